@@ -1,0 +1,103 @@
+"""One-sentence checks of arguments: name, value and what would be right."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+from groupdp.errors import InvalidArgument
+
+#: Counts beyond this are refused: doubles no longer hold every integer.
+LARGEST_COUNT = 2**53
+
+
+def shown(value: object) -> str:
+    """`value` as it may stand in an error message: never longer than a line."""
+    try:
+        text = repr(value)
+    except Exception:  # a hostile or broken __repr__ must not hide the real complaint
+        text = f"an object of type {type(value).__name__}"
+    if len(text) > 60:
+        text = f"{text[:40]}... ({len(text)} characters)"
+    return text.replace("\n", " ")
+
+
+def require_number(
+    name: str,
+    value: Any,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+) -> float:
+    """`value` as a finite float in the stated range; booleans, strings, NaN and infinities are refused."""
+    wanted = _wanted("a finite number", at_least=at_least, above=above, at_most=at_most, below=below)
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidArgument(f"{name} must be {wanted}, got {shown(value)}.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    inside = (
+        math.isfinite(number)
+        and (at_least is None or number >= at_least)
+        and (above is None or number > above)
+        and (at_most is None or number <= at_most)
+        and (below is None or number < below)
+    )
+    if not inside:
+        raise InvalidArgument(f"{name} must be {wanted}, got {shown(value)}.")
+    return number
+
+
+def require_integer(name: str, value: Any, *, at_least: int, at_most: int = LARGEST_COUNT) -> int:
+    """`value` as an int in [at_least, at_most]; booleans and floats (even 3.0) are refused."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InvalidArgument(f"{name} must be an integer of at least {at_least}, got {shown(value)}.")
+    number = int(value)
+    if number < at_least:
+        raise InvalidArgument(f"{name} must be an integer of at least {at_least}, got {shown_integer(number)}.")
+    if number > at_most:
+        raise InvalidArgument(f"{name} must be an integer of at most {at_most}, got {shown_integer(number)}.")
+    return number
+
+
+def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """`value` if it is one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidArgument(f"{name} must be one of {', '.join(choices)}, got {shown(value)}.")
+    return value
+
+
+def shown_integer(number: int) -> str:
+    """`number` in full where it is short; its order of magnitude where Python would refuse to print it."""
+    if number.bit_length() <= 128:
+        return str(number)
+    return f"{'-' if number < 0 else ''}about 2^{number.bit_length() - 1}"
+
+
+def _wanted(
+    noun: str,
+    *,
+    at_least: float | None,
+    above: float | None,
+    at_most: float | None,
+    below: float | None,
+) -> str:
+    low = at_least if at_least is not None else above
+    high = at_most if at_most is not None else below
+    if low is not None and high is not None:
+        left = "[" if at_least is not None else "("
+        right = "]" if at_most is not None else ")"
+        return f"in {left}{low:g}, {high:g}{right}"
+    if at_least is not None:
+        return f"{noun} of at least {at_least:g}"
+    if above is not None:
+        return f"{noun} above {above:g}"
+    if at_most is not None:
+        return f"{noun} of at most {at_most:g}"
+    if below is not None:
+        return f"{noun} below {below:g}"
+    return noun

@@ -1,0 +1,123 @@
+"""Certified intervals: a result that names its sides and never rounds in its own favour."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from types import MappingProxyType
+
+#: Significant digits shown by `str(bounds)`.
+SHOWN_DIGITS = 12
+
+
+def round_up(value: float, digits: int) -> str:
+    """The shortest decimal of at most `digits` significant digits that is not below `value`."""
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def round_down(value: float, digits: int) -> str:
+    """The shortest decimal of at most `digits` significant digits that is not above `value`."""
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0.0:
+        return "0"
+    # A double converts to Decimal exactly, so this is the one and only rounding.
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value)).normalize()
+    exponent = rounded.adjusted()
+    return f"{rounded:f}" if -5 < exponent < 16 else f"{rounded:e}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """How a pair of bounds was obtained."""
+
+    engine: str = "exact"
+    """"spectral", "lattice", "closed form" or "exact"."""
+
+    adjacency: str | None = None
+    """The direction that decided the result: "add" or "remove"."""
+
+    directions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """(lower, upper) of every direction that was evaluated."""
+
+    evaluations: Mapping[str, int] = field(default_factory=dict)
+    """What it cost: quadrature nodes, contour steps, grid points."""
+
+    tolerance: float | None = None
+    """The relative width that was asked for, if any."""
+
+    tolerance_met: bool = True
+    """False if the bounds are valid but wider than asked for."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directions", MappingProxyType(dict(self.directions)))
+        object.__setattr__(self, "evaluations", MappingProxyType(dict(self.evaluations)))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """An interval that is proved to contain the true value.
+
+    For an epsilon or a delta, `upper` is the guarantee and `lower` says how far it is from the best
+    possible one. A comparison is true only when it holds for every value inside: `bounds <= 8` means
+    `upper <= 8`, and both `bounds <= 8` and `bounds >= 8` are false when 8 lies strictly inside.
+    There is no midpoint: `float(bounds)` is an error, choose a side.
+    """
+
+    lower: float
+    upper: float
+    provenance: Provenance = field(default_factory=Provenance, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:  # also catches NaN: a bug, never the user's fault
+            raise AssertionError(f"bounds are not ordered: lower {self.lower!r}, upper {self.upper!r}")
+
+    @property
+    def width(self) -> float:
+        """upper - lower, rounded up; 0 where both sides are the same infinity."""
+        if self.lower == self.upper:
+            return 0.0
+        return math.nextafter(self.upper - self.lower, math.inf)
+
+    @property
+    def relative_width(self) -> float:
+        """width / max(1, |upper|)."""
+        if math.isinf(self.upper):
+            return 0.0 if self.lower == self.upper else math.inf
+        return self.width / max(1.0, abs(self.upper))
+
+    def intersects(self, other: Bounds) -> bool:
+        """Whether some value lies in both: two valid answers to one question always do."""
+        return self.lower <= other.upper and other.lower <= self.upper
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+    def __le__(self, other: Bounds | float) -> bool:
+        return self.upper <= (other.lower if isinstance(other, Bounds) else other)
+
+    def __lt__(self, other: Bounds | float) -> bool:
+        return self.upper < (other.lower if isinstance(other, Bounds) else other)
+
+    def __ge__(self, other: Bounds | float) -> bool:
+        return self.lower >= (other.upper if isinstance(other, Bounds) else other)
+
+    def __gt__(self, other: Bounds | float) -> bool:
+        return self.lower > (other.upper if isinstance(other, Bounds) else other)
+
+    def __float__(self) -> float:
+        raise TypeError("Bounds is not a number: use .upper (the guarantee) or .lower.")
+
+    def __str__(self) -> str:
+        return format(self)
+
+    def __format__(self, specification: str) -> str:
+        """`f"{bounds:6}"` shows 6 significant digits, rounded outward on both sides."""
+        digits = int(specification) if specification else SHOWN_DIGITS
+        return f"[{round_down(self.lower, digits)}, {round_up(self.upper, digits)}]"

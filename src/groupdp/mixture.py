@@ -1,0 +1,177 @@
+"""The mixture of Gaussians mechanism: a Gaussian mechanism whose sensitivity is random.
+
+Definition (Choquette-Choo et al. 2023; Ganesh 2024, section 2.3): without the group the mechanism
+outputs N(0, sigma^2); with it, N(c_i, sigma^2) with probability p_i. `remove` compares the mixture
+(P) with the plain Gaussian (Q), `add` the other way round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from groupdp._validation import require_number, shown
+from groupdp.errors import InvalidArgument
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Probabilities may miss a sum of 1 by this much (rounding in the caller's arithmetic); they are then rescaled.
+SUM_SLACK = 1e-9
+#: Most components a mixture may have.
+LARGEST_MIXTURE = 200_000
+
+
+class MixtureOfGaussians:
+    """N(0, sigma^2) against sum_i p_i N(c_i, sigma^2), with sensitivities c_i >= 0.
+
+    Equal sensitivities are merged and components of probability zero dropped; the rest is kept in
+    increasing order of sensitivity. Probabilities must sum to 1 up to rounding and are divided by their sum.
+    Immutable and hashable.
+    """
+
+    __slots__ = ("_key", "log_probabilities", "probabilities", "sensitivities", "standard_deviation")
+
+    sensitivities: FloatArray
+    probabilities: FloatArray
+    log_probabilities: FloatArray
+    """Finite also where a probability is below the smallest double."""
+    standard_deviation: float
+
+    def __init__(
+        self,
+        sensitivities: Sequence[float] | FloatArray,
+        probabilities: Sequence[float] | FloatArray,
+        standard_deviation: float,
+    ) -> None:
+        c = _vector("sensitivities", sensitivities)
+        p = _vector("probabilities", probabilities)
+        if len(c) != len(p):
+            raise InvalidArgument(
+                f"probabilities must be as many as sensitivities ({len(c)}), got {len(p)} of them."
+            )
+        total = math.fsum(p)
+        if not abs(total - 1.0) <= SUM_SLACK:
+            raise InvalidArgument(f"probabilities must sum to 1, got a sum of {total!r}.")
+        values, inverse = np.unique(c, return_inverse=True)
+        merged = np.array([math.fsum(p[inverse == i]) for i in range(len(values))]) if len(values) < len(c) else None
+        weights = p[np.argsort(c)] if merged is None else merged
+        keep = weights > 0.0
+        weights = weights[keep] / total
+        self._set(values[keep], weights, _log_of_law(weights), standard_deviation)
+
+    @classmethod
+    def from_law(
+        cls, sensitivities: FloatArray, law: tuple[FloatArray, FloatArray], standard_deviation: float
+    ) -> MixtureOfGaussians:
+        """From increasing sensitivities and a law (probabilities, log_probabilities) that is right to the last bit."""
+        probabilities, logarithms = law
+        keep = np.isfinite(logarithms)
+        mixture = object.__new__(cls)
+        mixture._set(
+            np.asarray(sensitivities, dtype=np.float64)[keep],
+            probabilities[keep],
+            logarithms[keep],
+            standard_deviation,
+        )
+        return mixture
+
+    @classmethod
+    def from_vectors(cls, vectors: Any, probabilities: Any, standard_deviation: float) -> MixtureOfGaussians:
+        """The scalar mixture that dominates the one with vector sensitivities `vectors` (one per row).
+
+        Vector-to-scalar reduction (Choquette-Choo et al. 2023, Lemma 4.6; Ganesh 2024, Lemma 2.6): replacing
+        every vector by its Euclidean norm gives a dominating pair, for add and for remove. Norms are
+        rounded up, which can only make the pair more dominating.
+        """
+        try:
+            rows = np.atleast_2d(np.asarray(vectors, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InvalidArgument(
+                f"vectors must be a two-dimensional array of numbers, got {shown(vectors)}."
+            ) from None
+        if rows.ndim != 2 or rows.shape[1] == 0:
+            raise InvalidArgument(f"vectors must be a two-dimensional array, got shape {rows.shape}.")
+        if not np.all(np.isfinite(rows)):
+            raise InvalidArgument("vectors must be finite, got a NaN or an infinity.")
+        # hypot of d coordinates is within (d + 1) units in the last place of the norm.
+        norms = np.array([math.hypot(*row) for row in rows]) * (1.0 + (rows.shape[1] + 2) * 2.0**-52)
+        return cls(norms, probabilities, standard_deviation)
+
+    def _set(
+        self, sensitivities: FloatArray, probabilities: FloatArray, logarithms: FloatArray, deviation: Any
+    ) -> None:
+        if len(sensitivities) > LARGEST_MIXTURE:
+            raise InvalidArgument(
+                f"sensitivities must be at most {LARGEST_MIXTURE} in number, got {len(sensitivities)}."
+            )
+        self.standard_deviation = require_number("standard_deviation", deviation, at_least=0.0)
+        for name, array in (
+            ("sensitivities", sensitivities),
+            ("probabilities", probabilities),
+            ("log_probabilities", logarithms),
+        ):
+            own = np.array(array, dtype=np.float64)
+            own.setflags(write=False)
+            object.__setattr__(self, name, own)
+        self._key = (
+            self.sensitivities.tobytes(),
+            self.probabilities.tobytes(),
+            self.log_probabilities.tobytes(),
+            self.standard_deviation,
+        )
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether the two distributions are the same: the group never matters."""
+        return bool(self.sensitivities[-1] == 0.0)
+
+    @property
+    def log_probability_of_absence(self) -> float:
+        """log P(sensitivity = 0); -inf if the group is always present."""
+        return float(self.log_probabilities[0]) if self.sensitivities[0] == 0.0 else -math.inf
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MixtureOfGaussians) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        if len(self.sensitivities) <= 6:
+            return (
+                f"MixtureOfGaussians({self.sensitivities.tolist()}, {self.probabilities.tolist()}, "
+                f"{self.standard_deviation!r})"
+            )
+        return (
+            f"MixtureOfGaussians(<{len(self.sensitivities)} sensitivities from {self.sensitivities[0]:g} "
+            f"to {self.sensitivities[-1]:g}>, {self.standard_deviation!r})"
+        )
+
+
+def _vector(name: str, values: Any) -> FloatArray:
+    try:
+        array = np.asarray(values)
+        if array.dtype == np.bool_ or array.dtype.kind not in "iuf":
+            raise TypeError
+        array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(f"{name} must be a sequence of numbers, got {shown(values)}.") from None
+    if array.ndim != 1 or len(array) == 0:
+        raise InvalidArgument(f"{name} must be a non-empty one-dimensional sequence, got shape {array.shape}.")
+    if not np.all(np.isfinite(array)) or np.any(array < 0.0):
+        bad = array[~(np.isfinite(array) & (array >= 0.0))][0]
+        raise InvalidArgument(f"{name} must be finite and not negative, got {bad!r} among them.")
+    return array
+
+
+def _log_of_law(probabilities: FloatArray) -> FloatArray:
+    """log p_i, taken of the sum of the others where p_i is above one half (keeps relative accuracy near 1)."""
+    logarithms = np.log(probabilities)
+    for i in np.flatnonzero(probabilities > 0.5):
+        others = math.fsum(np.delete(probabilities, i))
+        logarithms[i] = math.log1p(-others)
+    return logarithms

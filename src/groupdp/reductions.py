@@ -1,0 +1,61 @@
+"""The paper's two theorems: from a run and a group size to mixtures of Gaussians.
+
+Ganesh, "Tight group-level DP guarantees for DP-SGD with sampling via mixture of Gaussians mechanisms"
+(2024). Both reductions are tight: some loss and some pair of datasets attain them exactly (section 3.3).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from groupdp._validation import require_integer
+from groupdp.dpsgd import DPSGD, FixedBatchSampling, phases_of
+from groupdp.errors import InvalidArgument
+from groupdp.mixture import MixtureOfGaussians
+from groupdp.sensitivity import binomial_law, hypergeometric_law
+
+#: Largest group accepted.
+LARGEST_GROUP = 100_000
+
+#: A composition: mixtures with the number of rounds of each.
+Composition = tuple[tuple[MixtureOfGaussians, int], ...]
+
+
+def mixture_of_one_round(phase: DPSGD, group_size: int) -> MixtureOfGaussians:
+    """The mixture that dominates one round of `phase` for groups of up to `group_size` examples.
+
+    Poisson sampling (Theorem 3.1): sensitivity Binom(k, q), in units of the clipping norm.
+    Fixed batches (Theorem 3.3): 2 x Hypergeom(B, n + k, k), since an example of the group displaces another.
+
+    Microbatching: each example of the group changes one clipped average, by at most 2. Under Poisson
+    sampling this doubles the sensitivity; under fixed batches the factor 2 is already there (an example of
+    the group takes a displaced example's place in one average).
+    """
+    if isinstance(phase.sampling, FixedBatchSampling):
+        batch_size, dataset_size = phase.sampling.batch_size, phase.sampling.dataset_size
+        if group_size > dataset_size:
+            raise InvalidArgument(f"group_size must be at most dataset_size={dataset_size}, got {group_size}.")
+        law = hypergeometric_law(batch_size, dataset_size, group_size)
+        unit = 2.0
+    else:
+        law = binomial_law(group_size, phase.sampling.rate)
+        unit = 1.0 if phase.microbatch_size == 1 else 2.0
+    sensitivities = unit * np.arange(len(law[0]), dtype=np.float64)
+    return MixtureOfGaussians.from_law(sensitivities, law, phase.noise_multiplier)
+
+
+def compose_run(run: Any, group_size: Any) -> Composition:
+    """The composition of mixtures that dominates a run, phase by phase (Lemma 2.4: adaptive composition).
+
+    Phases without steps, and groups of size 0, leave nothing to distinguish: the empty composition.
+    """
+    phases = phases_of(run)
+    size = require_integer("group_size", group_size, at_least=0, at_most=LARGEST_GROUP)
+    rounds: dict[MixtureOfGaussians, int] = {}
+    for phase in phases:
+        mixture = mixture_of_one_round(phase, size)
+        if phase.steps > 0 and not mixture.is_trivial:
+            rounds[mixture] = rounds.get(mixture, 0) + phase.steps
+    return tuple(rounds.items())
