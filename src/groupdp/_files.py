@@ -1,0 +1,98 @@
+"""Files that appear whole or not at all: written under a temporary name, then renamed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from types import TracebackType
+
+from groupdp._validation import shown
+from groupdp.errors import InvalidArgument
+
+
+class NewFiles:
+    """A batch of files that appear together when the `with` block ends, or not at all if it raises.
+
+    Every file is written beside its destination under a temporary name and renamed at the end, so neither an
+    error nor Ctrl-C leaves a partial file; directories made on the way are removed again. Only the renaming
+    itself is not one atomic act for several files: each of them is whole, whenever the process dies.
+    """
+
+    def __init__(self, name: str = "out") -> None:
+        self._name = name
+        self._pending: list[tuple[Path, Path]] = []  # (temporary, destination)
+        self._made: list[Path] = []
+
+    def __enter__(self) -> NewFiles:
+        return self
+
+    def temporary(self, destination: str | Path) -> Path:
+        """The path to write to now; it becomes `destination` at the end. Keeps the suffix."""
+        path = Path(destination)
+        try:
+            path = path.resolve()  # a symbolic link keeps pointing to its target, whose content is replaced
+            if path.is_dir():
+                raise IsADirectoryError("it is a directory")
+            if path.exists() and not path.is_file():
+                return path  # a terminal or a pipe: nothing to rename
+            self._make_directory(path.parent)
+            temporary = path.with_name(f".{path.stem[:100]}.{secrets.token_hex(6)}{path.suffix}")
+            # Created here, so that a directory without write permission is found out before any work;
+            # not with mkstemp, whose files nobody else could read.
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        except (OSError, ValueError, RuntimeError) as error:
+            raise unwritable(self._name, destination, error) from None
+        self._pending.append((temporary, path))
+        return temporary
+
+    def write_text(self, destination: str | Path, text: str) -> None:
+        """Have `destination` contain `text`, in UTF-8, at the end."""
+        path = self.temporary(destination)
+        try:
+            path.write_text(text, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise unwritable(self._name, destination, error) from None
+
+    def _make_directory(self, directory: Path) -> None:
+        missing = [directory, *directory.parents]
+        missing = missing[: next(i for i, path in enumerate(missing) if path.exists())]
+        for path in reversed(missing):
+            path.mkdir()
+            self._made.append(path)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            try:
+                while self._pending:
+                    temporary, destination = self._pending[-1]
+                    os.replace(temporary, destination)
+                    self._pending.pop()
+                    self._made.clear()
+            except OSError as failure:
+                self._undo()
+                raise unwritable(self._name, destination, failure) from None
+            except BaseException:
+                self._undo()
+                raise
+        else:
+            self._undo()
+
+    def _undo(self) -> None:
+        for temporary, _ in self._pending:
+            temporary.unlink(missing_ok=True)
+        for directory in reversed(self._made):
+            try:
+                directory.rmdir()
+            except OSError:  # somebody else put something there meanwhile
+                break
+
+
+def unwritable(name: str, destination: str | Path, error: Exception) -> InvalidArgument:
+    """The one-sentence complaint about a destination."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return InvalidArgument(
+        f"{name} must be a file that can be written, got {shown(str(destination))} ({reason})."
+    )
