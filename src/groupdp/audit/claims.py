@@ -1,0 +1,94 @@
+"""The claim under audit: a certified curve of delta over epsilon, tabulated once.
+
+This is the only place where the audit meets the accountant. What is claimed may be right (a run and its
+group size) or wrong on purpose (another group size, another population, another mixture): the audit is told
+neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from groupdp._validation import require_integer, require_number
+from groupdp.audit.lower_bounds import Direction, directions_of
+from groupdp.audit.simulation import Progress
+from groupdp.errors import InvalidArgument
+
+FloatArray = npt.NDArray[np.float64]
+
+#: No audit sees an epsilon beyond this: it would need e^25 = 7e10 runs.
+LARGEST_AUDITED_EPSILON = 25.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedCurve:
+    """For every tabulated epsilon and every direction: the mechanism leaks at most this delta."""
+
+    epsilons: FloatArray
+    deltas: Mapping[Direction, FloatArray]
+    """Upper ends of the certified bounds."""
+    lower_deltas: Mapping[Direction, FloatArray]
+    """Lower ends: no valid claim about the claimed mechanism is below these."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "deltas", MappingProxyType(dict(self.deltas)))
+        object.__setattr__(self, "lower_deltas", MappingProxyType(dict(self.lower_deltas)))
+
+
+def claimed_curve(
+    run: Any,
+    *,
+    group_size: int | None = None,
+    rounds: int | None = None,
+    adjacency: str = "add-or-remove",
+    smallest_delta: float = 1e-9,
+    points: int = 48,
+    progress: Progress | None = None,
+) -> ClaimedCurve:
+    """The certified curve of a run (and group size), or of a mixture of Gaussians (and rounds).
+
+    Tabulated at `points` values of epsilon from 0 to where delta falls to `smallest_delta`.
+    """
+    from groupdp import guarantees
+
+    count = require_integer("points", points, at_least=2, at_most=100_000)
+    floor = require_number("smallest_delta", smallest_delta, above=0.0, below=1.0)
+    asked: dict[str, Any] = {"group_size": group_size, "rounds": rounds}
+    last = min(
+        LARGEST_AUDITED_EPSILON,
+        guarantees.epsilon(run, delta=floor, adjacency=adjacency, **asked).upper,
+    )
+    epsilons = np.linspace(0.0, max(last, 1e-3), count)
+    upper: dict[Direction, FloatArray] = {}
+    lower: dict[Direction, FloatArray] = {}
+    directions = directions_of(adjacency)
+    for side, direction in enumerate(directions):
+        bounds = []
+        for i, epsilon in enumerate(epsilons.tolist()):
+            bounds.append(guarantees.delta(run, epsilon=epsilon, adjacency=direction, **asked))
+            if progress is not None:
+                progress((side * count + i + 1) / (len(directions) * count))
+        upper[direction] = np.array([bound.upper for bound in bounds])
+        lower[direction] = np.array([bound.lower for bound in bounds])
+    return ClaimedCurve(epsilons=epsilons, deltas=upper, lower_deltas=lower)
+
+
+def claimed_point(*, epsilon: float, delta: float, adjacency: str = "add-or-remove") -> ClaimedCurve:
+    """A claim of a single (epsilon, delta), for every direction of the adjacency."""
+    at = require_number("epsilon", epsilon, at_least=0.0, at_most=700.0)
+    level = require_number("delta", delta, at_least=0.0, at_most=1.0)
+    table = {direction: np.array([level]) for direction in directions_of(adjacency)}
+    return ClaimedCurve(epsilons=np.array([at]), deltas=table, lower_deltas=table)
+
+
+def require_claim(claim: object) -> ClaimedCurve:
+    """`claim` if it is a ClaimedCurve."""
+    if not isinstance(claim, ClaimedCurve):
+        raise InvalidArgument("claim must be a ClaimedCurve, made by claimed_curve or claimed_point.")
+    return claim

@@ -1,0 +1,94 @@
+"""Exact binomial confidence limits, one threshold at a time or for all thresholds at once.
+
+One threshold (Clopper and Pearson 1934): with s successes in n independent trials of probability p,
+
+    P( lower_limit(s, n, alpha) > p ) <= alpha,      P( upper_limit(s, n, alpha) < p ) <= alpha      for every p.
+
+All thresholds: the r-th smallest of n independent uniforms is Beta(r, n + 1 - r). Limits that hold at a fixed
+set of ranks, each at its share of alpha, hold between them by monotonicity; no continuity is assumed.
+
+Limits are moved outward by 1e-9 of their distance from 0 (or from 1), more than the inverse incomplete
+beta function's error, so that rounding cannot make them narrower than the theorem's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from groupdp._validation import require_number
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+_SLACK = 1e-9
+
+
+def require_confidence(confidence: Any) -> float:
+    """`confidence` as a number in [0.5, 1 - 1e-12]."""
+    return require_number("confidence", confidence, at_least=0.5, at_most=1.0 - 1e-12)
+
+
+def lower_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -> FloatArray:
+    """One-sided lower limit of a binomial probability at level 1 - alpha; 0 where nothing succeeded."""
+    s, n = np.broadcast_arrays(np.asarray(successes, np.float64), np.asarray(trials, np.float64))
+    inside = s > 0
+    limit = special.betaincinv(np.where(inside, s, 1.0), n - np.where(inside, s, 1.0) + 1.0, alpha)
+    return np.where(inside, limit * (1.0 - _SLACK), 0.0)
+
+
+def upper_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -> FloatArray:
+    """One-sided upper limit of a binomial probability at level 1 - alpha; 1 where nothing failed."""
+    s, n = np.broadcast_arrays(np.asarray(successes, np.float64), np.asarray(trials, np.float64))
+    inside = s < n
+    limit = special.betainccinv(np.where(inside, s, 0.0) + 1.0, n - np.where(inside, s, 0.0), alpha)
+    return np.where(inside, np.minimum(1.0, limit * (1.0 + _SLACK)), 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimultaneousBand:
+    """Limits of P(X <= t), for all t at once, from the number of observations that are <= t."""
+
+    trials: int
+    ranks: IntArray
+    lower: FloatArray
+    upper: FloatArray
+
+    def limits(self, counts: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """(lower, upper) limits of P(X <= t) given how many of the `trials` observations are <= t.
+
+        If r of the grid is at most the count, x_(r) <= t and P(X <= t) >= P(X <= x_(r)) >= its lower limit; if r
+        is above it, t < x_(r) and P(X <= t) <= P(X < x_(r)) <= its upper limit.
+        """
+        c = np.asarray(counts, dtype=np.int64)
+        reached = np.searchsorted(self.ranks, c, side="right")
+        lower = np.concatenate([[0.0], self.lower])[reached]
+        upper = np.concatenate([self.upper, [1.0]])[reached]
+        return lower, upper
+
+
+def simultaneous_band(trials: int, alpha: float) -> SimultaneousBand:
+    """A band that misses the distribution function anywhere with probability at most alpha.
+
+    Bonferroni over both sides of a grid of ranks that is fixed before any data is seen.
+    """
+    ranks = rank_grid(trials)
+    share = alpha / (2 * len(ranks))
+    r = ranks.astype(np.float64)
+    lower = special.betaincinv(r, trials + 1.0 - r, share) * (1.0 - _SLACK)
+    upper = np.minimum(1.0, special.betainccinv(r, trials + 1.0 - r, share) * (1.0 + _SLACK))
+    return SimultaneousBand(trials=trials, ranks=ranks, lower=lower, upper=upper)
+
+
+def rank_grid(trials: int) -> IntArray:
+    """Ranks in 1..trials, about one standard deviation of a count apart, dense in both tails."""
+    half = (trials + 1) // 2
+    ranks = [1]
+    while (following := ranks[-1] + max(1, int(ranks[-1] ** 0.5))) <= half:
+        ranks.append(following)
+    low = np.array(ranks, dtype=np.int64)
+    return np.unique(np.concatenate([low, trials + 1 - low]))

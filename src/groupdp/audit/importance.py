@@ -1,0 +1,190 @@
+"""delta far below 1 / trials, by importance sampling: a check of the numerics, not a black-box audit.
+
+It draws from the exponentially tilted law of the worst case's privacy loss, which presumes the mixture and its
+likelihood ratio; no training loop is observed. What it checks is the accountant's arithmetic, by a route (drawing
+random numbers) that shares nothing with it.
+
+    delta(epsilon) = E_P[(1 - e^(epsilon - L))_+] = M E_c[Y],   Y = e^(-c (L - epsilon)) (1 - e^(epsilon - L))_+ / kappa(c),
+    M = kappa(c) e^(K(c) - c epsilon),   kappa(c) = c^c / (1 + c)^(1 + c),   K(c) = log E_P[e^(c L)]
+
+Y lies in [0, 1], since kappa(c) is the largest value of e^(-c v)(1 - e^-v). The error bar is therefore the empirical
+Bernstein bound (Maurer and Pontil 2009, theorem 4): valid at every sample size, with no appeal to normality.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from groupdp._validation import require_choice, require_integer, require_number
+from groupdp.audit.attack import presence_log_probabilities
+from groupdp.audit.confidence import require_confidence
+from groupdp.audit.simulation import Progress
+from groupdp.audit.tilted import RoundLaw, TiltedRound, log_normaliser
+from groupdp.dpsgd import FixedBatchSampling, phases_of
+from groupdp.errors import InvalidArgument, LimitExceeded
+
+#: Draws (samples x rounds) that may be made: hours, not days.
+LARGEST_SAMPLING = 10**12
+_CHUNK = 1 << 15
+#: The tilt is looked for in this range.
+_TILTS = (1e-6, 1e6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportanceEstimate:
+    """delta at `epsilon` for one direction, with an interval of the stated confidence. A check of the numerics."""
+
+    direction: str
+    epsilon: float
+    log_delta: float
+    """Logarithm of the estimate; -inf if no draw exceeded epsilon."""
+    log_lower: float
+    log_upper: float
+    confidence: float
+    samples: int
+    tilt: float
+
+    @property
+    def delta(self) -> float:
+        """The estimate; 0 where it is below the smallest double."""
+        return math.exp(self.log_delta)
+
+    @property
+    def lower(self) -> float:
+        """Lower end of the interval."""
+        return math.exp(self.log_lower)
+
+    @property
+    def upper(self) -> float:
+        """Upper end of the interval."""
+        return math.exp(self.log_upper)
+
+
+def importance_delta(
+    run: Any,
+    *,
+    group_size: int,
+    epsilon: float,
+    direction: str,
+    samples: int = 1_000_000,
+    confidence: float = 0.999,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> ImportanceEstimate:
+    """Estimate the worst case's delta at `epsilon` under the tilted law; see the module's first lines."""
+    side = require_choice("direction", direction, ("add", "remove"))
+    at = require_number("epsilon", epsilon, at_least=0.0)
+    count = require_integer("samples", samples, at_least=2)
+    sure = require_confidence(confidence)
+    laws = _laws(run, require_integer("group_size", group_size, at_least=1))
+    rounds = sum(repeats for _, repeats in laws)
+    if count * max(1, rounds) > LARGEST_SAMPLING:
+        raise LimitExceeded(
+            f"Importance sampling may draw at most {LARGEST_SAMPLING:.0e} values (samples x steps), "
+            f"this one would draw {count * rounds:.1e}."
+        )
+    sign = 1.0 if side == "remove" else -1.0
+
+    def exponent(tilt: float) -> float:
+        return 1.0 + tilt if side == "remove" else -tilt
+
+    def log_scale(tilt: float) -> float:
+        cumulant = sum(repeats * log_normaliser(law, exponent(tilt)) for law, repeats in laws)
+        return cumulant - tilt * at + _log_kappa(tilt)
+
+    tilt = _smallest(log_scale)
+    scale = log_scale(tilt)
+    tilted = [(TiltedRound(law, exponent(tilt)), repeats) for law, repeats in laws]
+    root = np.random.SeedSequence([require_integer("seed", seed, at_least=0), 0x711])
+    mean, spread, done = 0.0, 0.0, 0
+    chunk = min(_CHUNK, count)
+    for index, start in enumerate(range(0, count, chunk)):
+        size = min(chunk, count - start)
+        stream = np.random.SeedSequence(entropy=root.entropy, spawn_key=(index,))
+        generator = np.random.default_rng(stream)
+        loss = np.zeros(size)
+        for law, repeats in tilted:
+            for _ in range(repeats):
+                loss += sign * law.draw(generator, size)
+        excess = np.maximum(loss - at, 0.0)
+        y = np.exp(-tilt * excess - _log_kappa(tilt)) * -np.expm1(-excess)
+        # Pooled mean and sum of squared deviations (Chan, Golub and LeVeque).
+        part, step = float(y.mean()), size / (done + size)
+        spread += float(np.sum((y - part) ** 2)) + (part - mean) ** 2 * done * step
+        mean += (part - mean) * step
+        done += size
+        if progress is not None:
+            progress(done / count)
+    margin = _bernstein(spread / (count - 1), count, (1.0 - sure) / 2.0)
+    return ImportanceEstimate(
+        direction=side,
+        epsilon=at,
+        log_delta=scale + _log(mean),
+        log_lower=scale + _log(mean - margin),
+        log_upper=min(0.0, scale + _log(mean + margin)),
+        confidence=sure,
+        samples=count,
+        tilt=tilt,
+    )
+
+
+def _laws(run: Any, group_size: int) -> list[tuple[RoundLaw, int]]:
+    laws = []
+    for phase in phases_of(run):
+        if phase.microbatch_size != 1 or phase.noise_multiplier == 0.0:
+            raise InvalidArgument(
+                "run must have noise and microbatch_size 1 to be sampled, got "
+                f"noise_multiplier {phase.noise_multiplier:g} and microbatch_size {phase.microbatch_size}."
+            )
+        unit = 2.0 if isinstance(phase.sampling, FixedBatchSampling) else 1.0
+        weights = presence_log_probabilities(phase, group_size=group_size)
+        if phase.steps > 0:
+            laws.append((RoundLaw(unit / phase.noise_multiplier, weights), phase.steps))
+    return laws
+
+
+def _smallest(function: Any) -> float:
+    """Where a unimodal function of the tilt is about smallest: golden section in log tilt.
+
+    Any tilt is valid; a good one only makes the error bar short. Tilts whose tables would be too large count
+    as infinitely bad.
+    """
+
+    def guarded(x: float) -> float:
+        try:
+            return float(function(math.exp(x)))
+        except LimitExceeded:
+            return math.inf
+
+    golden = (math.sqrt(5.0) - 1.0) / 2.0
+    low, high = math.log(_TILTS[0]), math.log(_TILTS[1])
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    at_left, at_right = guarded(left), guarded(right)
+    while high - low > 0.02:
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - golden * (high - low)
+            at_left = guarded(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + golden * (high - low)
+            at_right = guarded(right)
+    return math.exp((low + high) / 2.0)
+
+
+def _bernstein(variance: float, samples: int, alpha: float) -> float:
+    """Maurer and Pontil 2009, theorem 4: a one-sided margin at level 1 - alpha for means of values in [0, 1]."""
+    logarithm = math.log(2.0 / alpha)
+    return math.sqrt(2.0 * variance * logarithm / samples) + 7.0 * logarithm / (3.0 * (samples - 1))
+
+
+def _log_kappa(tilt: float) -> float:
+    return tilt * math.log(tilt) - (1.0 + tilt) * math.log1p(tilt)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0.0 else -math.inf

@@ -1,0 +1,203 @@
+"""Statistically valid lower bounds on epsilon and delta, from scores alone.
+
+For every event E and every (epsilon, delta)-DP mechanism, P(E) <= e^epsilon Q(E) + delta. The event is "the loss
+is at least t". One half of the runs chooses t (and the direction); the other half, untouched until then,
+confirms it with exact binomial limits, half of alpha on each of P(E) and Q(E). The bound is therefore valid for
+the threshold actually chosen, whatever the scores are and however they were chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from groupdp._validation import require_choice, require_integer, require_number
+from groupdp.audit.confidence import lower_limit, rank_grid, require_confidence, upper_limit
+from groupdp.audit.simulation import Scores
+from groupdp.errors import InvalidArgument
+
+FloatArray = npt.NDArray[np.float64]
+Direction = Literal["add", "remove"]
+
+ADJACENCIES = ("add", "remove", "add-or-remove")
+
+#: Scores of either kind below which no audit is attempted.
+FEWEST_RUNS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """An event "loss >= threshold" and how often it happened in the confirming half."""
+
+    direction: Direction
+    threshold: float
+    """In units of the loss: the score for "remove", its negative for "add"."""
+    hits: int
+    hit_trials: int
+    false_alarms: int
+    false_alarm_trials: int
+    hit_rate_lower: float
+    false_alarm_rate_upper: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerBound:
+    """The true epsilon (at `delta`) or delta (at `epsilon`) is at least `value`, with the stated confidence."""
+
+    quantity: Literal["epsilon", "delta"]
+    value: float
+    epsilon: float
+    delta: float
+    confidence: float
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """Scores cut at random into a half that chooses and a half that confirms."""
+
+    choosing: Scores
+    confirming: Scores
+
+
+def epsilon_lower_bound(
+    scores: Scores,
+    *,
+    delta: float,
+    confidence: float = 0.999,
+    adjacency: str = "add-or-remove",
+    seed: int = 0,
+) -> LowerBound:
+    """epsilon >= log((P(E) - delta) / Q(E)) for the event E that the choosing half prefers; at least 0.
+
+    The true epsilon at `delta` is below the returned value with probability at most 1 - confidence.
+    """
+    level = require_number("delta", delta, at_least=0.0, below=1.0)
+
+    def gain(hit: FloatArray, false_alarm: FloatArray) -> FloatArray:
+        return np.log(np.maximum(hit - level, 1e-300)) - np.log(false_alarm)
+
+    operation, sure = _chosen_operation(scores, gain, confidence, adjacency, seed)
+    surplus = operation.hit_rate_lower - level
+    value = math.log(surplus / operation.false_alarm_rate_upper) if surplus > 0.0 else 0.0
+    value = max(0.0, value)
+    return LowerBound(
+        quantity="epsilon", value=value, epsilon=value, delta=level, confidence=sure, operation=operation
+    )
+
+
+def delta_lower_bound(
+    scores: Scores,
+    *,
+    epsilon: float,
+    confidence: float = 0.999,
+    adjacency: str = "add-or-remove",
+    seed: int = 0,
+) -> LowerBound:
+    """delta >= P(E) - e^epsilon Q(E) for the event E that the choosing half prefers; at least 0.
+
+    The true delta at `epsilon` is below the returned value with probability at most 1 - confidence.
+    """
+    level = require_number("epsilon", epsilon, at_least=0.0, at_most=700.0)
+    factor = math.exp(level)
+
+    def gain(hit: FloatArray, false_alarm: FloatArray) -> FloatArray:
+        return hit - factor * false_alarm
+
+    operation, sure = _chosen_operation(scores, gain, confidence, adjacency, seed)
+    value = max(0.0, operation.hit_rate_lower - factor * operation.false_alarm_rate_upper)
+    return LowerBound(
+        quantity="delta", value=value, epsilon=level, delta=value, confidence=sure, operation=operation
+    )
+
+
+def _chosen_operation(
+    scores: Scores,
+    gain: Callable[[FloatArray, FloatArray], FloatArray],
+    confidence: Any,
+    adjacency: Any,
+    seed: int,
+) -> tuple[Operation, float]:
+    sure = require_confidence(confidence)
+    alpha = 1.0 - sure
+    halves = split(scores, seed)
+    best: tuple[float, Direction, float] | None = None
+    for direction in directions_of(adjacency):
+        thresholds = candidate_thresholds(halves.choosing, direction)
+        hit, false_alarm = limits_at(halves.choosing, direction, thresholds, alpha)
+        gains = gain(hit, false_alarm)
+        winner = int(np.argmax(gains))
+        if best is None or gains[winner] > best[0]:
+            best = (float(gains[winner]), direction, float(thresholds[winner]))
+    assert best is not None
+    return operate(halves.confirming, best[1], best[2], alpha), sure
+
+
+def directions_of(adjacency: Any) -> tuple[Direction, ...]:
+    """The directions an adjacency asks about."""
+    chosen = require_choice("adjacency", adjacency, ADJACENCIES)
+    return ("remove", "add") if chosen == "add-or-remove" else ("add",) if chosen == "add" else ("remove",)
+
+
+def split(scores: Scores, seed: int) -> Halves:
+    """Cut both kinds of scores in two at random: runs may come in any order."""
+    generator = np.random.default_rng([require_integer("seed", seed, at_least=0), 0x5B117])
+    halves = []
+    for name in ("with_group", "without_group"):
+        values = generator.permutation(getattr(scores, name))
+        if len(values) < FEWEST_RUNS:
+            raise InvalidArgument(f"{name} must hold at least {FEWEST_RUNS} scores, got {len(values)}.")
+        halves.append((values[: len(values) // 2], values[len(values) // 2 :]))
+    (with_1, with_2), (without_1, without_2) = halves
+    return Halves(
+        choosing=Scores(with_group=with_1, without_group=without_1),
+        confirming=Scores(with_group=with_2, without_group=without_2),
+    )
+
+
+def candidate_thresholds(scores: Scores, direction: Direction) -> FloatArray:
+    """Order statistics of both samples, dense in the tails."""
+    chosen = []
+    for losses in (scores.positives(direction), scores.negatives(direction)):
+        ordered = np.sort(losses)
+        chosen.append(ordered[rank_grid(len(ordered)) - 1])
+    return np.unique(np.concatenate(chosen))
+
+
+def limits_at(
+    scores: Scores, direction: Direction, thresholds: FloatArray, alpha: float
+) -> tuple[FloatArray, FloatArray]:
+    """(lower limits of P(loss >= t), upper limits of Q(loss >= t)), each at level alpha / 2."""
+    hits = count_at_least(scores.positives(direction), thresholds)
+    false_alarms = count_at_least(scores.negatives(direction), thresholds)
+    return (
+        lower_limit(hits, len(scores.positives(direction)), alpha / 2.0),
+        upper_limit(false_alarms, len(scores.negatives(direction)), alpha / 2.0),
+    )
+
+
+def operate(scores: Scores, direction: Direction, threshold: float, alpha: float) -> Operation:
+    """One threshold's counts and limits; alpha / 2 for each limit."""
+    positives, negatives = scores.positives(direction), scores.negatives(direction)
+    hits = int(np.count_nonzero(positives >= threshold))
+    false_alarms = int(np.count_nonzero(negatives >= threshold))
+    return Operation(
+        direction=direction,
+        threshold=threshold,
+        hits=hits,
+        hit_trials=len(positives),
+        false_alarms=false_alarms,
+        false_alarm_trials=len(negatives),
+        hit_rate_lower=float(lower_limit(hits, len(positives), alpha / 2.0)),
+        false_alarm_rate_upper=float(upper_limit(false_alarms, len(negatives), alpha / 2.0)),
+    )
+
+
+def count_at_least(values: FloatArray, thresholds: FloatArray) -> npt.NDArray[np.int64]:
+    """How many values are at least t, for every t."""
+    return len(values) - np.searchsorted(np.sort(values), thresholds, side="left")

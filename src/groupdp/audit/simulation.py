@@ -1,0 +1,121 @@
+"""Many independent runs of a worst case, with and without the group, attacked one by one.
+
+Reproducible from a seed: chunk i of each dataset has its own spawned stream, and the size of a chunk
+depends on the instance alone. Memory is bounded by the chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from groupdp._validation import require_integer
+from groupdp.audit.attack import log_likelihood_ratio
+from groupdp.audit.trainer import TrainingPhase, train_many, training_phases
+from groupdp.audit.worst_cases import WorstCase, slope_gradient
+from groupdp.errors import InvalidArgument, LimitExceeded
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Called with the fraction done, in [0, 1]; an exception raised inside stops the simulation.
+Progress = Callable[[float], None]
+#: Iterates of shape (T + 1, trials, 1) and the instance -> one score per trial, larger meaning "with".
+Attack = Callable[[FloatArray, WorstCase], FloatArray]
+
+#: Inclusion indicators (trials x rounds x examples) that a simulation may draw: hours, not days.
+LARGEST_SIMULATION = 10**13
+#: Trials of either dataset that a simulation may run: their scores are kept.
+MOST_TRIALS = 10**9
+#: Numbers held at once by a chunk; about ten arrays of this many bytes x 8 live at the same time.
+CHUNK_NUMBERS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """One attack score per independent training run; a larger score speaks for the group's presence."""
+
+    with_group: FloatArray
+    without_group: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("with_group", "without_group"):
+            object.__setattr__(self, name, _scores(name, getattr(self, name)))
+
+    def positives(self, direction: str) -> FloatArray:
+        """Losses under P: with the group for "remove", without it (and negated) for "add"."""
+        return self.with_group if direction == "remove" else -self.without_group
+
+    def negatives(self, direction: str) -> FloatArray:
+        """Losses under Q."""
+        return self.without_group if direction == "remove" else -self.with_group
+
+
+def attack_scores(
+    instance: WorstCase,
+    *,
+    trials: int,
+    seed: int,
+    phases: Sequence[TrainingPhase] | None = None,
+    attack: Attack = log_likelihood_ratio,
+    progress: Progress | None = None,
+) -> Scores:
+    """Train `trials` times with the group and `trials` times without it, and attack every run.
+
+    The training is what the instance's run describes, unless `phases` say otherwise: that is how a trainer
+    that does not do what it declares is simulated. The attack always believes the declaration.
+    """
+    count = require_integer("trials", trials, at_least=1, at_most=MOST_TRIALS)
+    root = np.random.SeedSequence(require_integer("seed", seed, at_least=0))
+    training = training_phases(instance.run) if phases is None else tuple(phases)
+    work = 2 * count * max(1, instance.steps) * len(instance.with_group)
+    if work > LARGEST_SIMULATION:
+        raise LimitExceeded(
+            f"A simulation may draw at most {LARGEST_SIMULATION:.0e} inclusion indicators "
+            f"(trials x steps x examples), this one would draw {work:.1e}."
+        )
+    chunk = chunk_size(instance)
+    both = []
+    streams = root.spawn(2)
+    for side, dataset in enumerate((instance.with_group, instance.without_group)):
+        scores = np.empty(count)
+        for index, start in enumerate(range(0, count, chunk)):
+            stop = min(start + chunk, count)
+            stream = np.random.SeedSequence(
+                entropy=streams[side].entropy, spawn_key=(*streams[side].spawn_key, index)
+            )
+            iterates = train_many(
+                slope_gradient,
+                dataset,
+                training,
+                trials=stop - start,
+                generator=np.random.default_rng(stream),
+                initial_model=0.0,
+                clipping_norm=instance.clipping_norm,
+                step_size=instance.step_size,
+            )
+            scores[start:stop] = attack(iterates, instance)
+            if progress is not None:
+                progress((side * count + stop) / (2 * count))
+        both.append(scores)
+    return Scores(with_group=both[0], without_group=both[1])
+
+
+def chunk_size(instance: WorstCase) -> int:
+    """Trials per chunk: bounds the indicators of one round, the iterates and the attack's terms."""
+    widest = max(len(instance.with_group), instance.steps + 1, instance.group_size + 1)
+    return max(1, CHUNK_NUMBERS // widest)
+
+
+def _scores(name: str, values: object) -> FloatArray:
+    try:
+        scores = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{name} must be a sequence of numbers, one score per run.") from None
+    if scores.ndim != 1 or len(scores) == 0:
+        raise InvalidArgument(f"{name} must be a non-empty sequence of scores, got shape {scores.shape}.")
+    if np.any(np.isnan(scores)):
+        raise InvalidArgument(f"{name} must not contain NaN, got {int(np.isnan(scores).sum())} of them.")
+    return scores

@@ -1,0 +1,181 @@
+"""G(a) = E[R(U)^a], U standard normal, by the trapezoid rule: step, range and the proved error of both.
+
+Sections 3 and 4 of docs/numerics.md. All errors are relative to G(a) and hold for the complex moments
+G(a + i s), |s| <= S, as well: |G(a + i s)| is an integral of phi R^a against a unimodular factor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from groupdp.engines.spectral.ratio import RatioTable, tabulate
+from groupdp.engines.spectral.rounds import FloatArray, Round
+from groupdp.errors import LimitExceeded
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+#: Most entries (nodes x components) of one table of likelihood ratios: 8 bytes each, three tables alive at once.
+LARGEST_TABLE = 6_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Quadrature:
+    """A uniform grid of nodes for one round, good for the exponents it was planned for."""
+
+    one_round: Round
+    step: float
+    strip: float  # half-width d of the strip of analyticity that the error bound uses
+    table: RatioTable
+    log_weight: FloatArray  # log(step * phi(u))
+
+    def log_error(self, exponents: FloatArray, log_moments: FloatArray, frequency: float = 0.0) -> FloatArray:
+        """log of bounds on |trapezoid - G(a + i s)| / G(a) for all |s| <= frequency, for each exponent a.
+
+        `log_moments` are the logarithms of the trapezoid sums.
+        """
+        discretisation = log_discretisation_error(
+            self.one_round, step=self.step, strip=self.strip, exponents=exponents, frequency=frequency
+        )
+        tails = log_tails(self.one_round, self.table, self.step, exponents) - log_moments
+        # Relative to the trapezoid sum; the 0.7 > log 2 turns that into relative to G where it is below 1/2.
+        return np.asarray(np.logaddexp(discretisation, tails) + 0.7)
+
+
+def plan(
+    one_round: Round, exponents: FloatArray, *, frequency: float, log_tolerance: float, with_identity: bool
+) -> Quadrature:
+    """A grid on which every exponent (all >= 1, or all <= 0) has relative error about e^log_tolerance.
+
+    `with_identity` also covers the exponents 0 and 1, for sums that use E[R] = 1.
+    """
+    smallest = float(min(exponents.min(), 0.0))
+    strip, step = _strip_and_step(one_round, exponent=smallest, frequency=frequency, log_tolerance=log_tolerance)
+    low, high = _range(one_round, exponents, log_tolerance)
+    if with_identity:
+        for exponent in (0.0, 1.0):
+            more = _range(one_round, np.array([exponent]), log_tolerance)
+            low, high = min(low, more[0]), max(high, more[1])
+    count = math.ceil((high - low) / step) + 1
+    if count * len(one_round.m) > LARGEST_TABLE:
+        raise LimitExceeded(
+            f"the quadrature would need {count} nodes for {len(one_round.m)} components, "
+            f"more than the limit of {LARGEST_TABLE} entries."
+        )
+    u = low + step * np.arange(count)
+    table = tabulate(one_round, u)
+    return Quadrature(one_round, step, strip, table, math.log(step) - _HALF_LOG_2PI - 0.5 * u * u)
+
+
+def log_discretisation_error(
+    one_round: Round, *, step: float, strip: float, exponents: FloatArray, frequency: float
+) -> FloatArray:
+    """log of (M_+ + M_-) / (e^{2 pi d / h} - 1) / G(a): the trapezoid rule on a strip of half-width d.
+
+    On the lines Im u = +-d, with A = (largest shift - smallest shift) d / 2 < pi / 2:
+    cos(A) R(Re u) <= |R(u)| <= R(Re u), and arg R(u) lies between 0 and +-(largest shift) d. Hence
+    M_+ <= e^{d^2/2} cos(A)^{min(a,0)} G(a) and M_- is e^{|s| (largest shift) d} times that (section 3).
+    """
+    narrowing = math.log(math.cos(0.5 * one_round.span * strip))
+    growth = 0.5 * strip * strip + np.minimum(exponents, 0.0) * narrowing
+    lines = float(np.logaddexp(0.0, frequency * one_round.largest_shift * strip))
+    decay = 2.0 * math.pi * strip / step
+    return growth + (lines - decay - (math.log1p(-math.exp(-decay)) if decay < 40.0 else 0.0))
+
+
+def _strip_and_step(
+    one_round: Round, *, exponent: float, frequency: float, log_tolerance: float
+) -> tuple[float, float]:
+    """The strip that allows the largest step."""
+    widest = min(12.0, 0.98 * math.pi / one_round.span if one_round.span > 0.0 else 12.0)
+    strips = widest * np.linspace(0.02, 1.0, 50)
+    growth = 0.5 * strips * strips + min(exponent, 0.0) * np.log(np.cos(0.5 * one_round.span * strips))
+    needed = growth + frequency * one_round.largest_shift * strips + 1.0 - log_tolerance
+    steps = 2.0 * math.pi * strips / needed
+    best = int(np.argmax(steps))
+    return float(strips[best]), float(steps[best])
+
+
+def _range(one_round: Round, exponents: FloatArray, log_tolerance: float) -> tuple[float, float]:
+    """Where phi R^a is not negligible, for every exponent.
+
+    a >= 1: the power mean inequality sum t_i^a <= (sum t_i)^a <= n^{a-1} sum t_i^a, where t_i^a phi is a Gaussian
+    around a m_i. a <= 0: log(phi R^a) is concave with second derivative at most -1.
+    """
+    m, log_p = one_round.m, one_round.log_p
+    if exponents[0] > 0.0:
+        a = exponents[:, None]
+        heights = a * log_p + 0.5 * a * (a - 1.0) * m * m
+        heights -= heights.max(axis=1, keepdims=True)
+        room = heights + (a - 1.0) * math.log(len(m)) + 2.0 - log_tolerance
+        width = np.sqrt(2.0 * np.maximum(room, 0.0))
+        matters = room > 0.0
+        low = np.where(matters, a * m - width, np.inf).min()
+        high = np.where(matters, a * m + width, -np.inf).max()
+        return float(low), float(high)
+    width = math.sqrt(2.0 * (2.0 - log_tolerance))
+    peaks = [_concave_peak(one_round, float(exponent)) for exponent in (exponents.min(), exponents.max())]
+    return min(peaks) - width, max(peaks) + width
+
+
+def _concave_peak(one_round: Round, exponent: float) -> float:
+    """Where a Psi'(u) = u, for a <= 0: bisection with Newton steps on a decreasing function."""
+    if exponent == 0.0:
+        return 0.0
+    low, high = exponent * one_round.largest_shift, 0.0
+    u = 0.5 * low
+    for _ in range(60):
+        weights = np.exp(one_round.log_p + one_round.m * u - 0.5 * one_round.m**2 - _log_sum(one_round, u))
+        slope = float(weights @ one_round.m)
+        variance = max(float(weights @ one_round.m**2) - slope * slope, 0.0)
+        value = exponent * slope - u
+        if value > 0.0:
+            low = u
+        else:
+            high = u
+        following = u - value / (exponent * variance - 1.0)
+        if not low < following < high:
+            following = 0.5 * (low + high)
+        if abs(following - u) < 0.05:
+            return following
+        u = following
+    return u
+
+
+def _log_sum(one_round: Round, u: float) -> float:
+    return float(np.logaddexp.reduce(one_round.log_p + one_round.m * u - 0.5 * one_round.m**2))
+
+
+def log_tails(one_round: Round, table: RatioTable, step: float, exponents: FloatArray) -> FloatArray:
+    """log of bounds on the part of the (infinite) trapezoid sum of phi R^a outside the nodes (section 4)."""
+    low, high = float(table.u[0]), float(table.u[-1])
+    a, m, log_p = exponents, one_round.m, one_round.log_p
+    positive = a > 0.0
+    # a <= 0: Psi is convex and lies above its tangents. a > 0: its slope lies between the extreme shifts.
+    left_slope = np.where(positive, m[0], table.slope[0])
+    right_slope = np.where(positive, m[-1], table.slope[-1])
+    left = _log_tangent(a, float(table.psi[0]), left_slope, low) + _log_beyond(a * left_slope - low, step)
+    right = _log_tangent(a, float(table.psi[-1]), right_slope, high) + _log_beyond(high - a * right_slope, step)
+    if np.all(a >= 1.0):
+        # Power mean: R^a <= n^{a-1} sum_i t_i^a, each t_i^a phi a Gaussian around a m_i.
+        column = a[:, None]
+        heights = (column - 1.0) * math.log(len(m)) + column * log_p + 0.5 * column * (column - 1.0) * m * m
+        beyond_low = heights + _log_beyond(column * m - low, step)
+        beyond_high = heights + _log_beyond(high - column * m, step)
+        left = np.minimum(left, np.logaddexp.reduce(beyond_low, axis=1))
+        right = np.minimum(right, np.logaddexp.reduce(beyond_high, axis=1))
+    return np.asarray(np.logaddexp(left, right) + 1e-9)
+
+
+def _log_tangent(a: FloatArray, psi: float, slope: FloatArray, u: float) -> FloatArray:
+    """log of the factor in front of phi(v - a slope) when Psi(v) is replaced by psi + slope (v - u)."""
+    return np.asarray(a * (psi - slope * u) + 0.5 * np.square(a * slope))
+
+
+def _log_beyond(distance: FloatArray | float, step: float) -> FloatArray:
+    """log of a bound on h sum phi(t_n) over a uniform grid beyond `distance`: integral plus h times the maximum."""
+    distance = np.asarray(distance, dtype=np.float64)
+    peak = math.log(step) - _HALF_LOG_2PI - 0.5 * np.square(np.maximum(distance, 0.0))
+    return np.asarray(np.logaddexp(log_ndtr(-distance), peak))
