@@ -69,18 +69,18 @@ def smallest_feasible(problem: Problem, *, guess: float = 1.0) -> Bounds:
     """
     if problem.excess(0.0).upper <= 0.0:
         return Bounds(0.0, 0.0)
-    infeasible, feasible = _bracket(problem, guess)
-    upper = _crossing(problem, infeasible, feasible) if feasible < math.inf else math.inf
-    start = min(upper, infeasible) if upper == math.inf else upper
-    lower = start
-    for _ in range(8):  # a second pass is needed only where f touches the target more than once
-        top = _provable_below(problem, lower)
+    left, right = _bracket(problem, guess)
+    if right < math.inf:
+        left, right = _crossing(problem, left, right)
+    upper = right
+    for _ in range(8):  # more than one pass is needed only where f meets the target more than once
+        top = _provable_below(problem, left, upper)
         stuck = _prove_down_from(problem, top)
         if stuck is None:
             return Bounds(top, upper)
         if problem.excess(stuck).upper <= 0.0:
             upper = stuck
-        lower = stuck
+        left = stuck
     return Bounds(0.0, upper)
 
 
@@ -100,39 +100,50 @@ def _bracket(problem: Problem, guess: float) -> tuple[float, float]:
                 return epsilon, math.inf
         return epsilon, 2 * epsilon
     except LimitExceeded:
-        return max(point for point in problem.known if point <= epsilon), math.inf
+        return max(problem.known), math.inf
 
 
-def _crossing(problem: Problem, left: float, right: float) -> float:
-    """A feasible point a few units in the last place right of an infeasible one (regula falsi, Illinois)."""
+def _crossing(problem: Problem, left: float, right: float) -> tuple[float, float]:
+    """The bracket (infeasible, feasible), narrowed to the noise of the curve (regula falsi, Illinois)."""
     at_left, at_right = problem.excess(left).upper, problem.excess(right).upper
-    for step in range(200):
-        if right - left <= 1e-14 * right:
+    moved_left = moved_right = False
+    for step in range(120):
+        noise = problem.excess(right).width
+        if right - left <= 1e-13 * right or -problem.excess(right).upper <= noise:
             break
-        if math.isinf(at_right) or step % 8 == 7:  # also bisect now and then: bounds the number of steps
+        if math.isinf(at_right) or step % 10 == 9:  # bisecting now and then bounds the number of steps
             middle = (left + right) / 2
         else:
-            middle = right - at_right * (right - left) / (at_right - at_left)
-            margin = 1e-15 * right
-            middle = min(max(middle, left + margin), right - margin)
+            # Aim a little to the feasible side of the root: the last step then lands there, within the noise.
+            middle = right - (at_right + noise / 2) * (right - left) / (at_right - at_left)
+            middle = min(max(middle, left + 1e-3 * (right - left)), right - 1e-3 * (right - left))
         value = problem.excess(middle).upper
         if value <= 0.0:
             right, at_right = middle, value
-            at_left /= 2.0
+            at_left = at_left / 2.0 if moved_right else at_left
+            moved_left, moved_right = False, True
         else:
             left, at_left = middle, value
-            at_right /= 2.0
-    return right
+            at_right = at_right / 2.0 if moved_left else at_right
+            moved_left, moved_right = True, False
+    return left, right
 
 
-def _provable_below(problem: Problem, epsilon: float) -> float:
-    """A point just below `epsilon` that is certainly infeasible, or 0."""
-    step = 1e-14
+def _provable_below(problem: Problem, left: float, right: float) -> float:
+    """A point below `right`, close to it if possible, that is certainly infeasible (or 0)."""
+    if right < math.inf:
+        step = 1e-13
+        # Where f falls by `rate` per unit, the curve's noise is worth noise / rate.
+        rate = (problem.excess(left).upper - problem.excess(right).upper) / (right - left)
+        if 0.0 < rate < math.inf:
+            step = max(step, 2.0 * problem.excess(right).width / rate / right)
+    else:
+        right, step = left, 0.0
     while step < 1.0:
-        point = epsilon * (1.0 - step)
+        point = right * (1.0 - step)
         if problem.excess(point).lower > 0.0:
             return point
-        step *= 4.0
+        step = max(4.0 * step, 1e-13)
     return 0.0
 
 

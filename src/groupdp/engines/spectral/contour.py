@@ -18,7 +18,7 @@ from groupdp.engines.interface import Direction
 from groupdp.engines.spectral.decay import Decay, certify
 from groupdp.engines.spectral.ratio import ELEMENTARY, PAIRWISE, U
 from groupdp.engines.spectral.rounds import FloatArray, Round
-from groupdp.engines.spectral.saddle import Scan
+from groupdp.engines.spectral.saddle import Saddle, Scan
 from groupdp.engines.spectral.tilted import TiltedRound, tilt_round
 from groupdp.errors import LimitExceeded
 
@@ -113,10 +113,9 @@ def _log_series(x: FloatArray) -> FloatArray:
     return np.asarray(-x - np.log(-np.expm1(-x)))
 
 
-def build(
-    rounds: tuple[Round, ...], *, direction: Direction, tilt: float, epsilon: float, log_delta: float, scan: Scan
-) -> Contour:
-    """A contour through `tilt`, planned for delta near e^log_delta at about `epsilon`."""
+def build(rounds: tuple[Round, ...], direction: Direction, saddle: Saddle) -> Contour:
+    """A contour through the saddle, planned for delta near what is expected there."""
+    tilt, epsilon, log_delta, scan = saddle.tilt, saddle.epsilon, saddle.log_delta, saddle.scan
     total_rounds = math.fsum(one.count for one in rounds)
     deviation = math.sqrt(float(np.interp(tilt, scan.tilt, scan.variance)))
     log_goal = math.log(PLANNED_ERROR)

@@ -10,10 +10,8 @@ import numpy as np
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Direction
 from groupdp.engines.spectral.contour import Contour, build
-from groupdp.engines.spectral.moments import plan
 from groupdp.engines.spectral.rounds import Round, largest_loss, trimmed
-from groupdp.engines.spectral.saddle import Scan, scan
-from groupdp.engines.spectral.tilted import exponents_of
+from groupdp.engines.spectral.saddle import saddle_for_delta, saddle_for_epsilon
 from groupdp.errors import LimitExceeded
 from groupdp.reductions import Composition
 
@@ -51,13 +49,11 @@ def log_delta(composition: Composition, *, direction: Direction, epsilon: float)
         prepared = _prepare(composition, direction, assumed)
         if epsilon >= prepared.largest_loss:
             return Bounds(-math.inf, -math.inf, Provenance(engine="exact", adjacency=direction))
-        found, tilt, guess = _saddle_for_epsilon(prepared, epsilon)
-        if prepared.log_dropped == -math.inf or assumed <= guess + 1.0:
+        saddle = saddle_for_epsilon(prepared.rounds, direction, epsilon)
+        if prepared.log_dropped == -math.inf or assumed <= saddle.log_delta + 1.0:
             break
-        assumed = guess - 10.0
-    contour = build(
-        prepared.rounds, direction=direction, tilt=tilt, epsilon=epsilon, log_delta=guess, scan=found
-    )
+        assumed = saddle.log_delta - 10.0
+    contour = build(prepared.rounds, direction, saddle)
     lower, upper = prepared.corrected(contour, epsilon)
     return Bounds(lower, upper, _provenance(direction, contour, evaluations=1))
 
@@ -68,19 +64,17 @@ def epsilon(composition: Composition, *, direction: Direction, log_delta: float)
     `upper` satisfies delta_upper(upper) <= delta and `lower` satisfies delta_lower(lower) >= delta, or is 0.
     """
     prepared = _prepare(composition, direction, log_delta)
-    found, tilt, guess = _saddle_for_delta(prepared, log_delta)
-    if guess <= 0.0:
+    saddle = saddle_for_delta(prepared.rounds, direction, log_delta)
+    if saddle.epsilon <= 0.0:
         return _epsilon_near_zero(prepared, log_delta)
-    contour = build(
-        prepared.rounds, direction=direction, tilt=tilt, epsilon=guess, log_delta=log_delta, scan=found
-    )
-    return _certified_root(prepared, contour, guess, log_delta)
+    contour = build(prepared.rounds, direction, saddle)
+    return _certified_root(prepared, contour, saddle.epsilon, log_delta)
 
 
 def epsilon_ceiling(composition: Composition, *, direction: Direction, log_delta: float) -> float:
     """A rigorous upper bound on epsilon, by Chernoff alone: cheap, a few per cent above the truth."""
     prepared = _prepare(composition, direction, log_delta)
-    found, _, _ = _saddle_for_delta(prepared, log_delta)
+    found = saddle_for_delta(prepared.rounds, direction, log_delta).scan
     if prepared.direction == "remove" and prepared.log_dropped > -math.inf:
         log_delta += math.log1p(-math.exp(prepared.log_dropped - log_delta))
     ceiling = max(found.epsilon_ceiling(log_delta), 0.0)
@@ -91,10 +85,7 @@ def epsilon_ceiling(composition: Composition, *, direction: Direction, log_delta
 
 def _epsilon_near_zero(prepared: _Prepared, target: float) -> Bounds:
     """The root is at or near epsilon = 0: decide with a contour planned there."""
-    found, tilt, guess = _saddle_for_epsilon(prepared, 0.0)
-    contour = build(
-        prepared.rounds, direction=prepared.direction, tilt=tilt, epsilon=0.0, log_delta=guess, scan=found
-    )
+    contour = build(prepared.rounds, prepared.direction, saddle_for_epsilon(prepared.rounds, prepared.direction, 0.0))
     if prepared.corrected(contour, 0.0)[1] <= target:
         return Bounds(0.0, 0.0, _provenance(prepared.direction, contour, evaluations=1))
     return _certified_root(prepared, contour, 0.0, target)
@@ -165,62 +156,6 @@ def _divisible(rounds: tuple[Round, ...]) -> tuple[Round, ...]:
         else:
             result.append(one)
     return tuple(result)
-
-
-def _first_scale(prepared: _Prepared) -> tuple[float, float]:
-    """Mean and standard deviation of the composed loss under P, roughly."""
-    mean = variance = 0.0
-    exponents = exponents_of(prepared.direction, np.zeros(1))
-    for one in prepared.rounds:
-        quadrature = plan(one, exponents, frequency=0.0, log_tolerance=-12.0, with_identity=False)
-        weight = np.exp(quadrature.log_weight + exponents[0] * quadrature.table.psi)
-        weight /= weight.sum()
-        loss = quadrature.table.psi if prepared.direction == "remove" else -quadrature.table.psi
-        first = float(weight @ loss)
-        mean += one.count * first
-        variance += one.count * float(weight @ np.square(loss - first))
-    return mean, math.sqrt(variance)
-
-
-def _saddle_for_epsilon(prepared: _Prepared, target: float) -> tuple[Scan, float, float]:
-    """(scan, tilt, guess of log delta) for a given epsilon."""
-    mean, deviation = _first_scale(prepared)
-    largest = 2.0 * max(target - mean, 0.0) / deviation**2 + 24.0 / deviation
-    for _ in range(60):
-        found = scan(prepared.rounds, prepared.direction, largest)
-        level = found.k - found.tilt * target - np.log(found.tilt) - np.log1p(found.tilt)
-        best = int(np.argmin(level))
-        c = float(found.tilt[best])
-        if best < len(level) - 1 and c + 14.0 / math.sqrt(found.variance[best]) <= found.tilt[-1]:
-            break
-        largest *= 4.0
-    slope = found.mean[best] - target - 1.0 / c - 1.0 / (1.0 + c)
-    curvature = found.variance[best] + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
-    tilt = float(np.clip(c - slope / curvature, 0.7 * c, 1.4 * c))
-    guess = float(level[best] - 0.5 * slope * slope / curvature - 0.5 * math.log(2.0 * math.pi * curvature))
-    return found, tilt, min(guess, 0.0)
-
-
-def _saddle_for_delta(prepared: _Prepared, target: float) -> tuple[Scan, float, float]:
-    """(scan, tilt, guess of epsilon) for a given log delta; the guess is 0 or below if epsilon is about 0."""
-    _, deviation = _first_scale(prepared)
-    largest = (2.0 * math.sqrt(2.0 * max(-target, 0.0)) + 24.0) / deviation
-    for _ in range(60):
-        found = scan(prepared.rounds, prepared.direction, largest)
-        epsilons, levels = found.log_delta_guess()
-        # Along increasing tilts epsilon rises and the level falls.
-        beyond = np.flatnonzero(levels <= target)
-        if len(beyond) and found.tilt[beyond[0]] + 14.0 / math.sqrt(found.variance[beyond[0]]) <= found.tilt[-1]:
-            break
-        largest *= 4.0
-    else:
-        raise LimitExceeded("no tilt fits this delta: it is too small for the spectral engine.")
-    last = int(beyond[0])
-    if last == 0:
-        return found, float(found.tilt[0]), 0.0
-    share = float(np.clip((levels[last - 1] - target) / (levels[last - 1] - levels[last]), 0.0, 1.0))
-    tilt = math.exp((1.0 - share) * math.log(found.tilt[last - 1]) + share * math.log(found.tilt[last]))
-    return found, tilt, float((1.0 - share) * epsilons[last - 1] + share * epsilons[last])
 
 
 def _provenance(direction: Direction, contour: Contour, *, evaluations: int) -> Provenance:

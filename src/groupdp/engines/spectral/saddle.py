@@ -5,6 +5,7 @@ Only `upper` is used in proofs; the rest chooses the contour, and a poor choice 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -17,9 +18,10 @@ from groupdp.engines.spectral.small_loss import excess_moment, identity_error
 from groupdp.engines.spectral.tilted import exponents_of
 from groupdp.errors import LimitExceeded
 
-#: Number of tilts in a scan; neighbours differ by a factor of about 1.2.
-_TILTS = 56
-_SMALLEST_TO_LARGEST = 3e-5
+#: Tilts of a first scan: from largest * 3e-5 to largest, neighbours differing by a factor of about 1.4.
+_FIRST_TILTS = np.geomspace(3e-5, 1.0, 32)
+#: Tilts strictly between two neighbours in a refinement.
+_BETWEEN = np.linspace(0.0, 1.0, 13)[1:-1]
 #: Tilts beyond this are refused.
 LARGEST_TILT = 1e17
 #: With more rounds than this, K is summed from second-order terms.
@@ -62,38 +64,162 @@ def log_kappa(tilt: FloatArray) -> FloatArray:
     return np.asarray(-tilt * np.log1p(1.0 / tilt) - np.log1p(tilt))
 
 
-def scan(rounds: tuple[Round, ...], direction: Direction, largest_tilt: float) -> Scan:
-    """K on a geometric grid of tilts up to `largest_tilt`."""
-    if largest_tilt > LARGEST_TILT:
-        raise LimitExceeded(f"the contour would need a tilt of {largest_tilt:g}, more than {LARGEST_TILT:g}.")
-    tilt = largest_tilt * np.geomspace(_SMALLEST_TO_LARGEST, 1.0, _TILTS)
-    k, mean, variance, upper = (np.zeros(_TILTS) for _ in range(4))
+class Scanner:
+    """Quadratures good for every tilt up to `largest`."""
+
+    def __init__(self, rounds: tuple[Round, ...], direction: Direction, largest: float) -> None:
+        if largest > LARGEST_TILT:
+            raise LimitExceeded(f"the contour would need a tilt of {largest:g}, more than {LARGEST_TILT:g}.")
+        self.direction = direction
+        self.first_tilts = largest * _FIRST_TILTS
+        extremes = exponents_of(direction, self.first_tilts[[0, -1]])
+        self.quadratures = tuple(
+            plan(
+                one,
+                extremes,
+                frequency=0.0,
+                # Relative error of G well below 1 / T: it enters K multiplied by T.
+                log_tolerance=-12.0 - math.log(one.count) - math.log1p(largest),
+                with_identity=one.count > _MANY_ROUNDS,
+            )
+            for one in rounds
+        )
+
+    def scan(self, tilt: FloatArray) -> Scan:
+        """K at the given increasing tilts."""
+        size = len(tilt)
+        k, mean, variance, upper = (np.zeros(size) for _ in range(4))
+        exponents = exponents_of(self.direction, tilt)
+        for quadrature in self.quadratures:
+            count, psi = quadrature.one_round.count, quadrature.table.psi
+            terms = np.multiply.outer(exponents, psi)
+            terms += quadrature.log_weight
+            top = terms.max(axis=1)
+            terms -= top[:, None]
+            np.exp(terms, out=terms)
+            moments = terms @ np.column_stack((np.ones_like(psi), psi, psi * psi))
+            log_moment = top + np.log(moments[:, 0])
+            first, second = moments[:, 1] / moments[:, 0], moments[:, 2] / moments[:, 0]
+            log_error = quadrature.log_error(exponents, log_moment)
+            usable = log_error < -1.0
+            # Rounding: that of Psi times the exponent, and of a sum of positive terms.
+            slack = np.abs(exponents) * float(quadrature.table.psi_error.max()) + 1e-12
+            slack -= np.log1p(-np.exp(np.where(usable, log_error, -1.0)))
+            log_upper = np.where(usable, log_moment + slack, np.inf)
+            if count > _MANY_ROUNDS:
+                log_moment, log_upper = _small_loss(
+                    quadrature, exponents, self.direction, tilt, log_moment, log_upper
+                )
+            k += count * log_moment
+            mean += count * (first if self.direction == "remove" else -first)
+            variance += count * np.maximum(second - first * first, 1e-30 * second)
+            upper += count * log_upper
+        upper += 1e-12 * np.abs(upper)
+        return Scan(tilt, k, mean, variance, upper)
+
+    def refine(self, scan: Scan, low: int, high: int) -> Scan:
+        """The scan with more tilts between the positions `low` and `high`."""
+        edges = np.log(scan.tilt[low : high + 1])
+        tilts = np.exp(np.concatenate([x + (y - x) * _BETWEEN for x, y in itertools.pairwise(edges)]))
+        return _merge(scan, self.scan(tilts))
+
+
+def _merge(one: Scan, other: Scan) -> Scan:
+    order = np.argsort(np.concatenate((one.tilt, other.tilt)))
+    return Scan(
+        *(
+            np.concatenate((getattr(one, name), getattr(other, name)))[order]
+            for name in ("tilt", "k", "mean", "variance", "upper")
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Saddle:
+    """Where the contour should cross: the tilt, with what is expected there."""
+
+    tilt: float
+    epsilon: float
+    log_delta: float
+    scan: Scan
+
+
+def saddle_for_epsilon(rounds: tuple[Round, ...], direction: Direction, epsilon: float) -> Saddle:
+    """The tilt that minimises K(c) - c epsilon - log c - log(1 + c)."""
+    mean, deviation = _loss_scale(rounds, direction)
+    largest = 2.0 * max(epsilon - mean, 0.0) / deviation**2 + 24.0 / deviation
+    while True:
+        scanner = Scanner(rounds, direction, largest)
+        found = scanner.scan(scanner.first_tilts)
+        best = int(np.argmin(_height(found, epsilon)))
+        if best < len(found.tilt) - 1 and _leaves_room(found, best):
+            break
+        largest *= 4.0
+    for _ in range(4):
+        low, high = max(best - 1, 0), min(best + 1, len(found.tilt) - 1)
+        found = scanner.refine(found, low, high)
+        height = _height(found, epsilon)
+        best = int(np.argmin(height))
+        if max(height[max(best - 1, 0)], height[min(best + 1, len(height) - 1)]) - height[best] < 0.02:
+            break
+    c = float(found.tilt[best])
+    curvature = float(found.variance[best]) + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
+    log_delta = float(height[best]) - 0.5 * math.log(2.0 * math.pi * curvature)
+    return Saddle(c, epsilon, min(log_delta, 0.0), found)
+
+
+def saddle_for_delta(rounds: tuple[Round, ...], direction: Direction, log_delta: float) -> Saddle:
+    """The tilt whose saddle-point approximation gives e^log_delta; epsilon <= 0 if that is reached at 0."""
+    _, deviation = _loss_scale(rounds, direction)
+    largest = (2.0 * math.sqrt(2.0 * max(-log_delta, 0.0)) + 24.0) / deviation
+    while True:
+        scanner = Scanner(rounds, direction, largest)
+        found = scanner.scan(scanner.first_tilts)
+        # Along increasing tilts epsilon rises and log delta falls.
+        epsilons, levels = found.log_delta_guess()
+        beyond = np.flatnonzero(levels <= log_delta)
+        if len(beyond) and _leaves_room(found, int(beyond[0])):
+            break
+        largest *= 4.0
+    for _ in range(4):
+        after = int(np.flatnonzero(levels <= log_delta)[0])
+        if after == 0:
+            return Saddle(float(found.tilt[0]), 0.0, log_delta, found)
+        if levels[after - 1] - levels[after] < 0.05:
+            break
+        found = scanner.refine(found, after - 1, after)
+        epsilons, levels = found.log_delta_guess()
+    after = max(int(np.flatnonzero(levels <= log_delta)[0]), 1)
+    drop = levels[after - 1] - levels[after]
+    share = float(np.clip((levels[after - 1] - log_delta) / drop, 0.0, 1.0)) if drop > 0.0 else 1.0
+    tilt = (1.0 - share) * float(found.tilt[after - 1]) + share * float(found.tilt[after])
+    guess = (1.0 - share) * float(epsilons[after - 1]) + share * float(epsilons[after])
+    return Saddle(tilt, guess, log_delta, found)
+
+
+def _height(scan: Scan, epsilon: float) -> FloatArray:
+    """log |integrand| on the real axis."""
+    return scan.k - scan.tilt * epsilon - np.log(scan.tilt) - np.log1p(scan.tilt)
+
+
+def _leaves_room(scan: Scan, index: int) -> bool:
+    """Whether the scan reaches far enough beyond a tilt to bound the aliases on the right."""
+    return bool(scan.tilt[index] + 14.0 / math.sqrt(float(scan.variance[index])) <= scan.tilt[-1])
+
+
+def _loss_scale(rounds: tuple[Round, ...], direction: Direction) -> tuple[float, float]:
+    """Mean and standard deviation of the composed loss under P, roughly."""
+    mean = variance = 0.0
+    exponents = exponents_of(direction, np.zeros(1))
     for one in rounds:
-        exponents = exponents_of(direction, tilt)
-        # Relative error of G well below 1 / T: it enters K multiplied by T.
-        tolerance = -12.0 - math.log(one.count) - math.log1p(largest_tilt)
-        quadrature = plan(one, exponents, frequency=0.0, log_tolerance=tolerance, with_identity=one.count > _MANY_ROUNDS)
-        terms = np.multiply.outer(exponents, quadrature.table.psi)
-        terms += quadrature.log_weight
-        top = terms.max(axis=1)
-        np.exp(terms - top[:, None], out=terms)
-        total = terms.sum(axis=1)
-        terms /= total[:, None]
-        log_moment = top + np.log(total)
+        quadrature = plan(one, exponents, frequency=0.0, log_tolerance=-12.0, with_identity=False)
+        weight = np.exp(quadrature.log_weight + exponents[0] * quadrature.table.psi)
+        weight /= weight.sum()
         loss = quadrature.table.psi if direction == "remove" else -quadrature.table.psi
-        first = terms @ loss
-        log_error = quadrature.log_error(exponents, log_moment)
-        usable = log_error < -1.0
-        rounding = np.abs(exponents) * float(np.max(quadrature.table.psi_error)) + 1e-13
-        log_upper = np.where(usable, log_moment - np.log1p(-np.exp(np.where(usable, log_error, -1.0))) + rounding, np.inf)
-        if one.count > _MANY_ROUNDS:
-            log_moment, log_upper = _small_loss(quadrature, exponents, direction, tilt, log_moment, log_upper)
-        k += one.count * log_moment
+        first = float(weight @ loss)
         mean += one.count * first
-        variance += one.count * np.maximum(terms @ np.square(loss) - first * first, 1e-30 * first * first)
-        upper += one.count * log_upper
-    upper += 1e-12 * np.abs(upper)
-    return Scan(tilt, k, mean, variance, upper)
+        variance += one.count * float(weight @ np.square(loss - first))
+    return mean, math.sqrt(variance)
 
 
 def _small_loss(
