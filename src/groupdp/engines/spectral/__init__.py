@@ -12,6 +12,6 @@
 The proofs are in docs/numerics.md; section numbers in the code refer to it.
 """
 
-from groupdp.engines.spectral.engine import epsilon, log_delta
+from groupdp.engines.spectral.engine import epsilon, epsilon_ceiling, log_delta
 
-__all__ = ["epsilon", "log_delta"]
+__all__ = ["epsilon", "epsilon_ceiling", "log_delta"]

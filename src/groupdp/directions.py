@@ -1,0 +1,197 @@
+"""One direction of one composition: exact parts peeled off, the rest given to an engine.
+
+A round without noise reveals whether the group was sampled in it. With p the probability that no noiseless
+round samples the group, and delta' the curve of the noisy rounds,
+
+    remove:  delta(eps) = (1 - p) + p delta'(eps - log p)
+    add:     delta(eps) = delta'(eps + log p)
+
+since P and Q of the noiseless rounds are a point mass of 1 and a law with mass p on the same point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+from groupdp.bounds import Bounds, Provenance
+from groupdp.engines import spectral
+from groupdp.engines.interface import Direction, Progress
+from groupdp.errors import LimitExceeded
+from groupdp.reductions import Composition
+
+#: Relative slack that covers the few roundings of the closed forms below.
+_SLACK = 1e-14
+#: In `auto`, a spectral result wider than this is intersected with the lattice engine's.
+_WIDE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to compute: which engine, how narrow, whom to tell."""
+
+    engine: str = "auto"
+    tolerance: float | None = None
+    progress: Progress | None = None
+
+
+def log_delta_of(composition: Composition, direction: Direction, epsilon: float, options: Options) -> Bounds:
+    """Bounds on log delta(epsilon) in one direction, for any real epsilon."""
+    noisy, log_p = _peel(composition)
+    if log_p == 0.0:
+        return _noisy_log_delta(noisy, direction, epsilon, options)
+    if log_p == -math.inf:
+        return Bounds(0.0, 0.0, Provenance(adjacency=direction))
+    room = _SLACK * (abs(log_p) + abs(epsilon))
+    shifted = epsilon - log_p if direction == "remove" else epsilon + log_p
+    high = _noisy_log_delta(noisy, direction, shifted - room, options)
+    low = _noisy_log_delta(noisy, direction, shifted + room, options)
+    if direction == "add":
+        return Bounds(low.lower, high.upper, high.provenance)
+    revealed = math.log(-math.expm1(log_p))
+    return Bounds(
+        _log_sum(revealed, log_p + low.lower) - room - _SLACK,
+        min(_log_sum(revealed, log_p + high.upper) + room + _SLACK, 0.0),
+        high.provenance,
+    )
+
+
+def epsilon_of(composition: Composition, direction: Direction, log_delta: float, options: Options) -> Bounds:
+    """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta, in one direction."""
+    noisy, log_p = _peel(composition)
+    if log_p == 0.0:
+        return _noisy_epsilon(noisy, direction, log_delta, options)
+    exact = Provenance(adjacency=direction)
+    if log_p == -math.inf:
+        return Bounds(math.inf, math.inf, exact)
+    room = _SLACK * abs(log_p)
+    if direction == "add":
+        # delta' at epsilon + log p, which may be negative: only its part at or above 0 goes to the engines.
+        at_zero = log_delta_of(composition, direction, 0.0, options)
+        if at_zero.upper <= log_delta:
+            return Bounds(0.0, 0.0, exact)
+        if _log_delta_where_identical(0.0) >= log_delta or not noisy:
+            value = max(math.log1p(-math.exp(log_delta)) - log_p, 0.0)
+            return Bounds(max(value - room - 1e-15, 0.0), value + room + 1e-15, exact)
+        found = _noisy_epsilon(noisy, direction, log_delta, options)
+        return Bounds(
+            max(found.lower - log_p - room, 0.0) if found.lower > 0.0 else 0.0,
+            found.upper - log_p + room,
+            found.provenance,
+        )
+    revealed = -math.expm1(log_p)
+    left = math.exp(log_delta) - revealed
+    uncertainty = 4.0 * _SLACK * revealed
+    if left < -uncertainty:
+        return Bounds(math.inf, math.inf, exact)
+    upper = math.inf
+    if left - uncertainty > 0.0:
+        target = math.log(left - uncertainty) - log_p - room
+        upper = max(_noisy_epsilon(noisy, direction, min(target, -1e-300), options).upper + log_p + room, 0.0)
+    target = math.log(left + uncertainty) - log_p + room
+    lower = 0.0
+    if target < 0.0:
+        lower = max(_noisy_epsilon(noisy, direction, target, options).lower + log_p - room, 0.0)
+    return Bounds(min(lower, upper), upper, exact)
+
+
+def epsilon_ceiling_of(composition: Composition, direction: Direction, log_delta: float) -> float:
+    """A cheap rigorous upper bound on epsilon, inf where none is at hand."""
+    noisy, log_p = _peel(composition)
+    if log_p != 0.0 or not noisy:
+        return math.inf
+    try:
+        return spectral.epsilon_ceiling(noisy, direction=direction, log_delta=log_delta)
+    except LimitExceeded:
+        return math.inf
+
+
+def _peel(composition: Composition) -> tuple[Composition, float]:
+    """The noisy rounds, and the log-probability that the noiseless ones never sample the group."""
+    noisy = tuple(part for part in composition if part[0].standard_deviation > 0.0)
+    noiseless = (part for part in composition if part[0].standard_deviation == 0.0)
+    return noisy, math.fsum(rounds * mixture.log_probability_of_absence for mixture, rounds in noiseless)
+
+
+def _noisy_log_delta(noisy: Composition, direction: Direction, epsilon: float, options: Options) -> Bounds:
+    if not noisy:
+        value = _log_delta_where_identical(epsilon)
+        return Bounds(value, value, Provenance(adjacency=direction))
+    return _choose(
+        options,
+        noisy,
+        lambda: spectral.log_delta(noisy, direction=direction, epsilon=epsilon),
+        lambda: _lattice().log_delta(
+            noisy, direction=direction, epsilon=epsilon, tolerance=options.tolerance, progress=options.progress
+        ),
+    )
+
+
+def _noisy_epsilon(noisy: Composition, direction: Direction, log_delta: float, options: Options) -> Bounds:
+    if not noisy:
+        return Bounds(0.0, 0.0, Provenance(adjacency=direction))
+    return _choose(
+        options,
+        noisy,
+        lambda: spectral.epsilon(noisy, direction=direction, log_delta=log_delta),
+        lambda: _lattice().epsilon(
+            noisy, direction=direction, log_delta=log_delta, tolerance=options.tolerance, progress=options.progress
+        ),
+    )
+
+
+def _choose(
+    options: Options, noisy: Composition, by_contour: Callable[[], Bounds], by_lattice: Callable[[], Bounds]
+) -> Bounds:
+    """The engine asked for, or in `auto` the contour where it is short and the lattice where it is not."""
+    if options.engine == "spectral":
+        found = by_contour()
+    elif options.engine == "lattice" or is_one_round(noisy):
+        found = by_lattice()
+    else:
+        found = _automatic(by_contour, by_lattice)
+    if options.tolerance is None:
+        return found
+    met = found.relative_width <= options.tolerance
+    provenance = replace(found.provenance, tolerance=options.tolerance, tolerance_met=met)
+    return Bounds(found.lower, found.upper, provenance)
+
+
+def _lattice() -> ModuleType:
+    """The lattice engine, imported when first needed: most calls never do."""
+    from groupdp.engines import lattice
+
+    return lattice
+
+
+def is_one_round(noisy: Composition) -> bool:
+    """Whether the lattice engine's closed form applies."""
+    return len(noisy) == 1 and noisy[0][1] == 1
+
+
+def _automatic(by_contour: Callable[[], Bounds], by_lattice: Callable[[], Bounds]) -> Bounds:
+    try:
+        found = by_contour()
+    except LimitExceeded:
+        return by_lattice()
+    if found.relative_width <= _WIDE:
+        return found
+    try:
+        other = by_lattice()
+    except LimitExceeded:
+        return found
+    narrower = found if found.width <= other.width else other
+    return Bounds(max(found.lower, other.lower), min(found.upper, other.upper), narrower.provenance)
+
+
+def _log_delta_where_identical(epsilon: float) -> float:
+    """log of (1 - e^epsilon)_+."""
+    return -math.inf if epsilon >= 0.0 else math.log(-math.expm1(epsilon))
+
+
+def _log_sum(x: float, y: float) -> float:
+    """log(e^x + e^y)."""
+    high, low = max(x, y), min(x, y)
+    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
