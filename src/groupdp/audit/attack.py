@@ -35,7 +35,8 @@ def presence_log_probabilities(phase: DPSGD, *, group_size: int) -> FloatArray:
         batch, ordinary = phase.sampling.batch_size, phase.sampling.dataset_size
         whole = math.comb(ordinary + k, batch)
         weights = [
-            Fraction(math.comb(k, i) * math.comb(ordinary, batch - i), whole) for i in range(min(k, batch) + 1)
+            Fraction(math.comb(k, i) * math.comb(ordinary, batch - i), whole)
+            for i in range(min(k, batch) + 1)
         ]
     else:
         q = Fraction(phase.sampling.rate)
@@ -48,7 +49,8 @@ def log_likelihood_ratio(iterates: FloatArray, instance: WorstCase) -> FloatArra
 
     `iterates` has shape (T + 1, trials, 1), as `train_many` releases them. Every round adds
         log sum_i p_i exp((2 x c_i - c_i^2) / (2 sigma^2))
-    at x = (theta_i - theta_{i-1}) / (eta L), shifted by B for fixed batches; c_i = i (Poisson) or 2 i (fixed).
+    at x = (theta_i - theta_{i-1}) / (eta L), shifted by B for fixed batches; c_i = i (Poisson) or 2 i
+    (fixed).
     """
     moves = np.diff(iterates[:, :, 0], axis=0) / (instance.step_size * instance.clipping_norm)
     ratio = np.zeros(iterates.shape[1])
@@ -57,10 +59,9 @@ def log_likelihood_ratio(iterates: FloatArray, instance: WorstCase) -> FloatArra
         sigma = phase.noise_multiplier
         if sigma == 0.0:
             raise InvalidArgument("noise_multiplier must be above 0 to attack a run, got 0.0.")
-        log_weights = presence_log_probabilities(phase, group_size=instance.group_size)
-        fixed = isinstance(phase.sampling, FixedBatchSampling)
-        unit, shift = (2.0, float(phase.sampling.batch_size)) if fixed else (1.0, 0.0)  # type: ignore[union-attr]
-        for move in moves[start : start + phase.steps]:
+        log_weights = presence_log_probabilities(phase, group_size=instance.group_size) fixed =
+        isinstance(phase.sampling, FixedBatchSampling) unit, shift = (2.0, float(phase.sampling.batch_size))
+        if fixed else (1.0, 0.0)  # type: ignore[union-attr] for move in moves[start : start + phase.steps]:
             ratio += mixture_log_ratio((move + shift) / sigma, unit / sigma, log_weights)
         start += phase.steps
     return ratio
@@ -89,4 +90,6 @@ def _log(weight: Fraction) -> float:
     if 2 * weight > 1:
         return math.log1p(-float(1 - weight))
     nearest = float(weight)
-    return math.log(nearest) if nearest > 1e-300 else math.log(weight.numerator) - math.log(weight.denominator)
+    return (
+        math.log(nearest) if nearest > 1e-300 else math.log(weight.numerator) - math.log(weight.denominator)
+    )

@@ -2,7 +2,8 @@
 
 One threshold (Clopper and Pearson 1934): with s successes in n independent trials of probability p,
 
-    P( lower_limit(s, n, alpha) > p ) <= alpha,      P( upper_limit(s, n, alpha) < p ) <= alpha      for every p.
+    P( lower_limit(s, n, alpha) > p ) <= alpha,      P( upper_limit(s, n, alpha) < p ) <= alpha      for
+    every p.
 
 All thresholds: the r-th smallest of n independent uniforms is Beta(r, n + 1 - r). Limits that hold at a fixed
 set of ranks, each at its share of alpha, hold between them by monotonicity; no continuity is assumed.
@@ -61,8 +62,8 @@ class SimultaneousBand:
     def limits(self, counts: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         """(lower, upper) limits of P(X <= t) given how many of the `trials` observations are <= t.
 
-        If r of the grid is at most the count, x_(r) <= t and P(X <= t) >= P(X <= x_(r)) >= its lower limit; if r
-        is above it, t < x_(r) and P(X <= t) <= P(X < x_(r)) <= its upper limit.
+        If r of the grid is at most the count, x_(r) <= t and P(X <= t) >= P(X <= x_(r)) >= its lower limit;
+        if r is above it, t < x_(r) and P(X <= t) <= P(X < x_(r)) <= its upper limit.
         """
         c = np.asarray(counts, dtype=np.int64)
         reached = np.searchsorted(self.ranks, c, side="right")

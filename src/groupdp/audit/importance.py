@@ -1,14 +1,19 @@
 """delta far below 1 / trials, by importance sampling: a check of the numerics, not a black-box audit.
 
-It draws from the exponentially tilted law of the worst case's privacy loss, which presumes the mixture and its
-likelihood ratio; no training loop is observed. What it checks is the accountant's arithmetic, by a route (drawing
-random numbers) that shares nothing with it.
+It draws from the exponentially tilted law of the worst case's privacy loss, which presumes the mixture and
+its likelihood ratio; no training loop is observed. What it checks is the accountant's arithmetic, by a
+route (drawing random numbers) that shares nothing with it.
 
-    delta(epsilon) = E_P[(1 - e^(epsilon - L))_+] = M E_c[Y],   Y = e^(-c (L - epsilon)) (1 - e^(epsilon - L))_+ / kappa(c),
-    M = kappa(c) e^(K(c) - c epsilon),   kappa(c) = c^c / (1 + c)^(1 + c),   K(c) = log E_P[e^(c L)]
+    delta(epsilon) = E_P[(1 - e^(epsilon - L))_+] = M E_c[Y],   L = sum_j L_j over the rounds j,
+    Y = e^(c epsilon - c sum_j min(L_j, a)) (1 - e^(epsilon - L))_+ / kappa(c),
+    M = kappa(c) e^(K(c) - c epsilon),   kappa(c) = c^c / (1 + c)^(1 + c)
 
-Y lies in [0, 1], since kappa(c) is the largest value of e^(-c v)(1 - e^-v). The error bar is therefore the empirical
-Bernstein bound (Maurer and Pontil 2009, theorem 4): valid at every sample size, with no appeal to normality.
+with E_c the law tilted by e^(c min(L_j, a)) in every round j and K(c) its log-normaliser. The cap a only
+matters where one round alone brings L above epsilon: a = epsilon + b - sum_j inf L_j with e^(-c b) =
+kappa(c). So Y lies in [0, 1]: if no round is capped, kappa(c) is the largest value of e^(-c v)(1 - e^-v);
+if one is, the sum is at least epsilon + b. The error bar is therefore the empirical Bernstein bound (Maurer
+and Pontil 2009, theorem 4): valid at every sample size, with no appeal to normality. (Without the cap,
+tilting draws one enormous round where a moderate one is typical: rare batches, few rounds.)
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.audit.attack import presence_log_probabilities
 from groupdp.audit.confidence import require_confidence
 from groupdp.audit.simulation import Progress
-from groupdp.audit.tilted import RoundLaw, TiltedRound, log_normaliser
+from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
 from groupdp.dpsgd import FixedBatchSampling, phases_of
 from groupdp.errors import InvalidArgument, LimitExceeded
 
@@ -31,12 +36,13 @@ from groupdp.errors import InvalidArgument, LimitExceeded
 LARGEST_SAMPLING = 10**12
 _CHUNK = 1 << 15
 #: The tilt is looked for in this range.
-_TILTS = (1e-6, 1e6)
+_TILTS = (1e-3, 1e3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportanceEstimate:
-    """delta at `epsilon` for one direction, with an interval of the stated confidence. A check of the numerics."""
+    """delta at `epsilon` for one direction, with an interval of the stated confidence. A check of the
+    numerics."""
 
     direction: str
     epsilon: float
@@ -87,18 +93,22 @@ def importance_delta(
             f"Importance sampling may draw at most {LARGEST_SAMPLING:.0e} values (samples x steps), "
             f"this one would draw {count * rounds:.1e}."
         )
-    sign = 1.0 if side == "remove" else -1.0
+    ceiling = math.inf if side == "remove" else -sum(law.log_absence * repeats for law, repeats in laws)
+    if at >= ceiling or not laws:  # the loss cannot exceed epsilon
+        nothing = {"log_delta": -math.inf, "log_lower": -math.inf, "log_upper": -math.inf}
+        return ImportanceEstimate(direction=side, epsilon=at, confidence=sure, samples=0, tilt=1.0, **nothing)
+    lowest = sum(law.log_absence * repeats for law, repeats in laws) if side == "remove" else -math.inf
 
-    def exponent(tilt: float) -> float:
-        return 1.0 + tilt if side == "remove" else -tilt
+    def tilt_at(rate: float) -> Tilt:
+        return Tilt(direction=side, rate=rate, cap=at - lowest - _log_kappa(rate) / rate)
 
-    def log_scale(tilt: float) -> float:
-        cumulant = sum(repeats * log_normaliser(law, exponent(tilt)) for law, repeats in laws)
-        return cumulant - tilt * at + _log_kappa(tilt)
+    def log_scale(rate: float) -> float:
+        cumulant = sum(repeats * log_normaliser(law, tilt_at(rate)) for law, repeats in laws)
+        return cumulant - rate * at + _log_kappa(rate)
 
-    tilt = _smallest(log_scale)
-    scale = log_scale(tilt)
-    tilted = [(TiltedRound(law, exponent(tilt)), repeats) for law, repeats in laws]
+    rate = _smallest(log_scale)
+    scale, cap = log_scale(rate), tilt_at(rate).cap
+    tilted = [(TiltedRound(law, tilt_at(rate)), repeats) for law, repeats in laws]
     root = np.random.SeedSequence([require_integer("seed", seed, at_least=0), 0x711])
     mean, spread, done = 0.0, 0.0, 0
     chunk = min(_CHUNK, count)
@@ -106,12 +116,21 @@ def importance_delta(
         size = min(chunk, count - start)
         stream = np.random.SeedSequence(entropy=root.entropy, spawn_key=(index,))
         generator = np.random.default_rng(stream)
-        loss = np.zeros(size)
+        loss, capped = np.zeros(size), np.zeros(size)
         for law, repeats in tilted:
             for _ in range(repeats):
-                loss += sign * law.draw(generator, size)
-        excess = np.maximum(loss - at, 0.0)
-        y = np.exp(-tilt * excess - _log_kappa(tilt)) * -np.expm1(-excess)
+                one = law.draw(generator, size)
+                loss += one
+                capped += np.minimum(one, cap)
+        gain = -np.expm1(-np.maximum(loss - at, 0.0))
+        y = (
+            np.where(
+                gain > 0.0, np.exp(np.where(gain > 0.0, rate * (at - capped) - _log_kappa(rate), 0.0)), 0.0
+            )
+            * gain
+        )
+        if y.max() > 1.0 + 1e-9:
+            raise AssertionError("importance weights must lie in [0, 1]")
         # Pooled mean and sum of squared deviations (Chan, Golub and LeVeque).
         part, step = float(y.mean()), size / (done + size)
         spread += float(np.sum((y - part) ** 2)) + (part - mean) ** 2 * done * step
@@ -128,7 +147,7 @@ def importance_delta(
         log_upper=min(0.0, scale + _log(mean + margin)),
         confidence=sure,
         samples=count,
-        tilt=tilt,
+        tilt=rate,
     )
 
 
@@ -164,7 +183,7 @@ def _smallest(function: Any) -> float:
     low, high = math.log(_TILTS[0]), math.log(_TILTS[1])
     left, right = high - golden * (high - low), low + golden * (high - low)
     at_left, at_right = guarded(left), guarded(right)
-    while high - low > 0.02:
+    while high - low > 0.05:
         if at_left <= at_right:
             high, right, at_right = right, left, at_left
             left = high - golden * (high - low)
@@ -177,7 +196,8 @@ def _smallest(function: Any) -> float:
 
 
 def _bernstein(variance: float, samples: int, alpha: float) -> float:
-    """Maurer and Pontil 2009, theorem 4: a one-sided margin at level 1 - alpha for means of values in [0, 1]."""
+    """Maurer and Pontil 2009, theorem 4: a one-sided margin at level 1 - alpha for means of values in [0,
+    1]."""
     logarithm = math.log(2.0 / alpha)
     return math.sqrt(2.0 * variance * logarithm / samples) + 7.0 * logarithm / (3.0 * (samples - 1))
 

@@ -1,9 +1,9 @@
 """Statistically valid lower bounds on epsilon and delta, from scores alone.
 
-For every event E and every (epsilon, delta)-DP mechanism, P(E) <= e^epsilon Q(E) + delta. The event is "the loss
-is at least t". One half of the runs chooses t (and the direction); the other half, untouched until then,
-confirms it with exact binomial limits, half of alpha on each of P(E) and Q(E). The bound is therefore valid for
-the threshold actually chosen, whatever the scores are and however they were chosen.
+For every event E and every (epsilon, delta)-DP mechanism, P(E) <= e^epsilon Q(E) + delta. The event is "the
+loss is at least t". One half of the runs chooses t (and the direction); the other half, untouched until
+then, confirms it with exact binomial limits, half of alpha on each of P(E) and Q(E). The bound is therefore
+valid for the threshold actually chosen, whatever the scores are and however they were chosen.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBound:
-    """The true epsilon (at `delta`) or delta (at `epsilon`) is at least `value`, with the stated confidence."""
+    """The true epsilon (at `delta`) or delta (at `epsilon`) is at least `value`, with the stated
+    confidence."""
 
     quantity: Literal["epsilon", "delta"]
     value: float

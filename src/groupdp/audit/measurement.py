@@ -1,9 +1,10 @@
-"""Theory against measurement: two-sided intervals for delta over epsilon, and the trade-off curve with its band.
+"""Theory against measurement: two-sided intervals for delta over epsilon, and the trade-off curve with its
+band.
 
-For the optimal attack the best event at epsilon is known beforehand, "loss > epsilon", so nothing is chosen by
-looking at the scores, and delta(epsilon) = P(loss > epsilon) - e^epsilon Q(loss > epsilon) can be measured from both
-sides. The intervals hold for all epsilons and directions at once. If the scores are not the optimal attack's,
-only the lower ends mean anything.
+For the optimal attack the best event at epsilon is known beforehand, "loss > epsilon", so nothing is chosen
+by looking at the scores, and delta(epsilon) = P(loss > epsilon) - e^epsilon Q(loss > epsilon) can be
+measured from both sides. The intervals hold for all epsilons and directions at once. If the scores are not
+the optimal attack's, only the lower ends mean anything.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ import numpy.typing as npt
 
 from groupdp._validation import require_choice
 from groupdp.audit.claims import ClaimedCurve
-from groupdp.audit.confidence import lower_limit, rank_grid, require_confidence, simultaneous_band, upper_limit
+from groupdp.audit.confidence import (
+    lower_limit,
+    rank_grid,
+    require_confidence,
+    simultaneous_band,
+    upper_limit,
+)
 from groupdp.audit.lower_bounds import Direction
 from groupdp.audit.simulation import Scores
 from groupdp.errors import InvalidArgument
@@ -77,8 +84,12 @@ def measured_delta(
     hits = len(positives) - np.searchsorted(positives, at, side="right")
     false_alarms = len(negatives) - np.searchsorted(negatives, at, side="right")
     factor = np.exp(at)
-    lower = lower_limit(hits, len(positives), share) - factor * upper_limit(false_alarms, len(negatives), share)
-    upper = upper_limit(hits, len(positives), share) - factor * lower_limit(false_alarms, len(negatives), share)
+    lower = lower_limit(hits, len(positives), share) - factor * upper_limit(
+        false_alarms, len(negatives), share
+    )
+    upper = upper_limit(hits, len(positives), share) - factor * lower_limit(
+        false_alarms, len(negatives), share
+    )
     return MeasuredDelta(
         direction=chosen,
         epsilons=at,
@@ -90,11 +101,14 @@ def measured_delta(
     )
 
 
-def measured_curve(scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.999) -> tuple[MeasuredDelta, ...]:
+def measured_curve(
+    scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.999
+) -> tuple[MeasuredDelta, ...]:
     """`measured_delta` at the claim's epsilons, in all its directions, jointly valid at `confidence`."""
     each = 1.0 - (1.0 - require_confidence(confidence)) / len(claim.deltas)
     return tuple(
-        measured_delta(scores, claim.epsilons, direction=direction, confidence=each) for direction in claim.deltas
+        measured_delta(scores, claim.epsilons, direction=direction, confidence=each)
+        for direction in claim.deltas
     )
 
 

@@ -28,9 +28,9 @@ def runs_to_contradict(
 ) -> int | None:
     """Runs of each kind (with the group, without it) after which the claim (epsilon, claimed_delta) falls.
 
-    `hit_rate` = P(E) and `false_alarm_rate` = Q(E) are the true rates of the attack. The counts are put at their
-    unlucky (1 - power) / 2 quantiles, the limits are the audit's own. None if P(E) <= e^epsilon Q(E) + claimed_delta,
-    when nothing contradicts the claim, or if it takes more than 10^15 runs.
+    `hit_rate` = P(E) and `false_alarm_rate` = Q(E) are the true rates of the attack. The counts are put at
+    their unlucky (1 - power) / 2 quantiles, the limits are the audit's own. None if P(E) <= e^epsilon Q(E)
+    + claimed_delta, when nothing contradicts the claim, or if it takes more than 10^15 runs.
     """
     p = require_number("hit_rate", hit_rate, at_least=0.0, at_most=1.0)
     q = require_number("false_alarm_rate", false_alarm_rate, at_least=0.0, at_most=1.0)
@@ -70,8 +70,9 @@ def runs_to_see_gap(
 ) -> int | None:
     """Runs of each kind after which a true epsilon of claimed_epsilon + gap (at delta) is seen.
 
-    Supposes that the attack keeps its `hit_rate` p and that its false alarms are as rare as such a leak allows at
-    that rate, q = (p - delta) e^-(claimed_epsilon + gap). A weaker attack needs more runs, or never sees the gap.
+    Supposes that the attack keeps its `hit_rate` p and that its false alarms are as rare as such a leak
+    allows at that rate, q = (p - delta) e^-(claimed_epsilon + gap). A weaker attack needs more runs, or
+    never sees the gap.
     """
     at = require_number("claimed_epsilon", claimed_epsilon, at_least=0.0, at_most=600.0)
     level = require_number("delta", delta, at_least=0.0, below=1.0)
@@ -90,7 +91,8 @@ def runs_to_see_gap(
 
 
 def _quantile(runs: int, probability: float, level: float) -> int:
-    """The largest s with P(Binom(runs, probability) < s) <= level: reached with probability at least 1 - level."""
+    """The largest s with P(Binom(runs, probability) < s) <= level: reached with probability at least 1 -
+    level."""
     if probability >= 1.0:
         return runs
     low, high = 0, runs  # P(X < 0) = 0; P(X >= s) is the incomplete beta function at s

@@ -1,13 +1,13 @@
 """One round's exponentially tilted law: its normaliser, and exact draws from it.
 
-In units of the noise, R(u) = sum_i p_i exp(m_i u - m_i^2 / 2) is the likelihood ratio of one round and phi the standard
-normal density. Tilting the loss L by c turns P into the law with density
+In units of the noise, R(u) = sum_i p_i exp(m_i u - m_i^2 / 2) is the likelihood ratio of one round, Psi =
+log R and phi the standard normal density. Tilting the loss L by c, up to a cap a, turns P into the law with
+density
 
-    R(u)^w phi(u) / G(w),     w = 1 + c  ("remove", L = log R, P = the mixture),
-                              w = -c     ("add",   L = -log R, P = the plain Gaussian).
+    exp(c min(L(u), a) - K) P(u),      P = R phi, L = Psi ("remove")      P = phi, L = -Psi ("add").
 
-Draws are by rejection from a piecewise constant envelope that is above the density by a proved margin, so they are
-exact up to the tails beyond the table, whose mass is below 1e-20.
+Draws are by rejection from a piecewise constant envelope that is above the density by a proved margin, so
+they are exact up to the tails beyond the table, whose mass is below 1e-20.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from groupdp.errors import LimitExceeded
 FloatArray = npt.NDArray[np.float64]
 
 #: Most nodes of the normaliser's quadrature.
-MOST_NODES = 4_000_000
+MOST_NODES = 2_000_000
 #: Cells of the envelope.
 CELLS = 1 << 14
-#: The integrand is integrated until it is below e^-84 of its peak (a normal tail at 13), drawn until e^-60.
+#: Integration stops where the density is below e^-84 of its peak (a normal tail at 13), drawing at e^-60.
 _TAIL = 13.0
 _DRAWN = 60.0
+_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,90 +45,164 @@ class RoundLaw:
         """m_max."""
         return self.unit * float(np.flatnonzero(self.log_weights > -math.inf)[-1])
 
+    @property
+    def log_absence(self) -> float:
+        """log p_0, the infimum of Psi; -inf if the group is always present."""
+        return float(self.log_weights[0])
+
     def log_ratio(self, u: FloatArray) -> FloatArray:
-        """log R(u)."""
+        """Psi(u)."""
         return mixture_log_ratio(u, self.unit, self.log_weights)
 
+    def mean_shift(self, u: FloatArray) -> FloatArray:
+        """Psi'(u): the mean of the shifts under their posterior given u."""
+        level = self.log_ratio(u)
+        mean = np.zeros_like(u)
+        for i, log_weight in enumerate(self.log_weights.tolist()):
+            shift = i * self.unit
+            mean += shift * np.exp(log_weight + shift * u - shift * shift / 2.0 - level)
+        return mean
 
-def log_normaliser(law: RoundLaw, exponent: float) -> float:
-    """log G(w), G(w) = E[R(U)^w] with U standard normal, by the trapezoidal rule.
 
-    The integrand is analytic where |Im u| m_max < pi / 2, so with 1.2 in place of pi / 2 and a step of
-    0.05 / max(1, m_max) the rule errs by a factor of about e^(-2 pi 1.2 / 0.05) = e^-150: only rounding is left.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tilt:
+    """exp(rate * min(L, cap)), in one direction."""
+
+    direction: str
+    rate: float
+    cap: float = math.inf
+
+    def log_density(self, log_ratio: FloatArray, u: FloatArray) -> FloatArray:
+        """Logarithm of the tilted density, without its normaliser and without 1 / sqrt(2 pi)."""
+        if self.direction == "add":
+            return np.asarray(-self.rate * log_ratio - u * u / 2.0)
+        return np.asarray(log_ratio + self.rate * np.minimum(log_ratio, self.cap) - u * u / 2.0)
+
+    @property
+    def exponents(self) -> tuple[float, float]:
+        """The power of R below and above the cap."""
+        return (-self.rate, -self.rate) if self.direction == "add" else (1.0 + self.rate, 1.0)
+
+
+def log_normaliser(law: RoundLaw, tilt: Tilt) -> float:
+    """K = log E_P[exp(c min(L, a))], by Gauss-Legendre panels on both sides of the cap.
+
+    The integrand is analytic where |Im u| m_max < pi / 2; panels of half-width 1 / (4 m_max sqrt(1 + |w|))
+    with 20 nodes leave only rounding.
     """
-    grid, step = _nodes(law, exponent)
-    values = exponent * law.log_ratio(grid) - grid * grid / 2.0
-    peak = float(values.max())
-    total = math.fsum(np.exp(values - peak).tolist())
-    return peak + math.log(total * step) - 0.5 * math.log(2.0 * math.pi)
+    low, kink, high = _range(law, tilt)
+    scale = max(1.0, law.largest_shift) * math.sqrt(1.0 + abs(tilt.exponents[0]))
+    total, peak = 0.0, -math.inf
+    pieces = []
+    for left, right in ((low, kink), (kink, high)):
+        panels = math.ceil(2.0 * scale * (right - left))
+        if panels * len(_PANEL_NODES) > MOST_NODES:
+            raise LimitExceeded(
+                f"Importance sampling would need {panels * len(_PANEL_NODES)} quadrature nodes, at most "
+                f"{MOST_NODES} are allowed: ask for a larger noise multiplier or a smaller epsilon."
+            )
+        if panels == 0:
+            continue
+        half = (right - left) / panels / 2.0
+        centres = left + half * (2.0 * np.arange(panels) + 1.0)
+        u = (centres[:, None] + half * _PANEL_NODES).ravel()
+        values = tilt.log_density(law.log_ratio(u), u)
+        pieces.append((values, np.tile(half * _PANEL_WEIGHTS, panels)))
+        peak = max(peak, float(values.max()))
+    total = math.fsum(float(np.sum(weights * np.exp(values - peak))) for values, weights in pieces)
+    return peak + math.log(total) - 0.5 * math.log(2.0 * math.pi)
 
 
 class TiltedRound:
-    """Exact draws from R^w phi / G(w)."""
+    """Exact draws from a tilted round."""
 
-    def __init__(self, law: RoundLaw, exponent: float) -> None:
-        self._law, self._exponent = law, exponent
-        grid, step = _nodes(law, exponent)
-        values = self._log_density(grid)
+    def __init__(self, law: RoundLaw, tilt: Tilt) -> None:
+        self._law, self._tilt = law, tilt
+        low, _, high = _range(law, tilt)
+        coarse = np.linspace(low, high, 4 * CELLS)
+        values = tilt.log_density(law.log_ratio(coarse), coarse)
         kept = np.flatnonzero(values > values.max() - _DRAWN)
-        low, high = grid[kept[0]] - step, grid[kept[-1]] + step
+        margin = coarse[1] - coarse[0]
+        low, high = float(coarse[kept[0]] - margin), float(coarse[kept[-1]] + margin)
         self._width = (high - low) / CELLS
-        self._left = low + self._width * np.arange(CELLS)
-        middle = self._left + self._width / 2.0
-        # On a cell, h <= h(middle) + |h'(middle)| D / 2 + sup h'' D^2 / 8; h' = w Psi' - u by a mean of shifts, and
-        # h'' <= |w| m_max^2 / 4 since Psi'' is the variance of a variable in [0, m_max].
-        slope = np.abs(exponent * self._mean_shift(middle) - middle)
-        bend = abs(exponent) * law.largest_shift**2 / 4.0
-        self._ceiling = self._log_density(middle) + slope * self._width / 2.0 + bend * self._width**2 / 8.0
-        self._ceiling += 1e-9  # rounding
+        self._left = low + self._width * np.arange(CELLS, dtype=np.float64)
+        self._ceiling = self._ceilings(self._left + self._width / 2.0)
         masses = np.exp(self._ceiling - self._ceiling.max())
         self._probabilities, self._aliases = _alias_table(masses / masses.sum())
 
+    def _ceilings(self, middle: FloatArray) -> FloatArray:
+        """h <= h(middle) + |h'| D / 2 + sup h'' D^2 / 8 on a cell of width D.
+
+        h' = w Psi' - u, with w the power of R on the middle's side of the cap, or the worse of the two
+        powers in cells that the cap may cut; h'' <= |w| m_max^2 / 4, since Psi'' is the variance of a
+        variable in [0, m_max].
+        """
+        log_ratio, mean = self._law.log_ratio(middle), self._law.mean_shift(middle)
+        below, above = self._tilt.exponents
+        slope_below, slope_above = np.abs(below * mean - middle), np.abs(above * mean - middle)
+        reach = self._law.largest_shift * self._width / 2.0
+        slope = np.where(log_ratio < self._tilt.cap, slope_below, slope_above)
+        slope = np.where(
+            np.abs(log_ratio - self._tilt.cap) <= reach, np.maximum(slope_below, slope_above), slope
+        )
+        bend = max(abs(below), abs(above)) * self._law.largest_shift**2 / 4.0
+        rise = slope * self._width / 2.0 + bend * self._width**2 / 8.0
+        return self._tilt.log_density(log_ratio, middle) + rise + 1e-9  # the last term covers rounding
+
     def draw(self, generator: np.random.Generator, count: int) -> FloatArray:
-        """log R at `count` independent draws."""
+        """The loss at `count` independent draws."""
+        sign = 1.0 if self._tilt.direction == "remove" else -1.0
         result = np.empty(count)
         filled = 0
         while filled < count:
             wanted = count - filled
             proposals = wanted + wanted // 16 + 16
             cell = generator.integers(0, CELLS, size=proposals)
-            cell = np.where(generator.random(proposals) < self._probabilities[cell], cell, self._aliases[cell])
+            cell = np.where(
+                generator.random(proposals) < self._probabilities[cell], cell, self._aliases[cell]
+            )
             u = self._left[cell] + self._width * generator.random(proposals)
             log_ratio = self._law.log_ratio(u)
-            height = self._exponent * log_ratio - u * u / 2.0 - self._ceiling[cell]
+            height = self._tilt.log_density(log_ratio, u) - self._ceiling[cell]
+            if height.max() > 0.0:
+                raise AssertionError("the envelope must be above the density")
             accepted = log_ratio[-generator.standard_exponential(proposals) <= height][:wanted]
-            result[filled : filled + len(accepted)] = accepted
+            result[filled : filled + len(accepted)] = sign * accepted
             filled += len(accepted)
         return result
 
-    def _log_density(self, u: FloatArray) -> FloatArray:
-        return np.asarray(self._exponent * self._law.log_ratio(u) - u * u / 2.0)
 
-    def _mean_shift(self, u: FloatArray) -> FloatArray:
-        """Psi'(u): the mean of the shifts under their posterior given u."""
-        shifts = self._law.unit * np.arange(len(self._law.log_weights))
-        level = self._law.log_ratio(u)
-        mean = np.zeros_like(u)
-        for shift, log_weight in zip(shifts.tolist(), self._law.log_weights.tolist(), strict=True):
-            mean += shift * np.exp(log_weight + shift * u - shift * shift / 2.0 - level)
-        return mean
+def _range(law: RoundLaw, tilt: Tilt) -> tuple[float, float, float]:
+    """(low, where the cap is, high): outside [low + 13, high - 13] the density falls at least like a normal
+    one.
 
-
-def _nodes(law: RoundLaw, exponent: float) -> tuple[FloatArray, float]:
-    """A uniform grid over [min(0, w m_max) - 13, max(0, w m_max) + 13].
-
-    Outside, h' = w Psi' - u pulls back at least as hard as for a normal law centred at the nearer end.
+    h' = w Psi' - u with 0 <= Psi' <= m_max, so every mode is between min(0, w m_max) and max(0, w m_max).
     """
-    reach = exponent * law.largest_shift
-    low, high = min(0.0, reach) - _TAIL, max(0.0, reach) + _TAIL
-    step = 0.05 / max(1.0, law.largest_shift)
-    count = math.ceil((high - low) / step) + 1
-    if count > MOST_NODES:
-        raise LimitExceeded(
-            f"Importance sampling would need {count} quadrature nodes, at most {MOST_NODES} are allowed: "
-            "raise the noise multiplier or ask for a smaller epsilon."
-        )
-    return low + step * np.arange(count), step
+    below, above = tilt.exponents
+    reach = below * law.largest_shift
+    low, high = min(0.0, reach) - _TAIL, max(0.0, reach)
+    kink = math.inf
+    if math.isfinite(tilt.cap):
+        kink = _inverse(law, tilt.cap)
+        high = max(above * law.largest_shift, min(high, kink))
+    high += _TAIL
+    return low, min(max(kink, low), high), high
+
+
+def _inverse(law: RoundLaw, value: float) -> float:
+    """u with Psi(u) = value > log p_0, by bisection."""
+    low, high = -1.0, 1.0
+    while float(law.log_ratio(np.array([high]))[0]) < value:
+        high *= 2.0
+    while float(law.log_ratio(np.array([low]))[0]) > value:
+        low *= 2.0
+    for _ in range(80):
+        middle = (low + high) / 2.0
+        if float(law.log_ratio(np.array([middle]))[0]) < value:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def _alias_table(probabilities: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:

@@ -1,7 +1,7 @@
 """DP-SGD as the paper writes it, releasing every iterate.
 
-    theta_i = theta_{i-1} - eta ( sum_{d in D_i} clip(grad l(theta_{i-1}, d), L) + xi_i ),   xi_i ~ N(0, sigma^2 L^2 I)
-    clip(g, L) = g / max(1, |g| / L)                                             (Ganesh 2024, equation 1)
+    theta_i = theta_{i-1} - eta ( sum_{d in D_i} clip(grad l(theta_{i-1}, d), L) + xi_i )
+    xi_i ~ N(0, sigma^2 L^2 I),   clip(g, L) = g / max(1, |g| / L)          (Ganesh 2024, equation 1)
 
 `train` is the equation, one run at a time, for any per-example gradient. `train_many` is the same equation
 for many independent runs at once. Given the same generator, one trial of `train_many` is `train`.
@@ -63,7 +63,7 @@ def training_phases(run: Any) -> tuple[TrainingPhase, ...]:
 def clip(gradients: FloatArray, clipping_norm: float) -> FloatArray:
     """g / max(1, |g| / L) for every gradient along the last axis."""
     norms = np.sqrt(np.sum(np.square(gradients), axis=-1, keepdims=True))
-    return gradients / np.maximum(1.0, norms / clipping_norm)
+    return np.asarray(gradients / np.maximum(1.0, norms / clipping_norm))
 
 
 def train(
@@ -89,7 +89,7 @@ def train(
         for _ in range(phase.rounds):
             batch = np.flatnonzero(next(batches)[0])
             total = np.zeros_like(model)
-            for index in batch:
+            for index in batch.tolist():
                 one = np.asarray(gradient(model, dataset[index]), dtype=np.float64).reshape(model.shape)
                 total = total + clip(one, norm)
             noise = deviation * generator.standard_normal((1, len(model)))[0]

@@ -1,8 +1,9 @@
 """Does the evidence contradict a claim?
 
-The choosing half of the runs picks the epsilon, the direction and the threshold at which the claim looks weakest;
-the confirming half then puts that one inequality, P(E) <= e^epsilon Q(E) + claimed delta, to an exact test. A true
-claim is contradicted with probability at most 1 - confidence. Not being contradicted proves nothing.
+The choosing half of the runs picks the epsilon, the direction and the threshold at which the claim looks
+weakest; the confirming half then puts that one inequality, P(E) <= e^epsilon Q(E) + claimed delta, to an
+exact test. A true claim is contradicted with probability at most 1 - confidence. Not being contradicted
+proves nothing.
 """
 
 from __future__ import annotations
@@ -39,9 +40,7 @@ class Verdict:
     operation: Operation
 
 
-def check_claim(
-    scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.999, seed: int = 0
-) -> Verdict:
+def check_claim(scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.999, seed: int = 0) -> Verdict:
     """Test a claimed curve against scores from independent runs; see the module's first lines."""
     curve = require_claim(claim)
     sure = require_confidence(confidence)
@@ -57,7 +56,9 @@ def check_claim(
         positives, negatives = halves.choosing.positives(direction), halves.choosing.negatives(direction)
         p = (count_at_least(positives, thresholds) + 1.0) / (len(positives) + 2.0)
         q = (count_at_least(negatives, thresholds) + 1.0) / (len(negatives) + 2.0)
-        variance = (p * (1 - p) / len(positives))[:, None] + factors**2 * (q * (1 - q) / len(negatives))[:, None]
+        variance = (p * (1 - p) / len(positives))[:, None] + factors**2 * (q * (1 - q) / len(negatives))[
+            :, None
+        ]
         strength = margin / np.sqrt(variance)
         i, j = np.unravel_index(int(np.argmax(strength)), strength.shape)
         if best is None or strength[i, j] > best[0]:

@@ -81,14 +81,14 @@ def worst_case(
             raise InvalidArgument(
                 f"microbatch_size must be 1: no worst case is known for others, got {phase.microbatch_size}."
             )
-    fixed = {phase.sampling.dataset_size for phase in phases if isinstance(phase.sampling, FixedBatchSampling)}
+    fixed = {
+        phase.sampling.dataset_size for phase in phases if isinstance(phase.sampling, FixedBatchSampling)
+    }
     if fixed and not all(isinstance(phase.sampling, FixedBatchSampling) for phase in phases):
         raise InvalidArgument("run must use one kind of sampling throughout, got Poisson and fixed batches.")
     if len(fixed) > 1:
         raise InvalidArgument(f"dataset_size must be the same in all phases, got {sorted(fixed)}.")
-    ordinary = (
-        fixed.pop() if fixed else require_integer("ordinary_examples", ordinary_examples, at_least=0)
-    )
+    ordinary = fixed.pop() if fixed else require_integer("ordinary_examples", ordinary_examples, at_least=0)
     if ordinary + size > LARGEST_SIMULATED_DATASET:
         raise LimitExceeded(
             f"A simulated dataset may have at most {LARGEST_SIMULATED_DATASET} examples, "
