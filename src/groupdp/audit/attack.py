@@ -59,9 +59,11 @@ def log_likelihood_ratio(iterates: FloatArray, instance: WorstCase) -> FloatArra
         sigma = phase.noise_multiplier
         if sigma == 0.0:
             raise InvalidArgument("noise_multiplier must be above 0 to attack a run, got 0.0.")
-        log_weights = presence_log_probabilities(phase, group_size=instance.group_size) fixed =
-        isinstance(phase.sampling, FixedBatchSampling) unit, shift = (2.0, float(phase.sampling.batch_size))
-        if fixed else (1.0, 0.0)  # type: ignore[union-attr] for move in moves[start : start + phase.steps]:
+        log_weights = presence_log_probabilities(phase, group_size=instance.group_size)
+        unit, shift = 1.0, 0.0
+        if isinstance(phase.sampling, FixedBatchSampling):
+            unit, shift = 2.0, float(phase.sampling.batch_size)
+        for move in moves[start : start + phase.steps]:
             ratio += mixture_log_ratio((move + shift) / sigma, unit / sigma, log_weights)
         start += phase.steps
     return ratio

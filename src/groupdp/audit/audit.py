@@ -78,7 +78,7 @@ def audit_scores(
     """
     from groupdp import guarantees
 
-    level = require_number("delta", delta, at_least=0.0, below=1.0)
+    level = require_number("delta", delta, above=0.0, below=1.0)
     excess = require_number("gap", gap, above=0.0, at_most=100.0)
     asked: dict[str, Any] = {"adjacency": adjacency, "group_size": group_size, "rounds": rounds}
     epsilon_lower = epsilon_lower_bound(
