@@ -42,6 +42,15 @@ class Growth:
         """A bound on |value - log growth|."""
         return ROUNDING * (1.0 + math.log(self.group_size) + self.group_size * epsilon)
 
+    def slope(self, epsilon: float) -> float:
+        """The derivative of log growth, up to rounding."""
+        k = self.group_size
+        if self.form == "lemma":
+            return float(k)
+        if k * epsilon < 1e-5:  # the two fractions below would cancel
+            return (k - 1) / 2
+        return 1.0 / math.expm1(-epsilon) - k / math.expm1(-k * epsilon)
+
     @property
     def steepest(self) -> int:
         """The largest slope of log growth: its limit for large epsilon."""

@@ -137,7 +137,7 @@ def build(rounds: tuple[Round, ...], direction: Direction, saddle: Saddle) -> Co
         # The trapezoid sum is of this size, relative to e^{K(c) - c eps}.
         size = log_delta - (log_scale - tilt * epsilon)
         decays = tuple(certify(one) for one in tilted)
-        reach = _truncation(decays, reach=reach, goal=size + log_goal, largest=60.0 * planned)
+        reach = _truncation(decays, reach=reach, goal=size + log_goal)
         if reach <= planned:
             break
         planned = 1.1 * reach
@@ -172,17 +172,19 @@ def build(rounds: tuple[Round, ...], direction: Direction, saddle: Saddle) -> Co
     )
 
 
-def _truncation(decays: tuple[Decay, ...], *, reach: float, goal: float, largest: float) -> float:
-    """The smallest frequency S (on a fine geometric grid) with prod B(S)^T / (pi S) below e^goal."""
-    candidates = np.geomspace(0.5 * reach, max(largest, reach), 64)
-    level = np.sum([decay.log_bound(candidates) for decay in decays], axis=0) - np.log(math.pi * candidates)
-    good = np.flatnonzero(level <= goal)
-    if len(good) == 0:
-        raise LimitExceeded(
-            "the decay of the characteristic function cannot be certified on a short enough contour: "
-            "too few rounds for the spectral engine."
-        )
-    return float(candidates[good[0]])
+def _truncation(decays: tuple[Decay, ...], *, reach: float, goal: float) -> float:
+    """The smallest frequency S (to 3 per cent) with prod B(S)^T / (pi S) below e^goal."""
+    low, high = 0.25 * reach, 1e8 * reach
+    for points in (28, 24):
+        candidates = np.geomspace(low, high, points)
+        level = np.sum([decay.log_bound(candidates) for decay in decays], axis=0) - np.log(math.pi * candidates)
+        good = np.flatnonzero(level <= goal)
+        if len(good) == 0:
+            raise LimitExceeded(
+                "the decay of the characteristic function cannot be certified: too few rounds for the spectral engine."
+            )
+        low, high = float(candidates[max(good[0] - 1, 0)]), float(candidates[good[0]])
+    return high
 
 
 def _period(scan: Scan, tilt: float, epsilon: float, deviation: float, *, goal: float) -> float:

@@ -17,6 +17,12 @@ from groupdp.reductions import Composition
 
 #: Dropped components may cost this much (e^-36) of delta.
 _LOG_TRIM = -36.0
+#: A root is accepted from the first contour if it is this narrow, relative to itself.
+_NARROW = 1e-9
+#: A contour is good for a root whose log delta is this close to that at its own epsilon.
+_CLOSE = 0.7
+#: Doublings of the distance from the root before giving up on certifying a side.
+_OUTWARD = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,16 @@ def epsilon(composition: Composition, *, direction: Direction, log_delta: float)
     if saddle.epsilon <= 0.0:
         return _epsilon_near_zero(prepared, log_delta)
     contour = build(prepared.rounds, direction, saddle)
-    return _certified_root(prepared, contour, saddle.epsilon, log_delta)
+    found = _certified_root(prepared, contour, saddle.epsilon, log_delta)
+    if found is not None and found.width <= _NARROW * found.upper:
+        return found
+    # The approximation behind the contour was poor: rare large losses. Search with a contour per epsilon.
+    ceiling = min(saddle.scan.epsilon_ceiling(log_delta), prepared.largest_loss)
+    again = _search(prepared, log_delta, start=found.upper if found else saddle.epsilon, ceiling=ceiling)
+    candidates = [bounds for bounds in (found, again) if bounds is not None]
+    if not candidates:
+        raise LimitExceeded("no epsilon could be certified by the spectral engine: too heavy a tail.")
+    return min(candidates, key=lambda bounds: bounds.width)
 
 
 def epsilon_ceiling(composition: Composition, *, direction: Direction, log_delta: float) -> float:
@@ -88,49 +103,73 @@ def _epsilon_near_zero(prepared: _Prepared, target: float) -> Bounds:
     contour = build(prepared.rounds, prepared.direction, saddle_for_epsilon(prepared.rounds, prepared.direction, 0.0))
     if prepared.corrected(contour, 0.0)[1] <= target:
         return Bounds(0.0, 0.0, _provenance(prepared.direction, contour, evaluations=1))
-    return _certified_root(prepared, contour, 0.0, target)
+    found = _certified_root(prepared, contour, 0.0, target)
+    if found is None:
+        raise LimitExceeded("no epsilon could be certified by the spectral engine: too heavy a tail.")
+    return found
 
 
-def _certified_root(prepared: _Prepared, contour: Contour, start: float, target: float) -> Bounds:
-    """Newton on the cached samples, then outward from the root until both sides are certified."""
-    root = start
+def _search(prepared: _Prepared, target: float, *, start: float, ceiling: float) -> Bounds | None:
+    """Newton with bisection, each evaluation on a contour of its own, then a certified root on the last one."""
+    low, high = 0.0, max(ceiling, 0.0)
+    x = start if low < start < high else 0.5 * (low + high)
+    for _ in range(60):
+        contour = build(prepared.rounds, prepared.direction, saddle_for_epsilon(prepared.rounds, prepared.direction, x))
+        value, slope = contour.log_delta_slope(x)
+        sound = math.isfinite(value) and slope < 0.0
+        if sound and abs(value - target) < _CLOSE:
+            return _certified_root(prepared, contour, x, target)
+        lower, upper = prepared.corrected(contour, x)
+        if upper <= target:
+            high = x
+        elif lower >= target:
+            low = x
+        else:
+            return _certified_root(prepared, contour, x, target)
+        x = x + (target - value) / slope if sound else low
+        if not low < x < high:
+            x = 0.5 * (low + high)
+    return None
+
+
+def _certified_root(prepared: _Prepared, contour: Contour, start: float, target: float) -> Bounds | None:
+    """Newton on the cached samples, then outward from the root until both sides are certified; None if that fails."""
+    root, rate = start, math.inf
     evaluations = 0
     for _ in range(30):
         value, slope = contour.log_delta_slope(root)
         evaluations += 1
         if not (math.isfinite(value) and math.isfinite(slope) and slope < 0.0):
-            break
+            return None
         change = (target - value) / slope
-        change = max(min(change, contour.period / 8.0), -contour.period / 8.0)
-        root = max(root + change, 0.0)
+        rate = -slope
+        root = max(root + max(min(change, contour.period / 8.0), -contour.period / 8.0), 0.0)
         if abs(change) <= 1e-15 * max(root, 1e-300):
             break
-    value, slope = contour.log_delta_slope(root)
     lower_log, upper_log = prepared.corrected(contour, root)
-    rate = max(-slope, 1e-300) if math.isfinite(slope) else 1.0
     floor = 4e-16 * root
     above = max((upper_log - target) / rate, 0.0) * 1.05 + floor
     below = max((target - lower_log) / rate, 0.0) * 1.05 + floor
-    upper = math.inf
-    for _ in range(200):
+    upper = None
+    for _ in range(_OUTWARD):
         candidate = min(root + above, prepared.largest_loss)
         evaluations += 1
         if prepared.corrected(contour, candidate)[1] <= target:
             upper = candidate
             break
         above = max(2.0 * above, 1e-300)
+    if upper is None:
+        return None
     lower = 0.0
-    for _ in range(200):
+    for _ in range(_OUTWARD):
         candidate = root - below
-        if candidate <= 0.0 or not math.isfinite(below):
+        if not candidate > 0.0:
             break
         evaluations += 1
         if prepared.corrected(contour, candidate)[0] >= target:
             lower = candidate
             break
         below = max(2.0 * below, 1e-300)
-    if not math.isfinite(upper):
-        raise LimitExceeded("no finite upper bound could be certified by the spectral engine.")
     return Bounds(lower, upper, _provenance(prepared.direction, contour, evaluations=evaluations))
 
 

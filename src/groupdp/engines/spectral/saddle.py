@@ -233,7 +233,9 @@ def _small_loss(
     """log G and its upper bound from second-order terms, where the loss is small."""
     excess, error = excess_moment(quadrature.table, quadrature.log_weight, direction, tilt)
     small = np.isfinite(excess) & np.isfinite(error) & (log_moment < 0.5)
-    quadrature_error = np.exp(quadrature.log_error(exponents, log_moment) + log_moment)
+    relative_error = quadrature.log_error(exponents, log_moment)
+    small &= relative_error < -1.0
+    quadrature_error = np.exp(np.where(small, relative_error + log_moment, 0.0))
     quadrature_error += (1.0 + tilt) * identity_error(quadrature)
     excess, error = (np.where(small, array, 0.0) for array in (excess, error))
     upper = np.log1p(excess + 1.01 * (error + quadrature_error)) * (1.0 + 1e-12)
