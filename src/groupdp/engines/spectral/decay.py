@@ -51,12 +51,15 @@ def certify(tilted: TiltedRound) -> Decay:
 
         f >= f(u) exp(-(h/2) (|a Psi'(u) - u| + |a| Psi'(u) (e^{m h / 2} - 1) + h/2) - m h / 2),
 
+    (with |d log chi / du| at the right end of the cell added, where the round is thinned)
     and the cell is at least h Psi'(u) (1 + e^{-m h / 2}) / 2 wide, since Psi is convex.
     """
     table, a, h = tilted.table, tilted.exponent, tilted.step
     growth = 0.5 * tilted.one_round.largest_shift * h
     slope = table.slope * _ROUNDING
     drift = np.abs(a * table.slope - table.u) + abs(a) * table.slope * math.expm1(growth) + 0.5 * h
+    if tilted.one_round.thinning is not None:
+        drift += tilted.one_round.thinning.steepness(table.u + 0.5 * h)
     with np.errstate(under="ignore", divide="ignore"):
         height = tilted.weight / (h * table.slope) * np.exp(-0.5 * h * drift * (1.0 + 1e-9) - growth)
     width = h * slope * 0.5 * (1.0 + math.exp(-growth))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,12 +11,15 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Direction
 from groupdp.engines.spectral.contour import Contour, build
 from groupdp.engines.spectral.rounds import Round, largest_loss, trimmed
-from groupdp.engines.spectral.saddle import saddle_for_delta, saddle_for_epsilon
+from groupdp.engines.spectral.saddle import loss_scale, saddle_for_delta, saddle_for_epsilon
+from groupdp.engines.spectral.thinning import discard
 from groupdp.errors import LimitExceeded
 from groupdp.reductions import Composition
 
 #: Dropped components may cost this much (e^-36) of delta.
 _LOG_TRIM = -36.0
+#: Thinning is never sharper than this: nodes would have to be closer than a fraction of it.
+_NARROWEST_THINNING = 1e-3
 #: A root is accepted from the first contour if it is this narrow, relative to itself.
 _NARROW = 1e-9
 #: A contour is good for a root whose log delta is this close to that at its own epsilon.
@@ -179,10 +182,26 @@ def _prepare(composition: Composition, direction: Direction, log_delta: float) -
     finest = min(float(one.m[one.m > 0.0][0]) for one in whole)
     # Losses as small as the finest shift move delta's scale in epsilon accordingly.
     budget = min(log_delta, 0.0) - math.log(total) + _LOG_TRIM - 2.0 * max(0.0, -math.log(finest))
-    rounds = tuple(trimmed(mixture, count, log_budget=budget) for mixture, count in composition)
-    dropped = [one.log_dropped + math.log(one.count) for one in rounds]
+    rounds = _divisible(tuple(trimmed(mixture, count, log_budget=budget) for mixture, count in composition))
     ceiling = largest_loss(whole) if direction == "add" else math.inf
-    return _Prepared(_divisible(rounds), direction, float(np.logaddexp.reduce(dropped)), ceiling)
+    if direction == "remove":
+        rounds = _thinned(rounds, log_delta=log_delta, log_budget=budget)
+    dropped = [one.log_dropped + math.log(one.count) for one in rounds]
+    dropped += [one.thinning.log_discarded + math.log(one.count) for one in rounds if one.thinning is not None]
+    return _Prepared(rounds, direction, float(np.logaddexp.reduce(dropped)), ceiling)
+
+
+def _thinned(rounds: tuple[Round, ...], *, log_delta: float, log_budget: float) -> tuple[Round, ...]:
+    """The rounds, thinned where the tilt that delta calls for would pile mass up beyond anything that matters."""
+    _, deviation = loss_scale(rounds, "remove")
+    tilt = (math.sqrt(2.0 * max(-log_delta, 0.0)) + 1.0) / deviation
+    result = []
+    for one in rounds:
+        reach = (1.0 + tilt) * one.largest_shift
+        width = min(max(3.0 / reach, _NARROWEST_THINNING), 1.0)
+        thinning = discard(one.m, one.log_p, width=width, log_budget=log_budget)
+        result.append(replace(one, thinning=thinning) if reach > thinning.edge - 2.0 else one)
+    return tuple(result)
 
 
 def _divisible(rounds: tuple[Round, ...]) -> tuple[Round, ...]:

@@ -14,9 +14,9 @@ from scipy.special import log_ndtr
 
 from groupdp.engines.spectral.ratio import RatioTable, tabulate
 from groupdp.engines.spectral.rounds import FloatArray, Round
+from groupdp.engines.spectral.thinning import HALF_LOG_2PI
 from groupdp.errors import LimitExceeded
 
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 #: Most entries (nodes x components) of one table of likelihood ratios: 8 bytes each, three tables alive at once.
 LARGEST_TABLE = 6_000_000
 
@@ -29,7 +29,7 @@ class Quadrature:
     step: float
     strip: float  # half-width d of the strip of analyticity that the error bound uses
     table: RatioTable
-    log_weight: FloatArray  # log(step * phi(u))
+    log_weight: FloatArray  # log(step * phi(u) * chi(u)), chi = 1 without thinning
 
     def log_error(self, exponents: FloatArray, log_moments: FloatArray, frequency: float = 0.0) -> FloatArray:
         """log of bounds on |trapezoid - G(a + i s)| / G(a) for all |s| <= frequency, for each exponent a.
@@ -66,7 +66,10 @@ def plan(
         )
     u = low + step * np.arange(count)
     table = tabulate(one_round, u)
-    return Quadrature(one_round, step, strip, table, math.log(step) - _HALF_LOG_2PI - 0.5 * u * u)
+    log_weight = math.log(step) - HALF_LOG_2PI - 0.5 * u * u
+    if one_round.thinning is not None:
+        log_weight += one_round.thinning.log_keep(u)
+    return Quadrature(one_round, step, strip, table, log_weight)
 
 
 def log_discretisation_error(
@@ -76,22 +79,31 @@ def log_discretisation_error(
 
     On the lines Im u = +-d, with A = (largest shift - smallest shift) d / 2 < pi / 2:
     cos(A) R(Re u) <= |R(u)| <= R(Re u), and arg R(u) lies between 0 and +-(largest shift) d. Hence
-    M_+ <= e^{d^2/2} cos(A)^{min(a,0)} G(a) and M_- is e^{|s| (largest shift) d} times that (section 3).
+    M_+ <= e^{d^2/2} cos(A)^{min(a,0)} G(a) and M_- is e^{|s| (largest shift) d} times that (section 3). Thinning
+    multiplies both by e^{d^2 / (2 w^2)}.
     """
     narrowing = math.log(math.cos(0.5 * one_round.span * strip))
-    growth = 0.5 * strip * strip + np.minimum(exponents, 0.0) * narrowing
+    growth = 0.5 * _stiffness(one_round) * strip * strip + np.minimum(exponents, 0.0) * narrowing
     lines = float(np.logaddexp(0.0, frequency * one_round.largest_shift * strip))
     decay = 2.0 * math.pi * strip / step
     return growth + (lines - decay - (math.log1p(-math.exp(-decay)) if decay < 40.0 else 0.0))
+
+
+def _stiffness(one_round: Round) -> float:
+    """1 + 1 / w^2: the curvature of -log(phi chi) beyond the edge of the thinning, 1 without."""
+    return 1.0 if one_round.thinning is None else 1.0 + one_round.thinning.width**-2
 
 
 def _strip_and_step(
     one_round: Round, *, exponent: float, frequency: float, log_tolerance: float
 ) -> tuple[float, float]:
     """The strip that allows the largest step."""
-    widest = min(12.0, 0.98 * math.pi / one_round.span if one_round.span > 0.0 else 12.0)
+    stiffness = _stiffness(one_round)
+    widest = 12.0 / math.sqrt(stiffness)
+    if one_round.span > 0.0:
+        widest = min(widest, 0.98 * math.pi / one_round.span)
     strips = widest * np.linspace(0.02, 1.0, 50)
-    growth = 0.5 * strips * strips + min(exponent, 0.0) * np.log(np.cos(0.5 * one_round.span * strips))
+    growth = 0.5 * stiffness * strips * strips + min(exponent, 0.0) * np.log(np.cos(0.5 * one_round.span * strips))
     needed = growth + frequency * one_round.largest_shift * strips + 1.0 - log_tolerance
     steps = 2.0 * math.pi * strips / needed
     best = int(np.argmax(steps))
@@ -107,14 +119,28 @@ def _range(one_round: Round, exponents: FloatArray, log_tolerance: float) -> tup
     m, log_p = one_round.m, one_round.log_p
     if exponents[0] > 0.0:
         a = exponents[:, None]
-        heights = a * log_p + 0.5 * a * (a - 1.0) * m * m
+        slope = a * m
+        peak, crest, stiffness = slope, 0.5 * slope * slope, np.ones_like(slope)
+        if one_round.thinning is not None:
+            edge, inverse = one_round.thinning.edge, one_round.thinning.width**-2
+            beyond = slope > edge
+            thinned = (slope + edge * inverse) / (1.0 + inverse)
+            peak = np.where(beyond, thinned, peak)
+            crest = slope * peak - 0.5 * peak * peak - np.where(beyond, 0.5 * inverse * (peak - edge) ** 2, 0.0)
+            stiffness = np.where(beyond, 1.0 + inverse, stiffness)
+        heights = a * log_p - 0.5 * a * m * m + crest
         heights -= heights.max(axis=1, keepdims=True)
         room = heights + (a - 1.0) * math.log(len(m)) + 2.0 - log_tolerance
-        width = np.sqrt(2.0 * np.maximum(room, 0.0))
         matters = room > 0.0
-        low = np.where(matters, a * m - width, np.inf).min()
-        high = np.where(matters, a * m + width, -np.inf).max()
-        return float(low), float(high)
+        room = np.maximum(room, 0.0)
+        # To the left of the edge the curvature is 1: there the Gaussian around a m_i has fallen by `room` below the crest.
+        left = slope - np.sqrt(np.maximum(slope * slope - 2.0 * (crest - room), 0.0))
+        right = peak + np.sqrt(2.0 * room / stiffness)
+        low = float(np.where(matters, left, np.inf).min())
+        high = float(np.where(matters, right, -np.inf).max())
+        if one_round.thinning is not None:
+            high = max(high, min(one_round.thinning.edge, float(np.where(matters, slope, -np.inf).max())))
+        return low, high
     width = math.sqrt(2.0 * (2.0 - log_tolerance))
     peaks = [_concave_peak(one_round, float(exponent)) for exponent in (exponents.min(), exponents.max())]
     return min(peaks) - width, max(peaks) + width
@@ -157,13 +183,14 @@ def log_tails(one_round: Round, table: RatioTable, step: float, exponents: Float
     left_slope = np.where(positive, m[0], table.slope[0])
     right_slope = np.where(positive, m[-1], table.slope[-1])
     left = _log_tangent(a, float(table.psi[0]), left_slope, low) + _log_beyond(a * left_slope - low, step)
-    right = _log_tangent(a, float(table.psi[-1]), right_slope, high) + _log_beyond(high - a * right_slope, step)
+    right = a * (float(table.psi[-1]) - right_slope * high) + _log_right_tail(one_round, a * right_slope, high, step)
     if np.all(a >= 1.0):
         # Power mean: R^a <= n^{a-1} sum_i t_i^a, each t_i^a phi a Gaussian around a m_i.
         column = a[:, None]
-        heights = (column - 1.0) * math.log(len(m)) + column * log_p + 0.5 * column * (column - 1.0) * m * m
-        beyond_low = heights + _log_beyond(column * m - low, step)
-        beyond_high = heights + _log_beyond(high - column * m, step)
+        slopes = column * m
+        heights = (column - 1.0) * math.log(len(m)) + column * log_p - 0.5 * column * m * m
+        beyond_low = heights + 0.5 * slopes * slopes + _log_beyond(slopes - low, step)
+        beyond_high = heights + _log_right_tail(one_round, slopes, high, step)
         left = np.minimum(left, np.logaddexp.reduce(beyond_low, axis=1))
         right = np.minimum(right, np.logaddexp.reduce(beyond_high, axis=1))
     return np.asarray(np.logaddexp(left, right) + 1e-9)
@@ -174,8 +201,27 @@ def _log_tangent(a: FloatArray, psi: float, slope: FloatArray, u: float) -> Floa
     return np.asarray(a * (psi - slope * u) + 0.5 * np.square(a * slope))
 
 
+def _log_right_tail(one_round: Round, slope: FloatArray, high: float, step: float) -> FloatArray:
+    """log of a bound on the trapezoid sum of phi chi e^{slope u} beyond `high`.
+
+    Beyond the edge b of the thinning, chi <= e^{-(u - b)^2 / (2 w^2)} / 2; what remains is a Gaussian integral.
+    """
+    plain = 0.5 * slope * slope + _log_beyond(high - slope, step)
+    thinning = one_round.thinning
+    if thinning is None or high < thinning.edge:
+        return np.asarray(plain)
+    inverse = thinning.width**-2
+    stiffness = 1.0 + inverse
+    root = math.sqrt(stiffness)
+    centre = (slope + thinning.edge * inverse) / stiffness
+    # slope u - u^2/2 - (u - b)^2 / (2 w^2) at its maximum, written without cancelling b^2 / w^2.
+    crest = slope * centre - 0.5 * centre * centre - 0.5 * inverse * np.square(centre - thinning.edge)
+    thinned = crest - math.log(2.0 * root) + _log_beyond(root * (high - centre), root * step)
+    return np.asarray(np.minimum(plain, thinned))
+
+
 def _log_beyond(distance: FloatArray | float, step: float) -> FloatArray:
     """log of a bound on h sum phi(t_n) over a uniform grid beyond `distance`: integral plus h times the maximum."""
     distance = np.asarray(distance, dtype=np.float64)
-    peak = math.log(step) - _HALF_LOG_2PI - 0.5 * np.square(np.maximum(distance, 0.0))
+    peak = math.log(step) - HALF_LOG_2PI - 0.5 * np.square(np.maximum(distance, 0.0))
     return np.asarray(np.logaddexp(log_ndtr(-distance), peak))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from groupdp.engines.spectral.thinning import Thinning
 from groupdp.mixture import MixtureOfGaussians
 
 FloatArray = npt.NDArray[np.float64]
@@ -28,6 +29,7 @@ class Round:
     log_p: FloatArray
     count: float
     log_dropped: float
+    thinning: Thinning | None = None
 
     @property
     def largest_shift(self) -> float:

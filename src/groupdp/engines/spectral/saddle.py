@@ -146,7 +146,7 @@ class Saddle:
 
 def saddle_for_epsilon(rounds: tuple[Round, ...], direction: Direction, epsilon: float) -> Saddle:
     """The tilt that minimises K(c) - c epsilon - log c - log(1 + c)."""
-    mean, deviation = _loss_scale(rounds, direction)
+    mean, deviation = loss_scale(rounds, direction)
     largest = 2.0 * max(epsilon - mean, 0.0) / deviation**2 + 24.0 / deviation
     while True:
         scanner = Scanner(rounds, direction, largest)
@@ -170,7 +170,7 @@ def saddle_for_epsilon(rounds: tuple[Round, ...], direction: Direction, epsilon:
 
 def saddle_for_delta(rounds: tuple[Round, ...], direction: Direction, log_delta: float) -> Saddle:
     """The tilt whose saddle-point approximation gives e^log_delta; epsilon <= 0 if that is reached at 0."""
-    _, deviation = _loss_scale(rounds, direction)
+    _, deviation = loss_scale(rounds, direction)
     largest = (2.0 * math.sqrt(2.0 * max(-log_delta, 0.0)) + 24.0) / deviation
     while True:
         scanner = Scanner(rounds, direction, largest)
@@ -207,7 +207,7 @@ def _leaves_room(scan: Scan, index: int) -> bool:
     return bool(scan.tilt[index] + 14.0 / math.sqrt(float(scan.variance[index])) <= scan.tilt[-1])
 
 
-def _loss_scale(rounds: tuple[Round, ...], direction: Direction) -> tuple[float, float]:
+def loss_scale(rounds: tuple[Round, ...], direction: Direction) -> tuple[float, float]:
     """Mean and standard deviation of the composed loss under P, roughly."""
     mean = variance = 0.0
     exponents = exponents_of(direction, np.zeros(1))
@@ -219,7 +219,10 @@ def _loss_scale(rounds: tuple[Round, ...], direction: Direction) -> tuple[float,
         first = float(weight @ loss)
         mean += one.count * first
         variance += one.count * float(weight @ np.square(loss - first))
-    return mean, math.sqrt(variance)
+    deviation = math.sqrt(variance)
+    if not deviation > 1e-140:
+        raise LimitExceeded(f"the standard deviation of the loss, {deviation:g}, is too small for the spectral engine.")
+    return mean, deviation
 
 
 def _small_loss(
@@ -237,6 +240,8 @@ def _small_loss(
     small &= relative_error < -1.0
     quadrature_error = np.exp(np.where(small, relative_error + log_moment, 0.0))
     quadrature_error += (1.0 + tilt) * identity_error(quadrature)
+    if quadrature.one_round.thinning is not None:
+        quadrature_error += 2.0 * (1.0 + tilt) * math.exp(quadrature.one_round.thinning.log_discarded)
     excess, error = (np.where(small, array, 0.0) for array in (excess, error))
     upper = np.log1p(excess + 1.01 * (error + quadrature_error)) * (1.0 + 1e-12)
     return np.where(small, np.log1p(excess), log_moment), np.where(small, upper, log_upper)

@@ -71,6 +71,8 @@ def tilt_round(
 
     # Relative error of each weight: the exponent's rounding, the ratio's own error, the exponential.
     size = 0.5 * table.u * table.u + np.abs(a * table.psi) + abs(top)
+    if one_round.thinning is not None:
+        size += 8.0 * np.abs(one_round.thinning.log_keep(table.u)) + 8.0
     weight_error = abs(a) * table.psi_error + U * (6.0 * size + 4.0 * abs(math.log(quadrature.step)) + 20.0)
     mean_weight_error = float(weight @ weight_error)
     log_quadrature_error = float(quadrature.log_error(exponents, np.array([log_moment]), frequency)[0])
@@ -78,6 +80,9 @@ def tilt_round(
     if log_moment < _SMALL_LOG_MOMENT:
         quadrature_error = math.exp(log_quadrature_error + log_moment)
         quadrature_error += (1.0 + tilt) * identity_error(quadrature)
+        if one_round.thinning is not None:
+            # E[chi] and E[chi R] differ from 1 by at most eta each (eta is the larger under P).
+            quadrature_error += 2.0 * (1.0 + tilt) * math.exp(one_round.thinning.log_discarded)
         excess, excess_error = excess_moment(table, quadrature.log_weight, direction, np.array([tilt]))
         if math.isfinite(excess[0]) and math.isfinite(excess_error[0]):
             log_moment = math.log1p(float(excess[0]))
