@@ -27,6 +27,8 @@ Attack = Callable[[FloatArray, WorstCase], FloatArray]
 
 #: Inclusion indicators (trials x rounds x examples) that a simulation may draw: hours, not days.
 LARGEST_SIMULATION = 10**13
+#: Rounds that a simulation may have: every iterate of a trial is held.
+MOST_ROUNDS = 1_000_000
 #: Trials of either dataset that a simulation may run: their scores are kept.
 MOST_TRIALS = 10**9
 #: Numbers held at once by a chunk; about ten arrays of this many bytes x 8 live at the same time.
@@ -70,6 +72,10 @@ def attack_scores(
     count = require_integer("trials", trials, at_least=1, at_most=MOST_TRIALS)
     root = np.random.SeedSequence(require_integer("seed", seed, at_least=0))
     training = training_phases(instance.run) if phases is None else tuple(phases)
+    if instance.steps > MOST_ROUNDS:
+        raise LimitExceeded(
+            f"A simulation may have at most {MOST_ROUNDS} steps, this run has {instance.steps}."
+        )
     work = 2 * count * max(1, instance.steps) * len(instance.with_group)
     if work > LARGEST_SIMULATION:
         raise LimitExceeded(
