@@ -1,7 +1,7 @@
 """Certified group-level differential privacy for DP-SGD.
 
-    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
-    groupdp.epsilon(run, delta=1e-6, group_size=9)      # Bounds(lower=..., upper=...)
+run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
+groupdp.epsilon(run, delta=1e-6, group_size=9)      # Bounds(lower=..., upper=...)
 """
 
 from groupdp._version import VERSION as __version__

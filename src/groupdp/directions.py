@@ -130,7 +130,7 @@ def _noisy_log_delta(noisy: Composition, direction: Direction, epsilon: float, o
 
 
 def _noisy_epsilon(noisy: Composition, direction: Direction, log_delta: float, options: Options) -> Bounds:
-    if not noisy:
+    if not noisy or log_delta >= _log_chance_of_presence(noisy):
         return Bounds(0.0, 0.0, Provenance(adjacency=direction))
     return _choose(
         options,
@@ -184,6 +184,13 @@ def _automatic(by_contour: Callable[[], Bounds], by_lattice: Callable[[], Bounds
         return found
     narrower = found if found.width <= other.width else other
     return Bounds(max(found.lower, other.lower), min(found.upper, other.upper), narrower.provenance)
+
+
+def _log_chance_of_presence(noisy: Composition) -> float:
+    """log of a bound on delta(0): the expected number of rounds that sample the group at all."""
+    absences = [(rounds, mixture.log_probability_of_absence) for mixture, rounds in noisy]
+    expected = math.fsum(rounds * -math.expm1(log_p) for rounds, log_p in absences)
+    return math.log(expected) + 1e-12
 
 
 def _log_delta_where_identical(epsilon: float) -> float:

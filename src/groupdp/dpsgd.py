@@ -41,9 +41,7 @@ class FixedBatchSampling:
         batch_size = require_integer("batch_size", self.batch_size, at_least=1, at_most=LARGEST_DATASET)
         dataset_size = require_integer("dataset_size", self.dataset_size, at_least=1, at_most=LARGEST_DATASET)
         if batch_size > dataset_size:
-            raise InvalidArgument(
-                f"batch_size must be at most dataset_size={dataset_size}, got {batch_size}."
-            )
+            raise InvalidArgument(f"batch_size must be at most dataset_size={dataset_size}, got {batch_size}.")
         object.__setattr__(self, "batch_size", batch_size)
         object.__setattr__(self, "dataset_size", dataset_size)
 

@@ -127,9 +127,7 @@ def composition_of(run: Any, *, group_size: Any = None, rounds: Any = None) -> C
     """The composition of mixtures to be accounted for, from whatever describes it."""
     if isinstance(run, MixtureOfGaussians):
         if group_size is not None:
-            raise InvalidArgument(
-                f"group_size must be left out for a MixtureOfGaussians, got {shown(group_size)}."
-            )
+            raise InvalidArgument(f"group_size must be left out for a MixtureOfGaussians, got {shown(group_size)}.")
         if rounds is None:
             raise InvalidArgument("rounds must be given for a MixtureOfGaussians, got None.")
         count = require_integer("rounds", rounds, at_least=0)

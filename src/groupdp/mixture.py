@@ -50,9 +50,7 @@ class MixtureOfGaussians:
         c = _vector("sensitivities", sensitivities)
         p = _vector("probabilities", probabilities)
         if len(c) != len(p):
-            raise InvalidArgument(
-                f"probabilities must be as many as sensitivities ({len(c)}), got {len(p)} of them."
-            )
+            raise InvalidArgument(f"probabilities must be as many as sensitivities ({len(c)}), got {len(p)} of them.")
         total = math.fsum(p)
         if not abs(total - 1.0) <= SUM_SLACK:
             raise InvalidArgument(f"probabilities must sum to 1, got a sum of {total!r}.")

@@ -28,6 +28,10 @@ ComplexArray = npt.NDArray[np.complex128]
 LARGEST_CONTOUR = 50_000
 LARGEST_EXPONENTIALS = 6_000_000
 
+#: Where the truncation is looked for, in two passes, and the periods considered, in deviations of the loss.
+_SHARES = (np.linspace(0.0, 1.0, 28), np.linspace(0.0, 1.0, 24))
+_PERIODS = np.geomspace(4.0, 4e5, 160)
+
 #: Aliases, truncation and quadrature are each planned to stay below this fraction of delta.
 PLANNED_ERROR = 1e-14
 
@@ -92,7 +96,7 @@ class Contour:
         Chernoff with tilt c': delta(eps + m Y) <= kappa(c') e^{K(c') - c' (eps + m Y)}, for c' < c when m < 0 and for
         c' > c when m > 0, summed as a geometric series; c' = 0 is delta <= 1.
         """
-        return _log_alias(self.scan, self.tilt, epsilon, np.array([self.period]))[0]
+        return float(_log_alias(self.scan, self.tilt, epsilon, np.array([self.period]))[0])
 
 
 def _log_alias(scan: Scan, tilt: float, epsilon: float, period: FloatArray) -> FloatArray:
@@ -148,7 +152,7 @@ def build(rounds: tuple[Round, ...], direction: Direction, saddle: Saddle) -> Co
             f"the contour would need {steps} steps, more than the limit of {LARGEST_CONTOUR}: "
             "too few rounds or too heavy a tail for the spectral engine."
         )
-    frequency = (2.0 * math.pi / period) * np.arange(steps + 1)
+    frequency: FloatArray = np.asarray((2.0 * math.pi / period) * np.arange(steps + 1), dtype=np.float64)
     log_sample = np.zeros(steps + 1, dtype=np.complex128)
     log_error = np.zeros(steps + 1)
     for one in tilted:
@@ -175,8 +179,8 @@ def build(rounds: tuple[Round, ...], direction: Direction, saddle: Saddle) -> Co
 def _truncation(decays: tuple[Decay, ...], *, reach: float, goal: float) -> float:
     """The smallest frequency S (to 3 per cent) with prod B(S)^T / (pi S) below e^goal."""
     low, high = 0.25 * reach, 1e8 * reach
-    for points in (28, 24):
-        candidates = np.geomspace(low, high, points)
+    for share in _SHARES:
+        candidates = low * (high / low) ** share
         level = np.sum([decay.log_bound(candidates) for decay in decays], axis=0) - np.log(math.pi * candidates)
         good = np.flatnonzero(level <= goal)
         if len(good) == 0:
@@ -189,7 +193,7 @@ def _truncation(decays: tuple[Decay, ...], *, reach: float, goal: float) -> floa
 
 def _period(scan: Scan, tilt: float, epsilon: float, deviation: float, *, goal: float) -> float:
     """The shortest period Y (on a fine geometric grid) whose aliases stay below e^goal."""
-    candidates = deviation * np.geomspace(4.0, 4e5, 160)
+    candidates = deviation * _PERIODS
     level = _log_alias(scan, tilt, epsilon, candidates)
     good = np.flatnonzero(level <= goal)
     if len(good) == 0:
@@ -216,8 +220,8 @@ def _log_characteristic(tilted: TiltedRound, frequency: FloatArray) -> tuple[Com
             f"more than the limit of {LARGEST_EXPONENTIALS}."
         )
     h = float(frequency[1])
-    fine = _exponentials_minus_one(h * np.arange(rows), offset)
-    coarse = _exponentials_minus_one(h * rows * np.arange(blocks), offset)
+    fine = _exponentials_minus_one(h * np.arange(rows, dtype=np.float64), offset)
+    coarse = _exponentials_minus_one(h * rows * np.arange(blocks, dtype=np.float64), offset)
     weighted = coarse * weight
     sums = weighted.sum(axis=1)[:, None] + (fine * weight).sum(axis=1) + weighted @ fine.T
     d = sums.reshape(-1)[:steps]

@@ -76,9 +76,7 @@ def certify(tilted: TiltedRound) -> Decay:
         if float(height @ width) < 0.02:
             break
     compressed = [_compress(w, t) for w, t in zip(widths, heights, strict=True)]
-    return Decay(
-        np.concatenate([w for w, _ in compressed]), np.concatenate([t for _, t in compressed]), tilted.rounds
-    )
+    return Decay(np.concatenate([w for w, _ in compressed]), np.concatenate([t for _, t in compressed]), tilted.rounds)
 
 
 def _unimodal_part(height: FloatArray) -> FloatArray:

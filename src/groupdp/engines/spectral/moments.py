@@ -17,8 +17,11 @@ from groupdp.engines.spectral.rounds import FloatArray, Round
 from groupdp.engines.spectral.thinning import HALF_LOG_2PI
 from groupdp.errors import LimitExceeded
 
-#: Most entries (nodes x components) of one table of likelihood ratios: 8 bytes each, three tables alive at once.
-LARGEST_TABLE = 6_000_000
+#: Most nodes of a quadrature, and most entries (nodes x components) of a table of likelihood ratios.
+LARGEST_QUADRATURE = 150_000
+LARGEST_TABLE = 150_000_000
+#: Strips tried, as fractions of the widest.
+_STRIPS = np.linspace(0.02, 1.0, 50)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +62,12 @@ def plan(
             more = _range(one_round, np.array([exponent]), log_tolerance)
             low, high = min(low, more[0]), max(high, more[1])
     count = math.ceil((high - low) / step) + 1
-    if count * len(one_round.m) > LARGEST_TABLE:
+    if count > LARGEST_QUADRATURE or count * len(one_round.m) > LARGEST_TABLE:
         raise LimitExceeded(
-            f"the quadrature would need {count} nodes for {len(one_round.m)} components, "
-            f"more than the limit of {LARGEST_TABLE} entries."
+            f"the quadrature would need {count} nodes for {len(one_round.m)} components, more than the limits of "
+            f"{LARGEST_QUADRATURE} nodes and {LARGEST_TABLE} entries."
         )
-    u = low + step * np.arange(count)
+    u: FloatArray = np.asarray(low + step * np.arange(count), dtype=np.float64)
     table = tabulate(one_round, u)
     log_weight = math.log(step) - HALF_LOG_2PI - 0.5 * u * u
     if one_round.thinning is not None:
@@ -102,7 +105,7 @@ def _strip_and_step(
     widest = 12.0 / math.sqrt(stiffness)
     if one_round.span > 0.0:
         widest = min(widest, 0.98 * math.pi / one_round.span)
-    strips = widest * np.linspace(0.02, 1.0, 50)
+    strips = widest * _STRIPS
     growth = 0.5 * stiffness * strips * strips + min(exponent, 0.0) * np.log(np.cos(0.5 * one_round.span * strips))
     needed = growth + frequency * one_round.largest_shift * strips + 1.0 - log_tolerance
     steps = 2.0 * math.pi * strips / needed
@@ -111,39 +114,53 @@ def _strip_and_step(
 
 
 def _range(one_round: Round, exponents: FloatArray, log_tolerance: float) -> tuple[float, float]:
-    """Where phi R^a is not negligible, for every exponent.
+    """Where phi chi R^a is not negligible, for every exponent."""
+    if exponents[0] <= 0.0:
+        # log(phi R^a) is concave with second derivative at most -1.
+        width = math.sqrt(2.0 * (2.0 - log_tolerance))
+        peaks = [_concave_peak(one_round, float(exponent)) for exponent in (exponents.min(), exponents.max())]
+        return min(peaks) - width, max(peaks) + width
+    by_slope = _range_by_slope(one_round, exponents, log_tolerance)
+    by_power_mean = _range_by_power_mean(one_round, exponents, log_tolerance)
+    return max(by_slope[0], by_power_mean[0]), min(by_slope[1], by_power_mean[1])
 
-    a >= 1: the power mean inequality sum t_i^a <= (sum t_i)^a <= n^{a-1} sum t_i^a, where t_i^a phi is a Gaussian
-    around a m_i. a <= 0: log(phi R^a) is concave with second derivative at most -1.
-    """
+
+def _range_by_slope(one_round: Round, exponents: FloatArray, log_tolerance: float) -> tuple[float, float]:
+    """For a >= 1: the slope of Psi lies between the smallest and the largest shift."""
+    room = 2.0 - log_tolerance
+    low = float(exponents.min()) * float(one_round.m[0]) - math.sqrt(2.0 * room)
+    steepest = float(exponents.max()) * one_round.largest_shift
+    high = steepest + math.sqrt(2.0 * room)
+    if one_round.thinning is not None:
+        # From the edge on, log(phi chi R^a) rises at most like (steepest - edge) t - stiffness t^2 / 2.
+        stiffness, excess = _stiffness(one_round), steepest - one_round.thinning.edge
+        beyond = (excess + math.sqrt(excess * excess + 2.0 * stiffness * room)) / stiffness
+        high = min(high, one_round.thinning.edge + beyond)
+    return low, high
+
+
+def _range_by_power_mean(one_round: Round, exponents: FloatArray, log_tolerance: float) -> tuple[float, float]:
+    """For a >= 1: sum t_i^a <= (sum t_i)^a <= n^{a-1} sum t_i^a, where t_i^a phi is a Gaussian around a m_i."""
     m, log_p = one_round.m, one_round.log_p
-    if exponents[0] > 0.0:
-        a = exponents[:, None]
-        slope = a * m
-        peak, crest, stiffness = slope, 0.5 * slope * slope, np.ones_like(slope)
-        if one_round.thinning is not None:
-            edge, inverse = one_round.thinning.edge, one_round.thinning.width**-2
-            beyond = slope > edge
-            thinned = (slope + edge * inverse) / (1.0 + inverse)
-            peak = np.where(beyond, thinned, peak)
-            crest = slope * peak - 0.5 * peak * peak - np.where(beyond, 0.5 * inverse * (peak - edge) ** 2, 0.0)
-            stiffness = np.where(beyond, 1.0 + inverse, stiffness)
-        heights = a * log_p - 0.5 * a * m * m + crest
-        heights -= heights.max(axis=1, keepdims=True)
-        room = heights + (a - 1.0) * math.log(len(m)) + 2.0 - log_tolerance
-        matters = room > 0.0
-        room = np.maximum(room, 0.0)
-        # To the left of the edge the curvature is 1: there the Gaussian around a m_i has fallen by `room` below the crest.
-        left = slope - np.sqrt(np.maximum(slope * slope - 2.0 * (crest - room), 0.0))
-        right = peak + np.sqrt(2.0 * room / stiffness)
-        low = float(np.where(matters, left, np.inf).min())
-        high = float(np.where(matters, right, -np.inf).max())
-        if one_round.thinning is not None:
-            high = max(high, min(one_round.thinning.edge, float(np.where(matters, slope, -np.inf).max())))
-        return low, high
-    width = math.sqrt(2.0 * (2.0 - log_tolerance))
-    peaks = [_concave_peak(one_round, float(exponent)) for exponent in (exponents.min(), exponents.max())]
-    return min(peaks) - width, max(peaks) + width
+    a = exponents[:, None]
+    slope = a * m
+    peak, crest, stiffness = slope, 0.5 * slope * slope, np.ones_like(slope)
+    if one_round.thinning is not None:
+        edge, inverse = one_round.thinning.edge, one_round.thinning.width**-2
+        beyond = slope > edge
+        peak = np.where(beyond, (slope + edge * inverse) / (1.0 + inverse), peak)
+        thinned = np.where(beyond, 0.5 * inverse * np.square(peak - edge), 0.0)
+        crest = slope * peak - 0.5 * peak * peak - thinned
+        stiffness = np.where(beyond, 1.0 + inverse, stiffness)
+    heights = a * log_p - 0.5 * a * m * m + crest
+    heights -= heights.max(axis=1, keepdims=True)
+    room = heights + (a - 1.0) * math.log(len(m)) + 2.0 - log_tolerance
+    matters = room > 0.0
+    room = np.maximum(room, 0.0)
+    # To the left of the edge the curvature is 1: there the Gaussian around a m_i has fallen by `room` below the crest.
+    left = slope - np.sqrt(np.maximum(slope * slope - 2.0 * (crest - room), 0.0))
+    right = peak + np.sqrt(2.0 * room / stiffness)
+    return float(np.where(matters, left, np.inf).min()), float(np.where(matters, right, -np.inf).max())
 
 
 def _concave_peak(one_round: Round, exponent: float) -> float:

@@ -6,7 +6,7 @@ functions of NumPy within 4 units in the last place (8 U).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -23,6 +23,8 @@ PAIRWISE = 64.0 * U
 _SAFE_EXPONENT = 600.0
 #: Probabilities below this are handled through their logarithms.
 _SAFE_LOG_PROBABILITY = -650.0
+#: Entries (nodes x components) worked on at once.
+_LARGEST_PIECE = 1_000_000
 #: Below this largest shift, R - 1 is summed with expm1.
 _SMALL_SHIFT = 0.5
 
@@ -40,7 +42,17 @@ class RatioTable:
 
 
 def tabulate(one_round: Round, u: FloatArray) -> RatioTable:
-    """The table for one round at the nodes `u`."""
+    """The table for one round at the nodes `u`, in pieces that keep memory bounded."""
+    piece = max(_LARGEST_PIECE // len(one_round.m), 1)
+    if len(u) <= piece:
+        return _tabulate_piece(one_round, u)
+    tables = [_tabulate_piece(one_round, u[start : start + piece]) for start in range(0, len(u), piece)]
+    return RatioTable(
+        *(np.concatenate([getattr(table, field.name) for table in tables]) for field in fields(RatioTable))
+    )
+
+
+def _tabulate_piece(one_round: Round, u: FloatArray) -> RatioTable:
     reach = float(np.max(np.abs(u)))
     largest = one_round.largest_shift
     if largest * (reach + largest) > _SAFE_EXPONENT or np.min(one_round.log_p) < _SAFE_LOG_PROBABILITY:
@@ -78,13 +90,10 @@ def _tabulate_directly(one_round: Round, u: FloatArray) -> RatioTable:
         plain = float(p @ m) * magnitude + 0.5 * float(p @ (m * m))
         excess_error = U * ((count + 14.0) * (plain + exponents) + 5.0 * exponents)
     ratio = total + absent
-    psi = np.log1p(np.maximum(excess, -1.0 + 1e-300)) if absent > 0.0 else np.log(ratio)
     near_one = np.abs(excess) < 0.5
     psi = np.where(near_one, np.log1p(np.where(near_one, excess, 0.0)), np.log(ratio))
     # Away from 1, log(total + absent) is charged with the error of the sum itself.
-    ratio_error = np.where(
-        near_one, excess_error, U * ((count + 16.0) * ratio + 5.0 * exponents)
-    )
+    ratio_error = np.where(near_one, excess_error, U * ((count + 16.0) * ratio + 5.0 * exponents))
     psi_error = ratio_error / np.maximum(ratio - ratio_error, 0.5 * ratio) + ELEMENTARY * np.abs(psi)
     return RatioTable(u, psi, first / ratio, excess, psi_error, np.maximum(excess_error, ratio_error))
 

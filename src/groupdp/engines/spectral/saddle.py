@@ -19,7 +19,7 @@ from groupdp.engines.spectral.tilted import exponents_of
 from groupdp.errors import LimitExceeded
 
 #: Tilts of a first scan: from largest * 3e-5 to largest, neighbours differing by a factor of about 1.4.
-_FIRST_TILTS = np.geomspace(3e-5, 1.0, 32)
+_FIRST_TILTS = np.geomspace(3e-5, 1.0, 30)
 #: Tilts strictly between two neighbours in a refinement.
 _BETWEEN = np.linspace(0.0, 1.0, 13)[1:-1]
 #: Tilts beyond this are refused.
@@ -107,9 +107,7 @@ class Scanner:
             slack -= np.log1p(-np.exp(np.where(usable, log_error, -1.0)))
             log_upper = np.where(usable, log_moment + slack, np.inf)
             if count > _MANY_ROUNDS:
-                log_moment, log_upper = _small_loss(
-                    quadrature, exponents, self.direction, tilt, log_moment, log_upper
-                )
+                log_moment, log_upper = _small_loss(quadrature, exponents, self.direction, tilt, log_moment, log_upper)
             k += count * log_moment
             mean += count * (first if self.direction == "remove" else -first)
             variance += count * np.maximum(second - first * first, 1e-30 * second)
@@ -144,9 +142,10 @@ class Saddle:
     scan: Scan
 
 
-def saddle_for_epsilon(rounds: tuple[Round, ...], direction: Direction, epsilon: float) -> Saddle:
-    """The tilt that minimises K(c) - c epsilon - log c - log(1 + c)."""
-    mean, deviation = loss_scale(rounds, direction)
+def saddle_for_epsilon(
+    rounds: tuple[Round, ...], direction: Direction, epsilon: float, mean: float, deviation: float
+) -> Saddle:
+    """The tilt that minimises K(c) - c epsilon - log c - log(1 + c); mean and deviation of the loss only guide."""
     largest = 2.0 * max(epsilon - mean, 0.0) / deviation**2 + 24.0 / deviation
     while True:
         scanner = Scanner(rounds, direction, largest)
@@ -160,7 +159,7 @@ def saddle_for_epsilon(rounds: tuple[Round, ...], direction: Direction, epsilon:
         found = scanner.refine(found, low, high)
         height = _height(found, epsilon)
         best = int(np.argmin(height))
-        if max(height[max(best - 1, 0)], height[min(best + 1, len(height) - 1)]) - height[best] < 0.02:
+        if max(height[max(best - 1, 0)], height[min(best + 1, len(height) - 1)]) - height[best] < 0.1:
             break
     c = float(found.tilt[best])
     curvature = float(found.variance[best]) + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
@@ -168,24 +167,30 @@ def saddle_for_epsilon(rounds: tuple[Round, ...], direction: Direction, epsilon:
     return Saddle(c, epsilon, min(log_delta, 0.0), found)
 
 
-def saddle_for_delta(rounds: tuple[Round, ...], direction: Direction, log_delta: float) -> Saddle:
-    """The tilt whose saddle-point approximation gives e^log_delta; epsilon <= 0 if that is reached at 0."""
-    _, deviation = loss_scale(rounds, direction)
+def first_scan_for_delta(
+    rounds: tuple[Round, ...], direction: Direction, log_delta: float, deviation: float
+) -> tuple[Scanner, Scan]:
+    """A scan that reaches beyond the tilt at which delta falls below e^log_delta."""
     largest = (2.0 * math.sqrt(2.0 * max(-log_delta, 0.0)) + 24.0) / deviation
     while True:
         scanner = Scanner(rounds, direction, largest)
         found = scanner.scan(scanner.first_tilts)
-        # Along increasing tilts epsilon rises and log delta falls.
-        epsilons, levels = found.log_delta_guess()
-        beyond = np.flatnonzero(levels <= log_delta)
+        beyond = np.flatnonzero(found.log_delta_guess()[1] <= log_delta)
         if len(beyond) and _leaves_room(found, int(beyond[0])):
-            break
+            return scanner, found
         largest *= 4.0
+
+
+def saddle_for_delta(rounds: tuple[Round, ...], direction: Direction, log_delta: float, deviation: float) -> Saddle:
+    """The tilt whose saddle-point approximation gives e^log_delta; epsilon <= 0 if that is reached at 0."""
+    scanner, found = first_scan_for_delta(rounds, direction, log_delta, deviation)
+    # Along increasing tilts epsilon rises and log delta falls.
+    epsilons, levels = found.log_delta_guess()
     for _ in range(4):
         after = int(np.flatnonzero(levels <= log_delta)[0])
         if after == 0:
             return Saddle(float(found.tilt[0]), 0.0, log_delta, found)
-        if levels[after - 1] - levels[after] < 0.05:
+        if levels[after - 1] - levels[after] < 0.7:
             break
         found = scanner.refine(found, after - 1, after)
         epsilons, levels = found.log_delta_guess()

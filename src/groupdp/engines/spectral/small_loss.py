@@ -62,9 +62,7 @@ def excess_moment(
 
 def identity_error(quadrature: Quadrature) -> float:
     """Bound on the trapezoid errors of E[1] = 1 and E[R] = 1 together: they enter with factors up to 1 + c."""
-    return sum(
-        math.exp(float(quadrature.log_error(np.array([exponent]), np.zeros(1))[0])) for exponent in (0.0, 1.0)
-    )
+    return sum(math.exp(float(quadrature.log_error(np.array([exponent]), np.zeros(1))[0])) for exponent in (0.0, 1.0))
 
 
 def _exp_beyond_first_order(y: FloatArray) -> FloatArray:

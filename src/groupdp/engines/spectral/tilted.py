@@ -58,9 +58,7 @@ def tilt_round(
     a = float(exponents[0])
     # The identity E[R] = 1 enters with factors a and a - 1.
     log_tolerance -= math.log1p(abs(a))
-    quadrature = plan(
-        one_round, exponents, frequency=frequency, log_tolerance=log_tolerance, with_identity=True
-    )
+    quadrature = plan(one_round, exponents, frequency=frequency, log_tolerance=log_tolerance, with_identity=True)
     table = quadrature.table
     log_terms = quadrature.log_weight + a * table.psi
     top = float(log_terms.max())
