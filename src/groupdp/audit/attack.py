@@ -34,10 +34,7 @@ def presence_log_probabilities(phase: DPSGD, *, group_size: int) -> FloatArray:
     if isinstance(phase.sampling, FixedBatchSampling):
         batch, ordinary = phase.sampling.batch_size, phase.sampling.dataset_size
         whole = math.comb(ordinary + k, batch)
-        weights = [
-            Fraction(math.comb(k, i) * math.comb(ordinary, batch - i), whole)
-            for i in range(min(k, batch) + 1)
-        ]
+        weights = [Fraction(math.comb(k, i) * math.comb(ordinary, batch - i), whole) for i in range(min(k, batch) + 1)]
     else:
         q = Fraction(phase.sampling.rate)
         weights = [math.comb(k, i) * q**i * (1 - q) ** (k - i) for i in range(k + 1)]
@@ -92,6 +89,4 @@ def _log(weight: Fraction) -> float:
     if 2 * weight > 1:
         return math.log1p(-float(1 - weight))
     nearest = float(weight)
-    return (
-        math.log(nearest) if nearest > 1e-300 else math.log(weight.numerator) - math.log(weight.denominator)
-    )
+    return math.log(nearest) if nearest > 1e-300 else math.log(weight.numerator) - math.log(weight.denominator)

@@ -81,9 +81,7 @@ def audit_scores(
     level = require_number("delta", delta, above=0.0, below=1.0)
     excess = require_number("gap", gap, above=0.0, at_most=100.0)
     asked: dict[str, Any] = {"adjacency": adjacency, "group_size": group_size, "rounds": rounds}
-    epsilon_lower = epsilon_lower_bound(
-        scores, delta=level, confidence=confidence, adjacency=adjacency, seed=seed
-    )
+    epsilon_lower = epsilon_lower_bound(scores, delta=level, confidence=confidence, adjacency=adjacency, seed=seed)
     claimed = guarantees.epsilon(run, delta=level, **asked)
     curve = claimed_curve(run, progress=progress, **asked) if claim is None else claim
     verdict = check_claim(scores, curve, confidence=confidence, seed=seed)
@@ -127,8 +125,14 @@ def audit_worst_case(
     """
     instance = worst_case(run, group_size=group_size, ordinary_examples=ordinary_examples)
     size = group_size if claimed_group_size is None else claimed_group_size
-    scores = attack_scores(instance, trials=trials, seed=seed, progress=progress)
-    curve = claimed_curve(run, group_size=size, adjacency=adjacency, smallest_delta=min(1e-2, 1.0 / trials))
+    scores = attack_scores(instance, trials=trials, seed=seed, progress=_part(progress, 0.0, 0.8))
+    curve = claimed_curve(
+        run,
+        group_size=size,
+        adjacency=adjacency,
+        smallest_delta=min(1e-2, 1.0 / trials),
+        progress=_part(progress, 0.8, 1.0),
+    )
     measured = measured_curve(scores, curve, confidence=confidence)
     report = audit_scores(
         scores,
@@ -142,12 +146,16 @@ def audit_worst_case(
         seed=seed,
     )
     consistent = all(
-        one.consistent_with(curve.lower_deltas[one.direction], curve.deltas[one.direction])
-        for one in measured
+        one.consistent_with(curve.lower_deltas[one.direction], curve.deltas[one.direction]) for one in measured
     )
     return WorstCaseAudit(
         instance=instance, scores=scores, claim=curve, measured=measured, consistent=consistent, report=report
     )
+
+
+def _part(progress: Progress | None, start: float, stop: float) -> Progress | None:
+    """Progress of a part of the work, as progress of the whole."""
+    return None if progress is None else lambda fraction: progress(start + (stop - start) * fraction)
 
 
 def _planned(bound: LowerBound, claimed: Bounds, gap: float, confidence: float, power: float) -> int | None:

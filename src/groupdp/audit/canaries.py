@@ -21,9 +21,7 @@ from groupdp.errors import InvalidArgument, LimitExceeded
 WITH_COLUMN, WITHOUT_COLUMN = "with_group", "without_group"
 
 
-def read_scores(
-    path: str | Path, *, with_column: str = WITH_COLUMN, without_column: str = WITHOUT_COLUMN
-) -> Scores:
+def read_scores(path: str | Path, *, with_column: str = WITH_COLUMN, without_column: str = WITHOUT_COLUMN) -> Scores:
     """Read a CSV file with a header; empty cells are skipped, so the columns may differ in length.
 
     Scores may be infinite ("inf", "-inf"); anything else that is not a number is refused with its line.
@@ -52,9 +50,7 @@ def read_scores(
             f"scores must be a file that can be read, got {shown(str(path))} ({error.strerror or error})."
         ) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidArgument(
-            f"scores must be a CSV file in UTF-8, got {shown(str(path))} ({error})."
-        ) from None
+        raise InvalidArgument(f"scores must be a CSV file in UTF-8, got {shown(str(path))} ({error}).") from None
     return Scores(with_group=np.array(columns[with_column]), without_group=np.array(columns[without_column]))
 
 

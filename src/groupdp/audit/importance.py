@@ -123,12 +123,7 @@ def importance_delta(
                 loss += one
                 capped += np.minimum(one, cap)
         gain = -np.expm1(-np.maximum(loss - at, 0.0))
-        y = (
-            np.where(
-                gain > 0.0, np.exp(np.where(gain > 0.0, rate * (at - capped) - _log_kappa(rate), 0.0)), 0.0
-            )
-            * gain
-        )
+        y = np.where(gain > 0.0, np.exp(np.where(gain > 0.0, rate * (at - capped) - _log_kappa(rate), 0.0)), 0.0) * gain
         if y.max() > 1.0 + 1e-9:
             raise AssertionError("importance weights must lie in [0, 1]")
         # Pooled mean and sum of squared deviations (Chan, Golub and LeVeque).

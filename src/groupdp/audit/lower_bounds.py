@@ -87,9 +87,7 @@ def epsilon_lower_bound(
     surplus = operation.hit_rate_lower - level
     value = math.log(surplus / operation.false_alarm_rate_upper) if surplus > 0.0 else 0.0
     value = max(0.0, value)
-    return LowerBound(
-        quantity="epsilon", value=value, epsilon=value, delta=level, confidence=sure, operation=operation
-    )
+    return LowerBound(quantity="epsilon", value=value, epsilon=value, delta=level, confidence=sure, operation=operation)
 
 
 def delta_lower_bound(
@@ -112,9 +110,7 @@ def delta_lower_bound(
 
     operation, sure = _chosen_operation(scores, gain, confidence, adjacency, seed)
     value = max(0.0, operation.hit_rate_lower - factor * operation.false_alarm_rate_upper)
-    return LowerBound(
-        quantity="delta", value=value, epsilon=level, delta=value, confidence=sure, operation=operation
-    )
+    return LowerBound(quantity="delta", value=value, epsilon=level, delta=value, confidence=sure, operation=operation)
 
 
 def _chosen_operation(

@@ -84,12 +84,8 @@ def measured_delta(
     hits = len(positives) - np.searchsorted(positives, at, side="right")
     false_alarms = len(negatives) - np.searchsorted(negatives, at, side="right")
     factor = np.exp(at)
-    lower = lower_limit(hits, len(positives), share) - factor * upper_limit(
-        false_alarms, len(negatives), share
-    )
-    upper = upper_limit(hits, len(positives), share) - factor * lower_limit(
-        false_alarms, len(negatives), share
-    )
+    lower = lower_limit(hits, len(positives), share) - factor * upper_limit(false_alarms, len(negatives), share)
+    upper = upper_limit(hits, len(positives), share) - factor * lower_limit(false_alarms, len(negatives), share)
     return MeasuredDelta(
         direction=chosen,
         epsilons=at,
@@ -101,14 +97,11 @@ def measured_delta(
     )
 
 
-def measured_curve(
-    scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.999
-) -> tuple[MeasuredDelta, ...]:
+def measured_curve(scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.999) -> tuple[MeasuredDelta, ...]:
     """`measured_delta` at the claim's epsilons, in all its directions, jointly valid at `confidence`."""
     each = 1.0 - (1.0 - require_confidence(confidence)) / len(claim.deltas)
     return tuple(
-        measured_delta(scores, claim.epsilons, direction=direction, confidence=each)
-        for direction in claim.deltas
+        measured_delta(scores, claim.epsilons, direction=direction, confidence=each) for direction in claim.deltas
     )
 
 
@@ -120,9 +113,7 @@ def empirical_tradeoff(scores: Scores, *, direction: str, confidence: float = 0.
     chosen: Direction = require_choice("direction", direction, ("add", "remove"))  # type: ignore[assignment]
     alpha = 1.0 - require_confidence(confidence)
     positives, negatives = np.sort(scores.positives(chosen)), np.sort(scores.negatives(chosen))
-    thresholds = np.unique(
-        np.concatenate([losses[rank_grid(len(losses)) - 1] for losses in (positives, negatives)])
-    )
+    thresholds = np.unique(np.concatenate([losses[rank_grid(len(losses)) - 1] for losses in (positives, negatives)]))
     quiet = np.searchsorted(negatives, thresholds, side="right")  # Q(loss <= t): no false alarm
     missed = np.searchsorted(positives, thresholds, side="right")  # P(loss <= t): a miss
     quiet_lower, quiet_upper = simultaneous_band(len(negatives), alpha / 2.0).limits(quiet)

@@ -23,9 +23,7 @@ BoolArray = npt.NDArray[np.bool_]
 class Sampler(Protocol):
     """Anything that can say, round after round, who is in the batch."""
 
-    def batches(
-        self, generator: np.random.Generator, *, trials: int, dataset_size: int
-    ) -> Iterator[BoolArray]:
+    def batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         """An endless iterator: for each round, a (trials, dataset_size) array of inclusion indicators."""
 
 
@@ -41,9 +39,7 @@ class PoissonSampler:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", require_number("rate", self.rate, above=0.0, at_most=1.0))
 
-    def batches(
-        self, generator: np.random.Generator, *, trials: int, dataset_size: int
-    ) -> Iterator[BoolArray]:
+    def batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         while True:
             yield generator.random((trials, dataset_size)) < self.rate
 
@@ -57,9 +53,7 @@ class FixedBatchSampler:
     def __post_init__(self) -> None:
         object.__setattr__(self, "batch_size", require_integer("batch_size", self.batch_size, at_least=1))
 
-    def batches(
-        self, generator: np.random.Generator, *, trials: int, dataset_size: int
-    ) -> Iterator[BoolArray]:
+    def batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         _require_room(self.batch_size, dataset_size)
         while True:
             yield _uniform_subsets(generator, self.batch_size, trials, dataset_size)
@@ -77,9 +71,7 @@ class ReusedBatchSampler:
     def __post_init__(self) -> None:
         object.__setattr__(self, "batch_size", require_integer("batch_size", self.batch_size, at_least=1))
 
-    def batches(
-        self, generator: np.random.Generator, *, trials: int, dataset_size: int
-    ) -> Iterator[BoolArray]:
+    def batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         _require_room(self.batch_size, dataset_size)
         batch = _uniform_subsets(generator, self.batch_size, trials, dataset_size)
         while True:
@@ -93,9 +85,7 @@ def sampler_of(sampling: Sampling) -> PoissonSampler | FixedBatchSampler:
     return PoissonSampler(rate=sampling.rate)
 
 
-def _uniform_subsets(
-    generator: np.random.Generator, batch_size: int, trials: int, dataset_size: int
-) -> BoolArray:
+def _uniform_subsets(generator: np.random.Generator, batch_size: int, trials: int, dataset_size: int) -> BoolArray:
     """Selection sampling (Knuth, volume 2, algorithm S): exactly uniform, in integer arithmetic.
 
     With r examples left to see and b places left, the next one enters with probability b / r.

@@ -73,9 +73,7 @@ def attack_scores(
     root = np.random.SeedSequence(require_integer("seed", seed, at_least=0))
     training = training_phases(instance.run) if phases is None else tuple(phases)
     if instance.steps > MOST_ROUNDS:
-        raise LimitExceeded(
-            f"A simulation may have at most {MOST_ROUNDS} steps, this run has {instance.steps}."
-        )
+        raise LimitExceeded(f"A simulation may have at most {MOST_ROUNDS} steps, this run has {instance.steps}.")
     work = 2 * count * max(1, instance.steps) * len(instance.with_group)
     if work > LARGEST_SIMULATION:
         raise LimitExceeded(
@@ -89,9 +87,7 @@ def attack_scores(
         scores = np.empty(count)
         for index, start in enumerate(range(0, count, chunk)):
             stop = min(start + chunk, count)
-            stream = np.random.SeedSequence(
-                entropy=streams[side].entropy, spawn_key=(*streams[side].spawn_key, index)
-            )
+            stream = np.random.SeedSequence(entropy=streams[side].entropy, spawn_key=(*streams[side].spawn_key, index))
             iterates = train_many(
                 slope_gradient,
                 dataset,

@@ -142,9 +142,7 @@ class TiltedRound:
         slope_below, slope_above = np.abs(below * mean - middle), np.abs(above * mean - middle)
         reach = self._law.largest_shift * self._width / 2.0
         slope = np.where(log_ratio < self._tilt.cap, slope_below, slope_above)
-        slope = np.where(
-            np.abs(log_ratio - self._tilt.cap) <= reach, np.maximum(slope_below, slope_above), slope
-        )
+        slope = np.where(np.abs(log_ratio - self._tilt.cap) <= reach, np.maximum(slope_below, slope_above), slope)
         bend = max(abs(below), abs(above)) * self._law.largest_shift**2 / 4.0
         rise = slope * self._width / 2.0 + bend * self._width**2 / 8.0
         return self._tilt.log_density(log_ratio, middle) + rise + 1e-9  # the last term covers rounding
@@ -158,9 +156,7 @@ class TiltedRound:
             wanted = count - filled
             proposals = wanted + wanted // 16 + 16
             cell = generator.integers(0, CELLS, size=proposals)
-            cell = np.where(
-                generator.random(proposals) < self._probabilities[cell], cell, self._aliases[cell]
-            )
+            cell = np.where(generator.random(proposals) < self._probabilities[cell], cell, self._aliases[cell])
             u = self._left[cell] + self._width * generator.random(proposals)
             log_ratio = self._law.log_ratio(u)
             height = self._tilt.log_density(log_ratio, u) - self._ceiling[cell]

@@ -53,9 +53,7 @@ def training_phases(run: Any) -> tuple[TrainingPhase, ...]:
                 f"microbatch_size must be 1: this trainer clips single examples, got {phase.microbatch_size}."
             )
     return tuple(
-        TrainingPhase(
-            sampler=sampler_of(phase.sampling), noise_multiplier=phase.noise_multiplier, rounds=phase.steps
-        )
+        TrainingPhase(sampler=sampler_of(phase.sampling), noise_multiplier=phase.noise_multiplier, rounds=phase.steps)
         for phase in phases
     )
 

@@ -56,9 +56,7 @@ def check_claim(scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.99
         positives, negatives = halves.choosing.positives(direction), halves.choosing.negatives(direction)
         p = (count_at_least(positives, thresholds) + 1.0) / (len(positives) + 2.0)
         q = (count_at_least(negatives, thresholds) + 1.0) / (len(negatives) + 2.0)
-        variance = (p * (1 - p) / len(positives))[:, None] + factors**2 * (q * (1 - q) / len(negatives))[
-            :, None
-        ]
+        variance = (p * (1 - p) / len(positives))[:, None] + factors**2 * (q * (1 - q) / len(negatives))[:, None]
         strength = margin / np.sqrt(variance)
         i, j = np.unravel_index(int(np.argmax(strength)), strength.shape)
         if best is None or strength[i, j] > best[0]:

@@ -81,9 +81,7 @@ def worst_case(
             raise InvalidArgument(
                 f"microbatch_size must be 1: no worst case is known for others, got {phase.microbatch_size}."
             )
-    fixed = {
-        phase.sampling.dataset_size for phase in phases if isinstance(phase.sampling, FixedBatchSampling)
-    }
+    fixed = {phase.sampling.dataset_size for phase in phases if isinstance(phase.sampling, FixedBatchSampling)}
     if fixed and not all(isinstance(phase.sampling, FixedBatchSampling) for phase in phases):
         raise InvalidArgument("run must use one kind of sampling throughout, got Poisson and fixed batches.")
     if len(fixed) > 1:
