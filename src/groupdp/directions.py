@@ -11,6 +11,7 @@ since P and Q of the noiseless rounds are a point mass of 1 and a law with mass 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -188,9 +189,8 @@ def _automatic(by_contour: Callable[[], Bounds], by_lattice: Callable[[], Bounds
 
 def _log_chance_of_presence(noisy: Composition) -> float:
     """log of a bound on delta(0): the expected number of rounds that sample the group at all."""
-    absences = [(rounds, mixture.log_probability_of_absence) for mixture, rounds in noisy]
-    expected = math.fsum(rounds * -math.expm1(log_p) for rounds, log_p in absences)
-    return math.log(expected) + 1e-12
+    terms = [math.log(rounds) + mixture.log_probability_of_presence for mixture, rounds in noisy]
+    return functools.reduce(_log_sum, terms) + 1e-12
 
 
 def _log_delta_where_identical(epsilon: float) -> float:

@@ -41,8 +41,8 @@ def epsilon(
     """Bounds on the smallest epsilon >= 0 such that the run is (epsilon, delta)-DP for groups of `group_size`.
 
     `run` is a `DPSGD`, a sequence of them (phases, composed), or a `MixtureOfGaussians` with a number of `rounds`
-    instead of a group size. delta_upper(upper) <= delta is certified, and delta_lower(lower) >= delta unless lower is 0.
-    Infinite where no finite epsilon exists (no noise).
+    instead of a group size. delta_upper(upper) <= delta is certified, and delta_lower(lower) >= delta unless lower
+    is 0. Infinite where no finite epsilon exists (no noise).
 
     `tolerance` asks for a width relative to max(1, epsilon); `provenance.tolerance_met` says whether it was
     reached. `progress` is called with the fraction done by computations of more than a moment.

@@ -132,6 +132,11 @@ class MixtureOfGaussians:
         """log P(sensitivity = 0); -inf if the group is always present."""
         return float(self.log_probabilities[0]) if self.sensitivities[0] == 0.0 else -math.inf
 
+    @property
+    def log_probability_of_presence(self) -> float:
+        """log P(sensitivity > 0)."""
+        return float(np.logaddexp.reduce(self.log_probabilities[self.sensitivities > 0.0], initial=-math.inf))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MixtureOfGaussians) and self._key == other._key
 

@@ -8,6 +8,7 @@ double it is rounded to, nothing underflows, and logarithms are available where 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
@@ -20,7 +21,6 @@ FloatArray = npt.NDArray[np.float64]
 
 #: Relative error of k recurrence steps of three roundings each is below 1e4 x 3 x 1e-39: beyond doubles.
 _CONTEXT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
-_NEAR_ONE = Decimal("0.5")
 _LOG_10 = math.log(10.0)
 
 Law = tuple[FloatArray, FloatArray]
@@ -80,17 +80,18 @@ def _recurrence(first: Decimal, ratio: Callable[[int], Decimal], last: int) -> L
 def _as_doubles(values: list[Decimal]) -> Law:
     probabilities = np.array([float(value) for value in values])
     logarithms = np.array([_log(value) for value in values])
+    for i in np.flatnonzero(probabilities > 0.5):  # at most one: its logarithm comes from what is left for the others
+        others = functools.reduce(_CONTEXT.add, (value for j, value in enumerate(values) if j != i), Decimal(0))
+        logarithms[i] = math.log1p(-float(others))
     probabilities.setflags(write=False)
     logarithms.setflags(write=False)
     return probabilities, logarithms
 
 
 def _log(value: Decimal) -> float:
-    """log(value) to a few units in the last place of the result."""
+    """log(value) to a few units in the last place of the result, for a value not close to 1."""
     if value == 0:
         return -math.inf
-    if value > _NEAR_ONE:  # log(1 - r) needs r to more digits than the double nearest to value keeps
-        return math.log1p(-float(_CONTEXT.subtract(Decimal(1), value)))
     exponent = value.adjusted()
     if exponent > -300:
         return math.log(value)

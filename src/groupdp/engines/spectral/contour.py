@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from groupdp.engines.interface import Direction
 from groupdp.engines.spectral.decay import Decay, certify
-from groupdp.engines.spectral.ratio import ELEMENTARY, PAIRWISE, U
+from groupdp.engines.spectral.ratio import ELEMENTARY, PAIRWISE, U, short
 from groupdp.engines.spectral.rounds import FloatArray, Round
 from groupdp.engines.spectral.saddle import Saddle, Scan
 from groupdp.engines.spectral.tilted import TiltedRound, tilt_round
@@ -145,29 +145,37 @@ def build(rounds: tuple[Round, ...], direction: Direction, saddle: Saddle) -> Co
         if reach <= planned:
             break
         planned = 1.1 * reach
-    period = _period(scan, tilt, epsilon, deviation, goal=log_delta + log_goal)
-    steps = max(4, math.ceil(reach * period / (2.0 * math.pi)))
+    step = short(2.0 * math.pi / _period(scan, tilt, epsilon, deviation, goal=log_delta + log_goal))
+    steps = max(4, math.ceil(reach / step))
     if steps > LARGEST_CONTOUR:
         raise LimitExceeded(
             f"the contour would need {steps} steps, more than the limit of {LARGEST_CONTOUR}: "
             "too few rounds or too heavy a tail for the spectral engine."
         )
-    frequency: FloatArray = np.asarray((2.0 * math.pi / period) * np.arange(steps + 1), dtype=np.float64)
+    frequency = step * np.arange(steps + 1, dtype=np.float64)
     log_sample = np.zeros(steps + 1, dtype=np.complex128)
-    log_error = np.zeros(steps + 1)
+    log_error, log_largest = np.zeros(steps + 1), np.zeros(steps + 1)
     for one in tilted:
-        values, errors = _log_characteristic(one, frequency)
+        values, error = _log_characteristic(one, frequency)
+        modulus = np.exp(values.real)
         log_sample += one.rounds * values
-        log_error += one.rounds * errors + 8.0 * U * one.rounds * np.abs(values)
+        # |log(1 + x)| <= -log(1 - |x|); where that is of no use, the modulus and its error bound what is sampled.
+        relative = np.minimum(error / modulus, 1.0 - 1e-12)
+        log_error += one.rounds * (8.0 * U * np.abs(values) - np.log1p(-relative))
+        log_largest += one.rounds * np.log(modulus + error)
     sample = np.exp(log_sample)
+    size_of_sample = np.abs(sample)
+    crude = np.exp(np.minimum(log_largest, 0.0)) + size_of_sample
+    fine = size_of_sample * np.expm1(np.minimum(log_error, 1.0))
+    sample_error = np.where(log_error < 1.0, fine, crude) * 1.01 + 1e-300
     return Contour(
         tilt=tilt,
         log_scale=log_scale,
         log_scale_error=math.fsum(one.rounds * one.log_moment_error for one in tilted) * 1.01,
-        period=period,
+        period=2.0 * math.pi / step * (1.0 - 1e-15),
         frequency=frequency,
         sample=sample,
-        sample_error=np.abs(sample) * np.expm1(np.minimum(log_error, 50.0)) * 1.01 + 1e-300,
+        sample_error=sample_error,
         centre=math.fsum(one.rounds * one.centre for one in tilted),
         centre_size=math.fsum(one.rounds * abs(one.centre) for one in tilted),
         log_truncation=float(sum(decay.log_bound(frequency[-1:])[0] for decay in decays)),
@@ -202,7 +210,7 @@ def _period(scan: Scan, tilt: float, epsilon: float, deviation: float, *, goal: 
 
 
 def _log_characteristic(tilted: TiltedRound, frequency: FloatArray) -> tuple[ComplexArray, FloatArray]:
-    """log phi(s) e^{-i s centre} on a uniform grid of frequencies, and bounds on its error.
+    """log of phi(s) e^{-i s centre} on a uniform grid of frequencies, and bounds on the error of phi itself.
 
     With D_j = e^{i j h l} - 1, l = L - centre:  D_{j + k} = D_j + D_k + D_j D_k. So about 2 sqrt(J) rows of
     exponentials and one matrix product give all J values, and since every D is known to a relative error the
@@ -227,13 +235,14 @@ def _log_characteristic(tilted: TiltedRound, frequency: FloatArray) -> tuple[Com
     d = sums.reshape(-1)[:steps]
 
     distance = float(weight @ np.abs(offset))
-    error = frequency * (tilted.first_order_error + (40.0 * U + 2.0 * PAIRWISE) * distance)
-    error += np.square(frequency) * ((nodes + 60.0) * U * 0.25 * tilted.variance)
+    error = frequency * (tilted.first_order_error + (60.0 * U + 2.0 * PAIRWISE) * distance)
+    error += np.square(frequency) * (2.0 * (nodes + 60.0) * U * 0.25 * tilted.variance)
     error += math.exp(tilted.log_quadrature_error)
     squared = 2.0 * d.real + (d.real * d.real + d.imag * d.imag)
-    log_phi = 0.5 * np.log1p(np.maximum(squared, -1.0 + 1e-16)) + 1j * np.arctan2(d.imag, 1.0 + d.real)
-    modulus = np.exp(log_phi.real)
-    return log_phi, np.where(error < 0.5 * modulus, -np.log1p(-np.minimum(error / modulus, 0.5)), 50.0) * 1.01
+    # Below a modulus of 1e-7 its logarithm is not resolved: the value 1e-7 stands in, with twice that as its error.
+    unresolved = squared < -1.0 + 1e-14
+    log_modulus = 0.5 * np.log1p(np.where(unresolved, -1.0 + 1e-14, squared))
+    return log_modulus + 1j * np.arctan2(d.imag, 1.0 + d.real), np.where(unresolved, error + 2e-7, error)
 
 
 def _exponentials_minus_one(frequency: FloatArray, offset: FloatArray) -> ComplexArray:

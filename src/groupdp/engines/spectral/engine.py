@@ -8,6 +8,7 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Direction
 from groupdp.engines.spectral.contour import Contour, build
 from groupdp.engines.spectral.prepare import Prepared, prepare
+from groupdp.engines.spectral.ratio import U
 from groupdp.engines.spectral.saddle import first_scan_for_delta, saddle_for_delta, saddle_for_epsilon
 from groupdp.errors import LimitExceeded
 from groupdp.reductions import Composition
@@ -73,7 +74,7 @@ def epsilon_ceiling(composition: Composition, *, direction: Direction, log_delta
 def _epsilon_near_zero(prepared: Prepared, target: float) -> Bounds:
     """The root is at or near epsilon = 0: decide with a contour planned there."""
     contour = _contour_at(prepared, 0.0)
-    if prepared.corrected(contour, 0.0)[1] <= target:
+    if prepared.corrected(contour, 0.0)[1] <= target - 4.0 * U * abs(target):
         return Bounds(0.0, 0.0, _provenance(prepared.direction, contour, evaluations=1))
     found = _certified_root(prepared, contour, 0.0, target)
     if found is None:
@@ -106,6 +107,8 @@ def _search(prepared: Prepared, target: float, *, start: float, ceiling: float) 
 
 def _certified_root(prepared: Prepared, contour: Contour, start: float, target: float) -> Bounds | None:
     """Newton on the cached samples, then outward from the root until both sides are certified; None if that fails."""
+    # The target itself is a rounded logarithm: each side is certified against the worse of its neighbours.
+    slack = 4.0 * U * abs(target)
     root, rate = start, math.inf
     evaluations = 0
     for _ in range(30):
@@ -120,13 +123,13 @@ def _certified_root(prepared: Prepared, contour: Contour, start: float, target: 
             break
     lower_log, upper_log = prepared.corrected(contour, root)
     floor = 4e-16 * root
-    above = max((upper_log - target) / rate, 0.0) * 1.05 + floor
-    below = max((target - lower_log) / rate, 0.0) * 1.05 + floor
+    above = max((upper_log - target + slack) / rate, 0.0) * 1.05 + floor
+    below = max((target + slack - lower_log) / rate, 0.0) * 1.05 + floor
     upper = None
     for _ in range(_OUTWARD):
         candidate = min(root + above, prepared.largest_loss)
         evaluations += 1
-        if prepared.corrected(contour, candidate)[1] <= target:
+        if prepared.corrected(contour, candidate)[1] <= target - slack:
             upper = candidate
             break
         above = max(2.0 * above, 1e-300)
@@ -138,7 +141,7 @@ def _certified_root(prepared: Prepared, contour: Contour, start: float, target: 
         if not candidate > 0.0:
             break
         evaluations += 1
-        if prepared.corrected(contour, candidate)[0] >= target:
+        if prepared.corrected(contour, candidate)[0] >= target + slack:
             lower = candidate
             break
         below = max(2.0 * below, 1e-300)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
-from groupdp.engines.spectral.ratio import RatioTable, tabulate
+from groupdp.engines.spectral.ratio import RatioTable, short, tabulate
 from groupdp.engines.spectral.rounds import FloatArray, Round
 from groupdp.engines.spectral.thinning import HALF_LOG_2PI
 from groupdp.errors import LimitExceeded
@@ -61,13 +61,14 @@ def plan(
         for exponent in (0.0, 1.0):
             more = _range(one_round, np.array([exponent]), log_tolerance)
             low, high = min(low, more[0]), max(high, more[1])
-    count = math.ceil((high - low) / step) + 1
+    first = math.floor(low / step)
+    count = math.ceil(high / step) - first + 1
     if count > LARGEST_QUADRATURE or count * len(one_round.m) > LARGEST_TABLE:
         raise LimitExceeded(
             f"the quadrature would need {count} nodes for {len(one_round.m)} components, more than the limits of "
             f"{LARGEST_QUADRATURE} nodes and {LARGEST_TABLE} entries."
         )
-    u: FloatArray = np.asarray(low + step * np.arange(count), dtype=np.float64)
+    u = step * np.arange(first, first + count, dtype=np.float64)
     table = tabulate(one_round, u)
     log_weight = math.log(step) - HALF_LOG_2PI - 0.5 * u * u
     if one_round.thinning is not None:
@@ -110,7 +111,7 @@ def _strip_and_step(
     needed = growth + frequency * one_round.largest_shift * strips + 1.0 - log_tolerance
     steps = 2.0 * math.pi * strips / needed
     best = int(np.argmax(steps))
-    return float(strips[best]), float(steps[best])
+    return float(strips[best]), short(float(steps[best]))
 
 
 def _range(one_round: Round, exponents: FloatArray, log_tolerance: float) -> tuple[float, float]:

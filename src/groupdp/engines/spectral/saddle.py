@@ -13,6 +13,7 @@ import numpy as np
 
 from groupdp.engines.interface import Direction
 from groupdp.engines.spectral.moments import Quadrature, plan
+from groupdp.engines.spectral.ratio import U
 from groupdp.engines.spectral.rounds import FloatArray, Round
 from groupdp.engines.spectral.small_loss import excess_moment, identity_error
 from groupdp.engines.spectral.tilted import exponents_of
@@ -103,7 +104,8 @@ class Scanner:
             log_error = quadrature.log_error(exponents, log_moment)
             usable = log_error < -1.0
             # Rounding: that of Psi times the exponent, and of a sum of positive terms.
-            slack = np.abs(exponents) * float(quadrature.table.psi_error.max()) + 1e-12
+            slack = np.abs(exponents) * float((quadrature.table.psi_error + 4.0 * U * np.abs(psi)).max())
+            slack += 4.0 * U * float(np.abs(quadrature.log_weight).max()) + 1e-12
             slack -= np.log1p(-np.exp(np.where(usable, log_error, -1.0)))
             log_upper = np.where(usable, log_moment + slack, np.inf)
             if count > _MANY_ROUNDS:

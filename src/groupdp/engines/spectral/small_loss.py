@@ -50,11 +50,14 @@ def excess_moment(
             separate_psi = c * power
             separate_x = c * np.ones_like(psi)
         # Derivative of a term in x (Psi following) times the error of x; where x is not small, Psi and x apart.
+        second = np.square((1.0 + c) * table.excess_error) * (1.0 + power)
         carried = np.where(
-            near, joint * table.excess_error, separate_psi * table.psi_error + separate_x * table.excess_error
+            near,
+            joint * table.excess_error + second,
+            separate_psi * table.psi_error + separate_x * table.excess_error,
         )
-        # Each term is evaluated to 200 U of itself; its weight carries the rounding of u^2 / 2.
-        evaluation = terms * (U * (200.0 + 4.0 * np.square(table.u)) + PAIRWISE)
+        # Each term is evaluated to 400 U and the rounding of c Psi; its weight carries the rounding of u^2 / 2.
+        evaluation = terms * (U * (400.0 + 4.0 * np.square(table.u) + 4.0 * np.abs(c * psi)) + PAIRWISE)
         excess = np.sum(density * terms, axis=1)
         error = 1.01 * np.sum(density * (evaluation + carried), axis=1)
     return excess, error

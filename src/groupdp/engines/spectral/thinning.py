@@ -3,7 +3,8 @@
 Keep an outcome u of one round with probability chi(u) = Phi((b - u) / w). With P' = chi P and Q' = chi Q, the
 kept outcomes have the same losses, and for T rounds (section 5 of docs/numerics.md)
 
-    H(P'^T, Q'^T) <= H(P^T, Q^T) <= H(P'^T, Q'^T) + T eta,      eta = E_P[1 - chi] = sum_i p_i Phi((m_i - b) / sqrt(1 + w^2)).
+    H(P'^T, Q'^T) <= H(P^T, Q^T) <= H(P'^T, Q'^T) + T eta,
+    eta = E_P[1 - chi] = sum_i p_i Phi((m_i - b) / sqrt(1 + w^2)).
 
 So the far right tail of the loss, which inflates E[R^{1+c}] long before it has any influence on delta, is cut off
 at a stated price. chi is entire with |chi(u + iy)| <= e^{y^2 / (2 w^2)} chi(u), so the trapezoid rule keeps converging
