@@ -168,8 +168,9 @@ def _lattice() -> ModuleType:
 
 
 def is_one_round(noisy: Composition) -> bool:
-    """Whether the lattice engine's closed form applies."""
-    return len(noisy) == 1 and noisy[0][1] == 1
+    """Whether the lattice engine's closed form is called for; a plain Gaussian suits the contour."""
+    mixture, rounds = noisy[0]
+    return len(noisy) == 1 and rounds == 1 and len(mixture.sensitivities) > 1
 
 
 def _automatic(by_contour: Callable[[], Bounds], by_lattice: Callable[[], Bounds]) -> Bounds:

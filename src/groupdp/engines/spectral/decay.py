@@ -46,8 +46,9 @@ class Decay:
 def certify(tilted: TiltedRound) -> Decay:
     """Rectangles from a piecewise constant minorant, one cell per node.
 
-    In a cell of width h around the node u the tilted density of u has |d log / du| = |a Psi' - u|, and Psi'
-    increases by at most the factor e^{m h / 2} on either side (Psi'' <= m Psi', m the largest shift). So
+    In a cell of width h around the node u the tilted density of u has |d log / du| = |a Psi' - u|, and Psi' changes
+    by at most the factor e^{m h / 2} on either side, m the span of the shifts: Psi'' is the variance of a variable on
+    that span, so Psi'' <= m (Psi' - smallest shift) <= m Psi' (Bhatia and Davis). So
 
         f >= f(u) exp(-(h/2) (|a Psi'(u) - u| + |a| Psi'(u) (e^{m h / 2} - 1) + h/2) - m h / 2),
 
@@ -55,7 +56,7 @@ def certify(tilted: TiltedRound) -> Decay:
     and the cell is at least h Psi'(u) (1 + e^{-m h / 2}) / 2 wide, since Psi is convex.
     """
     table, a, h = tilted.table, tilted.exponent, tilted.step
-    growth = 0.5 * tilted.one_round.largest_shift * h
+    growth = 0.5 * tilted.one_round.span * h
     slope = table.slope * _ROUNDING
     drift = np.abs(a * table.slope - table.u) + abs(a) * table.slope * math.expm1(growth) + 0.5 * h
     if tilted.one_round.thinning is not None:
