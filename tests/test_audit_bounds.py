@@ -27,16 +27,13 @@ SHIFT = 1.0  # N(SHIFT, 1) against N(0, 1): a Gaussian mechanism
 
 def gaussian_scores(runs: int, seed: int, shift: float = SHIFT) -> Scores:
     generator = np.random.default_rng([seed, 99])
-    return Scores(
-        with_group=generator.normal(shift, 1.0, runs), without_group=generator.normal(0.0, 1.0, runs)
-    )
+    return Scores(with_group=generator.normal(shift, 1.0, runs), without_group=generator.normal(0.0, 1.0, runs))
 
 
 def gaussian_delta(epsilon: float, shift: float = SHIFT) -> float:
     """Closed form (Balle and Wang 2018)."""
     return float(
-        stats.norm.cdf(shift / 2 - epsilon / shift)
-        - math.exp(epsilon) * stats.norm.cdf(-shift / 2 - epsilon / shift)
+        stats.norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * stats.norm.cdf(-shift / 2 - epsilon / shift)
     )
 
 
@@ -46,9 +43,7 @@ def test_bounds_miss_the_truth_at_most_as_often_as_stated() -> None:
     wrong_delta = wrong_epsilon = caught = 0
     for seed in range(repetitions):
         scores = gaussian_scores(400, seed)
-        wrong_delta += (
-            delta_lower_bound(scores, epsilon=1.0, confidence=confidence, seed=seed).value > truth_delta
-        )
+        wrong_delta += delta_lower_bound(scores, epsilon=1.0, confidence=confidence, seed=seed).value > truth_delta
         bound = epsilon_lower_bound(scores, delta=truth_delta, confidence=confidence, seed=seed)
         wrong_epsilon += bound.value > 1.0
         claim = claimed_point(epsilon=1.0, delta=truth_delta)

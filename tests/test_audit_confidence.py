@@ -31,9 +31,7 @@ def tail(trials: int, successes: int, probability: Fraction) -> Fraction:
     data=st.data(),
     alpha=st.sampled_from([0.25, 0.05, 1e-3, 1e-6, 1e-9]),
 )
-def test_limits_invert_the_binomial_tail_in_exact_arithmetic(
-    trials: int, data: st.DataObject, alpha: float
-) -> None:
+def test_limits_invert_the_binomial_tail_in_exact_arithmetic(trials: int, data: st.DataObject, alpha: float) -> None:
     successes = data.draw(st.integers(0, trials))
     low = float(lower_limit(successes, trials, alpha))
     high = float(upper_limit(successes, trials, alpha))
@@ -50,15 +48,11 @@ def test_limits_invert_the_binomial_tail_in_exact_arithmetic(
         assert high == 1.0
 
 
-@pytest.mark.parametrize(
-    "probability", [Fraction(1, 100), Fraction(3, 10), Fraction(1, 2), Fraction(99, 100)]
-)
+@pytest.mark.parametrize("probability", [Fraction(1, 100), Fraction(3, 10), Fraction(1, 2), Fraction(99, 100)])
 def test_coverage_is_at_least_as_stated_for_every_probability(probability: Fraction) -> None:
     trials, alpha = 50, 0.05
     counts = np.arange(trials + 1)
-    weights = [
-        comb(trials, s) * probability**s * (1 - probability) ** (trials - s) for s in range(trials + 1)
-    ]
+    weights = [comb(trials, s) * probability**s * (1 - probability) ** (trials - s) for s in range(trials + 1)]
     too_high = lower_limit(counts, trials, alpha) > float(probability)
     too_low = upper_limit(counts, trials, alpha) < float(probability)
     for missed in (too_high, too_low):
@@ -66,9 +60,7 @@ def test_coverage_is_at_least_as_stated_for_every_probability(probability: Fract
 
 
 @pytest.mark.parametrize("trials", [10**4, 10**6, 10**9])
-@pytest.mark.parametrize(
-    "share", [0.0, 1e-6, 1e-3, 0.5, 0.999, 1.0]
-)  # 1e-6 of 10^9: SciPy's inverse is wrong
+@pytest.mark.parametrize("share", [0.0, 1e-6, 1e-3, 0.5, 0.999, 1.0])  # 1e-6 of 10^9: SciPy's inverse is wrong
 @pytest.mark.parametrize("alpha", [0.05, 1e-4, 1e-10])
 def test_limits_of_large_samples_invert_the_tail(trials: int, share: float, alpha: float) -> None:
     successes = round(trials * share)

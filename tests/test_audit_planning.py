@@ -53,9 +53,7 @@ def test_what_cannot_be_seen_is_said_so() -> None:
 
 def test_smaller_gaps_and_higher_confidence_take_more_runs() -> None:
     def runs(gap: float, confidence: float) -> int:
-        planned = runs_to_see_gap(
-            claimed_epsilon=1.0, delta=1e-5, gap=gap, hit_rate=0.3, confidence=confidence
-        )
+        planned = runs_to_see_gap(claimed_epsilon=1.0, delta=1e-5, gap=gap, hit_rate=0.3, confidence=confidence)
         assert planned is not None
         return planned
 

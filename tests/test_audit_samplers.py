@@ -49,9 +49,7 @@ def pairwise(one: np.ndarray, probability: float) -> float:
 def across_rounds(rounds: tuple[np.ndarray, np.ndarray], probability: float) -> float:
     first, second = rounds
     cells = itertools.product(range(first.shape[1]), repeat=2)
-    return smallest_p_value(
-        [(int((first[:, i] & second[:, j]).sum()), probability) for i, j in cells], TRIALS
-    )
+    return smallest_p_value([(int((first[:, i] & second[:, j]).sum()), probability) for i, j in cells], TRIALS)
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 1.0])

@@ -40,9 +40,7 @@ def gradient_of_many(models: np.ndarray, examples: np.ndarray) -> np.ndarray:
 def test_one_trial_of_the_batched_version_is_the_plain_equation() -> None:
     settings = {"initial_model": [0.5, -1.0, 2.0], "clipping_norm": 1.5, "step_size": 0.1}
     plain = train(gradient_of_one, EXAMPLES, PHASES, generator=np.random.default_rng(9), **settings)
-    batched = train_many(
-        gradient_of_many, EXAMPLES, PHASES, trials=1, generator=np.random.default_rng(9), **settings
-    )
+    batched = train_many(gradient_of_many, EXAMPLES, PHASES, trials=1, generator=np.random.default_rng(9), **settings)
     assert plain.shape == (10, 3)
     assert batched.shape == (10, 1, 3)
     np.testing.assert_allclose(batched[:, 0], plain, rtol=1e-12, atol=1e-12)

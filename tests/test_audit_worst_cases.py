@@ -31,9 +31,7 @@ def run_of(sampling: Sampling, *, noise: float = 1.0, steps: int = 1) -> DPSGD:
     return DPSGD(sampling=sampling, noise_multiplier=noise, steps=steps)
 
 
-def moves(
-    run: DPSGD, group_size: int, *, with_group: bool, trials: int, seed: int, **shape: float
-) -> np.ndarray:
+def moves(run: DPSGD, group_size: int, *, with_group: bool, trials: int, seed: int, **shape: float) -> np.ndarray:
     """(theta_i - theta_{i-1}) / (eta L) of every trial and round."""
     instance = worst_case(run, group_size=group_size, ordinary_examples=3, **shape)  # type: ignore[arg-type]
     iterates = train_many(
@@ -100,9 +98,7 @@ def enumerated_ratio(run: DPSGD, group_size: int, ordinary: int, path: np.ndarra
             for included in itertools.product([False, True], repeat=len(slopes)):
                 weight = math.prod(sampling.rate if inside else 1.0 - sampling.rate for inside in included)
                 batches.append((weight, tuple(itertools.compress(slopes, included))))
-        return math.fsum(
-            weight * math.exp(-((move + sum(batch)) ** 2) / (2.0 * sigma**2)) for weight, batch in batches
-        )
+        return math.fsum(weight * math.exp(-((move + sum(batch)) ** 2) / (2.0 * sigma**2)) for weight, batch in batches)
 
     without = [1.0 if fixed else 0.0] * ordinary
     both = [*without, *([-1.0] * group_size)]

@@ -11,7 +11,8 @@ from typing import Any
 
 from groupdp._validation import require_number
 from groupdp.audit.claims import ClaimedCurve, claimed_curve
-from groupdp.audit.lower_bounds import LowerBound, delta_lower_bound, epsilon_lower_bound
+from groupdp.audit.confidence import require_confidence
+from groupdp.audit.lower_bounds import LowerBound, delta_lower_bound, directions_of, epsilon_lower_bound
 from groupdp.audit.measurement import MeasuredDelta, measured_curve
 from groupdp.audit.planning import runs_to_see_gap
 from groupdp.audit.simulation import Progress, Scores, attack_scores
@@ -78,8 +79,7 @@ def audit_scores(
     """
     from groupdp import guarantees
 
-    level = require_number("delta", delta, above=0.0, below=1.0)
-    excess = require_number("gap", gap, above=0.0, at_most=100.0)
+    level, excess = _require_question(delta, confidence, gap)
     asked: dict[str, Any] = {"adjacency": adjacency, "group_size": group_size, "rounds": rounds}
     epsilon_lower = epsilon_lower_bound(scores, delta=level, confidence=confidence, adjacency=adjacency, seed=seed)
     claimed = guarantees.epsilon(run, delta=level, **asked)
@@ -123,6 +123,8 @@ def audit_worst_case(
 
     The claim is the certified curve for groups of `claimed_group_size` (by default the true `group_size`).
     """
+    _require_question(delta, confidence, gap)
+    directions_of(adjacency)
     instance = worst_case(run, group_size=group_size, ordinary_examples=ordinary_examples)
     size = group_size if claimed_group_size is None else claimed_group_size
     scores = attack_scores(instance, trials=trials, seed=seed, progress=_part(progress, 0.0, 0.8))
@@ -150,6 +152,15 @@ def audit_worst_case(
     )
     return WorstCaseAudit(
         instance=instance, scores=scores, claim=curve, measured=measured, consistent=consistent, report=report
+    )
+
+
+def _require_question(delta: Any, confidence: Any, gap: Any) -> tuple[float, float]:
+    """Check the question before any work is done."""
+    require_confidence(confidence)
+    return (
+        require_number("delta", delta, above=0.0, below=1.0),
+        require_number("gap", gap, above=0.0, at_most=100.0),
     )
 
 

@@ -34,8 +34,8 @@ _TOLERANCE = 1e-2
 
 
 def require_confidence(confidence: Any) -> float:
-    """`confidence` as a number in [0.5, 1 - 1e-12]."""
-    return require_number("confidence", confidence, at_least=0.5, at_most=1.0 - 1e-12)
+    """`confidence` as a number in [0.5, 1)."""
+    return require_number("confidence", confidence, at_least=0.5, below=1.0)
 
 
 def lower_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -> FloatArray:

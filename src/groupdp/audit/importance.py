@@ -178,7 +178,7 @@ def _smallest(function: Any) -> float:
     low, high = math.log(_TILTS[0]), math.log(_TILTS[1])
     left, right = high - golden * (high - low), low + golden * (high - low)
     at_left, at_right = guarded(left), guarded(right)
-    while high - low > 0.05:
+    while high - low > 0.01:
         if at_left <= at_right:
             high, right, at_right = right, left, at_left
             left = high - golden * (high - low)
