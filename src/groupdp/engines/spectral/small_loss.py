@@ -6,7 +6,7 @@ With x = R - 1, E[x] = 0 and e2(y) = e^y - 1 - y,
     add:     G(-c) - 1    = E[ e2(-c Psi) + c (x - Psi) ]
 
 and every term is non-negative and of second order in x. This keeps T log G accurate for a sampling rate
-of 1e-6 and 1e8 rounds (section 5 of docs/numerics.md).
+of 1e-6 and 1e8 rounds (section 8 of docs/numerics.md).
 """
 
 from __future__ import annotations

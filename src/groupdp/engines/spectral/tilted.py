@@ -1,7 +1,7 @@
 """One round under its tilted law: the only numbers the contour needs, each with its error.
 
 Under the tilt c > 0 the law of u has density phi R^a / G(a), with a = 1 + c and loss L = Psi (remove) or
-a = -c and loss L = -Psi (add). Sections 2, 5 and 6 of docs/numerics.md.
+a = -c and loss L = -Psi (add). Sections 2, 6 and 8 of docs/numerics.md.
 """
 
 from __future__ import annotations
