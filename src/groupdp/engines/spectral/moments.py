@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from groupdp.engines.spectral.ratio import RatioTable, short, tabulate
 from groupdp.engines.spectral.rounds import FloatArray, Round
@@ -20,6 +19,7 @@ from groupdp.errors import LimitExceeded
 #: Most nodes of a quadrature, and most entries (nodes x components) of a table of likelihood ratios.
 LARGEST_QUADRATURE = 150_000
 LARGEST_TABLE = 150_000_000
+_ROOT_2PI = math.sqrt(2.0 * math.pi)
 #: Strips tried, as fractions of the widest.
 _STRIPS = np.linspace(0.02, 1.0, 50)
 
@@ -240,6 +240,7 @@ def _log_right_tail(one_round: Round, slope: FloatArray, high: float, step: floa
 
 def _log_beyond(distance: FloatArray | float, step: float) -> FloatArray:
     """log of a bound on h sum phi(t_n) over a uniform grid beyond `distance`: integral plus h times the maximum."""
-    distance = np.asarray(distance, dtype=np.float64)
-    peak = math.log(step) - HALF_LOG_2PI - 0.5 * np.square(np.maximum(distance, 0.0))
-    return np.asarray(np.logaddexp(log_ndtr(-distance), peak))
+    beyond = np.maximum(np.asarray(distance, dtype=np.float64), 0.0)
+    # Phi(-x) <= e^{-x^2 / 2} / 2 for x >= 0, and at most 1 otherwise.
+    integral = np.where(beyond > 0.0, 0.5, 1.0)
+    return np.asarray(np.log(integral + step / _ROOT_2PI) - 0.5 * np.square(beyond))
