@@ -17,7 +17,7 @@ from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.baselines.growth import FORMS, ROUNDING, Form, Growth
 from groupdp.baselines.renyi_divergence import ORDERS, renyi_divergences
 from groupdp.bounds import Bounds, Provenance
-from groupdp.reductions import LARGEST_GROUP, compose_run
+from groupdp.reductions import LARGEST_GROUP, Composition, compose_run
 
 
 def renyi_vadhan_epsilon(run: Any, *, delta: float, group_size: int, form: Form = "geometric") -> Bounds:
@@ -36,14 +36,39 @@ def renyi_vadhan_epsilon(run: Any, *, delta: float, group_size: int, form: Form 
         return Bounds(0.0, 0.0, provenance)
     # A group of one needs no lemma: its growth is 1, which is the geometric sum's.
     growth = Growth("geometric" if size == 1 else form, size)
-    log_target = math.log(target)
-    solutions = [
-        _smallest(growth, order, divergence, log_target)
-        for order, divergence in zip(ORDERS, renyi_divergences(composition), strict=True)
-    ]
+    solutions = example_epsilons(composition, growth, math.log(target), ORDERS)
     lower = min(solution.lower for solution in solutions)
     upper = min(solution.upper for solution in solutions)
     return Bounds(size * lower * (1.0 - MARGIN), size * upper * (1.0 + MARGIN), provenance)
+
+
+def best_example_epsilon(composition: Composition, growth: Growth, log_target: float) -> float:
+    """An epsilon of one example that certainly meets the target: the best order, not only the customary ones.
+
+    Over all real orders this is the Chernoff bound on the exact curve. Any order is valid, so the search over them
+    need not be exact.
+    """
+    low = growth.steepest + 1.0  # the lines of smaller orders never come down
+    orders = tuple(low + 2.0**j for j in range(-10, 14))
+    values = [solution.upper for solution in example_epsilons(composition, growth, log_target, orders)]
+    best = values.index(min(values))
+    left, right = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
+    for _ in range(3):
+        orders = tuple(left + (right - left) * j / 8 for j in range(9))
+        values = [solution.upper for solution in example_epsilons(composition, growth, log_target, orders)]
+        best = values.index(min(values))
+        left, right = orders[max(best - 1, 0)], orders[min(best + 1, 8)]
+    return min(values) * (1.0 + MARGIN)
+
+
+def example_epsilons(
+    composition: Composition, growth: Growth, log_target: float, orders: tuple[float, ...]
+) -> list[Bounds]:
+    """For every order, certified bounds on the smallest epsilon of one example that it allows."""
+    divergences = renyi_divergences(composition, orders)
+    return [
+        _smallest(growth, order, divergence, log_target) for order, divergence in zip(orders, divergences, strict=True)
+    ]
 
 
 #: Inputs are moved outward by this much of their magnitude: far more than the rounding of what follows.

@@ -39,39 +39,37 @@ MOST_NODES = 20_000
 ROUNDING = 2.0**-47
 
 
-def renyi_divergences(composition: Composition) -> tuple[Bounds, ...]:
-    """Certified bounds on the composed D_alpha at every one of `ORDERS`; rounds add up."""
-    lower, upper = np.zeros(len(ORDERS)), np.zeros(len(ORDERS))
+def renyi_divergences(composition: Composition, orders: tuple[float, ...] = ORDERS) -> tuple[Bounds, ...]:
+    """Certified bounds on the composed D_alpha at every order; rounds add up."""
+    lower, upper = np.zeros(len(orders)), np.zeros(len(orders))
     for mixture, rounds in composition:
-        moments = log_moments(mixture)
+        moments = [log_moment(mixture, order) for order in orders]
         lower += rounds * np.array([moment.lower for moment in moments])
         upper += rounds * np.array([moment.upper for moment in moments])
     slack = ROUNDING * (1 + len(composition))
-    excess = np.array(ORDERS) - 1.0
+    excess = np.array(orders) - 1.0
     return tuple(
         Bounds(float(low), float(high))
         for low, high in zip(lower / excess * (1.0 - slack), upper / excess * (1.0 + slack), strict=True)
     )
 
 
-@lru_cache(maxsize=64)
-def log_moments(mixture: MixtureOfGaussians) -> tuple[Bounds, ...]:
-    """Certified bounds on log A = (alpha - 1) D_alpha of one round, at every one of `ORDERS`."""
+@lru_cache(maxsize=4096)
+def log_moment(mixture: MixtureOfGaussians, order: float) -> Bounds:
+    """Certified bounds on log A = (alpha - 1) D_alpha of one round of a mixture for one example."""
     if mixture.standard_deviation == 0.0:
-        return tuple(Bounds(math.inf, math.inf) for _ in ORDERS)
+        return Bounds(math.inf, math.inf)
     shift = float(mixture.sensitivities[-1]) / mixture.standard_deviation
     absent = mixture.log_probability_of_absence
     if absent == -math.inf:  # always sampled: a Gaussian mechanism
-        exact = (order * (order - 1.0) * shift**2 / 2.0 for order in ORDERS)
-        return tuple(Bounds(value * (1.0 - ROUNDING), value * (1.0 + ROUNDING)) for value in exact)
-    present = (float(mixture.probabilities[-1]), float(mixture.log_probabilities[-1]))
-    result = []
-    for order in ORDERS:
-        bounds = None if order == int(order) else _by_quadrature(order, shift, *present)
-        if bounds is None:
-            bounds = _by_convexity(order, shift, present[1], absent)
-        result.append(bounds)
-    return tuple(result)
+        exact = order * (order - 1.0) * shift**2 / 2.0
+        return Bounds(exact * (1.0 - ROUNDING), exact * (1.0 + ROUNDING))
+    log_present = float(mixture.log_probabilities[-1])
+    if order != int(order):
+        found = _by_quadrature(order, shift, float(mixture.probabilities[-1]), log_present)
+        if found is not None:
+            return found
+    return _by_convexity(order, shift, log_present, absent)
 
 
 def _by_convexity(order: float, shift: float, present: float, absent: float) -> Bounds:
@@ -128,7 +126,8 @@ def _by_quadrature(order: float, shift: float, present: float, log_present: floa
     reach = math.sqrt(2.0 * wanted)
     if (2.0 * reach + order * shift) / step > MOST_NODES:
         return None
-    u = np.arange(math.floor(-reach / step), math.ceil((reach + order * shift) / step) + 1) * step
+    first, last = math.floor(-reach / step), math.ceil((reach + order * shift) / step)
+    u = np.arange(first, last + 1, dtype=np.float64) * np.float64(step)
     log_part, log_error = _integrand(order, shift, present, log_present, u)
     weight = math.log(step / math.sqrt(2.0 * math.pi)) - u**2 / 2.0
     largest = float(np.max(weight + log_part))
@@ -167,7 +166,8 @@ def _integrand(
     near = np.minimum(powered, 30.0)
     difference = np.maximum(np.expm1(near) - order * increment, 0.0)
     error = ROUNDING * (np.abs(np.expm1(near)) * (1.0 + np.abs(near)) + order * np.abs(increment))
-    error += order * np.abs(np.expm1((order - 1.0) * log_ratio.clip(max=30.0))) * present * np.exp(capped) * inexact
+    slope = order * np.abs(np.expm1(np.minimum((order - 1.0) * log_ratio, 30.0)))
+    error += slope * np.exp(np.minimum(y + log_present, 30.0)) * inexact  # q e^y <= R, below e^30 here
 
     # Far to the right the power is too large for a double: divide by it.
     others = (1.0 - order) * np.exp(-np.maximum(powered, 0.0)) + np.exp(

@@ -1,17 +1,21 @@
-"""The smallest epsilon at which an inflated curve meets its target, proved to be the smallest.
+"""The smallest epsilon at which an inflated curve meets its target, between proved bounds.
 
 Given log delta(eps) of one example, for which eps >= 0 is   f(eps) = log growth(eps) + log delta(eps) <= log target?
-growth rises and delta falls, so f may rise and fall: nothing makes the feasible set an interval. An upper bound on
-its smallest member is any feasible point; a lower bound needs a proof that nothing to its left is feasible.
+growth rises and delta falls, so f rises and falls: nothing makes the feasible set an interval. An upper bound on
+its smallest member is any feasible point. A lower bound x needs a proof that nothing in [0, x] is feasible, and such
+a proof covers [0, x] by intervals [a, b], each by one of two facts.
 
-That proof covers [0, x] by intervals [a, b], from right to left. delta is a convex decreasing function of e^eps, so
-its chord over [b, c], prolonged to the left, stays below it:
+1. delta falls and growth rises: f > log target on [a, b] if  log growth(a) + log delta(b) > log target.
+2. delta is a convex function of e^eps, so its chord over [b, c], prolonged to the left, stays below it:
 
-    delta(eps) >= delta(b) (1 + slope (1 - e^{eps - b})),   slope = (1 - delta(c) / delta(b)) / (e^{c - b} - 1)
+       delta(eps) >= delta(b) (1 + slope (1 - e^{eps - b})),   slope = (1 - delta(c) / delta(b)) / (e^{c - b} - 1)
 
-log growth is convex, hence on [a, b] at least  log growth(b) - steepest (b - eps).  The sum of both logarithms is
-concave in eps: above the target at a and at b, it is above it everywhere between. One value of delta is needed
-for each interval, and the further f is above the target, the longer the interval.
+   and log growth is convex, hence at least  log growth(b) - steepest (b - eps)  on [a, b]. The sum of the two
+   logarithms is concave in eps: above the target at a and at b, it is above it everywhere between.
+
+The further f is above the target, the longer the interval. Going left from the root, the second fact needs a dozen
+intervals where f falls steeply through the target. Where it creeps (large groups, little noise) it would need
+hundreds; then the first fact, going right from 0 for a limited number of steps, still gives a valid lower bound.
 """
 
 from __future__ import annotations
@@ -27,10 +31,8 @@ from groupdp.errors import LimitExceeded
 #: log delta of one example: certified bounds at an epsilon.
 Curve = Callable[[float], Bounds]
 
-#: Give up looking for a feasible epsilon beyond this (2^40).
+#: Give up looking for a feasible epsilon beyond this.
 LARGEST_EPSILON = 2.0**40
-#: Give up proving after this many intervals.
-MOST_INTERVALS = 2000
 
 
 @dataclass(slots=True)
@@ -51,65 +53,70 @@ class Problem:
     def excess(self, epsilon: float) -> Bounds:
         """Certified bounds on f(epsilon) - log target."""
         delta = self.log_delta(epsilon)
-        growth = self.growth.value(epsilon)
+        slack = self.growth.rounding(epsilon) + ROUNDING * abs(self.log_target)
+        center = self.growth.value(epsilon) - self.log_target
         if delta.upper == -math.inf:
             return Bounds(-math.inf, -math.inf)
-        slack = self.growth.rounding(epsilon) + ROUNDING * (abs(delta.upper) + abs(self.log_target))
-        lower = growth + delta.lower - self.log_target - slack if delta.lower > -math.inf else -math.inf
-        if delta.lower > -math.inf:
-            lower -= ROUNDING * abs(delta.lower)
-        return Bounds(lower, growth + delta.upper - self.log_target + slack)
+        if delta.lower == -math.inf:
+            return Bounds(-math.inf, center + delta.upper + slack + ROUNDING * abs(delta.upper))
+        slack += ROUNDING * abs(delta.lower)
+        return Bounds(center + delta.lower - slack, center + delta.upper + slack)
 
 
-def smallest_feasible(problem: Problem, *, guess: float = 1.0) -> Bounds:
+def smallest_feasible(
+    problem: Problem,
+    *,
+    feasible: float = math.inf,
+    proved: float = 0.0,
+    intervals: int = 60,
+    tolerance: float = 1e-13,
+) -> Bounds:
     """Certified bounds on the smallest epsilon >= 0 with f(epsilon) <= log target.
 
-    `upper` is feasible, and nothing below `lower` is. `upper` is infinite if no feasible point was found up to
-    2^40, or if the curve could not be evaluated that far; that alone does not prove that there is none.
+    `feasible` is a point known to be feasible by other means, if any; `proved` one below which nothing is known
+    to be. At most about `intervals` values of delta are spent on the lower bound from either end. `upper` is
+    infinite if no feasible point was found; that alone does not prove that there is none.
     """
-    if problem.excess(0.0).upper <= 0.0:
-        return Bounds(0.0, 0.0)
-    left, right = _bracket(problem, guess)
-    if right < math.inf:
-        left, right = _crossing(problem, left, right)
-    upper = right
-    for _ in range(8):  # more than one pass is needed only where f meets the target more than once
-        top = _provable_below(problem, left, upper)
-        stuck = _prove_down_from(problem, top)
-        if stuck is None:
-            return Bounds(top, upper)
-        if problem.excess(stuck).upper <= 0.0:
-            upper = stuck
-        left = stuck
-    return Bounds(0.0, upper)
-
-
-def _bracket(problem: Problem, guess: float) -> tuple[float, float]:
-    """(infeasible, feasible) neighbours among guess * 2^j; feasible is infinite where none was found."""
-    epsilon = guess
+    upper = feasible
     try:
-        if problem.excess(epsilon).upper <= 0.0:
-            while problem.excess(epsilon / 2).upper <= 0.0:
-                epsilon /= 2
-                if epsilon < 1e-300:
-                    return 0.0, epsilon
-            return epsilon / 2, epsilon
-        while problem.excess(2 * epsilon).upper > 0.0:
-            epsilon *= 2
-            if epsilon > LARGEST_EPSILON:
-                return epsilon, math.inf
-        return epsilon, 2 * epsilon
+        if proved == 0.0 and problem.excess(0.0).upper <= 0.0:
+            return Bounds(0.0, 0.0)
+        left, upper = _bracket(problem, feasible, proved)
+        if upper < math.inf:
+            left, upper = _crossing(problem, left, upper, tolerance)
+            top = _provable_below(problem, left, upper, proved)
+            if _prove_leftward(problem, top, proved, intervals):
+                return Bounds(top, upper)
     except LimitExceeded:
-        return max(problem.known), math.inf
+        pass  # the bounds found so far stand
+    return Bounds(_prove_rightward(problem, proved, upper, intervals), upper)
 
 
-def _crossing(problem: Problem, left: float, right: float) -> tuple[float, float]:
+def _bracket(problem: Problem, feasible: float, proved: float) -> tuple[float, float]:
+    """(infeasible, feasible) points of moderate distance; infinite where no feasible one was found."""
+    if feasible == math.inf:
+        left, right = proved, max(2.0 * proved, 1.0)
+        while problem.excess(right).upper > 0.0:
+            left, right = right, 2.0 * right
+            if right > LARGEST_EPSILON:
+                return left, math.inf
+        feasible = right
+    right, step = feasible, 0.02 * feasible
+    while right > proved:
+        left = right - step
+        if left <= proved or problem.excess(left).upper > 0.0:
+            return max(left, proved), right
+        right, step = left, 2.0 * step
+    return proved, right
+
+
+def _crossing(problem: Problem, left: float, right: float, tolerance: float) -> tuple[float, float]:
     """The bracket (infeasible, feasible), narrowed to the noise of the curve (regula falsi, Illinois)."""
     at_left, at_right = problem.excess(left).upper, problem.excess(right).upper
     moved_left = moved_right = False
     for step in range(120):
         noise = problem.excess(right).width
-        if right - left <= 1e-13 * right or -problem.excess(right).upper <= noise:
+        if right - left <= tolerance * right or -problem.excess(right).upper <= noise:
             break
         if math.isinf(at_right) or step % 10 == 9:  # bisecting now and then bounds the number of steps
             middle = (left + right) / 2
@@ -129,58 +136,72 @@ def _crossing(problem: Problem, left: float, right: float) -> tuple[float, float
     return left, right
 
 
-def _provable_below(problem: Problem, left: float, right: float) -> float:
-    """A point below `right`, close to it if possible, that is certainly infeasible (or 0)."""
-    if right < math.inf:
-        step = 1e-13
-        # Where f falls by `rate` per unit, the curve's noise is worth noise / rate.
-        rate = (problem.excess(left).upper - problem.excess(right).upper) / (right - left)
-        if 0.0 < rate < math.inf:
-            step = max(step, 2.0 * problem.excess(right).width / rate / right)
-    else:
-        right, step = left, 0.0
+def _provable_below(problem: Problem, left: float, right: float, proved: float) -> float:
+    """A point below `right`, close to it if possible, that is certainly infeasible."""
+    step = 1e-13
+    # Where f falls by `rate` per unit, the curve's noise is worth noise / rate.
+    rate = (problem.excess(left).upper - problem.excess(right).upper) / (right - left)
+    if 0.0 < rate < math.inf:
+        step = max(step, 2.0 * problem.excess(right).width / rate / right)
     while step < 1.0:
         point = right * (1.0 - step)
-        if problem.excess(point).lower > 0.0:
-            return point
-        step = max(4.0 * step, 1e-13)
-    return 0.0
+        if point <= proved or problem.excess(point).lower > 0.0:
+            return max(point, proved)
+        step *= 4.0
+    return proved
 
 
-def _prove_down_from(problem: Problem, top: float) -> float | None:
-    """None if [0, top] is proved infeasible, else a point where the proof got stuck."""
-    right = top
-    beyond = top * (1.0 + 1e-3)
-    for _ in range(MOST_INTERVALS):
-        if right <= 0.0:
-            return None
+def _prove_leftward(problem: Problem, top: float, proved: float, intervals: int) -> bool:
+    """Whether nothing between `proved` and `top` is feasible, by the second fact."""
+    right, beyond = top, top * (1.0 + 1e-3)
+    for _ in range(intervals):
+        if right <= proved:
+            return True
         excess = problem.excess(right).lower
         if not excess > 0.0:
-            return right
+            return False
         length = _provable_length(problem, right, beyond, excess)
-        beyond, right = right, max(right - length, 0.0)
-        if beyond - right <= 1e-13 * beyond:
-            return right
-    return right
+        beyond, right = right, right - length
+    return right <= proved
 
 
 def _provable_length(problem: Problem, right: float, beyond: float, excess: float) -> float:
     """The length of an interval [right - length, right] on which f is certainly above the target."""
     at_right, at_beyond = problem.log_delta(right).lower, problem.log_delta(beyond).upper
-    gap = beyond - right
     drop = -math.expm1(min(at_beyond - at_right, 0.0))
-    # Divided by e^gap: stays finite for a wide gap. Rounded down by more than the few roundings made.
-    slope = drop / math.expm1(gap) * (1.0 - 2.0**-40) if gap < 700.0 else 0.0
+    gap = beyond - right
+    slope = drop / math.expm1(gap) * (1.0 - 2.0**-40) if gap < 700.0 else 0.0  # rounded down
     steepest = problem.growth.steepest
 
     def margin(length: float) -> float:
         gained = math.log1p(slope * -math.expm1(-length))
         return excess + gained - steepest * length - ROUNDING * (1.0 + gained + steepest * length)
 
-    low, high = 0.0, (excess + math.log1p(slope)) / steepest
+    low, high = 0.0, min((excess + math.log1p(slope)) / steepest, right)
     if margin(high) > 0.0:
         return high
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if margin(middle) > 0.0 else (low, middle)
     return low
+
+
+def _prove_rightward(problem: Problem, proved: float, feasible: float, intervals: int) -> float:
+    """How far the first fact proves infeasibility, starting at `proved`, in a limited number of steps."""
+    left = proved
+    decline = 1.0  # the curve's slope, learned on the way
+    for _ in range(intervals):
+        try:
+            excess = problem.excess(left).lower
+            if not excess > 0.0 or left >= feasible:
+                break
+            right = min(left + 0.9 * excess / decline, feasible)
+            at_left, at_right = problem.log_delta(left).lower, problem.log_delta(right).lower
+        except LimitExceeded:
+            break
+        if not right > left:
+            break
+        decline = max((at_left - at_right) / (right - left), 1e-3) if at_right > -math.inf else 2.0 * decline
+        if excess + (at_right - at_left) - ROUNDING * abs(at_right) > 0.0:
+            left = right
+    return left

@@ -1,0 +1,21 @@
+"""What one had before: Vadhan's lemma on an example-level guarantee, and the linear reference.
+
+growth.py              how the lemma inflates delta, in its two forms
+smallest_feasible.py   the smallest epsilon that meets a target, proved to be the smallest
+vadhan.py              the lemma on the exact curve; the linear reference
+renyi_divergence.py    Renyi divergences of one example
+renyi.py               the lemma on a Renyi guarantee, in log space
+old_tool.py            the same in doubles, as the old tool does it
+"""
+
+from groupdp.baselines.old_tool import old_tool_epsilon
+from groupdp.baselines.renyi import renyi_vadhan_epsilon
+from groupdp.baselines.vadhan import linear_reference, vadhan_epsilon, vadhan_epsilons
+
+__all__ = [
+    "linear_reference",
+    "old_tool_epsilon",
+    "renyi_vadhan_epsilon",
+    "vadhan_epsilon",
+    "vadhan_epsilons",
+]

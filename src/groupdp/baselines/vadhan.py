@@ -1,0 +1,132 @@
+"""Vadhan's lemma on the exact example-level curve, and the linear reference.
+
+These are what one had before: certified, so that the comparison is honest, and in log space, so that they are
+finite wherever the mathematics is (the intermediate delta' may be e^-100000).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from groupdp._validation import require_choice, require_integer, require_number
+from groupdp.baselines.growth import FORMS, Form, Growth
+from groupdp.baselines.renyi import best_example_epsilon
+from groupdp.baselines.smallest_feasible import Problem, smallest_feasible
+from groupdp.bounds import Bounds, Provenance
+from groupdp.engines.interface import Progress
+from groupdp.errors import LimitExceeded
+from groupdp.guarantees import epsilon, log_delta
+from groupdp.reductions import LARGEST_GROUP, Composition, compose_run
+
+#: Beyond this epsilon of one example the upper bound is Chernoff's: there within a percent, and instant.
+LARGEST_EXACT = 1e4
+
+
+def vadhan_epsilon(
+    run: Any,
+    *,
+    delta: float,
+    group_size: int,
+    form: Form = "lemma",
+    adjacency: str = "add-or-remove",
+    engine: str = "auto",
+) -> Bounds:
+    """The best epsilon for groups of k that Vadhan's lemma draws from the exact curve of one example.
+
+        k eps,  for the smallest eps with  growth(eps) delta_1(eps) <= delta
+
+    `form` "lemma" takes growth = k e^{k eps} as stated, "geometric" the sharper 1 + e^eps + ... + e^{(k-1) eps} of its
+    proof. `upper` is a valid guarantee; `lower` bounds what the lemma can give, not the true privacy. A group of
+    one needs no lemma and gets epsilon itself.
+
+    `upper` is infinite where no finite epsilon exists (no noise) or none could be certified. Where the lemma's
+    epsilon explodes (thousands), `lower` may be far below `upper`: see `smallest_feasible`.
+    """
+    return vadhan_epsilons(run, delta=delta, group_sizes=(group_size,), form=form, adjacency=adjacency, engine=engine)[
+        0
+    ]
+
+
+def vadhan_epsilons(
+    run: Any,
+    *,
+    delta: float,
+    group_sizes: Sequence[int],
+    form: Form = "lemma",
+    adjacency: str = "add-or-remove",
+    engine: str = "auto",
+    intervals: int = 60,
+    tolerance: float = 1e-13,
+    progress: Progress | None = None,
+) -> list[Bounds]:
+    """`vadhan_epsilon` for several group sizes, sharing the values of the example's curve and the proofs.
+
+    What is infeasible for a group is infeasible for a larger one, so a proof continues where the last one ended.
+    `intervals` limits the effort that goes into lower bounds, `tolerance` (relative) that into upper bounds.
+    """
+    sizes = [require_integer("group_size", size, at_least=0, at_most=LARGEST_GROUP) for size in group_sizes]
+    log_target = math.log(require_number("delta", delta, above=0.0, below=1.0))
+    require_choice("form", form, FORMS)
+    composition = compose_run(run, 1)
+    known: dict[float, Bounds] = {}
+
+    def curve(at: float) -> Bounds:
+        if at > LARGEST_EXACT:
+            raise LimitExceeded(f"epsilon must be at most {LARGEST_EXACT:g} here, got {at!r}.")
+        if at not in known:
+            known[at] = log_delta(run, epsilon=at, group_size=1, adjacency=adjacency, engine=engine)
+        return known[at]
+
+    results: dict[int, Bounds] = {}
+    proved = 0.0
+    for done, size in enumerate(sorted(set(sizes))):
+        if progress is not None:
+            progress(done / len(set(sizes)))
+        if size <= 1 or not composition:
+            results[size] = epsilon(run, delta=delta, group_size=size, adjacency=adjacency, engine=engine)
+            continue
+        if adjacency != "add" and _log_revealed(composition) + math.log(size) - log_target > 1e-12:
+            results[size] = Bounds(math.inf, math.inf, Provenance(engine="exact"))
+            continue
+        growth = Growth(form, size)
+        ceiling = best_example_epsilon(composition, growth, log_target)
+        problem = Problem(curve, growth, log_target)
+        example = smallest_feasible(problem, feasible=ceiling, proved=proved, intervals=intervals, tolerance=tolerance)
+        proved = example.lower
+        results[size] = Bounds(
+            math.nextafter(size * example.lower, 0.0),
+            math.nextafter(size * example.upper, math.inf),
+            Provenance(engine="vadhan", evaluations={"values of delta": len(problem.known)}),
+        )
+    return [results[size] for size in sizes]
+
+
+def _log_revealed(composition: Composition) -> float:
+    """log of the probability that a round without noise samples the example: delta is never smaller."""
+    absent = math.fsum(
+        rounds * mixture.log_probability_of_absence
+        for mixture, rounds in composition
+        if mixture.standard_deviation == 0.0
+    )
+    return math.log(-math.expm1(absent)) if absent < 0.0 else -math.inf
+
+
+def linear_reference(
+    run: Any, *, delta: float, group_size: int, adjacency: str = "add-or-remove", engine: str = "auto"
+) -> Bounds:
+    """k times the epsilon of one example at the same delta: how fast privacy would degrade if it were linear.
+
+    A reference line, neither an upper nor a lower bound on the privacy of the group: the paper observes that the
+    group's epsilon lies above it.
+    """
+    size = require_integer("group_size", group_size, at_least=0, at_most=LARGEST_GROUP)
+    one = epsilon(run, delta=delta, group_size=min(size, 1), adjacency=adjacency, engine=engine)
+    if size == 0:
+        return Bounds(0.0, 0.0)
+    return Bounds(
+        math.nextafter(size * one.lower, 0.0),
+        math.nextafter(size * one.upper, math.inf),
+        Provenance(engine="linear"),
+    )
