@@ -27,8 +27,10 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
         return str(value)
     if value == 0.0:
         return "0"
-    # A double converts to Decimal exactly, so this is the one and only rounding.
-    rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value)).normalize()
+    # A double converts to Decimal exactly, so this is the one and only rounding: without its own context,
+    # normalize would round once more, to nearest, in whatever precision the caller has set for decimals.
+    context = Context(prec=digits, rounding=rounding)
+    rounded = context.create_decimal(Decimal(value)).normalize(context)
     exponent = rounded.adjusted()
     return f"{rounded:f}" if -5 < exponent < 16 else f"{rounded:e}"
 
