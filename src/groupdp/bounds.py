@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from types import MappingProxyType
+from typing import Any
+
+from groupdp.errors import InvalidArgument
 
 #: Significant digits shown by `str(bounds)`.
 SHOWN_DIGITS = 12
@@ -60,6 +64,16 @@ class Provenance:
     def __post_init__(self) -> None:
         object.__setattr__(self, "directions", MappingProxyType(dict(self.directions)))
         object.__setattr__(self, "evaluations", MappingProxyType(dict(self.evaluations)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A read-only mapping can be neither pickled nor copied; results must be, to come back from other processes.
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values.update(directions=dict(self.directions), evaluations=dict(self.evaluations))
+        return _provenance, (values,)
+
+
+def _provenance(values: dict[str, Any]) -> Provenance:
+    return Provenance(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,5 +135,11 @@ class Bounds:
 
     def __format__(self, specification: str) -> str:
         """`f"{bounds:6}"` shows 6 significant digits, rounded outward on both sides."""
-        digits = int(specification) if specification else SHOWN_DIGITS
+        digits = SHOWN_DIGITS
+        if specification:
+            if not (re.fullmatch("[0-9]{1,4}", specification) and 1 <= int(specification) <= 1000):
+                raise InvalidArgument(
+                    f"the format of bounds must be a number of digits from 1 to 1000, got {specification!r}."
+                )
+            digits = int(specification)
         return f"[{round_down(self.lower, digits)}, {round_up(self.upper, digits)}]"
