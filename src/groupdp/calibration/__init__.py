@@ -1,0 +1,28 @@
+"""Calibration: the least noise, the most steps, the largest batch or group that meets a target.
+
+result.py       what is returned, and the evidence of optimality in it
+target.py       the target, and one certified trial
+search.py       the secant search, for real parameters and for counts
+real.py         real parameters: certificates on both sides
+counts.py       counts: the largest that passes, the next that fails
+guess.py        where to start
+parameters.py   one function per parameter
+"""
+
+from groupdp.calibration.parameters import (
+    calibrate_batch_size,
+    calibrate_group_size,
+    calibrate_noise,
+    calibrate_rate,
+    calibrate_steps,
+)
+from groupdp.calibration.result import Calibration
+
+__all__ = [
+    "Calibration",
+    "calibrate_batch_size",
+    "calibrate_group_size",
+    "calibrate_noise",
+    "calibrate_rate",
+    "calibrate_steps",
+]

@@ -1,0 +1,124 @@
+"""Real parameters: from an approximate root to a value with certificates on both sides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from groupdp.bounds import Bounds
+from groupdp.calibration.search import Root, Scale, find_root
+from groupdp.calibration.target import Run, Target, Trial
+from groupdp.errors import InvalidArgument
+
+#: The value returned lies this share of the tolerance on the safe side of the root, where the bounds are narrow.
+_SHARE = 1.0 / 16.0
+_MOST_RETREATS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value that passes, and the evidence about riskier ones."""
+
+    value: float
+    bounds: Bounds
+    failing_value: float | None
+    failing_bounds: Bounds | None
+    proved_optimal: bool
+
+
+def calibrate_real(
+    target: Target,
+    make: Callable[[float], Run],
+    scale: Scale,
+    *,
+    start: float,
+    tolerance: float,
+    impossible: Callable[[Bounds], str],
+) -> Found:
+    """The riskiest value of a real parameter that meets the target, to a relative tolerance.
+
+    `impossible` words the refusal when even the safest value is proved to fail.
+    """
+    value = scale.to_x(scale.to_u(start))
+    first = target.try_run(make(value))
+    # The direction that decides at the start is searched alone; the answer is checked in both.
+    direction = first.bounds.provenance.adjacency if first.bounds is not None else None
+    for side in (direction, None):
+
+        def attempt(u: float, side: str | None = side) -> Trial:
+            x = scale.to_x(u)
+            return first if x == value else target.try_run(make(x), adjacency=side)
+
+        root = find_root(
+            attempt, scale, start=scale.to_u(value), target=target.epsilon, accuracy=0.2 * _SHARE * tolerance
+        )
+        if root.outside == "safest":
+            raise _refusal(target, make(scale.safest), impossible)
+        if root.outside == "riskiest":
+            whole = target.try_run(make(scale.riskiest))
+            if whole.passes and whole.bounds is not None:
+                return Found(scale.riskiest, whole.bounds, None, None, True)
+        else:
+            found = _certify(target, make, scale, root, tolerance, side)
+            if found is not None:
+                return found
+        # The direction searched was not the one that decides at the root: search with both.
+    raise target.decline()
+
+
+def _certify(
+    target: Target,
+    make: Callable[[float], Run],
+    scale: Scale,
+    root: Root,
+    tolerance: float,
+    side: str | None,
+) -> Found | None:
+    """Retreat from the root until both directions pass; then look for the proof that the next value fails.
+
+    None if they hardly pass at all: the other direction decides.
+    """
+    retreat = 0.0 if root.blocked else _SHARE * tolerance
+    for attempt in range(_MOST_RETREATS):
+        value = scale.to_x(root.u - retreat)
+        trial = target.try_run(make(value))
+        if trial.bounds is not None and trial.passes:
+            break
+        if trial.bounds is not None and math.isfinite(trial.bounds.upper):
+            # Newton's step for the upper side, in case the bounds are wide.
+            miss = math.log(trial.bounds.upper / target.epsilon) / root.slope
+            if side is not None and miss > 1e-3:
+                return None
+            retreat += 1.1 * max(miss, 0.0)
+        retreat = max(retreat, _SHARE * tolerance) * (2.0 if attempt < 20 else 4.0)
+        if value == scale.safest:
+            return None
+    else:
+        return None
+    next_value = value * (1.0 - tolerance) if scale.sign < 0.0 else value * (1.0 + tolerance)
+    beyond = max if scale.sign < 0.0 else min
+    next_value = beyond(next_value, scale.riskiest)
+    failing = target.try_run(make(next_value), adjacency=side)
+    if failing.fails:
+        return Found(value, trial.bounds, next_value, failing.bounds, True)
+    if next_value == value:  # the riskiest value of all
+        return Found(value, trial.bounds, None, None, True)
+    # Neither side of the target can be proved this close to it: find what can.
+    step = 4.0 * max(tolerance, retreat)
+    for _ in range(20):
+        other_value = scale.to_x(root.u + step)
+        failing = target.try_run(make(other_value), adjacency=side)
+        if failing.fails:
+            return Found(value, trial.bounds, other_value, failing.bounds, False)
+        if other_value == scale.riskiest or (failing.bounds is None and step > 0.5):
+            break
+        step *= 8.0
+    return Found(value, trial.bounds, None, None, False)
+
+
+def _refusal(target: Target, run: Run, impossible: Callable[[Bounds], str]) -> Exception:
+    trial = target.try_run(run)
+    if trial.bounds is None or not trial.fails:
+        return target.decline()
+    return InvalidArgument(impossible(trial.bounds))

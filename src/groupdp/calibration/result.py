@@ -1,0 +1,72 @@
+"""What a calibration returns: the parameter, what it achieves, and the evidence that no better one does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from groupdp.bounds import Bounds
+from groupdp.dpsgd import DPSGD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The best value of one parameter for a target, with both certificates.
+
+    `epsilon.upper <= target_epsilon` is certified at `value`. At `failing_value` the certified lower bound is
+    above the target, so that value, and by monotonicity every riskier one, fails. `proved_optimal` says that the
+    two are neighbours: consecutive integers, or values within `tolerance` of each other.
+    """
+
+    parameter: str
+    """"noise_multiplier", "noise_factor", "steps", "sampling_rate", "batch_size" or "group_size"."""
+
+    value: float
+    """An int for counts."""
+
+    epsilon: Bounds
+    """Bounds on epsilon at `value`."""
+
+    target_epsilon: float
+    delta: float
+    group_size: int
+    adjacency: str
+
+    run: DPSGD | tuple[DPSGD, ...]
+    """The run with `value` put in."""
+
+    failing_value: float | None
+    """A value proved to fail; None if there is none to be had: `value` is the extreme one accepted, or
+    no failure could be certified."""
+
+    failing_epsilon: Bounds | None
+    """Bounds on epsilon at `failing_value`: the lower one is above the target."""
+
+    proved_optimal: bool
+    """Whether every better value (by the tolerance, or by 1) is proved to fail or is not accepted at all."""
+
+    tolerance: float | None
+    """The relative tolerance of a real parameter; None for a count."""
+
+    evaluations: int
+    """How many times epsilon was computed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+
+        def sides(bounds: Bounds | None) -> dict[str, float] | None:
+            return None if bounds is None else {"lower": bounds.lower, "upper": bounds.upper}
+
+        return {
+            self.parameter: self.value,
+            "epsilon": sides(self.epsilon),
+            "target_epsilon": self.target_epsilon,
+            "delta": self.delta,
+            "group_size": self.group_size,
+            "adjacency": self.adjacency,
+            "failing_value": self.failing_value,
+            "failing_epsilon": sides(self.failing_epsilon),
+            "proved_optimal": self.proved_optimal,
+            "tolerance": self.tolerance,
+            "evaluations": self.evaluations,
+        }

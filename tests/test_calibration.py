@@ -1,0 +1,191 @@
+"""Calibration: never above the target, and nothing better meets it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import Phase, assume, given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+import groupdp
+from groupdp.calibration import (
+    Calibration,
+    calibrate_batch_size,
+    calibrate_group_size,
+    calibrate_noise,
+    calibrate_rate,
+    calibrate_steps,
+)
+from groupdp.errors import InvalidArgument
+
+#: Shrinking would repeat seconds of work hundreds of times; the failing example is printed as it is.
+GENERATE = (Phase.explicit, Phase.reuse, Phase.generate)
+
+PAPER = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
+FIXED = groupdp.DPSGD(
+    sampling=groupdp.FixedBatchSampling(batch_size=100, dataset_size=50_000), noise_multiplier=2.0, steps=2000
+)
+EVERYONE = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=1.0), noise_multiplier=1.0, steps=100)
+
+
+def assert_optimal(found: Calibration, *, better: float) -> None:
+    """The certificates in the result, and both repeated from scratch through `groupdp.epsilon`."""
+    assert found.proved_optimal
+    assert found.epsilon.upper <= found.target_epsilon
+    assert found.failing_value == better
+    assert found.failing_epsilon is not None
+    assert found.failing_epsilon.lower > found.target_epsilon
+    again = groupdp.epsilon(found.run, delta=found.delta, group_size=found.group_size, adjacency=found.adjacency)
+    assert again.upper <= found.target_epsilon
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    return float(ndtr(0.5 * mu - epsilon / mu) - math.exp(epsilon) * ndtr(-0.5 * mu - epsilon / mu))
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0, 12.0])
+def test_without_sampling_the_noise_is_that_of_the_gaussian_mechanism(epsilon: float) -> None:
+    """q = 1: a Gaussian mechanism with mu = k sqrt(T) / sigma (Balle and Wang 2018)."""
+    found = calibrate_noise(EVERYONE, epsilon=epsilon, delta=1e-6, group_size=3)
+    mu = 3 * math.sqrt(100) / found.value
+    assert gaussian_delta(epsilon, mu) == pytest.approx(1e-6, rel=1e-6)
+    assert gaussian_delta(epsilon, mu * (1 + 1e-7)) > 1e-6
+
+
+def test_noise_at_the_papers_setting_is_optimal_and_returns_to_its_target() -> None:
+    found = calibrate_noise(PAPER, epsilon=40.0, delta=1e-6, group_size=9)
+    assert_optimal(found, better=found.value * (1 - 1e-9))
+    assert found.epsilon.lower >= 40.0 - 1e-8
+    assert found.evaluations <= 14
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1000.0])
+@pytest.mark.parametrize("delta", [1e-3, 1e-30])
+def test_noise_at_extreme_targets(epsilon: float, delta: float) -> None:
+    found = calibrate_noise(PAPER, epsilon=epsilon, delta=delta, group_size=8)
+    assert_optimal(found, better=found.value * (1 - 1e-9))
+
+
+@settings(max_examples=20, deadline=None, phases=GENERATE)
+@given(
+    rate=st.floats(1e-3, 0.3),
+    steps=st.integers(1000, 100_000),
+    group_size=st.integers(1, 12),
+    epsilon=st.floats(0.05, 20.0),
+    log_delta=st.floats(-40.0, -5.0),
+    adjacency=st.sampled_from(["add", "remove", "add-or-remove"]),
+)
+def test_no_smaller_noise_meets_the_target(
+    rate: float, steps: int, group_size: int, epsilon: float, log_delta: float, adjacency: str
+) -> None:
+    assume(rate * steps >= 10.0)
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=0.0, steps=steps)
+    found = calibrate_noise(
+        run, epsilon=epsilon, delta=math.exp(log_delta), group_size=group_size, adjacency=adjacency, tolerance=1e-6
+    )
+    assert found.epsilon.upper <= epsilon
+    if found.value == 0.0:  # so rarely sampled that no noise is needed
+        assert found.failing_value is None
+        return
+    assert_optimal(found, better=found.value * (1 - 1e-6))
+
+
+@settings(max_examples=12, deadline=None, phases=GENERATE)
+@given(
+    rate=st.floats(1e-3, 0.05),
+    noise=st.floats(0.8, 4.0),
+    group_size=st.integers(1, 6),
+    epsilon=st.floats(2.0, 30.0),
+)
+def test_one_more_step_exceeds_the_target(rate: float, noise: float, group_size: int, epsilon: float) -> None:
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=noise, steps=1)
+    try:
+        found = calibrate_steps(run, epsilon=epsilon, delta=1e-6, group_size=group_size)
+    except InvalidArgument:
+        one = groupdp.epsilon(run, delta=1e-6, group_size=group_size)
+        assert one.lower > epsilon
+        return
+    assert isinstance(found.value, int)
+    assert_optimal(found, better=found.value + 1)
+
+
+def test_one_more_example_in_batch_or_group_exceeds_the_target() -> None:
+    batch = calibrate_batch_size(FIXED, epsilon=8.0, delta=1e-6, group_size=9)
+    assert_optimal(batch, better=batch.value + 1)
+    group = calibrate_group_size(PAPER, epsilon=40.0, delta=1e-6)
+    assert group.value == 8
+    assert_optimal(group, better=9)
+
+
+def test_the_largest_rate_is_optimal_and_where_rate_one_passes_it_is_one() -> None:
+    found = calibrate_rate(PAPER, epsilon=8.0, delta=1e-6, group_size=4)
+    assert_optimal(found, better=found.value * (1 + 1e-9))
+    quiet = replace(PAPER, noise_multiplier=1e6)
+    whole = calibrate_rate(quiet, epsilon=8.0, delta=1e-6, group_size=4)
+    assert whole.value == 1.0
+    assert whole.proved_optimal
+    assert whole.failing_value is None
+
+
+def test_phases_share_one_factor() -> None:
+    found = calibrate_noise([PAPER, FIXED], epsilon=8.0, delta=1e-6, group_size=4)
+    assert_optimal(found, better=found.value * (1 - 1e-9))
+    assert found.parameter == "noise_factor"
+    assert isinstance(found.run, tuple)
+    assert [phase.noise_multiplier for phase in found.run] == [found.value * 1.0, found.value * 2.0]
+
+
+def test_a_named_phase_is_extended() -> None:
+    found = calibrate_steps([PAPER, FIXED], epsilon=48.0, delta=1e-6, group_size=9, phase=1)
+    assert_optimal(found, better=found.value + 1)
+    assert isinstance(found.run, tuple)
+    assert found.run[0] == PAPER
+    assert found.run[1].steps == found.value
+
+
+def test_noise_is_zero_where_the_group_is_hardly_ever_sampled() -> None:
+    """delta = 1 - (1 - q)^(k T) is reached without noise."""
+    rare = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=1e-9), noise_multiplier=1.0, steps=100)
+    found = calibrate_noise(rare, epsilon=1.0, delta=1e-3, group_size=5)
+    assert found.value == 0.0
+    assert found.epsilon.upper <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: calibrate_group_size(PAPER, epsilon=0.5, delta=1e-6), "even a single example"),
+        (
+            lambda: calibrate_steps([PAPER, FIXED], epsilon=8.0, delta=1e-6, group_size=9, phase=1),
+            "even no step of that phase has an epsilon that is at least 40.8",
+        ),
+        (
+            lambda: calibrate_steps(EVERYONE, epsilon=1.0, delta=1e-6, group_size=9),
+            "even one step has an epsilon that is at least",
+        ),
+        (lambda: calibrate_steps([PAPER, FIXED], epsilon=8.0, delta=1e-6, group_size=9), "phase must say"),
+        (lambda: calibrate_noise(PAPER, epsilon=0.0, delta=1e-6, group_size=9), "epsilon must be"),
+        (lambda: calibrate_noise(PAPER, epsilon=1.0, delta=1.0, group_size=9), "delta must be"),
+        (lambda: calibrate_noise(PAPER, epsilon=1.0, delta=0.5, group_size=0), "group_size must be"),
+        (
+            lambda: calibrate_noise(PAPER, epsilon=1.0, delta=0.5, group_size=1, tolerance=0.0),
+            "tolerance must be",
+        ),
+        (lambda: calibrate_rate(FIXED, epsilon=1.0, delta=0.5, group_size=1), "PoissonSampling"),
+        (lambda: calibrate_batch_size(PAPER, epsilon=1.0, delta=0.5, group_size=1), "FixedBatchSampling"),
+        (
+            lambda: calibrate_noise(
+                [PAPER, replace(FIXED, noise_multiplier=0.0)], epsilon=1.0, delta=1e-6, group_size=1
+            ),
+            "noise_multiplier must be above 0 in every phase",
+        ),
+    ],
+)
+def test_impossible_targets_and_bad_arguments_get_a_sentence(call, words: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InvalidArgument, match=words) as caught:
+        call()
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
