@@ -38,6 +38,8 @@ _SAFE_LOG_PROBABILITY = -650.0
 _LARGEST_PIECE = 1_000_000
 #: Below this largest shift, R - 1 is summed with expm1.
 _SMALL_SHIFT = 0.5
+#: While no exponent exceeds this, |R - 1| < 1/2 and log R comes from R - 1 alone; R itself is only needed roughly.
+_SMALL_EXPONENT = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,11 @@ def _tabulate_directly(one_round: Round, u: FloatArray) -> RatioTable:
     if one_round.largest_shift < _SMALL_SHIFT:
         increments = np.expm1(exponent)
         excess = increments @ p
-        increments += 1.0
-        ratios = increments
+        if one_round.largest_shift * (float(np.max(np.abs(u))) + one_round.largest_shift) < _SMALL_EXPONENT:
+            increments += 1.0
+            ratios = increments
+        else:  # far below e^e = 1, 1 + expm1(e) keeps no digit of e^e
+            ratios = np.exp(exponent, out=exponent)
     else:
         ratios = np.exp(exponent, out=exponent)
         excess = None
@@ -122,7 +127,9 @@ def _tabulate_logarithmically(one_round: Round, u: FloatArray) -> RatioTable:
     psi = top + np.log(total)
     magnitude = np.abs(u)
     exponents = (sums[:, 1] * magnitude + sums[:, 2] + sums[:, 3]) / total
-    psi_error = U * (len(m) + 20.0 + 12.0 * exponents + 3.0 * np.abs(top)) + ELEMENTARY * np.abs(psi)
+    # The sum, its logarithm (at most log n, to 8 U) and the distances to the top (at most log n on average).
+    counting = len(m) + 20.0 + 9.0 * math.log(len(m))
+    psi_error = U * (counting + 12.0 * exponents + 3.0 * np.abs(top)) + ELEMENTARY * np.abs(psi)
     with np.errstate(over="ignore"):
         excess = np.expm1(psi)
         excess_error = np.exp(psi) * np.expm1(psi_error) + ELEMENTARY * np.abs(excess)
