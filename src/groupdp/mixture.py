@@ -40,6 +40,7 @@ class MixtureOfGaussians:
     log_probabilities: FloatArray
     """Finite also where a probability is below the smallest double."""
     standard_deviation: float
+    _key: tuple[bytes | float, ...]
 
     def __init__(
         self,
@@ -51,12 +52,17 @@ class MixtureOfGaussians:
         p = _vector("probabilities", probabilities)
         if len(c) != len(p):
             raise InvalidArgument(f"probabilities must be as many as sensitivities ({len(c)}), got {len(p)} of them.")
+        if len(c) > LARGEST_MIXTURE:
+            raise InvalidArgument(f"sensitivities must be at most {LARGEST_MIXTURE} in number, got {len(c)}.")
+        if np.any(p > 1.0 + SUM_SLACK):  # also keeps the sum finite
+            raise InvalidArgument(f"probabilities must be at most 1, got {float(p.max())!r} among them.")
         total = math.fsum(p)
         if not abs(total - 1.0) <= SUM_SLACK:
             raise InvalidArgument(f"probabilities must sum to 1, got a sum of {total!r}.")
-        values, inverse = np.unique(c, return_inverse=True)
-        merged = np.array([math.fsum(p[inverse == i]) for i in range(len(values))]) if len(values) < len(c) else None
-        weights = p[np.argsort(c)] if merged is None else merged
+        order = np.argsort(c, kind="stable")
+        values, first = np.unique(c[order], return_index=True)
+        groups = np.split(p[order], first[1:])
+        weights = np.array([math.fsum(group) for group in groups])
         keep = weights > 0.0
         weights = weights[keep] / total
         self._set(values[keep], weights, _log_of_law(weights), standard_deviation)
@@ -85,42 +91,38 @@ class MixtureOfGaussians:
         every vector by its Euclidean norm gives a dominating pair, for add and for remove. Norms are
         rounded up, which can only make the pair more dominating.
         """
-        try:
-            rows = np.atleast_2d(np.asarray(vectors, dtype=np.float64))
-        except (TypeError, ValueError):
-            raise InvalidArgument(
-                f"vectors must be a two-dimensional array of numbers, got {shown(vectors)}."
-            ) from None
+        rows = np.atleast_2d(_numbers("vectors", vectors))
         if rows.ndim != 2 or rows.shape[1] == 0:
             raise InvalidArgument(f"vectors must be a two-dimensional array, got shape {rows.shape}.")
         if not np.all(np.isfinite(rows)):
             raise InvalidArgument("vectors must be finite, got a NaN or an infinity.")
-        # hypot of d coordinates is within (d + 1) units in the last place of the norm.
-        norms = np.array([math.hypot(*row) for row in rows]) * (1.0 + (rows.shape[1] + 2) * 2.0**-52)
+        if len(rows) > LARGEST_MIXTURE:
+            raise InvalidArgument(f"vectors must be at most {LARGEST_MIXTURE} in number, got {len(rows)}.")
+        norms = np.array([_norm_rounded_up(row) for row in rows.tolist()])
+        if not np.all(np.isfinite(norms)):
+            raise InvalidArgument("vectors must have a finite norm, got one beyond the largest double.")
         return cls(norms, probabilities, standard_deviation)
 
     def _set(
         self, sensitivities: FloatArray, probabilities: FloatArray, logarithms: FloatArray, deviation: Any
     ) -> None:
-        if len(sensitivities) > LARGEST_MIXTURE:
-            raise InvalidArgument(
-                f"sensitivities must be at most {LARGEST_MIXTURE} in number, got {len(sensitivities)}."
-            )
-        self.standard_deviation = require_number("standard_deviation", deviation, at_least=0.0)
-        for name, array in (
-            ("sensitivities", sensitivities),
-            ("probabilities", probabilities),
-            ("log_probabilities", logarithms),
-        ):
-            own = np.array(array, dtype=np.float64)
-            own.setflags(write=False)
-            object.__setattr__(self, name, own)
-        self._key = (
-            self.sensitivities.tobytes(),
-            self.probabilities.tobytes(),
-            self.log_probabilities.tobytes(),
-            self.standard_deviation,
-        )
+        number = require_number("standard_deviation", deviation, at_least=0.0)
+        arrays = (sensitivities, probabilities, logarithms)
+        key = tuple(np.asarray(array, dtype=np.float64).tobytes() for array in arrays)
+        for name, content in zip(("sensitivities", "probabilities", "log_probabilities"), key, strict=True):
+            object.__setattr__(self, name, np.frombuffer(content))  # bytes cannot be made writable again
+        object.__setattr__(self, "standard_deviation", number)
+        object.__setattr__(self, "_key", (*key, number))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a MixtureOfGaussians cannot be changed: make another one to change {name}.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a MixtureOfGaussians cannot be changed: {name} cannot be deleted.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        law = (self.probabilities, self.log_probabilities)
+        return MixtureOfGaussians.from_law, (self.sensitivities, law, self.standard_deviation)
 
     @property
     def is_trivial(self) -> bool:
@@ -155,20 +157,36 @@ class MixtureOfGaussians:
         )
 
 
-def _vector(name: str, values: Any) -> FloatArray:
+def _numbers(name: str, values: Any) -> FloatArray:
     try:
         array = np.asarray(values)
-        if array.dtype == np.bool_ or array.dtype.kind not in "iuf":
+        if array.dtype.kind not in "iuf":
             raise TypeError
-        array = array.astype(np.float64)
+        with np.errstate(over="ignore"):  # a long double beyond doubles becomes infinite, and is refused as such
+            return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(f"{name} must be a sequence of numbers, got {shown(values)}.") from None
+
+
+def _vector(name: str, values: Any) -> FloatArray:
+    array = _numbers(name, values)
     if array.ndim != 1 or len(array) == 0:
         raise InvalidArgument(f"{name} must be a non-empty one-dimensional sequence, got shape {array.shape}.")
     if not np.all(np.isfinite(array)) or np.any(array < 0.0):
         bad = array[~(np.isfinite(array) & (array >= 0.0))][0]
-        raise InvalidArgument(f"{name} must be finite and not negative, got {bad!r} among them.")
-    return array
+        raise InvalidArgument(f"{name} must be finite and not negative, got {float(bad)!r} among them.")
+    return array + 0.0  # -0.0 and 0.0 are one sensitivity
+
+
+def _norm_rounded_up(vector: list[float]) -> float:
+    """The Euclidean norm, not less than the true one and at most d + 4 units in the last place above it.
+
+    hypot of d coordinates is within (d + 1) units in the last place; a single coordinate needs no rounding.
+    """
+    if sum(x != 0.0 for x in vector) <= 1:
+        return max(abs(x) for x in vector)
+    norm = math.hypot(*vector)
+    return math.nextafter(norm * (1.0 + (len(vector) + 2) * 2.0**-52), math.inf)
 
 
 def _log_of_law(probabilities: FloatArray) -> FloatArray:
