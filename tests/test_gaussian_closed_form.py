@@ -49,7 +49,9 @@ def test_log_delta_encloses_the_closed_form(noise, steps, group_size, position):
 
 
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-30, 1e-300])
-@pytest.mark.parametrize(("noise", "steps", "group_size"), [(1.0, 1, 1), (1.0, 2000, 1), (5.0, 1, 3), (1000.0, 10**9, 7)])
+@pytest.mark.parametrize(
+    ("noise", "steps", "group_size"), [(1.0, 1, 1), (1.0, 2000, 1), (5.0, 1, 3), (1000.0, 10**9, 7)]
+)
 def test_epsilon_is_enclosed_to_eleven_digits(noise, steps, group_size, delta):
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=1.0), noise_multiplier=noise, steps=steps)
     mu = gaussian_mu(noise, steps, group_size)

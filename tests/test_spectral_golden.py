@@ -21,9 +21,7 @@ def run_of(case: dict[str, Any]) -> groupdp.DPSGD | list[groupdp.DPSGD]:
         sampling = groupdp.PoissonSampling(rate=float(case["sampling_rate"]))
     else:
         sampling = groupdp.FixedBatchSampling(batch_size=case["batch_size"], dataset_size=case["dataset_size"])
-    return groupdp.DPSGD(
-        sampling=sampling, noise_multiplier=float(case["noise_multiplier"]), steps=case["steps"]
-    )
+    return groupdp.DPSGD(sampling=sampling, noise_multiplier=float(case["noise_multiplier"]), steps=case["steps"])
 
 
 def named(case: dict[str, Any]) -> str:
