@@ -1,0 +1,165 @@
+"""Edges of the cells of losses, in the coordinate t, block by block so that memory stays bounded.
+
+Any increasing sequence of edges is valid on either side: the measures built from it use the certified
+losses at and between the edges, never the targets. Good edges make the bracket narrow, bad ones only make
+it wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupdp.engines.lattice.loss import FloatArray, RoundLoss
+from groupdp.engines.lattice.loss_inverse import invert, one_step
+from groupdp.engines.lattice.quadrature import panel_width
+from groupdp.engines.lattice.strides import LatticeCells
+from groupdp.engines.lattice.support import LossTable
+from groupdp.engines.lattice.tilted_mass import IntArray
+
+#: Cells of one block.
+BLOCK = 1 << 14
+#: A merged cell is aimed this fraction of its second-order shift above its lattice point.
+_AIM = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class GridEdges:
+    """Edges of panels, with certified losses."""
+
+    nodes: FloatArray
+    loss: FloatArray
+    loss_error: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class MergingEdges:
+    """Edges of cells, with the lattice index that each cell is meant for."""
+
+    nodes: FloatArray
+    cells: IntArray
+    widths: FloatArray
+    """About the cells' widths, in loss."""
+    lowest_loss: float
+    """Certified: no loss to the right of the first edge is below this."""
+
+
+def grid_edges(
+    round_loss: RoundLoss, table: LossTable, interval: int, cells: LatticeCells, *, step: float
+) -> Iterator[GridEdges]:
+    """Edges at which the loss is j h for the lattice points j, a few roundings below rather than above."""
+    begin, end = table.breaks[interval]
+    t, loss, error = table.nodes[begin:end], table.values.loss[begin:end], table.values.loss_error[begin:end]
+    nodes, losses, errors = t[:1], loss[:1], error[:1]
+    for index, is_last in _blocks(cells.indices):
+        targets = index * step
+        targets = targets - 4.0 * np.interp(targets, loss, error)
+        inside = (targets > loss[0]) & (targets < loss[-1])
+        found = invert(round_loss, table, interval, targets[inside])
+        nodes = np.concatenate((nodes, found.nodes))
+        losses = np.concatenate((losses, found.loss))
+        errors = np.concatenate((errors, found.loss_error))
+        keep = nodes < t[-1]
+        keep[1:] &= nodes[1:] > np.maximum.accumulate(nodes)[:-1]
+        nodes, losses, errors = nodes[keep], losses[keep], errors[keep]
+        if is_last:
+            nodes = np.append(nodes, t[-1])
+            losses, errors = np.append(losses, loss[-1]), np.append(errors, error[-1])
+        if len(nodes) > 1:
+            yield _subdivided_grid(round_loss, table, GridEdges(nodes, losses, errors))
+        nodes, losses, errors = nodes[-1:], losses[-1:], errors[-1:]
+
+
+def merging_edges(
+    round_loss: RoundLoss, table: LossTable, interval: int, cells: LatticeCells, *, step: float
+) -> Iterator[MergingEdges]:
+    """Edges near the cells' ends, such that log P/Q of the cell around j h is j h.
+
+    Where sqrt(P Q) grows like e^{r l}, the cell [a, a + w] has log P/Q = a + w/2 + (w/2)(coth x - 1/x), x =
+    r w / 2, up to higher order: the last term is taken off. Where the density is smooth on the scale of w,
+    what is left is O(w^4). Between cells of different widths the smaller correction is taken, so that
+    neither falls below its lattice point.
+    """
+    begin, end = table.breaks[interval]
+    t, loss, error = table.nodes[begin:end], table.values.loss[begin:end], table.values.loss_error[begin:end]
+    growth = _growth(round_loss, table, begin, end)
+    nodes, right_cell = t[:1], np.zeros(1, dtype=np.int64)
+    for right, is_last in _blocks(np.arange(1, len(cells.indices), dtype=np.int64)):
+        width, width_before = step * cells.widths[right], step * cells.widths[right - 1]
+        boundary = step * cells.indices[right] - 0.5 * width
+        half_growth = 0.5 * np.interp(boundary, loss, growth)
+        shift = np.minimum(
+            0.5 * width * _langevin(half_growth * width),
+            0.5 * width_before * _langevin(half_growth * width_before),
+        )
+        targets = boundary - shift + _AIM * np.abs(shift) + 8.0 * np.interp(boundary, loss, error)
+        inside = (targets > loss[0]) & (targets < loss[-1])
+        nodes = np.concatenate((nodes, one_step(round_loss, table, interval, targets[inside])))
+        right_cell = np.concatenate((right_cell, right[inside]))
+        keep = nodes < t[-1]
+        keep[1:] &= nodes[1:] > np.maximum.accumulate(nodes)[:-1]
+        nodes, right_cell = nodes[keep], right_cell[keep]
+        if is_last:
+            nodes, right_cell = np.append(nodes, t[-1]), np.append(right_cell, right_cell[-1])
+        if len(nodes) > 1:
+            at_start = round_loss.evaluate(nodes[:1])
+            lowest = float(at_start.loss[0] - at_start.loss_error[0])
+            own = right_cell[:-1]
+            yield MergingEdges(nodes, cells.indices[own], step * cells.widths[own].astype(np.float64), lowest)
+        nodes, right_cell = nodes[-1:], right_cell[-1:]
+
+
+def _blocks(indices: IntArray) -> Iterator[tuple[IntArray, bool]]:
+    """The indices in blocks, and whether a block is the last; at least one block, be it empty."""
+    start = 0
+    while True:
+        stop = start + BLOCK
+        yield indices[start:stop], stop >= len(indices)
+        if stop >= len(indices):
+            return
+        start = stop
+
+
+def _subdivided_grid(round_loss: RoundLoss, table: LossTable, edges: GridEdges) -> GridEdges:
+    fine, pieces = subdivided(round_loss, table, edges.nodes)
+    if len(fine) == len(edges.nodes):
+        return edges
+    original = np.zeros(len(fine), dtype=bool)
+    original[np.concatenate(([0], np.cumsum(pieces)))] = True
+    loss, error = np.empty(len(fine)), np.empty(len(fine))
+    loss[original], error[original] = edges.loss, edges.loss_error
+    between = round_loss.evaluate(fine[~original])
+    loss[~original], error[~original] = between.loss, between.loss_error
+    return GridEdges(fine, loss, error)
+
+
+def subdivided(round_loss: RoundLoss, table: LossTable, nodes: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Edges of panels narrow enough for the quadrature, and how many panels each cell was cut into."""
+    left, right = nodes[:-1], nodes[1:]
+    k = np.clip(np.searchsorted(table.nodes, left), 1, len(table.nodes) - 1)
+    reach = np.maximum(table.values.mixture_reach[k], table.values.mixture_reach[k - 1])
+    allowed = panel_width(round_loss, np.maximum(np.abs(left), np.abs(right)), reach)
+    pieces = np.maximum(np.ceil((right - left) / allowed), 1.0).astype(np.int64)
+    if int(pieces.max()) == 1:
+        return nodes, pieces
+    part = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    fine = np.repeat(left, pieces) + part * np.repeat((right - left) / pieces, pieces)
+    return np.append(np.minimum(fine, np.repeat(right, pieces)), nodes[-1]), pieces
+
+
+def _growth(round_loss: RoundLoss, table: LossTable, begin: int, end: int) -> FloatArray:
+    """d log sqrt(P Q) / d loss, as densities of the loss, at the table's nodes."""
+    values = table.values
+    slope = np.maximum(values.slope[begin:end], 1e-150)
+    half = 0.5 if round_loss.direction == "remove" else -0.5
+    growth = (-table.nodes[begin:end] - values.curvature[begin:end] / slope) / slope + half
+    return np.clip(growth, -1e300, 1e300)
+
+
+def _langevin(x: FloatArray) -> FloatArray:
+    """coth x - 1/x."""
+    big = np.abs(x) > 0.03
+    safe = np.where(big, x, 1.0)
+    return np.where(big, 1.0 / np.tanh(safe) - 1.0 / safe, x / 3.0 - x**3 / 45.0)

@@ -1,0 +1,103 @@
+"""One round from above: the smallest measure on the lattice that dominates it, up to rounding.
+
+"Connect the dots" (Doroshenko et al. 2022): the mass of a cell [j h, (j+1) h] of losses is split between
+the cell's ends so that its P-mass and its Q-mass are kept. The hockey-stick curve of the result joins the
+round's values at e^{j h} by straight lines, and the curve is convex. Masses are rounded up; composition
+keeps domination for any finite measures, so they need not sum to 1 (docs/lattice.md, section 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from groupdp.engines.lattice.cells import GridEdges, grid_edges
+from groupdp.engines.lattice.loss import RoundLoss
+from groupdp.engines.lattice.quadrature import integrate_panels
+from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
+from groupdp.engines.lattice.strides import LatticeCells
+from groupdp.engines.lattice.support import LossTable, Support
+from groupdp.engines.lattice.tilted_mass import Tilt, TiltedMass
+
+#: Beyond this exponent an atom goes to +infinity instead of overflowing.
+_LARGEST_EXPONENT = 600.0
+
+
+def upper_measure(
+    round_loss: RoundLoss,
+    support: Support,
+    table: LossTable,
+    cells: Sequence[LatticeCells],
+    *,
+    step: float,
+    tilt: Tilt,
+    length: int,
+    advance: Callable[[int], None],
+) -> TiltedMass:
+    """A measure on the lattice that dominates the round.
+
+    `cells` are those to use, for each interval of the support; `advance` is told how many are done.
+    """
+    mass = TiltedMass.empty(step=step, tilt=tilt, length=length)
+    for interval, own_cells in enumerate(cells):
+        for edges in grid_edges(round_loss, table, interval, own_cells, step=step):
+            _add_dots(mass, round_loss, edges)
+            advance(len(edges.nodes))
+    _add_outside(mass, round_loss, support, table)
+    mass.finish(up=True)
+    return mass
+
+
+def _add_dots(mass: TiltedMass, round_loss: RoundLoss, edges: GridEdges) -> None:
+    """Split every panel's mass between the ends j h and J h of its cell.
+
+    With P the panel's mass, q = e^{j h} x its mass under Q once losses below j h are raised to it, and w =
+    (J - j) h: (P - q) / (1 - e^-w) goes to the far end and the rest to the near end, with P rounded up and
+    q rounded down.
+    """
+    step = mass.step
+    lowest = edges.loss[:-1] - edges.loss_error[:-1]
+    highest = edges.loss[1:] + edges.loss_error[1:]
+    # A panel that starts a few roundings below a lattice point is raised to it.
+    near = np.floor((lowest + 12.0 * edges.loss_error[:-1]) / step)
+    far = np.where(highest <= (near + 1.0) * step, near + 1.0, np.ceil(highest / step))
+    far = np.where(highest <= far * step, far, far + 1.0)
+    raised = np.maximum(near * step - lowest, 0.0)
+    panels = integrate_panels(round_loss, edges.nodes, *mass.exponents(near))
+    width = (far - near) * step
+    offset = np.maximum(panels.loss - (near * step)[:, None], 0.0)
+    fraction = np.minimum(np.expm1(-offset) / np.expm1(-width)[:, None], 1.0)
+    total = panels.masses.sum(axis=1)
+    moved = np.einsum("ij,ij->i", panels.masses, fraction)
+    uncertain = 2.0 * panels.mass_error + panels.ratio_error + panels.loss_error + raised + 4.0 * ELEMENTARY
+    total_up = total * (1.0 + panels.mass_error + 8.0 * UNIT)
+    room = 1.01 * uncertain * total / -np.expm1(-width)
+    moved_up = np.minimum(moved * (1.0 + panels.mass_error) + room, total_up)
+    kept_up = (total_up - moved_up) + 4.0 * UNIT * total_up
+    mass.inflation = max(mass.inflation, 2.0 * float(panels.mass_error.max()) + 32.0 * UNIT)
+    rise = mass.tilt.rate * width
+    moved_up = moved_up * np.exp(rise) * (1.0 + ELEMENTARY + UNIT * (4.0 * rise + 4.0))
+    mass.book(np.concatenate((near, far)), np.concatenate((kept_up, moved_up)), up=True)
+
+
+def _add_outside(mass: TiltedMass, round_loss: RoundLoss, support: Support, table: LossTable) -> None:
+    """What lies outside of the intervals: the left goes up to their first lattice point, the rest to the top."""
+    start = float(table.values.loss[0]) + float(table.values.loss_error[0])
+    _add_atom(mass, math.ceil(start / mass.step) + 1, support.log_left_mass)
+    if math.isfinite(round_loss.largest_loss):
+        _add_atom(mass, math.ceil(round_loss.largest_loss / mass.step) + 1, support.log_dead_mass)
+    else:
+        mass.add_infinite(support.log_dead_mass)
+
+
+def _add_atom(mass: TiltedMass, index: int, log_mass: float) -> None:
+    """Add an atom of mass e^log_mass."""
+    exponent = log_mass + mass.tilt.rate * (index * mass.step) - mass.tilt.log_scale
+    exponent += 1e-9 + 1e-12 * (abs(log_mass) + abs(exponent))
+    if exponent > _LARGEST_EXPONENT:
+        mass.add_infinite(log_mass)
+    else:
+        mass.inflation += 1.01 * math.exp(min(log_mass, 0.0))
+        mass.add(index, np.array([math.exp(exponent) + TINY]))

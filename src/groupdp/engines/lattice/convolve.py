@@ -1,0 +1,84 @@
+"""The law of the sum of T independent losses, by powers of a Fourier transform, with a bound on every entry.
+
+Input arrays are non-negative; output is the circular convolution power. The bound covers the rounding of
+the forward transform (raised to the power T: T times the error of a coefficient), of the powers and of the
+inverse transform (docs/lattice.md, section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import fft
+
+from groupdp.engines.lattice.loss import FloatArray
+from groupdp.engines.lattice.rounding import COMPLEX_PRODUCT, TINY, UNIT, fft_error
+
+ComplexArray = npt.NDArray[np.complex128]
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """Entries of a circular convolution, all within `error` of the exact ones."""
+
+    values: FloatArray
+    error: float
+
+
+def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
+    """The circular convolution of all arrays, each taken as often as stated; lengths are equal and even."""
+    length = len(factors[0][0])
+    if any(len(array) != length for array, _ in factors):
+        raise AssertionError("arrays must share their length")
+    unit_error = fft_error(length)
+    product: ComplexArray | None = None
+    log_magnitude = np.zeros(length // 2 + 1)
+    relative = np.zeros(length // 2 + 1)
+    total_power = 0
+    for array, power in factors:
+        spectrum: ComplexArray = fft.rfft(array)
+        error = unit_error * float(np.sum(array)) * (1.0 + length * UNIT)
+        magnitude = np.abs(spectrum)
+        magnitude *= 1.0 + 8.0 * UNIT
+        magnitude += error
+        relative += power * error / magnitude
+        np.log(magnitude, out=magnitude)
+        magnitude *= float(power)
+        log_magnitude += magnitude
+        del magnitude
+        total_power += power
+        raised = _power(spectrum, power)
+        product = raised if product is None else np.multiply(product, raised, out=product)
+    assert product is not None
+    # |exact - computed| <= e^log_magnitude x (relative + roundings of the powers), coefficient by coefficient.
+    relative += COMPLEX_PRODUCT * (total_power + 1.0)
+    with np.errstate(under="ignore", over="ignore"):
+        np.exp(log_magnitude, out=log_magnitude)
+    sloppiness = 1.0 + 1e-6 + 1e-14 * float(total_power)  # of computing this bound itself
+    inverse = unit_error * _mean_modulus(np.abs(product))
+    forward = sloppiness * _mean_modulus(relative * log_magnitude)
+    del relative, log_magnitude
+    values: FloatArray = fft.irfft(product, n=length, overwrite_x=True)
+    return Convolution(values, forward + sloppiness * inverse + TINY)
+
+
+def _mean_modulus(half: FloatArray) -> float:
+    """At least the mean over all coefficients of the full spectrum, from its first half."""
+    return 2.0 * float(np.sum(half)) / (2.0 * (len(half) - 1)) * (1.0 + 1e-9)
+
+
+def _power(base: ComplexArray, power: int) -> ComplexArray:
+    """base^power by repeated squaring, in place; (power - 1) roundings of a product, relatively."""
+    result: ComplexArray | None = None
+    with np.errstate(under="ignore"):
+        while True:
+            if power & 1:
+                result = base.copy() if result is None else np.multiply(result, base, out=result)
+            power >>= 1
+            if power == 0:
+                assert result is not None
+                return result
+            np.multiply(base, base, out=base)

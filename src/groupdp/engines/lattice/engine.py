@@ -1,0 +1,139 @@
+"""The lattice engine's two answers, for one direction of one composition."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from groupdp.bounds import Bounds, Provenance
+from groupdp.engines.interface import Direction, Progress
+from groupdp.engines.lattice.one_round import one_round_epsilon, one_round_log_delta
+from groupdp.engines.lattice.plan import Saddle, prepare
+from groupdp.engines.lattice.refine import Task, refine
+from groupdp.engines.lattice.roots import crossing
+from groupdp.engines.lattice.rounding import ELEMENTARY
+from groupdp.engines.lattice.solve import Solution
+from groupdp.reductions import Composition
+
+#: Relative width asked for where the caller does not say.
+DEFAULT_TOLERANCE = 1e-6
+#: Memory a call may use, in bytes, where the caller does not say.
+DEFAULT_MEMORY = 10**9
+
+
+def log_delta(
+    composition: Composition,
+    *,
+    direction: Direction,
+    epsilon: float,
+    tolerance: float | None = None,
+    memory_budget: int = DEFAULT_MEMORY,
+    progress: Progress | None = None,
+) -> Bounds:
+    """Certified bounds on log delta(epsilon), for any real epsilon; `tolerance` is relative to max(1, |log delta|)."""
+    tolerance = DEFAULT_TOLERANCE if tolerance is None else tolerance
+    exact = _outside_the_range(composition, direction, epsilon)
+    if exact is not None:
+        return _labelled(exact, direction, tolerance)
+    if _is_one_round(composition):
+        return _labelled(one_round_log_delta(composition[0][0], direction, epsilon), direction, tolerance)
+    assumed = -60.0
+    while True:
+        plan = prepare(composition, direction, log_delta=assumed, tolerance=tolerance)
+        saddle = plan.saddle_for_epsilon(epsilon)
+        if saddle.log_delta >= assumed or assumed < -1e300:
+            break
+        assumed = 1.5 * saddle.log_delta - 20.0
+
+    def answer(solution: Solution, _: Saddle) -> tuple[float, float]:
+        return solution.below.log_delta_below(epsilon), min(solution.above.log_delta_above(epsilon), 0.0)
+
+    task = Task(
+        direction=direction,
+        tolerance=tolerance,
+        memory_budget=memory_budget,
+        progress=progress,
+        answer=answer,
+        locate=lambda _: saddle,
+        of_epsilon=False,
+    )
+    return refine(task, plan)
+
+
+def epsilon(
+    composition: Composition,
+    *,
+    direction: Direction,
+    log_delta: float,
+    tolerance: float | None = None,
+    memory_budget: int = DEFAULT_MEMORY,
+    progress: Progress | None = None,
+) -> Bounds:
+    """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta.
+
+    delta(upper) <= e^log_delta is certified; delta(lower) > e^log_delta is too, unless lower is 0.
+    `tolerance` is relative to max(1, epsilon).
+    """
+    width = DEFAULT_TOLERANCE if tolerance is None else tolerance
+    if log_delta >= 0.0:
+        return _labelled((0.0, 0.0), direction, width)
+    largest = largest_loss(composition, direction)
+    if log_delta == -math.inf:
+        return _labelled((largest * (1.0 - 8.0 * ELEMENTARY), largest), direction, width)
+    if _is_one_round(composition):
+        return _labelled(one_round_epsilon(composition[0][0], direction, log_delta), direction, width)
+    plan = prepare(composition, direction, log_delta=log_delta, tolerance=width)
+
+    def locate(value: float | None) -> Saddle:
+        saddle = plan.saddle_for_delta(log_delta) if value is None else plan.saddle_for_epsilon(value)
+        return saddle if saddle.epsilon >= 0.0 else plan.saddle_for_epsilon(0.0)
+
+    def answer(solution: Solution, saddle: Saddle) -> tuple[float, float]:
+        about = {"start": saddle.epsilon, "slope": saddle.rate, "resolution": 0.02 * width}
+        lower, _ = crossing(solution.below.log_delta_below, log_delta, **about)
+        _, upper = crossing(solution.above.log_delta_above, log_delta, **about)
+        return min(lower, largest), min(upper, largest)
+
+    task = Task(
+        direction=direction,
+        tolerance=width,
+        memory_budget=memory_budget,
+        progress=progress,
+        answer=answer,
+        locate=locate,
+        of_epsilon=True,
+    )
+    return refine(task, plan)
+
+
+def largest_loss(composition: Composition, direction: Direction) -> float:
+    """An upper bound on the composed loss, never attained; inf where there is none."""
+    if direction == "remove":
+        return math.inf
+    terms = [rounds * -mixture.log_probability_of_absence for mixture, rounds in composition]
+    return math.fsum(terms) * (1.0 + 2.0 * ELEMENTARY)
+
+
+def _outside_the_range(composition: Composition, direction: Direction, epsilon: float) -> tuple[float, float] | None:
+    """delta is 0 at and beyond the largest loss, and 1 - e^epsilon at and below the smallest one."""
+    if epsilon >= largest_loss(composition, direction):
+        return -math.inf, -math.inf
+    if direction == "remove" and epsilon <= -largest_loss(composition, "add"):
+        value = math.log(-math.expm1(epsilon))
+        room = 4.0 * ELEMENTARY * (1.0 + abs(value))
+        return value - room, min(value + room, 0.0)
+    return None
+
+
+def _is_one_round(composition: Composition) -> bool:
+    return len(composition) == 1 and composition[0][1] == 1
+
+
+def _labelled(found: tuple[float, float], direction: Direction, tolerance: float) -> Bounds:
+    """Closed-form bounds with their provenance."""
+    lower, upper = found
+    provenance = Provenance(
+        engine="closed form", adjacency=direction, directions={direction: found}, tolerance=tolerance
+    )
+    bounds = Bounds(lower, upper, provenance)
+    return Bounds(lower, upper, replace(provenance, tolerance_met=bounds.relative_width <= tolerance))

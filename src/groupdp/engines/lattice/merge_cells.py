@@ -1,0 +1,109 @@
+"""One round from below: a measure on the lattice that the round dominates, second order in the step.
+
+Merging all outcomes of a cell of losses into one is post-processing: the result, an atom with loss log
+P(cell)/Q(cell), is dominated. Booking the atom at a smaller loss keeps that. The cells' edges are placed
+such that log P(cell)/Q(cell) is a lattice point up to O(h^4), so next to nothing is lost in booking;
+merging itself costs O(h^2). Masses are rounded down, and what lies outside of the support is left out
+(docs/lattice.md, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from groupdp.engines.lattice.cells import MergingEdges, merging_edges, subdivided
+from groupdp.engines.lattice.loss import FloatArray, RoundLoss
+from groupdp.engines.lattice.quadrature import integrate_panels
+from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
+from groupdp.engines.lattice.strides import LatticeCells
+from groupdp.engines.lattice.support import LossTable, Support
+from groupdp.engines.lattice.tilted_mass import Tilt, TiltedMass
+
+#: Times a block's edges may be moved.
+_MOST_MOVES = 4
+#: A cell that misses its lattice point by less than this fraction of its width is worth moving its edges.
+_NEAR_MISS = 0.1
+
+
+def lower_measure(
+    round_loss: RoundLoss,
+    support: Support,
+    table: LossTable,
+    cells: Sequence[LatticeCells],
+    *,
+    step: float,
+    tilt: Tilt,
+    length: int,
+    advance: Callable[[int], None],
+) -> TiltedMass:
+    """A measure on the lattice that the round dominates.
+
+    `cells` are those to use, for each interval of the support; `advance` is told how many are done.
+    """
+    mass = TiltedMass.empty(step=step, tilt=tilt, length=length)
+    for interval, own_cells in enumerate(cells):
+        for edges in merging_edges(round_loss, table, interval, own_cells, step=step):
+            _add_merged(mass, round_loss, table, edges)
+            advance(len(edges.nodes))
+    mass.finish(up=False)
+    return mass
+
+
+def _add_merged(mass: TiltedMass, round_loss: RoundLoss, table: LossTable, edges: MergingEdges) -> None:
+    """Book every cell's atom at the largest lattice point that is certainly not above its loss."""
+    step = mass.step
+    nodes = edges.nodes
+    atoms, above = _merged(mass, round_loss, table, edges, nodes)
+    for _ in range(_MOST_MOVES):
+        moved = _moved_up(round_loss, nodes, above, edges.widths)
+        if moved is None:
+            break
+        nodes = moved
+        atoms, above = _merged(mass, round_loss, table, edges, nodes)
+    shift = np.floor(above / step)
+    rise = mass.tilt.rate * shift * step
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        atoms = atoms * np.exp(rise) * (1.0 - ELEMENTARY - UNIT * (4.0 * np.abs(rise) + 4.0))
+    good = np.isfinite(shift) & np.isfinite(atoms) & (atoms > TINY)
+    mass.book((edges.cells + shift)[good], atoms[good], up=False)
+
+
+def _merged(
+    mass: TiltedMass, round_loss: RoundLoss, table: LossTable, edges: MergingEdges, nodes: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """For every cell between consecutive `nodes`: a lower bound on its tilted mass, and on log P/Q - j h."""
+    panel_edges, pieces = subdivided(round_loss, table, nodes)
+    index = np.repeat(edges.cells, pieces).astype(np.float64)
+    starts = np.cumsum(pieces) - pieces
+    panels = integrate_panels(round_loss, panel_edges, *mass.exponents(index))
+    target = index * mass.step
+    total = np.add.reduceat(panels.masses.sum(axis=1), starts)
+    relative = np.expm1(target[:, None] - panels.loss)
+    excess = np.add.reduceat(np.einsum("ij,ij->i", panels.masses, relative), starts)
+    error = np.maximum.reduceat(2.0 * panels.mass_error + panels.ratio_error + panels.loss_error, starts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = excess / total  # e^{j h} Q/P - 1
+        room = (1.0 + ratio) * 1.01 * (error + (pieces + 16.0) * UNIT) + 4.0 * ELEMENTARY * np.abs(ratio)
+        above = -np.log1p(ratio + room) - ELEMENTARY * np.abs(ratio)
+    # No loss of a cell is below one evaluated to its left: that decides where the quadrature of Q is hopeless.
+    left = (panels.loss[:, -1] - panels.loss_error)[starts[1:] - 1]
+    above = np.fmax(above, np.concatenate(([edges.lowest_loss], left)) - target[starts])
+    mass_error = np.maximum.reduceat(panels.mass_error, starts)
+    return total * (1.0 - mass_error - (pieces + 8.0) * UNIT), above
+
+
+def _moved_up(round_loss: RoundLoss, nodes: FloatArray, above: FloatArray, widths: FloatArray) -> FloatArray | None:
+    """Inner edges moved up where a cell narrowly misses its lattice point; None if there is nothing to do."""
+    with np.errstate(invalid="ignore"):
+        missing = np.where((above < 0.0) & (above > -_NEAR_MISS * widths), -above, 0.0)
+    rise = 2.5 * np.maximum(missing[:-1], missing[1:])
+    if not np.any(rise > 0.0):
+        return None
+    inner = nodes[1:-1].copy()
+    at = np.flatnonzero(rise > 0.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        inner[at] += rise[at] / round_loss.evaluate(inner[at]).slope
+    moved = np.concatenate((nodes[:1], inner, nodes[-1:]))
+    return moved if bool(np.all(moved[1:] > moved[:-1])) else None

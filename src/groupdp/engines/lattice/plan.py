@@ -1,0 +1,161 @@
+"""Choices that decide how narrow the bracket gets, and never whether it is valid: tilt, window, support.
+
+Everything here works on a rough quadrature of the cumulant generating function K of the composed loss,
+taken from the tables of losses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupdp.engines.interface import Direction
+from groupdp.engines.lattice.loss import FloatArray, RoundLoss
+from groupdp.engines.lattice.support import LossTable, Support, loss_table, support_of
+from groupdp.errors import LimitExceeded
+from groupdp.reductions import Composition
+
+#: The mass left out of the support is this far (in logarithm) below the tolerance; planning assumes at least 1e-4.
+_ROOM = 7.0
+_COARSEST = 1e-4
+#: Largest shift (sensitivity / noise) the engine's arithmetic is good for.
+LARGEST_SHIFT = 1e9
+_SMALLEST_RATE, _LARGEST_RATE = 1e-15, 1e15
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One mechanism of the composition."""
+
+    round_loss: RoundLoss
+    rounds: int
+    support: Support
+    table: LossTable
+    log_weights: FloatArray
+    """log of (quadrature weight x density of P) at the table's nodes."""
+
+    def cumulant(self, rate: float) -> tuple[float, float, float]:
+        """(K, K', K'') of one round at `rate`, roughly."""
+        loss = self.table.values.loss
+        exponents = self.log_weights + rate * loss
+        top = float(exponents.max())
+        with np.errstate(under="ignore"):
+            weights = np.exp(exponents - top)
+        total = float(weights.sum())
+        mean = float(weights @ loss) / total
+        variance = float(weights @ (loss - mean) ** 2) / total
+        return top + math.log(total), mean, variance
+
+
+@dataclass(frozen=True, slots=True)
+class Saddle:
+    """A tilt rate with the epsilon and log delta it is best for, roughly."""
+
+    rate: float
+    epsilon: float
+    log_delta: float
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """An interval of losses, and the Chernoff exponents that bound what lies outside of it."""
+
+    left: float
+    right: float
+    theta_left: float
+    theta_right: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The composition prepared for answers near a given size of delta."""
+
+    parts: tuple[Part, ...]
+    direction: Direction
+
+    @property
+    def rounds(self) -> int:
+        return sum(part.rounds for part in self.parts)
+
+    def cumulant(self, rate: float) -> tuple[float, float, float]:
+        """(K, K', K'') of the whole composition, roughly."""
+        each = [part.cumulant(rate) for part in self.parts]
+        k, mean, variance = (
+            math.fsum(part.rounds * values[i] for part, values in zip(self.parts, each, strict=True)) for i in range(3)
+        )
+        return k, mean, variance
+
+    def saddle(self, rate: float) -> Saddle:
+        """The epsilon at which `rate` minimises K(c) - c eps - log c - log(1 + c), and delta there (Laplace)."""
+        k, mean, variance = self.cumulant(rate)
+        epsilon = mean - 1.0 / rate - 1.0 / (1.0 + rate)
+        spread = variance + rate**-2 + (1.0 + rate) ** -2
+        exponent = k - rate * epsilon - math.log(rate) - math.log1p(rate)
+        return Saddle(rate, epsilon, min(exponent - 0.5 * math.log(2.0 * math.pi * spread), 0.0))
+
+    def saddle_for_epsilon(self, epsilon: float) -> Saddle:
+        return self.saddle(_bisect(lambda rate: self.saddle(rate).epsilon < epsilon))
+
+    def saddle_for_delta(self, log_delta: float) -> Saddle:
+        return self.saddle(_bisect(lambda rate: self.saddle(rate).log_delta > log_delta))
+
+    def window(self, rate: float, log_outside: float) -> Window:
+        """Losses outside of which the tilted law has about e^log_outside on either side.
+
+        P(L >= x) <= exp(K(c + theta) - K(c) - theta x), smallest where K'(c + theta) = x; nothing at all
+        lies beyond the sum of the parts' extreme losses.
+        """
+        k, _, variance = self.cumulant(rate)
+        unit = 1.0 / math.sqrt(max(variance, 1e-300))
+        sides = []
+        for sign in (-1.0, 1.0):
+            low, high = -8.0, 6.0  # log10 of |theta| / unit
+            for _ in range(20):
+                middle = 0.5 * (low + high)
+                theta = sign * unit * 10.0**middle
+                shifted, position, _ = self.cumulant(rate + theta)
+                low, high = (middle, high) if shifted - k - theta * position > log_outside else (low, middle)
+            theta = sign * unit * 10.0**high
+            position = (self.cumulant(rate + theta)[0] - k - log_outside) / theta
+            extreme = math.fsum(
+                part.rounds * float(part.table.values.loss[0 if sign < 0.0 else -1]) for part in self.parts
+            )
+            sides.append((max(position, extreme) if sign < 0.0 else min(position, extreme), theta))
+        return Window(sides[0][0], sides[1][0], sides[0][1], sides[1][1])
+
+
+def prepare(composition: Composition, direction: Direction, *, log_delta: float, tolerance: float) -> Plan:
+    """A plan for values of delta around e^log_delta (or larger), and a relative width of about `tolerance`."""
+    rounds = sum(count for _, count in composition)
+    log_share = math.log(min(tolerance, _COARSEST)) - _ROOM - math.log(rounds)
+    log_cut = min(log_delta, 0.0) + log_share
+    log_left_cut = log_share - _ROOM
+    parts = []
+    for mixture, count in composition:
+        round_loss = RoundLoss(mixture, direction)
+        if not round_loss.largest_shift <= LARGEST_SHIFT:
+            raise LimitExceeded(
+                f"The largest sensitivity is {round_loss.largest_shift:.3g} times the noise; the lattice engine "
+                f"takes at most {LARGEST_SHIFT:g} times."
+            )
+        support = support_of(round_loss, log_cut=log_cut, log_left_cut=log_left_cut)
+        table = loss_table(round_loss, support)
+        log_weights = np.log(table.weights) + table.values.log_density
+        log_weights[0] = np.logaddexp(log_weights[0], support.log_left_mass)
+        parts.append(Part(round_loss, count, support, table, log_weights))
+    return Plan(tuple(parts), direction)
+
+
+def _bisect(too_small: Callable[[float], bool]) -> float:
+    """The rate, on a logarithmic scale, where `too_small` turns false."""
+    low, high = math.log(_SMALLEST_RATE), math.log(_LARGEST_RATE)
+    for _ in range(45):
+        middle = 0.5 * (low + high)
+        if too_small(math.exp(middle)):
+            low = middle
+        else:
+            high = middle
+    return math.exp(0.5 * (low + high))

@@ -1,0 +1,167 @@
+"""Finer and finer lattices until the tolerance or a limit is reached.
+
+The bracket's width is about (c + 1) T h^2 / 8 in epsilon and c times that in log delta (docs/lattice.md,
+section 7). So a coarse solve places epsilon, and with it the tilt c; the step for the tolerance is then
+known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupdp.bounds import Bounds, Provenance
+from groupdp.engines.interface import Direction, Progress
+from groupdp.engines.lattice.loss import FloatArray
+from groupdp.engines.lattice.plan import Plan, Saddle
+from groupdp.engines.lattice.solve import Grid, Solution, grid_for, solve
+from groupdp.engines.lattice.strides import cell_count
+
+#: Bytes per point of the transform that one solve holds at its peak.
+BYTES_PER_POINT = 56
+#: Cells x (components that matter at a time + 10) of one solve: some twenty seconds of work.
+LARGEST_WORK = 2.0e8
+#: Lattice points, and cells of one round, of the first solve.
+_COARSE = 8192
+_MOST_SOLVES = 6
+#: A tilt steeper than this per lattice step resolves nothing.
+_STEEPEST = 4.0
+#: Fraction of the tolerance that is aimed at.
+_AIM = 0.85
+#: Asymptotic width relative to (c + 1) T h^2 / 8, with wider cells in the tails.
+_STRIDES = 1.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is asked, and how far to go for it."""
+
+    direction: Direction
+    tolerance: float
+    memory_budget: float
+    progress: Progress | None
+    answer: Callable[[Solution, Saddle], tuple[float, float]]
+    """(lower, upper) of the quantity asked for."""
+    locate: Callable[[float | None], Saddle]
+    """The tilt to use, given a value of the answer if one is known."""
+    of_epsilon: bool
+    """Whether the quantity is epsilon (else it is log delta)."""
+
+    def width_at(self, plan: Plan, saddle: Saddle, step: float) -> float:
+        """The width expected at a step."""
+        width = (saddle.rate + 1.0) * plan.rounds * step * step / 8.0
+        return width if self.of_epsilon else saddle.rate * width
+
+    def allowed(self, value: float) -> float:
+        """The width asked for, around a value of the answer."""
+        return self.tolerance * max(1.0, abs(value))
+
+
+def refine(task: Task, plan: Plan) -> Bounds:
+    """Bounds of the tolerance asked for, or the best that the limits allow."""
+    lower, upper = -math.inf, math.inf
+    saddle = task.locate(None)
+    step = math.inf
+    points = cells = solves = 0
+    for attempt in range(_MOST_SOLVES):
+        grid, limited = _affordable(task, plan, saddle, step)
+        solution = solve(plan, grid, progress=_stage(task.progress, attempt))
+        low, high = task.answer(solution, saddle)
+        lower, upper = max(lower, low), min(upper, high)
+        points, cells, solves = max(points, grid.length), max(cells, solution.cells), solves + 1
+        del solution
+        width, allowed = upper - lower, task.allowed(upper if math.isfinite(upper) else 0.0)
+        if width <= allowed or limited:
+            break
+        if width <= 0.1 * max(1.0, abs(upper)):
+            saddle = task.locate(0.5 * (lower + upper))
+        if math.isfinite(width):
+            excess = width / task.width_at(plan, saddle, grid.step)
+            step = min(_step_for(task, plan, saddle, excess, allowed, grid.step), 0.85 * grid.step)
+        else:
+            step = grid.step / 16.0
+    if task.progress is not None:
+        task.progress(1.0)
+    provenance = Provenance(
+        engine="lattice",
+        adjacency=task.direction,
+        directions={task.direction: (lower, upper)},
+        evaluations={"grid points": points, "cells": cells, "solves": solves},
+        tolerance=task.tolerance,
+        tolerance_met=upper - lower <= task.allowed(upper) if math.isfinite(upper) else lower == upper,
+    )
+    return Bounds(lower, upper, provenance)
+
+
+def _affordable(task: Task, plan: Plan, saddle: Saddle, step: float) -> tuple[Grid, bool]:
+    """The lattice for a step, or for the smallest step that the limits allow; infinity asks for a coarse one."""
+    coarse = step == math.inf
+    most_points = _COARSE if coarse else longest_transform(task.memory_budget)
+    log_outside = _log_outside(task, plan, saddle)
+    window = plan.window(saddle.rate, log_outside)
+    least = 1.05 * (window.right - window.left) / most_points
+    if coarse:  # no finer than the tolerance asks for
+        step = max(least, _step_for(task, plan, saddle, 1.0, task.allowed(saddle.epsilon)))
+    wanted = step
+    for _ in range(60):
+        if _work(plan, saddle.rate, max(wanted, least)) <= (LARGEST_WORK / 100.0 if coarse else LARGEST_WORK):
+            break
+        least = 1.5 * max(wanted, least)
+    rate = min(saddle.rate, _STEEPEST / max(wanted, least))
+    grid = grid_for(plan, rate, step=max(wanted, least), log_outside=log_outside, longest=most_points)
+    return grid, not coarse and least > wanted
+
+
+def longest_transform(memory_budget: float) -> int:
+    """The longest transform that fits, at least 4096 points."""
+    return 1 << max(math.floor(math.log2(memory_budget / BYTES_PER_POINT)), 12)
+
+
+def _work(plan: Plan, rate: float, step: float) -> float:
+    """Cells x components that matter at a time."""
+    return sum(
+        cell_count(part.table, part.log_weights, rate=rate, step=step) * _components_at_a_time(part.round_loss.shifts)
+        for part in plan.parts
+    )
+
+
+def _components_at_a_time(shifts: FloatArray) -> float:
+    """About how many components matter at one point, plus the cost of everything else."""
+    return 10.0 + float(np.max(np.searchsorted(shifts, shifts + 24.0) - np.arange(len(shifts))))
+
+
+def _log_outside(task: Task, plan: Plan, saddle: Saddle) -> float:
+    """How much of the tilted law may lie outside of the window: a hundredth of the tolerance."""
+    c = saddle.rate
+    log_kernel = -c * math.log1p(1.0 / c) - math.log1p(c)
+    share = saddle.log_delta + c * saddle.epsilon - plan.cumulant(c)[0] - log_kernel
+    value = saddle.epsilon if task.of_epsilon else saddle.log_delta
+    tolerance = task.allowed(value) * (c if task.of_epsilon else 1.0)
+    return min(max(share + math.log(min(tolerance, 1.0)) - 8.0, -80.0), -18.0)
+
+
+def _step_for(task: Task, plan: Plan, saddle: Saddle, excess: float, allowed: float, at: float = 1.0) -> float:
+    """The step whose expected width is what is allowed.
+
+    On coarse lattices the width exceeds its asymptotic value by a factor: `excess` at the step `at`. What
+    it exceeds by is taken to shrink in proportion to the step.
+    """
+    low, high = -80.0, 80.0  # log of step / at
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        step = at * math.exp(middle)
+        width = task.width_at(plan, saddle, step) * (_STRIDES + max(excess - _STRIDES, 0.0) * min(step / at, 1.0))
+        low, high = (middle, high) if width <= _AIM * allowed else (low, middle)
+    return at * math.exp(low)
+
+
+def _stage(progress: Progress | None, attempt: int) -> Callable[[float], None]:
+    """The share of the whole that one solve is: a coarse one is next to nothing, the next one most of it."""
+    if progress is None:
+        return lambda _: None
+    starts = (0.0, 0.02, 0.6, 0.85, 0.95, 0.98, 1.0)
+    start, end = starts[attempt], starts[attempt + 1]
+    return lambda fraction: progress(start + (end - start) * fraction)

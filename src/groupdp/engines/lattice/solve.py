@@ -1,0 +1,154 @@
+"""One solve: both sides of the composed measure for a given tilt, step and length of the transform."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupdp.engines.lattice.connect_dots import upper_measure
+from groupdp.engines.lattice.convolve import convolution_power
+from groupdp.engines.lattice.merge_cells import lower_measure
+from groupdp.engines.lattice.plan import Plan
+from groupdp.engines.lattice.rounding import UNIT
+from groupdp.engines.lattice.strides import cells_of
+from groupdp.engines.lattice.tail import Tail
+from groupdp.engines.lattice.tilted_mass import Tilt, TiltedMass
+
+#: log2 of the shortest transform.
+SHORTEST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A lattice h Z, a tilt, and the window of N lattice points that the transform sees."""
+
+    rate: float
+    step: float
+    length: int
+    first: int
+    theta_left: float
+    theta_right: float
+
+
+def grid_for(plan: Plan, rate: float, *, step: float, log_outside: float, longest: int) -> Grid:
+    """The window that leaves about e^log_outside of the tilted law outside, on a lattice of about `step`.
+
+    The step is then the smallest for which the window fits the transform, whose length is at most
+    `longest`.
+    """
+    window = plan.window(rate, log_outside)
+    # Every round may be off by two steps: enough for a window that covers all losses to cover all atoms.
+    margin = min(2.0 * plan.rounds, 0.01 * (window.right - window.left) / step) + 8.0
+    span = max(window.right - window.left, 16.0 * step)
+    length = min(transform_length(span / step + 2.0 * margin), longest)
+    step = rounded_step(span / (length - 2.0 * margin))
+    first = math.floor(window.left / step - margin)
+    return Grid(rate, step, length, first, window.theta_left, window.theta_right)
+
+
+def transform_length(points: float) -> int:
+    """The length 2^a, 3 x 2^a or 5 x 2^a to use for about so many points: a tenth fewer will do."""
+    exponent = max(SHORTEST, math.ceil(math.log2(points / 1.1 + 8.0)))
+    shorter = (5 << (exponent - 3), 3 << (exponent - 2), 1 << exponent)
+    return next(length for length in shorter if 1.1 * (length - 8) >= points or length == 1 << exponent)
+
+
+def rounded_step(step: float) -> float:
+    """A step of at most 24 significant bits, not below `step`: multiples of it are then exact for a long way."""
+    mantissa, exponent = math.frexp(step)
+    return math.ldexp(math.ceil(mantissa * 2.0**24), exponent - 24)
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The dominating and the dominated composed measure."""
+
+    above: Tail
+    below: Tail
+    cells: int
+
+
+def solve(plan: Plan, grid: Grid, *, progress: Callable[[float], None]) -> Solution:
+    """Discretise every part on both sides and compose."""
+    cells = [cells_of(part.table, part.log_weights, rate=grid.rate, step=grid.step) for part in plan.parts]
+    count = sum(len(own.indices) for of_part in cells for own in of_part)
+    done = 0
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        progress(min(done / (2.2 * count), 1.0))
+
+    tails = {}
+    for above in (False, True):
+        measure = upper_measure if above else lower_measure
+        masses = []
+        for part, of_part in zip(plan.parts, cells, strict=True):
+            k = part.cumulant(grid.rate)[0]
+            thetas = (grid.theta_left, grid.theta_right)
+            moments = tuple((theta, part.cumulant(grid.rate + theta)[0] - k) for theta in thetas)
+            masses.append(
+                measure(
+                    part.round_loss,
+                    part.support,
+                    part.table,
+                    of_part,
+                    step=grid.step,
+                    tilt=Tilt(rate=grid.rate, log_scale=k, moments=moments),
+                    length=grid.length,
+                    advance=advance,
+                )
+            )
+        tails[above] = compose_tail(masses, [part.rounds for part in plan.parts], first=grid.first)
+    return Solution(tails[True], tails[False], count)
+
+
+def compose_tail(masses: list[TiltedMass], rounds: list[int], *, first: int) -> Tail:
+    """The composed measure on the window that starts at lattice index `first`."""
+    step, rate, length = masses[0].step, masses[0].tilt.rate, len(masses[0].array)
+    outside = [math.exp(min(_log_outside(masses, rounds, k, first=first, length=length), 700.0)) for k in (0, 1)]
+    log_infinite = _log_infinite_mass(masses, rounds)
+    convolution = convolution_power([(mass.array, count) for mass, count in zip(masses, rounds, strict=True)])
+    turn = first % length
+    scales = [count * mass.tilt.log_scale for mass, count in zip(masses, rounds, strict=True)]
+    return Tail(
+        step=step,
+        rate=rate,
+        log_scale=math.fsum(scales),
+        log_scale_error=2.0 * UNIT * math.fsum(map(abs, scales)),
+        first=first,
+        values=np.concatenate((convolution.values[turn:], convolution.values[:turn])),
+        error=convolution.error,
+        left_outside=outside[0],
+        right_outside=outside[1],
+        log_infinite_mass=log_infinite,
+    )
+
+
+def _log_outside(masses: list[TiltedMass], rounds: list[int], k: int, *, first: int, length: int) -> float:
+    """log of Chernoff's bound on the tilted mass left (k = 0) or right (k = 1) of the window."""
+    extreme = sum(count * (mass.lowest, mass.highest)[k] for mass, count in zip(masses, rounds, strict=True))
+    if (extreme >= first) if k == 0 else (extreme < first + length):
+        return -math.inf
+    theta = masses[0].tilt.moments[k][0]
+    edge = (first - 1 if k == 0 else first + length) * masses[0].step
+    terms = [-theta * edge]
+    for mass, count in zip(masses, rounds, strict=True):
+        if not (0.0 < mass.moments[k] < math.inf):
+            return math.inf if mass.moments[k] > 0.0 else -math.inf
+        terms.append(count * (math.log(mass.moments[k]) + mass.tilt.moments[k][1]))
+    room = 1e-13 * math.fsum(map(abs, terms)) + 1e-9
+    return math.fsum(terms) + room
+
+
+def _log_infinite_mass(masses: list[TiltedMass], rounds: list[int]) -> float:
+    """log of a bound on the mass at +infinity of the composition: sum T w (1 + inflation + w)^T."""
+    terms, growth = [-math.inf], 0.0
+    for mass, count in zip(masses, rounds, strict=True):
+        if mass.log_infinite_mass > -math.inf:
+            terms.append(math.log(count) + mass.log_infinite_mass)
+        growth += count * (mass.inflation + math.exp(min(mass.log_infinite_mass, 0.0)))
+    return float(np.logaddexp.reduce(terms)) + growth * 1.01 + 1e-9

@@ -1,0 +1,90 @@
+"""Which lattice points carry mass: all of them where the tilted law is dense, ever fewer out in its tails.
+
+Both measures may use any subset of the lattice. A cell of s steps adds (s h)^2 times its tilted mass to the
+bracket's width, so with density w the cheapest choice for a given width has s proportional to w^(-1/3).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupdp.engines.lattice.loss import FloatArray
+from groupdp.engines.lattice.support import LossTable
+from groupdp.engines.lattice.tilted_mass import IntArray
+
+#: Widening the cells may add this much to the bracket's width, relatively.
+_EXTRA = 0.25
+#: Cells stay narrower than this, divided by 1 + tilt: the expansion in the step holds only there.
+_WIDEST = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeCells:
+    """Lattice points and the widths of the cells around them, in steps: each ends where the next one begins.
+
+    Widths are powers of 3. Being odd, cells of any two widths can be neighbours with both of their points
+    on the lattice.
+    """
+
+    indices: IntArray
+    widths: IntArray
+
+
+def stride_exponents(table: LossTable, log_weights: FloatArray, *, rate: float, step: float) -> IntArray:
+    """log3 of the width of cells at every node of the table."""
+    loss, slope = table.values.loss, np.maximum(table.values.slope, 1e-300)
+    log_mass = log_weights + rate * loss
+    log_mass = log_mass - np.logaddexp.reduce(log_mass)
+    with np.errstate(divide="ignore"):
+        log_density = log_mass - np.log(table.weights) - np.log(slope)
+    mass = np.exp(log_mass)
+    low, high = float(log_density.min()) - 1.0, float(log_density.max()) + 1.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        stride = np.exp(np.clip((middle - log_density) / 3.0, 0.0, 200.0))
+        low, high = (middle, high) if float(mass @ (stride * stride - 1.0)) <= _EXTRA else (low, middle)
+    widest = max(math.log(_WIDEST / ((1.0 + rate) * step), 3.0), 0.0)
+    exponents = np.clip((low - log_density) / (3.0 * math.log(3.0)), 0.0, widest)
+    rounded: IntArray = np.floor(exponents).astype(np.int64)
+    # A node's stride reaches as far as its neighbours.
+    rounded[1:-1] = np.minimum(rounded[1:-1], np.minimum(rounded[:-2], rounded[2:]))
+    return rounded
+
+
+def lattice_cells(loss: FloatArray, exponents: IntArray, step: float) -> LatticeCells:
+    """Cells that cover the losses of one interval, with the widths given at its nodes."""
+    changes = np.flatnonzero(np.diff(exponents)) + 1
+    starts = np.concatenate(([0], changes)).tolist()
+    ends = np.concatenate((changes, [len(loss) - 1])).tolist()
+    # Twice the position, in steps, up to which cells are laid: always odd, as are the widths.
+    position = 2 * math.floor(loss[0] / step) - 1
+    indices: list[IntArray] = []
+    widths: list[IntArray] = []
+    for start, end in zip(starts, ends, strict=True):
+        width = 3 ** int(exponents[start])
+        missing = (2.0 * loss[end] / step - position) / (2.0 * width)
+        count = math.ceil(missing) + 1 if end == len(loss) - 1 else math.floor(missing)
+        if count > 0:
+            indices.append((position + width) // 2 + width * np.arange(count, dtype=np.int64))
+            widths.append(np.full(count, width, dtype=np.int64))
+            position += 2 * width * count
+    return LatticeCells(np.concatenate(indices), np.concatenate(widths))
+
+
+def cells_of(table: LossTable, log_weights: FloatArray, *, rate: float, step: float) -> list[LatticeCells]:
+    """The cells to use in each interval of the table."""
+    exponents = stride_exponents(table, log_weights, rate=rate, step=step)
+    loss = table.values.loss
+    return [lattice_cells(loss[begin:end], exponents[begin:end], step) for begin, end in table.breaks]
+
+
+def cell_count(table: LossTable, log_weights: FloatArray, *, rate: float, step: float) -> float:
+    """About how many cells that gives."""
+    exponents = stride_exponents(table, log_weights, rate=rate, step=step)
+    rise = np.maximum(np.diff(table.values.loss), 0.0)
+    inside = np.ones(len(rise), dtype=bool)
+    inside[[end - 1 for _, end in table.breaks[:-1]]] = False
+    return float(np.sum(rise[inside] / step / 3.0 ** exponents[:-1][inside])) + 2.0 * len(table.breaks)

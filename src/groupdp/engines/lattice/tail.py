@@ -1,0 +1,111 @@
+"""delta(epsilon) from a composed, tilted measure on the lattice, rounded to one side.
+
+    delta(eps) = e^{log_scale - c eps} sum_n W_n g(n h - eps),
+    g(v) = e^{-c v} (1 - e^{-v})_+ <= c^c / (1 + c)^{1 + c}
+
+Only a window of n is at hand, on which the circular convolution adds what lies outside (docs/lattice.md,
+section 6).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from groupdp.engines.lattice.loss import FloatArray
+from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
+
+#: Terms beyond e^-50 of the largest possible one are bounded, not summed.
+_LOG_NEGLIGIBLE = 50.0
+_SUM_BLOCK = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """The window of a composed measure: lattice indices first, first + 1, ..., and what is known about the rest."""
+
+    step: float
+    rate: float
+    log_scale: float
+    log_scale_error: float
+    first: int
+    values: FloatArray
+    error: float
+    """Every entry is within this of the exact circular convolution."""
+    left_outside: float
+    """At least the tilted mass to the left of the window."""
+    right_outside: float
+    log_infinite_mass: float = -math.inf
+
+    def log_delta_above(self, epsilon: float) -> float:
+        """An upper bound on the measure's log delta(epsilon)."""
+        start, kernel = self._kernel(epsilon)
+        entries = np.maximum(self.values[start : start + len(kernel)], 0.0)
+        largest = _largest_kernel(self.rate)
+        total = _sum_up(entries * kernel) + self.error * _sum_up(kernel)
+        beyond = start + len(kernel)
+        if beyond < len(self.values):
+            rest = _sum_up(np.maximum(self.values[beyond:], 0.0)) + self.error * (len(self.values) - beyond)
+            total += rest * math.exp(-_LOG_NEGLIGIBLE)
+        total += self.right_outside * largest
+        if start == 0:  # what lies left of the window may also lie right of epsilon
+            total += self.left_outside * largest
+        total *= 1.0 + self._relative_error()
+        if total <= 0.0:
+            return self.log_infinite_mass
+        value = math.log(total) + self._log_factor(epsilon, sign=1.0)
+        return float(np.logaddexp(value, self.log_infinite_mass)) + 4.0 * UNIT * (2.0 + abs(value))
+
+    def log_delta_below(self, epsilon: float) -> float:
+        """A lower bound on the measure's log delta(epsilon); -inf if nothing is certain."""
+        start, kernel = self._kernel(epsilon)
+        entries = np.maximum(self.values[start : start + len(kernel)] - self.error * (1.0 + 4.0 * UNIT), 0.0)
+        total = _sum_down(entries * kernel) * (1.0 - self._relative_error())
+        total -= (self.left_outside + self.right_outside) * _largest_kernel(self.rate) * (1.0 + 8.0 * UNIT)
+        if total <= 0.0:
+            return -math.inf
+        return math.log(total) + self._log_factor(epsilon, sign=-1.0)
+
+    def _kernel(self, epsilon: float) -> tuple[int, FloatArray]:
+        """(position, values of g from there on), for the lattice points of the window above epsilon."""
+        exact = Fraction(epsilon) / Fraction(self.step) - self.first
+        start = min(max(math.floor(exact) + 1, 0), len(self.values))
+        base = float((start - exact) * Fraction(self.step))
+        count = len(self.values) - start
+        if self.rate * self.step * count > _LOG_NEGLIGIBLE:
+            count = min(count, math.ceil(_LOG_NEGLIGIBLE / (self.rate * self.step)) + 1)
+        distance = base + self.step * np.arange(count)
+        with np.errstate(under="ignore"):
+            return start, np.exp(-self.rate * distance) * -np.expm1(-distance)
+
+    def _relative_error(self) -> float:
+        """Of every product entry x kernel: its distance is off by 3 roundings, then two functions, two products."""
+        return 2.0 * ELEMENTARY + UNIT * (8.0 * (_LOG_NEGLIGIBLE + self.rate * self.step) + 32.0)
+
+    def _log_factor(self, epsilon: float, *, sign: float) -> float:
+        value = self.log_scale - self.rate * epsilon
+        error = self.log_scale_error + UNIT * (8.0 * abs(self.log_scale) + 8.0 * abs(self.rate * epsilon) + 32.0)
+        return value + sign * error
+
+
+def _largest_kernel(rate: float) -> float:
+    """c^c / (1 + c)^(1 + c), rounded up."""
+    return math.exp(-rate * math.log1p(1.0 / rate) - math.log1p(rate)) * (1.0 + 1e-12)
+
+
+def _sum_up(values: FloatArray) -> float:
+    return _blocked_sum(values) * (1.0 + 2.0 * _SUM_BLOCK * UNIT)
+
+
+def _sum_down(values: FloatArray) -> float:
+    return _blocked_sum(values) * (1.0 - 2.0 * _SUM_BLOCK * UNIT)
+
+
+def _blocked_sum(values: FloatArray) -> float:
+    """A sum of non-negative terms, relative error below 1024 roundings in whatever order NumPy adds."""
+    whole = len(values) // _SUM_BLOCK * _SUM_BLOCK
+    blocks = values[:whole].reshape(-1, _SUM_BLOCK).sum(axis=1)
+    return math.fsum(blocks) + math.fsum(values[whole:])
