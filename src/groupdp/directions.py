@@ -26,7 +26,7 @@ from groupdp.reductions import Composition
 #: Relative slack that covers the few roundings of the closed forms below.
 _SLACK = 1e-14
 #: In `auto`, a spectral result wider than this is intersected with the lattice engine's.
-_WIDE = 1e-6
+_WIDE = 2e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
