@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-import oracle_closed
 import pytest
 from flint import arb
-from oracle import Mixture
 
 import groupdp
+import oracle_closed
+from oracle import Mixture
 
 
 def enclosed(bounds: groupdp.Bounds, truth: arb) -> bool:
@@ -17,7 +17,9 @@ def enclosed(bounds: groupdp.Bounds, truth: arb) -> bool:
 
 
 @pytest.mark.parametrize("direction", ["add", "remove"])
-@pytest.mark.parametrize(("shift", "rounds", "deviations"), [(0.49, 256, 1000.0), (0.4, 300, 1500.0), (0.3, 256, 2000.0)])
+@pytest.mark.parametrize(
+    ("shift", "rounds", "deviations"), [(0.49, 256, 1000.0), (0.4, 300, 1500.0), (0.3, 256, 2000.0)]
+)
 def test_one_plus_expm1_kept_no_digit_of_a_tiny_likelihood_ratio(shift, rounds, deviations, direction):
     # Shifts below 1/2 took R = 1 + expm1(...): log delta was wrong by 18, or log(0) was taken.
     mechanism = groupdp.MixtureOfGaussians([shift], [1.0], 1.0)
@@ -27,3 +29,41 @@ def test_one_plus_expm1_kept_no_digit_of_a_tiny_likelihood_ratio(shift, rounds, 
     truth = oracle_closed.gaussian_log_delta([(Mixture([shift], [1], 1), rounds)], epsilon=epsilon)
     assert enclosed(bounds, truth)
     assert bounds.width < 1e-12 * abs(bounds.upper)
+
+
+@pytest.mark.parametrize("adjacency", ["add", "remove"])
+@pytest.mark.parametrize(
+    ("sensitivities", "probabilities", "noise"),
+    [
+        ([1.0], [1.0], 4e-52),  # the shift overflows when squared
+        ([1e80], [1.0], 2.7e-222),  # the shift itself overflows
+        ([1e-98, 1e134], [0.5, 0.5], 2e-118),
+        ([1e-200, 1.0], [0.5, 0.5], 1e200),  # a shift underflows to 0
+        ([1e9, 1e9 + 1.0], [0.66, 0.34], 0.125),  # exponents of 1e20, none of whose digits is right
+    ],
+)
+def test_shifts_beyond_doubles_are_refused_without_a_warning(sensitivities, probabilities, noise, adjacency):
+    mechanism = groupdp.MixtureOfGaussians(sensitivities, probabilities, noise)
+    with pytest.raises(groupdp.LimitExceeded):
+        groupdp.epsilon(mechanism, rounds=1000, delta=1e-5, adjacency=adjacency, engine="spectral")
+
+
+def test_a_plain_gaussian_with_next_to_no_noise_is_still_within_reach():
+    # Exponents of 1e12 have no accurate double; the rounds are divided until shifts are at most 1.
+    mechanism = groupdp.MixtureOfGaussians([1.0], [1.0], 1e-5)
+    bounds = groupdp.epsilon(mechanism, rounds=1000, delta=1e-5, engine="spectral")
+    composition = [(Mixture([1], [1], 1e-5), 1000)]
+    target = arb(1e-5).log()
+    assert oracle_closed.gaussian_log_delta(composition, epsilon=bounds.upper) <= target
+    assert oracle_closed.gaussian_log_delta(composition, epsilon=bounds.lower) >= target
+    assert bounds.relative_width < 1e-7
+
+
+def test_a_phase_of_next_to_no_loss_overflowed_the_height_of_its_density():
+    phases = [
+        groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=noise, steps=steps)
+        for rate, noise, steps in ((5e-324, 5.0, 10**6), (1.0, 0.6, 10**6))
+    ]
+    bounds = groupdp.log_delta(phases, epsilon=2e6, group_size=1, adjacency="remove", engine="spectral")
+    without = groupdp.log_delta(phases[1], epsilon=2e6, group_size=1, adjacency="remove", engine="spectral")
+    assert bounds.intersects(without)

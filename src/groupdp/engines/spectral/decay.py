@@ -61,7 +61,7 @@ def certify(tilted: TiltedRound) -> Decay:
     drift = np.abs(a * table.slope - table.u) + abs(a) * table.slope * math.expm1(growth) + 0.5 * h
     if tilted.one_round.thinning is not None:
         drift += tilted.one_round.thinning.steepness(table.u + 0.5 * h)
-    with np.errstate(under="ignore", divide="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         height = tilted.weight / (h * table.slope) * np.exp(-0.5 * h * drift * (1.0 + 1e-9) - growth)
     width = h * slope * 0.5 * (1.0 + math.exp(-growth))
     usable = np.isfinite(height)

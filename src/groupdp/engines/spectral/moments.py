@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.spectral.ratio import RatioTable, short, tabulate
+from groupdp.engines.spectral.ratio import RatioTable, U, short, tabulate
 from groupdp.engines.spectral.rounds import FloatArray, Round
 from groupdp.engines.spectral.thinning import HALF_LOG_2PI
 from groupdp.errors import LimitExceeded
@@ -19,7 +19,13 @@ from groupdp.errors import LimitExceeded
 #: Most nodes of a quadrature, and most entries (nodes x components) of a table of likelihood ratios.
 LARGEST_QUADRATURE = 150_000
 LARGEST_TABLE = 150_000_000
+#: Largest u^2 and m (|u| + m): the rounding of an exponent then stays below 1e-3.
+LARGEST_EXPONENT = 1e12
+#: Nodes are exact for indices up to this (see `short`), with room for the ends being rounded outward.
+EXACT_MULTIPLES = 2.0**32
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
+#: A slope rounded to the safe side: those of the table are right to about 1e-12.
+_LESS, _MORE = 1.0 - 1e-9, 1.0 + 1e-9
 #: Strips tried, as fractions of the widest.
 _STRIPS = np.linspace(0.02, 1.0, 50)
 
@@ -61,6 +67,13 @@ def plan(
         for exponent in (0.0, 1.0):
             more = _range(one_round, np.array([exponent]), log_tolerance)
             low, high = min(low, more[0]), max(high, more[1])
+    reach, shift = max(-low, high), one_round.largest_shift
+    largest = max(reach * reach, shift * (reach + shift))
+    if not (largest <= LARGEST_EXPONENT and reach <= EXACT_MULTIPLES * step):
+        raise LimitExceeded(
+            f"the quadrature would reach to {reach:g} deviations with shifts up to {shift:g}: "
+            f"exponents beyond the limit of {LARGEST_EXPONENT:g}, or nodes that are not exact."
+        )
     first = math.floor(low / step)
     count = math.ceil(high / step) - first + 1
     if count > LARGEST_QUADRATURE or count * len(one_round.m) > LARGEST_TABLE:
@@ -194,53 +207,54 @@ def _log_sum(one_round: Round, u: float) -> float:
 
 def log_tails(one_round: Round, table: RatioTable, step: float, exponents: FloatArray) -> FloatArray:
     """log of bounds on the part of the (infinite) trapezoid sum of phi R^a outside the nodes (section 4)."""
-    low, high = float(table.u[0]), float(table.u[-1])
-    a, m, log_p = exponents, one_round.m, one_round.log_p
+    a, m = exponents, one_round.m
     positive = a > 0.0
-    # a <= 0: Psi is convex and lies above its tangents. a > 0: its slope lies between the extreme shifts.
-    left_slope = np.where(positive, m[0], table.slope[0])
-    right_slope = np.where(positive, m[-1], table.slope[-1])
-    left = _log_tangent(a, float(table.psi[0]), left_slope, low) + _log_beyond(a * left_slope - low, step)
-    right = a * (float(table.psi[-1]) - right_slope * high) + _log_right_tail(one_round, a * right_slope, high, step)
-    if np.all(a >= 1.0):
-        # Power mean: R^a <= n^{a-1} sum_i t_i^a, each t_i^a phi a Gaussian around a m_i.
-        column = a[:, None]
-        slopes = column * m
-        heights = (column - 1.0) * math.log(len(m)) + column * log_p - 0.5 * column * m * m
-        beyond_low = heights + 0.5 * slopes * slopes + _log_beyond(slopes - low, step)
-        beyond_high = heights + _log_right_tail(one_round, slopes, high, step)
-        left = np.minimum(left, np.logaddexp.reduce(beyond_low, axis=1))
-        right = np.minimum(right, np.logaddexp.reduce(beyond_high, axis=1))
-    return np.asarray(np.logaddexp(left, right) + 1e-9)
+    # a <= 0: Psi is convex and lies above its tangents. a > 0: its slope lies between the extreme shifts. Both are
+    # rounded to the safe side.
+    left_slope = np.where(positive, m[0] * _LESS, table.slope[0] * _MORE)
+    right_slope = np.where(positive, m[-1] * _MORE, table.slope[-1] * _LESS)
+    sides = []
+    for end, slope, side in ((0, left_slope, -1.0), (-1, right_slope, 1.0)):
+        u, psi = float(table.u[end]), float(table.psi[end])
+        rounding = np.abs(a) * (float(table.psi_error[end]) + U * abs(psi))
+        bound = _log_beyond(one_round, a * psi + rounding, a * slope, u, step, side)
+        if np.all(a >= 1.0):
+            # Power mean: R^a <= n^{a-1} sum_i t_i^a, each t_i^a phi a Gaussian around a m_i.
+            column = a[:, None]
+            terms = column * (one_round.log_p + m * u - 0.5 * m * m) + (column - 1.0) * math.log(len(m))
+            terms += 8.0 * U * column * (np.abs(one_round.log_p) + m * abs(u) + 0.5 * m * m + math.log(len(m)))
+            parts = _log_beyond(one_round, terms, column * m, u, step, side)
+            bound = np.minimum(bound, np.logaddexp.reduce(parts, axis=1))
+        sides.append(bound)
+    return np.asarray(np.logaddexp(*sides) + 1e-9)
 
 
-def _log_tangent(a: FloatArray, psi: float, slope: FloatArray, u: float) -> FloatArray:
-    """log of the factor in front of phi(v - a slope) when Psi(v) is replaced by psi + slope (v - u)."""
-    return np.asarray(a * (psi - slope * u) + 0.5 * np.square(a * slope))
+def _log_beyond(
+    one_round: Round, log_factor: FloatArray, slope: FloatArray, end: float, step: float, side: float
+) -> FloatArray:
+    """log of a bound on h sum phi chi e^{log_factor + slope (u - end)} over the nodes beyond `end`, on one side of it.
 
-
-def _log_right_tail(one_round: Round, slope: FloatArray, high: float, step: float) -> FloatArray:
-    """log of a bound on the trapezoid sum of phi chi e^{slope u} beyond `high`.
-
-    Beyond the edge b of the thinning, chi <= e^{-(u - b)^2 / (2 w^2)} / 2; what remains is a Gaussian integral.
+    The summand is Gaussian: at most its integral plus h times its maximum. With x the distance in deviations from
+    its peak to `end`, the integral is at most sqrt(2 pi) / 2 times the value at `end` for x >= 0, since
+    Phi(-x) <= e^{-x^2 / 2} / 2, and at most sqrt(2 pi) times the peak otherwise. Beyond the edge b of the thinning,
+    chi <= e^{-(u - b)^2 / (2 w^2)} / 2 makes it a narrower Gaussian.
     """
-    plain = 0.5 * slope * slope + _log_beyond(high - slope, step)
+    value = log_factor - 0.5 * end * end * (1.0 - 8.0 * U) - HALF_LOG_2PI
+    distance = side * (end - slope)
+    plain = value + _log_gaussian_sum(distance, slope, 1.0, step)
     thinning = one_round.thinning
-    if thinning is None or high < thinning.edge:
+    if thinning is None or side < 0.0 or end < thinning.edge:
         return np.asarray(plain)
     inverse = thinning.width**-2
-    stiffness = 1.0 + inverse
-    root = math.sqrt(stiffness)
-    centre = (slope + thinning.edge * inverse) / stiffness
-    # slope u - u^2/2 - (u - b)^2 / (2 w^2) at its maximum, written without cancelling b^2 / w^2.
-    crest = slope * centre - 0.5 * centre * centre - 0.5 * inverse * np.square(centre - thinning.edge)
-    thinned = crest - math.log(2.0 * root) + _log_beyond(root * (high - centre), root * step)
-    return np.asarray(np.minimum(plain, thinned))
+    root = math.sqrt(1.0 + inverse)
+    beyond = end - thinning.edge
+    distance = (end - slope + inverse * beyond) / root
+    thinned = value - 0.5 * inverse * beyond * beyond * (1.0 - 8.0 * U) - math.log(2.0)
+    return np.asarray(np.minimum(plain, thinned + _log_gaussian_sum(distance, slope, root, step)))
 
 
-def _log_beyond(distance: FloatArray | float, step: float) -> FloatArray:
-    """log of a bound on h sum phi(t_n) over a uniform grid beyond `distance`: integral plus h times the maximum."""
-    beyond = np.maximum(np.asarray(distance, dtype=np.float64), 0.0)
-    # Phi(-x) <= e^{-x^2 / 2} / 2 for x >= 0, and at most 1 otherwise.
-    integral = np.where(beyond > 0.0, 0.5, 1.0)
-    return np.asarray(np.log(integral + step / _ROOT_2PI) - 0.5 * np.square(beyond))
+def _log_gaussian_sum(distance: FloatArray, slope: FloatArray, root: float, step: float) -> FloatArray:
+    """log of (integral + h maximum) over the value at the end, for a Gaussian of deviation 1 / root; rounded up."""
+    integral = np.where(distance > 0.0, 0.5, 1.0) * _ROOT_2PI / root
+    inside = np.minimum(distance, 0.0)
+    return np.asarray(np.log(integral + step) + 0.5 * inside * inside + 8.0 * U * np.abs(inside * slope))

@@ -18,7 +18,7 @@ from groupdp.reductions import Composition
 _LOG_TRIM = -36.0
 #: Thinning is never sharper than this: nodes would have to be closer than a fraction of it.
 _NARROWEST_THINNING = 1e-3
-#: Plain Gaussian rounds are cut into at least this many.
+#: Plain Gaussian rounds are cut into at least this many, of a shift of at most 1.
 _DIVISIONS = 256.0
 
 
@@ -74,12 +74,16 @@ def _thinned(one: Round, *, tilt: float, log_budget: float) -> Round:
 
 
 def _divisible(rounds: tuple[Round, ...]) -> tuple[Round, ...]:
-    """Plain Gaussian rounds cut into many smaller ones: T rounds of shift m are T' rounds of m sqrt(T / T')."""
+    """Plain Gaussian rounds cut into many smaller ones: T rounds of shift m are T' rounds of m sqrt(T / T').
+
+    A Gaussian is infinitely divisible: T' may be any real number.
+    """
     result = []
     for one in rounds:
-        if len(one.m) == 1 and one.count < _DIVISIONS:
-            shift = one.m * math.sqrt(one.count / _DIVISIONS)
-            result.append(Round(shift, one.p, one.log_p, _DIVISIONS, one.log_dropped))
+        divisions = max(_DIVISIONS, one.count * one.largest_shift**2)
+        if len(one.m) == 1 and one.count < divisions:
+            shift = one.m * math.sqrt(one.count / divisions)
+            result.append(Round(shift, one.p, one.log_p, divisions, one.log_dropped))
         else:
             result.append(one)
     return tuple(result)

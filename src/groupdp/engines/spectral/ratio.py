@@ -97,7 +97,7 @@ def _tabulate_directly(one_round: Round, u: FloatArray) -> RatioTable:
     total, first, half_second = sums[:, 0], sums[:, 1], sums[:, 2]
     magnitude = np.abs(u)
     # Sum of p_i e^{e_i} (m_i |u| + m_i^2 / 2): an exponent is wrong by at most 10 U (m |u| + m^2 / 2), since a
-    # shift is by at most 3 U m.
+    # shift is by at most 4 U m.
     exponents = first * magnitude + half_second
     if excess is None:
         excess = total - present

@@ -9,9 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp.engines.spectral.thinning import Thinning
+from groupdp.errors import LimitExceeded
 from groupdp.mixture import MixtureOfGaussians
 
 FloatArray = npt.NDArray[np.float64]
+
+#: Shifts (sensitivities in units of the noise) outside this range are refused.
+SMALLEST_SHIFT = 1e-290
+LARGEST_SHIFT = 1e7
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ class Round:
 def trimmed(mixture: MixtureOfGaussians, count: int, *, log_budget: float) -> Round:
     """The round that keeps the smallest sensitivities and drops at most e^log_budget of probability."""
     log_p = mixture.log_probabilities
+    m = _shifts(mixture)
     # log of the probability of component i and everything above, summed from the top.
     upper_tail = np.logaddexp.accumulate(log_p[::-1])[::-1]
     # Rounding of the accumulated logarithms is far below this slack.
@@ -60,12 +66,25 @@ def trimmed(mixture: MixtureOfGaussians, count: int, *, log_budget: float) -> Ro
     log_dropped = float(upper_tail[keep.sum()]) + 1e-6 if droppable.any() else -math.inf
     shift = math.log1p(-math.exp(log_dropped)) if log_dropped > -math.inf else 0.0
     return Round(
-        m=mixture.sensitivities[keep] / mixture.standard_deviation,
+        m=m[keep],
         p=mixture.probabilities[keep] * math.exp(-shift),
         log_p=log_p[keep] - shift,
         count=float(count),
         log_dropped=log_dropped,
     )
+
+
+def _shifts(mixture: MixtureOfGaussians) -> FloatArray:
+    """m_i = c_i / sigma, within limits."""
+    with np.errstate(over="ignore"):
+        m = mixture.sensitivities / mixture.standard_deviation
+    positive = m[mixture.sensitivities > 0.0]
+    if not (positive[0] >= SMALLEST_SHIFT and positive[-1] <= LARGEST_SHIFT):
+        raise LimitExceeded(
+            f"sensitivities between {positive[0]:g} and {positive[-1]:g} of the noise are beyond the spectral engine, "
+            f"which takes {SMALLEST_SHIFT:g} to {LARGEST_SHIFT:g}."
+        )
+    return np.asarray(m)
 
 
 def largest_loss(rounds: tuple[Round, ...]) -> float:

@@ -103,9 +103,9 @@ class Scanner:
             first, second = moments[:, 1] / moments[:, 0], moments[:, 2] / moments[:, 0]
             log_error = quadrature.log_error(exponents, log_moment)
             usable = log_error < -1.0
-            # Rounding: that of Psi times the exponent, and of a sum of positive terms.
+            # Rounding: that of Psi times the exponent, of the weight (its normal tail included), and of the sum.
             slack = np.abs(exponents) * float((quadrature.table.psi_error + 4.0 * U * np.abs(psi)).max())
-            slack += 4.0 * U * float(np.abs(quadrature.log_weight).max()) + 1e-12
+            slack += 32.0 * U * float(np.abs(quadrature.log_weight).max()) + (len(psi) + 10.0) * U + 1e-12
             slack -= np.log1p(-np.exp(np.where(usable, log_error, -1.0)))
             log_upper = np.where(usable, log_moment + slack, np.inf)
             if count > _MANY_ROUNDS:

@@ -51,7 +51,7 @@ def discard(m: FloatArray, log_p: FloatArray, *, width: float, log_budget: float
     room = log_p + math.log(len(m)) - log_budget - math.log(2.0)
     edge = float(np.max(m + spread * np.sqrt(2.0 * np.maximum(room, 0.0))))
     shares = log_p - math.log(2.0) - 0.5 * np.square((edge - m) / spread)
-    return Thinning(edge, width, float(np.logaddexp.reduce(shares)) + 1e-9)
+    return Thinning(edge, width, float(np.logaddexp.reduce(shares)) + 1e-6)
 
 
 def log_normal_cdf(t: FloatArray) -> FloatArray:

@@ -16,9 +16,12 @@ from groupdp.engines.spectral.moments import plan
 from groupdp.engines.spectral.ratio import ELEMENTARY, PAIRWISE, RatioTable, U
 from groupdp.engines.spectral.rounds import FloatArray, Round
 from groupdp.engines.spectral.small_loss import excess_moment, identity_error
+from groupdp.errors import LimitExceeded
 
 #: Below this log G, G - 1 is summed from terms of second order in the loss.
 _SMALL_LOG_MOMENT = 0.5
+#: Largest relative error of a weight, or of the trapezoid rule, that is worked with.
+LARGEST_ERROR = 5e-3
 #: exp() underflows to nothing that matters below this.
 _NEGLIGIBLE = -745.0
 
@@ -74,6 +77,11 @@ def tilt_round(
     weight_error = abs(a) * table.psi_error + U * (6.0 * size + 4.0 * abs(math.log(quadrature.step)) + 20.0)
     mean_weight_error = float(weight @ weight_error)
     log_quadrature_error = float(quadrature.log_error(exponents, np.array([log_moment]), frequency)[0])
+    # Errors are treated to first order from here on; the factors 1.01 cover the rest while they are this small.
+    if not (float(weight_error.max()) <= LARGEST_ERROR and log_quadrature_error <= math.log(LARGEST_ERROR)):
+        raise LimitExceeded(
+            f"one round's moments cannot be computed to a relative error of {LARGEST_ERROR:g} in double precision."
+        )
     log_moment_error = mean_weight_error + PAIRWISE + 4.0 * U * abs(log_moment) + math.exp(log_quadrature_error)
     if log_moment < _SMALL_LOG_MOMENT:
         quadrature_error = math.exp(log_quadrature_error + log_moment)
