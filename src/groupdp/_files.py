@@ -27,8 +27,11 @@ class NewFiles:
     def __enter__(self) -> NewFiles:
         return self
 
-    def temporary(self, destination: str | Path) -> Path:
-        """The path to write to now; it becomes `destination` at the end. Keeps the suffix."""
+    def temporary(self, destination: str | Path, *, name: str = "") -> Path:
+        """The path to write to now, with the same suffix; it becomes `destination` at the end.
+
+        Asked again it is the same path. `name` is what a complaint calls the destination.
+        """
         path = Path(destination)
         try:
             path = path.resolve()  # a symbolic link keeps pointing to its target, whose content is replaced
@@ -36,13 +39,16 @@ class NewFiles:
                 raise IsADirectoryError("it is a directory")
             if path.exists() and not path.is_file():
                 return path  # a terminal or a pipe: nothing to rename
+            for temporary, planned in self._pending:
+                if planned == path:
+                    return temporary
             self._make_directory(path.parent)
             temporary = path.with_name(f".{path.stem[:100]}.{secrets.token_hex(6)}{path.suffix}")
             # Created here, so that a directory without write permission is found out before any work;
             # not with mkstemp, whose files nobody else could read.
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         except (OSError, ValueError, RuntimeError) as error:
-            raise unwritable(self._name, destination, error) from None
+            raise unwritable(name or self._name, destination, error) from None
         self._pending.append((temporary, path))
         return temporary
 
@@ -93,6 +99,4 @@ class NewFiles:
 def unwritable(name: str, destination: str | Path, error: Exception) -> InvalidArgument:
     """The one-sentence complaint about a destination."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return InvalidArgument(
-        f"{name} must be a file that can be written, got {shown(str(destination))} ({reason})."
-    )
+    return InvalidArgument(f"{name} must be a file that can be written, got {shown(str(destination))} ({reason}).")

@@ -77,8 +77,7 @@ def build_app() -> typer.Typer:
     app = typer.Typer(
         name="groupdp",
         cls=OneSentenceErrors,
-        help="Certified group-level differential privacy for DP-SGD: "
-        "what privacy does a person with k examples have?",
+        help="Certified group-level differential privacy for DP-SGD: what privacy does a person with k examples have?",
         no_args_is_help=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",

@@ -85,9 +85,7 @@ def epsilon(
 
     with progress_bar("epsilon") as progress:
         directions = {
-            direction: guarantees.epsilon(
-                run, delta=target, group_size=size, adjacency=direction, progress=progress
-            )
+            direction: guarantees.epsilon(run, delta=target, group_size=size, adjacency=direction, progress=progress)
             for direction in _directions(chosen)
         }
     answer = _worst(directions)
@@ -137,9 +135,7 @@ def delta(
 
     with progress_bar("delta") as progress:
         directions = {
-            direction: guarantees.delta(
-                run, epsilon=target, group_size=size, adjacency=direction, progress=progress
-            )
+            direction: guarantees.delta(run, epsilon=target, group_size=size, adjacency=direction, progress=progress)
             for direction in _directions(chosen)
         }
         logarithms = {
@@ -185,8 +181,7 @@ def _emit(
     rows = [(adjacency, lower_text(answer.lower, 12), upper_text(answer.upper, 12))]
     if len(directions) > 1:
         rows += [
-            (name, lower_text(bounds.lower, 12), upper_text(bounds.upper, 12))
-            for name, bounds in directions.items()
+            (name, lower_text(bounds.lower, 12), upper_text(bounds.upper, 12)) for name, bounds in directions.items()
         ]
     emit_table(
         f"{quantity} at {question} for groups of up to {size}",

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, ParamSpec
 
 import typer
 
+from groupdp._describe import run_as_json
 from groupdp._files import NewFiles
 from groupdp._version import VERSION
 from groupdp.bounds import Bounds, round_down, round_up
@@ -42,7 +43,6 @@ from groupdp.cli_values import (
     read_group_sizes,
     read_integer,
     read_number,
-    run_as_json,
     run_from_options,
 )
 from groupdp.errors import GroupDPError
@@ -118,9 +118,7 @@ def emit_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(title), box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False
-    )
+    table = Table(title=Text(title), box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for index, column in enumerate(columns):
         table.add_column(Text(column), justify="left" if index == 0 else "right", no_wrap=True)
     for row in rows:

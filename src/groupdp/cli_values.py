@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.cli_options import ADJACENCIES
@@ -120,24 +120,3 @@ def run_from_options(
         steps=rounds,
         microbatch_size=read_integer("microbatch_size", microbatch_size, at_least=1),
     )
-
-
-def run_as_json(run: DPSGD) -> dict[str, Any]:
-    """The run's description, as it stands in JSON answers."""
-    from groupdp.dpsgd import PoissonSampling
-
-    sampling: dict[str, Any] = (
-        {"sampling": "poisson", "sampling_rate": run.sampling.rate}
-        if isinstance(run.sampling, PoissonSampling)
-        else {
-            "sampling": "fixed-batch",
-            "batch_size": run.sampling.batch_size,
-            "dataset_size": run.sampling.dataset_size,
-        }
-    )
-    return {
-        **sampling,
-        "noise_multiplier": run.noise_multiplier,
-        "steps": run.steps,
-        "microbatch_size": run.microbatch_size,
-    }

@@ -20,7 +20,5 @@ def steps_of_epochs(epochs: Fraction, fraction_of_data: Fraction) -> int:
     whole, part = divmod(epochs, 1)
     steps = whole * math.ceil(1 / fraction_of_data) + math.ceil(part / fraction_of_data)
     if steps > LARGEST_COUNT:
-        raise InvalidArgument(
-            f"epochs must amount to at most {LARGEST_COUNT} steps, got {shown(float(epochs))}."
-        )
+        raise InvalidArgument(f"epochs must amount to at most {LARGEST_COUNT} steps, got {shown(float(epochs))}.")
     return steps

@@ -42,8 +42,8 @@ def renyi_vadhan_epsilon(run: Any, *, delta: float, group_size: int, form: Form 
     return Bounds(size * lower * (1.0 - MARGIN), size * upper * (1.0 + MARGIN), provenance)
 
 
-def best_example_epsilon(composition: Composition, growth: Growth, log_target: float) -> float:
-    """An epsilon of one example that certainly meets the target: the best order, not only the customary ones.
+def best_example_epsilon(composition: Composition, growth: Growth, log_target: float) -> tuple[float, float]:
+    """An epsilon of one example that certainly meets the target, by the best of all orders; and that order.
 
     Over all real orders this is the Chernoff bound on the exact curve. Any order is valid, so the search over them
     need not be exact.
@@ -58,7 +58,7 @@ def best_example_epsilon(composition: Composition, growth: Growth, log_target: f
         values = [solution.upper for solution in example_epsilons(composition, growth, log_target, orders)]
         best = values.index(min(values))
         left, right = orders[max(best - 1, 0)], orders[min(best + 1, 8)]
-    return min(values) * (1.0 + MARGIN)
+    return values[best] * (1.0 + MARGIN), orders[best]
 
 
 def example_epsilons(

@@ -67,23 +67,28 @@ def smallest_feasible(
     problem: Problem,
     *,
     feasible: float = math.inf,
+    decline: float = 0.0,
     proved: float = 0.0,
     intervals: int = 60,
     tolerance: float = 1e-13,
 ) -> Bounds:
     """Certified bounds on the smallest epsilon >= 0 with f(epsilon) <= log target.
 
-    `feasible` is a point known to be feasible by other means, if any; `proved` one below which nothing is known
-    to be. At most about `intervals` values of delta are spent on the lower bound from either end. `upper` is
-    infinite if no feasible point was found; that alone does not prove that there is none.
+    `feasible` is a point known to be feasible by other means, if any, where f falls by about `decline` per unit;
+    `proved` is one below which nothing is known to be. At most about `intervals` values of delta are spent on the
+    lower bound from either end (0: none at all). `upper` is infinite if no feasible point was found; that alone
+    does not prove that there is none.
     """
     upper = feasible
     try:
         if proved == 0.0 and problem.excess(0.0).upper <= 0.0:
             return Bounds(0.0, 0.0)
-        left, upper = _bracket(problem, feasible, proved)
+        left, upper = _bracket(problem, feasible, decline, proved)
         if upper < math.inf:
             left, upper = _crossing(problem, left, upper, tolerance)
+        if intervals == 0:
+            return Bounds(proved, upper)
+        if upper < math.inf:
             top = _provable_below(problem, left, upper, proved)
             if _prove_leftward(problem, top, proved, intervals):
                 return Bounds(top, upper)
@@ -92,16 +97,20 @@ def smallest_feasible(
     return Bounds(_prove_rightward(problem, proved, upper, intervals), upper)
 
 
-def _bracket(problem: Problem, feasible: float, proved: float) -> tuple[float, float]:
+def _bracket(problem: Problem, feasible: float, decline: float, proved: float) -> tuple[float, float]:
     """(infeasible, feasible) points of moderate distance; infinite where no feasible one was found."""
+    left, right = proved, feasible
     if feasible == math.inf:
-        left, right = proved, max(2.0 * proved, 1.0)
+        right = max(2.0 * proved, 1.0)
         while problem.excess(right).upper > 0.0:
             left, right = right, 2.0 * right
             if right > LARGEST_EPSILON:
                 return left, math.inf
-        feasible = right
-    right, step = feasible, 0.02 * feasible
+        return left, right
+    step = 0.02 * right
+    excess = problem.excess(right).upper
+    if decline > 0.0 and -math.inf < excess < 0.0:
+        step = min(max(-1.02 * excess / decline, 1e-12 * right), right)  # a little beyond the root
     while right > proved:
         left = right - step
         if left <= proved or problem.excess(left).upper > 0.0:
@@ -138,11 +147,13 @@ def _crossing(problem: Problem, left: float, right: float, tolerance: float) -> 
 
 def _provable_below(problem: Problem, left: float, right: float, proved: float) -> float:
     """A point below `right`, close to it if possible, that is certainly infeasible."""
-    step = 1e-13
+    if not right > left:
+        return proved
+    step = (right - left) / right
     # Where f falls by `rate` per unit, the curve's noise is worth noise / rate.
     rate = (problem.excess(left).upper - problem.excess(right).upper) / (right - left)
     if 0.0 < rate < math.inf:
-        step = max(step, 2.0 * problem.excess(right).width / rate / right)
+        step = max(1e-13, min(step, 2.0 * problem.excess(right).width / rate / right))
     while step < 1.0:
         point = right * (1.0 - step)
         if point <= proved or problem.excess(point).lower > 0.0:

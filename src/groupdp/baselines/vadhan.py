@@ -91,15 +91,20 @@ def vadhan_epsilons(
             results[size] = Bounds(math.inf, math.inf, Provenance(engine="exact"))
             continue
         growth = Growth(form, size)
-        ceiling = best_example_epsilon(composition, growth, log_target)
+        ceiling, order = best_example_epsilon(composition, growth, log_target)
         problem = Problem(curve, growth, log_target)
-        example = smallest_feasible(problem, feasible=ceiling, proved=proved, intervals=intervals, tolerance=tolerance)
-        proved = example.lower
-        results[size] = Bounds(
-            math.nextafter(size * example.lower, 0.0),
-            math.nextafter(size * example.upper, math.inf),
-            Provenance(engine="vadhan", evaluations={"values of delta": len(problem.known)}),
+        example = smallest_feasible(
+            problem,
+            feasible=ceiling,
+            decline=order - 1.0 - growth.steepest,
+            proved=proved,
+            intervals=intervals,
+            tolerance=tolerance,
         )
+        proved = example.lower
+        found = multiple(example, size)
+        cost = {"values of delta": len(problem.known)}
+        results[size] = Bounds(found.lower, found.upper, Provenance(engine="vadhan", evaluations=cost))
     return [results[size] for size in sizes]
 
 
@@ -122,11 +127,11 @@ def linear_reference(
     group's epsilon lies above it.
     """
     size = require_integer("group_size", group_size, at_least=0, at_most=LARGEST_GROUP)
-    one = epsilon(run, delta=delta, group_size=min(size, 1), adjacency=adjacency, engine=engine)
-    if size == 0:
+    return multiple(epsilon(run, delta=delta, group_size=min(size, 1), adjacency=adjacency, engine=engine), size)
+
+
+def multiple(bounds: Bounds, factor: int) -> Bounds:
+    """`factor` times what lies within the bounds."""
+    if factor == 0 or bounds.upper == 0.0:
         return Bounds(0.0, 0.0)
-    return Bounds(
-        math.nextafter(size * one.lower, 0.0),
-        math.nextafter(size * one.upper, math.inf),
-        Provenance(engine="linear"),
-    )
+    return Bounds(math.nextafter(factor * bounds.lower, 0.0), math.nextafter(factor * bounds.upper, math.inf))

@@ -1,0 +1,116 @@
+"""epsilon against group size, ours beside what one had before: the data of a curve."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from groupdp.baselines import old_tool_epsilon, vadhan_epsilons
+from groupdp.baselines.vadhan import multiple
+from groupdp.bounds import Bounds
+from groupdp.engines.interface import Progress
+from groupdp.guarantees import epsilon
+
+#: Columns of the CSV, in order.
+COLUMNS = (
+    "group_size",
+    "epsilon_lower",
+    "epsilon_upper",
+    "linear_lower",
+    "linear_upper",
+    "vadhan_upper",
+    "old_tool",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One group size: the tight epsilon and the baselines."""
+
+    group_size: int
+    epsilon: Bounds
+    linear: Bounds
+    """k times the epsilon of one example: a reference line, not a guarantee."""
+    vadhan: float
+    """A certified upper bound by Vadhan's lemma (geometric form) on the exact curve of one example."""
+    old_tool: float
+    """What the old tool's arithmetic ends with, possibly infinite."""
+
+    def row(self) -> tuple[float, ...]:
+        """The values of `COLUMNS`."""
+        return (
+            self.group_size,
+            self.epsilon.lower,
+            self.epsilon.upper,
+            self.linear.lower,
+            self.linear.upper,
+            self.vadhan,
+            self.old_tool,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The point with both sides of every interval."""
+        return {
+            "group_size": self.group_size,
+            "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
+            "linear": {"lower": self.linear.lower, "upper": self.linear.upper},
+            "vadhan_upper": self.vadhan,
+            "old_tool": self.old_tool,
+        }
+
+
+def compare(
+    run: Any,
+    *,
+    delta: float,
+    group_sizes: Sequence[int],
+    adjacency: str = "add-or-remove",
+    progress: Progress | None = None,
+) -> list[Point]:
+    """The tight epsilon and the baselines for every group size.
+
+    What the lemma gives is within 1e-4 of its best. The old tool knows add-or-remove adjacency only.
+    """
+    report = progress if progress is not None else (lambda _: None)
+    sizes = list(group_sizes)
+    one = epsilon(run, delta=delta, group_size=1, adjacency=adjacency)
+    ours = []
+    for done, size in enumerate(sizes):
+        report(0.2 * done / len(sizes))
+        ours.append(epsilon(run, delta=delta, group_size=size, adjacency=adjacency))
+    vadhan = vadhan_epsilons(
+        run,
+        delta=delta,
+        group_sizes=sizes,
+        form="geometric",
+        adjacency=adjacency,
+        intervals=0,  # only the upper bound is shown
+        tolerance=1e-4,
+        progress=lambda fraction: report(0.2 + 0.7 * fraction),
+    )
+    points = []
+    for done, size in enumerate(sizes):
+        report(0.9 + 0.1 * done / len(sizes))
+        points.append(
+            Point(
+                group_size=size,
+                epsilon=ours[done],
+                linear=multiple(one, size),
+                vadhan=vadhan[done].upper,
+                old_tool=old_tool_epsilon(run, delta=delta, group_size=size),
+            )
+        )
+    return points
+
+
+def as_csv(points: Sequence[Point], *, leading: Sequence[tuple[str, str]] = ()) -> str:
+    """The points as CSV with a header, in full precision; `leading` columns are the same in every row."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([name for name, _ in leading] + list(COLUMNS))
+    for point in points:
+        writer.writerow([value for _, value in leading] + [repr(value) for value in point.row()])
+    return text.getvalue()
