@@ -56,7 +56,7 @@ def test_a_plain_gaussian_with_next_to_no_noise_is_still_within_reach():
     target = arb(1e-5).log()
     assert oracle_closed.gaussian_log_delta(composition, epsilon=bounds.upper) <= target
     assert oracle_closed.gaussian_log_delta(composition, epsilon=bounds.lower) >= target
-    assert bounds.relative_width < 1e-7
+    assert bounds.relative_width < 1e-12
 
 
 def test_a_phase_of_next_to_no_loss_overflowed_the_height_of_its_density():

@@ -17,7 +17,7 @@ import numpy as np
 
 from groupdp.engines.interface import Direction
 from groupdp.engines.spectral.moments import Quadrature
-from groupdp.engines.spectral.ratio import PAIRWISE, RatioTable, U
+from groupdp.engines.spectral.ratio import ELEMENTARY, PAIRWISE, RatioTable, U
 from groupdp.engines.spectral.rounds import FloatArray
 
 #: Where x is this small, Psi and x are treated as one quantity in the error analysis.
@@ -41,23 +41,23 @@ def excess_moment(
             power = np.exp(c * psi)  # R^c
             terms = ratio * _exp_beyond_first_order(c * psi) + c * _entropy_gap(x, psi, ratio)
             joint = (1.0 + c) * np.abs(np.expm1(c * psi))
-            separate_psi = c * ratio * power
-            separate_x = power + 1.0 + c
+            # Psi enters with the derivative c R R^c, and through R = e^Psi with R^c - 1; x with -c.
+            separate_psi = ratio * (c * power + np.abs(np.expm1(c * psi)))
         else:
             power = np.exp(-c * psi)  # R^-c
             terms = _exp_beyond_first_order(-c * psi) + c * _log_gap(x, psi)
             joint = c * np.abs(np.expm1(-(1.0 + c) * psi))
             separate_psi = c * power
-            separate_x = c * np.ones_like(psi)
-        # Derivative of a term in x (Psi following) times the error of x; where x is not small, Psi and x apart.
-        second = np.square((1.0 + c) * table.excess_error) * (1.0 + power)
+        # Derivative of a term in x (Psi following) times the error of x, and half the largest second derivative (at
+        # most 4 (1 + c)^2 R^{+-c} for R > 1/2) times its square; where x is not small, Psi and x apart.
+        second = np.square((1.0 + c) * table.excess_error) * (1.0 + 3.0 * power)
         carried = np.where(
             near,
             joint * table.excess_error + second,
-            separate_psi * table.psi_error + separate_x * table.excess_error,
+            separate_psi * (table.psi_error + ELEMENTARY) + c * table.excess_error,
         )
-        # Each term is evaluated to 400 U and the rounding of c Psi; its weight carries the rounding of u^2 / 2.
-        evaluation = terms * (U * (400.0 + 4.0 * np.square(table.u) + 4.0 * np.abs(c * psi)) + PAIRWISE)
+        # Each term is evaluated to 400 U and the rounding of c Psi; its weight carries the rounding of its logarithm.
+        evaluation = terms * (U * (400.0 + 32.0 * np.abs(log_weight) + 4.0 * np.abs(c * psi)) + PAIRWISE)
         excess = np.sum(density * terms, axis=1)
         error = 1.01 * np.sum(density * (evaluation + carried), axis=1)
     return excess, error
