@@ -23,12 +23,12 @@ from groupdp.mixture import MixtureOfGaussians
 CONFIDENCE = 0.999
 TRIALS = 20_000
 SEEDS = range(5)
-STEPS = 20
+STEPS = 40
 
 
-def fixed(batch_size: int, dataset_size: int, noise: float) -> DPSGD:
+def fixed(batch_size: int, dataset_size: int, noise: float, steps: int = STEPS) -> DPSGD:
     sampling = FixedBatchSampling(batch_size=batch_size, dataset_size=dataset_size)
-    return DPSGD(sampling=sampling, noise_multiplier=noise, steps=STEPS)
+    return DPSGD(sampling=sampling, noise_multiplier=noise, steps=steps)
 
 
 def poisson(rate: float, noise: float, steps: int = STEPS) -> DPSGD:
@@ -37,7 +37,7 @@ def poisson(rate: float, noise: float, steps: int = STEPS) -> DPSGD:
 
 def test_sensitivity_one_instead_of_two_is_caught() -> None:
     """With fixed batches an example of the group displaces another one: 2 x Hypergeom, not 1 x Hypergeom."""
-    n, k, batch, noise = 8, 1, 4, 6.0
+    n, k, batch, noise = 8, 1, 4, 8.0
     run = fixed(batch, n, noise)
     weights = [math.comb(k, i) * math.comb(n, batch - i) / math.comb(n + k, batch) for i in range(k + 1)]
     halved = MixtureOfGaussians([float(i) for i in range(k + 1)], weights, noise)
@@ -50,7 +50,7 @@ def test_sensitivity_one_instead_of_two_is_caught() -> None:
 
 def test_the_larger_datasets_size_instead_of_the_smaller_ones_is_caught() -> None:
     """Population n + 2 k instead of n + k: it matters where n is small."""
-    n, k, batch, noise = 4, 4, 4, 10.0
+    n, k, batch, noise = 4, 4, 4, 14.0
     run = fixed(batch, n, noise)
     wrong, right = claimed_curve(fixed(batch, n + k, noise), group_size=k), claimed_curve(run, group_size=k)
     for seed in SEEDS:
@@ -73,7 +73,7 @@ def test_a_poisson_claim_for_a_trainer_that_reuses_one_fixed_batch_is_caught() -
 
 
 def test_a_claim_for_one_example_is_caught_when_the_group_has_four() -> None:
-    run = poisson(0.2, 4.0)
+    run = poisson(0.2, 6.0)
     wrong, right = claimed_curve(run, group_size=1), claimed_curve(run, group_size=4)
     for seed in SEEDS:
         scores = attack_scores(worst_case(run, group_size=4), trials=TRIALS, seed=seed)
@@ -81,7 +81,7 @@ def test_a_claim_for_one_example_is_caught_when_the_group_has_four() -> None:
         assert not check_claim(scores, right, confidence=CONFIDENCE, seed=seed).contradicted
 
 
-@pytest.mark.parametrize("run", [poisson(0.2, 2.0), fixed(3, 9, 4.0)], ids=["poisson", "fixed"])
+@pytest.mark.parametrize("run", [poisson(0.2, 0.5, steps=1), fixed(3, 9, 1.0, steps=1)], ids=["poisson", "fixed"])
 def test_true_claims_raise_false_alarms_at_most_as_often_as_stated(run: DPSGD) -> None:
     """The claims are tight, the attack optimal: no true claim is easier to mistake for a wrong one."""
     seeds, confidence = 400, 0.8

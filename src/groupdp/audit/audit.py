@@ -43,7 +43,7 @@ class AuditReport:
     """The same, minus the runs there are."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WorstCaseAudit:
     """A simulated worst case, attacked, against the certified curve of the same or of another run."""
 

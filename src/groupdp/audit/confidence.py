@@ -93,7 +93,7 @@ def _counts(successes: npt.ArrayLike, trials: npt.ArrayLike) -> tuple[FloatArray
     return s, n
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SimultaneousBand:
     """Limits of P(X <= t), for all t at once, from the number of observations that are <= t."""
 

@@ -133,13 +133,14 @@ def importance_delta(
         done += size
         if progress is not None:
             progress(done / count)
+    rounding = 1e-10 + 1e-12 * rounds  # of the normaliser, in log delta
     margin = _bernstein(spread / (count - 1), count, (1.0 - sure) / 2.0)
     return ImportanceEstimate(
         direction=side,
         epsilon=at,
         log_delta=scale + _log(mean),
-        log_lower=scale + _log(mean - margin),
-        log_upper=min(0.0, scale + _log(mean + margin)),
+        log_lower=scale + _log(mean - margin) - rounding,
+        log_upper=min(0.0, scale + _log(mean + margin) + rounding),
         confidence=sure,
         samples=count,
         tilt=rate,

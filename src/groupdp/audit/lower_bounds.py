@@ -58,7 +58,7 @@ class LowerBound:
     operation: Operation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Halves:
     """Scores cut at random into a half that chooses and a half that confirms."""
 

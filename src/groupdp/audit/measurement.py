@@ -30,7 +30,7 @@ from groupdp.errors import InvalidArgument
 FloatArray = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MeasuredDelta:
     """delta over epsilon, one direction, with intervals that hold for all epsilons at once."""
 
@@ -52,7 +52,7 @@ class MeasuredDelta:
         return self.upper - self.lower < np.maximum(self.estimate, 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EmpiricalTradeoff:
     """False alarms against misses, for every threshold, with a band that holds for all thresholds at once."""
 

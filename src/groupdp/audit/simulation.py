@@ -35,7 +35,7 @@ MOST_TRIALS = 10**9
 CHUNK_NUMBERS = 1 << 18
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scores:
     """One attack score per independent training run; a larger score speaks for the group's presence."""
 

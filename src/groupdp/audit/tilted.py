@@ -26,14 +26,14 @@ FloatArray = npt.NDArray[np.float64]
 #: Most nodes of the normaliser's quadrature.
 MOST_NODES = 2_000_000
 #: Cells of the envelope.
-CELLS = 1 << 14
+CELLS = 1 << 12
 #: Integration stops where the density is below e^-84 of its peak (a normal tail at 13), drawing at e^-60.
 _TAIL = 13.0
 _DRAWN = 60.0
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RoundLaw:
     """One round in units of its noise: shifts i * unit with log-probabilities."""
 
@@ -118,12 +118,7 @@ class TiltedRound:
 
     def __init__(self, law: RoundLaw, tilt: Tilt) -> None:
         self._law, self._tilt = law, tilt
-        low, _, high = _range(law, tilt)
-        coarse = np.linspace(low, high, 4 * CELLS)
-        values = tilt.log_density(law.log_ratio(coarse), coarse)
-        kept = np.flatnonzero(values > values.max() - _DRAWN)
-        margin = coarse[1] - coarse[0]
-        low, high = float(coarse[kept[0]] - margin), float(coarse[kept[-1]] + margin)
+        low, high = _where_it_is(law, tilt)
         self._width = (high - low) / CELLS
         self._left = low + self._width * np.arange(CELLS, dtype=np.float64)
         self._ceiling = self._ceilings(self._left + self._width / 2.0)
@@ -133,9 +128,8 @@ class TiltedRound:
     def _ceilings(self, middle: FloatArray) -> FloatArray:
         """h <= h(middle) + |h'| D / 2 + sup h'' D^2 / 8 on a cell of width D.
 
-        h' = w Psi' - u, with w the power of R on the middle's side of the cap, or the worse of the two
-        powers in cells that the cap may cut; h'' <= |w| m_max^2 / 4, since Psi'' is the variance of a
-        variable in [0, m_max].
+        h' = w Psi' - u, with w the power of R on the middle's side of the cap, or the worse of the two powers in
+        cells that the cap may cut.
         """
         log_ratio, mean = self._law.log_ratio(middle), self._law.mean_shift(middle)
         below, above = self._tilt.exponents
@@ -143,9 +137,11 @@ class TiltedRound:
         reach = self._law.largest_shift * self._width / 2.0
         slope = np.where(log_ratio < self._tilt.cap, slope_below, slope_above)
         slope = np.where(np.abs(log_ratio - self._tilt.cap) <= reach, np.maximum(slope_below, slope_above), slope)
-        bend = max(abs(below), abs(above)) * self._law.largest_shift**2 / 4.0
-        rise = slope * self._width / 2.0 + bend * self._width**2 / 8.0
-        return self._tilt.log_density(log_ratio, middle) + rise + 1e-9  # the last term covers rounding
+        rise = slope * self._width / 2.0 + _bend(self._law, self._tilt) * self._width**2 / 8.0
+        if float(np.min(rise)) > 3.0:
+            raise LimitExceeded("Importance sampling cannot draw from a law this narrow: raise the noise multiplier.")
+        values = self._tilt.log_density(log_ratio, middle)
+        return np.asarray(values + rise + 1e-9 + 1e-12 * np.abs(values))  # the last terms cover rounding
 
     def draw(self, generator: np.random.Generator, count: int) -> FloatArray:
         """The loss at `count` independent draws."""
@@ -183,6 +179,30 @@ def _range(law: RoundLaw, tilt: Tilt) -> tuple[float, float, float]:
         high = max(above * law.largest_shift, min(high, kink))
     high += _TAIL
     return low, min(max(kink, low), high), high
+
+
+def _bend(law: RoundLaw, tilt: Tilt) -> float:
+    """A bound on |h''| = |w Psi'' - 1|, away from the cap: Psi'' is the variance of a variable in [0, m_max]."""
+    return max(1.0, max(map(abs, tilt.exponents)) * law.largest_shift**2 / 4.0)
+
+
+def _where_it_is(law: RoundLaw, tilt: Tilt) -> tuple[float, float]:
+    """An interval outside of which the density is below e^-59 of its peak.
+
+    The grid is at least as fine as the narrowest peak, so it finds the highest one to within a factor e^(1/8).
+    """
+    low, _, high = _range(law, tilt)
+    count = max(4096, math.ceil((high - low) * math.sqrt(_bend(law, tilt))) + 1)
+    if count > MOST_NODES:
+        raise LimitExceeded(
+            f"Importance sampling would need {count} grid points, at most {MOST_NODES} are allowed: ask for a larger "
+            "noise multiplier or a smaller epsilon."
+        )
+    grid = np.linspace(low, high, count)
+    values = tilt.log_density(law.log_ratio(grid), grid)
+    kept = np.flatnonzero(values > values.max() - _DRAWN)
+    margin = float(grid[1] - grid[0])
+    return float(grid[kept[0]]) - margin, float(grid[kept[-1]]) + margin
 
 
 def _inverse(law: RoundLaw, value: float) -> float:

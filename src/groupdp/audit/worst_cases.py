@@ -32,7 +32,7 @@ def slope_gradient(models: FloatArray, slopes: FloatArray) -> FloatArray:
     return slopes[np.newaxis, :, :]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WorstCase:
     """A pair of neighbouring datasets and a loss that leak exactly as much as the theorem allows."""
 
