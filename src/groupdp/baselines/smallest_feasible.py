@@ -199,19 +199,19 @@ def _provable_length(problem: Problem, right: float, beyond: float, excess: floa
 
 def _prove_rightward(problem: Problem, proved: float, feasible: float, intervals: int) -> float:
     """How far the first fact proves infeasibility, starting at `proved`, in a limited number of steps."""
-    left = proved
+    left, end = proved, feasible
     decline = 1.0  # the curve's slope, learned on the way
     for _ in range(intervals):
+        excess = problem.excess(left).lower
+        right = min(left + 0.9 * excess / decline, end)
+        if not left < right:
+            break
+        at_left = problem.log_delta(left).lower
         try:
-            excess = problem.excess(left).lower
-            if not excess > 0.0 or left >= feasible:
-                break
-            right = min(left + 0.9 * excess / decline, feasible)
-            at_left, at_right = problem.log_delta(left).lower, problem.log_delta(right).lower
-        except LimitExceeded:
-            break
-        if not right > left:
-            break
+            at_right = problem.log_delta(right).lower
+        except LimitExceeded:  # cannot be evaluated there
+            end = (left + right) / 2
+            continue
         decline = max((at_left - at_right) / (right - left), 1e-3) if at_right > -math.inf else 2.0 * decline
         if excess + (at_right - at_left) - ROUNDING * abs(at_right) > 0.0:
             left = right

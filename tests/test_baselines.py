@@ -1,0 +1,390 @@
+"""Baselines: the lemma's two forms, proofs that nothing smaller is feasible, Renyi divergences, the old tool."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import flint
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import groupdp
+from groupdp import DPSGD, Bounds, FixedBatchSampling, InvalidArgument, LimitExceeded, PoissonSampling
+from groupdp.baselines import (
+    linear_reference,
+    old_tool_epsilon,
+    renyi_vadhan_epsilon,
+    vadhan_epsilon,
+    vadhan_epsilons,
+)
+from groupdp.baselines.growth import FORMS, Growth
+from groupdp.baselines.renyi_divergence import ORDERS, log_moment, renyi_divergences
+from groupdp.baselines.smallest_feasible import Problem, smallest_feasible
+from groupdp.reductions import compose_run
+
+PAPER = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
+QUIET = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=2000)
+
+
+def full_batch(noise: float, steps: int = 1) -> DPSGD:
+    """A Gaussian mechanism: everything has a closed form."""
+    return DPSGD(sampling=PoissonSampling(rate=1.0), noise_multiplier=noise, steps=steps)
+
+
+# ------------------------------------------------------------------------------------------- the lemma's growth
+
+
+def exact_log_growth(form: str, k: int, epsilon: float) -> flint.arb:
+    e = flint.arb(Fraction(epsilon).numerator) / Fraction(epsilon).denominator
+    if form == "lemma":
+        return flint.arb(k).log() + k * e
+    if epsilon == 0.0:
+        return flint.arb(k).log()
+    return (((k * e).exp() - 1) / (e.exp() - 1)).log()
+
+
+@given(
+    form=st.sampled_from(FORMS),
+    k=st.integers(2, 100_000),
+    epsilon=st.one_of(st.just(0.0), st.floats(1e-12, 1e-3), st.floats(1e-3, 1e4)),
+)
+def test_growth_is_within_its_stated_rounding(form, k, epsilon):
+    with flint.ctx.workprec(400):
+        growth = Growth(form, k)
+        if form == "geometric" and k * epsilon >= 3e4:  # e^{k eps} would be a very long number: take it out
+            e = flint.arb(Fraction(epsilon).numerator) / Fraction(epsilon).denominator
+            exact = (k - 1) * e + ((1 - (-k * e).exp()) / (1 - (-e).exp())).log()
+        else:
+            exact = exact_log_growth(form, k, epsilon)
+        error = abs(exact - flint.arb(growth.value(epsilon)))
+        assert error < growth.rounding(epsilon)
+
+
+@given(form=st.sampled_from(FORMS), k=st.integers(2, 1000), epsilon=st.floats(1e-3, 50))
+def test_growth_is_never_steeper_than_stated(form, k, epsilon):
+    growth = Growth(form, k)
+    step = 1e-3
+    rise = growth.value(epsilon + step) - growth.value(epsilon)
+    assert rise <= growth.steepest * step + 2 * growth.rounding(epsilon + step)
+
+
+def test_the_geometric_form_is_the_sum_it_claims_to_be():
+    for k in (2, 3, 9):
+        for epsilon in (1e-9, 0.1, 3.0):
+            direct = math.log(math.fsum(math.exp(i * epsilon) for i in range(k)))
+            assert Growth("geometric", k).value(epsilon) == pytest.approx(direct, abs=1e-14)
+
+
+# --------------------------------------------------------------------------- the smallest feasible epsilon, proved
+
+
+class DiscreteLoss:
+    """A mechanism whose privacy loss has finitely many values: delta is exact, and f may cross often."""
+
+    def __init__(self, atoms: list[tuple[float, float]]) -> None:
+        total = math.fsum(weight for _, weight in atoms)
+        self.atoms = [(loss, weight / total) for loss, weight in atoms]
+
+    def log_delta(self, epsilon: float) -> float:
+        terms = [weight * -math.expm1(epsilon - loss) for loss, weight in self.atoms if loss > epsilon]
+        total = math.fsum(terms)
+        return math.log(total) if total > 0.0 else -math.inf
+
+    def __call__(self, epsilon: float) -> Bounds:
+        value = self.log_delta(epsilon)
+        if value == -math.inf:
+            return Bounds(value, value)
+        slack = 1e-12 * (1.0 + abs(value))
+        return Bounds(value - slack, value + slack)
+
+
+atoms = st.lists(st.tuples(st.floats(0.01, 30.0), st.floats(-60.0, 0.0).map(math.exp)), min_size=1, max_size=6)
+
+
+@settings(max_examples=200)
+@given(
+    atoms=atoms,
+    k=st.integers(2, 12),
+    form=st.sampled_from(FORMS),
+    log_target=st.floats(-60.0, -1.0),
+    intervals=st.sampled_from((0, 3, 60)),
+)
+def test_nothing_below_the_lower_bound_is_feasible_and_the_upper_bound_is(atoms, k, form, log_target, intervals):
+    curve = DiscreteLoss(atoms)
+    growth = Growth(form, k)
+    found = smallest_feasible(Problem(curve, growth, log_target), intervals=intervals)
+    assert growth.value(found.upper) + curve.log_delta(found.upper) <= log_target
+    # Between two values of the loss f can dip anywhere: look closely, and at the values themselves.
+    places = [found.lower * j / 300 for j in range(300)]
+    places += [min(loss, found.lower) * (1 - 1e-12) for loss, _ in curve.atoms]
+    for place in places if found.lower > 0.0 else ():
+        assert growth.value(place) + curve.log_delta(place) > log_target
+
+
+def test_the_first_of_two_feasible_stretches_bounds_the_answer():
+    # delta falls to e^-20 at epsilon = 1, stays there until 29, and then falls to nothing: f dips, rises, dips.
+    curve = DiscreteLoss([(1.0, 1.0), (30.0, math.exp(-20.0))])
+    growth = Growth("lemma", 2)
+    log_target = -15.0
+    assert growth.value(1.0) + curve.log_delta(1.0) < log_target  # the first stretch
+    assert growth.value(15.0) + curve.log_delta(15.0) > log_target  # between
+    assert growth.value(30.0) + curve.log_delta(30.0) == -math.inf  # the second
+    found = smallest_feasible(Problem(curve, growth, log_target), intervals=200)
+    assert found.lower <= 1.0
+
+
+def test_a_feasible_point_from_elsewhere_is_improved_on():
+    curve = DiscreteLoss([(2.0, 1.0)])
+    problem = Problem(curve, Growth("lemma", 2), -5.0)
+    plain = smallest_feasible(problem)
+    helped = smallest_feasible(Problem(curve, Growth("lemma", 2), -5.0), feasible=100.0, decline=3.0)
+    assert helped.intersects(plain)
+    assert helped.width < 1e-9
+
+
+def test_a_curve_that_cannot_be_evaluated_far_enough_has_an_infinite_upper_bound():
+    def curve(epsilon: float) -> Bounds:
+        if epsilon > 4.0:
+            raise LimitExceeded("too far")
+        return Bounds(-epsilon, -epsilon)
+
+    found = smallest_feasible(Problem(curve, Growth("lemma", 2), -10.0))
+    assert found.upper == math.inf
+    assert 0.0 < found.lower <= 4.0  # f = log 2 + epsilon is infeasible wherever it was looked at
+
+
+# ------------------------------------------------------------- Vadhan's lemma on the exact curve: Gaussian oracle
+
+
+def gaussian_log_delta(mu: flint.arb, epsilon: flint.arb) -> flint.arb:
+    """log(Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)) in ball arithmetic."""
+
+    def phi(x: flint.arb) -> flint.arb:
+        return (-x / flint.arb(2).sqrt()).erfc() / 2
+
+    return (phi(mu / 2 - epsilon / mu) - epsilon.exp() * phi(-mu / 2 - epsilon / mu)).log()
+
+
+def gaussian_vadhan(mu: float, k: int, form: str, delta: str) -> float:
+    """The smallest feasible k eps for a Gaussian mechanism.
+
+    log delta of a Gaussian mechanism is concave and log growth convex with a bounded slope; the smallest root is
+    found by stepping from the left until the sign changes, then bisecting.
+    """
+    with flint.ctx.workprec(3000):
+        target = flint.arb(delta).log()
+
+        def excess(epsilon: flint.arb) -> flint.arb:
+            e = epsilon
+            growth = flint.arb(k).log() + k * e if form == "lemma" else (((k * e).exp() - 1) / (e.exp() - 1)).log()
+            return growth + gaussian_log_delta(flint.arb(mu), e) - target
+
+        step = flint.arb("0.05")
+        low = flint.arb("0.05")
+        assert excess(low) > 0
+        while excess(low + step) > 0:
+            low += step
+        high = low + step
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+        return float((k * high).mid())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("mu", "k"), [(0.5, 2), (1.0, 3), (1.0, 9), (2.0, 5)])
+def test_vadhan_of_a_gaussian_mechanism_agrees_with_ball_arithmetic(mu, k, form):
+    bounds = vadhan_epsilon(full_batch(1.0 / mu), delta=1e-6, group_size=k, form=form)
+    exact = gaussian_vadhan(mu, k, form, "1e-6")
+    assert bounds.lower * (1 - 1e-13) <= exact <= bounds.upper * (1 + 1e-13)
+    assert bounds.relative_width < 1e-8
+
+
+def test_the_paper_s_example_at_sigma_1_and_k_9():
+    ours = groupdp.epsilon(PAPER, delta=1e-6, group_size=9)
+    assert 40.80104 <= ours.lower <= ours.upper <= 40.80105
+    reference = linear_reference(PAPER, delta=1e-6, group_size=9)
+    assert reference.lower <= 9 * 2.955246
+    assert reference.upper >= 9 * 2.955245
+    geometric = vadhan_epsilons(PAPER, delta=1e-6, group_sizes=(9,), form="geometric", intervals=25)[0]
+    assert 10 * ours.upper < geometric.lower <= geometric.upper < 1e4
+    assert old_tool_epsilon(PAPER, delta=1e-6, group_size=9) == math.inf
+
+
+def test_the_lemma_s_delta_prime_may_be_far_below_the_smallest_double():
+    # At k = 16 the intermediate delta' is about e^-700000.
+    (bounds,) = vadhan_epsilons(PAPER, delta=1e-6, group_sizes=(16,), intervals=0)
+    assert 7e5 < bounds.upper < 7.5e5
+
+
+def test_both_forms_bound_the_tight_epsilon_and_the_sum_is_sharper():
+    for k in (2, 5):
+        tight = groupdp.epsilon(QUIET, delta=1e-6, group_size=k)
+        lemma = vadhan_epsilon(QUIET, delta=1e-6, group_size=k)
+        geometric = vadhan_epsilon(QUIET, delta=1e-6, group_size=k, form="geometric")
+        assert tight.lower <= geometric.upper
+        assert geometric.upper < lemma.lower
+        assert renyi_vadhan_epsilon(QUIET, delta=1e-6, group_size=k).lower > geometric.upper
+
+
+def test_several_group_sizes_at_once_are_the_same_as_one_by_one():
+    together = vadhan_epsilons(QUIET, delta=1e-6, group_sizes=(3, 1, 2), form="geometric")
+    for k, bounds in zip((3, 1, 2), together, strict=True):
+        assert bounds.intersects(vadhan_epsilon(QUIET, delta=1e-6, group_size=k, form="geometric"))
+
+
+def test_a_group_of_one_needs_no_lemma():
+    one = groupdp.epsilon(QUIET, delta=1e-6, group_size=1)
+    assert vadhan_epsilon(QUIET, delta=1e-6, group_size=1).intersects(one)
+    assert linear_reference(QUIET, delta=1e-6, group_size=1).intersects(one)
+    assert vadhan_epsilon(QUIET, delta=1e-6, group_size=0).upper == 0.0
+
+
+def test_without_noise_no_lemma_helps():
+    run = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=0.0, steps=10)
+    assert vadhan_epsilon(run, delta=1e-6, group_size=3) == Bounds(math.inf, math.inf)
+    assert renyi_vadhan_epsilon(run, delta=1e-6, group_size=3) == Bounds(math.inf, math.inf)
+    assert old_tool_epsilon(run, delta=1e-6, group_size=3) == math.inf
+
+
+def test_without_steps_everything_is_free():
+    run = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=0)
+    assert vadhan_epsilon(run, delta=1e-6, group_size=3).upper == 0.0
+    assert renyi_vadhan_epsilon(run, delta=1e-6, group_size=3).upper == 0.0
+    assert old_tool_epsilon(run, delta=1e-6, group_size=3) == 0.0
+
+
+@pytest.mark.parametrize("function", [vadhan_epsilon, renyi_vadhan_epsilon, old_tool_epsilon, linear_reference])
+@pytest.mark.parametrize(
+    "bad", [{"delta": 0.0}, {"delta": math.nan}, {"delta": "1e-6"}, {"group_size": -1}, {"group_size": 2.0}]
+)
+def test_baselines_refuse_what_is_not_a_question(function, bad):
+    with pytest.raises(InvalidArgument, match=next(iter(bad))):
+        function(PAPER, **({"delta": 1e-6, "group_size": 2} | bad))
+
+
+def test_an_unknown_form_is_refused():
+    with pytest.raises(InvalidArgument, match="form"):
+        vadhan_epsilon(PAPER, delta=1e-6, group_size=2, form="best")
+
+
+# --------------------------------------------------------------------------------------------- Renyi divergences
+
+
+def exact_log_moment(order: float, shift: float, rate: float) -> flint.arb:
+    """log E[R^alpha] by rigorous integration in ball arithmetic."""
+    with flint.ctx.workprec(160):
+        alpha, m, q = (flint.arb(Fraction(x).numerator) / Fraction(x).denominator for x in (order, shift, rate))
+
+        def integrand(u: flint.acb, _: object) -> flint.acb:
+            ratio = 1 - q + q * (m * u - m * m / 2).exp()
+            return (alpha * ratio.log() - u * u / 2).exp() / (2 * flint.acb.pi()).sqrt()
+
+        total = flint.acb(0)
+        for left in range(-22, 23 + math.ceil(order * shift)):
+            total += flint.acb.integral(integrand, flint.acb(left), flint.acb(left + 1))
+        return total.real.log()
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise"), [(0.01, 1.0), (0.01, 0.5), (1e-4, 2.0), (0.3, 5.0), (0.5, 0.4), (0.01, 50.0)]
+)
+def test_moments_contain_the_integral(rate, noise):
+    run = DPSGD(sampling=PoissonSampling(rate=rate), noise_multiplier=noise, steps=1)
+    ((mixture, _),) = compose_run(run, 1)
+    for order in (ORDERS[0], 1.5, 2.0, ORDERS[22], 10.0 + 0.9, 11.0):
+        bounds = log_moment(mixture, order)
+        exact = exact_log_moment(order, 1.0 / noise, rate)
+        assert bounds.lower <= exact.upper()
+        assert bounds.upper >= exact.lower()
+        assert bounds.width < 1e-7 * bounds.upper
+
+
+def test_moments_with_almost_no_noise_are_looser_but_still_contain_the_integral():
+    run = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=0.02, steps=1)
+    ((mixture, _),) = compose_run(run, 1)
+    bounds = log_moment(mixture, 2.5)  # too many nodes: chords of whole orders
+    # For such a shift A = q^alpha e^{m^2 alpha(alpha-1)/2} up to a factor of (1-q)^-alpha and 1 + tiny.
+    value = 2.5 * math.log(0.01) + 50.0**2 * 2.5 * 1.5 / 2
+    assert bounds.lower <= value <= bounds.upper
+
+
+def test_divergences_of_a_gaussian_mechanism():
+    for order, bounds in zip(ORDERS, renyi_divergences(compose_run(full_batch(2.0, steps=7), 1)), strict=True):
+        assert bounds.lower <= 7 * order / 8 <= bounds.upper
+
+
+def test_moments_are_a_convex_function_of_the_order():
+    ((mixture, _),) = compose_run(QUIET, 1)
+    for low in (1.5, 3.25, 10.5):
+        left, middle, right = (log_moment(mixture, low + step) for step in (0.0, 0.5, 1.0))
+        assert 2 * middle.lower <= left.upper + right.upper
+
+
+# --------------------------------------------------------------------------------------------------- the old tool
+
+
+def test_the_old_tool_s_published_example_level_numbers():
+    """Outputs that TensorFlow Privacy's own tests record, with twelve digits."""
+    for examples, batch, noise, epochs, delta, reported in (
+        (60_000, 150, 1.3, 15, 1e-5, 0.7242234026109595),
+        (100_000, 100, 1.0, 30, 1e-7, 1.4154988495444845),
+    ):
+        sampling = PoissonSampling(rate=batch / examples)
+        run = DPSGD(sampling=sampling, noise_multiplier=noise, steps=epochs * examples // batch)
+        assert old_tool_epsilon(run, delta=delta, group_size=1) == pytest.approx(reported, rel=1e-11)
+
+
+def test_the_old_tool_s_published_group_level_numbers():
+    """Its tests also record a statement for 5 epochs of batches of 64 out of 10000, with microbatching."""
+    every = DPSGD(sampling=PoissonSampling(rate=1.0), noise_multiplier=2.0, steps=5, microbatch_size=2)
+    sampled = DPSGD(sampling=PoissonSampling(rate=0.0064), noise_multiplier=2.0, steps=782, microbatch_size=2)
+    for run, k, reported in ((every, 1, 13.376), (sampled, 1, 1.616), (every, 3, 85.940), (sampled, 3, 6.425)):
+        assert old_tool_epsilon(run, delta=1e-6, group_size=k) == pytest.approx(reported, abs=5.001e-4)
+    for run in (every, sampled):
+        assert old_tool_epsilon(run, delta=1e-6, group_size=10) == math.inf
+
+
+def test_the_old_tool_is_finite_up_to_8_and_infinite_from_9_as_the_paper_reports():
+    for k in range(1, 9):
+        assert old_tool_epsilon(PAPER, delta=1e-6, group_size=k) < math.inf
+    for k in (9, 10, 20, 32):
+        assert old_tool_epsilon(PAPER, delta=1e-6, group_size=k) == math.inf
+
+
+def test_without_the_underflow_the_same_analysis_is_finite():
+    for k in (9, 10, 32, 500):
+        bounds = renyi_vadhan_epsilon(PAPER, delta=1e-6, group_size=k)
+        assert bounds.upper < math.inf
+        # The intermediate delta' there: log target - log growth, below the logarithm of the smallest double.
+        assert math.log(1e-6) - Growth("geometric", k).value(bounds.upper / k) < math.log(5e-324)
+
+
+@pytest.mark.parametrize("run", [PAPER, QUIET, full_batch(3.0)])
+@pytest.mark.parametrize("k", [1, 2, 5, 8])
+def test_log_space_and_doubles_agree_where_doubles_suffice(run, k):
+    bounds = renyi_vadhan_epsilon(run, delta=1e-6, group_size=k)
+    old = old_tool_epsilon(run, delta=1e-6, group_size=k)
+    assert bounds.lower * (1 - 1e-9) <= old <= bounds.upper * (1 + 1e-9)
+
+
+def test_the_lemma_form_in_log_space_is_its_closed_form_for_one_order():
+    # A Gaussian mechanism with mu = 1: the optimum over orders of (log k - log delta + offset) / (alpha - 1 - k).
+    k, log_delta = 3, math.log(1e-6)
+    best = min(
+        (math.log(k) - log_delta + (a - 1) * (a / 2 + math.log1p(-1 / a)) - math.log(a)) / (a - 1 - k)
+        for a in ORDERS
+        if a > k + 1
+    )
+    bounds = renyi_vadhan_epsilon(full_batch(1.0), delta=1e-6, group_size=k, form="lemma")
+    assert bounds.lower <= k * best <= bounds.upper
+    assert bounds.relative_width < 1e-9
+
+
+def test_fixed_batches_have_baselines_too():
+    run = DPSGD(sampling=FixedBatchSampling(batch_size=500, dataset_size=50_000), noise_multiplier=4.0, steps=2000)
+    poisson = vadhan_epsilon(QUIET, delta=1e-6, group_size=4, form="geometric")
+    fixed = vadhan_epsilon(run, delta=1e-6, group_size=4, form="geometric")
+    assert fixed.upper == pytest.approx(poisson.upper, rel=1e-3)  # section 4: nearly the same
