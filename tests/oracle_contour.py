@@ -185,26 +185,36 @@ def _period(line: _Line, c: float, epsilon: float, log_delta: float, nats: float
 
 
 def _reach(line: _Line, c: float, nats: float) -> float:
-    """The s beyond which |E[e^{isL}]|, tilted by c, is seen to be below e^-nats (double precision scan)."""
-    a = float(line.power(c))
+    """The s beyond which |E[e^{isL}]|, tilted by c, is seen to be below e^-nats.
+
+    Seen in double precision, unless the rounds are so few that their 1e-16 would not add up to e^-nats.
+    """
+    scan = _sizes if sum(rounds for _, rounds in line.composition) * 30 > nats else _sizes_in_balls
     s = math.sqrt(2 * nats / line.moments(c)[2])
     while True:
         if s * max(mixture.float_shifts[-1] for mixture, _ in line.composition) > 3e5:
             raise NotImplementedError(f"a contour beyond {s:.0f} is too long for this oracle: too few rounds")
         points = s * np.geomspace(1.0, 1.7, 20)
-        log_size = np.zeros(len(points))
-        for mixture, rounds in line.composition:
-            step = mixture.step(a, points[-1], 36.0)
-            u = step * np.array(mixture.nodes(a, step, 40.0))
-            loss = mixture.float_loss(u)
-            log_weight = a * loss - u * u / 2
-            weight = np.exp(log_weight - log_weight.max())
-            weight /= weight.sum()
-            phi = [abs(np.dot(weight, np.exp(1j * point * loss))) for point in points]
-            log_size += rounds * np.log(np.maximum(phi, 1e-16))
-        if log_size.max() < -nats:
+        sizes = [rounds * np.log(scan(mixture, line.power(c), points, nats)) for mixture, rounds in line.composition]
+        if np.sum(sizes, axis=0).max() < -nats:
             return s
         s *= 1.2
+
+
+def _sizes(mixture: Mixture, a: arb, points: np.ndarray, nats: float) -> np.ndarray:
+    step = mixture.step(float(a), points[-1], 36.0)
+    u = step * np.array(mixture.nodes(float(a), step, 40.0))
+    loss = mixture.float_loss(u)
+    log_weight = float(a) * loss - u * u / 2
+    weight = np.exp(log_weight - log_weight.max())
+    phi = [abs(np.dot(weight, np.exp(1j * point * loss))) / weight.sum() for point in points]
+    return np.maximum(phi, 1e-16)
+
+
+def _sizes_in_balls(mixture: Mixture, a: arb, points: np.ndarray, nats: float) -> np.ndarray:
+    _, losses, weights = _weights(mixture, a, mixture.step(float(a), points[-1], nats), nats)
+    terms = list(zip(losses, weights, strict=True))
+    return np.array([float(sum((w * acb(0, s * x).exp() for x, w in terms), acb(0)).abs_upper()) for s in points])
 
 
 def log_delta(composition: Composition, *, epsilon: Any, direction: str, digits: int = 20) -> arb:
@@ -229,20 +239,23 @@ def epsilon(composition: Composition, *, delta: Any, direction: str, digits: int
         log_target = arb(exact(delta)).log()
         line = _Line(composition, direction)
         guess, c = _bracketed(line, log_target)
+        if guess == 0:
+            return arb(0)
         contours = _Contour.pair(line, guess, float(log_target), digits)
         first, second = (_newton(contour, arb(guess), log_target) for contour in contours)
-        result = _agreed(first, second, max(1.0, abs(float(log_target))) * 10.0**-digits / c)
-        return result if result > 0 else arb(0)
+        return _agreed(first, second, max(1.0, abs(float(log_target))) * 10.0**-digits / c)
 
 
 def _bracketed(line: _Line, log_target: arb) -> tuple[float, float]:
-    """epsilon to 1e-3 / c, and c, by bisection downwards from the Chernoff bound."""
+    """epsilon to 1e-3 / c, and c, by bisection downwards from the Chernoff bound; (0, c) if delta(0) is small."""
     c = line.solve(line.chernoff_gap, -float(log_target), 1e-3)
     high = (line.log_chernoff(c, 0.0) - float(log_target)) / c
     while True:
+        if high <= 0:
+            return 0.0, c
         contour = _Contour.made_for(line, high, float(log_target), 60.0)
         c = contour.c
-        low = high - 30 / c  # errors grow by e^30 on the way, from e^-60
+        low = max(0.0, high - 30 / c)  # errors grow by e^30 on the way, from e^-60
         if contour.log_delta_and_slope(arb(low))[0] > log_target:
             break
         high = low
