@@ -69,8 +69,11 @@ def test_a_canary_catches_a_wrong_group_size_and_not_a_right_one(canaries: Path)
 
 
 def test_the_command_line_audits_a_file_and_its_status_is_the_verdict(canaries: Path) -> None:
-    status, text, _ = invoke("scores", str(canaries), *RUN_OPTIONS, "--group-size", "1", "--delta", "1e-3")
+    picture = canaries.parent / "canaries.svg"
+    options = ["scores", str(canaries), *RUN_OPTIONS, "--group-size", "1", "--delta", "1e-3"]
+    status, text, _ = invoke(*options, "--plot", str(picture))
     assert status == 1
+    assert picture.read_text().startswith("<?xml")
     assert "CONTRADICTED" in text
     status, text, _ = invoke("scores", str(canaries), *RUN_OPTIONS, "--group-size", "4", "--delta", "1e-3", "--json")
     assert status == 0

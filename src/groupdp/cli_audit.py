@@ -6,10 +6,18 @@ Exit status 1 means that the claim was contradicted; 0 that it was not, which pr
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from groupdp.cli_audit_output import (
+    emit_checks,
+    emit_measured,
+    emit_report,
+    importance_as_json,
+    measured_as_json,
+    report_as_json,
+)
 from groupdp.cli_support import (
     Adjacency,
     AsJSON,
@@ -21,11 +29,8 @@ from groupdp.cli_support import (
     NoiseMultiplier,
     SamplingRate,
     Steps,
-    bounds_as_json,
     emit_json,
-    emit_table,
     handle_errors,
-    lower_text,
     option,
     progress_bar,
     read_adjacency,
@@ -33,13 +38,8 @@ from groupdp.cli_support import (
     read_number,
     run_as_json,
     run_from_options,
-    upper_text,
 )
 from groupdp.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from groupdp.audit import AuditReport, ImportanceEstimate, LowerBound, MeasuredDelta, WorstCaseAudit
-    from groupdp.bounds import Bounds
 
 _AUDIT = "The audit"
 _OUTPUT = "Output"
@@ -162,20 +162,20 @@ def worst_case(
     if as_json:
         emit_json(
             {
-                **_report_as_json(audit.report),
+                **report_as_json(audit.report),
                 "group_size": size,
                 "adjacency": chosen,
                 "seed": number,
                 "run": run_as_json(run),
                 "consistent": audit.consistent,
-                "measured": [_measured_as_json(audit, one) for one in audit.measured],
-                "importance_sampling": [_importance_as_json(*check) for check in checks],
+                "measured": [measured_as_json(audit, one) for one in audit.measured],
+                "importance_sampling": [importance_as_json(*check) for check in checks],
             }
         )
     else:
-        _emit_measured(audit)
-        _emit_report(audit.report)
-        _emit_checks(checks)
+        emit_measured(audit)
+        emit_report(audit.report)
+        emit_checks(checks)
     raise typer.Exit(1 if audit.report.verdict.contradicted else 0)
 
 
@@ -196,6 +196,7 @@ def scores(
     adjacency: Adjacency = "add-or-remove",
     gap: Gap = "0.1",
     seed: Seed = "0",
+    plot: Plot = None,
     as_json: AsJSON = False,
 ) -> None:
     """Audit your own training loop: one score per independent run, larger where the group seems present."""
@@ -210,17 +211,22 @@ def scores(
     size = read_integer("group_size", group_size, at_least=1)
     chosen, number = read_adjacency(adjacency), read_integer("seed", seed)
     question = _question(delta, confidence, gap)
-    from groupdp.audit import audit_scores, read_scores
+    from groupdp.audit import audit_scores, claimed_curve, read_scores
 
-    measured = read_scores(Path(file), with_column=with_column, without_column=without_column)
-    with progress_bar("claim") as progress:
-        report = audit_scores(
-            measured, run, group_size=size, adjacency=chosen, seed=number, progress=progress, **question
-        )
+    with NewFiles("plot") as files:
+        picture = None if plot is None else files.temporary(_picture(plot))
+        measured = read_scores(Path(file), with_column=with_column, without_column=without_column)
+        with progress_bar("claim") as progress:
+            claim = claimed_curve(run, group_size=size, adjacency=chosen, progress=progress)
+        report = audit_scores(measured, run, group_size=size, claim=claim, adjacency=chosen, seed=number, **question)
+        if picture is not None:
+            from groupdp.figures_audit import draw_scores
+
+            draw_scores(measured, claim, picture, confidence=report.confidence)
     if as_json:
         emit_json(
             {
-                **_report_as_json(report),
+                **report_as_json(report),
                 "group_size": size,
                 "adjacency": chosen,
                 "seed": number,
@@ -228,7 +234,7 @@ def scores(
             }
         )
     else:
-        _emit_report(report)
+        emit_report(report)
     raise typer.Exit(1 if report.verdict.contradicted else 0)
 
 
@@ -244,132 +250,3 @@ def _picture(plot: str) -> str:
     if Path(plot).suffix.lower() not in (".svg", ".pdf", ".png"):
         raise InvalidArgument(f"plot must end in .svg, .pdf or .png, got {plot!r}.")
     return plot
-
-
-def _emit_measured(audit: WorstCaseAudit) -> None:
-    """About ten of the measured epsilons per direction."""
-    for one in audit.measured:
-        certified = audit.claim.deltas[one.direction]
-        rows = [
-            (
-                f"{one.epsilons[i]:.3f}",
-                upper_text(float(certified[i]), 4),
-                f"{max(0.0, one.estimate[i]):.4g}",
-                lower_text(float(one.lower[i]), 4),
-                upper_text(float(one.upper[i]), 4),
-            )
-            for i in range(0, len(one.epsilons), max(1, len(one.epsilons) // 10))
-        ]
-        emit_table(
-            f"delta over epsilon, {one.direction}: {one.trials} runs of each kind",
-            ("epsilon", "certified", "measured", "at least", "at most"),
-            rows,
-        )
-    joint = f"jointly, at confidence {audit.report.confidence:g}"
-    verdict = "agree with" if audit.consistent else "DISAGREE with"
-    typer.echo(f"The measured intervals {verdict} the certified curve ({joint}).\n")
-
-
-def _emit_report(report: AuditReport) -> None:
-    rows = [
-        (f"claimed epsilon at delta {report.delta:g}", upper_text(report.claimed_epsilon.upper, 6)),
-        (f"measured epsilon at delta {report.delta:g}: at least", lower_text(report.epsilon_lower.value, 6)),
-        (f"claimed delta at epsilon {report.verdict.epsilon:.6g}", upper_text(report.verdict.claimed_delta, 6)),
-        (
-            f"measured delta at epsilon {report.verdict.epsilon:.6g}: at least",
-            lower_text(report.verdict.delta_lower, 6),
-        ),
-        (f"runs of each kind to see a gap of {report.gap:g}", _runs(report.runs_for_gap)),
-        ("more than there are, by", _runs(report.more_runs_for_gap)),
-    ]
-    emit_table(f"Audit, each statement at confidence {report.confidence:g}", ("", ""), rows)
-    typer.echo("The claim is CONTRADICTED." if report.verdict.contradicted else "The claim is not contradicted.")
-
-
-def _runs(count: int | None) -> str:
-    return "no number would do" if count is None else str(count)
-
-
-def _emit_checks(checks: list[tuple[ImportanceEstimate, Bounds]]) -> None:
-    if not checks:
-        return
-    rows = [
-        (
-            one.direction,
-            f"{one.epsilon:.6g}",
-            upper_text(certified.upper, 6),
-            f"{one.delta:.6g}",
-            lower_text(one.lower, 6),
-            upper_text(one.upper, 6),
-        )
-        for one, certified in checks
-    ]
-    emit_table(
-        "Importance sampling: a check of the numerics, not an audit",
-        ("direction", "epsilon", "certified delta", "estimate", "at least", "at most"),
-        rows,
-    )
-
-
-def _report_as_json(report: AuditReport) -> dict[str, Any]:
-    return {
-        "contradicted": report.verdict.contradicted,
-        "confidence": report.confidence,
-        "delta": report.delta,
-        "claimed_epsilon": bounds_as_json(report.claimed_epsilon),
-        "epsilon_lower": _bound_as_json(report.epsilon_lower),
-        "delta_lower": _bound_as_json(report.delta_lower),
-        "verdict": {
-            "epsilon": report.verdict.epsilon,
-            "claimed_delta": report.verdict.claimed_delta,
-            "delta_lower": report.verdict.delta_lower,
-            "direction": report.verdict.operation.direction,
-            "threshold": report.verdict.operation.threshold,
-        },
-        "runs_with_group": report.runs_with_group,
-        "runs_without_group": report.runs_without_group,
-        "gap": report.gap,
-        "runs_for_gap": report.runs_for_gap,
-        "more_runs_for_gap": report.more_runs_for_gap,
-    }
-
-
-def _bound_as_json(bound: LowerBound) -> dict[str, Any]:
-    operation = bound.operation
-    return {
-        "value": bound.value,
-        "epsilon": bound.epsilon,
-        "delta": bound.delta,
-        "direction": operation.direction,
-        "threshold": operation.threshold,
-        "hits": operation.hits,
-        "hit_trials": operation.hit_trials,
-        "false_alarms": operation.false_alarms,
-        "false_alarm_trials": operation.false_alarm_trials,
-    }
-
-
-def _measured_as_json(audit: WorstCaseAudit, one: MeasuredDelta) -> dict[str, Any]:
-    return {
-        "direction": one.direction,
-        "epsilon": one.epsilons.tolist(),
-        "certified_lower": audit.claim.lower_deltas[one.direction].tolist(),
-        "certified_upper": audit.claim.deltas[one.direction].tolist(),
-        "estimate": one.estimate.tolist(),
-        "lower": one.lower.tolist(),
-        "upper": one.upper.tolist(),
-    }
-
-
-def _importance_as_json(check: ImportanceEstimate, certified: Bounds) -> dict[str, Any]:
-    return {
-        "about": "a check of the numerics, not a black-box audit",
-        "direction": check.direction,
-        "epsilon": check.epsilon,
-        "certified_delta": bounds_as_json(certified),
-        "log_delta": check.log_delta,
-        "log_lower": check.log_lower,
-        "log_upper": check.log_upper,
-        "confidence": check.confidence,
-        "samples": check.samples,
-    }
