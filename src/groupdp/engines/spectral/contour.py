@@ -32,6 +32,11 @@ LARGEST_EXPONENTIALS = 6_000_000
 _SHARES = (np.linspace(0.0, 1.0, 28), np.linspace(0.0, 1.0, 24))
 _PERIODS = np.geomspace(4.0, 4e5, 160)
 
+#: Relative error of the computed logarithm of 1 + d, and of its multiple.
+LOGARITHM = 64.0 * U
+#: A modulus below this is not resolved.
+_UNRESOLVED = 1e-15
+
 #: Aliases, truncation and quadrature are each planned to stay below this fraction of delta.
 PLANNED_ERROR = 1e-14
 
@@ -56,10 +61,12 @@ class Contour:
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) for log delta(epsilon) of the rounds as trimmed; lower may be -inf."""
         total, error = self._sum(epsilon, power=1)
+        if not total + error > 0.0:  # a NaN, or an error bound that does not hold: never an answer
+            return -math.inf, 0.0
         exponent = self.log_scale - self.tilt * epsilon
         slack = self.log_scale_error + 6.0 * U * (abs(self.log_scale) + abs(self.tilt * epsilon))
         alias = math.exp(min(self.log_alias(epsilon) - exponent + slack, 700.0))
-        upper = _safe_log(total + error) + exponent + slack + 8.0 * U
+        upper = math.log(total + error) + exponent + slack + 8.0 * U
         lower = _safe_log((total - error - alias) * (1.0 - 4.0 * U)) + exponent - slack - 8.0 * U
         upper += 4.0 * U * abs(upper)
         lower -= 4.0 * U * abs(lower) if math.isfinite(lower) else 0.0
@@ -145,8 +152,13 @@ def build(rounds: tuple[Round, ...], direction: Direction, saddle: Saddle) -> Co
         if reach <= planned:
             break
         planned = 1.1 * reach
+    else:
+        raise LimitExceeded("the length of the contour did not settle: too few rounds for the spectral engine.")
     step = short(2.0 * math.pi / _period(scan, tilt, epsilon, deviation, goal=log_delta + log_goal))
-    steps = max(4, math.ceil(reach / step))
+    # The quadratures are certified up to the planned frequency: the contour may end earlier than wanted, not later.
+    steps = min(math.ceil(reach / step), math.floor(planned / step))
+    if steps < 2:
+        raise LimitExceeded("the contour would be shorter than two steps: too wide a tail for the spectral engine.")
     if steps > LARGEST_CONTOUR:
         raise LimitExceeded(
             f"the contour would need {steps} steps, more than the limit of {LARGEST_CONTOUR}: "
@@ -157,12 +169,12 @@ def build(rounds: tuple[Round, ...], direction: Direction, saddle: Saddle) -> Co
     log_error, log_largest = np.zeros(steps + 1), np.zeros(steps + 1)
     for one in tilted:
         values, error = _log_characteristic(one, frequency)
-        modulus = np.exp(values.real)
         log_sample += one.rounds * values
         # |log(1 + x)| <= -log(1 - |x|); where that is of no use, the modulus and its error bound what is sampled.
-        relative = np.minimum(error / modulus, 1.0 - 1e-12)
-        log_error += one.rounds * (8.0 * U * np.abs(values) - np.log1p(-relative))
-        log_largest += one.rounds * np.log(modulus + error)
+        relative = error * np.exp(-values.real)
+        rounding = (LOGARITHM + len(rounds) * U) * np.abs(values)
+        log_error += one.rounds * (rounding - np.log1p(-np.minimum(relative, 1.0 - 1e-12)))
+        log_largest += one.rounds * (values.real + rounding + np.log1p(relative) * (1.0 + ELEMENTARY))
     sample = np.exp(log_sample)
     size_of_sample = np.abs(sample)
     crude = np.exp(np.minimum(log_largest, 0.0)) + size_of_sample
@@ -236,13 +248,17 @@ def _log_characteristic(tilted: TiltedRound, frequency: FloatArray) -> tuple[Com
 
     distance = float(weight @ np.abs(offset))
     error = frequency * (tilted.first_order_error + (60.0 * U + 2.0 * PAIRWISE) * distance)
-    error += np.square(frequency) * (2.0 * (nodes + 60.0) * U * 0.25 * tilted.variance)
+    error += np.square(frequency) * (3.0 * (nodes + 60.0) * U * 0.25 * tilted.variance)
     error += math.exp(tilted.log_quadrature_error)
     squared = 2.0 * d.real + (d.real * d.real + d.imag * d.imag)
-    # Below a modulus of 1e-7 its logarithm is not resolved: the value 1e-7 stands in, with twice that as its error.
-    unresolved = squared < -1.0 + 1e-14
-    log_modulus = 0.5 * np.log1p(np.where(unresolved, -1.0 + 1e-14, squared))
-    return log_modulus + 1j * np.arctan2(d.imag, 1.0 + d.real), np.where(unresolved, error + 2e-7, error)
+    # Near 1 the modulus comes from |1 + d|^2 - 1; away from 1, where that would cancel, from 1 + d itself, rounded to
+    # U: a small part of the error above, which is at least 188 U |d|. Below 1e-15, 1e-15 stands in, with its error.
+    modulus = np.hypot(1.0 + d.real, d.imag)
+    near = squared > -0.75
+    unresolved = modulus < _UNRESOLVED
+    far = np.log(np.where(near, 1.0, np.maximum(modulus, _UNRESOLVED)))
+    log_modulus = np.where(near, 0.5 * np.log1p(np.where(near, squared, 0.0)), far)
+    return log_modulus + 1j * np.arctan2(d.imag, 1.0 + d.real), np.where(unresolved, error + 2.0 * _UNRESOLVED, error)
 
 
 def _exponentials_minus_one(frequency: FloatArray, offset: FloatArray) -> ComplexArray:
