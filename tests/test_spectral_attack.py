@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from flint import arb
+from flint import arb, ctx
 
 import groupdp
 import oracle_closed
@@ -13,7 +13,7 @@ from oracle import Mixture
 
 
 def enclosed(bounds: groupdp.Bounds, truth: arb) -> bool:
-    return arb(bounds.lower) <= truth <= arb(bounds.upper)
+    return arb(bounds.lower) <= truth.upper() and truth.lower() <= arb(bounds.upper)
 
 
 @pytest.mark.parametrize("direction", ["add", "remove"])
@@ -67,3 +67,47 @@ def test_a_phase_of_next_to_no_loss_overflowed_the_height_of_its_density():
     bounds = groupdp.log_delta(phases, epsilon=2e6, group_size=1, adjacency="remove", engine="spectral")
     without = groupdp.log_delta(phases[1], epsilon=2e6, group_size=1, adjacency="remove", engine="spectral")
     assert bounds.intersects(without)
+
+
+NOISELESS = [
+    ("add", 0.3, 5, 1.0 - 2.0**-50, 0.0),  # beyond the largest loss: epsilon 0
+    ("add", 0.9999, 9, 1.0 - 2.0**-50, None),  # 1 - e^log(delta) kept 3 bits
+    ("add", 0.25, 4, 1e-300, None),
+]
+
+
+@pytest.mark.parametrize(("adjacency", "rate", "steps", "delta", "expected"), NOISELESS)
+def test_without_noise_epsilon_next_to_a_delta_of_one(adjacency, rate, steps, delta, expected):
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=0.0, steps=steps)
+    bounds = groupdp.epsilon(run, delta=delta, group_size=1, adjacency=adjacency)
+    # add: delta = 1 - e^eps (1 - q)^T while that is positive.
+    truth = (1 - arb(delta)).log() - steps * (1 - arb(rate)).log()
+    truth = arb(0) if truth < 0 else truth
+    assert enclosed(bounds, truth)
+    assert expected is None or bounds.upper == expected
+
+
+@pytest.mark.parametrize("rate", [1e-300, 5e-324, 1e-9, 0.5])
+@pytest.mark.parametrize("steps", [1, 1000, 2**53])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 3.0])
+def test_without_noise_log_delta_is_enclosed(rate, steps, epsilon):
+    # The slack was absolute: less than the last place of a logarithm of -690. And 1 - e^-40 was taken for 1.
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=0.0, steps=steps)
+    absent = steps * (1 - arb(rate)).log()
+    with ctx.workprec(3000):
+        absent = steps * (1 - arb(rate)).log()
+        remove = (1 - absent.exp()).log()
+        exponent = arb(epsilon) + absent
+        add = (1 - exponent.exp()).log() if exponent < 0 else arb.neg_inf()
+    assert enclosed(groupdp.log_delta(run, epsilon=epsilon, group_size=1, adjacency="remove"), remove)
+    bounds = groupdp.log_delta(run, epsilon=epsilon, group_size=1, adjacency="add")
+    assert enclosed(bounds, add) or (add == arb.neg_inf() and bounds.lower == bounds.upper == -math.inf)
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-323, 1e-300])
+@pytest.mark.parametrize("rate", [5e-324, 1e-323, 1e-300])
+def test_without_noise_a_subnormal_delta_took_the_logarithm_of_zero(rate, delta):
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=0.0, steps=1)
+    bounds = groupdp.epsilon(run, delta=delta, group_size=1, adjacency="remove")
+    truth = 0.0 if rate <= delta else math.inf  # delta(eps) = q for every eps
+    assert bounds.lower <= truth <= bounds.upper

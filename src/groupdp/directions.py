@@ -25,6 +25,8 @@ from groupdp.reductions import Composition
 
 #: Relative slack that covers the few roundings of the closed forms below.
 _SLACK = 1e-14
+#: The smallest positive double.
+_SMALLEST = math.ulp(0.0)
 #: In `auto`, a spectral result wider than this is intersected with the lattice engine's.
 _WIDE = 2e-5
 
@@ -51,12 +53,10 @@ def log_delta_of(composition: Composition, direction: Direction, epsilon: float,
     low = _noisy_log_delta(noisy, direction, shifted + room, options)
     if direction == "add":
         return Bounds(low.lower, high.upper, high.provenance)
-    revealed = math.log(-math.expm1(log_p))
-    return Bounds(
-        _log_sum(revealed, log_p + low.lower) - room - _SLACK,
-        min(_log_sum(revealed, log_p + high.upper) + room + _SLACK, 0.0),
-        high.provenance,
-    )
+    # (1 - p) + p delta' falls with p.
+    lower = _log_with_revealed(log_p * (1.0 - _SLACK), low.lower)
+    upper = _log_with_revealed(log_p * (1.0 + _SLACK), high.upper)
+    return Bounds(lower - _SLACK * (1.0 + abs(lower)), min(upper + _SLACK * (1.0 + abs(upper)), 0.0), high.provenance)
 
 
 def epsilon_of(composition: Composition, direction: Direction, log_delta: float, options: Options) -> Bounds:
@@ -71,30 +71,34 @@ def epsilon_of(composition: Composition, direction: Direction, log_delta: float,
     if direction == "add":
         # delta' at epsilon + log p, which may be negative: only its part at or above 0 goes to the engines.
         at_zero = log_delta_of(composition, direction, 0.0, options)
-        if at_zero.upper <= log_delta:
+        if at_zero.upper <= log_delta - _SLACK * abs(log_delta):
             return Bounds(0.0, 0.0, exact)
-        if _log_delta_where_identical(0.0) >= log_delta or not noisy:
-            value = max(math.log1p(-math.exp(log_delta)) - log_p, 0.0)
+        if not noisy:
+            # log(1 - delta), from the logarithm: next to 1, e^log_delta has lost 1 - delta.
+            value = max(math.log(-math.expm1(log_delta)) - log_p, 0.0)
             return Bounds(max(value - room - 1e-15, 0.0), value + room + 1e-15, exact)
         found = _noisy_epsilon(noisy, direction, log_delta, options)
         return Bounds(
-            max(found.lower - log_p - room, 0.0) if found.lower > 0.0 else 0.0,
-            found.upper - log_p + room,
+            max(_down(found.lower - log_p - room), 0.0) if found.lower > 0.0 else 0.0,
+            _up(found.upper - log_p + room),
             found.provenance,
         )
     revealed = -math.expm1(log_p)
-    left = math.exp(log_delta) - revealed
-    uncertainty = 4.0 * _SLACK * revealed
+    delta = math.exp(log_delta)
+    left = delta - revealed
+    # Of 1 - p and of e^log(delta), which has lost as many bits as log(delta) has before its point; and of subnormals.
+    uncertainty = _SLACK * (4.0 * revealed + delta * (1.0 + 0.1 * abs(log_delta))) + 4.0 * _SMALLEST
     if left < -uncertainty:
         return Bounds(math.inf, math.inf, exact)
     upper = math.inf
     if left - uncertainty > 0.0:
         target = math.log(left - uncertainty) - log_p - room
-        upper = max(_noisy_epsilon(noisy, direction, min(target, -1e-300), options).upper + log_p + room, 0.0)
-    target = math.log(left + uncertainty) - log_p + room
+        upper = max(_up(_noisy_epsilon(noisy, direction, min(target, -1e-300), options).upper + log_p + room), 0.0)
     lower = 0.0
-    if target < 0.0:
-        lower = max(_noisy_epsilon(noisy, direction, target, options).lower + log_p - room, 0.0)
+    if left + uncertainty > 0.0:
+        target = math.log(left + uncertainty) - log_p + room
+        if target < 0.0:
+            lower = max(_down(_noisy_epsilon(noisy, direction, target, options).lower + log_p - room), 0.0)
     return Bounds(min(lower, upper), upper, exact)
 
 
@@ -119,7 +123,10 @@ def _peel(composition: Composition) -> tuple[Composition, float]:
 def _noisy_log_delta(noisy: Composition, direction: Direction, epsilon: float, options: Options) -> Bounds:
     if not noisy:
         value = _log_delta_where_identical(epsilon)
-        return Bounds(value, value, Provenance(adjacency=direction))
+        if value == -math.inf:
+            return Bounds(value, value, Provenance(adjacency=direction))
+        slack = _SLACK * abs(value)
+        return Bounds(value - slack, min(value + slack, 0.0), Provenance(adjacency=direction))
     return _choose(
         options,
         noisy,
@@ -191,12 +198,27 @@ def _automatic(by_contour: Callable[[], Bounds], by_lattice: Callable[[], Bounds
 def _log_chance_of_presence(noisy: Composition) -> float:
     """log of a bound on delta(0): the expected number of rounds that sample the group at all."""
     terms = [math.log(rounds) + mixture.log_probability_of_presence for mixture, rounds in noisy]
-    return functools.reduce(_log_sum, terms) + 1e-12
+    return functools.reduce(_log_sum, terms) + 1e-9
 
 
 def _log_delta_where_identical(epsilon: float) -> float:
-    """log of (1 - e^epsilon)_+."""
-    return -math.inf if epsilon >= 0.0 else math.log(-math.expm1(epsilon))
+    """log of (1 - e^epsilon)_+, to a few units in the last place."""
+    if epsilon >= 0.0:
+        return -math.inf
+    return math.log(-math.expm1(epsilon)) if epsilon > -1.0 else math.log1p(-math.exp(epsilon))
+
+
+def _log_with_revealed(log_p: float, log_delta: float) -> float:
+    """log of (1 - p) + p delta."""
+    return _log_sum(_log_delta_where_identical(log_p), log_p + log_delta)
+
+
+def _up(value: float) -> float:
+    return math.nextafter(value, math.inf)
+
+
+def _down(value: float) -> float:
+    return math.nextafter(value, -math.inf)
 
 
 def _log_sum(x: float, y: float) -> float:
