@@ -74,10 +74,10 @@ def test_one_round_is_a_gaussian_when_the_group_is_always_there():
 def test_two_rounds_by_plain_integration(direction: str):
     """delta of a Gaussian round and a mixture round: E[delta_1(epsilon - L)] over the Gaussian's loss L."""
     mixture = oracle.mixture_of({"sampling_rate": "0.2", "noise_multiplier": "1.25"}, 3)
-    shift, epsilon, nodes = Fraction(3, 2), Fraction(1, 2), 64
+    shift, epsilon, nodes = Fraction(3, 2), Fraction(1, 2), 128
     with ctx.workprec(128):
         total = arb(0)
-        for n in range(-9 * nodes, 9 * nodes + 1):
+        for n in range(-8 * nodes, 8 * nodes + 1):
             u = Fraction(n, nodes)
             loss = shift * (u + shift) - shift**2 / 2 if direction == "remove" else shift**2 / 2 - shift * u
             inner = oracle_closed.one_round_log_delta(mixture, epsilon=epsilon - loss, direction=direction).exp()
