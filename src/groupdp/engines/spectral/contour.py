@@ -37,6 +37,10 @@ LOGARITHM = 64.0 * U
 #: A modulus below this is not resolved.
 _UNRESOLVED = 1e-15
 
+#: Beyond a period of so many deviations, tilts near the contour's own are scanned too.
+_LONG_PERIOD = 15.0
+_NEARBY_TILTS = np.array([0.8, 0.9, 0.95, 0.98, 1.01, 1.03, 1.06, 1.1, 1.15, 1.22, 1.3])
+
 #: Aliases, truncation and quadrature are each planned to stay below this fraction of delta.
 PLANNED_ERROR = 1e-14
 
@@ -132,7 +136,7 @@ def build(rounds: tuple[Round, ...], direction: Direction, saddle: Saddle) -> Co
     log_goal = math.log(PLANNED_ERROR)
     # A Gaussian characteristic function would be negligible beyond this frequency; the certificate asks for more.
     reach = math.sqrt(-2.0 * log_goal) / deviation
-    planned = 2.5 * reach
+    planned = 3.5 * reach
     for _ in range(4):
         tilted = tuple(
             tilt_round(
@@ -154,7 +158,12 @@ def build(rounds: tuple[Round, ...], direction: Direction, saddle: Saddle) -> Co
         planned = 1.1 * reach
     else:
         raise LimitExceeded("the length of the contour did not settle: too few rounds for the spectral engine.")
-    step = short(2.0 * math.pi / _period(scan, tilt, epsilon, deviation, goal=log_delta + log_goal))
+    period = _period(scan, tilt, epsilon, deviation, goal=log_delta + log_goal)
+    if period > _LONG_PERIOD * deviation:
+        # A heavy tail: aliases are then best bounded with tilts close to the contour's own.
+        scan = saddle.scanner.extend(scan, tilt * _NEARBY_TILTS)
+        period = _period(scan, tilt, epsilon, deviation, goal=log_delta + log_goal)
+    step = short(2.0 * math.pi / period)
     # The quadratures are certified up to the planned frequency: the contour may end earlier than wanted, not later.
     steps = min(math.ceil(reach / step), math.floor(planned / step))
     if steps < 2:

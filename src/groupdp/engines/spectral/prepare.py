@@ -18,6 +18,8 @@ from groupdp.reductions import Composition
 _LOG_TRIM = -36.0
 #: Thinning is never sharper than this: nodes would have to be closer than a fraction of it.
 _NARROWEST_THINNING = 1e-3
+#: Rounds are thinned if a component contributes more than this (a logarithm) from beyond the edge.
+_THINNED_ABOVE = -20.0
 #: Plain Gaussian rounds are cut into at least this many, of a shift of at most 1.
 _DIVISIONS = 256.0
 
@@ -67,10 +69,14 @@ def prepare(composition: Composition, direction: Direction, log_delta: float) ->
 
 def _thinned(one: Round, *, tilt: float, log_budget: float) -> Round:
     """The round, thinned if a tilt of the size expected would pile mass up beyond anything that matters."""
-    reach = (1.0 + tilt) * one.largest_shift
-    width = min(max(3.0 / reach, _NARROWEST_THINNING), 1.0)
+    a = 1.0 + tilt
+    reach = a * one.m
+    width = min(max(3.0 / float(reach[-1]), _NARROWEST_THINNING), 1.0)
     thinning = discard(one.m, one.log_p, width=width, log_budget=log_budget)
-    return replace(one, thinning=thinning) if reach > thinning.edge - 2.0 else one
+    # Roughly the logarithm of what each component contributes to G(a) from beyond the edge.
+    short_of_it = np.maximum(thinning.edge - reach, 0.0)
+    beyond = a * one.log_p + 0.5 * a * (a - 1.0) * np.square(one.m) - 0.5 * np.square(short_of_it)
+    return replace(one, thinning=thinning) if float(beyond.max()) > _THINNED_ABOVE else one
 
 
 def _divisible(rounds: tuple[Round, ...]) -> tuple[Round, ...]:

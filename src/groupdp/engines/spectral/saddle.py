@@ -121,7 +121,11 @@ class Scanner:
         """The scan with more tilts between the positions `low` and `high`."""
         edges = np.log(scan.tilt[low : high + 1])
         tilts = np.exp(np.concatenate([x + (y - x) * _BETWEEN for x, y in itertools.pairwise(edges)]))
-        return _merge(scan, self.scan(tilts))
+        return self.extend(scan, tilts)
+
+    def extend(self, scan: Scan, tilts: FloatArray) -> Scan:
+        """The scan with more tilts; none beyond what the quadratures were planned for."""
+        return _merge(scan, self.scan(tilts[tilts <= self.first_tilts[-1]]))
 
 
 def _merge(one: Scan, other: Scan) -> Scan:
@@ -142,6 +146,7 @@ class Saddle:
     epsilon: float
     log_delta: float
     scan: Scan
+    scanner: Scanner
 
 
 def saddle_for_epsilon(
@@ -166,7 +171,7 @@ def saddle_for_epsilon(
     c = float(found.tilt[best])
     curvature = float(found.variance[best]) + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
     log_delta = float(height[best]) - 0.5 * math.log(2.0 * math.pi * curvature)
-    return Saddle(c, epsilon, min(log_delta, 0.0), found)
+    return Saddle(c, epsilon, min(log_delta, 0.0), found, scanner)
 
 
 def first_scan_for_delta(
@@ -191,7 +196,7 @@ def saddle_for_delta(rounds: tuple[Round, ...], direction: Direction, log_delta:
     for _ in range(4):
         after = int(np.flatnonzero(levels <= log_delta)[0])
         if after == 0:
-            return Saddle(float(found.tilt[0]), 0.0, log_delta, found)
+            return Saddle(float(found.tilt[0]), 0.0, log_delta, found, scanner)
         if levels[after - 1] - levels[after] < 0.7:
             break
         found = scanner.refine(found, after - 1, after)
@@ -201,7 +206,7 @@ def saddle_for_delta(rounds: tuple[Round, ...], direction: Direction, log_delta:
     share = float(np.clip((levels[after - 1] - log_delta) / drop, 0.0, 1.0)) if drop > 0.0 else 1.0
     tilt = (1.0 - share) * float(found.tilt[after - 1]) + share * float(found.tilt[after])
     guess = (1.0 - share) * float(epsilons[after - 1]) + share * float(epsilons[after])
-    return Saddle(tilt, guess, log_delta, found)
+    return Saddle(tilt, guess, log_delta, found, scanner)
 
 
 def _height(scan: Scan, epsilon: float) -> FloatArray:
