@@ -54,7 +54,7 @@ class Panel:
         return next(point for point in self.points if point.group_size == group_size)
 
 
-def study(*, group_sizes: Sequence[int] = GROUP_SIZES, progress: Progress | None = None) -> tuple[Panel, ...]:
+def study(*, group_sizes: Sequence[int] | None = None, progress: Progress | None = None) -> tuple[Panel, ...]:
     """All panels of both figures, Poisson sampling first."""
     report = progress if progress is not None else (lambda _: None)
     settings = [(name, sampling, factor * noise) for name, sampling, factor, _ in SAMPLINGS for noise in NOISES]
@@ -65,7 +65,7 @@ def study(*, group_sizes: Sequence[int] = GROUP_SIZES, progress: Progress | None
         def within(fraction: float, done: int = done) -> None:
             report((done + fraction) / len(settings))
 
-        points = compare(run, delta=DELTA, group_sizes=group_sizes, progress=within)
+        points = compare(run, delta=DELTA, group_sizes=group_sizes or GROUP_SIZES, progress=within)
         panels.append(Panel(sampling=name, noise_multiplier=noise, points=tuple(points)))
     return tuple(panels)
 

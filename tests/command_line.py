@@ -1,0 +1,49 @@
+"""Runs a command in this process, as the `groupdp` script would."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shlex
+from typing import Any, NamedTuple
+
+from groupdp.cli import build_app
+
+
+class Outcome(NamedTuple):
+    """What a command left behind."""
+
+    status: int
+    output: str
+    errors: str
+
+    @property
+    def json(self) -> Any:
+        """The output, which must be one JSON document and nothing else."""
+        assert self.errors == ""
+        assert self.status == 0
+        return json.loads(self.output)
+
+
+def groupdp(line: str) -> Outcome:
+    """`groupdp LINE`, split as a shell would."""
+    output, errors = io.StringIO(), io.StringIO()
+    status = 0
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            build_app()(args=shlex.split(line), prog_name="groupdp")
+        except SystemExit as leaving:
+            status = int(leaving.code or 0)
+    return Outcome(status, output.getvalue(), errors.getvalue())
+
+
+def assert_one_sentence(outcome: Outcome, *words: str) -> None:
+    """Exit status 2, nothing on stdout, and one line on stderr that contains every one of `words`."""
+    assert outcome.status == 2, outcome
+    assert outcome.output == ""
+    assert outcome.errors.count("\n") == 1, outcome.errors
+    assert outcome.errors.endswith("\n")
+    assert "Traceback" not in outcome.errors
+    for word in words:
+        assert word in outcome.errors, outcome.errors
