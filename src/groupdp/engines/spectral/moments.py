@@ -18,7 +18,7 @@ from groupdp.errors import LimitExceeded
 
 #: Most nodes of a quadrature, and most entries (nodes x components) of a table of likelihood ratios.
 LARGEST_QUADRATURE = 150_000
-LARGEST_TABLE = 150_000_000
+LARGEST_TABLE = 40_000_000
 #: Largest u^2 and m (|u| + m): the rounding of an exponent then stays below 1e-3.
 LARGEST_EXPONENT = 1e12
 #: Nodes are exact for indices up to this (see `short`), with room for the ends being rounded outward.
