@@ -75,7 +75,7 @@ def shown_integer(number: int) -> str:
     """`number` in full where it is short; its order of magnitude where Python would refuse to print it."""
     if number.bit_length() <= 128:
         return str(number)
-    return f"{'-' if number < 0 else ''}about 2^{number.bit_length() - 1}"
+    return f"about {'-' if number < 0 else ''}2^{number.bit_length() - 1}"
 
 
 def _wanted(

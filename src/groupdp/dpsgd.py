@@ -87,7 +87,8 @@ def phases_of(run: Any) -> tuple[DPSGD, ...]:
         return (run,)
     if isinstance(run, list | tuple) and run and all(isinstance(phase, DPSGD) for phase in run):
         phases = tuple(run)
-        if sum(phase.steps for phase in phases) > LARGEST_COUNT:
-            raise InvalidArgument(f"steps must add up to at most {LARGEST_COUNT} over all phases.")
+        total = sum(phase.steps for phase in phases)
+        if total > LARGEST_COUNT:
+            raise InvalidArgument(f"steps must add up to at most {LARGEST_COUNT} over all phases, got {total}.")
         return phases
     raise InvalidArgument(f"run must be a DPSGD or a non-empty sequence of them, got {shown(run)}.")
