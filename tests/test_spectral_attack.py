@@ -111,3 +111,18 @@ def test_without_noise_a_subnormal_delta_took_the_logarithm_of_zero(rate, delta)
     bounds = groupdp.epsilon(run, delta=delta, group_size=1, adjacency="remove")
     truth = 0.0 if rate <= delta else math.inf  # delta(eps) = q for every eps
     assert bounds.lower <= truth <= bounds.upper
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "noise", "rounds", "epsilon"),
+    [(82.587, 0.15236, 1, 416749.6), (138.87, 0.13027, 2, 2512683.0), (905.7116, 1.0, 255, 109670130.5)],
+)
+def test_a_thinned_round_whose_every_component_peaks_beyond_the_edge_had_no_nodes(sensitivity, noise, rounds, epsilon):
+    mechanism = groupdp.MixtureOfGaussians([sensitivity, sensitivity * (1 + 1e-15)], [0.5, 0.5], noise)
+    try:
+        bounds = groupdp.log_delta(mechanism, rounds=rounds, epsilon=epsilon, adjacency="remove", engine="spectral")
+    except groupdp.LimitExceeded:
+        return  # an honest answer; a ValueError was not
+    composition = [(Mixture([sensitivity], [1], noise), rounds)]
+    truth = oracle_closed.gaussian_log_delta(composition, epsilon=epsilon)
+    assert abs(truth - bounds.upper) < 1e-6 + bounds.width

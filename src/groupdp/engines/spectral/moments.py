@@ -69,9 +69,9 @@ def plan(
             low, high = min(low, more[0]), max(high, more[1])
     reach, shift = max(-low, high), one_round.largest_shift
     largest = max(reach * reach, shift * (reach + shift))
-    if not (largest <= LARGEST_EXPONENT and reach <= EXACT_MULTIPLES * step):
+    if not (low < high and largest <= LARGEST_EXPONENT and reach <= EXACT_MULTIPLES * step):
         raise LimitExceeded(
-            f"the quadrature would reach to {reach:g} deviations with shifts up to {shift:g}: "
+            f"the quadrature would reach from {low:g} to {high:g} deviations with shifts up to {shift:g}: "
             f"exponents beyond the limit of {LARGEST_EXPONENT:g}, or nodes that are not exact."
         )
     first = math.floor(low / step)
@@ -142,7 +142,10 @@ def _range(one_round: Round, exponents: FloatArray, log_tolerance: float) -> tup
 def _range_by_slope(one_round: Round, exponents: FloatArray, log_tolerance: float) -> tuple[float, float]:
     """For a >= 1: the slope of Psi lies between the smallest and the largest shift."""
     room = 2.0 - log_tolerance
-    low = float(exponents.min()) * float(one_round.m[0]) - math.sqrt(2.0 * room)
+    lowest = float(exponents.min()) * float(one_round.m[0])
+    if one_round.thinning is not None:
+        lowest = min(lowest, one_round.thinning.edge)  # beyond the edge there is nothing to peak
+    low = lowest - math.sqrt(2.0 * room)
     steepest = float(exponents.max()) * one_round.largest_shift
     high = steepest + math.sqrt(2.0 * room)
     if one_round.thinning is not None:
