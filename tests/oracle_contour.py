@@ -96,25 +96,19 @@ class _Contour:
     """K sampled on Re z = c at Im z = 0, h, 2h, ...: serves every epsilon near the one it was made for."""
 
     def __init__(self, line: _Line, c: float, epsilon: float, log_delta: float, nats: float, vary: float) -> None:
-        # Truncation and quadrature errors are relative to the integrand's peak, which may be far above delta.
-        nats += max(0.0, line.moments(c)[0] - c * epsilon - log_delta)
-        self.c = c
+        # All errors are relative to the integrand's peak, which may be far above delta: where the tail of L is not
+        # log-concave, no saddle point is near. Then precision makes up for it.
+        excess = max(0.0, line.moments(c)[0] - c * epsilon - log_delta)
+        nats += excess
+        self.c, self.precision = c, PRECISION + math.ceil(1.5 * excess)
         self.h = 2 * math.pi / (_period(line, c, epsilon, log_delta, nats) * vary)
         count = math.ceil(_reach(line, c, nats) * vary / self.h) + 1
         if count > 400_000:
             raise NotImplementedError(f"a contour of {count} points is too long for this oracle")
-        self.cgf = arb(0)
-        self.samples = [acb(1)] * count
-        for mixture, rounds in line.composition:
-            a, fine = line.power(c), nats + math.log(rounds) + 5
-            step = mixture.step(float(a), count * self.h, fine) / vary
-            log_total, losses, weights = _weights(mixture, a, step, fine)
-            self.cgf += rounds * log_total
-            phi = _transform(losses, weights, line.sign * self.h, count)
-            self.samples = [sample * value**rounds for sample, value in zip(self.samples, phi, strict=True)]
-        edge = float(self.samples[-1].abs_upper())
-        if edge > math.exp(3 - nats):
-            raise Disagreement(f"the contour at c={c} was cut off too early: {edge:.1e} at its end")
+        with ctx.workprec(self.precision):
+            self.cgf, self.samples = _sampled(line, c, self.h, count, nats, vary)
+            if self.samples[-1].abs_upper() > (3 - arb(nats)).exp():
+                raise Disagreement(f"the contour at c={c} was cut off too early")
 
     @classmethod
     def made_for(cls, line: _Line, epsilon: float, log_delta: float, nats: float) -> _Contour:
@@ -133,6 +127,10 @@ class _Contour:
 
     def log_delta_and_slope(self, epsilon: arb) -> tuple[arb, arb]:
         """log delta(epsilon) and its derivative, both by the same sum with kernels 1/(z(z+1)) and -1/(z+1)."""
+        with ctx.workprec(self.precision):
+            return self._log_delta_and_slope(epsilon)
+
+    def _log_delta_and_slope(self, epsilon: arb) -> tuple[arb, arb]:
         c, h = arb(self.c), arb(self.h)
         turns = _powers(acb(0, -h * epsilon).exp(), len(self.samples))
         value = slope = arb(0)
@@ -143,6 +141,19 @@ class _Contour:
         if not value > 0:  # errors that are small beside the integrand's peak have swallowed delta
             return arb.neg_inf(), arb.nan()
         return self.cgf - c * epsilon + (value * h / (2 * arb.pi())).log(), slope / value
+
+
+def _sampled(line: _Line, c: float, h: float, count: int, nats: float, vary: float) -> tuple[arb, list[acb]]:
+    """K(c), and e^{K(c + i j h) - K(c)} for j < count."""
+    cgf, samples = arb(0), [acb(1)] * count
+    for mixture, rounds in line.composition:
+        a, fine = line.power(c), nats + math.log(rounds) + 5
+        step = mixture.step(float(a), count * h, fine) / vary
+        log_total, losses, weights = _weights(mixture, a, step, fine)
+        phi = _transform(losses, weights, line.sign * h, count)
+        cgf += rounds * log_total
+        samples = [sample * value**rounds for sample, value in zip(samples, phi, strict=True)]
+    return cgf, samples
 
 
 def _transform(losses: list[arb], weights: list[arb], h: float, count: int) -> list[acb]:
@@ -225,9 +236,9 @@ def log_delta(composition: Composition, *, epsilon: Any, direction: str, digits:
         if target >= line.largest_loss:
             return arb.neg_inf()
         center = float(target)
-        estimate = line.log_chernoff(line.solve(line.epsilon_at, center, 1e-3), center) - 5
+        estimate, lower_by = line.log_chernoff(line.solve(line.epsilon_at, center, 1e-3), center) - 5, 30
         while (rough := _Contour.made_for(line, center, estimate, 30.0).log_delta_and_slope(target)[0]) < estimate:
-            estimate -= 30
+            estimate, lower_by = estimate - lower_by, 2 * lower_by
         contours = _Contour.pair(line, center, float(rough.mid()), digits)
         first, second = (contour.log_delta_and_slope(target)[0] for contour in contours)
         return _agreed(first, second, max(1.0, abs(estimate)) * 10.0**-digits)

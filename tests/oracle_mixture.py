@@ -34,7 +34,7 @@ class Mixture:
         kept = [(exact(c) / exact(sigma), p / total) for c, p in zip(sensitivities, weights, strict=True) if p != 0]
         self.shifts = [m for m, _ in kept]
         self.probabilities = [p for _, p in kept]
-        self._blocks: dict[tuple[float, int], list[arb]] = {}
+        self._blocks: dict[tuple[float, int, int], list[arb]] = {}
         with ctx.workprec(PRECISION):
             self.absence = sum((arb(p) for m, p in kept if m == 0), arb(0))  # P(the group is absent)
             self.float_shifts = np.array([float(arb(m)) for m in self.shifts])
@@ -43,7 +43,8 @@ class Mixture:
     def loss(self, step: float, n: int) -> arb:
         """Psi(u) = log sum_i p_i exp(m_i u - m_i^2 / 2) at u = n step."""
         block, place = divmod(n, _BLOCK)
-        if (step, block) not in self._blocks:
+        key = (step, block, ctx.prec)
+        if key not in self._blocks:
             shifts = [arb(m) for m in self.shifts]
             start = arb(step) * (block * _BLOCK)
             terms = [arb(p) * (m * start - m * m / 2).exp() for m, p in zip(shifts, self.probabilities, strict=True)]
@@ -52,8 +53,8 @@ class Mixture:
             for _ in range(_BLOCK):
                 values.append(sum(terms, arb(0)).log())
                 terms = [term * ratio for term, ratio in zip(terms, ratios, strict=True)]
-            self._blocks[step, block] = values
-        return self._blocks[step, block][place]
+            self._blocks[key] = values
+        return self._blocks[key][place]
 
     def float_loss(self, u: np.ndarray) -> np.ndarray:
         result = np.full(len(u), -np.inf)
