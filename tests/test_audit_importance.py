@@ -180,5 +180,7 @@ def test_what_cannot_be_sampled_is_refused_with_a_sentence() -> None:
         importance_delta(run, group_size=1, epsilon=1.0, direction="both")
     with pytest.raises(InvalidArgument, match="run must have noise"):
         importance_delta(silent, group_size=1, epsilon=1.0, direction="add")
-    with pytest.raises(LimitExceeded, match="may draw at most"):
+    with pytest.raises(LimitExceeded, match="may evaluate at most"):
         importance_delta(run, group_size=1, epsilon=1.0, direction="remove", samples=10**12)
+    with pytest.raises(LimitExceeded, match="at most 2000 components"):
+        importance_delta(run, group_size=20_000, epsilon=1.0, direction="remove", samples=2)

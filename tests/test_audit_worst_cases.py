@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +163,21 @@ def test_far_out_and_with_tiny_weights_the_ratio_stays_finite() -> None:
     assert presence_log_probabilities(run, group_size=3)[3] == pytest.approx(3 * math.log(1e-200), rel=1e-12)
     ratio = log_likelihood_ratio(np.array([[[0.0]], [[3.0]]]), instance)
     assert ratio[0] == pytest.approx(3 * math.log(1e-200) + 9.0 / 2.0e-4, rel=1e-12)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 0.3, 1.0])
+def test_large_populations_have_the_right_weights_too(rate: float) -> None:
+    poisson = run_of(PoissonSampling(rate=rate))
+    fixed = run_of(FixedBatchSampling(batch_size=300, dataset_size=10**6))
+    seen = presence_log_probabilities(poisson, group_size=3000)
+    expected = stats.binom.logpmf(np.arange(3001), 3000, rate)
+    np.testing.assert_allclose(seen[expected > -700.0], expected[expected > -700.0], rtol=1e-9, atol=1e-9)
+    seen = presence_log_probabilities(fixed, group_size=500)
+    # C(k, i) C(n, B - i) / C(n + k, B), by exact integers at a few places.
+    for i in (0, 1, 7, 300):
+        weight = Fraction(math.comb(500, i) * math.comb(10**6, 300 - i), math.comb(10**6 + 500, 300))
+        exact = math.log(weight.numerator) - math.log(weight.denominator)
+        assert seen[i] == pytest.approx(exact, rel=1e-10, abs=1e-10)
 
 
 def test_scores_are_reproducible_and_independent_of_the_report_of_progress() -> None:

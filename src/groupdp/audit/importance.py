@@ -32,8 +32,10 @@ from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
 from groupdp.dpsgd import FixedBatchSampling, phases_of
 from groupdp.errors import InvalidArgument, LimitExceeded
 
-#: Draws (samples x rounds) that may be made: hours, not days.
+#: Terms (samples x rounds x components) that may be evaluated: hours, not days.
 LARGEST_SAMPLING = 10**12
+#: Components of the mixture (group size + 1, or batch size + 1).
+MOST_COMPONENTS = 2000
 _CHUNK = 1 << 15
 #: The tilt is looked for in this range.
 _TILTS = (1e-3, 1e3)
@@ -88,10 +90,16 @@ def importance_delta(
     sure = require_confidence(confidence)
     laws = _laws(run, require_integer("group_size", group_size, at_least=1))
     rounds = sum(repeats for _, repeats in laws)
-    if count * max(1, rounds) > LARGEST_SAMPLING:
+    components = max((len(law.log_weights) for law, _ in laws), default=1)
+    if components > MOST_COMPONENTS:
         raise LimitExceeded(
-            f"Importance sampling may draw at most {LARGEST_SAMPLING:.0e} values (samples x steps), "
-            f"this one would draw {count * rounds:.1e}."
+            f"Importance sampling handles at most {MOST_COMPONENTS} components, this mixture has {components}."
+        )
+    terms = count * sum(repeats * len(law.log_weights) for law, repeats in laws)
+    if terms > LARGEST_SAMPLING:
+        raise LimitExceeded(
+            f"Importance sampling may evaluate at most {LARGEST_SAMPLING:.0e} terms (samples x steps x components), "
+            f"this one would evaluate {terms:.1e}."
         )
     ceiling = math.inf if side == "remove" else -sum(law.log_absence * repeats for law, repeats in laws)
     if at >= ceiling or not laws:  # the loss cannot exceed epsilon

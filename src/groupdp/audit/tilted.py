@@ -23,8 +23,8 @@ from groupdp.errors import LimitExceeded
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Most nodes of the normaliser's quadrature.
-MOST_NODES = 2_000_000
+#: Most terms (nodes of a quadrature or grid x components of the mixture).
+MOST_TERMS = 100_000_000
 #: Cells of the envelope.
 CELLS = 1 << 12
 #: Integration stops where the density is below e^-84 of its peak (a normal tail at 13), drawing at e^-60.
@@ -53,6 +53,13 @@ class RoundLaw:
     def log_ratio(self, u: FloatArray) -> FloatArray:
         """Psi(u)."""
         return mixture_log_ratio(u, self.unit, self.log_weights)
+
+    def log_ratio_at(self, u: float) -> float:
+        """Psi at one point, over all components at once."""
+        shifts = self.unit * np.arange(len(self.log_weights))
+        exponents = self.log_weights + shifts * (u - shifts / 2.0)
+        largest = float(np.max(exponents))
+        return largest + math.log(float(np.sum(np.exp(exponents - largest))))
 
     def mean_shift(self, u: FloatArray) -> FloatArray:
         """Psi'(u): the mean of the shifts under their posterior given u."""
@@ -96,11 +103,7 @@ def log_normaliser(law: RoundLaw, tilt: Tilt) -> float:
     pieces = []
     for left, right in ((low, kink), (kink, high)):
         panels = math.ceil(2.0 * scale * (right - left))
-        if panels * len(_PANEL_NODES) > MOST_NODES:
-            raise LimitExceeded(
-                f"Importance sampling would need {panels * len(_PANEL_NODES)} quadrature nodes, at most "
-                f"{MOST_NODES} are allowed: ask for a larger noise multiplier or a smaller epsilon."
-            )
+        _require_few(panels * len(_PANEL_NODES), law)
         if panels == 0:
             continue
         half = (right - left) / panels / 2.0
@@ -181,6 +184,15 @@ def _range(law: RoundLaw, tilt: Tilt) -> tuple[float, float, float]:
     return low, min(max(kink, low), high), high
 
 
+def _require_few(nodes: int, law: RoundLaw) -> None:
+    terms = nodes * len(law.log_weights)
+    if terms > MOST_TERMS:
+        raise LimitExceeded(
+            f"Importance sampling would need {terms:.1e} terms, at most {MOST_TERMS:.0e} are allowed: "
+            "ask for more noise, a smaller group or a smaller epsilon."
+        )
+
+
 def _bend(law: RoundLaw, tilt: Tilt) -> float:
     """A bound on |h''| = |w Psi'' - 1|, away from the cap: Psi'' is the variance of a variable in [0, m_max]."""
     return max(1.0, max(map(abs, tilt.exponents)) * law.largest_shift**2 / 4.0)
@@ -193,11 +205,7 @@ def _where_it_is(law: RoundLaw, tilt: Tilt) -> tuple[float, float]:
     """
     low, _, high = _range(law, tilt)
     count = max(4096, math.ceil((high - low) * math.sqrt(_bend(law, tilt))) + 1)
-    if count > MOST_NODES:
-        raise LimitExceeded(
-            f"Importance sampling would need {count} grid points, at most {MOST_NODES} are allowed: ask for a larger "
-            "noise multiplier or a smaller epsilon."
-        )
+    _require_few(count, law)
     grid = np.linspace(low, high, count)
     values = tilt.log_density(law.log_ratio(grid), grid)
     kept = np.flatnonzero(values > values.max() - _DRAWN)
@@ -208,16 +216,13 @@ def _where_it_is(law: RoundLaw, tilt: Tilt) -> tuple[float, float]:
 def _inverse(law: RoundLaw, value: float) -> float:
     """u with Psi(u) = value > log p_0, by bisection."""
     low, high = -1.0, 1.0
-    while float(law.log_ratio(np.array([high]))[0]) < value:
+    while law.log_ratio_at(high) < value:
         high *= 2.0
-    while float(law.log_ratio(np.array([low]))[0]) > value:
+    while law.log_ratio_at(low) > value:
         low *= 2.0
     for _ in range(80):
         middle = (low + high) / 2.0
-        if float(law.log_ratio(np.array([middle]))[0]) < value:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if law.log_ratio_at(middle) < value else (low, middle)
     return high
 
 
