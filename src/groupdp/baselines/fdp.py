@@ -1,0 +1,116 @@
+"""The black-box group bound of f-DP: the example's trade-off function composed with itself, k times.
+
+Dong, Roth and Su (2022), Theorem 2.14: if one example's presence is protected by f, a group of k is protected by
+1 - (1 - f)^{o k}. With h = 1 - f (the largest true positive rate) an attack's positives grow at most as
+alpha -> h(alpha) -> h(h(alpha)) -> ... along a chain of k neighbouring datasets. h lies below all its tangents
+delta(eps) + e^eps alpha, so every choice of eps_1, ..., eps_k proves (eps_1 + ... + eps_k, A)-DP for the group with
+
+    A = delta(eps_k) + e^{eps_k} (delta(eps_{k-1}) + e^{eps_{k-1}} ( ... )).
+
+Equal eps_i are Vadhan's lemma; the best ones are the tangents along the orbit of one alpha, which is what this
+computes. It knows nothing about the mechanism but its curve for one example.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from groupdp._validation import require_integer, require_number
+from groupdp.bounds import Bounds, Provenance
+from groupdp.engines.interface import Progress
+from groupdp.errors import LimitExceeded
+from groupdp.guarantees import directions_of
+from groupdp.reductions import LARGEST_GROUP
+from groupdp.tradeoff import TradeOff, trade_off
+
+#: Outer iterations on log alpha.
+_MOST_ITERATIONS = 60
+_ROUNDING = 2.0**-46
+
+
+def fdp_epsilon(
+    run: Any,
+    *,
+    delta: float,
+    group_size: int,
+    adjacency: str = "add-or-remove",
+    engine: str = "auto",
+    progress: Progress | None = None,
+) -> Bounds:
+    """The epsilon for groups that the f-DP group bound gives at `delta`.
+
+    `upper` is a valid guarantee; `lower` bounds what this analysis can give, not the true privacy. The chain goes in
+    one direction at a time, and the worse direction counts.
+    """
+    size = require_integer("group_size", group_size, at_least=0, at_most=LARGEST_GROUP)
+    log_target = math.log(require_number("delta", delta, above=0.0, below=1.0))
+    if size == 0:
+        return Bounds(0.0, 0.0, Provenance(engine="exact"))
+    results = []
+    for direction in directions_of(adjacency):
+        example = trade_off(run, group_size=1, adjacency=direction, engine=engine)
+        results.append(_one_direction(example, size, log_target, progress))
+    worse = max(results, key=lambda bounds: bounds.upper)
+    provenance = Provenance(engine="f-DP", adjacency=adjacency)
+    return Bounds(max(bounds.lower for bounds in results), worse.upper, provenance)
+
+
+def _one_direction(example: TradeOff, size: int, log_target: float, progress: Progress | None) -> Bounds:
+    if not example.composition:
+        return Bounds(0.0, 0.0)
+    best_upper, best_lower = math.inf, 0.0
+    # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta.
+    low, high = -math.inf, log_target
+    log_alpha = log_target
+    before: tuple[float, float] | None = None
+    for iteration in range(_MOST_ITERATIONS):
+        total, log_intercept, log_image = _chain(example, size, log_alpha)
+        if progress is not None:
+            progress(1.0 - 0.8**iteration)
+        if log_intercept <= log_target:
+            best_upper = min(best_upper, max(total, 0.0))
+            low = max(low, log_alpha)
+        else:
+            high = min(high, log_alpha)
+        if log_image > log_target:
+            # (h^k(alpha) - delta) / alpha is a lower bound on e^eps for this analysis.
+            gap = log_image + math.log(-math.expm1(log_target - log_image))
+            best_lower = max(best_lower, gap - log_alpha - _ROUNDING * (abs(gap) + abs(log_alpha) + 1.0))
+        if best_upper < math.inf and best_upper - best_lower <= 1e-8 * best_upper:
+            break
+        excess = log_intercept - log_target
+        slope = 1.0
+        if before is not None and before[0] != log_alpha:
+            slope = (excess - before[1]) / (log_alpha - before[0])
+        before = (log_alpha, excess)
+        # Aim a little below the target, so that the certificate ends on the right side.
+        step = -(excess + 3e-9) / slope if slope > 0.0 and math.isfinite(slope) else -1.0
+        following = log_alpha + max(min(step, 50.0), -50.0 - 2.0**iteration)
+        if not low < following < high:
+            following = 0.5 * (low + high) if math.isfinite(low) else log_alpha - 2.0**iteration
+        if following in (low, high, log_alpha):
+            break
+        log_alpha = following
+    if best_upper == math.inf:
+        raise LimitExceeded(f"the f-DP group bound did not settle within {_MOST_ITERATIONS} iterations.")
+    return Bounds(min(best_lower, best_upper), best_upper)
+
+
+def _chain(example: TradeOff, size: int, log_alpha: float) -> tuple[float, float, float]:
+    """(sum of the eps, log of the intercept A, log of a lower bound on h^k(alpha)) along the orbit of alpha.
+
+    The sum is rounded up and A bounded from above: together they are a guarantee.
+    """
+    total, log_intercept = 0.0, -math.inf
+    orbit = log_alpha  # h increases, so lower bounds may be passed on
+    for _ in range(size):
+        log_delta, epsilon, log_lower = example.tangent(orbit)
+        # A <- delta + e^eps A, in logarithms.
+        carried = epsilon + log_intercept
+        largest = max(log_delta, carried)
+        log_intercept = largest + math.log(math.exp(log_delta - largest) + math.exp(carried - largest))
+        log_intercept += _ROUNDING * (1.0 + abs(log_intercept) + abs(epsilon))
+        total += epsilon
+        orbit = log_lower
+    return total + size * _ROUNDING * abs(total), log_intercept, orbit

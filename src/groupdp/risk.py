@@ -1,0 +1,106 @@
+"""What a guarantee means for a person: numbers a reviewer can read, each from the trade-off function.
+
+Every number is about the best attacker on the worst loss and datasets; `upper` sides of advantages, true positive
+rates and posteriors are guarantees.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from groupdp._validation import require_number
+from groupdp.bounds import Bounds
+from groupdp.engines.interface import Progress
+from groupdp.guarantees import delta as delta_of_run
+from groupdp.tradeoff import TradeOff, trade_off
+from groupdp.tradeoff.gaussian import GaussianFit, best_gaussian
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Risk:
+    """How well an attacker could tell whether the group took part."""
+
+    group_size: int | None
+    adjacency: str
+
+    advantage: Bounds
+    """Largest TPR - FPR of any attack: the total variation distance, delta(0)."""
+
+    gaussian: GaussianFit
+    """The Gaussian mechanism closest to the run, and how close."""
+
+    true_positive_rate: dict[float, Bounds]
+    """Largest true positive rate at each false positive rate."""
+
+    posterior: dict[float, Bounds]
+    """Largest probability that somebody accused by such an attack did take part, at each false positive rate,
+    for `prior`."""
+
+    prior: float
+    """Probability of taking part before seeing anything."""
+
+    success: Bounds
+    """Largest probability of a right guess about somebody who took part with probability `prior`."""
+
+
+def risk(
+    run: Any,
+    *,
+    group_size: int | None = None,
+    adjacency: str = "add-or-remove",
+    rounds: int | None = None,
+    false_positive_rates: Sequence[float] = (1e-3, 1e-6),
+    prior: float = 0.5,
+    engine: str = "auto",
+    progress: Progress | None = None,
+) -> Risk:
+    """Advantage, best Gaussian, true positive rates and posteriors, each certified."""
+    before = require_number("prior", prior, above=0.0, below=1.0)
+    function = trade_off(run, group_size=group_size, adjacency=adjacency, rounds=rounds, engine=engine)
+    question: dict[str, Any] = {
+        "group_size": group_size,
+        "adjacency": adjacency,
+        "rounds": rounds,
+        "engine": engine,
+    }
+    advantage = delta_of_run(run, epsilon=0.0, **question)
+    rates = {float(rate): function.true_positive_rate(rate) for rate in false_positive_rates}
+    if progress is not None:
+        progress(0.3)
+    return Risk(
+        group_size=group_size,
+        adjacency=adjacency,
+        advantage=advantage,
+        gaussian=best_gaussian(function, progress=progress),
+        true_positive_rate=rates,
+        posterior={rate: posterior(bounds, rate, prior=before) for rate, bounds in rates.items()},
+        prior=before,
+        success=success(function, before),
+    )
+
+
+def posterior(true_positive_rate: Bounds, false_positive_rate: float, *, prior: float) -> Bounds:
+    """Probability of having taken part, given a positive answer: prior TPR / (prior TPR + (1 - prior) FPR)."""
+
+    def of(rate: float) -> float:
+        hit, miss = prior * rate, (1.0 - prior) * false_positive_rate
+        return hit / (hit + miss) if hit + miss > 0.0 else prior
+
+    lower, upper = of(true_positive_rate.lower), of(true_positive_rate.upper)
+    return Bounds(max(lower * (1.0 - 1e-15), 0.0), min(upper * (1.0 + 1e-15), 1.0))
+
+
+def success(function: TradeOff, prior: float) -> Bounds:
+    """Largest probability of a right guess: (1 - prior) + prior delta(log((1 - prior) / prior)).
+
+    Maximising prior TPR + (1 - prior) (1 - FPR) over tests is the definition of the hockey-stick divergence.
+    """
+    if not function.composition:
+        return Bounds(max(prior, 1.0 - prior), max(prior, 1.0 - prior))
+    log_delta = function.log_delta(math.log((1.0 - prior) / prior))
+    lower = (1.0 - prior) + prior * math.exp(log_delta.lower)
+    upper = (1.0 - prior) + prior * math.exp(log_delta.upper)
+    return Bounds(lower * (1.0 - 1e-14), min(upper * (1.0 + 1e-14), 1.0))

@@ -1,0 +1,133 @@
+"""The Gaussian mechanism closest to a run: one number mu, with a certified error.
+
+A mechanism is mu-GDP (Dong, Roth and Su 2022) if telling the group's presence is no easier than telling N(0, 1)
+from N(mu, 1). A run is not exactly that; the error kappa of the best mu is the smallest number with
+
+    G_mu(alpha + kappa) - kappa  <=  f(alpha)      and      f(alpha + kappa) - kappa  <=  G_mu(alpha)
+
+for all alpha: neither curve is further than kappa from the other in both error rates. By duality it is
+
+    kappa = sup over eps of |delta(eps) - delta_mu(eps)| / (1 + e^eps).
+
+The supremum is certified between the sampled epsilons: delta and delta_mu are convex in x = e^eps, so each lies below
+its chords and above its chords extended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from groupdp.engines.interface import Progress
+from groupdp.guarantees import exp_down, exp_up
+from groupdp.tradeoff.function import TradeOff
+from groupdp.tradeoff.minorant import Values
+
+#: Sampled epsilons: the certified error is at least about the square of 1 / points.
+_POINTS = 96
+_FEW_POINTS = 14
+#: They reach up to where delta(eps) / (1 + e^eps) is this small; that bounds the rest.
+_NEGLIGIBLE = 1e-5
+#: Relative error of the closed form below (differences of two normal tails), allowed for generously.
+_CLOSED_FORM = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianFit:
+    """mu, and the certified distance of its trade-off function from the run's in both error rates."""
+
+    mu: float
+    error: float
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """delta of the mu-GDP Gaussian mechanism (Balle and Wang 2018), for epsilon >= 0; within 1e-12 absolutely."""
+    if mu == 0.0:
+        return 0.0
+    first = _normal_tail(epsilon / mu - 0.5 * mu)
+    second = _normal_tail(epsilon / mu + 0.5 * mu)
+    return max(first - (math.exp(epsilon + math.log(second)) if second > 0.0 else 0.0), 0.0)
+
+
+def best_gaussian(function: TradeOff, *, progress: Progress | None = None) -> GaussianFit:
+    """The mu with the smallest certified error, to about 1e-4."""
+    if not function.composition:
+        return GaussianFit(0.0, 0.0)
+    first = _delta(function, 0.0)
+    points = _FEW_POINTS if function.is_costly else _POINTS
+    reach = _reach(function, first[1])
+    epsilons = [reach * i / (points - 1) for i in range(points)]
+    sides = []
+    for done, epsilon in enumerate(epsilons):
+        sides.append(_delta(function, epsilon))
+        if progress is not None:
+            progress(0.3 + 0.7 * done / points)
+    lower = [side[0] for side in sides]
+    upper = [side[1] for side in sides]
+    start = _mu_of_advantage(upper[0])
+    low, high = 0.5 * start, 1.5 * start + 1e-12
+    golden = 0.5 * (math.sqrt(5.0) - 1.0)
+    for _ in range(24):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        if _error(left, epsilons, lower, upper) <= _error(right, epsilons, lower, upper):
+            high = right
+        else:
+            low = left
+    mu = 0.5 * (low + high)
+    return GaussianFit(mu, min(_error(mu, epsilons, lower, upper), 1.0))
+
+
+def _delta(function: TradeOff, epsilon: float) -> tuple[float, float]:
+    bounds = function.log_delta(epsilon, rough=True)
+    return exp_down(bounds.lower), exp_up(bounds.upper)
+
+
+def _reach(function: TradeOff, advantage: float) -> float:
+    """The epsilon where delta(eps) / (1 + e^eps) is negligible, to a tenth; some allowance for small advantages."""
+    goal = min(_NEGLIGIBLE, 1e-3 * advantage)
+    low, high = 0.0, math.log(1.0 / goal)
+    for _ in range(4 if function.is_costly else 8):
+        middle = 0.5 * (low + high) if low > 0.0 else 0.25 * high
+        if _delta(function, middle)[1] / (1.0 + math.exp(middle)) <= goal:
+            high = middle
+        else:
+            low = middle
+            if high - low < 0.1 * high:
+                break
+    return high
+
+
+def _error(mu: float, epsilons: Sequence[float], lower: Sequence[float], upper: Sequence[float]) -> float:
+    """Upper bound on sup |delta - delta_mu| / (1 + x), x >= 1 (the pair is symmetric: x < 1 mirrors x > 1)."""
+    x = [math.exp(epsilon) for epsilon in epsilons]
+    gaussian = [gaussian_delta(epsilon, mu) for epsilon in epsilons]
+    ours = Values(x, lower, upper)
+    theirs = Values(x, [max(d - _CLOSED_FORM, 0.0) for d in gaussian], [d + _CLOSED_FORM for d in gaussian])
+    worst = max(ours.upper[-1], theirs.upper[-1]) / (1.0 + x[-1])
+    for i in range(1, len(x)):
+        for above, below in ((ours, theirs), (theirs, ours)):
+            slope = (above.upper[i] - above.upper[i - 1]) / (x[i] - x[i - 1])
+            lines = below.lines_between(i)
+            candidates = [x[i - 1], x[i]]
+            for j, (a, b) in enumerate(lines):
+                candidates += [
+                    (c - a) / (b - d) for c, d in lines[:j] if b != d and x[i - 1] < (c - a) / (b - d) < x[i]
+                ]
+            for at in candidates:
+                chord = above.upper[i - 1] + slope * (at - x[i - 1])
+                worst = max(worst, (chord - max(a + b * at for a, b in lines)) / (1.0 + at))
+    return worst * (1.0 + 1e-12)
+
+
+def _mu_of_advantage(advantage: float) -> float:
+    """The mu with delta_mu(0) = 2 Phi(mu / 2) - 1 equal to the advantage."""
+    low, high = 0.0, 80.0
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if math.erf(middle / (2.0 * math.sqrt(2.0))) < advantage else (low, middle)
+    return 0.5 * (low + high)
+
+
+def _normal_tail(z: float) -> float:
+    return 0.5 * math.erfc(z / math.sqrt(2.0))
