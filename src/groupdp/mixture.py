@@ -64,8 +64,9 @@ class MixtureOfGaussians:
         groups = np.split(p[order], first[1:])
         weights = np.array([math.fsum(group) for group in groups])
         keep = weights > 0.0
-        weights = weights[keep] / total
-        self._set(values[keep], weights, _log_of_law(weights), standard_deviation)
+        weights = weights[keep]
+        # The logarithm is taken before the division, which would round a probability below the normal doubles.
+        self._set(values[keep], weights / total, _log_of_law(weights, total), standard_deviation)
 
     @classmethod
     def from_law(
@@ -189,10 +190,10 @@ def _norm_rounded_up(vector: list[float]) -> float:
     return math.nextafter(norm * (1.0 + (len(vector) + 2) * 2.0**-52), math.inf)
 
 
-def _log_of_law(probabilities: FloatArray) -> FloatArray:
-    """log p_i, taken of the sum of the others where p_i is above one half (keeps relative accuracy near 1)."""
-    logarithms = np.log(probabilities)
-    for i in np.flatnonzero(probabilities > 0.5):
-        others = math.fsum(np.delete(probabilities, i))
-        logarithms[i] = math.log1p(-others)
+def _log_of_law(weights: FloatArray, total: float) -> FloatArray:
+    """log(weight / total), taken of the sum of the others where it is above one half (accurate near 1)."""
+    logarithms = np.asarray(np.log(weights) - math.log(total))
+    for i in np.flatnonzero(weights > 0.5 * total):
+        others = math.fsum(np.delete(weights, i))
+        logarithms[i] = math.log1p(-others / total)
     return logarithms
