@@ -26,7 +26,7 @@ _LOG_10 = math.log(10.0)
 Law = tuple[FloatArray, FloatArray]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def binomial_law(group_size: int, rate: float) -> Law:
     """(probabilities, log_probabilities) of Binom(group_size, rate) on 0, ..., group_size.
 
@@ -46,7 +46,7 @@ def binomial_law(group_size: int, rate: float) -> Law:
     return _recurrence(context.power(complement, Decimal(group_size)), ratio, group_size)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def hypergeometric_law(batch_size: int, dataset_size: int, group_size: int) -> Law:
     """(probabilities, log_probabilities) of Hypergeom(B, n + k, k) on 0, ..., min(k, B), for B <= n.
 
