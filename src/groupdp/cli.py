@@ -18,6 +18,8 @@ COMMANDS = (
     "groupdp.cli_guarantees",
     "groupdp.cli_curve",
     "groupdp.cli_calibrate",
+    "groupdp.cli_tradeoff",
+    "groupdp.cli_people",
     "groupdp.cli_audit",
     "groupdp.cli_statement",
     "groupdp.cli_figures",

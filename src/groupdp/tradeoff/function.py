@@ -209,6 +209,6 @@ def _complement(rate: Bounds) -> Bounds:
 def _rates_asked(rates: Any) -> FloatArray:
     if rates is None:
         small = np.geomspace(1e-12, 0.05, 33)
-        return np.concatenate((small, np.linspace(0.1, 0.9, 17), 1.0 - small[::-1]))
+        return np.concatenate((small, np.linspace(0.08, 0.92, 29), 1.0 - small[::-1]))
     values = [require_number("false_positive_rate", rate, at_least=0.0, at_most=1.0) for rate in list(rates)]
     return np.array(values)

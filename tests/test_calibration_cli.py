@@ -1,0 +1,118 @@
+"""`groupdp calibrate`, `tradeoff`, `people` and `cap`: answers, JSON, files, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+import groupdp as library
+from command_line import assert_one_sentence, groupdp
+from groupdp.tradeoff import trade_off
+
+RUN = "--sampling-rate 0.01 --steps 2000"
+TARGET = "--epsilon 8 --delta 1e-6 --group-size 4"
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (f"noise {RUN} {TARGET}", "noise_multiplier"),
+        (f"steps --sampling-rate 0.01 --noise-multiplier 2 {TARGET}", "steps"),
+        (f"rate --noise-multiplier 2 --steps 2000 {TARGET}", "sampling_rate"),
+        (f"batch --dataset-size 50000 --noise-multiplier 3 --steps 2000 {TARGET}", "batch_size"),
+        (f"group {RUN} --noise-multiplier 2 --epsilon 8 --delta 1e-6", "group_size"),
+    ],
+)
+def test_every_calibration_answers_with_both_certificates(command, name):
+    answer = groupdp(f"calibrate {command} --json").json
+    assert answer[name] > 0
+    assert answer["epsilon"]["upper"] <= 8.0 < answer["failing_epsilon"]["lower"]
+    assert answer["proved_optimal"] is True
+    table = groupdp(f"calibrate {command}").output
+    assert "Proved optimal" in table
+    assert str(answer[name]) in table
+
+
+def test_what_cannot_be_met_is_one_sentence():
+    outcome = groupdp("calibrate steps --sampling-rate 1 --noise-multiplier 1 --epsilon 0.1 --delta 1e-6")
+    assert_one_sentence(outcome, "even one step has an epsilon that is at least 4.88655")
+
+
+def test_trade_off_numbers_and_picture(tmp_path: Path):
+    picture = tmp_path / "curve.png"
+    answer = groupdp(
+        f"tradeoff {RUN} --noise-multiplier 2 --group-size 2 --rates 1e-6,0.1 --plot {picture} --json"
+    ).json
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    function = trade_off(
+        library.DPSGD(sampling=library.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=2000), group_size=2
+    )
+    for point in answer["points"]:
+        again = function.true_positive_rate(point["false_positive_rate"])
+        assert point["true_positive_rate"]["upper"] == pytest.approx(again.upper, rel=1e-9)
+        assert point["posterior"]["upper"] >= 0.5
+    assert 0.0 < answer["advantage"]["upper"] < 1.0
+
+
+def test_people_from_csv_and_parquet_agree(tmp_path: Path):
+    counts = [3, 1, 1, 12]
+    csv = tmp_path / "counts.csv"
+    csv.write_text("person,n\n" + "".join(f"p{i},{n}\n" for i, n in enumerate(counts)))
+    parquet = tmp_path / "counts.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"n": counts, "name": list("abcd")}), parquet)
+    bare = tmp_path / "bare.csv"
+    bare.write_text("".join(f"{n}\n" for n in counts))
+    options = f"{RUN} --noise-multiplier 2 --delta 1e-6 --json"
+    answers = [
+        groupdp(f"people {csv} --column n {options}").json,
+        groupdp(f"people {parquet} --column n {options}").json,
+        groupdp(f"people {bare} {options} --plot {tmp_path / 'people.svg'}").json,
+    ]
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0]["people"] == 4
+    assert [row["count"] for row in answers[0]["counts"]] == [1, 3, 12]
+    assert (tmp_path / "people.svg").exists()
+    assert (
+        "2 of 4 people have an epsilon of at most 2"
+        in groupdp(f"people {bare} {RUN} --noise-multiplier 2 --delta 1e-6").output
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("n\n3\nx\n", "got 'x' in line 3"),
+        ("n\n0\n", "at least 1"),
+        ("", "empty"),
+        ("n\n", "non-empty"),
+        ("a,b\n1,2\n", "column must name"),
+    ],
+)
+def test_bad_files_are_one_sentence(tmp_path: Path, text, words):
+    path = tmp_path / "counts.csv"
+    path.write_text(text)
+    assert_one_sentence(groupdp(f"people {path} {RUN} --noise-multiplier 2 --delta 1e-6"), words)
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path):
+    for name in ("none.csv", "none.parquet"):
+        outcome = groupdp(f"people {tmp_path / name} {RUN} --noise-multiplier 2 --delta 1e-6")
+        assert_one_sentence(outcome, "counts must be a readable file")
+    junk = tmp_path / "junk.parquet"
+    junk.write_text("not a table")
+    assert_one_sentence(groupdp(f"people {junk} {RUN} --noise-multiplier 2 --delta 1e-6"), "Parquet file")
+
+
+def test_cap_recommends_and_draws(tmp_path: Path):
+    path = tmp_path / "counts.csv"
+    path.write_text("n\n" + "\n".join(str(1 + i % 7) for i in range(500)) + "\n")
+    command = f"cap {path} --epsilon 8 --delta 1e-6 --batch-size 64 --steps 1000 --minimum-share 0.6"
+    answer = groupdp(f"{command} --plot {tmp_path / 'cap.pdf'} --json").json
+    best = min((row for row in answer["rows"] if row["allowed"]), key=lambda row: row["noise_per_average"])
+    assert answer["recommended"] == best["cap"]
+    assert best["epsilon"]["upper"] <= 8.0
+    assert (tmp_path / "cap.pdf").read_bytes().startswith(b"%PDF")
+    assert_one_sentence(groupdp(f"cap {path} --epsilon 8 --delta 1e-6 --batch-size 64"), "steps or epochs")
