@@ -15,6 +15,13 @@ test: $(STAMP)  ## install, then lint, types, tests
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
 
+bench: $(STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
+	$(BIN)/python benchmarks/environment.py
+	$(BIN)/python benchmarks/run.py
+
+profile: $(STAMP)  ## where a call's time goes, and how far it is above the arithmetic it cannot do without
+	$(BIN)/python benchmarks/floor.py
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("groupdp needs Python 3.10 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
 	$(PYTHON) -m venv $(VENV)

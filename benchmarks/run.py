@@ -1,0 +1,156 @@
+"""Run groupdp and its peers on the same work, one call at a time, and write the report.
+
+    python benchmarks/run.py [--quick] [--fresh] [--peers PYTHON] [--limit SECONDS]
+
+Results are stored after every item. A run that was interrupted on the same machine is continued; --fresh begins a
+new one. --quick is a smoke test of about a minute, with results and report in build/benchmarks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import os
+import platform
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import report
+import truth
+import work
+from tools import Tool
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+#: Seconds a single call may take.
+LIMIT = 150.0
+QUICK_LIMIT = 30.0
+#: (calls that take less than so many seconds, are made so often); a longer one is made once.
+REPETITIONS = ((0.1, 15), (1.0, 5), (5.0, 3))
+
+
+def main() -> None:
+    arguments = _arguments()
+    items = work.quick_items() if arguments.quick else work.items()
+    folder = ROOT / "build" / "benchmarks" if arguments.quick else HERE
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "results.json"
+    limit = arguments.limit or (QUICK_LIMIT if arguments.quick else LIMIT)
+    truths = truth.complete(items)
+    results = _begin(file, limit, fresh=arguments.fresh or arguments.quick)
+    tools: dict[str, Tool] = {}
+    try:
+        for number, one in enumerate(items, start=1):
+            print(f"[{number}/{len(items)}] {one['section']}: {one['label']}", flush=True)
+            for setting in one["settings"]:
+                adapter = setting["adapter"]
+                if adapter not in tools:
+                    ours = adapter == "groupdp_bounds"
+                    tools[adapter] = Tool(adapter, Path(sys.executable if ours else arguments.peers))
+                _run(results, one, setting, tools[adapter], truths, limit)
+                results["tools"][adapter] = (
+                    tools[adapter].versions or results["tools"].get(adapter) or {"failure": tools[adapter].failure}
+                )
+                _store(file, results)
+    finally:
+        for tool in tools.values():
+            tool.stop()
+    results["finished"] = _now()
+    _store(file, results)
+    docs = folder if arguments.quick else ROOT / "docs"
+    report.write(results, truths, items, docs)
+    print(f"wrote {docs / 'benchmarks.md'}", flush=True)
+
+
+def _run(
+    results: dict[str, Any],
+    one: work.Item,
+    setting: work.Setting,
+    tool: Tool,
+    truths: dict[str, Any],
+    limit: float,
+) -> None:
+    """One tool at one setting on one item, repeated if it is quick; nothing if that has been done already."""
+    key = report.result_key(one, setting)
+    name = f"{setting['tool']}, {setting['name']}"
+    if key in results["results"]:
+        return
+    known = truths[truth.key_of(one)]
+    sent = {name: one[name] for name in ("question", "phases", "group_size", "delta")}
+    if one["question"] == "noise":
+        if "epsilon" not in known:
+            return
+        sent["target_epsilon"] = float(known["epsilon"])
+        sent["phases"] = [{n: v for n, v in p.items() if n != "noise_multiplier"} for p in one["phases"]]
+    answer = tool.call(sent, setting["options"], limit=limit)
+    seconds = [answer["seconds"]] if "seconds" in answer else []
+    if "error" not in answer and "timeout" not in answer:
+        wanted = next((count for below, count in REPETITIONS if seconds[0] < below), 1)
+        while len(seconds) < wanted:
+            again = tool.call(sent, setting["options"], limit=limit)
+            if "seconds" not in again:
+                break
+            seconds.append(again["seconds"])
+    if seconds:
+        answer["seconds"] = statistics.median(seconds)
+        answer["calls"] = len(seconds)
+    for side in ("value", "lower"):
+        if side in answer and (answer[side] is None or not math.isfinite(answer[side])):
+            answer[side] = str(answer[side])
+    results["results"][key] = answer
+    took = f"{answer['seconds']:.4g} s" if "seconds" in answer else ""
+    said = answer.get("error") or (f"no answer in {limit:g} s" if "timeout" in answer else answer["value"])
+    print(f"    {name}: {said}  {took}", flush=True)
+
+
+def _begin(file: Path, limit: float, *, fresh: bool) -> dict[str, Any]:
+    """Results so far if a run on this machine was interrupted, else an empty table."""
+    machine = _machine()
+    if file.exists() and not fresh:
+        stored: dict[str, Any] = json.loads(file.read_text())
+        if "finished" not in stored and stored["machine"] == machine and stored["limit"] == limit:
+            print(f"continuing a run that has {len(stored['results'])} results", flush=True)
+            stored["started"].append(_now())
+            return stored
+    return {"machine": machine, "limit": limit, "started": [_now()], "tools": {}, "results": {}}
+
+
+def _store(file: Path, results: dict[str, Any]) -> None:
+    new = file.with_suffix(".new")
+    new.write_text(json.dumps(results, indent=1) + "\n")
+    new.replace(file)
+
+
+def _machine() -> dict[str, Any]:
+    model = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        names = [line.split(":", 1)[1].strip() for line in information.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="a smoke test of about a minute")
+    parser.add_argument("--fresh", action="store_true", help="begin anew instead of continuing")
+    parser.add_argument("--peers", default=str(ROOT / ".venv-bench" / "bin" / "python"), help="the peers' Python")
+    parser.add_argument("--limit", type=float, help=f"seconds a call may take (default {LIMIT:g})")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
