@@ -49,16 +49,16 @@ def best_example_epsilon(composition: Composition, growth: Growth, log_target: f
     need not be exact.
     """
     low = growth.steepest + 1.0  # the lines of smaller orders never come down
-    orders = tuple(low + 2.0**j for j in range(-10, 14))
-    values = [solution.upper for solution in example_epsilons(composition, growth, log_target, orders)]
-    best = values.index(min(values))
-    left, right = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
-    for _ in range(3):
-        orders = tuple(left + (right - left) * j / 8 for j in range(9))
+    # Whole orders are a plain sum; next to a large one the fractions make no difference.
+    rounded = math.ceil if low > 64.0 else float
+    orders = tuple(sorted({float(rounded(low + 2.0**j)) for j in range(-10, 14)}))
+    for _ in range(4):
         values = [solution.upper for solution in example_epsilons(composition, growth, log_target, orders)]
         best = values.index(min(values))
-        left, right = orders[max(best - 1, 0)], orders[min(best + 1, 8)]
-    return values[best] * (1.0 + MARGIN), orders[best]
+        found = values[best] * (1.0 + MARGIN), orders[best]
+        left, right = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
+        orders = tuple(sorted({float(rounded(left + (right - left) * j / 8)) for j in range(9)}))
+    return found
 
 
 def example_epsilons(

@@ -131,6 +131,8 @@ def _by_quadrature(order: float, shift: float, present: float, log_present: floa
     log_part, log_error = _integrand(order, shift, present, log_present, u)
     weight = math.log(step / math.sqrt(2.0 * math.pi)) - u**2 / 2.0
     largest = float(np.max(weight + log_part))
+    if largest == -math.inf:  # lost in rounding
+        return None
     total = math.fsum(np.exp(weight + log_part - largest))
     rounding = math.fsum(np.exp(weight + log_error - largest))
     rounding += total * ROUNDING * (1.0 + float(np.max(u**2)) + abs(largest))
@@ -140,10 +142,12 @@ def _by_quadrature(order: float, shift: float, present: float, log_present: floa
     moment = np.logaddexp(moment, math.log(2.0 * order))
     aliasing = math.log(2.0) + depth**2 / 2.0 - 2.0 * math.pi * depth / step + 1e-9 + moment
     tail = np.logaddexp(
-        math.log(2.0**order + 2.0 * order),
+        order * math.log(2.0) + math.log1p(2.0 * order),
         order * (math.log(2.0) + log_present) + shift**2 * order * (order - 1.0) / 2.0,
     )
     left_out = tail - reach**2 / 2.0 + 1e-9
+    if max(aliasing, left_out) > largest:
+        return None
     error = (rounding + math.exp(aliasing - largest) + math.exp(left_out - largest)) / total
     if error > 1e-3:
         return None

@@ -201,6 +201,10 @@ def _prove_rightward(problem: Problem, proved: float, feasible: float, intervals
     """How far the first fact proves infeasibility, starting at `proved`, in a limited number of steps."""
     left, end = proved, feasible
     decline = 1.0  # the curve's slope, learned on the way
+    try:
+        problem.log_delta(left)
+    except LimitExceeded:
+        return left
     for _ in range(intervals):
         excess = problem.excess(left).lower
         right = min(left + 0.9 * excess / decline, end)
