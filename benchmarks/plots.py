@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ import work
 matplotlib.use("svg")
 
 from matplotlib import pyplot as plt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from report import Table
@@ -27,6 +30,8 @@ STYLES = {
     "autodp RDP": ("#CC79A7", "P"),
     "autodp AFA": ("#009E73", "X"),
 }
+#: Tools with several settings have a label at each point, so many points away from it.
+LABELLED = {"groupdp": (9, -3), "dp_accounting PLD": (5, 6), "prv_accountant": (-4, -15)}
 #: Errors below this are not resolved by the truth and are drawn here.
 SMALLEST = 1e-16
 
@@ -34,8 +39,7 @@ Series = dict[str, list[tuple[float, float]]]
 
 
 def draw(table: Table, folder: Path) -> None:
-    settings = {"font.size": 10, "svg.hashsalt": "benchmarks", "svg.fonttype": "none"}
-    with plt.rc_context(settings):
+    with plt.rc_context({"font.size": 10, "svg.hashsalt": "benchmarks", "svg.fonttype": "none"}):
         _time_against_error(table, folder / "benchmark-time-error.svg")
         _time_against_groups(table, folder / "benchmark-time-groups.svg")
         _error_against_delta(table, folder / "benchmark-error-delta.svg")
@@ -44,7 +48,7 @@ def draw(table: Table, folder: Path) -> None:
 def _time_against_error(table: Table, file: Path) -> None:
     items = table.of_section("accuracy")
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True, layout="constrained")
-    drawn: dict[str, object] = {}
+    drawn: dict[str, Artist] = {}
     for axis, item in zip(axes, items, strict=False):
         for setting in item["settings"]:
             outcome = table.outcome(item, setting)
@@ -63,8 +67,9 @@ def _time_against_error(table: Table, file: Path) -> None:
                 zorder=3,
             )
             drawn.setdefault(setting["tool"], points)
-            short = _short(setting["name"])
-            axis.annotate(short, (x, y), textcoords="offset points", xytext=(7, 4), fontsize=8)
+            if setting["tool"] in LABELLED:
+                place = LABELLED[setting["tool"]]
+                axis.annotate(_short(setting["name"]), (x, y), textcoords="offset points", xytext=place, fontsize=8)
         axis.set(xscale="log", yscale="log", xlabel="error of epsilon (groupdp: certified width)")
         axis.set_title(f"{item['label']}, sigma = {item['phases'][0]['noise_multiplier']}, q = 0.01, T = 2000")
         axis.margins(0.14)
@@ -85,7 +90,7 @@ def _time_against_groups(table: Table, file: Path) -> None:
     for item in [*table.of_section("paper"), *table.of_section("group size")]:
         if item["phases"][0]["noise_multiplier"] != "4":
             continue
-        for setting in (work.GROUPDP, work.PLD_DEFAULT, work.PLD_COARSE):
+        for setting in (work.GROUPDP, work.PLD_DEFAULT, work.PLD_MEDIUM, work.PLD_COARSE):
             outcome = table.outcome(item, setting)
             if outcome.gives_time and outcome.seconds is not None:
                 series.setdefault(_name(setting), []).append((item["group_size"], outcome.seconds))
@@ -102,14 +107,16 @@ def _error_against_delta(table: Table, file: Path) -> None:
     for item in items:
         for setting in item["settings"]:
             outcome = table.outcome(item, setting)
-            delta = float(item["delta"])
+            digits = -math.log10(float(item["delta"]))
             if outcome.kind == "value" and outcome.inaccuracy is not None:
-                point = (delta, max(outcome.inaccuracy, SMALLEST))
+                point = (digits, max(outcome.inaccuracy, SMALLEST))
                 series.setdefault(_name(setting), []).append(point)
     figure, axis = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
     _lines(axis, series)
-    axis.set(xscale="log", yscale="log", xlabel="delta", ylabel="error of epsilon (groupdp: certified width)")
-    axis.invert_xaxis()
+    axis.set(xscale="log", yscale="log", xlabel="-log10 delta", ylabel="error of epsilon (groupdp: certified width)")
+    ticks = [3, 6, 9, 12, 15, 20, 30, 100, 300]
+    axis.set_xticks(ticks, labels=[str(tick) for tick in ticks])
+    axis.minorticks_off()
     axis.set_title("k = 1, sigma = 1, q = 0.01, T = 2000; a line ends where valid answers end", fontsize=10)
     _save(figure, file)
 
@@ -119,7 +126,7 @@ def _lines(axis: Axes, series: Series) -> None:
         tool = next(tool for tool in STYLES if name.startswith(tool))
         colour, marker = STYLES[tool]
         x, y = zip(*sorted(points), strict=True)
-        style = "--" if "speed" in name else "-"
+        style = {"for speed": "--", "fastest": ":"}.get(name.partition(", ")[2].partition(" (")[0], "-")
         axis.plot(
             x,
             y,
@@ -138,6 +145,6 @@ def _name(setting: work.Setting) -> str:
     return setting["tool"] if setting == work.GROUPDP else f"{setting['tool']}, {setting['name']}"
 
 
-def _save(figure: plt.Figure, file: Path) -> None:
+def _save(figure: Figure, file: Path) -> None:
     figure.savefig(file, metadata={"Date": None})
     plt.close(figure)

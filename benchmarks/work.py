@@ -33,8 +33,8 @@ def _prv(error: float, name: str) -> Setting:
 GROUPDP = setting("groupdp", "groupdp_bounds", "default", "bounds")
 PLD_DEFAULT = _grid(1e-4, "default (grid 1e-4)")
 PLD_MIXTURE = _grid(1e-4, "default (grid 1e-4), as a mixture", always_mixture=True)
-PLD_MEDIUM = _grid(1e-3, "grid 1e-3")
-PLD_COARSE = _grid(1e-2, "for speed (grid 1e-2)")
+PLD_MEDIUM = _grid(1e-3, "for speed (grid 1e-3)")
+PLD_COARSE = _grid(1e-2, "fastest (grid 1e-2)")
 PLD_FINE = _grid(1e-5, "for accuracy (grid 1e-5)")
 RDP = setting("dp_accounting RDP", "dp_accounting_rdp", "default", "upper bound")
 PRV_DEFAULT = _prv(0.1, "default (eps_error 0.1)")
@@ -47,7 +47,7 @@ AUTODP_PHI = setting("autodp AFA", "autodp_mechanisms", "default", "estimate", r
 
 #: Every tool at its defaults, where one example is asked about.
 ONE_EXAMPLE = [GROUPDP, PLD_DEFAULT, RDP, PRV_DEFAULT, OPACUS_PRV, OPACUS_RDP, AUTODP_RDP]
-MIXTURES = [GROUPDP, PLD_DEFAULT, PLD_COARSE]
+MIXTURES = [GROUPDP, PLD_DEFAULT, PLD_MEDIUM, PLD_COARSE]
 
 
 def poisson(noise: str, *, rate: str = RATE, steps: int = STEPS) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _paper() -> list[Item]:
         for k in GROUPS:
             tools = MIXTURES
             if k == 1:
-                tools = [*ONE_EXAMPLE, PLD_COARSE] + ([PLD_MIXTURE, AUTODP_PHI] if noise == "1" else [])
+                tools = [*ONE_EXAMPLE, PLD_MEDIUM, PLD_COARSE] + ([PLD_MIXTURE, AUTODP_PHI] if noise == "1" else [])
             result.append(item("paper", f"k={k}, sigma={noise}", [poisson(noise)], tools, group_size=k))
     return result
 
