@@ -72,7 +72,7 @@ def test_normalisers_agree_with_plain_quadrature_and_with_algebra(direction: str
         tilt = Tilt(direction=direction, rate=rate, cap=cap)
         u = np.linspace(-25.0, 25.0, 2_000_001)
         density = np.exp(tilt.log_density(LAW.log_ratio(u), u)) / math.sqrt(2.0 * math.pi)
-        assert log_normaliser(LAW, tilt) == pytest.approx(math.log(np.trapezoid(density, u)), abs=1e-9)
+        assert log_normaliser(LAW, tilt) == pytest.approx(math.log(float(density.sum() * (u[1] - u[0]))), abs=1e-9)
     # E[R^2] = sum_ij p_i p_j exp(m_i m_j), E[R] = 1.
     shifts, p = 0.8 * np.arange(3), np.array([0.5, 0.3, 0.2])
     second = float(p @ np.exp(np.outer(shifts, shifts)) @ p)

@@ -47,7 +47,7 @@ def draw_delta(axes: Any, audit: WorstCaseAudit) -> None:
         seen = one.upper > 0.0
         floor = 0.1 / one.trials
         low, high = np.maximum(one.lower[seen], floor), one.upper[seen]
-        shift = 0.2 * (one.epsilons[1] - one.epsilons[0]) * (1 if one.direction == "add" else -1)
+        shift = 0.2 / len(one.epsilons) * one.epsilons[-1] * (1 if one.direction == "add" else -1)
         axes.vlines(one.epsilons[seen] + shift, low, high, color=colour, linewidth=2, alpha=0.4)
         told = one.lower > 0.0
         axes.plot(one.epsilons[told] + shift, one.estimate[told], ".", color=colour, label=f"measured, {one.direction}")

@@ -53,7 +53,8 @@ def claimed_curve(
 ) -> ClaimedCurve:
     """The certified curve of a run (and group size), or of a mixture of Gaussians (and rounds).
 
-    Tabulated at `points` values of epsilon from 0 to where delta falls to `smallest_delta`.
+    Tabulated at `points` values of epsilon from 0 to where delta falls to `smallest_delta`; at 0 alone if it
+    is below that everywhere.
     """
     from groupdp import guarantees
 
@@ -65,7 +66,7 @@ def claimed_curve(
         LARGEST_AUDITED_EPSILON,
         guarantees.epsilon(run, delta=floor, adjacency=adjacency, **asked).upper,
     )
-    epsilons = np.linspace(0.0, max(last, 1e-3), count)
+    epsilons = np.linspace(0.0, last, count if last > 0.0 else 1)
     upper: dict[Direction, FloatArray] = {}
     lower: dict[Direction, FloatArray] = {}
     directions = directions_of(adjacency)
@@ -74,7 +75,7 @@ def claimed_curve(
         for i, epsilon in enumerate(epsilons.tolist()):
             bounds.append(guarantees.delta(run, epsilon=epsilon, adjacency=direction, **asked))
             if progress is not None:
-                progress((side * count + i + 1) / (len(directions) * count))
+                progress((side * len(epsilons) + i + 1) / (len(directions) * len(epsilons)))
         upper[direction] = np.array([bound.upper for bound in bounds])
         lower[direction] = np.array([bound.lower for bound in bounds])
     return ClaimedCurve(epsilons=epsilons, deltas=upper, lower_deltas=lower)
