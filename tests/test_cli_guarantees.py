@@ -263,6 +263,25 @@ def test_the_examples_of_the_help_work():
         assert groupdp(f"{example} --json").json
 
 
+def test_the_questions_of_the_guide_are_answered_as_it_says():
+    guide = (Path(__file__).parents[1] / "docs" / "cli.md").read_text()
+    lines = [line for line in guide.splitlines() if line.startswith(("groupdp epsilon", "groupdp delta"))]
+    assert len(lines) == 3
+    for line in lines:
+        assert groupdp(f"{line.removeprefix('groupdp ')} --json").json
+    documented = json.loads(guide.split("```json\n")[1].split("```")[0])
+    answer = groupdp(f"{lines[0].removeprefix('groupdp ')} --json").json
+    for direction in ("epsilon", "add", "remove"):
+        for side in ("lower", "upper"):
+            assert answer[direction][side] == pytest.approx(documented[direction][side], rel=1e-11)
+    assert answer | {"epsilon": 0, "add": 0, "remove": 0, "version": 0} == documented | {
+        "epsilon": 0,
+        "add": 0,
+        "remove": 0,
+        "version": 0,
+    }
+
+
 def test_version():
     assert groupdp("--version") == (0, f"groupdp {VERSION}\n", "")
 

@@ -69,6 +69,20 @@ def test_the_example_file_is_valid():
     assert [phase.steps for phase in run.phases] == [1000, 1000]
 
 
+def test_the_documented_file_and_the_documented_complaints():
+    guide = (EXAMPLE.parents[1] / "docs" / "statement.md").read_text()
+    example = guide.split("```toml\n")[1].split("```")[0]
+    run = parse_run_file(example)
+    assert [phase.steps for phase in run.phases] == [1000, 1000]
+    real = EXAMPLE.read_text()
+    for old, new in (
+        ("sampling_rate = 0.01", "sampling_rate = 5"),
+        ("noise_multiplier = 1.5", "noise = 1.5"),
+        ("noise_multiplier = 1.5\n", ""),
+    ):
+        assert complaint(real.replace(old, new)) in guide
+
+
 def test_epochs_are_exact():
     run = parse_run_file(changed("steps = 100", "epochs = 20"))
     assert run.phases[0].steps == 2000
