@@ -17,7 +17,7 @@ DATA = Path(__file__).parent / "data"
 GOLDEN = json.loads((DATA / "epsilon.json").read_text())["cases"]
 ONE_ROUND = json.loads((DATA / "one_round_delta.json").read_text())["cases"]
 # Both samplings, small and middling groups, a schedule, a far tail; all 59 were checked once (1.3e-16).
-SELECTION = [0, 6, 13, 25, 33, 46, 51, 54, 55, 56, 58]
+SELECTION = [0, 6, 33, 51, 54, 55, 56, 58]
 DIRECTIONS = ("remove", "add")
 
 
