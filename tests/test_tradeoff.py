@@ -111,6 +111,27 @@ def test_curves_are_convex_decreasing_and_no_better_than_a_coin(
         assert lower[i] <= (1 - share) * upper[i - 1] + share * upper[i + 1] + 1e-15
 
 
+def test_where_the_attacker_nearly_always_wins_small_rates_keep_their_digits() -> None:
+    """mu = 30: false negatives of 1e-190 at moderate false positive rates."""
+    function = trade_off(everyone(1.0 / 3.0), group_size=1, adjacency="remove")
+    for alpha in (0.05, 0.3):
+        fnr, _ = gaussian_errors(alpha, 30.0)
+        found = function.false_negative_rate(alpha)
+        assert found.lower <= fnr * (1 + 1e-12)
+        assert found.upper >= fnr * (1 - 1e-12)
+        assert found.upper - found.lower <= 1e-6 * fnr
+
+
+@pytest.mark.parametrize("adjacency", ["add", "remove"])
+def test_the_two_engines_agree(adjacency: str) -> None:
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.1), noise_multiplier=2.0, steps=400)
+    spectral = trade_off(run, group_size=2, adjacency=adjacency, engine="spectral")
+    lattice = trade_off(run, group_size=2, adjacency=adjacency, engine="lattice")
+    one, other = spectral.true_positive_rate(1e-3), lattice.true_positive_rate(1e-3)
+    assert one.intersects(other)
+    assert other.relative_width <= 1e-3
+
+
 def test_one_round_agrees_with_its_closed_form() -> None:
     """One round by the other engine: the curve of one sampled Gaussian is attained by threshold tests."""
     mixture = groupdp.MixtureOfGaussians([0.0, 1.0], [0.9, 0.1], 1.0)
@@ -169,12 +190,15 @@ def test_risk_of_a_gaussian_is_its_closed_form() -> None:
     assert found.success.upper >= best - 1e-12
 
 
-def test_the_certified_error_of_the_gaussian_fit_covers_what_is_seen() -> None:
-    found = risk(PAPER, group_size=2, false_positive_rates=(1e-3,))
-    for epsilon in np.linspace(0.0, 6.0, 25):
-        exact = groupdp.delta(PAPER, epsilon=float(epsilon), group_size=2)
-        gap = abs(exact.upper - gaussian_delta(float(epsilon), found.gaussian.mu)) / (1.0 + math.exp(epsilon))
-        assert gap <= found.gaussian.error
+@pytest.mark.parametrize("adjacency", ["remove", "add-or-remove"])
+def test_the_certified_error_of_the_gaussian_fit_covers_what_is_seen(adjacency: str) -> None:
+    found = risk(PAPER, group_size=2, false_positive_rates=(1e-3,), adjacency=adjacency)
+    # The reversed pair too: its epsilons above 0 are this one's below 0.
+    for direction in {adjacency, "add" if adjacency == "remove" else adjacency}:
+        for epsilon in np.linspace(0.0, 6.0, 25):
+            exact = groupdp.delta(PAPER, epsilon=float(epsilon), group_size=2, adjacency=direction)
+            gap = abs(exact.upper - gaussian_delta(float(epsilon), found.gaussian.mu)) / (1.0 + math.exp(epsilon))
+            assert gap <= found.gaussian.error
     assert found.gaussian.error <= 0.01
 
 

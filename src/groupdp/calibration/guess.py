@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from groupdp.reductions import Composition
 
@@ -19,8 +18,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     for _ in range(60):
         middle = 0.5 * (low + high)
         mu = math.exp(middle)
-        first = float(log_ndtr(0.5 * mu - epsilon / mu))
-        second = float(log_ndtr(-0.5 * mu - epsilon / mu)) + epsilon
+        first = _log_normal(0.5 * mu - epsilon / mu)
+        second = _log_normal(-0.5 * mu - epsilon / mu) + epsilon
         gap = second - first
         log_delta = first + (math.log(-math.expm1(gap)) if gap < 0.0 else -math.inf)
         low, high = (middle, high) if log_delta < math.log(delta) else (low, middle)
@@ -48,3 +47,10 @@ def noise_factor_for(composition: Composition, mu: float) -> float:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if composed_mu(composition, math.exp(middle)) > mu else (low, middle)
     return math.exp(0.5 * (low + high))
+
+
+def _log_normal(z: float) -> float:
+    """log Phi(z), roughly; by Mills' ratio where erfc would underflow."""
+    if z > -30.0:
+        return math.log(0.5 * math.erfc(-z / math.sqrt(2.0)))
+    return -0.5 * z * z - math.log(-z) - 0.5 * math.log(2.0 * math.pi) - 1.0 / (z * z)

@@ -35,7 +35,7 @@ def log_false_positive_level(local: Local, epsilon: float) -> float:
     """log Q(L > eps) = log(-delta') - eps."""
     value, slope = local.log_delta_slope(epsilon)
     if value > -1e-9:
-        return 0.0  # delta is nearly 1, its slope drowns in rounding: far below every loss
+        return math.inf  # delta is nearly 1, its slope drowns in rounding: far below every loss
     return min(value + math.log(-slope) - epsilon, 0.0) if slope < 0.0 and math.isfinite(slope) else -math.inf
 
 
@@ -43,7 +43,7 @@ def log_true_positive_level(local: Local, epsilon: float) -> float:
     """log P(L > eps) = log(delta - delta')."""
     value, slope = local.log_delta_slope(epsilon)
     if value > -1e-9:
-        return 0.0
+        return math.inf
     return min(value + math.log1p(-slope), 0.0) if slope <= 0.0 and math.isfinite(slope) else -math.inf
 
 
@@ -53,7 +53,9 @@ def locate(curve: DeltaCurve, level: Level, target: float, start: float) -> tupl
     Secant steps between brackets. A poor answer widens the enclosure and does not invalidate it.
     """
     low, high = -math.inf, math.inf
-    epsilon, step, unit = start, 1.0, 1.0
+    epsilon = start
+    here = curve.near(epsilon)
+    step = unit = 1.0 if here is None or math.isinf(here.deviation) else here.deviation
     before: tuple[float, float] | None = None
     accuracy = 1e-8
     for _ in range(_MOST_STEPS):
@@ -91,8 +93,10 @@ def locate(curve: DeltaCurve, level: Level, target: float, start: float) -> tupl
 def log_true_positive_rate(curves: tuple[DeltaCurve, ...], log_alpha: float, start: float) -> tuple[Bounds, float]:
     """Bounds on log TPR(alpha), and the epsilon that attains it (a start for the next one)."""
     epsilon, values, reference = _surroundings(curves, log_false_positive_level, log_alpha, start)
-    weight = math.exp(min(epsilon + log_alpha - reference, 700.0))
-    upper = min(max(one.upper[i] for one in values) + weight * x for i, x in enumerate(values[0].x))
+    exponent = epsilon + log_alpha - reference
+    weight = math.exp(min(exponent, 700.0))  # a smaller one is good for the lower bound
+    heavier = weight if exponent <= 700.0 else math.inf
+    upper = min(max(one.upper[i] for one in values) + heavier * x for i, x in enumerate(values[0].x))
     lower = extreme_below(values, lambda x, d: d + weight * x, smallest=True)
     slack = _ROUNDING * (1.0 + abs(epsilon) + abs(log_alpha) + abs(reference))
     log_upper = min(reference + math.log(upper) + slack, 0.0)
@@ -107,6 +111,8 @@ def log_false_negative_rate(mirrored: tuple[DeltaCurve, ...], gamma: Bounds, sta
     epsilon, values, reference = _surroundings(mirrored, log_true_positive_level, log_gamma, start)
     scale = math.exp(min(-reference, 700.0))
     low, high = gamma.lower * scale * (1.0 - _ROUNDING), gamma.upper * scale * (1.0 + _ROUNDING)
+    if reference < -700.0:
+        high = math.inf
 
     def ratio(x: float, d: float) -> float:
         if x > 0.0:
@@ -140,27 +146,33 @@ def _surroundings(
         reference = max(max(sides[1] for sides in one) for one in logs)
     if reference == -math.inf:
         reference = target
+    # Values so far above the reference that they would overflow say nothing about the optimum; nor do repeated points.
+    kept = [
+        i
+        for i in range(len(points))
+        if all(one[i][1] - reference <= 600.0 for one in logs)
+        and (i == 0 or math.exp(points[i] - epsilon) > math.exp(points[i - 1] - epsilon))
+    ]
+    points = [points[i] for i in kept]
     x = [math.exp(point - epsilon) for point in points]
     values = []
     for one in logs:
-        # The rounding of x, of e^... and of the lines, as if it were the values'.
-        steepness = abs(one[0][1] - one[-1][1]) / (points[-1] - points[0]) if math.isfinite(one[-1][1]) else 0.0
-        slack = _ROUNDING * (1.0 + min(steepness, 1e6))
-        top = max(math.exp(min(sides[1] - reference, 700.0)) for sides in one)
-        room = slack * max(top, 1.0)
-        values.append(
-            Values(
-                x,
-                [max(math.exp(min(sides[0] - reference, 700.0)) - room, 0.0) for sides in one],
-                [math.exp(min(sides[1] - reference, 700.0)) + room for sides in one],
-            )
-        )
+        lower = [math.exp(one[i][0] - reference) for i in kept]
+        upper = [math.exp(one[i][1] - reference) for i in kept]
+        # The rounding of x, of the exponentials and of the lines, as if it were the values'. By convexity
+        # |d delta / dx| is at most the first chord's slope from the second point on; 4 covers the first point.
+        steepness = 4.0 * (upper[0] - lower[1]) / (points[1] - points[0]) if len(points) > 1 else 0.0
+        room = _ROUNDING * (max(upper[0], 1.0) + abs(steepness))
+        values.append(Values(x, [max(low - room, 0.0) for low in lower], [high + room for high in upper]))
     return epsilon, values, reference
 
 
 def _bounds_at(curve: DeltaCurve, centre: float, point: float) -> tuple[float, float]:
     local = curve.near(centre, exactly=True)
-    return (-math.inf, -math.inf) if local is None else local.log_delta(point)
+    if local is not None:
+        return local.log_delta(point)
+    # delta is 0 at the centre, so also beyond it; before it, nothing is known.
+    return (-math.inf, -math.inf) if point >= centre else (-math.inf, 0.0)
 
 
 def _optimum(curves: tuple[DeltaCurve, ...], level: Level, target: float, start: float) -> tuple[float, float]:

@@ -103,16 +103,16 @@ class TradeOff:
         """Whether every evaluation of delta takes long: then ask for few points."""
         return any(curve.is_costly for curve in self._curves + self._mirrored)
 
-    def log_delta(self, epsilon: float, *, rough: bool = False) -> Bounds:
+    def log_delta(self, epsilon: float, *, rough: bool = False, mirrored: bool = False) -> Bounds:
         """Bounds on log delta(epsilon), for any real epsilon: the larger of the adjacency's directions.
 
-        `rough`: wider bounds will do, such as those of a contour planned nearby.
+        `rough`: wider bounds will do, such as those of a contour planned nearby. `mirrored`: of the reversed pair.
         """
         if not self.composition:
             value = -math.inf if epsilon >= 0.0 else math.log(-math.expm1(epsilon))
             return Bounds(value, value)
         sides = []
-        for curve in self._curves:
+        for curve in self._mirrored if mirrored else self._curves:
             local = curve.near(epsilon, exactly=not rough)
             sides.append((-math.inf, -math.inf) if local is None else local.log_delta(epsilon))
         return Bounds(max(low for low, _ in sides), max(high for _, high in sides))
@@ -168,7 +168,8 @@ class TradeOff:
             for curve in self._curves:
                 local = curve.near(0.0)
                 levels.append(-math.inf if local is None else log_false_positive_level(local, 0.0))
-            self._log_middle = max(levels)
+            # An infinite level says that delta(0) is nearly 1: Q(L > 0) <= 1 - delta(0) is too small to be resolved.
+            self._log_middle = max(level if level < 0.0 else -20.0 for level in levels)
         return self._log_middle
 
     def _start(self, log_alpha: float) -> float:

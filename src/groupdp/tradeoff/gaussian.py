@@ -58,28 +58,35 @@ def best_gaussian(function: TradeOff, *, progress: Progress | None = None) -> Ga
     points = _FEW_POINTS if function.is_costly else _POINTS
     reach = _reach(function, first[1])
     epsilons = [reach * i / (points - 1) for i in range(points)]
-    sides = []
-    for done, epsilon in enumerate(epsilons):
-        sides.append(_delta(function, epsilon))
-        if progress is not None:
-            progress(0.3 + 0.7 * done / points)
-    lower = [side[0] for side in sides]
-    upper = [side[1] for side in sides]
-    start = _mu_of_advantage(upper[0])
+    # Epsilons below 0 of one pair are those above 0 of the reversed one.
+    both = (False,) if function.adjacency == "add-or-remove" else (False, True)
+    samples = []
+    for part, mirrored in enumerate(both):
+        sides = []
+        for done, epsilon in enumerate(epsilons):
+            sides.append(_delta(function, epsilon, mirrored=mirrored))
+            if progress is not None:
+                progress(0.3 + 0.7 * (part + done / points) / len(both))
+        samples.append(([low for low, _ in sides], [high for _, high in sides]))
+
+    def error(mu: float) -> float:
+        return max(_error(mu, epsilons, lower, upper) for lower, upper in samples)
+
+    start = _mu_of_advantage(first[1])
     low, high = 0.5 * start, 1.5 * start + 1e-12
     golden = 0.5 * (math.sqrt(5.0) - 1.0)
     for _ in range(24):
         left, right = high - golden * (high - low), low + golden * (high - low)
-        if _error(left, epsilons, lower, upper) <= _error(right, epsilons, lower, upper):
+        if error(left) <= error(right):
             high = right
         else:
             low = left
     mu = 0.5 * (low + high)
-    return GaussianFit(mu, min(_error(mu, epsilons, lower, upper), 1.0))
+    return GaussianFit(mu, min(error(mu), 1.0))
 
 
-def _delta(function: TradeOff, epsilon: float) -> tuple[float, float]:
-    bounds = function.log_delta(epsilon, rough=True)
+def _delta(function: TradeOff, epsilon: float, *, mirrored: bool = False) -> tuple[float, float]:
+    bounds = function.log_delta(epsilon, rough=True, mirrored=mirrored)
     return exp_down(bounds.lower), exp_up(bounds.upper)
 
 
@@ -99,7 +106,7 @@ def _reach(function: TradeOff, advantage: float) -> float:
 
 
 def _error(mu: float, epsilons: Sequence[float], lower: Sequence[float], upper: Sequence[float]) -> float:
-    """Upper bound on sup |delta - delta_mu| / (1 + x), x >= 1 (the pair is symmetric: x < 1 mirrors x > 1)."""
+    """Upper bound on sup |delta - delta_mu| / (1 + x) over x >= 1."""
     x = [math.exp(epsilon) for epsilon in epsilons]
     gaussian = [gaussian_delta(epsilon, mu) for epsilon in epsilons]
     ours = Values(x, lower, upper)
