@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
@@ -105,8 +104,7 @@ def build_app() -> typer.Typer:
         pass
 
     for name in COMMANDS:
-        if importlib.util.find_spec(name) is not None:
-            importlib.import_module(name).register(app)
+        importlib.import_module(name).register(app)
     return app
 
 
