@@ -42,14 +42,16 @@ class Growth:
         """A bound on |value - log growth|."""
         return ROUNDING * (1.0 + math.log(self.group_size) + self.group_size * epsilon)
 
-    def slope(self, epsilon: float) -> float:
-        """The derivative of log growth, up to rounding."""
+    def least_slope(self, epsilon: float) -> float:
+        """A lower bound on the slope at epsilon, and so everywhere to its right."""
         k = self.group_size
         if self.form == "lemma":
             return float(k)
+        at_zero = (k - 1) / 2
         if k * epsilon < 1e-5:  # the two fractions below would cancel
-            return (k - 1) / 2
-        return 1.0 / math.expm1(-epsilon) - k / math.expm1(-k * epsilon)
+            return at_zero
+        plus, minus = k / -math.expm1(-k * epsilon), 1.0 / -math.expm1(-epsilon)
+        return max(plus - minus - ROUNDING * (plus + minus), at_zero)
 
     @property
     def steepest(self) -> int:

@@ -71,7 +71,7 @@ def example_epsilons(
     ]
 
 
-#: Inputs are moved outward by this much of their magnitude: far more than the rounding of what follows.
+#: Inputs are moved outward by this much of their magnitude: far more than the rounding of what they are made of.
 MARGIN = 2.0**-42
 
 
@@ -81,33 +81,54 @@ def _smallest(growth: Growth, order: float, divergence: Bounds, log_target: floa
         return Bounds(math.inf, math.inf)
     sides = []
     for value, sign in ((divergence.lower, -1.0), (divergence.upper, 1.0)):
-        at_zero = math.log(growth.group_size) - log_target
-        magnitude = order * (1.0 + value) + abs(log_target) + math.log(growth.group_size)
-        offset = (order - 1.0) * (value + math.log1p(-1.0 / order)) - math.log(order) - log_target
-        offset += sign * MARGIN * magnitude
-        free = value == 0.0 or 0.5 * math.log(-math.expm1(-value)) + at_zero <= -sign * MARGIN * magnitude
-        if free or math.log(growth.group_size) + offset <= 0.0:
+        log_size = math.log(growth.group_size)
+        margin = sign * MARGIN * (order * (1.0 + value) + abs(log_target) + log_size)
+        offset = (order - 1.0) * (value + math.log1p(-1.0 / order)) - math.log(order) - log_target + margin
+        free = value == 0.0 or 0.5 * math.log(-math.expm1(-value)) + log_size - log_target <= -margin
+        if free or log_size + offset <= 0.0:
             sides.append(0.0)
+        elif sign < 0.0:
+            sides.append(_infeasible_up_to(growth, order - 1.0, offset))
         else:
-            sides.append(_root(growth, order - 1.0, offset))
+            sides.append(_feasible_at(growth, order - 1.0, offset))
     return Bounds(min(sides), sides[1])
 
 
-def _root(growth: Growth, decline: float, offset: float) -> float:
-    """The smallest root of  log growth(eps) + offset - decline eps,  positive at 0; infinite if there is none.
+def _excess(growth: Growth, decline: float, offset: float, epsilon: float) -> tuple[float, float]:
+    """log growth + offset - decline epsilon, and a bound on its rounding."""
+    value = growth.value(epsilon) + offset - decline * epsilon
+    return value, growth.rounding(epsilon) + ROUNDING * (abs(offset) + decline * epsilon)
 
-    Newton's steps on a convex function, from the left, never pass the root.
+
+def _infeasible_up_to(growth: Growth, decline: float, offset: float) -> float:
+    """A point up to which the function is certainly positive; infinite if it certainly is everywhere.
+
+    Newton's steps from the left: where the function is at least v > 0 at a point, and its slope from there on at
+    least s, it stays positive for another v / -s.
     """
-    if growth.form == "lemma":
-        room = decline - growth.group_size
-        return (math.log(growth.group_size) + offset) / room if room > 0.0 else math.inf
     epsilon = 0.0
     for _ in range(200):
-        slope = growth.slope(epsilon) - decline
-        if slope >= 0.0:
+        value, rounding = _excess(growth, decline, offset, epsilon)
+        fall = decline - growth.least_slope(epsilon)
+        if value - rounding <= 0.0:
+            break
+        if fall <= 0.0:
             return math.inf
-        step = (growth.value(epsilon) + offset - decline * epsilon) / -slope
+        step = (value - rounding) / fall * (1.0 - ROUNDING)
         if step <= ROUNDING * epsilon:
-            return epsilon
+            break
         epsilon += step
+    return epsilon * (1.0 - ROUNDING)
+
+
+def _feasible_at(growth: Growth, decline: float, offset: float) -> float:
+    """A point next to the root at which the function is certainly not positive; infinite if none was found."""
+    root = _infeasible_up_to(growth, decline, offset)
+    step = ROUNDING
+    while step < 0.01 and root < math.inf:
+        point = root * (1.0 + step)
+        value, rounding = _excess(growth, decline, offset, point)
+        if value + rounding <= 0.0:
+            return point
+        step *= 2.0
     return math.inf
