@@ -9,6 +9,7 @@ import groupdp
 
 PUBLIC = {
     "Bounds",
+    "Calibration",
     "DPSGD",
     "FixedBatchSampling",
     "GroupDPError",
@@ -17,16 +18,32 @@ PUBLIC = {
     "MixtureOfGaussians",
     "PoissonSampling",
     "Provenance",
+    "TradeOff",
     "__version__",
+    "calibrate_batch_size",
+    "calibrate_group_size",
+    "calibrate_noise",
+    "calibrate_rate",
+    "calibrate_steps",
+    "choose_cap",
     "delta",
     "epsilon",
+    "fdp_epsilon",
+    "linear_reference",
     "log_delta",
+    "people_view",
+    "renyi_vadhan_epsilon",
+    "risk",
+    "trade_off",
+    "vadhan_epsilon",
 }
 
 
 def test_the_public_names_are_exactly_these():
     assert set(groupdp.__all__) == PUBLIC
+    assert set(dir(groupdp)) == PUBLIC
     assert all(hasattr(groupdp, name) for name in PUBLIC)
+    assert not hasattr(groupdp, "no_such_name")
 
 
 def test_importing_the_core_loads_nothing_heavy():

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 import groupdp
 from groupdp.baselines.fdp import fdp_epsilon
 from groupdp.errors import InvalidArgument
-from groupdp.risk import posterior, risk
+from groupdp.risks import posterior, risk
 from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.gaussian import gaussian_delta
 from groupdp.tradeoff.minorant import Values, extreme_below

@@ -1,8 +1,14 @@
 """Certified group-level differential privacy for DP-SGD.
 
-run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
-groupdp.epsilon(run, delta=1e-6, group_size=9)      # Bounds(lower=..., upper=...)
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
+    groupdp.epsilon(run, delta=1e-6, group_size=9)      # Bounds(lower=..., upper=...)
+
+Importing loads the accountant alone; the names of `_ON_DEMAND` are loaded when first used. The audit of training loops
+is the subpackage `groupdp.audit`.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from groupdp._version import VERSION as __version__
 from groupdp.bounds import Bounds as Bounds
@@ -18,9 +24,46 @@ from groupdp.guarantees import epsilon as epsilon
 from groupdp.guarantees import log_delta as log_delta
 from groupdp.mixture import MixtureOfGaussians as MixtureOfGaussians
 
+if TYPE_CHECKING:
+    from groupdp.baselines import linear_reference as linear_reference
+    from groupdp.baselines import renyi_vadhan_epsilon as renyi_vadhan_epsilon
+    from groupdp.baselines import vadhan_epsilon as vadhan_epsilon
+    from groupdp.baselines.fdp import fdp_epsilon as fdp_epsilon
+    from groupdp.calibration import Calibration as Calibration
+    from groupdp.calibration import calibrate_batch_size as calibrate_batch_size
+    from groupdp.calibration import calibrate_group_size as calibrate_group_size
+    from groupdp.calibration import calibrate_noise as calibrate_noise
+    from groupdp.calibration import calibrate_rate as calibrate_rate
+    from groupdp.calibration import calibrate_steps as calibrate_steps
+    from groupdp.cap import choose_cap as choose_cap
+    from groupdp.people import people_view as people_view
+    from groupdp.risks import risk as risk
+    from groupdp.tradeoff import TradeOff as TradeOff
+    from groupdp.tradeoff import trade_off as trade_off
+
+#: Public names that are loaded when first used, by module.
+_ON_DEMAND = {
+    "groupdp.baselines": ("linear_reference", "renyi_vadhan_epsilon", "vadhan_epsilon"),
+    "groupdp.baselines.fdp": ("fdp_epsilon",),
+    "groupdp.calibration": (
+        "Calibration",
+        "calibrate_batch_size",
+        "calibrate_group_size",
+        "calibrate_noise",
+        "calibrate_rate",
+        "calibrate_steps",
+    ),
+    "groupdp.cap": ("choose_cap",),
+    "groupdp.people": ("people_view",),
+    "groupdp.risks": ("risk",),
+    "groupdp.tradeoff": ("TradeOff", "trade_off"),
+}
+_MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names}
+
 __all__ = [
     "DPSGD",
     "Bounds",
+    "Calibration",
     "FixedBatchSampling",
     "GroupDPError",
     "InvalidArgument",
@@ -28,8 +71,34 @@ __all__ = [
     "MixtureOfGaussians",
     "PoissonSampling",
     "Provenance",
+    "TradeOff",
     "__version__",
+    "calibrate_batch_size",
+    "calibrate_group_size",
+    "calibrate_noise",
+    "calibrate_rate",
+    "calibrate_steps",
+    "choose_cap",
     "delta",
     "epsilon",
+    "fdp_epsilon",
+    "linear_reference",
     "log_delta",
+    "people_view",
+    "renyi_vadhan_epsilon",
+    "risk",
+    "trade_off",
+    "vadhan_epsilon",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'groupdp' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -34,7 +34,7 @@ from groupdp.cli_support import (
 )
 
 if TYPE_CHECKING:
-    from groupdp.risk import Risk
+    from groupdp.risks import Risk
     from groupdp.tradeoff import TradeOffCurve
 
 _EXAMPLE = """
@@ -85,7 +85,7 @@ def tradeoff(
     chosen = read_adjacency(adjacency)
     asked = [read_number("rates", text, at_least=0.0, at_most=1.0) for text in rates.split(",")]
     before = read_number("prior", prior, above=0.0, below=1.0)
-    from groupdp.risk import risk
+    from groupdp.risks import risk
     from groupdp.tradeoff import trade_off
 
     with NewFiles("plot") as files:
