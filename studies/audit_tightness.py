@@ -146,10 +146,11 @@ def controls(trials: int) -> list[dict[str, Any]]:
     for name, instance, phases, wrong, right in cases:
         scores = attack_scores(instance, trials=trials, seed=2024, phases=phases)
         verdict = check_claim(scores, wrong, confidence=0.999)
-        spared = True
-        if right is not None:
+        if right is None:  # the claim is right for a trainer that does what it declares
+            scores, truth = attack_scores(instance, trials=trials, seed=2024), wrong
+        else:
             truth = claimed_curve(right[0], group_size=right[1])
-            spared = not check_claim(scores, truth, confidence=0.999).contradicted
+        spared = not check_claim(scores, truth, confidence=0.999).contradicted
         rows.append({"claim": name, "rejected": verdict.contradicted, "ok": verdict.contradicted and spared})
         print(
             f"{name:34} {'yes' if verdict.contradicted else 'NO':>8} {verdict.delta_lower:16.5f} "
