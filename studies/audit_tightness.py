@@ -99,7 +99,7 @@ def tightness(trials: int, samples: int) -> list[dict[str, Any]]:
                 "agree": agree,
                 "importance_error": error,
                 "importance_covered": covered,
-                "ok": agree and covered and abs(error) < 0.01 and len(resolved) > 0,
+                "ok": bool(agree and covered and abs(error) < 0.01 and resolved),
             }
         )
         print(
@@ -174,7 +174,7 @@ def false_alarms(seeds: int) -> list[dict[str, Any]]:
                 alarms[confidence] += check_claim(scores, claim, confidence=confidence, seed=seed).contradicted
         for confidence, count in alarms.items():
             p_value = stats.binomtest(count, seeds, 1.0 - confidence, alternative="greater").pvalue
-            rows.append({"sampling": name, "confidence": confidence, "alarms": count, "ok": p_value > 1e-3})
+            rows.append({"sampling": name, "confidence": confidence, "alarms": count, "ok": bool(p_value > 1e-3)})
             print(
                 f"{name:10} {confidence:12g} {count:8d}/{seeds} {1 - confidence:14.3f} {count / seeds:10.4f}",
                 flush=True,
