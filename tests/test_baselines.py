@@ -233,6 +233,23 @@ def test_several_group_sizes_at_once_are_the_same_as_one_by_one():
         assert bounds.intersects(vadhan_epsilon(QUIET, delta=1e-6, group_size=k, form="geometric"))
 
 
+def test_directions_are_kept_apart_and_the_worse_one_decides():
+    add, remove, either = (
+        vadhan_epsilon(QUIET, delta=1e-6, group_size=3, form="geometric", adjacency=adjacency)
+        for adjacency in ("add", "remove", "add-or-remove")
+    )
+    assert add.upper < remove.lower  # as in the tight analysis of this run
+    assert either.intersects(remove)
+    for adjacency, bounds in (("add", add), ("remove", remove)):
+        assert groupdp.epsilon(QUIET, delta=1e-6, group_size=3, adjacency=adjacency).lower <= bounds.upper
+    same = [
+        vadhan_epsilon(full_batch(1.0), delta=1e-6, group_size=3, adjacency=adjacency)
+        for adjacency in ("add", "remove", "add-or-remove")
+    ]
+    assert same[0].intersects(same[1])
+    assert same[2].intersects(same[1])
+
+
 def test_a_group_of_one_needs_no_lemma():
     one = groupdp.epsilon(QUIET, delta=1e-6, group_size=1)
     assert vadhan_epsilon(QUIET, delta=1e-6, group_size=1).intersects(one)

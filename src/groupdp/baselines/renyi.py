@@ -51,13 +51,13 @@ def best_example_epsilon(composition: Composition, growth: Growth, log_target: f
     low = growth.steepest + 1.0  # the lines of smaller orders never come down
     # Whole orders are a plain sum; next to a large one the fractions make no difference.
     rounded = math.ceil if low > 64.0 else float
-    orders = tuple(sorted({float(rounded(low + 2.0**j)) for j in range(-10, 14)}))
-    for _ in range(4):
+    orders = tuple(sorted({float(rounded(low + 2.0**j)) for j in (*range(-6, 7), 8, 10, 13)}))
+    for _ in range(3):
         values = [solution.upper for solution in example_epsilons(composition, growth, log_target, orders)]
         best = values.index(min(values))
         found = values[best] * (1.0 + MARGIN), orders[best]
         left, right = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
-        orders = tuple(sorted({float(rounded(left + (right - left) * j / 8)) for j in range(9)}))
+        orders = tuple(sorted({float(rounded(left + (right - left) * j / 6)) for j in range(7)}))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.baselines.growth import FORMS, Form, Growth
 from groupdp.baselines.renyi import best_example_epsilon
-from groupdp.baselines.smallest_feasible import Problem, smallest_feasible
+from groupdp.baselines.smallest_feasible import Curve, Problem, smallest_feasible
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
@@ -70,17 +70,12 @@ def vadhan_epsilons(
     log_target = math.log(require_number("delta", delta, above=0.0, below=1.0))
     require_choice("form", form, FORMS)
     composition = compose_run(run, 1)
-    known: dict[float, Bounds] = {}
     # Dozens of values are needed: the contour's take milliseconds, and where it has none Chernoff's bound stands.
     chosen = "spectral" if engine == "auto" and sum(rounds for _, rounds in composition) > 1 else engine
-
-    def curve(at: float) -> Bounds:
-        if at > LARGEST_EXACT:
-            raise LimitExceeded(f"epsilon must be at most {LARGEST_EXACT:g} here, got {at!r}.")
-        if at not in known:
-            known[at] = log_delta(run, epsilon=at, group_size=1, adjacency=adjacency, engine=chosen)
-        return known[at]
-
+    curves = {
+        direction: _curve(run, direction, chosen)
+        for direction in dict.fromkeys((adjacency if adjacency != "add-or-remove" else "remove", adjacency))
+    }
     results: dict[int, Bounds] = {}
     proved = 0.0
     for done, size in enumerate(sorted(set(sizes))):
@@ -94,20 +89,49 @@ def vadhan_epsilons(
             continue
         growth = Growth(form, size)
         ceiling, order = best_example_epsilon(composition, growth, log_target)
-        problem = Problem(curve, growth, log_target)
-        example = smallest_feasible(
-            problem,
-            feasible=ceiling,
-            decline=order - 1.0 - growth.steepest,
-            proved=proved,
-            intervals=intervals,
-            tolerance=tolerance,
-        )
-        proved = example.lower
+        cost = 0
+        for curve in curves.values():
+            problem = Problem(curve, growth, log_target)
+            example = smallest_feasible(
+                problem,
+                feasible=ceiling,
+                decline=order - 1.0 - growth.steepest,
+                proved=proved,
+                intervals=intervals,
+                tolerance=tolerance,
+            )
+            proved = example.lower
+            cost += len(problem.known)
+            # Removing is the worse direction almost always, and what is infeasible for it is infeasible for both:
+            # then one value of both directions, at the end, confirms that the upper bound is feasible for both.
+            if example.upper == ceiling or _is_feasible(curves[adjacency], growth, log_target, example.upper):
+                break
         found = multiple(example, size)
-        cost = {"values of delta": len(problem.known)}
-        results[size] = Bounds(found.lower, found.upper, Provenance(engine="vadhan", evaluations=cost))
+        results[size] = Bounds(
+            found.lower, found.upper, Provenance(engine="vadhan", evaluations={"values of delta": cost})
+        )
     return [results[size] for size in sizes]
+
+
+def _curve(run: Any, adjacency: str, engine: str) -> Curve:
+    """log delta of one example, each value computed once and only where it is quick."""
+    known: dict[float, Bounds] = {}
+
+    def curve(at: float) -> Bounds:
+        if at > LARGEST_EXACT:
+            raise LimitExceeded(f"epsilon must be at most {LARGEST_EXACT:g} here, got {at!r}.")
+        if at not in known:
+            known[at] = log_delta(run, epsilon=at, group_size=1, adjacency=adjacency, engine=engine)
+        return known[at]
+
+    return curve
+
+
+def _is_feasible(curve: Curve, growth: Growth, log_target: float, at: float) -> bool:
+    try:
+        return Problem(curve, growth, log_target).excess(at).upper <= 0.0
+    except LimitExceeded:
+        return False
 
 
 def _log_revealed(composition: Composition) -> float:
