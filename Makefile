@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit study bench profile clean
+.PHONY: demo test study bench profile clean
 
 demo: $(STAMP)  ## install, then draw the paper's figures and print what was measured
 	$(BIN)/groupdp figures --out figures
@@ -14,6 +14,10 @@ test: $(STAMP)  ## install, then lint, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+
+study: $(STAMP)  ## slow: both engines on thousands of random runs, and the audit at full size
+	$(BIN)/python studies/engines_agree.py
+	$(BIN)/python studies/audit_tightness.py
 
 bench: $(STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/environment.py
