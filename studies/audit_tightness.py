@@ -102,9 +102,10 @@ def tightness(trials: int, samples: int) -> list[dict[str, Any]]:
                 "ok": bool(agree and covered and abs(error) < 0.01 and resolved),
             }
         )
+        width = resolved[0] if resolved else math.inf
         print(
             f"{name:8} {group_size:5d} {run.steps:6d} {run.noise_multiplier:6.2f} {elapsed:8.2f} "
-            f"{len(resolved):6d}/{sum(len(one.epsilons) for one in measured)} +-{resolved[0] / 2 if resolved else math.inf:14.2%} "
+            f"{len(resolved):6d}/{sum(len(one.epsilons) for one in measured)} +-{width / 2:14.2%} "
             f"{'yes' if agree else 'NO':>12} {error:+12.3%} {'covered' if covered else 'NOT COVERED'}",
             flush=True,
         )
