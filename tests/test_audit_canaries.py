@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from groupdp import cli_audit
 from groupdp.audit import Scores, attack_scores, audit_scores, audit_worst_case, read_scores, worst_case
+from groupdp.cli import audit as cli_audit
 from groupdp.dpsgd import DPSGD, PoissonSampling
 from groupdp.errors import InvalidArgument
 from groupdp.figures_audit import claimed_tradeoff, draw_audit

@@ -14,14 +14,14 @@ from groupdp._version import VERSION
 
 #: Modules with a function `register(app: typer.Typer) -> None`, in the order of the help.
 COMMANDS = (
-    "groupdp.cli_guarantees",
-    "groupdp.cli_curve",
-    "groupdp.cli_calibrate",
-    "groupdp.cli_tradeoff",
-    "groupdp.cli_people",
-    "groupdp.cli_audit",
-    "groupdp.cli_statement",
-    "groupdp.cli_figures",
+    "groupdp.cli.guarantees",
+    "groupdp.cli.curve",
+    "groupdp.cli.calibrate",
+    "groupdp.cli.tradeoff",
+    "groupdp.cli.people",
+    "groupdp.cli.audit",
+    "groupdp.cli.statement",
+    "groupdp.cli.figures",
 )
 
 

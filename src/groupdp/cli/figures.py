@@ -1,0 +1,75 @@
+"""`groupdp figures`: both figures of the paper, their data, and what was measured for each claim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from groupdp._validation import require_choice
+from groupdp.cli.support import AsJSON, NewFiles, emit_json, handle_errors, progress_bar
+
+_EXAMPLE = """
+Example:
+
+    groupdp figures --out figures
+"""
+_KINDS = ("png", "pdf", "svg")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="figures", epilog=_EXAMPLE)(handle_errors(figures))
+
+
+def figures(
+    *,
+    out: Annotated[str, typer.Option("--out", metavar="DIRECTORY", help="Where the files go.")] = "figures",
+    kind: Annotated[
+        str,
+        typer.Option("--kind", metavar="|".join(_KINDS), help="Kind of pictures.", autocompletion=lambda: list(_KINDS)),
+    ] = "png",
+    as_json: AsJSON = False,
+) -> None:
+    """Both figures of the paper: pictures, data as CSV, and a summary of its claims."""
+    require_choice("kind", kind, _KINDS)
+    from groupdp import paper
+    from groupdp.figures import draw_curves, save_figure
+
+    directory = Path(out)
+    written = []
+    with NewFiles("out") as files:
+        for name, *_ in paper.SAMPLINGS:  # find out now whether they can be written
+            written += [directory / f"{name}.{kind}", directory / f"{name}.csv"]
+        written.append(directory / "summary.md")
+        for path in written:
+            files.temporary(path)
+        with progress_bar("figures") as progress:
+            panels = paper.study(progress=progress)
+        for name, _, _, title in paper.SAMPLINGS:
+            own = [panel for panel in panels if panel.sampling == name]
+            figure = draw_curves([(panel.title, panel.points) for panel in own], title=title)
+            save_figure(figure, files.temporary(directory / f"{name}.{kind}"))
+            files.write_text(directory / f"{name}.csv", paper.figure_csv(own))
+        text = paper.summary(panels)
+        files.write_text(directory / "summary.md", text)
+    if as_json:
+        emit_json(
+            {
+                "files": [str(path) for path in written],
+                "panels": [
+                    {
+                        "sampling": panel.sampling,
+                        "noise_multiplier": panel.noise_multiplier,
+                        "points": [point.as_json() for point in panel.points],
+                    }
+                    for panel in panels
+                ],
+            }
+        )
+        return
+    typer.echo(text)
+    typer.echo("Written:")
+    for path in written:
+        typer.echo(f"  {path}")

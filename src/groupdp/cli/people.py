@@ -1,0 +1,216 @@
+"""`groupdp people` and `groupdp cap`: each person's epsilon, and how many examples of each person to keep."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from groupdp.cli.support import (
+    Adjacency,
+    AsJSON,
+    BatchSize,
+    DatasetSize,
+    Delta,
+    Epochs,
+    Epsilon,
+    MicrobatchSize,
+    NewFiles,
+    NoiseMultiplier,
+    SamplingRate,
+    Steps,
+    bounds_as_json,
+    emit_json,
+    emit_table,
+    handle_errors,
+    lower_text,
+    option,
+    progress_bar,
+    read_adjacency,
+    read_integer,
+    read_number,
+    run_as_json,
+    run_from_options,
+    upper_text,
+)
+
+_PEOPLE_EXAMPLE = """
+Example:
+
+    groupdp people counts.csv --sampling-rate 0.01 --noise-multiplier 2 --steps 2000 --delta 1e-6 --plot people.png
+"""
+_CAP_EXAMPLE = """
+Example:
+
+    groupdp cap counts.csv --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8
+"""
+
+Counts = Annotated[
+    str, typer.Argument(metavar="FILE", help="CSV or Parquet: the number of examples of each person, one per row.")
+]
+Column = Annotated[str | None, typer.Option("--column", metavar="NAME", help="Its column, if there are several.")]
+Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG by suffix.")]
+
+#: Rows of the table for people; JSON has them all.
+_MOST_ROWS = 40
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(name="people", epilog=_PEOPLE_EXAMPLE)(handle_errors(people))
+    app.command(name="cap", epilog=_CAP_EXAMPLE)(handle_errors(cap))
+
+
+def people(
+    counts: Counts,
+    *,
+    column: Column = None,
+    sampling_rate: SamplingRate = None,
+    batch_size: BatchSize = None,
+    dataset_size: DatasetSize = None,
+    noise_multiplier: NoiseMultiplier,
+    steps: Steps = None,
+    epochs: Epochs = None,
+    microbatch_size: MicrobatchSize = "1",
+    delta: Delta,
+    adjacency: Adjacency = "add-or-remove",
+    thresholds: Annotated[
+        str, option("--thresholds", "LIST", "Count the people with an epsilon of at most these.", "The question")
+    ] = "1,2,4,8",
+    plot: Plot = None,
+    as_json: AsJSON = False,
+) -> None:
+    """The epsilon of each person, from the number of examples each contributed."""
+    run = run_from_options(
+        sampling_rate=sampling_rate,
+        batch_size=batch_size,
+        dataset_size=dataset_size,
+        noise_multiplier=noise_multiplier,
+        steps=steps,
+        epochs=epochs,
+        microbatch_size=microbatch_size,
+    )
+    target = read_number("delta", delta, above=0.0, below=1.0)
+    chosen = read_adjacency(adjacency)
+    limits = [read_number("thresholds", text, at_least=0.0) for text in thresholds.split(",")]
+    from groupdp.counts_file import read_counts
+    from groupdp.people import people_view
+
+    with NewFiles("plot") as files:
+        _check_plot(plot, files)
+        array = read_counts(counts, column)
+        with progress_bar("people") as progress:
+            view = people_view(run, array, delta=target, adjacency=chosen, progress=progress)
+        if plot is not None:
+            from groupdp.figures_tradeoff import draw_people
+
+            draw_people(view, files.temporary(plot))
+    if as_json:
+        emit_json(
+            {
+                "people": view.total,
+                "protected": [{"threshold": one, "people": view.protected(one)} for one in limits],
+                "quantiles": {str(share): view.quantile(share) for share in (0.5, 0.9, 0.99, 1.0)},
+                "counts": [
+                    {"count": count, "people": n, "epsilon": bounds_as_json(bounds)}
+                    for count, n, bounds in zip(view.counts, view.people, view.epsilon, strict=True)
+                ],
+                "delta": target,
+                "adjacency": chosen,
+                "run": run_as_json(run),
+            }
+        )
+        return
+    shown = list(zip(view.counts, view.people, view.epsilon, strict=True))
+    note = "\n".join(
+        f"{view.protected(one)} of {view.total} people have an epsilon of at most {one:g}." for one in limits
+    )
+    if len(shown) > _MOST_ROWS:
+        note = f"{len(shown) - _MOST_ROWS} more counts are in the JSON output (--json).\n{note}"
+        shown = shown[: _MOST_ROWS - 1] + shown[-1:]
+    emit_table(
+        f"epsilon at delta = {target!r} by number of examples ({chosen})",
+        ("examples", "people", "at least", "at most (the guarantee)"),
+        [(str(count), str(n), lower_text(bounds.lower, 8), upper_text(bounds.upper, 8)) for count, n, bounds in shown],
+        note=note,
+    )
+
+
+def cap(
+    counts: Counts,
+    *,
+    column: Column = None,
+    epsilon: Epsilon,
+    delta: Delta,
+    batch_size: Annotated[str, option("--batch-size", "INTEGER", "Examples in a batch, on average.", "The run")],
+    steps: Steps = None,
+    epochs: Epochs = None,
+    minimum_share: Annotated[
+        str, option("--minimum-share", "NUMBER", "Share of all examples that must be kept.", "The question")
+    ] = "0",
+    largest_cap: Annotated[
+        str | None, option("--largest-cap", "INTEGER", "Consider no cap above this.", "The question")
+    ] = None,
+    adjacency: Adjacency = "add-or-remove",
+    plot: Plot = None,
+    as_json: AsJSON = False,
+) -> None:
+    """How many examples of each person to keep: the noise that each cap needs, and a recommendation."""
+    question = {
+        "epsilon": read_number("epsilon", epsilon),
+        "delta": read_number("delta", delta),
+        "batch_size": read_integer("batch_size", batch_size, at_least=1),
+        "steps": None if steps is None else read_integer("steps", steps, at_least=1),
+        "epochs": None if epochs is None else read_number("epochs", epochs),
+        "minimum_share": read_number("minimum_share", minimum_share),
+        "largest_cap": None if largest_cap is None else read_integer("largest_cap", largest_cap, at_least=1),
+        "adjacency": read_adjacency(adjacency),
+    }
+    from groupdp.cap import choose_cap
+    from groupdp.counts_file import read_counts
+
+    with NewFiles("plot") as files:
+        _check_plot(plot, files)
+        array = read_counts(counts, column)
+        with progress_bar("cap") as progress:
+            study = choose_cap(array, **question, progress=progress)  # type: ignore[arg-type]
+        if plot is not None:
+            from groupdp.figures_tradeoff import draw_caps
+
+            draw_caps(study, files.temporary(plot))
+    if as_json:
+        rows = []
+        for row in study.rows:
+            fields = {name: getattr(row, name) for name in row.__dataclass_fields__ if name != "epsilon"}
+            rows.append({**fields, "epsilon": bounds_as_json(row.epsilon)})
+        emit_json({"recommended": study.recommended, "rows": rows, **question})
+        return
+    emit_table(
+        f"Caps for epsilon = {study.target_epsilon!r} at delta = {study.delta!r} ({study.adjacency})",
+        ("cap", "kept", "rate", "noise multiplier", "noise / batch", "people: noise multiplier", "noise / people"),
+        [
+            (
+                f"{row.cap}{' <' if row.cap == study.recommended else ''}{'' if row.allowed else ' x'}",
+                f"{100.0 * row.share_kept:.1f} %",
+                f"{row.sampling_rate:.4g}",
+                upper_text(row.noise_multiplier, 6),
+                upper_text(row.noise_per_average, 4),
+                upper_text(row.person_noise_multiplier, 6),
+                upper_text(row.person_noise_per_average, 4),
+            )
+            for row in study.rows
+        ],
+        note=(
+            f"Recommended: keep up to {study.recommended} examples per person (marked <; x: keeps too few examples).\n"
+            "People: sampled instead of examples at the same rate, each clipped as one; noise per averaged person."
+        ),
+    )
+
+
+def _check_plot(plot: str | None, files: NewFiles) -> None:
+    """Find out now whether the picture can be written."""
+    if plot is not None:
+        from groupdp.figures import check_picture_name
+
+        check_picture_name("plot", plot)
+        files.temporary(plot)

@@ -1,0 +1,187 @@
+"""What every command shares: printing answers, errors, progress; and the options and readers, re-exported.
+
+Nothing heavy is imported before it is needed: commands start fast.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn, ParamSpec
+
+import typer
+
+from groupdp._describe import run_as_json
+from groupdp._files import NewFiles
+from groupdp._version import VERSION
+from groupdp.bounds import Bounds, round_down, round_up
+from groupdp.cli.options import (
+    ADJACENCIES,
+    Adjacency,
+    AsJSON,
+    BatchSize,
+    DatasetSize,
+    Delta,
+    Epochs,
+    Epsilon,
+    GroupSize,
+    MicrobatchSize,
+    NoiseMultiplier,
+    OptionalNoiseMultiplier,
+    SamplingRate,
+    Steps,
+    option,
+)
+from groupdp.cli.values import (
+    read_adjacency,
+    read_fraction,
+    read_group_sizes,
+    read_integer,
+    read_number,
+    run_from_options,
+)
+from groupdp.errors import GroupDPError
+
+__all__ = [
+    "ADJACENCIES",
+    "Adjacency",
+    "AsJSON",
+    "BatchSize",
+    "DatasetSize",
+    "Delta",
+    "Epochs",
+    "Epsilon",
+    "GroupSize",
+    "MicrobatchSize",
+    "NewFiles",
+    "NoiseMultiplier",
+    "OptionalNoiseMultiplier",
+    "SamplingRate",
+    "Steps",
+    "bounds_as_json",
+    "dump_json",
+    "emit_json",
+    "emit_table",
+    "fail",
+    "handle_errors",
+    "lower_text",
+    "option",
+    "progress_bar",
+    "read_adjacency",
+    "read_fraction",
+    "read_group_sizes",
+    "read_integer",
+    "read_number",
+    "run_as_json",
+    "run_from_options",
+    "upper_text",
+]
+
+Parameters = ParamSpec("Parameters")
+
+
+def bounds_as_json(bounds: Bounds | tuple[float, float]) -> dict[str, float]:
+    """Both sides of certified bounds."""
+    lower, upper = bounds if isinstance(bounds, tuple) else (bounds.lower, bounds.upper)
+    return {"lower": lower, "upper": upper}
+
+
+def dump_json(payload: Mapping[str, Any]) -> str:
+    """`payload` with its floats in full precision, infinities as the strings "Infinity" and "-Infinity"."""
+    return json.dumps(_valid_json({**payload, "version": VERSION}), indent=2, allow_nan=False)
+
+
+def _valid_json(value: Any) -> Any:
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {key: _valid_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_valid_json(item) for item in value]
+    return value
+
+
+def emit_json(payload: Mapping[str, Any]) -> None:
+    """Print a JSON answer; the version is added to it."""
+    typer.echo(dump_json(payload))
+
+
+def emit_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, note: str = "") -> None:
+    """Print a readable table: the first column to the left, the others (numbers) to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(Text(column), justify="left" if index == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    # Redirected output gets every column in full, whatever width rich would assume.
+    console = Console() if sys.stdout.isatty() else Console(width=200)
+    console.print(table)
+    if note:
+        console.print(Text(note))
+
+
+def upper_text(value: float, digits: int = 8) -> str:
+    """An upper bound for people: rounded up."""
+    return round_up(value, digits) if math.isfinite(value) else _infinite(value)
+
+
+def lower_text(value: float, digits: int = 8) -> str:
+    """A lower bound for people: rounded down."""
+    return round_down(value, digits) if math.isfinite(value) else _infinite(value)
+
+
+def _infinite(value: float) -> str:
+    return "infinity" if value > 0 else "-infinity"
+
+
+def handle_errors(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
+    """What groupdp refuses becomes its sentence on stderr and exit status 2; a bug keeps its traceback."""
+
+    @functools.wraps(command)
+    def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except GroupDPError as error:
+            fail(str(error))
+
+    return guarded
+
+
+def fail(sentence: str) -> NoReturn:
+    """Print one sentence on stderr and leave with exit status 2."""
+    typer.echo(sentence, err=True)
+    raise typer.Exit(2)
+
+
+@contextmanager
+def progress_bar(label: str, *, patience: float = 1.0) -> Iterator[Callable[[float], None]]:
+    """A callable that takes the fraction done; shown after `patience` seconds, and only on a terminal."""
+    started = time.monotonic()
+    visible = sys.stderr.isatty()
+    state = {"shown": False, "last": -1.0}
+
+    def report(fraction: float) -> None:
+        now = time.monotonic()
+        if not visible or now - started < patience or now - state["last"] < 0.1:
+            return
+        state["last"], state["shown"] = now, True
+        filled = round(30 * min(max(fraction, 0.0), 1.0))
+        sys.stderr.write(f"\r{label} [{'#' * filled}{'.' * (30 - filled)}] {fraction:4.0%}")
+        sys.stderr.flush()
+
+    try:
+        yield report
+    finally:
+        if state["shown"]:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
