@@ -14,7 +14,7 @@ import numpy as np
 
 from groupdp.engines.lattice.loss import FloatArray, RoundLoss
 from groupdp.engines.lattice.loss_inverse import invert, one_step
-from groupdp.engines.lattice.quadrature import panel_width
+from groupdp.engines.lattice.quadrature import subdivided
 from groupdp.engines.lattice.strides import LatticeCells
 from groupdp.engines.lattice.support import LossTable
 from groupdp.engines.lattice.tilted_mass import IntArray
@@ -77,22 +77,19 @@ def merging_edges(
 ) -> Iterator[MergingEdges]:
     """Edges near the cells' ends, such that log P/Q of the cell around j h is j h.
 
-    Where sqrt(P Q) grows like e^{r l}, the cell [a, a + w] has log P/Q = a + w/2 + (w/2)(coth x - 1/x), x =
-    r w / 2, up to higher order: the last term is taken off. Where the density is smooth on the scale of w,
-    what is left is O(w^4). Between cells of different widths the smaller correction is taken, so that
-    neither falls below its lattice point.
+    Between cells of different widths the smaller correction is taken, so that neither falls below its
+    lattice point.
     """
     begin, end = table.breaks[interval]
     t, loss, error = table.nodes[begin:end], table.values.loss[begin:end], table.values.loss_error[begin:end]
-    growth = _growth(round_loss, table, begin, end)
     nodes, right_cell = t[:1], np.zeros(1, dtype=np.int64)
     for right, is_last in _blocks(np.arange(1, len(cells.indices), dtype=np.int64)):
-        width, width_before = step * cells.widths[right], step * cells.widths[right - 1]
+        width: FloatArray = step * cells.widths[right].astype(np.float64)
+        width_before: FloatArray = step * cells.widths[right - 1].astype(np.float64)
         boundary = step * cells.indices[right] - 0.5 * width
-        half_growth = 0.5 * np.interp(boundary, loss, growth)
         shift = np.minimum(
-            0.5 * width * _langevin(half_growth * width),
-            0.5 * width_before * _langevin(half_growth * width_before),
+            merging_shift(round_loss, table, interval, boundary, width),
+            merging_shift(round_loss, table, interval, boundary, width_before),
         )
         targets = boundary - shift + _AIM * np.abs(shift) + 8.0 * np.interp(boundary, loss, error)
         inside = (targets > loss[0]) & (targets < loss[-1])
@@ -135,31 +132,26 @@ def _subdivided_grid(round_loss: RoundLoss, table: LossTable, edges: GridEdges) 
     return GridEdges(fine, loss, error)
 
 
-def subdivided(round_loss: RoundLoss, table: LossTable, nodes: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Edges of panels narrow enough for the quadrature, and how many panels each cell was cut into."""
-    left, right = nodes[:-1], nodes[1:]
-    k = np.clip(np.searchsorted(table.nodes, left), 1, len(table.nodes) - 1)
-    reach = np.maximum(table.values.mixture_reach[k], table.values.mixture_reach[k - 1])
-    allowed = panel_width(round_loss, np.maximum(np.abs(left), np.abs(right)), reach)
-    pieces = np.maximum(np.ceil((right - left) / allowed), 1.0).astype(np.int64)
-    if int(pieces.max()) == 1:
-        return nodes, pieces
-    part = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    fine = np.repeat(left, pieces) + part * np.repeat((right - left) / pieces, pieces)
-    return np.append(np.minimum(fine, np.repeat(right, pieces)), nodes[-1]), pieces
+def merging_shift(
+    round_loss: RoundLoss, table: LossTable, interval: int, boundary: FloatArray, width: FloatArray
+) -> FloatArray:
+    """How much to move boundaries between cells of losses down, so that log P/Q is in the cells' middle.
 
-
-def _growth(round_loss: RoundLoss, table: LossTable, begin: int, end: int) -> FloatArray:
-    """d log sqrt(P Q) / d loss, as densities of the loss, at the table's nodes."""
+    Where sqrt(P Q) grows like e^{r l}, the cell [a, a + w] has log P/Q = a + w/2 + (w/2)(coth x - 1/x) with
+    x = r w / 2, up to higher order: the last term is the shift. Where the density is smooth on the scale of w,
+    what is left is O(w^4).
+    """
+    begin, end = table.breaks[interval]
     values = table.values
     slope = np.maximum(values.slope[begin:end], 1e-150)
     half = 0.5 if round_loss.direction == "remove" else -0.5
     growth = (-table.nodes[begin:end] - values.curvature[begin:end] / slope) / slope + half
-    return np.clip(growth, -1e300, 1e300)
+    growth = np.interp(boundary, values.loss[begin:end], np.clip(growth, -1e150, 1e150))
+    return 0.5 * width * _langevin(0.5 * width * growth)
 
 
 def _langevin(x: FloatArray) -> FloatArray:
     """coth x - 1/x."""
     big = np.abs(x) > 0.03
-    safe = np.where(big, x, 1.0)
-    return np.where(big, 1.0 / np.tanh(safe) - 1.0 / safe, x / 3.0 - x**3 / 45.0)
+    large, small = np.where(big, x, 1.0), np.where(big, 0.0, x)
+    return np.where(big, 1.0 / np.tanh(large) - 1.0 / large, small / 3.0 - small**3 / 45.0)

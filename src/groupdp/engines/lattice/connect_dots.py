@@ -21,7 +21,7 @@ from groupdp.engines.lattice.strides import LatticeCells
 from groupdp.engines.lattice.support import LossTable, Support
 from groupdp.engines.lattice.tilted_mass import Tilt, TiltedMass
 
-#: Beyond this exponent an atom goes to +infinity instead of overflowing.
+#: Beyond this exponent the atom on the left goes to +infinity instead of overflowing.
 _LARGEST_EXPONENT = 600.0
 
 
@@ -45,7 +45,7 @@ def upper_measure(
         for edges in grid_edges(round_loss, table, interval, own_cells, step=step):
             _add_dots(mass, round_loss, edges)
             advance(len(edges.nodes))
-    _add_outside(mass, round_loss, support, table)
+    _add_outside(mass, support, table)
     mass.finish(up=True)
     return mass
 
@@ -75,29 +75,23 @@ def _add_dots(mass: TiltedMass, round_loss: RoundLoss, edges: GridEdges) -> None
     total_up = total * (1.0 + panels.mass_error + 8.0 * UNIT)
     room = 1.01 * uncertain * total / -np.expm1(-width)
     moved_up = np.minimum(moved * (1.0 + panels.mass_error) + room, total_up)
-    kept_up = (total_up - moved_up) + 4.0 * UNIT * total_up
+    # TINY covers what underflowed.
+    kept_up = (total_up - moved_up) + 4.0 * UNIT * total_up + TINY
     mass.inflation = max(mass.inflation, 2.0 * float(panels.mass_error.max()) + 32.0 * UNIT)
     rise = mass.tilt.rate * width
-    moved_up = moved_up * np.exp(rise) * (1.0 + ELEMENTARY + UNIT * (4.0 * rise + 4.0))
+    with np.errstate(over="ignore"):
+        moved_up = (moved_up + TINY) * np.exp(rise) * (1.0 + ELEMENTARY + UNIT * (4.0 * rise + 4.0))
     mass.book(np.concatenate((near, far)), np.concatenate((kept_up, moved_up)), up=True)
 
 
-def _add_outside(mass: TiltedMass, round_loss: RoundLoss, support: Support, table: LossTable) -> None:
-    """What lies outside of the intervals: the left goes up to their first lattice point, the rest to the top."""
-    start = float(table.values.loss[0]) + float(table.values.loss_error[0])
-    _add_atom(mass, math.ceil(start / mass.step) + 1, support.log_left_mass)
-    if math.isfinite(round_loss.largest_loss):
-        _add_atom(mass, math.ceil(round_loss.largest_loss / mass.step) + 1, support.log_dead_mass)
-    else:
-        mass.add_infinite(support.log_dead_mass)
-
-
-def _add_atom(mass: TiltedMass, index: int, log_mass: float) -> None:
-    """Add an atom of mass e^log_mass."""
-    exponent = log_mass + mass.tilt.rate * (index * mass.step) - mass.tilt.log_scale
-    exponent += 1e-9 + 1e-12 * (abs(log_mass) + abs(exponent))
+def _add_outside(mass: TiltedMass, support: Support, table: LossTable) -> None:
+    """What lies outside of the intervals: the left goes up to their first lattice point, the rest to +infinity."""
+    mass.add_infinite(support.log_dead_mass)
+    index = math.ceil((float(table.values.loss[0]) + float(table.values.loss_error[0])) / mass.step) + 1
+    exponent = support.log_left_mass + mass.tilt.rate * (index * mass.step) - mass.tilt.log_scale
+    exponent += 1e-9 + 1e-12 * (abs(support.log_left_mass) + abs(exponent) + abs(mass.tilt.log_scale))
     if exponent > _LARGEST_EXPONENT:
-        mass.add_infinite(log_mass)
+        mass.add_infinite(support.log_left_mass)
     else:
-        mass.inflation += 1.01 * math.exp(min(log_mass, 0.0))
-        mass.add(index, np.array([math.exp(exponent) + TINY]))
+        mass.inflation += 1.01 * math.exp(min(support.log_left_mass, 0.0))
+        mass.book(np.array([index]), np.array([math.exp(exponent) + TINY]), up=True)

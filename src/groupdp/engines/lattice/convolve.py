@@ -7,6 +7,7 @@ inverse transform (docs/lattice.md, section 5).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,14 +34,17 @@ def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
     length = len(factors[0][0])
     if any(len(array) != length for array, _ in factors):
         raise AssertionError("arrays must share their length")
+    sums = [float(np.sum(array)) for array, _ in factors]
+    if not all(total < math.inf for total in sums):  # also where one is not a number
+        return Convolution(np.zeros(length), math.inf)
     unit_error = fft_error(length)
     product: ComplexArray | None = None
     log_magnitude = np.zeros(length // 2 + 1)
     relative = np.zeros(length // 2 + 1)
     total_power = 0
-    for array, power in factors:
+    for (array, power), total in zip(factors, sums, strict=True):
         spectrum: ComplexArray = fft.rfft(array)
-        error = unit_error * float(np.sum(array)) * (1.0 + length * UNIT)
+        error = unit_error * total * (1.0 + length * UNIT)
         magnitude = np.abs(spectrum)
         magnitude *= 1.0 + 8.0 * UNIT
         magnitude += error
@@ -57,12 +61,16 @@ def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
     relative += COMPLEX_PRODUCT * (total_power + 1.0)
     with np.errstate(under="ignore", over="ignore"):
         np.exp(log_magnitude, out=log_magnitude)
+    with np.errstate(invalid="ignore"):
+        relative *= log_magnitude
     sloppiness = 1.0 + 1e-6 + 1e-14 * float(total_power)  # of computing this bound itself
     inverse = unit_error * _mean_modulus(np.abs(product))
-    forward = sloppiness * _mean_modulus(relative * log_magnitude)
+    forward = sloppiness * _mean_modulus(relative)
     del relative, log_magnitude
-    values: FloatArray = fft.irfft(product, n=length, overwrite_x=True)
-    return Convolution(values, forward + sloppiness * inverse + TINY)
+    error = forward + sloppiness * inverse + TINY
+    if not error < math.inf:
+        return Convolution(np.zeros(length), math.inf)
+    return Convolution(fft.irfft(product, n=length, overwrite_x=True), error)
 
 
 def _mean_modulus(half: FloatArray) -> float:
@@ -73,7 +81,7 @@ def _mean_modulus(half: FloatArray) -> float:
 def _power(base: ComplexArray, power: int) -> ComplexArray:
     """base^power by repeated squaring, in place; (power - 1) roundings of a product, relatively."""
     result: ComplexArray | None = None
-    with np.errstate(under="ignore"):
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         while True:
             if power & 1:
                 result = base.copy() if result is None else np.multiply(result, base, out=result)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Direction, Progress
 from groupdp.engines.lattice.one_round import one_round_epsilon, one_round_log_delta
-from groupdp.engines.lattice.plan import Saddle, prepare
+from groupdp.engines.lattice.plan import Plan, Saddle, prepare
 from groupdp.engines.lattice.refine import Task, refine
 from groupdp.engines.lattice.roots import crossing
 from groupdp.engines.lattice.rounding import ELEMENTARY
@@ -37,13 +37,7 @@ def log_delta(
         return _labelled(exact, direction, tolerance)
     if _is_one_round(composition):
         return _labelled(one_round_log_delta(composition[0][0], direction, epsilon), direction, tolerance)
-    assumed = -60.0
-    while True:
-        plan = prepare(composition, direction, log_delta=assumed, tolerance=tolerance)
-        saddle = plan.saddle_for_epsilon(epsilon)
-        if saddle.log_delta >= assumed or assumed < -1e300:
-            break
-        assumed = 1.5 * saddle.log_delta - 20.0
+    plan, saddle = _planned_for_epsilon(composition, direction, epsilon, tolerance)
 
     def answer(solution: Solution, _: Saddle) -> tuple[float, float]:
         return solution.below.log_delta_below(epsilon), min(solution.above.log_delta_above(epsilon), 0.0)
@@ -104,6 +98,35 @@ def epsilon(
         of_epsilon=True,
     )
     return refine(task, plan)
+
+
+def _planned_for_epsilon(
+    composition: Composition, direction: Direction, epsilon: float, tolerance: float
+) -> tuple[Plan, Saddle]:
+    """A plan for the delta that belongs to epsilon, which is not known before there is a plan.
+
+    Planning for too large a delta leaves out losses that matter; planning for far too small a one keeps rare
+    losses that do not, and that a tilt blows up. So the largest delta that confirms itself is looked for.
+    """
+
+    def attempt(log_delta: float) -> tuple[Plan, Saddle, bool]:
+        plan = prepare(composition, direction, log_delta=log_delta, tolerance=tolerance)
+        saddle = plan.saddle_for_epsilon(epsilon)
+        return plan, saddle, saddle.log_delta >= log_delta - 2.0
+
+    high, low = 0.0, -8.0
+    plan, saddle, confirmed = attempt(low)
+    while not confirmed and low > -1e300:
+        high, low = low, 3.0 * low
+        plan, saddle, confirmed = attempt(low)
+    while high - low > 0.1 * abs(low) + 4.0:
+        middle = 0.5 * (low + high)
+        other_plan, other_saddle, confirmed = attempt(middle)
+        if confirmed:
+            low, plan, saddle = middle, other_plan, other_saddle
+        else:
+            high = middle
+    return plan, saddle
 
 
 def largest_loss(composition: Composition, direction: Direction) -> float:

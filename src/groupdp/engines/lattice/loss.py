@@ -58,10 +58,11 @@ class LossValues:
 
 
 class RoundLoss:
-    """The privacy loss of one round in one direction."""
+    """The privacy loss of one round in one direction, minus an `offset`."""
 
-    def __init__(self, mixture: MixtureOfGaussians, direction: Direction) -> None:
+    def __init__(self, mixture: MixtureOfGaussians, direction: Direction, *, offset: float = 0.0) -> None:
         self.mixture = mixture
+        self.offset = offset
         self.direction: Direction = direction
         self.sign = 1.0 if direction == "remove" else -1.0
         self.log_probabilities = mixture.log_probabilities
@@ -71,6 +72,10 @@ class RoundLoss:
         absence = mixture.log_probability_of_absence
         #: log p_0, relative error of a few units: the loss is bounded by it on one side. -inf if unbounded.
         self.log_absence = absence
+
+    def shifted(self, offset: float) -> RoundLoss:
+        """The same loss with another offset."""
+        return RoundLoss(self.mixture, self.direction, offset=offset)
 
     @property
     def largest_loss(self) -> float:
@@ -150,11 +155,12 @@ class RoundLoss:
         log_sum_error += 4e-22 * len(self.shifts)  # the dropped components
         loss = log_reference + reference * (u - 0.5 * reference) + log_sum
         away = np.abs(u - reference)
-        rows[0, start:end] = self.sign * loss
+        rows[0, start:end] = self.sign * loss - self.offset
         rows[1, start:end] = log_sum_error + UNIT * (
             8.0 * abs(log_reference)
             + reference * (4.0 * np.abs(u - 0.5 * reference) + away)
             + 6.0 * np.abs(loss)  # half of it for the rounding of grid positions the loss is compared with
+            + 4.0 * abs(self.offset)
         )
         rows[2, start:end] = reference + mean
         rows[3, start:end] = self.sign * np.maximum(sums[2] / sums[0] - mean * mean, 0.0)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from groupdp.engines.lattice.cells import MergingEdges, merging_edges, subdivided
+from groupdp.engines.lattice.cells import MergingEdges, merging_edges
 from groupdp.engines.lattice.loss import FloatArray, RoundLoss
-from groupdp.engines.lattice.quadrature import integrate_panels
+from groupdp.engines.lattice.quadrature import integrate_panels, subdivided
 from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
 from groupdp.engines.lattice.strides import LatticeCells
 from groupdp.engines.lattice.support import LossTable, Support

@@ -80,6 +80,10 @@ class Plan:
     def rounds(self) -> int:
         return sum(part.rounds for part in self.parts)
 
+    def share(self, part: Part) -> float:
+        """How much wider than on average the bracket of one round of a part may be."""
+        return self.rounds / (part.rounds * len(self.parts))
+
     def cumulant(self, rate: float) -> tuple[float, float, float]:
         """(K, K', K'') of the whole composition, roughly."""
         each = [part.cumulant(rate) for part in self.parts]
@@ -102,14 +106,16 @@ class Plan:
     def saddle_for_delta(self, log_delta: float) -> Saddle:
         return self.saddle(_bisect(lambda rate: self.saddle(rate).log_delta > log_delta))
 
-    def window(self, rate: float, log_outside: float) -> Window:
+    def window(self, rate: float, log_outside: float, *, resolution: float) -> Window:
         """Losses outside of which the tilted law has about e^log_outside on either side.
+
+        A law narrower than `resolution` is taken to be that wide.
 
         P(L >= x) <= exp(K(c + theta) - K(c) - theta x), smallest where K'(c + theta) = x; nothing at all
         lies beyond the sum of the parts' extreme losses.
         """
-        k, _, variance = self.cumulant(rate)
-        unit = 1.0 / math.sqrt(max(variance, 1e-300))
+        k, mean, variance = self.cumulant(rate)
+        unit = 1.0 / max(math.sqrt(variance), resolution)
         sides = []
         for sign in (-1.0, 1.0):
             low, high = -8.0, 6.0  # log10 of |theta| / unit
@@ -124,7 +130,8 @@ class Plan:
                 part.rounds * float(part.table.values.loss[0 if sign < 0.0 else -1]) for part in self.parts
             )
             sides.append((max(position, extreme) if sign < 0.0 else min(position, extreme), theta))
-        return Window(sides[0][0], sides[1][0], sides[0][1], sides[1][1])
+        left, right = min(sides[0][0], mean - resolution), max(sides[1][0], mean + resolution)
+        return Window(left, right, sides[0][1], sides[1][1])
 
 
 def prepare(composition: Composition, direction: Direction, *, log_delta: float, tolerance: float) -> Plan:

@@ -19,6 +19,8 @@ import numpy as np
 
 from groupdp.engines.lattice.loss import FloatArray, LossValues, RoundLoss
 from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
+from groupdp.engines.lattice.support import LossTable
+from groupdp.engines.lattice.tilted_mass import IntArray
 
 #: Panels are at most this wide, times 1 / max(2, distance to the farthest component that matters).
 PANEL_WIDTH = 0.15
@@ -91,10 +93,19 @@ def integrate_panels(
     )
 
 
-def panel_width(round_loss: RoundLoss, nodes: FloatArray, reach: FloatArray) -> FloatArray:
-    """How wide a panel may be at `nodes`, so that P's quadrature is exact to rounding."""
-    distance = np.abs(nodes) if round_loss.direction == "add" else reach
-    return PANEL_WIDTH / np.maximum(distance, 2.0)
+def subdivided(round_loss: RoundLoss, table: LossTable, nodes: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Edges of panels so narrow that P's quadrature is exact to rounding, and how many each cell was cut into."""
+    left, right = nodes[:-1], nodes[1:]
+    k = np.clip(np.searchsorted(table.nodes, left), 1, len(table.nodes) - 1)
+    reach = np.maximum(table.values.mixture_reach[k], table.values.mixture_reach[k - 1])
+    distance = np.maximum(np.abs(left), np.abs(right)) if round_loss.direction == "add" else reach
+    allowed = PANEL_WIDTH / np.maximum(distance, 2.0)
+    pieces = np.maximum(np.ceil((right - left) / allowed), 1.0).astype(np.int64)
+    if int(pieces.max()) == 1:
+        return nodes, pieces
+    part = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    fine = np.repeat(left, pieces) + part * np.repeat((right - left) / pieces, pieces)
+    return np.append(np.minimum(fine, np.repeat(right, pieces)), nodes[-1]), pieces
 
 
 def _choose_rule(round_loss: RoundLoss, extent: FloatArray, width: FloatArray) -> int:

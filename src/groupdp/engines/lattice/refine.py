@@ -65,6 +65,7 @@ def refine(task: Task, plan: Plan) -> Bounds:
     lower, upper = -math.inf, math.inf
     saddle = task.locate(None)
     step = math.inf
+    history: list[tuple[float, float]] = []
     points = cells = solves = 0
     for attempt in range(_MOST_SOLVES):
         grid, limited = _affordable(task, plan, saddle, step)
@@ -74,15 +75,13 @@ def refine(task: Task, plan: Plan) -> Bounds:
         points, cells, solves = max(points, grid.length), max(cells, solution.cells), solves + 1
         del solution
         width, allowed = upper - lower, task.allowed(upper if math.isfinite(upper) else 0.0)
-        if width <= allowed or limited:
+        history.append((grid.step, width))
+        hopeless = len(history) > 2 and not math.isfinite(width)
+        if width <= allowed or limited or hopeless:
             break
         if width <= 0.1 * max(1.0, abs(upper)):
             saddle = task.locate(0.5 * (lower + upper))
-        if math.isfinite(width):
-            excess = width / task.width_at(plan, saddle, grid.step)
-            step = min(_step_for(task, plan, saddle, excess, allowed, grid.step), 0.85 * grid.step)
-        else:
-            step = grid.step / 16.0
+        step = _next_step(task, plan, saddle, allowed, history)
     if task.progress is not None:
         task.progress(1.0)
     provenance = Provenance(
@@ -101,7 +100,7 @@ def _affordable(task: Task, plan: Plan, saddle: Saddle, step: float) -> tuple[Gr
     coarse = step == math.inf
     most_points = _COARSE if coarse else longest_transform(task.memory_budget)
     log_outside = _log_outside(task, plan, saddle)
-    window = plan.window(saddle.rate, log_outside)
+    window = plan.window(saddle.rate, log_outside, resolution=1e-3 * task.allowed(saddle.epsilon))
     least = 1.05 * (window.right - window.left) / most_points
     if coarse:  # no finer than the tolerance asks for
         step = max(least, _step_for(task, plan, saddle, 1.0, task.allowed(saddle.epsilon)))
@@ -122,10 +121,11 @@ def longest_transform(memory_budget: float) -> int:
 
 def _work(plan: Plan, rate: float, step: float) -> float:
     """Cells x components that matter at a time."""
-    return sum(
-        cell_count(part.table, part.log_weights, rate=rate, step=step) * _components_at_a_time(part.round_loss.shifts)
-        for part in plan.parts
-    )
+    work = 0.0
+    for part in plan.parts:
+        count = cell_count(part.table, part.log_weights, rate=rate, step=step, share=plan.share(part))
+        work += count * _components_at_a_time(part.round_loss.shifts)
+    return work
 
 
 def _components_at_a_time(shifts: FloatArray) -> float:
@@ -141,6 +141,20 @@ def _log_outside(task: Task, plan: Plan, saddle: Saddle) -> float:
     value = saddle.epsilon if task.of_epsilon else saddle.log_delta
     tolerance = task.allowed(value) * (c if task.of_epsilon else 1.0)
     return min(max(share + math.log(min(tolerance, 1.0)) - 8.0, -80.0), -18.0)
+
+
+def _next_step(task: Task, plan: Plan, saddle: Saddle, allowed: float, history: list[tuple[float, float]]) -> float:
+    """The step to try after the steps and widths so far."""
+    step, width = history[-1]
+    if not math.isfinite(width):
+        return step / 16.0
+    excess = width / task.width_at(plan, saddle, step)
+    wanted = _step_for(task, plan, saddle, excess, allowed, step)
+    if len(history) > 2 and math.isfinite(history[-2][1]):
+        # The model failed twice: go by the order of convergence seen, which is below 2 where mass piles up.
+        order = math.log(history[-2][1] / width) / math.log(history[-2][0] / step)
+        wanted = min(wanted, step * (_AIM * allowed / width) ** (1.0 / min(max(order, 1.0), 2.0)))
+    return min(max(wanted, step / 256.0), 0.85 ** len(history) * step)
 
 
 def _step_for(task: Task, plan: Plan, saddle: Saddle, excess: float, allowed: float, at: float = 1.0) -> float:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from groupdp.engines.lattice.connect_dots import upper_measure
 from groupdp.engines.lattice.convolve import convolution_power
 from groupdp.engines.lattice.merge_cells import lower_measure
-from groupdp.engines.lattice.plan import Plan
+from groupdp.engines.lattice.piles import lower_offset, upper_offset
+from groupdp.engines.lattice.plan import Part, Plan
 from groupdp.engines.lattice.rounding import UNIT
 from groupdp.engines.lattice.strides import cells_of
 from groupdp.engines.lattice.tail import Tail
@@ -23,12 +25,12 @@ SHORTEST = 10
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A lattice h Z, a tilt, and the window of N lattice points that the transform sees."""
+    """The step of a lattice, a tilt, and the window of N lattice points that the transform sees."""
 
     rate: float
     step: float
     length: int
-    first: int
+    left: float
     theta_left: float
     theta_right: float
 
@@ -39,14 +41,13 @@ def grid_for(plan: Plan, rate: float, *, step: float, log_outside: float, longes
     The step is then the smallest for which the window fits the transform, whose length is at most
     `longest`.
     """
-    window = plan.window(rate, log_outside)
+    window = plan.window(rate, log_outside, resolution=step)
     # Every round may be off by two steps: enough for a window that covers all losses to cover all atoms.
     margin = min(2.0 * plan.rounds, 0.01 * (window.right - window.left) / step) + 8.0
     span = max(window.right - window.left, 16.0 * step)
     length = min(transform_length(span / step + 2.0 * margin), longest)
     step = rounded_step(span / (length - 2.0 * margin))
-    first = math.floor(window.left / step - margin)
-    return Grid(rate, step, length, first, window.theta_left, window.theta_right)
+    return Grid(rate, step, length, window.left - margin * step, window.theta_left, window.theta_right)
 
 
 def transform_length(points: float) -> int:
@@ -73,42 +74,51 @@ class Solution:
 
 def solve(plan: Plan, grid: Grid, *, progress: Callable[[float], None]) -> Solution:
     """Discretise every part on both sides and compose."""
-    cells = [cells_of(part.table, part.log_weights, rate=grid.rate, step=grid.step) for part in plan.parts]
-    count = sum(len(own.indices) for of_part in cells for own in of_part)
-    done = 0
+    done = count = 0
 
     def advance(more: int) -> None:
         nonlocal done
         done += more
         progress(min(done / (2.2 * count), 1.0))
 
-    tails = {}
-    for above in (False, True):
-        measure = upper_measure if above else lower_measure
+    tails = []
+    for measure, offset_of in ((lower_measure, lower_offset), (upper_measure, upper_offset)):
         masses = []
-        for part, of_part in zip(plan.parts, cells, strict=True):
-            k = part.cumulant(grid.rate)[0]
-            thetas = (grid.theta_left, grid.theta_right)
-            moments = tuple((theta, part.cumulant(grid.rate + theta)[0] - k) for theta in thetas)
+        for part in plan.parts:
+            offset = offset_of(part.round_loss, part.table, step=grid.step)
+            table = part.table.shifted(offset)
+            cells = cells_of(table, part.log_weights, rate=grid.rate, step=grid.step, share=plan.share(part))
+            count = max(count, len(plan.parts) * sum(len(own.indices) for own in cells))
             masses.append(
                 measure(
-                    part.round_loss,
+                    part.round_loss.shifted(offset),
                     part.support,
-                    part.table,
-                    of_part,
+                    table,
+                    cells,
                     step=grid.step,
-                    tilt=Tilt(rate=grid.rate, log_scale=k, moments=moments),
+                    tilt=_tilt(part, grid, offset),
                     length=grid.length,
                     advance=advance,
                 )
             )
-        tails[above] = compose_tail(masses, [part.rounds for part in plan.parts], first=grid.first)
-    return Solution(tails[True], tails[False], count)
+        tails.append(compose_tail(masses, [part.rounds for part in plan.parts], left=grid.left))
+    return Solution(below=tails[0], above=tails[1], cells=count)
 
 
-def compose_tail(masses: list[TiltedMass], rounds: list[int], *, first: int) -> Tail:
-    """The composed measure on the window that starts at lattice index `first`."""
+def _tilt(part: Part, grid: Grid, offset: float) -> Tilt:
+    """The tilt of one part's loss minus `offset`."""
+    k = part.cumulant(grid.rate)[0] - grid.rate * offset
+    thetas = (grid.theta_left, grid.theta_right)
+    shifted = [part.cumulant(grid.rate + theta)[0] - (grid.rate + theta) * offset for theta in thetas]
+    moments = tuple((theta, value - k) for theta, value in zip(thetas, shifted, strict=True))
+    return Tilt(rate=grid.rate, log_scale=k, moments=moments, offset=offset)
+
+
+def compose_tail(masses: list[TiltedMass], rounds: list[int], *, left: float) -> Tail:
+    """The composed measure on the window that starts at about the loss `left`."""
     step, rate, length = masses[0].step, masses[0].tilt.rate, len(masses[0].array)
+    offset = sum((count * Fraction(mass.tilt.offset) for mass, count in zip(masses, rounds, strict=True)), Fraction(0))
+    first = math.floor((Fraction(left) - offset) / Fraction(step))
     outside = [math.exp(min(_log_outside(masses, rounds, k, first=first, length=length), 700.0)) for k in (0, 1)]
     log_infinite = _log_infinite_mass(masses, rounds)
     convolution = convolution_power([(mass.array, count) for mass, count in zip(masses, rounds, strict=True)])
@@ -116,9 +126,10 @@ def compose_tail(masses: list[TiltedMass], rounds: list[int], *, first: int) -> 
     scales = [count * mass.tilt.log_scale for mass, count in zip(masses, rounds, strict=True)]
     return Tail(
         step=step,
+        offset=offset,
         rate=rate,
         log_scale=math.fsum(scales),
-        log_scale_error=2.0 * UNIT * math.fsum(map(abs, scales)),
+        log_scale_error=4.0 * UNIT * math.fsum(map(abs, scales)),
         first=first,
         values=np.concatenate((convolution.values[turn:], convolution.values[:turn])),
         error=convolution.error,

@@ -17,8 +17,9 @@ from groupdp.engines.lattice.tilted_mass import IntArray
 
 #: Widening the cells may add this much to the bracket's width, relatively.
 _EXTRA = 0.25
-#: Cells stay narrower than this, divided by 1 + tilt: the expansion in the step holds only there.
+#: Where it matters, cells stay narrower than this, divided by 1 + tilt: the expansion in the step holds only there.
 _WIDEST = 0.25
+_WIDEST_IN_TAILS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,11 @@ class LatticeCells:
     widths: IntArray
 
 
-def stride_exponents(table: LossTable, log_weights: FloatArray, *, rate: float, step: float) -> IntArray:
-    """log3 of the width of cells at every node of the table."""
+def stride_exponents(table: LossTable, log_weights: FloatArray, *, rate: float, step: float, share: float) -> IntArray:
+    """log3 of the width of cells at every node of the table.
+
+    `share` is above 1 for a part with fewer rounds than others: its cells may be wider.
+    """
     loss, slope = table.values.loss, np.maximum(table.values.slope, 1e-300)
     log_mass = log_weights + rate * loss
     log_mass = log_mass - np.logaddexp.reduce(log_mass)
@@ -45,9 +49,10 @@ def stride_exponents(table: LossTable, log_weights: FloatArray, *, rate: float, 
     for _ in range(40):
         middle = 0.5 * (low + high)
         stride = np.exp(np.clip((middle - log_density) / 3.0, 0.0, 200.0))
-        low, high = (middle, high) if float(mass @ (stride * stride - 1.0)) <= _EXTRA else (low, middle)
-    widest = max(math.log(_WIDEST / ((1.0 + rate) * step), 3.0), 0.0)
-    exponents = np.clip((low - log_density) / (3.0 * math.log(3.0)), 0.0, widest)
+        low, high = (middle, high) if float(mass @ (stride * stride - 1.0)) <= _EXTRA * share else (low, middle)
+    deficit = np.maximum(low - log_density, 0.0)
+    widest = np.log((_WIDEST + np.minimum(deficit / 6.0, _WIDEST_IN_TAILS)) / ((1.0 + rate) * step))
+    exponents = np.maximum(np.minimum(deficit / 3.0, widest), 0.0) / math.log(3.0)
     rounded: IntArray = np.floor(exponents).astype(np.int64)
     # A node's stride reaches as far as its neighbours.
     rounded[1:-1] = np.minimum(rounded[1:-1], np.minimum(rounded[:-2], rounded[2:]))
@@ -74,16 +79,18 @@ def lattice_cells(loss: FloatArray, exponents: IntArray, step: float) -> Lattice
     return LatticeCells(np.concatenate(indices), np.concatenate(widths))
 
 
-def cells_of(table: LossTable, log_weights: FloatArray, *, rate: float, step: float) -> list[LatticeCells]:
+def cells_of(
+    table: LossTable, log_weights: FloatArray, *, rate: float, step: float, share: float
+) -> list[LatticeCells]:
     """The cells to use in each interval of the table."""
-    exponents = stride_exponents(table, log_weights, rate=rate, step=step)
+    exponents = stride_exponents(table, log_weights, rate=rate, step=step, share=share)
     loss = table.values.loss
     return [lattice_cells(loss[begin:end], exponents[begin:end], step) for begin, end in table.breaks]
 
 
-def cell_count(table: LossTable, log_weights: FloatArray, *, rate: float, step: float) -> float:
+def cell_count(table: LossTable, log_weights: FloatArray, *, rate: float, step: float, share: float) -> float:
     """About how many cells that gives."""
-    exponents = stride_exponents(table, log_weights, rate=rate, step=step)
+    exponents = stride_exponents(table, log_weights, rate=rate, step=step, share=share)
     rise = np.maximum(np.diff(table.values.loss), 0.0)
     inside = np.ones(len(rise), dtype=bool)
     inside[[end - 1 for _, end in table.breaks[:-1]]] = False

@@ -8,11 +8,12 @@ component.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from groupdp.engines.lattice.loss import FloatArray, LossValues, RoundLoss
+from groupdp.engines.lattice.rounding import UNIT
 from groupdp.errors import LimitExceeded
 
 #: Most separate intervals: components that many standard deviations apart, each with its own mass.
@@ -83,6 +84,12 @@ class LossTable:
     """Trapezoid weights within each interval; not certified, good for planning only."""
     breaks: tuple[tuple[int, int], ...]
     """For each interval, its range of nodes."""
+
+    def shifted(self, offset: float) -> LossTable:
+        """The table of losses minus `offset`, made from one without an offset."""
+        values = self.values
+        error = values.loss_error + 8.0 * UNIT * (np.abs(values.loss) + abs(offset))
+        return replace(self, values=replace(values, loss=values.loss - offset, loss_error=error))
 
 
 def loss_table(round_loss: RoundLoss, support: Support) -> LossTable:

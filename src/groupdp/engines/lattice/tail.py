@@ -1,6 +1,6 @@
 """delta(epsilon) from a composed, tilted measure on the lattice, rounded to one side.
 
-    delta(eps) = e^{log_scale - c eps} sum_n W_n g(n h - eps),
+    delta(eps) = e^{log_scale - c eps} sum_n W_n g(n h - eps)           (losses and eps minus the offset)
     g(v) = e^{-c v} (1 - e^{-v})_+ <= c^c / (1 + c)^{1 + c}
 
 Only a window of n is at hand, on which the circular convolution adds what lies outside (docs/lattice.md,
@@ -28,6 +28,8 @@ class Tail:
     """The window of a composed measure: lattice indices first, first + 1, ..., and what is known about the rest."""
 
     step: float
+    offset: Fraction
+    """The lattice point of index 0."""
     rate: float
     log_scale: float
     log_scale_error: float
@@ -54,24 +56,28 @@ class Tail:
         if start == 0:  # what lies left of the window may also lie right of epsilon
             total += self.left_outside * largest
         total *= 1.0 + self._relative_error()
+        if not total < math.inf:  # also where it is not a number: nothing is known but delta <= 1
+            return 0.0
         if total <= 0.0:
-            return self.log_infinite_mass
+            return min(self.log_infinite_mass, 0.0)
         value = math.log(total) + self._log_factor(epsilon, sign=1.0)
-        return float(np.logaddexp(value, self.log_infinite_mass)) + 4.0 * UNIT * (2.0 + abs(value))
+        return min(float(np.logaddexp(value, self.log_infinite_mass)) + 4.0 * UNIT * (2.0 + abs(value)), 0.0)
 
     def log_delta_below(self, epsilon: float) -> float:
         """A lower bound on the measure's log delta(epsilon); -inf if nothing is certain."""
+        if not self.error < math.inf:
+            return -math.inf
         start, kernel = self._kernel(epsilon)
         entries = np.maximum(self.values[start : start + len(kernel)] - self.error * (1.0 + 4.0 * UNIT), 0.0)
         total = _sum_down(entries * kernel) * (1.0 - self._relative_error())
         total -= (self.left_outside + self.right_outside) * _largest_kernel(self.rate) * (1.0 + 8.0 * UNIT)
-        if total <= 0.0:
+        if not total > 0.0:
             return -math.inf
         return math.log(total) + self._log_factor(epsilon, sign=-1.0)
 
     def _kernel(self, epsilon: float) -> tuple[int, FloatArray]:
         """(position, values of g from there on), for the lattice points of the window above epsilon."""
-        exact = Fraction(epsilon) / Fraction(self.step) - self.first
+        exact = (Fraction(epsilon) - self.offset) / Fraction(self.step) - self.first
         start = min(max(math.floor(exact) + 1, 0), len(self.values))
         base = float((start - exact) * Fraction(self.step))
         count = len(self.values) - start
@@ -86,9 +92,9 @@ class Tail:
         return 2.0 * ELEMENTARY + UNIT * (8.0 * (_LOG_NEGLIGIBLE + self.rate * self.step) + 32.0)
 
     def _log_factor(self, epsilon: float, *, sign: float) -> float:
-        value = self.log_scale - self.rate * epsilon
-        error = self.log_scale_error + UNIT * (8.0 * abs(self.log_scale) + 8.0 * abs(self.rate * epsilon) + 32.0)
-        return value + sign * error
+        lift = self.rate * float(Fraction(epsilon) - self.offset)
+        error = self.log_scale_error + UNIT * (8.0 * abs(self.log_scale) + 8.0 * abs(lift) + 32.0)
+        return self.log_scale - lift + sign * error
 
 
 def _largest_kernel(rate: float) -> float:

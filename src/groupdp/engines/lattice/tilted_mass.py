@@ -8,13 +8,13 @@ taken before folding (docs/lattice.md, section 6).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from groupdp.engines.lattice.loss import FloatArray
-from groupdp.engines.lattice.rounding import TINY, UNIT
+from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
 
 IntArray = npt.NDArray[np.int64]
 
@@ -25,6 +25,8 @@ class Tilt:
 
     rate: float
     log_scale: float
+    offset: float = 0.0
+    """Losses are meant minus this."""
     moments: tuple[tuple[float, float], ...] = ()
     """(theta, normaliser): also sum atoms x exp(theta x loss - normaliser)."""
 
@@ -49,50 +51,54 @@ class TiltedMass:
     def empty(cls, *, step: float, tilt: Tilt, length: int) -> TiltedMass:
         return cls(step, tilt, np.zeros(length), [0.0] * len(tilt.moments))
 
-    def add(self, first: int, values: FloatArray) -> None:
-        """Add atoms at indices first, first + 1, ...; `values` are tilted and scaled already."""
-        last = first + len(values) - 1
-        if self.additions == 0:
-            self.lowest, self.highest = first, last
-        else:
-            self.lowest, self.highest = min(self.lowest, first), max(self.highest, last)
-        length = len(self.array)
-        loss = self.step * (first + np.arange(len(values), dtype=np.float64))
-        for k, (theta, normaliser) in enumerate(self.tilt.moments):
-            # Raising far exponents to -700 only enlarges the bound, and spares slow subnormal arithmetic.
-            exponent = np.clip(theta * loss - normaliser, -700.0, None)
-            with np.errstate(over="ignore"):
-                # Zeros are left out: against an overflow they would not be zero.
-                total = float(np.sum(values[values > 0.0] * np.exp(exponent[values > 0.0])))
-            units = 8.0 * float(np.max(np.abs(theta * loss))) + 8.0 * abs(normaliser) + len(values) + 32.0
-            self.moments[k] += total * (1.0 + units * UNIT)
-        at = first % length
-        done = 0
-        while done < len(values):
-            count = min(length - at, len(values) - done)
-            self.array[at : at + count] += values[done : done + count]
-            done, at = done + count, 0
-            self.additions += 1
-
     def exponents(self, index: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(exponents, absolute errors) by which masses at lattice indices are tilted and scaled."""
         lift = self.tilt.rate * (index * self.step)
         return lift - self.tilt.log_scale, UNIT * (4.0 * np.abs(lift) + 2.0 * abs(self.tilt.log_scale))
 
     def book(self, index: FloatArray | IntArray, values: FloatArray, *, up: bool) -> None:
-        """Add atoms given in any order, with the roundings of adding them up on the safe side."""
+        """Add atoms, tilted and scaled already, in any order; the roundings of adding go to the safe side."""
         if len(index) == 0:
             return
         indices = index.astype(np.int64)
-        first = int(indices.min())
-        indices -= first
-        sums: FloatArray = np.bincount(indices, weights=values).astype(np.float64, copy=False)
-        room = (int(np.bincount(indices).max()) + 4) * UNIT
-        self.add(first, (sums + TINY * (sums > 0.0)) * (1.0 + room) if up else sums * (1.0 - room))
+        self._widen(int(indices.min()), int(indices.max()))
+        loss = self.step * indices
+        for k, (theta, normaliser) in enumerate(self.tilt.moments):
+            # Raising far exponents to -700 only enlarges the bound, and spares slow subnormal arithmetic.
+            exponent = np.maximum(theta * loss - normaliser, -700.0)
+            with np.errstate(over="ignore"):
+                total = float(np.sum(values * np.exp(exponent)))
+            units = 8.0 * float(np.max(np.abs(theta * loss))) + 8.0 * abs(normaliser) + len(values) + 32.0
+            self.moments[k] += total * (1.0 + units * UNIT)
+        places = indices % len(self.array)
+        order = np.argsort(places, kind="stable")
+        places = places[order]
+        starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
+        most = int(np.diff(np.append(starts, len(places))).max())
+        room = (most + 4) * UNIT
+        sums = np.add.reduceat(values[order], starts)
+        self.array[places[starts]] += sums * (1.0 + room if up else 1.0 - room)
+        self.additions += 1
+
+    def _widen(self, lowest: int, highest: int) -> None:
+        if self.additions > 0:
+            lowest, highest = min(lowest, self.lowest), max(highest, self.highest)
+        self.lowest, self.highest = lowest, highest
 
     def add_infinite(self, log_mass: float) -> None:
         """Add e^log_mass at +infinity."""
         self.log_infinite_mass = float(np.logaddexp(self.log_infinite_mass, log_mass)) + 1e-9
+
+    def _normalise(self, *, up: bool) -> None:
+        """Scale the array to a sum of 1, so that no power of it overflows; roundings go to the safe side."""
+        total = float(np.sum(self.array))
+        if not 0.0 < total < math.inf:
+            return
+        scale = math.log(total)
+        room = ELEMENTARY + UNIT * (4.0 * abs(scale) + 4.0)
+        self.array *= math.exp(-scale) * (1.0 + room if up else 1.0 - room)
+        self.moments = [moment * math.exp(-scale) * (1.0 + 4.0 * room) for moment in self.moments]
+        self.tilt = replace(self.tilt, log_scale=self.tilt.log_scale + scale)
 
     def finish(self, *, up: bool) -> None:
         """Cover the roundings of the additions: the array then bounds the exact sums from the side asked for."""
@@ -103,3 +109,4 @@ class TiltedMass:
         else:
             self.array *= 1.0 - room
         self.moments = [moment * (1.0 + 2.0 * room) for moment in self.moments]
+        self._normalise(up=up)
