@@ -214,7 +214,7 @@ def _method(table: Table) -> str:
         "- Every tool runs in a process of its own, one call at a time. It is imported and makes one small call before "
         "anything is timed. Caches of groupdp are emptied before every call.",
         "- Times are medians of wall-clock times: of 15 calls below 0.1 s, of 5 below 1 s, of 3 below 5 s; a longer "
-        f"call is made once. A call is given {table.results['limit']:g} s.",
+        f"call is made once. {_limits(table)}",
         "- Peers use their fastest path: the subsampled Gaussian for one example, phases composed at once, "
         "probabilities computed before the clock starts. For groupdp everything is timed, from the description of the "
         "run on.",
@@ -233,6 +233,18 @@ def _method(table: Table) -> str:
     settings = [[s["tool"], s["name"], s["claim"], json.dumps(s["options"])] for s in _settings(table.items)]
     lines += _markdown(["tool", "setting", "claims", "options"], settings)
     return "\n".join(lines) + "\n"
+
+
+def _limits(table: Table) -> str:
+    """Which sections give a call how long."""
+    sections: dict[float, list[str]] = {}
+    for section, limit in table.results["limits"].items():
+        sections.setdefault(limit, []).append(section)
+    if len(sections) == 1:
+        return f"A call is given {next(iter(sections)):g} s."
+    return (
+        "A call is given " + ", ".join(f"{limit:g} s ({', '.join(names)})" for limit, names in sections.items()) + "."
+    )
 
 
 def _settings(items: list[work.Item]) -> list[work.Setting]:

@@ -25,7 +25,7 @@ EPSILON = 14.5
 def table_of(answers: list[tuple[work.Item, work.Setting, dict[str, Any]]]) -> report.Table:
     results = {
         "machine": {"processor": "a processor", "cores": 2, "system": "a system", "python": "3.11"},
-        "limit": 150.0,
+        "limits": {"paper": 150.0, "corner": 60.0},
         "started": ["today"],
         "finished": "today",
         "tools": {"dp_accounting_pld": {"dp-accounting": "0.6.0"}},
