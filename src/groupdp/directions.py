@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -27,6 +28,8 @@ from groupdp.reductions import Composition
 _SLACK = 1e-14
 #: The smallest positive double.
 _SMALLEST = math.ulp(0.0)
+#: Seconds after which a computation of the lattice engine is given up.
+LONGEST_LATTICE = 60.0
 #: In `auto`, a spectral result wider than this is intersected with the lattice engine's.
 _WIDE = 2e-5
 
@@ -132,7 +135,11 @@ def _noisy_log_delta(noisy: Composition, direction: Direction, epsilon: float, o
         noisy,
         lambda: spectral.log_delta(noisy, direction=direction, epsilon=epsilon),
         lambda: _lattice().log_delta(
-            noisy, direction=direction, epsilon=epsilon, tolerance=options.tolerance, progress=options.progress
+            noisy,
+            direction=direction,
+            epsilon=epsilon,
+            tolerance=options.tolerance,
+            progress=_within_time(options.progress),
         ),
     )
 
@@ -145,7 +152,11 @@ def _noisy_epsilon(noisy: Composition, direction: Direction, log_delta: float, o
         noisy,
         lambda: spectral.epsilon(noisy, direction=direction, log_delta=log_delta),
         lambda: _lattice().epsilon(
-            noisy, direction=direction, log_delta=log_delta, tolerance=options.tolerance, progress=options.progress
+            noisy,
+            direction=direction,
+            log_delta=log_delta,
+            tolerance=options.tolerance,
+            progress=_within_time(options.progress),
         ),
     )
 
@@ -165,6 +176,19 @@ def _choose(
     met = found.relative_width <= options.tolerance
     provenance = replace(found.provenance, tolerance=options.tolerance, tolerance_met=met)
     return Bounds(found.lower, found.upper, provenance)
+
+
+def _within_time(progress: Progress | None) -> Progress:
+    """Reports progress, and stops a computation of the lattice engine that takes too long."""
+    started = time.monotonic()
+
+    def report(fraction: float) -> None:
+        if time.monotonic() - started > LONGEST_LATTICE:
+            raise LimitExceeded(f"the lattice engine did not finish within its limit of {LONGEST_LATTICE:g} seconds.")
+        if progress is not None:
+            progress(fraction)
+
+    return report
 
 
 def _lattice() -> ModuleType:

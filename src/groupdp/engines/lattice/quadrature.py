@@ -21,7 +21,10 @@ from groupdp.engines.lattice.loss import FloatArray, LossValues, RoundLoss
 from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
 from groupdp.engines.lattice.support import LossTable
 from groupdp.engines.lattice.tilted_mass import IntArray
+from groupdp.errors import LimitExceeded
 
+#: Panels that one block of cells may be cut into.
+MOST_PANELS = 1_000_000
 #: Panels are at most this wide, times 1 / max(2, distance to the farthest component that matters).
 PANEL_WIDTH = 0.15
 #: A rule is good enough at this relative error.
@@ -103,6 +106,11 @@ def subdivided(round_loss: RoundLoss, table: LossTable, nodes: FloatArray) -> tu
     pieces = np.maximum(np.ceil((right - left) / allowed), 1.0).astype(np.int64)
     if int(pieces.max()) == 1:
         return nodes, pieces
+    if float(np.sum(pieces, dtype=np.float64)) > MOST_PANELS:
+        raise LimitExceeded(
+            f"the lattice engine would need {np.sum(pieces, dtype=np.float64):.3g} panels in one block, more than its "
+            f"limit of {MOST_PANELS}: epsilon lies too far outside of the losses."
+        )
     part = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     fine = np.repeat(left, pieces) + part * np.repeat((right - left) / pieces, pieces)
     return np.append(np.minimum(fine, np.repeat(right, pieces)), nodes[-1]), pieces
