@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from groupdp.bounds import Bounds, Provenance
@@ -9,7 +10,7 @@ from groupdp.engines.interface import Direction
 from groupdp.engines.spectral.contour import Contour, build
 from groupdp.engines.spectral.prepare import Prepared, prepare
 from groupdp.engines.spectral.ratio import U
-from groupdp.engines.spectral.saddle import first_scan_for_delta, saddle_for_delta, saddle_for_epsilon
+from groupdp.engines.spectral.saddle import Scan, Scanner, first_scan_for_delta, saddle_for_delta, saddle_for_epsilon
 from groupdp.errors import LimitExceeded
 from groupdp.reductions import Composition
 
@@ -42,8 +43,8 @@ def epsilon(composition: Composition, *, direction: Direction, log_delta: float)
 
     `upper` satisfies delta_upper(upper) <= delta and `lower` satisfies delta_lower(lower) >= delta, or is 0.
     """
-    prepared = prepare(composition, direction, log_delta)
-    saddle = saddle_for_delta(prepared.rounds, direction, log_delta, prepared.deviation)
+    prepared, scanner, scan = _scanned(composition, direction, log_delta)
+    saddle = saddle_for_delta(scanner, scan, log_delta)
     if saddle.epsilon <= 0.0:
         return _epsilon_near_zero(prepared, log_delta)
     contour = build(prepared.rounds, direction, saddle)
@@ -61,14 +62,20 @@ def epsilon(composition: Composition, *, direction: Direction, log_delta: float)
 
 def epsilon_ceiling(composition: Composition, *, direction: Direction, log_delta: float) -> float:
     """A rigorous upper bound on epsilon, by Chernoff alone: cheap, a few per cent above the truth."""
-    prepared = prepare(composition, direction, log_delta)
-    found = first_scan_for_delta(prepared.rounds, direction, log_delta, prepared.deviation)[1]
+    prepared, _, found = _scanned(composition, direction, log_delta)
     if prepared.direction == "remove" and prepared.log_dropped > -math.inf:
         log_delta += math.log1p(-math.exp(prepared.log_dropped - log_delta))
     ceiling = max(found.epsilon_ceiling(log_delta), 0.0)
     if prepared.direction == "add" and prepared.log_dropped > -math.inf:
         ceiling += 2.0 * math.exp(prepared.log_dropped)
     return min(math.nextafter(ceiling, math.inf), prepared.largest_loss)
+
+
+@functools.lru_cache(maxsize=2)
+def _scanned(composition: Composition, direction: Direction, log_delta: float) -> tuple[Prepared, Scanner, Scan]:
+    """What the Chernoff screen and the epsilon of one direction have in common, kept for the second of them."""
+    prepared = prepare(composition, direction, log_delta)
+    return prepared, *first_scan_for_delta(prepared.rounds, direction, log_delta, prepared.deviation)
 
 
 def _epsilon_near_zero(prepared: Prepared, target: float) -> Bounds:

@@ -188,16 +188,15 @@ def first_scan_for_delta(
         largest *= 4.0
 
 
-def saddle_for_delta(rounds: tuple[Round, ...], direction: Direction, log_delta: float, deviation: float) -> Saddle:
+def saddle_for_delta(scanner: Scanner, found: Scan, log_delta: float) -> Saddle:
     """The tilt whose saddle-point approximation gives e^log_delta; epsilon <= 0 if that is reached at 0."""
-    scanner, found = first_scan_for_delta(rounds, direction, log_delta, deviation)
     # Along increasing tilts epsilon rises and log delta falls.
     epsilons, levels = found.log_delta_guess()
     for _ in range(4):
         after = int(np.flatnonzero(levels <= log_delta)[0])
         if after == 0:
             return Saddle(float(found.tilt[0]), 0.0, log_delta, found, scanner)
-        if levels[after - 1] - levels[after] < 0.7:
+        if levels[after - 1] - levels[after] < 1.5:
             break
         found = scanner.refine(found, after - 1, after)
         epsilons, levels = found.log_delta_guess()
