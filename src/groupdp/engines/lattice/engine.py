@@ -9,8 +9,8 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Direction, Progress
 from groupdp.engines.lattice.one_round import one_round_epsilon, one_round_log_delta
 from groupdp.engines.lattice.plan import Plan, Saddle, prepare
-from groupdp.engines.lattice.refine import Task, refine
-from groupdp.engines.lattice.roots import crossing
+from groupdp.engines.lattice.refine import Task, expected_width, refine
+from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.engines.lattice.rounding import ELEMENTARY
 from groupdp.engines.lattice.solve import Solution
 from groupdp.reductions import Composition
@@ -83,10 +83,15 @@ def epsilon(
         return saddle if saddle.epsilon >= 0.0 else plan.saddle_for_epsilon(0.0)
 
     def answer(solution: Solution, saddle: Saddle) -> tuple[float, float]:
-        about = {"start": saddle.epsilon, "slope": saddle.rate, "resolution": 0.02 * width}
-        lower, _ = crossing(solution.below.log_delta_below, log_delta, **about)
-        _, upper = crossing(solution.above.log_delta_above, log_delta, **about)
-        return min(lower, largest), min(upper, largest)
+        found = []
+        for tail, function, search in (
+            (solution.below, solution.below.log_delta_below, last_above),
+            (solution.above, solution.above.log_delta_above, first_at_most),
+        ):
+            start, slope = tail.rough_crossing(log_delta) or (saddle.epsilon, saddle.rate)
+            resolution = 0.02 * max(width, expected_width(plan, saddle, tail.step) / max(1.0, start))
+            found.append(search(function, log_delta, start=start, slope=slope, resolution=resolution))
+        return min(found[0], largest), min(found[1], largest)
 
     task = Task(
         direction=direction,

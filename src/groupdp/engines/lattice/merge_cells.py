@@ -15,11 +15,11 @@ import numpy as np
 
 from groupdp.engines.lattice.cells import MergingEdges, merging_edges
 from groupdp.engines.lattice.loss import FloatArray, RoundLoss
-from groupdp.engines.lattice.quadrature import integrate_panels, subdivided
+from groupdp.engines.lattice.quadrature import Panels, integrate_panels, subdivided
 from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
 from groupdp.engines.lattice.strides import LatticeCells
 from groupdp.engines.lattice.support import LossTable, Support
-from groupdp.engines.lattice.tilted_mass import Tilt, TiltedMass
+from groupdp.engines.lattice.tilted_mass import IntArray, Tilt, TiltedMass
 
 #: Times a block's edges may be moved.
 _MOST_MOVES = 4
@@ -79,19 +79,32 @@ def _merged(
     starts = np.cumsum(pieces) - pieces
     panels = integrate_panels(round_loss, panel_edges, *mass.exponents(index))
     target = index * mass.step
-    total = np.add.reduceat(panels.masses.sum(axis=1), starts)
-    relative = np.expm1(target[:, None] - panels.loss)
-    excess = np.add.reduceat(np.einsum("ij,ij->i", panels.masses, relative), starts)
-    error = np.maximum.reduceat(2.0 * panels.mass_error + panels.ratio_error + panels.loss_error, starts)
+    total, ratio, mass_error, ratio_error = merged_ratio(panels, target, starts)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = excess / total  # e^{j h} Q/P - 1
-        room = (1.0 + ratio) * 1.01 * (error + (pieces + 16.0) * UNIT) + 4.0 * ELEMENTARY * np.abs(ratio)
-        above = -np.log1p(ratio + room) - ELEMENTARY * np.abs(ratio)
+        room = (1.0 + ratio) * 1.01 * (mass_error + ratio_error + (2.0 * pieces + 16.0) * UNIT)
+        above = -np.log1p(ratio + room + 4.0 * ELEMENTARY * np.abs(ratio)) - ELEMENTARY * np.abs(ratio)
     # No loss of a cell is below one evaluated to its left: that decides where the quadrature of Q is hopeless.
     left = (panels.loss[:, -1] - panels.loss_error)[starts[1:] - 1]
     above = np.fmax(above, np.concatenate(([edges.lowest_loss], left)) - target[starts])
-    mass_error = np.maximum.reduceat(panels.mass_error, starts)
     return total * (1.0 - mass_error - (pieces + 8.0) * UNIT), above
+
+
+def merged_ratio(
+    panels: Panels, target: FloatArray, starts: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """For cells that begin at the panels `starts`: (mass P, e^target Q / P - 1, error of P, error of Q), both relative.
+
+    `target` is per panel, and the same all over a cell. Errors are averaged over the cell's mass.
+    """
+    of_p = panels.masses.sum(axis=1)
+    excess = np.einsum("ij,ij->i", panels.masses, np.expm1(target[:, None] - panels.loss))
+    of_q = of_p + excess
+    with np.errstate(invalid="ignore", divide="ignore"):
+        total = np.add.reduceat(of_p, starts)
+        mass_error = np.add.reduceat(of_p * panels.mass_error, starts) / total
+        q_error = panels.mass_error + panels.ratio_error + panels.loss_error
+        ratio_error = np.add.reduceat(of_q * q_error, starts) / np.add.reduceat(of_q, starts)
+        return total, np.add.reduceat(excess, starts) / total, 1.01 * mass_error, 1.01 * ratio_error
 
 
 def _moved_up(round_loss: RoundLoss, nodes: FloatArray, above: FloatArray, widths: FloatArray) -> FloatArray | None:

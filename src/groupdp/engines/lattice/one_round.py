@@ -21,7 +21,7 @@ import numpy as np
 from groupdp.engines.interface import Direction
 from groupdp.engines.lattice.loss import LOG_SQRT_2PI, FloatArray, RoundLoss
 from groupdp.engines.lattice.mills import mills, mills_difference
-from groupdp.engines.lattice.roots import crossing
+from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
 from groupdp.mixture import MixtureOfGaussians
 
@@ -42,10 +42,10 @@ def one_round_epsilon(mixture: MixtureOfGaussians, direction: Direction, log_del
     curve = _Curve(mixture, direction)
     if curve.above(0.0) <= log_delta:
         return 0.0, 0.0
-    start = max(curve.epsilon_near(log_delta), 0.0)
-    about = {"start": start, "slope": 1e14 / max(1.0, start), "resolution": 1e-15}
-    lower, _ = crossing(curve.below, log_delta, **about)
-    _, upper = crossing(curve.above, log_delta, **about)
+    start, slope = curve.epsilon_near(log_delta)
+    about = {"start": start, "slope": slope, "resolution": 1e-15}
+    lower = last_above(curve.below, log_delta, **about)
+    upper = first_at_most(curve.above, log_delta, **about)
     largest = curve.loss.largest_loss
     return min(lower, upper, largest), min(upper, largest)
 
@@ -60,9 +60,11 @@ class _Curve:
 
     def above(self, epsilon: float) -> float:
         """An upper bound on log delta(epsilon)."""
+        if epsilon >= self.loss.largest_loss:
+            return -math.inf
         at = self._point(epsilon, side=-1.0)
         if at is None:  # within a rounding of the smallest loss, log p_0: delta <= 1 - p_0
-            return min(log_one_minus_exp(self.loss.log_absence) + 4.0 * ELEMENTARY, 0.0)
+            return min(log_one_minus_exp(self.loss.log_absence) + 4.0 * ELEMENTARY, 0.0) if self.removing else 0.0
         value, error = self.log_delta_at(at)
         return min(value + error, 0.0)
 
@@ -78,18 +80,22 @@ class _Curve:
         value, error = self.log_delta_at(at)
         return max(value - error, trivial)
 
-    def epsilon_near(self, log_delta: float) -> float:
-        """The epsilon at which log delta is about `log_delta`; not certified."""
+    def epsilon_near(self, log_delta: float) -> tuple[float, float]:
+        """(epsilon, slope): about where log delta is `log_delta`, and how steeply it falls; not certified."""
         bracket = _enclose(lambda t: self.log_delta_at(t)[0] <= log_delta)
         if bracket is None:
-            return 0.0
+            return 0.0, 1.0
         low, high = bracket
         for _ in range(100):
             middle = 0.5 * (low + high)
             if not low < middle < high:
                 break
             low, high = (middle, high) if self.log_delta_at(middle)[0] > log_delta else (low, middle)
-        return self.loss_at(0.5 * (low + high))[0]
+        t = 0.5 * (low + high)
+        apart = 1e-5 * max(1.0, abs(t))
+        fall = self.log_delta_at(t - apart)[0] - self.log_delta_at(t + apart)[0]
+        rise = self.loss_at(t + apart)[0] - self.loss_at(t - apart)[0]
+        return self.loss_at(t)[0], fall / rise if fall > 0.0 and rise > 0.0 else 1.0
 
     def loss_at(self, t: float) -> tuple[float, float, float]:
         """(loss, certified error, slope). Where R is near 1 its distance from 1 is summed instead of R itself."""
@@ -138,10 +144,7 @@ class _Curve:
 
     def _point(self, epsilon: float, *, side: float) -> float | None:
         """A coordinate near the solution whose loss is certainly not above (side -1) or below (side +1) epsilon."""
-        bracket = _enclose(lambda t: self.loss_at(t)[0] >= epsilon)
-        if bracket is None:
-            return None
-        low, high = bracket
+        low, high = _enclose(lambda t: self.loss_at(t)[0] >= epsilon) or (-_FARTHEST, _FARTHEST)
         t = 0.5 * (low + high)
         loss, error, slope = self.loss_at(t)
         for _ in range(200):

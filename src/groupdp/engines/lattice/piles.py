@@ -16,7 +16,9 @@ import numpy as np
 from groupdp.engines.lattice.cells import merging_shift
 from groupdp.engines.lattice.loss import RoundLoss
 from groupdp.engines.lattice.loss_inverse import one_step
+from groupdp.engines.lattice.merge_cells import merged_ratio
 from groupdp.engines.lattice.quadrature import integrate_panels, subdivided
+from groupdp.engines.lattice.rounding import UNIT
 from groupdp.engines.lattice.support import LossTable
 
 _ITERATIONS = 3
@@ -39,19 +41,17 @@ def lower_offset(round_loss: RoundLoss, table: LossTable, *, step: float) -> flo
     for _ in range(_ITERATIONS):
         boundary = np.array([offset + 0.5 * step if removing else offset - 0.5 * step])
         boundary -= merging_shift(round_loss, table, interval, boundary, np.full(1, step))
-        if not loss[0] < boundary[0] < loss[-1]:
-            break
-        cut = one_step(round_loss, table, interval, boundary)
-        ends = np.concatenate((nodes[:1], cut)) if removing else np.concatenate((cut, nodes[-1:]))
+        ends = nodes[[0, -1]]
+        if loss[0] < boundary[0] < loss[-1]:
+            ends[1 if removing else 0] = one_step(round_loss, table, interval, boundary)[0]
         if not ends[0] < ends[1]:
             break
         edges, _ = subdivided(round_loss, table, ends)
         count = len(edges) - 1
         panels = integrate_panels(round_loss, edges, np.zeros(count), np.zeros(count))
-        total = float(panels.masses.sum())
-        if total <= 0.0:
+        starts = np.zeros(1, dtype=np.int64)
+        total, ratio, *errors = (float(x[0]) for x in merged_ratio(panels, np.full(count, offset), starts))
+        if not (total > 0.0 and ratio > -0.5):
             break
-        ratio = float(np.sum(panels.masses * np.expm1(offset - panels.loss))) / total
-        error = float(np.max(2.0 * panels.mass_error + panels.ratio_error + panels.loss_error))
-        offset -= math.log1p(max(ratio, -0.5)) + 4.0 * min(error, 0.01 * step)
+        offset -= math.log1p(ratio) + min(1.2 * sum(errors) + (4.0 * count + 64.0) * UNIT, 0.01 * step)
     return offset

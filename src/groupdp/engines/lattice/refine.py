@@ -52,12 +52,17 @@ class Task:
 
     def width_at(self, plan: Plan, saddle: Saddle, step: float) -> float:
         """The width expected at a step."""
-        width = (saddle.rate + 1.0) * plan.rounds * step * step / 8.0
+        width = expected_width(plan, saddle, step)
         return width if self.of_epsilon else saddle.rate * width
 
     def allowed(self, value: float) -> float:
         """The width asked for, around a value of the answer."""
         return self.tolerance * max(1.0, abs(value))
+
+
+def expected_width(plan: Plan, saddle: Saddle, step: float) -> float:
+    """About the width of the bracket of epsilon at a step, which is never more than two steps a round."""
+    return plan.rounds * step * min((saddle.rate + 1.0) * step / 8.0, 2.0)
 
 
 def refine(task: Task, plan: Plan) -> Bounds:

@@ -5,68 +5,95 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+_MOST_SECANTS = 12
 _MOST_DOUBLINGS = 200
-_MOST_STEPS = 60
+_MOST_BISECTIONS = 80
 
 
-def crossing(
+def first_at_most(
     log_delta: Callable[[float], float], target: float, *, start: float, slope: float, resolution: float
-) -> tuple[float, float]:
-    """(a, b) with 0 <= a <= b, log_delta(a) > target and log_delta(b) <= target, both of them evaluated.
+) -> float:
+    """An epsilon >= 0 with log_delta(epsilon) <= target, evaluated, and close to the smallest; inf if none was found.
 
-    a = b = 0 if log_delta(0) <= target; b = inf if no such b was found. `slope` is a guess of -d log_delta
-    / d epsilon.
+    `slope` is a guess of -d log_delta / d epsilon; `resolution` is relative to max(1, epsilon).
     """
-    a, value_a, b, value_b = _enclose(log_delta, target, max(start, 0.0), 1.0 / max(slope, 1e-12))
-    if b == 0.0 or b == math.inf:
-        return a, b
-    side = 0
-    for _ in range(_MOST_STEPS):
-        if b - a <= resolution * max(1.0, b):
-            break
-        middle = 0.5 * (a + b)
-        if math.isfinite(value_a) and math.isfinite(value_b):
-            # Regula falsi; the weight of a side that stays put is halved (Illinois).
-            secant = (a * value_b - b * value_a) / (value_b - value_a) if value_b != value_a else middle
-            nudge = 0.1 * resolution * max(1.0, b)
-            secant = secant + nudge if side < 0 else secant - nudge if side > 0 else secant
-            middle = secant if a < secant < b else middle
-        if not a < middle < b:
-            break
-        value = log_delta(middle) - target
-        if value <= 0.0:
-            b, value_b = middle, value
-            value_a = 0.5 * value_a if side > 0 else value_a
-            side = 1
-        else:
-            a, value_a = middle, value
-            value_b = 0.5 * value_b if side < 0 else value_b
-            side = -1
-    return a, b
+    return _crossing(log_delta, target, start, slope, resolution, above=True)
 
 
-def _enclose(
-    log_delta: Callable[[float], float], target: float, start: float, reach: float
-) -> tuple[float, float, float, float]:
-    """(a, excess at a, b, excess at b) around the crossing."""
-    value = log_delta(start) - target
-    if value <= 0.0:
-        b, value_b = start, value
+def last_above(
+    log_delta: Callable[[float], float], target: float, *, start: float, slope: float, resolution: float
+) -> float:
+    """An epsilon >= 0 with log_delta(epsilon) > target, evaluated, and close to the largest; 0 if there is none."""
+    return _crossing(log_delta, target, start, slope, resolution, above=False)
+
+
+def _crossing(
+    log_delta: Callable[[float], float], target: float, start: float, slope: float, resolution: float, *, above: bool
+) -> float:
+    def excess(x: float) -> float:
+        return log_delta(x) - target
+
+    guess = _secant(excess, max(start, 0.0), slope, resolution)
+    reach = 0.5 * resolution * max(1.0, guess)
+    # (a, b) with excess(a) > 0 >= excess(b), or a = b = 0, or b = inf.
+    a, b = _enclose(excess, guess, reach, above=above)
+    if b > 0.0 and math.isfinite(b):
+        for _ in range(_MOST_BISECTIONS):
+            middle = 0.5 * (a + b)
+            if b - a <= 2.0 * reach or not a < middle < b:
+                break
+            a, b = (middle, b) if excess(middle) > 0.0 else (a, middle)
+    return b if above else a
+
+
+def _secant(excess: Callable[[float], float], start: float, slope: float, resolution: float) -> float:
+    """About where the excess is zero; wherever it got to if it is not smooth."""
+    x, value = start, excess(start)
+    slope = max(slope, 1e-300)
+    for _ in range(_MOST_SECANTS):
+        if not math.isfinite(value) or abs(value) <= 0.1 * slope * resolution * max(1.0, x):
+            break
+        new = max(x + value / slope, 0.0)
+        if not math.isfinite(new) or new == x:
+            break
+        new_value = excess(new)
+        if not math.isfinite(new_value):
+            break
+        found = (value - new_value) / (new - x)
+        slope = max(found, 0.05 * slope)
+        x, value = new, new_value
+    return x
+
+
+def _enclose(excess: Callable[[float], float], guess: float, reach: float, *, above: bool) -> tuple[float, float]:
+    """(a, b) around the crossing; the side asked for is looked at first, and is usually all that is needed."""
+    a = max(guess - reach, 0.0)
+    b = guess + reach
+    if above:
         for _ in range(_MOST_DOUBLINGS):
-            a = max(start - reach, 0.0)
-            value_a = log_delta(a) - target
-            if value_a > 0.0:
-                return a, value_a, b, value_b
-            if a == 0.0:
-                return 0.0, value_a, 0.0, value_a
-            b, value_b, reach = a, value_a, 2.0 * reach
-    a, value_a = start, value
+            if not math.isfinite(b):
+                return a, math.inf
+            if excess(b) <= 0.0:
+                break
+            a, b = b, b + reach
+            reach *= 2.0
+        else:
+            return a, math.inf
+        # From here on a smaller b is looked for only if the guess turns out to be beyond the crossing.
+        while a > 0.0 and excess(a) <= 0.0:
+            a, b = max(a - reach, 0.0), a
+            reach *= 2.0
+        if a == 0.0 and excess(0.0) <= 0.0:
+            return 0.0, 0.0
+        return a, b
+    while a > 0.0 and excess(a) <= 0.0:
+        a, b = max(a - reach, 0.0), a
+        reach *= 2.0
+    if a == 0.0 and excess(0.0) <= 0.0:
+        return 0.0, 0.0
     for _ in range(_MOST_DOUBLINGS):
-        b = start + reach
-        if not math.isfinite(b):
-            break
-        value_b = log_delta(b) - target
-        if value_b <= 0.0:
-            return a, value_a, b, value_b
-        a, value_a, reach = b, value_b, 2.0 * reach
-    return a, value_a, math.inf, -math.inf
+        if not math.isfinite(b) or excess(b) <= 0.0:
+            return a, b
+        a, b = b, b + reach
+        reach *= 2.0
+    return a, math.inf

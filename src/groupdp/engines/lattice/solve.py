@@ -21,6 +21,8 @@ from groupdp.engines.lattice.tilted_mass import Tilt, TiltedMass
 
 #: log2 of the shortest transform.
 SHORTEST = 10
+#: Chernoff exponents per lattice step stay below this: a law narrower than a step is not on a lattice.
+_STEEPEST = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,15 @@ def grid_for(plan: Plan, rate: float, *, step: float, log_outside: float, longes
     span = max(window.right - window.left, 16.0 * step)
     length = min(transform_length(span / step + 2.0 * margin), longest)
     step = rounded_step(span / (length - 2.0 * margin))
-    return Grid(rate, step, length, window.left - margin * step, window.theta_left, window.theta_right)
+    steepest = _STEEPEST / step
+    return Grid(
+        rate,
+        step,
+        length,
+        window.left - margin * step,
+        max(window.theta_left, -steepest),
+        min(window.theta_right, steepest),
+    )
 
 
 def transform_length(points: float) -> int:

@@ -61,6 +61,7 @@ def stride_exponents(table: LossTable, log_weights: FloatArray, *, rate: float, 
 
 def lattice_cells(loss: FloatArray, exponents: IntArray, step: float) -> LatticeCells:
     """Cells that cover the losses of one interval, with the widths given at its nodes."""
+    exponents = _smallest_within_a_step(loss, exponents, step)
     changes = np.flatnonzero(np.diff(exponents)) + 1
     starts = np.concatenate(([0], changes)).tolist()
     ends = np.concatenate((changes, [len(loss) - 1])).tolist()
@@ -77,6 +78,14 @@ def lattice_cells(loss: FloatArray, exponents: IntArray, step: float) -> Lattice
             widths.append(np.full(count, width, dtype=np.int64))
             position += 2 * width * count
     return LatticeCells(np.concatenate(indices), np.concatenate(widths))
+
+
+def _smallest_within_a_step(loss: FloatArray, exponents: IntArray, step: float) -> IntArray:
+    """One exponent for all nodes whose losses share a step: where mass piles up, the smallest is the right one."""
+    places = np.floor((loss - loss[0]) / step)
+    starts = np.flatnonzero(np.concatenate(([True], np.diff(places) != 0.0)))
+    counts = np.diff(np.append(starts, len(loss)))
+    return np.repeat(np.minimum.reduceat(exponents, starts), counts)
 
 
 def cells_of(

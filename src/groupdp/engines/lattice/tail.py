@@ -21,6 +21,7 @@ from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
 #: Terms beyond e^-50 of the largest possible one are bounded, not summed.
 _LOG_NEGLIGIBLE = 50.0
 _SUM_BLOCK = 1024
+_SKETCH = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,33 @@ class Tail:
         if not total > 0.0:
             return -math.inf
         return math.log(total) + self._log_factor(epsilon, sign=-1.0)
+
+    def rough_crossing(self, target: float) -> tuple[float, float] | None:
+        """(epsilon, slope): about where log delta passes `target`, and how steeply; None if it does not here.
+
+        Not certified: every 64 entries are taken as one, which makes it cheap.
+        """
+        size = len(self.values) // _SKETCH if len(self.values) >= 64 * _SKETCH else len(self.values)
+        block = len(self.values) // size
+        masses = np.maximum(self.values[: size * block], 0.0).reshape(size, block).sum(axis=1)
+        start = float(self.offset + Fraction(self.step) * self.first)
+        centres = self.step * (block * np.arange(size) + 0.5 * (block - 1))
+
+        def log_delta(distance: float) -> float:
+            v = centres[centres > distance] - distance
+            with np.errstate(under="ignore"):
+                total = float(masses[centres > distance] @ (np.exp(-self.rate * v) * -np.expm1(-v)))
+            return self._log_factor(start + distance, sign=0.0) + math.log(total) if total > 0.0 else -math.inf
+
+        low, high = -8.0 / self.rate, float(centres[-1])
+        if not log_delta(low) > target >= log_delta(high):
+            return None
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if log_delta(middle) > target else (low, middle)
+        apart = max(4.0 * block * self.step, 1e-12 * abs(start + low))
+        slope = (log_delta(low - apart) - log_delta(low + apart)) / (2.0 * apart)
+        return start + low, slope if 0.0 < slope < math.inf else self.rate
 
     def _kernel(self, epsilon: float) -> tuple[int, FloatArray]:
         """(position, values of g from there on), for the lattice points of the window above epsilon."""
