@@ -15,6 +15,7 @@ import numpy as np
 from groupdp.engines.interface import Direction
 from groupdp.engines.lattice.loss import FloatArray, RoundLoss
 from groupdp.engines.lattice.support import LossTable, Support, loss_table, support_of
+from groupdp.engines.lattice.window import Window, window_of
 from groupdp.errors import LimitExceeded
 from groupdp.reductions import Composition
 
@@ -60,16 +61,6 @@ class Saddle:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """An interval of losses, and the Chernoff exponents that bound what lies outside of it."""
-
-    left: float
-    right: float
-    theta_left: float
-    theta_right: float
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """The composition prepared for answers near a given size of delta."""
 
@@ -107,31 +98,20 @@ class Plan:
         return self.saddle(_bisect(lambda rate: self.saddle(rate).log_delta > log_delta))
 
     def window(self, rate: float, log_outside: float, *, resolution: float) -> Window:
-        """Losses outside of which the tilted law has about e^log_outside on either side.
+        """Losses outside of which the tilted law has about e^log_outside on either side."""
+        first, last = (
+            math.fsum(part.rounds * float(part.table.values.loss[end]) for part in self.parts) for end in (0, -1)
+        )
+        return window_of(self.cumulant, rate, log_outside, resolution=resolution, extremes=(first, last))
 
-        A law narrower than `resolution` is taken to be that wide.
 
-        P(L >= x) <= exp(K(c + theta) - K(c) - theta x), smallest where K'(c + theta) = x; nothing at all
-        lies beyond the sum of the parts' extreme losses.
-        """
-        k, mean, variance = self.cumulant(rate)
-        unit = 1.0 / max(math.sqrt(variance), resolution)
-        sides = []
-        for sign in (-1.0, 1.0):
-            low, high = -8.0, 6.0  # log10 of |theta| / unit
-            for _ in range(20):
-                middle = 0.5 * (low + high)
-                theta = sign * unit * 10.0**middle
-                shifted, position, _ = self.cumulant(rate + theta)
-                low, high = (middle, high) if shifted - k - theta * position > log_outside else (low, middle)
-            theta = sign * unit * 10.0**high
-            position = (self.cumulant(rate + theta)[0] - k - log_outside) / theta
-            extreme = math.fsum(
-                part.rounds * float(part.table.values.loss[0 if sign < 0.0 else -1]) for part in self.parts
-            )
-            sides.append((max(position, extreme) if sign < 0.0 else min(position, extreme), theta))
-        left, right = min(sides[0][0], mean - resolution), max(sides[1][0], mean + resolution)
-        return Window(left, right, sides[0][1], sides[1][1])
+def require_moderate_shift(round_loss: RoundLoss) -> None:
+    """Refuse shifts that the engine's arithmetic is not good for."""
+    if not round_loss.largest_shift <= LARGEST_SHIFT:
+        raise LimitExceeded(
+            f"the largest sensitivity is {round_loss.largest_shift:.3g} times the noise; the lattice engine takes at "
+            f"most {LARGEST_SHIFT:g} times."
+        )
 
 
 def prepare(composition: Composition, direction: Direction, *, log_delta: float, tolerance: float) -> Plan:
@@ -143,11 +123,7 @@ def prepare(composition: Composition, direction: Direction, *, log_delta: float,
     parts = []
     for mixture, count in composition:
         round_loss = RoundLoss(mixture, direction)
-        if not round_loss.largest_shift <= LARGEST_SHIFT:
-            raise LimitExceeded(
-                f"The largest sensitivity is {round_loss.largest_shift:.3g} times the noise; the lattice engine "
-                f"takes at most {LARGEST_SHIFT:g} times."
-            )
+        require_moderate_shift(round_loss)
         support = support_of(round_loss, log_cut=log_cut, log_left_cut=log_left_cut)
         table = loss_table(round_loss, support)
         log_weights = np.log(table.weights) + table.values.log_density

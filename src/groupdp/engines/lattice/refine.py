@@ -19,6 +19,7 @@ from groupdp.engines.lattice.loss import FloatArray
 from groupdp.engines.lattice.plan import Plan, Saddle
 from groupdp.engines.lattice.solve import Grid, Solution, grid_for, solve
 from groupdp.engines.lattice.strides import cell_count
+from groupdp.errors import LimitExceeded
 
 #: Bytes per point of the transform that one solve holds at its peak.
 BYTES_PER_POINT = 56
@@ -74,7 +75,12 @@ def refine(task: Task, plan: Plan) -> Bounds:
     points = cells = solves = 0
     for attempt in range(_MOST_SOLVES):
         grid, limited = _affordable(task, plan, saddle, step)
-        solution = solve(plan, grid, progress=_stage(task.progress, attempt))
+        try:
+            solution = solve(plan, grid, progress=_stage(task.progress, attempt))
+        except LimitExceeded:
+            if solves == 0:
+                raise
+            break  # what has been found so far is valid
         low, high = task.answer(solution, saddle)
         lower, upper = max(lower, low), min(upper, high)
         points, cells, solves = max(points, grid.length), max(cells, solution.cells), solves + 1

@@ -48,10 +48,10 @@ class Tail:
         start, kernel = self._kernel(epsilon)
         entries = np.maximum(self.values[start : start + len(kernel)], 0.0)
         largest = _largest_kernel(self.rate)
-        total = _sum_up(entries * kernel) + self.error * _sum_up(kernel)
+        total = sum_up(entries * kernel) + self.error * sum_up(kernel)
         beyond = start + len(kernel)
         if beyond < len(self.values):
-            rest = _sum_up(np.maximum(self.values[beyond:], 0.0)) + self.error * (len(self.values) - beyond)
+            rest = sum_up(np.maximum(self.values[beyond:], 0.0)) + self.error * (len(self.values) - beyond)
             total += rest * math.exp(-_LOG_NEGLIGIBLE)
         total += self.right_outside * largest
         if start == 0:  # what lies left of the window may also lie right of epsilon
@@ -70,7 +70,7 @@ class Tail:
             return -math.inf
         start, kernel = self._kernel(epsilon)
         entries = np.maximum(self.values[start : start + len(kernel)] - self.error * (1.0 + 4.0 * UNIT), 0.0)
-        total = _sum_down(entries * kernel) * (1.0 - self._relative_error())
+        total = sum_down(entries * kernel) * (1.0 - self._relative_error())
         total -= (self.left_outside + self.right_outside) * _largest_kernel(self.rate) * (1.0 + 8.0 * UNIT)
         if not total > 0.0:
             return -math.inf
@@ -130,11 +130,13 @@ def _largest_kernel(rate: float) -> float:
     return math.exp(-rate * math.log1p(1.0 / rate) - math.log1p(rate)) * (1.0 + 1e-12)
 
 
-def _sum_up(values: FloatArray) -> float:
+def sum_up(values: FloatArray) -> float:
+    """A sum of non-negative terms, rounded up."""
     return _blocked_sum(values) * (1.0 + 2.0 * _SUM_BLOCK * UNIT)
 
 
-def _sum_down(values: FloatArray) -> float:
+def sum_down(values: FloatArray) -> float:
+    """A sum of non-negative terms, rounded down."""
     return _blocked_sum(values) * (1.0 - 2.0 * _SUM_BLOCK * UNIT)
 
 

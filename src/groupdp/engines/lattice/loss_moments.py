@@ -1,0 +1,92 @@
+"""Mean and variance of one round's loss under P, certified to second order in the width of the cells.
+
+On a panel whose losses lie in [a, a + w], 0 <= (l - a) - (1 - e^(a - l)) <= w^2 / 2 and 0 <= (l - a)^2 <= w^2. So the
+panel's masses under P and Q, which the quadrature certifies, give its mean loss up to w^2 / 2. What lies outside of the
+support is bounded by Cauchy and Schwarz, since the loss is Lipschitz in t (docs/lattice.md, section 9).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupdp.engines.lattice.cells import grid_edges
+from groupdp.engines.lattice.loss import FloatArray, RoundLoss
+from groupdp.engines.lattice.quadrature import integrate_panels
+from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
+from groupdp.engines.lattice.strides import LatticeCells
+from groupdp.engines.lattice.support import LossTable, Support
+
+
+@dataclass(frozen=True, slots=True)
+class LossMoments:
+    """Certified (lower, upper) of the loss's mean and variance under P."""
+
+    mean: tuple[float, float]
+    variance: tuple[float, float]
+
+
+def loss_moments(
+    round_loss: RoundLoss, support: Support, table: LossTable, cells: Sequence[LatticeCells], *, step: float
+) -> LossMoments:
+    """Mean and variance of the loss, on the cells given."""
+    weights = table.weights * np.exp(table.values.log_density)
+    centre = float(weights @ table.values.loss) / float(weights.sum())  # roughly the mean: deviations are taken from it
+    first = np.zeros(2)  # lower and upper of E[L - centre]
+    second = np.zeros(2)
+    for interval, own in enumerate(cells):
+        for edges in grid_edges(round_loss, table, interval, own, step=step):
+            low = edges.loss[:-1] - edges.loss_error[:-1]
+            width = np.maximum(edges.loss[1:] + edges.loss_error[1:] - low, 0.0)
+            count = len(low)
+            panels = integrate_panels(round_loss, edges.nodes, np.zeros(count), np.zeros(count))
+            mass = panels.masses.sum(axis=1)
+            rise = np.einsum("ij,ij->i", panels.masses, -np.expm1(low[:, None] - panels.loss))
+            mass_doubt = 1.01 * panels.mass_error * mass
+            rise_doubt = panels.mass_error + panels.ratio_error + panels.loss_error + 4.0 * ELEMENTARY
+            # More doubt than this says no more than 0 <= l - low <= width, which holds anyway.
+            rise_doubt = np.minimum(1.01 * rise_doubt * mass + mass_doubt, (width + 1.0) * mass)
+            masses = (np.maximum(mass - mass_doubt, 0.0), mass + mass_doubt)
+            most = np.minimum(rise + 0.5 * width**2 * masses[1] + rise_doubt, width * masses[1])
+            rises = (np.clip(rise - rise_doubt, 0.0, most), most)
+            offset = low - centre
+            first += _interval_sum(offset, masses) + _interval_sum(np.ones(count), rises)
+            squares = (np.zeros(count), width**2 * masses[1])
+            second += _interval_sum(offset**2, masses) + _interval_sum(2.0 * offset, rises)
+            second += _interval_sum(np.ones(count), squares)
+    outside_first, outside_second = _outside(round_loss, support, table, centre)
+    scale = abs(centre) + float(np.max(np.abs(table.values.loss)))
+    room_first = outside_first + 1e-14 * scale
+    room_second = outside_second + 1e-14 * scale**2
+    mean = (centre + first[0] - room_first, centre + first[1] + room_first)
+    largest = max(abs(first[0] - room_first), abs(first[1] + room_first))
+    variance = (max(second[0] - room_second - largest**2, 0.0), second[1] + room_second)
+    return LossMoments(mean, (float(variance[0]), float(variance[1])))
+
+
+def _interval_sum(factor: FloatArray, bounds: tuple[FloatArray, FloatArray]) -> FloatArray:
+    """Bounds of sum factor x value, for values within `bounds`."""
+    low = np.where(factor >= 0.0, factor * bounds[0], factor * bounds[1])
+    high = np.where(factor >= 0.0, factor * bounds[1], factor * bounds[0])
+    room = (len(factor) + 4.0) * UNIT * float(np.sum(np.abs(low) + np.abs(high)))
+    return np.array([float(np.sum(low)) - room, float(np.sum(high)) + room])
+
+
+def _outside(round_loss: RoundLoss, support: Support, table: LossTable, centre: float) -> tuple[float, float]:
+    """Bounds of E|L - centre| and E(L - centre)^2 outside of the support.
+
+    |L(t) - centre| <= a + b |t - t_0| with b the largest shift; its 4th moment is at most 8 a^4 + 8 b^4 E(t - t_0)^4.
+    """
+    mass = math.exp(support.log_dead_mass) + math.exp(support.log_left_mass)
+    k = int(np.argmin(np.abs(table.values.loss - centre)))
+    a = abs(float(table.values.loss[k]) - centre) + float(table.values.loss_error[k])
+    centres, log_weights = round_loss.normal_components()
+    distances = centres - float(table.nodes[k])
+    with np.errstate(under="ignore"):
+        spread = 8.0 * (float(np.exp(log_weights) @ distances**4) + 3.0)
+    fourth = 1.01 * (8.0 * a**4 + 8.0 * (round_loss.largest_shift * 1.01) ** 4 * spread)
+    second = math.sqrt(fourth * mass)
+    return 1.01 * math.sqrt(second * mass) if second > 0.0 else 0.0, 1.01 * second
