@@ -51,6 +51,11 @@ class Calibration:
     evaluations: int
     """How many times epsilon was computed."""
 
+    @property
+    def proved_gap(self) -> float | None:
+        """How far, relatively, `value` may be from the best one: its distance to the value proved to fail."""
+        return None if self.failing_value is None else abs(self.value - self.failing_value) / abs(self.value)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
 
@@ -68,5 +73,6 @@ class Calibration:
             "failing_epsilon": sides(self.failing_epsilon),
             "proved_optimal": self.proved_optimal,
             "tolerance": self.tolerance,
+            "proved_gap": self.proved_gap,
             "evaluations": self.evaluations,
         }

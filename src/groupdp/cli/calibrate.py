@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from groupdp.bounds import round_up
 from groupdp.cli.support import (
     Adjacency,
     AsJSON,
@@ -242,7 +243,9 @@ def _answer(
 
 def _optimality(found: Calibration) -> str:
     if not found.proved_optimal:
-        return "The first value is safe; that no better one would be could not be proved."
+        if found.proved_gap is None:
+            return "The value is safe; that no better one would be could not be proved."
+        return f"Proved optimal to a relative {round_up(found.proved_gap, 2)}, not to the tolerance asked for."
     if found.failing_value is None:
         return "The extreme value accepted: nothing better can be asked for."
     if found.tolerance is not None:
