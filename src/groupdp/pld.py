@@ -133,7 +133,7 @@ class PrivacyLossDistribution:
         """Certified bounds on delta(epsilon), for any real epsilon."""
         at = require_number("epsilon", epsilon)
         lower, upper = self.lower.delta_below(at), self.upper.delta_above(at)
-        return Bounds(min(lower, upper), upper, self._provenance())
+        return Bounds(lower, upper, self._provenance())
 
     def log_delta(self, epsilon: float) -> Bounds:
         """Certified bounds on log delta(epsilon); how small it can get is limited by `tail_mass`."""
@@ -141,7 +141,7 @@ class PrivacyLossDistribution:
         return Bounds(_log(delta.lower, -1.0), min(_log(delta.upper, 1.0), 0.0), delta.provenance)
 
     def epsilon(self, delta: float) -> Bounds:
-        """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta; inf if `tail_mass` is above it."""
+        """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta; inf if `tail_mass` exceeds it."""
         target = require_number("delta", delta, above=0.0, below=1.0)
         about = {"start": max(self.mean_bounds[1], 0.0), "slope": 1.0, "resolution": 1e-12}
         lower = last_above(lambda x: _log_ratio(self.lower.delta_below(x), target), 0.0, **about)

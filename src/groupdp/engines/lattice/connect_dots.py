@@ -77,7 +77,7 @@ def _add_dots(mass: TiltedMass, round_loss: RoundLoss, edges: GridEdges) -> None
     moved_up = np.minimum(moved * (1.0 + panels.mass_error) + room, total_up)
     # TINY covers what underflowed.
     kept_up = (total_up - moved_up) + 4.0 * UNIT * total_up + TINY
-    mass.inflation = max(mass.inflation, 2.0 * float(panels.mass_error.max()) + 32.0 * UNIT)
+    mass.inflation = max(mass.inflation, 4.0 * float(panels.mass_error.max()) + 1e-12)
     rise = mass.tilt.rate * width
     with np.errstate(over="ignore"):
         moved_up = (moved_up + TINY) * np.exp(rise) * (1.0 + ELEMENTARY + UNIT * (4.0 * rise + 4.0))

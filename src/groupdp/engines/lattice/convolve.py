@@ -58,12 +58,13 @@ def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
         product = raised if product is None else np.multiply(product, raised, out=product)
     assert product is not None
     # |exact - computed| <= e^log_magnitude x (relative + roundings of the powers), coefficient by coefficient.
-    relative += COMPLEX_PRODUCT * (total_power + 1.0)
+    relative += math.expm1(min(COMPLEX_PRODUCT * (total_power + len(factors)), 700.0))
     with np.errstate(under="ignore", over="ignore"):
         np.exp(log_magnitude, out=log_magnitude)
     with np.errstate(invalid="ignore"):
         relative *= log_magnitude
-    sloppiness = 1.0 + 1e-6 + 1e-14 * float(total_power)  # of computing this bound itself
+    # Computing this bound is itself off by a few roundings of every logarithm, times the power.
+    sloppiness = (1.0 + 1e-6) * math.exp(min(1e-14 * float(total_power), 700.0))
     inverse = unit_error * _mean_modulus(np.abs(product))
     forward = sloppiness * _mean_modulus(relative)
     del relative, log_magnitude

@@ -111,33 +111,32 @@ class RoundLoss:
 
     def _fill(self, nodes: FloatArray, start: int, end: int, margin: float, rows: FloatArray) -> None:
         t = nodes[start:end]
-        middle = self.sign * 0.5 * (float(t[0]) + float(t[-1]))
-        half = 0.5 * (float(t[-1]) - float(t[0])) + margin + 4.0 * UNIT * (abs(float(t[0])) + abs(float(t[-1])))
+        lowest, highest = float(t.min()), float(t.max())
+        middle = self.sign * 0.5 * (lowest + highest)
+        half = 0.5 * (highest - lowest) + margin + 4.0 * UNIT * (abs(lowest) + abs(highest))
         m, log_p = self.shifts, self.log_probabilities
         r = int(np.argmax(log_p - 0.5 * (middle - m) ** 2))
-        beta = m - m[r]
-        alpha = (log_p - log_p[r]) + beta * (middle - 0.5 * (m + m[r]))
-        reached = alpha + np.abs(beta) * half
-        keep = reached > _LOG_NEGLIGIBLE
+        reference, log_reference = float(m[r]), float(log_p[r])
+        from_reference = abs(middle - reference)
+        beta = m - reference
+        alpha = (log_p - log_reference) + beta * ((middle - reference) - 0.5 * beta)
+        distance = np.abs(middle - m) + half
+        # Units of roundoff in each exponent; none for the reference itself, whose exponent is exactly 0.
+        units = (
+            9.0 * (np.abs(log_p) + abs(log_reference))
+            + 5.0 * np.abs(beta) * (from_reference + np.abs(beta) + 2.0 * half)
+            + m * distance
+            + reference * (from_reference + half)
+        )
+        units[r] = 0.0
+        keep = alpha + np.abs(beta) * half + UNIT * units > _LOG_NEGLIGIBLE
         keep[r] = True
         if np.any(np.abs(beta[keep]) * half > _LARGEST_EXPONENT) and end - start > 1:
             cut = start + (end - start) // 2
             self._fill(nodes, start, cut, margin, rows)
             self._fill(nodes, cut, end, margin, rows)
             return
-        m, log_p, alpha, beta = m[keep], log_p[keep], alpha[keep], beta[keep]
-        distance = np.abs(middle - m) + half
-        reference = float(self.shifts[r])
-        log_reference = float(self.log_probabilities[r])
-        from_reference = abs(middle - reference) + half
-        # Units of roundoff in each exponent; none for the reference itself, whose exponent is exactly 0.
-        units = (
-            8.0 * (np.abs(log_p) + abs(log_reference))
-            + 5.0 * np.abs(beta) * (np.abs(middle - 0.5 * (m + reference)) + 2.0 * half)
-            + m * distance
-            + reference * from_reference
-        )
-        units[beta == 0.0] = 0.0
+        m, alpha, beta, distance, units = m[keep], alpha[keep], beta[keep], distance[keep], units[keep]
         u = self.sign * t
         weights = np.vstack((np.ones_like(m), beta, beta * beta, units))
         if len(m) == 1:

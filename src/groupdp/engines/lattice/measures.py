@@ -90,7 +90,6 @@ def compose_measures(parts: Sequence[tuple[Measure, int]], *, up: bool, tail_mas
     left = _chernoff(parts, window.theta_left, first - 1)
     right = _chernoff(parts, window.theta_right, last + 1)
     bounds[0] += left
-    bounds = np.minimum(bounds, 1.0 + 1e-9 + left)  # an entry is at most the total mass
     infinite = min((right + _infinite_mass(parts)) * (1.0 + 4.0 * UNIT), 1.0)
     return Measure(sketch.step, first, bounds * (1.0 + 2.0 * UNIT), infinite)
 
@@ -237,7 +236,13 @@ def _log_sum(measure: Measure, rate: float) -> float:
 
 
 def _log_moment(parts: Sequence[tuple[Measure, int]], rate: float) -> float:
-    return math.fsum(count * _log_sum(measure, rate) for measure, count in parts)
+    """At least log of the composed sum of mass x exp(rate x loss), by no more than a few roundings."""
+    terms, sizes = [], []
+    for measure, count in parts:
+        terms.append(count * _log_sum(measure, rate))
+        # A logarithm is off by a few roundings of the largest exponent that went into it.
+        sizes.append(count * (abs(rate) * float(np.max(np.abs(measure.losses))) + 800.0))
+    return math.fsum(terms) + 1e-14 * (math.fsum(map(abs, terms)) + math.fsum(sizes))
 
 
 def _chernoff(parts: Sequence[tuple[Measure, int]], theta: float, edge: int) -> float:
@@ -249,12 +254,9 @@ def _chernoff(parts: Sequence[tuple[Measure, int]], theta: float, edge: int) -> 
         empty = sum(count * measure.first for measure, count in parts) > edge
     if empty:
         return 0.0
-    terms = [count * _log_sum(measure, theta) for measure, count in parts]
     lift = theta * edge * parts[0][0].step
-    # Each logarithm is off by a few roundings of the largest exponent that went into it.
-    size = math.fsum(count * abs(theta) * float(np.max(np.abs(measure.losses))) for measure, count in parts)
-    room = 1e-14 * (math.fsum(map(abs, terms)) + abs(lift) + size + 750.0 * sum(count for _, count in parts)) + 1e-9
-    return math.exp(min(math.fsum(terms) - lift + room, 1.0))
+    exponent = _log_moment(parts, theta) - lift
+    return math.exp(min(exponent + 1e-14 * (abs(lift) + abs(exponent)) + 1e-12, 700.0))
 
 
 def _infinite_mass(parts: Sequence[tuple[Measure, int]]) -> float:

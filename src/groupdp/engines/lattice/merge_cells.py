@@ -81,12 +81,12 @@ def _merged(
     target = index * mass.step
     total, ratio, mass_error, ratio_error = merged_ratio(panels, target, starts)
     with np.errstate(invalid="ignore", divide="ignore"):
-        room = (1.0 + ratio) * 1.01 * (mass_error + ratio_error + (2.0 * pieces + 16.0) * UNIT)
+        room = (1.0 + ratio) * 1.01 * (mass_error + ratio_error + (8.0 * pieces + 64.0) * UNIT)
         above = -np.log1p(ratio + room + 4.0 * ELEMENTARY * np.abs(ratio)) - ELEMENTARY * np.abs(ratio)
     # No loss of a cell is below one evaluated to its left: that decides where the quadrature of Q is hopeless.
     left = (panels.loss[:, -1] - panels.loss_error)[starts[1:] - 1]
     above = np.fmax(above, np.concatenate(([edges.lowest_loss], left)) - target[starts])
-    return total * (1.0 - mass_error - (pieces + 8.0) * UNIT), above
+    return total * (1.0 - mass_error - (8.0 * pieces + 16.0) * UNIT), above
 
 
 def merged_ratio(

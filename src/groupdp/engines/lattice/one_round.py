@@ -112,7 +112,7 @@ class _Curve:
         total = math.fsum(terms)
         if total < -0.5:
             return loss, error, slope
-        own_error = 1.01 * UNIT * math.fsum(units) / (1.0 + total) + ELEMENTARY * abs(math.log1p(total))
+        own_error = 1.01 * UNIT * math.fsum(units) / (1.0 + total) + ELEMENTARY * abs(math.log1p(total)) + 1e-300
         if own_error < error:
             return self.loss.sign * math.log1p(total), own_error, slope
         return loss, error, slope
@@ -126,6 +126,8 @@ class _Curve:
         log_terms, errors = (log_removing if self.removing else log_adding)(u, m)
         log_terms = log_terms + log_p
         errors = errors + UNIT * (9.0 * np.abs(log_p) + 2.0 * np.abs(log_terms))
+        if not np.all(np.isfinite(errors)):
+            return float(np.logaddexp.reduce(log_terms)), math.inf
         top = float(log_terms.max())
         if top == -math.inf:
             return -math.inf, 0.0

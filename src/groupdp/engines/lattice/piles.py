@@ -53,5 +53,5 @@ def lower_offset(round_loss: RoundLoss, table: LossTable, *, step: float) -> flo
         total, ratio, *errors = (float(x[0]) for x in merged_ratio(panels, np.full(count, offset), starts))
         if not (total > 0.0 and ratio > -0.5):
             break
-        offset -= math.log1p(ratio) + min(1.2 * sum(errors) + (4.0 * count + 64.0) * UNIT, 0.01 * step)
+        offset -= math.log1p(ratio) + min(1.2 * sum(errors) + (10.0 * count + 100.0) * UNIT, 0.01 * step)
     return offset

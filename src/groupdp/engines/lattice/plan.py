@@ -23,7 +23,7 @@ from groupdp.reductions import Composition
 _ROOM = 7.0
 _COARSEST = 1e-4
 #: Largest shift (sensitivity / noise) the engine's arithmetic is good for.
-LARGEST_SHIFT = 1e9
+LARGEST_SHIFT = 1e8
 _SMALLEST_RATE, _LARGEST_RATE = 1e-15, 1e15
 
 

@@ -161,7 +161,7 @@ def _log_outside(masses: list[TiltedMass], rounds: list[int], k: int, *, first: 
         if not (0.0 < mass.moments[k] < math.inf):
             return math.inf if mass.moments[k] > 0.0 else -math.inf
         terms.append(count * (math.log(mass.moments[k]) + mass.tilt.moments[k][1]))
-    room = 1e-13 * math.fsum(map(abs, terms)) + 1e-9
+    room = 1e-13 * math.fsum(map(abs, terms)) + 1e-15 * math.fsum(rounds) + 1e-9
     return math.fsum(terms) + room
 
 

@@ -61,7 +61,8 @@ class Tail:
             return 0.0
         if total <= 0.0:
             return min(self.log_infinite_mass, 0.0)
-        value = math.log(total) + self._log_factor(epsilon, sign=1.0)
+        logarithm = math.log(total)
+        value = logarithm + self._log_factor(epsilon, sign=1.0) + UNIT * (16.0 * abs(logarithm) + 8.0)
         return min(float(np.logaddexp(value, self.log_infinite_mass)) + 4.0 * UNIT * (2.0 + abs(value)), 0.0)
 
     def log_delta_below(self, epsilon: float) -> float:
@@ -74,7 +75,8 @@ class Tail:
         total -= (self.left_outside + self.right_outside) * _largest_kernel(self.rate) * (1.0 + 8.0 * UNIT)
         if not total > 0.0:
             return -math.inf
-        return math.log(total) + self._log_factor(epsilon, sign=-1.0)
+        logarithm = math.log(total)
+        return logarithm + self._log_factor(epsilon, sign=-1.0) - UNIT * (16.0 * abs(logarithm) + 8.0)
 
     def rough_crossing(self, target: float) -> tuple[float, float] | None:
         """(epsilon, slope): about where log delta passes `target`, and how steeply; None if it does not here.
