@@ -90,7 +90,7 @@ def test_the_command_line_simulates_the_worst_case(tmp_path: Path) -> None:
     options = ["worst-case", *RUN_OPTIONS, "--group-size", "4", "--trials", "5000", "--seed", "3", "--delta", "1e-2"]
     status, text, _ = invoke(*options, "--importance-samples", "2000", "--plot", str(picture))
     assert status == 0
-    for phrase in ("agree with the certified curve", "not contradicted", "a check of the numerics, not an audit"):
+    for phrase in ("agree with the claimed curve", "not contradicted", "a check of the numerics, not an audit"):
         assert phrase in text
     assert picture.read_text().startswith("<?xml")
     status, text, _ = invoke(*options, "--json", "--claimed-group-size", "1")

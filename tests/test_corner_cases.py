@@ -201,3 +201,29 @@ def test_rounds_belong_to_mixtures_and_group_sizes_to_runs():
         groupdp.epsilon(mixture, delta=1e-6, rounds=3, group_size=1)
     with pytest.raises(groupdp.InvalidArgument, match=r"^rounds must be left out"):
         groupdp.epsilon(poisson(), delta=1e-6, rounds=3, group_size=1)
+
+
+@pytest.mark.parametrize(
+    ("run", "epsilon", "group_size"),
+    [(poisson(noise=100.0, steps=10), 8.0, 1), (poisson(rate=1.0, noise=1e5, steps=3), 2.0, 3), (poisson(), 1e308, 1)],
+)
+def test_an_epsilon_far_outside_of_the_losses_still_gets_a_guarantee(run, epsilon, group_size):
+    bounds = groupdp.log_delta(run, epsilon=epsilon, group_size=group_size)
+    # Always present is worse: Gaussian with mu^2 = T (k / sigma)^2 and delta <= e^{-(eps / mu - mu / 2)^2 / 2}.
+    mu = math.sqrt(run.steps) * group_size / run.noise_multiplier
+    assert bounds.lower <= bounds.upper < -0.49 * min(epsilon / mu - mu / 2, 1e150) ** 2
+    assert groupdp.delta(run, epsilon=epsilon, group_size=group_size).upper == 5e-324
+
+
+def test_the_closed_form_ceiling_is_above_the_truth():
+    from groupdp.directions import _log_delta_ceiling
+    from groupdp.reductions import compose_run
+
+    for rate, noise, steps, size, epsilon in (
+        (0.01, 1.0, 2000, 4, 50.0),
+        (1.0, 3.0, 10, 1, 8.0),
+        (0.5, 2.0, 300, 3, 900.0),
+    ):
+        run = poisson(rate=rate, noise=noise, steps=steps)
+        ceiling = _log_delta_ceiling(compose_run(run, size), epsilon)
+        assert ceiling >= groupdp.log_delta(run, epsilon=epsilon, group_size=size, engine="spectral").lower

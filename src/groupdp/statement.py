@@ -95,7 +95,7 @@ def as_json(statement: Statement) -> dict[str, Any]:
 def as_markdown(statement: Statement) -> str:
     """The statement as Markdown."""
     run = statement.run
-    lines = [f"# Privacy statement: {run.title}", "", f"**{guarantee(statement)}**", "", meaning(run), ""]
+    lines = [f"# Privacy statement: {run.title}", "", f"**{guarantee(statement)}**", "", _meaning_of(statement), ""]
     lines += ["## The run", "", "| phase | batches | noise multiplier | rounds |", "|---|---|---|---|"]
     lines += [
         f"| {number} | {_batches(phase)} | {_plain(phase.noise_multiplier)} | {phase.steps} |"
@@ -122,7 +122,8 @@ def as_text(statement: Statement) -> str:
             break_on_hyphens=False,
         )
 
-    blocks = [paragraph(f"PRIVACY STATEMENT: {run.title}"), paragraph(guarantee(statement)), paragraph(meaning(run))]
+    blocks = [paragraph(f"PRIVACY STATEMENT: {run.title}"), paragraph(guarantee(statement))]
+    blocks.append(paragraph(_meaning_of(statement)))
     phases = [
         paragraph(
             f"phase {number}: {_batches(phase)}; noise multiplier {_plain(phase.noise_multiplier)}; "
@@ -155,8 +156,17 @@ def guarantee(statement: Statement) -> str:
     )
 
 
-def meaning(run: RunFile) -> str:
+def _meaning_of(statement: Statement) -> str:
+    return meaning(statement.run, guaranteed=statement.epsilon.upper < math.inf)
+
+
+def meaning(run: RunFile, *, guaranteed: bool = True) -> str:
     """What the sentence means, and for whom it holds."""
+    if not guaranteed:
+        return (
+            f"With a probability above {_plain(run.delta)}, somebody who sees what the run releases becomes certain "
+            "that a person's examples were used."
+        )
     datasets = {
         "add-or-remove": "one is the other plus",
         "add": "the second is the first plus",

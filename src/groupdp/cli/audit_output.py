@@ -29,12 +29,12 @@ def emit_measured(audit: WorstCaseAudit) -> None:
         ]
         emit_table(
             f"delta over epsilon, {one.direction}: {one.trials} runs of each kind",
-            ("epsilon", "certified", "measured", "at least", "at most"),
+            ("epsilon", "claimed", "measured", "at least", "at most"),
             rows,
         )
     joint = f"jointly, at confidence {audit.report.confidence:g}"
     verdict = "agree with" if audit.consistent else "DISAGREE with"
-    typer.echo(f"The measured intervals {verdict} the certified curve ({joint}).\n")
+    typer.echo(f"The measured intervals {verdict} the claimed curve ({joint}).\n")
 
 
 def emit_report(report: AuditReport) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from groupdp._validation import shown
 from groupdp.cli.support import (
     Adjacency,
     AsJSON,
@@ -29,6 +31,7 @@ from groupdp.cli.support import (
     run_from_options,
     upper_text,
 )
+from groupdp.errors import InvalidArgument
 
 _EXAMPLE = """
 Example:
@@ -80,6 +83,8 @@ def curve(
 
     if plot is not None:
         check_picture_name("plot", plot)
+    if plot is not None and csv is not None and Path(plot).resolve() == Path(csv).resolve():
+        raise InvalidArgument(f"csv must be another file than plot, got {shown(csv)} for both.")
     with NewFiles() as files:
         for name, path in (("plot", plot), ("csv", csv)):
             if path is not None:

@@ -57,7 +57,9 @@ MicrobatchSize = Annotated[
 ]
 Delta = Annotated[str, option("--delta", "NUMBER", "The delta of (epsilon, delta)-DP.", _QUESTION)]
 Epsilon = Annotated[str, option("--epsilon", "NUMBER", "The epsilon of (epsilon, delta)-DP.", _QUESTION)]
-GroupSize = Annotated[str, option("--group-size", "INTEGER", "Examples that one person may have.", _QUESTION)]
+GroupSize = Annotated[
+    str, option("--group-size", "INTEGER", "Examples that one person may have (1 if not given).", _QUESTION)
+]
 Adjacency = Annotated[
     str,
     typer.Option(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from groupdp._validation import require_choice
+from groupdp._validation import require_choice, shown
 from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar
+from groupdp.errors import InvalidArgument
 
 _EXAMPLE = """
 Example:
@@ -45,6 +47,8 @@ def statement(
     from groupdp.run_file import read_run_file
 
     run = read_run_file(run_file)
+    if out is not None and Path(out).resolve() == Path(run_file).resolve():
+        raise InvalidArgument(f"out must be another file than the run file, got {shown(out)}.")
     with NewFiles("out") as files:
         if out is not None:
             files.temporary(out)  # find out now whether it can be written
