@@ -7,6 +7,7 @@ import pytest
 
 import groupdp
 from groupdp.cap import choose_cap
+from groupdp.counts_file import read_counts
 from groupdp.errors import InvalidArgument
 from groupdp.people import people_view, tally
 
@@ -116,3 +117,25 @@ def test_bad_studies_get_a_sentence(change: dict[str, object], words: str) -> No
     question: dict[str, object] = {"epsilon": 8.0, "delta": 1e-6, "batch_size": 10, "steps": 1000}
     with pytest.raises(InvalidArgument, match=words):
         choose_cap([1, 5, 9, 30], **{**question, **change})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "complaint"),
+    [
+        ("count\n1\n\n2\n", None, "an empty line 3"),
+        ("count,count\n1,2\n", "count", "more than once"),
+        ("count\n1.5\n", None, "in line 2"),
+        ("", None, "empty"),
+    ],
+)
+def test_a_file_of_counts_is_read_as_it_stands_or_not_at_all(tmp_path, text, column, complaint) -> None:
+    file = tmp_path / "counts.csv"
+    file.write_text(text)
+    with pytest.raises(InvalidArgument, match=complaint):
+        read_counts(str(file), column)
+
+
+def test_a_blank_line_at_the_end_of_a_file_is_no_person(tmp_path) -> None:
+    file = tmp_path / "counts.csv"
+    file.write_text("count\n1\n4\n\n")
+    assert read_counts(str(file)).tolist() == [1, 4]

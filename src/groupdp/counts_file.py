@@ -34,9 +34,13 @@ def _csv(path: str, column: str | None) -> Any:
             values.append(int(header[0][:30]))
         else:
             index = _position(header, column)
+        blank = 0
         for number, row in enumerate(rows, start=2):
-            if not row:
+            if not row:  # allowed at the end of the file only: elsewhere it may be a missing value
+                blank = blank or number
                 continue
+            if blank:
+                raise InvalidArgument(f"counts must be integers of at least 1, got an empty line {blank}.")
             text = row[index].strip() if index < len(row) else ""
             if not (text.isdecimal() and len(text) <= 18):
                 raise InvalidArgument(f"counts must be integers of at least 1, got {shown(text)} in line {number}.")
@@ -70,6 +74,8 @@ def _position(names: list[str], column: str | None) -> int:
         if len(stripped) == 1:
             return 0
         raise InvalidArgument(f"column must name one of {shown(', '.join(stripped))}, got None.")
+    if stripped.count(column) > 1:
+        raise InvalidArgument(f"column must name a single column, got {shown(column)} more than once.")
     if column not in stripped:
         raise InvalidArgument(f"column must be one of {shown(', '.join(stripped))}, got {shown(column)}.")
     return stripped.index(column)
