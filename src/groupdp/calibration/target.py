@@ -15,6 +15,9 @@ from groupdp.guarantees import directions_of, options_of
 from groupdp.guarantees import epsilon as epsilon_of_run
 from groupdp.reductions import LARGEST_GROUP
 
+#: Largest epsilon that is calibrated for: beyond it there is no privacy to speak of, and no engine is quick.
+LARGEST_TARGET = 1e5
+
 Run = DPSGD | tuple[DPSGD, ...]
 
 #: Relative tolerances that doubles and the certified bounds can serve.
@@ -91,7 +94,7 @@ def target_of(
     options_of(engine=engine, tolerance=None, progress=None)
     directions_of(adjacency)
     return Target(
-        epsilon=require_number("epsilon", epsilon, above=0.0),
+        epsilon=require_number("epsilon", epsilon, above=0.0, at_most=LARGEST_TARGET),
         delta=require_number("delta", delta, above=0.0, below=1.0),
         group_size=require_integer("group_size", group_size, at_least=1, at_most=LARGEST_GROUP),
         adjacency=adjacency,
