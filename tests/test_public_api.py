@@ -17,6 +17,7 @@ PUBLIC = {
     "LimitExceeded",
     "MixtureOfGaussians",
     "PoissonSampling",
+    "PrivacyLossDistribution",
     "Provenance",
     "TradeOff",
     "__version__",

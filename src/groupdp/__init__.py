@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from groupdp.calibration import calibrate_steps as calibrate_steps
     from groupdp.cap import choose_cap as choose_cap
     from groupdp.people import people_view as people_view
+    from groupdp.pld import PrivacyLossDistribution as PrivacyLossDistribution
     from groupdp.risks import risk as risk
     from groupdp.tradeoff import TradeOff as TradeOff
     from groupdp.tradeoff import trade_off as trade_off
@@ -55,6 +56,7 @@ _ON_DEMAND = {
     ),
     "groupdp.cap": ("choose_cap",),
     "groupdp.people": ("people_view",),
+    "groupdp.pld": ("PrivacyLossDistribution",),
     "groupdp.risks": ("risk",),
     "groupdp.tradeoff": ("TradeOff", "trade_off"),
 }
@@ -70,6 +72,7 @@ __all__ = [
     "LimitExceeded",
     "MixtureOfGaussians",
     "PoissonSampling",
+    "PrivacyLossDistribution",
     "Provenance",
     "TradeOff",
     "__version__",
