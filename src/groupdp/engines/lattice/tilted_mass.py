@@ -66,8 +66,9 @@ class TiltedMass:
         for k, (theta, normaliser) in enumerate(self.tilt.moments):
             # Raising far exponents to -700 only enlarges the bound, and spares slow subnormal arithmetic.
             exponent = np.maximum(theta * loss - normaliser, -700.0)
-            with np.errstate(over="ignore"):
-                total = float(np.sum(values * np.exp(exponent)))
+            with np.errstate(over="ignore", invalid="ignore"):
+                # No atom, no contribution: not even where the exponential overflows.
+                total = float(np.sum(np.where(values > 0.0, values * np.exp(exponent), 0.0)))
             units = 8.0 * float(np.max(np.abs(theta * loss))) + 8.0 * abs(normaliser) + len(values) + 32.0
             self.moments[k] += total * (1.0 + units * UNIT)
         places = indices % len(self.array)
