@@ -7,6 +7,7 @@ import math
 
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Direction
+from groupdp.engines.spectral import compiled
 from groupdp.engines.spectral.contour import Contour, build
 from groupdp.engines.spectral.prepare import Prepared, prepare
 from groupdp.engines.spectral.ratio import U
@@ -24,6 +25,12 @@ _OUTWARD = 40
 
 def log_delta(composition: Composition, *, direction: Direction, epsilon: float) -> Bounds:
     """Certified bounds on log delta(epsilon), for any real epsilon."""
+    found = compiled.log_delta(composition, direction, epsilon)
+    return found if found is not None else log_delta_by_numpy(composition, direction, epsilon)
+
+
+def log_delta_by_numpy(composition: Composition, direction: Direction, epsilon: float) -> Bounds:
+    """The same, whatever the compiled engine declines."""
     assumed = -60.0
     for _ in range(8):
         prepared = prepare(composition, direction, assumed)
@@ -43,6 +50,12 @@ def epsilon(composition: Composition, *, direction: Direction, log_delta: float)
 
     `upper` satisfies delta_upper(upper) <= delta and `lower` satisfies delta_lower(lower) >= delta, or is 0.
     """
+    found = compiled.epsilon(composition, direction, log_delta)
+    return found if found is not None else epsilon_by_numpy(composition, direction, log_delta)
+
+
+def epsilon_by_numpy(composition: Composition, direction: Direction, log_delta: float) -> Bounds:
+    """The same, whatever the compiled engine declines."""
     prepared, scanner, scan = _scanned(composition, direction, log_delta)
     saddle = saddle_for_delta(scanner, scan, log_delta)
     if saddle.epsilon <= 0.0:
@@ -62,6 +75,9 @@ def epsilon(composition: Composition, *, direction: Direction, log_delta: float)
 
 def epsilon_ceiling(composition: Composition, *, direction: Direction, log_delta: float) -> float:
     """A rigorous upper bound on epsilon, by Chernoff alone: cheap, a few per cent above the truth."""
+    compiled_ceiling = compiled.epsilon_ceiling(composition, direction, log_delta)
+    if compiled_ceiling is not None:
+        return compiled_ceiling
     prepared, _, found = _scanned(composition, direction, log_delta)
     if prepared.direction == "remove" and prepared.log_dropped > -math.inf:
         log_delta += math.log1p(-math.exp(prepared.log_dropped - log_delta))

@@ -1,0 +1,49 @@
+/* Memory of one call. */
+#include "spectral.h"
+
+#include <stdlib.h>
+
+/* A call that needs more than this is declined. */
+#define LARGEST_WORKSPACE ((size_t)400 << 20)
+#define CHUNK ((size_t)1 << 18)
+
+struct chunk {
+    struct chunk *next;
+    size_t used, size;
+    double content[];
+};
+
+void *allocate(workspace *space, size_t bytes)
+{
+    bytes = (bytes + 63) & ~(size_t)63;
+    struct chunk *top = space->chunks;
+    if (top == NULL || top->size - top->used < bytes) {
+        size_t size = bytes > CHUNK ? bytes : CHUNK;
+        if (size > LARGEST_WORKSPACE || space->allocated > LARGEST_WORKSPACE - size)
+            decline(space);
+        top = malloc(sizeof(struct chunk) + size);
+        if (top == NULL)
+            decline(space);
+        top->next = space->chunks;
+        top->used = 0;
+        top->size = size;
+        space->chunks = top;
+        space->allocated += size;
+    }
+    void *result = (char *)top->content + top->used;
+    top->used += bytes;
+    return result;
+}
+
+double *doubles(workspace *space, size_t count) { return allocate(space, count * sizeof(double)); }
+
+void decline(workspace *space) { longjmp(space->declined, 1); }
+
+void release(workspace *space)
+{
+    while (space->chunks != NULL) {
+        struct chunk *top = space->chunks;
+        space->chunks = top->next;
+        free(top);
+    }
+}
