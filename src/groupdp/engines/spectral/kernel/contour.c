@@ -71,14 +71,14 @@ static double truncation_level(const decay *decays, int phases, double frequency
     return level;
 }
 
-/* The smallest frequency S (to 2 per cent) with prod B(S)^T / (pi S) below e^goal. */
-static double choose_truncation(workspace *space, const decay *decays, int phases, double reach, double goal)
+/* The smallest frequency S (to 2 per cent) with prod B(S)^T / (pi S) below e^goal; infinite if there is none near. */
+static double choose_truncation(const decay *decays, int phases, double reach, double goal)
 {
-    double low = 0.25 * reach, high = reach, factor = 1.5;
-    for (; !(truncation_level(decays, phases, high) <= goal); high *= factor, factor *= 1.5) {
+    double low = 0.5 * reach, high = 1.2 * reach, factor = 1.4;
+    for (; !(truncation_level(decays, phases, high) <= goal); high *= factor, factor *= 1.4) {
         low = high;
         if (!(high < 1e8 * reach))
-            decline(space);
+            return INFINITY;
     }
     while (high > 1.02 * low) {
         double middle = sqrt(low * high);
@@ -91,7 +91,7 @@ static double choose_truncation(workspace *space, const decay *decays, int phase
 }
 
 /* Rows of e^{i n s l} - 1, n = 0, ..., rows - 1, one per multiple of the frequency s. */
-static void exponentials(double s, int rows, const double *offset, int nodes, double *real, double *imaginary)
+WIDE static void exponentials(double s, int rows, const double *offset, int nodes, double *real, double *imaginary)
 {
     for (int j = 0; j < nodes; j++)
         real[j] = imaginary[j] = 0.0;
@@ -116,23 +116,24 @@ static void exponentials(double s, int rows, const double *offset, int nodes, do
     }
 }
 
-/* sum (x + iy)(v + iw), in lanes. */
-static void complex_dot(const double *x, const double *y, const double *v, const double *w, int n, double *real,
-                        double *imaginary)
+/* sum (x + iy)(v + iw). */
+WIDE static void complex_dot(const double *x, const double *y, const double *v, const double *w, int n, double *real,
+                             double *imaginary)
 {
-    double one[4] = {0.0}, other[4] = {0.0};
+    four one = {0.0}, one_more = {0.0}, other = {0.0}, other_more = {0.0};
     int i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (int j = 0; j < 4; j++) {
-            one[j] += x[i + j] * v[i + j] - y[i + j] * w[i + j];
-            other[j] += x[i + j] * w[i + j] + y[i + j] * v[i + j];
-        }
-    for (; i < n; i++) {
-        one[0] += x[i] * v[i] - y[i] * w[i];
-        other[0] += x[i] * w[i] + y[i] * v[i];
+    for (; i + 8 <= n; i += 8) {
+        one += FOUR(x + i) * FOUR(v + i) - FOUR(y + i) * FOUR(w + i);
+        other += FOUR(x + i) * FOUR(w + i) + FOUR(y + i) * FOUR(v + i);
+        one_more += FOUR(x + i + 4) * FOUR(v + i + 4) - FOUR(y + i + 4) * FOUR(w + i + 4);
+        other_more += FOUR(x + i + 4) * FOUR(w + i + 4) + FOUR(y + i + 4) * FOUR(v + i + 4);
     }
-    *real = (one[0] + one[1]) + (one[2] + one[3]);
-    *imaginary = (other[0] + other[1]) + (other[2] + other[3]);
+    for (; i < n; i++) {
+        one[i % 4] += x[i] * v[i] - y[i] * w[i];
+        other[i % 4] += x[i] * w[i] + y[i] * v[i];
+    }
+    *real = joined(&one, &one_more);
+    *imaginary = joined(&other, &other_more);
 }
 
 /* Adds T log(phi(s) e^{-i s centre}) of one round to the samples, with the bounds that its error adds.
@@ -235,6 +236,36 @@ static double interpolated_variance(const scan *found, double tilt)
     return (1.0 - share) * found->variance[i - 1] + share * found->variance[i];
 }
 
+/* How far the contour will have to reach, from the coarse grids of the scan. A poor answer costs time only. */
+static double expected_reach(workspace *space, const saddle *at, double reach)
+{
+    const prepared *problem = at->by.problem;
+    decay *decays = allocate(space, problem->phases * sizeof(decay));
+    double log_scale = 0.0;
+    for (int i = 0; i < problem->phases; i++) {
+        const quadrature *grid = &at->by.grids[i];
+        int nodes = grid->table.nodes;
+        tilted_round rough = {.law = grid->law, .step = grid->step, .table = grid->table};
+        rough.exponent = problem->direction == REMOVE ? 1.0 + at->tilt : -at->tilt;
+        rough.weight = doubles(space, nodes);
+        double top = -INFINITY;
+        for (int j = 0; j < nodes; j++) {
+            rough.weight[j] = rough.exponent * grid->table.psi[j] + grid->log_weight[j];
+            top = larger(top, rough.weight[j]);
+        }
+        for (int j = 0; j < nodes; j++)
+            rough.weight[j] = exp(rough.weight[j] - top);
+        double total = sum(rough.weight, nodes);
+        for (int j = 0; j < nodes; j++)
+            rough.weight[j] /= total;
+        log_scale += grid->law->count * (top + log(total));
+        decays[i] = certify(space, &rough, 0);
+    }
+    double goal = at->log_delta - (log_scale - at->tilt * at->epsilon) + LOG_PLANNED_ERROR;
+    double found = choose_truncation(decays, problem->phases, reach, goal);
+    return smaller(larger(1.15 * found, 1.2 * reach), 1e3 * reach);
+}
+
 contour build(workspace *space, const prepared *problem, saddle *at)
 {
     int phases = problem->phases;
@@ -242,7 +273,7 @@ contour build(workspace *space, const prepared *problem, saddle *at)
     for (int i = 0; i < phases; i++)
         total_rounds += problem->rounds[i].count;
     /* A Gaussian characteristic function would be negligible beyond this frequency; the certificate asks for more. */
-    double reach = sqrt(-2.0 * LOG_PLANNED_ERROR) / deviation, planned = 3.5 * reach;
+    double reach = sqrt(-2.0 * LOG_PLANNED_ERROR) / deviation, planned = expected_reach(space, at, reach);
     double log_tolerance = LOG_PLANNED_ERROR - 3.0 - log(total_rounds);
     tilted_round *tilted = allocate(space, phases * sizeof(tilted_round));
     decay *decays = allocate(space, phases * sizeof(decay));
@@ -258,15 +289,15 @@ contour build(workspace *space, const prepared *problem, saddle *at)
             path.log_scale_error += 1.01 * rounds * tilted[i].log_moment_error;
             path.centre += rounds * tilted[i].centre;
             path.centre_size += rounds * fabs(tilted[i].centre);
-            decays[i] = certify(space, &tilted[i]);
+            decays[i] = certify(space, &tilted[i], 1);
         }
         path.log_scale = scale + lost;
         /* The trapezoid sum is of this size, relative to e^{K(c) - c eps}. */
         double size = at->log_delta - (path.log_scale - at->tilt * at->epsilon);
-        reach = choose_truncation(space, decays, phases, reach, size + LOG_PLANNED_ERROR);
+        reach = choose_truncation(decays, phases, reach, size + LOG_PLANNED_ERROR);
         if (reach <= planned)
             break;
-        if (tries == 3)
+        if (tries == 3 || reach == INFINITY)
             decline(space);
         planned = 1.1 * reach;
     }

@@ -51,8 +51,9 @@ static void peel(workspace *space, const double *width, double *height, int cell
     }
 }
 
-/* Rectangles from a piecewise constant minorant of the density of the loss, one cell per node (section 7). */
-decay certify(workspace *space, const tilted_round *tilted)
+/* Rectangles from a piecewise constant minorant of the density of the loss, one cell per node (section 7); without
+ * `caution` from the density at the nodes itself, for an estimate. */
+decay certify(workspace *space, const tilted_round *tilted, int caution)
 {
     const ratio_table *table = &tilted->table;
     const round_law *law = tilted->law;
@@ -62,11 +63,14 @@ decay certify(workspace *space, const tilted_round *tilted)
     double stretch = expm1(growth), shrink = 0.5 * (1.0 + exp(-growth));
     for (int j = 0; j < cells; j++) {
         double slope = table->slope[j], u = table->u[j];
-        double drift = fabs(a * slope - u) + fabs(a) * slope * stretch + 0.5 * h;
-        if (law->thin.thinned)
-            drift += steepness(&law->thin, u + 0.5 * h);
         width[j] = h * slope * ROUNDING * shrink;
-        height[j] = tilted->weight[j] / (h * slope) * exp(-0.5 * h * drift * (1.0 + 1e-9) - growth);
+        height[j] = tilted->weight[j] / (h * slope);
+        if (caution) {
+            double drift = fabs(a * slope - u) + fabs(a) * slope * stretch + 0.5 * h;
+            if (law->thin.thinned)
+                drift += steepness(&law->thin, u + 0.5 * h);
+            height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - growth);
+        }
         if (!isfinite(height[j]))
             height[j] = 0.0;
     }

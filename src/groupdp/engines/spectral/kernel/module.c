@@ -115,7 +115,8 @@ static PyObject *answered(PyObject *arguments, enum question question)
     if (!PyArg_ParseTuple(arguments, "Opd", &composition, &adding, &work.argument))
         return NULL;
     work.direction = adding ? ADD : REMOVE;
-    workspace space = {0};
+    workspace space;
+    take(&space);
     int status = read_composition(&space, composition, &work);
     if (status == 1) {
         Py_BEGIN_ALLOW_THREADS

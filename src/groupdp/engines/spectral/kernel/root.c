@@ -2,7 +2,7 @@
 #include "arithmetic.h"
 #include "spectral.h"
 
-/* A root is accepted if it is this narrow, relative to itself. */
+/* An answer is given if it is this narrow, relative to itself. */
 #define NARROW 1e-9
 /* Doublings of the distance from the root before giving up on certifying a side. */
 #define OUTWARD 40
@@ -84,7 +84,7 @@ answer certified_log_delta(workspace *space, const prepared *problem, saddle *at
     contour path = build(space, problem, at);
     answer result = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
     corrected(problem, &path, epsilon, &result.lower, &result.upper);
-    if (!(isfinite(result.lower) && result.lower <= result.upper))
+    if (!(isfinite(result.lower) && result.upper - result.lower <= NARROW * larger(1.0, fabs(result.upper))))
         decline(space);
     return result;
 }

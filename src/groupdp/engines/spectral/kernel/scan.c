@@ -188,9 +188,18 @@ static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
         if (close || tilt == at->by.largest * SMALLEST_SHARE) {
             if (tilt + 14.0 / sqrt(found->variance[i]) > at->by.largest)
                 return 0; /* the aliases on the right could not be bounded */
+            approximation there = approximate(found, i);
             at->tilt = tilt;
-            at->epsilon = what.by_epsilon ? what.value : approximate(found, i).epsilon;
-            at->log_delta = what.by_epsilon ? smaller(approximate(found, i).log_delta, 0.0) : what.value;
+            at->epsilon = there.epsilon;
+            at->log_delta = there.log_delta;
+            /* Along the tangent to what was asked for: d log delta / d epsilon is -c. */
+            if (what.by_epsilon) {
+                at->epsilon = what.value;
+                at->log_delta = smaller(there.log_delta - tilt * (what.value - there.epsilon), 0.0);
+            } else {
+                at->epsilon += (there.log_delta - what.value) / tilt;
+                at->log_delta = what.value;
+            }
             return 1;
         }
         if (excess > 0.0) {
@@ -230,7 +239,7 @@ saddle saddle_for_delta(workspace *space, const prepared *problem, double log_de
 {
     double root = sqrt(2.0 * larger(-log_delta, 0.0));
     wanted what = {.value = log_delta};
-    return find_saddle(space, problem, what, (2.0 * root + 24.0) / problem->deviation, root / problem->deviation);
+    return find_saddle(space, problem, what, (1.5 * root + 18.0) / problem->deviation, root / problem->deviation);
 }
 
 /* The tilt that minimises K(c) - c epsilon - log c - log(1 + c): the approximation's epsilon is its derivative. */

@@ -20,6 +20,7 @@ typedef struct {
     jmp_buf declined;
 } workspace;
 
+void take(workspace *space);
 void *allocate(workspace *space, size_t bytes);
 double *doubles(workspace *space, size_t count);
 void decline(workspace *space);
@@ -93,7 +94,7 @@ typedef struct {
     double rounds;
 } decay;
 
-decay certify(workspace *space, const tilted_round *tilted);
+decay certify(workspace *space, const tilted_round *tilted, int caution);
 double log_decay(const decay *bound, double frequency);
 
 /* K(c) on a set of tilts (saddle.py). */

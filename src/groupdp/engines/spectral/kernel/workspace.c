@@ -1,17 +1,27 @@
-/* Memory of one call. */
+/* Memory of one call. The first chunk is kept for the next one: fresh pages would cost more than what is done on them. */
 #include "spectral.h"
 
 #include <stdlib.h>
 
 /* A call that needs more than this is declined. */
 #define LARGEST_WORKSPACE ((size_t)400 << 20)
-#define CHUNK ((size_t)1 << 18)
+#define CHUNK ((size_t)4 << 20)
 
 struct chunk {
     struct chunk *next;
     size_t used, size;
     double content[];
 };
+
+/* Only touched while the interpreter's lock is held. */
+static struct chunk *kept;
+
+void take(workspace *space)
+{
+    space->chunks = kept;
+    space->allocated = kept == NULL ? 0 : kept->size;
+    kept = NULL;
+}
 
 void *allocate(workspace *space, size_t bytes)
 {
@@ -44,6 +54,12 @@ void release(workspace *space)
     while (space->chunks != NULL) {
         struct chunk *top = space->chunks;
         space->chunks = top->next;
-        free(top);
+        if (kept == NULL && top->size == CHUNK) {
+            top->used = 0;
+            top->next = NULL;
+            kept = top;
+        } else {
+            free(top);
+        }
     }
 }
