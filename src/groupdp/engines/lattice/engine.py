@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import Direction, Progress
+from groupdp.engines.interface import DEFAULT_MEMORY, Direction, Progress
 from groupdp.engines.lattice.one_round import one_round_epsilon, one_round_log_delta
 from groupdp.engines.lattice.plan import Plan, Saddle, prepare
 from groupdp.engines.lattice.refine import Task, expected_width, refine
@@ -17,8 +17,6 @@ from groupdp.reductions import Composition
 
 #: Relative width asked for where the caller does not say.
 DEFAULT_TOLERANCE = 1e-6
-#: Memory a call may use, in bytes, where the caller does not say.
-DEFAULT_MEMORY = 10**9
 
 
 def log_delta(
