@@ -19,7 +19,6 @@ from groupdp.engines.lattice.tilted_mass import IntArray
 _EXTRA = 0.25
 #: Where it matters, cells stay narrower than this, divided by 1 + tilt: the expansion in the step holds only there.
 _WIDEST = 0.25
-_WIDEST_IN_TAILS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def stride_exponents(table: LossTable, log_weights: FloatArray, *, rate: float, 
         stride = np.exp(np.clip((middle - log_density) / 3.0, 0.0, 200.0))
         low, high = (middle, high) if float(mass @ (stride * stride - 1.0)) <= _EXTRA * share else (low, middle)
     deficit = np.maximum(low - log_density, 0.0)
-    widest = np.log((_WIDEST + np.minimum(deficit / 6.0, _WIDEST_IN_TAILS)) / ((1.0 + rate) * step))
+    widest = np.log((_WIDEST + deficit / 6.0) / ((1.0 + rate) * step))
     exponents = np.maximum(np.minimum(deficit / 3.0, widest), 0.0) / math.log(3.0)
     rounded: IntArray = np.floor(exponents).astype(np.int64)
     # A node's stride reaches as far as its neighbours.
