@@ -99,6 +99,7 @@ def epsilon(
         answer=answer,
         locate=locate,
         of_epsilon=True,
+        log_delta=log_delta,
     )
     return refine(task, plan)
 

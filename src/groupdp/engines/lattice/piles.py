@@ -35,7 +35,7 @@ _NEWTON_STEPS = 8
 _STEEP = 4.0
 #: Cells across which sqrt(P Q) changes by more than this factor (in logarithm) are too coarse for the smooth rule ...
 _COARSE = 0.15
-#: ... which matters if they hold more of the tilted mass than this, times the step, times 1 + tilt.
+#: ... which matters if they hold more of the importance than this, times the step, times 1 + tilt.
 _MATTERS = 0.02
 _NODES = 4001
 
@@ -54,16 +54,14 @@ def upper_offset(round_loss: RoundLoss) -> float:
     return round_loss.sign * round_loss.log_absence if math.isfinite(round_loss.log_absence) else 0.0
 
 
-def lower_layout(
-    round_loss: RoundLoss, table: LossTable, log_weights: FloatArray, *, rate: float, step: float
-) -> Layout:
+def lower_layout(round_loss: RoundLoss, table: LossTable, log_mass: FloatArray, *, rate: float, step: float) -> Layout:
     """The lattice of the lower measure, and its cells next to the pile."""
     pile = upper_offset(round_loss)
     plain = Layout(pile, np.zeros(0, dtype=np.int64), np.zeros(0))
     if not math.isfinite(round_loss.log_absence):
         return plain
     interval = 0 if round_loss.direction == "remove" else len(table.breaks) - 1
-    if not _coarse_mass(round_loss, table, log_weights, rate, step) > _MATTERS * (1.0 + rate) * step:
+    if not _coarse_mass(round_loss, table, log_mass, step) > _MATTERS * (1.0 + rate) * step:
         return plain
     nearest = _first_position(round_loss, table, interval, pile, step)
     picture = _Picture(round_loss, table, interval, pile, (nearest + _CELLS + _WAY + 1.0) * step)
@@ -97,11 +95,10 @@ def _first_position(round_loss: RoundLoss, table: LossTable, interval: int, pile
     return max(float(distance[flat[0] if round_loss.sign > 0.0 else flat[-1]]) / step - 1.0, 0.0)
 
 
-def _coarse_mass(round_loss: RoundLoss, table: LossTable, log_weights: FloatArray, rate: float, step: float) -> float:
-    """The part of the tilted mass that lies in cells too coarse for the smooth rule."""
-    log_mass = log_weights + rate * table.values.loss
+def _coarse_mass(round_loss: RoundLoss, table: LossTable, log_mass: FloatArray, step: float) -> float:
+    """The part of the mass that matters that lies in cells too coarse for the smooth rule."""
     with np.errstate(under="ignore"):
-        mass = np.exp(log_mass - np.logaddexp.reduce(log_mass))
+        mass = np.exp(log_mass)
     return float(np.sum(mass[np.abs(growth(round_loss, table)) * step > _COARSE]))
 
 

@@ -1,6 +1,6 @@
-"""Which lattice points carry mass: all of them where the tilted law is dense, ever fewer out in its tails.
+"""Which lattice points carry mass: all of them where the law matters for the answer, ever fewer elsewhere.
 
-Both measures may use any subset of the lattice. A cell of s steps adds (s h)^2 times its tilted mass to the
+Both measures may use any subset of the lattice. A cell of s steps adds (s h)^2 times its importance to the
 bracket's width, so with density w the cheapest choice for a given width has s proportional to w^(-1/3).
 """
 
@@ -33,14 +33,12 @@ class LatticeCells:
     widths: IntArray
 
 
-def stride_exponents(table: LossTable, log_weights: FloatArray, *, rate: float, step: float, share: float) -> IntArray:
-    """log3 of the width of cells at every node of the table.
+def stride_exponents(table: LossTable, log_mass: FloatArray, *, rate: float, step: float, share: float) -> IntArray:
+    """log3 of the width of cells at every node of the table, whose importance is e^log_mass.
 
     `share` is above 1 for a part with fewer rounds than others: its cells may be wider.
     """
-    loss, slope = table.values.loss, np.maximum(table.values.slope, 1e-300)
-    log_mass = log_weights + rate * loss
-    log_mass = log_mass - np.logaddexp.reduce(log_mass)
+    slope = np.maximum(table.values.slope, 1e-300)
     with np.errstate(divide="ignore"):
         log_density = log_mass - np.log(table.weights) - np.log(slope)
     mass = np.exp(log_mass)
@@ -87,18 +85,16 @@ def _smallest_within_a_step(loss: FloatArray, exponents: IntArray, step: float) 
     return np.repeat(np.minimum.reduceat(exponents, starts), counts)
 
 
-def cells_of(
-    table: LossTable, log_weights: FloatArray, *, rate: float, step: float, share: float
-) -> list[LatticeCells]:
+def cells_of(table: LossTable, log_mass: FloatArray, *, rate: float, step: float, share: float) -> list[LatticeCells]:
     """The cells to use in each interval of the table."""
-    exponents = stride_exponents(table, log_weights, rate=rate, step=step, share=share)
+    exponents = stride_exponents(table, log_mass, rate=rate, step=step, share=share)
     loss = table.values.loss
     return [lattice_cells(loss[begin:end], exponents[begin:end], step) for begin, end in table.breaks]
 
 
-def cell_count(table: LossTable, log_weights: FloatArray, *, rate: float, step: float, share: float) -> float:
+def cell_count(table: LossTable, log_mass: FloatArray, *, rate: float, step: float, share: float) -> float:
     """About how many cells that gives."""
-    exponents = stride_exponents(table, log_weights, rate=rate, step=step, share=share)
+    exponents = stride_exponents(table, log_mass, rate=rate, step=step, share=share)
     rise = np.maximum(np.diff(table.values.loss), 0.0)
     inside = np.ones(len(rise), dtype=bool)
     inside[[end - 1 for _, end in table.breaks[:-1]]] = False
