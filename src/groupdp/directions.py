@@ -140,7 +140,8 @@ def _noisy_log_delta(noisy: Composition, direction: Direction, epsilon: float, o
     if ceiling < _HOPELESSLY_FAR:
         return far
     try:
-        return _computed_log_delta(noisy, direction, epsilon, options)
+        found = _computed_log_delta(noisy, direction, epsilon, options)
+        return found if found.upper <= ceiling else Bounds(found.lower, ceiling, found.provenance)
     except LimitExceeded:
         if ceiling < 0.0:  # a guarantee all the same, of which no more is claimed than it says
             return far
