@@ -1,74 +1,189 @@
-"""Both engines on thousands of random runs: their intervals must always intersect.
+"""Both engines on thousands of random questions: their intervals must always intersect.
 
-    python studies/engines_agree.py [--runs 2000] [--seed 1]
+    python studies/engines_agree.py [--questions 2400] [--seed 1] [--workers 2] [--first 0]
 
-Prints how many runs were checked, how many an engine declined, the widest interval of each, and every disagreement.
-Exit status 1 if there is one.
+Questions are spread over what both engines accept: Poisson and fixed batches, one or two phases, arbitrary
+mixtures, from 2 rounds to a hundred thousand, epsilon for a delta down to 1e-300 and log delta for an epsilon.
+Every question is made from the seed and its number alone, so one of them can be asked again. Prints how many
+were checked, how many an engine declined, the widest intervals, and every disagreement; exit status 1 if
+there is one. Ctrl-C prints what has been found so far.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import random
 import sys
 import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import groupdp
 
+#: Relative width that the lattice engine is asked for.
+TOLERANCE = 1e-5
 
-def random_question(rng: random.Random) -> tuple[groupdp.DPSGD, dict[str, object]]:
-    """A run and a question over the whole range that both engines accept."""
-    steps = round(10 ** rng.uniform(0.3, 4.5))
-    noise = 10 ** rng.uniform(-0.25, 1.7)
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of both engines."""
+
+    run: Any
+    ask: str
+    arguments: dict[str, Any]
+
+    def answer(self, engine: str) -> groupdp.Bounds:
+        asked = groupdp.epsilon if self.ask == "epsilon" else groupdp.log_delta
+        return asked(self.run, engine=engine, tolerance=TOLERANCE, **self.arguments)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answers, or who declined to give one."""
+
+    number: int
+    question: Question
+    answers: dict[str, groupdp.Bounds]
+    seconds: float
+
+    @property
+    def agree(self) -> bool:
+        return self.answers["spectral"].intersects(self.answers["lattice"])
+
+
+@dataclass
+class Tally:
+    """What the study has found so far."""
+
+    asked: int = 0
+    checked: int = 0
+    disagreements: int = 0
+    unmet: int = 0
+    declined: Counter[str] = field(default_factory=Counter)
+    widest: dict[str, float] = field(default_factory=lambda: {"spectral": 0.0, "lattice": 0.0, "unmet": 0.0})
+    slowest: float = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        self.asked += 1
+        self.slowest = max(self.slowest, outcome.seconds)
+        if len(outcome.answers) < 2:
+            self.declined.update({"spectral", "lattice"} - set(outcome.answers))
+            return
+        self.checked += 1
+        unmet = not outcome.answers["lattice"].provenance.tolerance_met
+        self.unmet += unmet
+        for engine, bounds in outcome.answers.items():
+            kind = "unmet" if engine == "lattice" and unmet else engine
+            self.widest[kind] = max(self.widest[kind], bounds.relative_width)
+        if not outcome.agree:
+            self.disagreements += 1
+            show(f"DISAGREE: question {outcome.number}: {outcome.question} {outcome.answers}")
+
+    def summary(self) -> str:
+        return (
+            f"{self.asked} questions, {self.checked} checked by both engines, {self.disagreements} disagreements\n"
+            f"declined: spectral {self.declined['spectral']}, lattice {self.declined['lattice']}; slowest question "
+            f"{self.slowest:.0f} s\n"
+            f"widest interval relative to max(1, answer): spectral {self.widest['spectral']:.2g}, lattice "
+            f"{self.widest['lattice']:.2g} (asked for {TOLERANCE:g}); {self.unmet} times the lattice said that it did "
+            f"not get there, widest {self.widest['unmet']:.2g}"
+        )
+
+
+def question_of(seed: int, number: int) -> Question:
+    """The question of a number."""
+    rng = random.Random(f"{seed}/{number}")
+    arguments: dict[str, Any] = {"adjacency": rng.choice(["add", "remove"])}
+    ask = "epsilon" if rng.random() < 0.7 else "log_delta"
+    if ask == "epsilon":
+        exponent = rng.uniform(-20.0, -1.0) if rng.random() < 0.85 else rng.uniform(-300.0, -20.0)
+        arguments["delta"] = 10.0**exponent
+    else:
+        arguments["epsilon"] = 10.0 ** rng.uniform(-2.0, 1.5)
+    run: Any
+    if rng.random() < 0.15:
+        run, arguments["rounds"] = random_mixture(rng), round(10 ** rng.uniform(0.3, 4.0))
+    else:
+        run = random_phase(rng) if rng.random() < 0.8 else [random_phase(rng), random_phase(rng)]
+        arguments["group_size"] = rng.randint(1, 16) if rng.random() < 0.9 else rng.randint(17, 64)
+    return Question(run, ask, arguments)
+
+
+def random_phase(rng: random.Random) -> groupdp.DPSGD:
+    """Poisson sampling or fixed batches, any number of steps."""
+    steps = round(10 ** rng.uniform(0.3, 5.0))
+    noise = 10 ** rng.uniform(-0.35, 1.7)
     sampling: groupdp.PoissonSampling | groupdp.FixedBatchSampling
     if rng.random() < 0.6:
-        sampling = groupdp.PoissonSampling(rate=10 ** rng.uniform(-3.5, 0.0))
+        sampling = groupdp.PoissonSampling(rate=10 ** rng.uniform(-4.0, 0.0))
     else:
         batch = rng.randint(1, 300)
-        size = round(batch * 10 ** rng.uniform(0.05, 3.0)) + 20
+        size = round(batch * 10 ** rng.uniform(0.05, 3.0)) + 64
         sampling = groupdp.FixedBatchSampling(batch_size=batch, dataset_size=size)
         noise *= 2.0
-    run = groupdp.DPSGD(sampling=sampling, noise_multiplier=noise, steps=steps)
-    question: dict[str, object] = {
-        "delta": 10 ** rng.uniform(-20.0, -1.0),
-        "group_size": rng.randint(1, 16),
-        "adjacency": rng.choice(["add", "remove"]),
-    }
-    return run, question
+    return groupdp.DPSGD(sampling=sampling, noise_multiplier=noise, steps=steps)
+
+
+def random_mixture(rng: random.Random) -> groupdp.MixtureOfGaussians:
+    """Up to eight sensitivities, with or without a chance of absence."""
+    count = rng.randint(1, 8)
+    sensitivities = [10 ** rng.uniform(-2.0, 1.0) for _ in range(count)]
+    if rng.random() < 0.7:
+        sensitivities[0] = 0.0
+    weights = [10 ** rng.uniform(-4.0, 0.0) for _ in range(count)]
+    probabilities = [weight / sum(weights) for weight in weights]
+    return groupdp.MixtureOfGaussians(sensitivities, probabilities, 10 ** rng.uniform(-0.3, 1.3))
+
+
+def ask_both(task: tuple[int, int]) -> Outcome:
+    """Ask one question of both engines."""
+    seed, number = task
+    question = question_of(seed, number)
+    started = time.monotonic()
+    answers: dict[str, groupdp.Bounds] = {}
+    for engine in ("spectral", "lattice"):
+        try:
+            answers[engine] = question.answer(engine)
+        except groupdp.LimitExceeded:
+            continue
+    return Outcome(number, question, answers, time.monotonic() - started)
+
+
+def show(line: str) -> None:
+    """A line of its own, also where a progress line is being rewritten."""
+    print(f"\r\x1b[K{line}" if sys.stdout.isatty() else line, flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=2000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--questions", type=int, default=2400)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first question")
     arguments = parser.parse_args()
-    rng = random.Random(arguments.seed)
-    checked = declined = disagreements = 0
-    widest = {"spectral": 0.0, "lattice": 0.0}
+    tasks = [(arguments.seed, arguments.first + number) for number in range(arguments.questions)]
+    tally = Tally()
     started = time.monotonic()
-    for number in range(1, arguments.runs + 1):
-        run, question = random_question(rng)
+    with multiprocessing.get_context("spawn").Pool(arguments.workers) as pool:
         try:
-            answers = {
-                engine: groupdp.epsilon(run, engine=engine, tolerance=1e-5, **question)  # type: ignore[arg-type]
-                for engine in ("spectral", "lattice")
-            }
-        except groupdp.LimitExceeded:
-            declined += 1
-            continue
-        checked += 1
-        for engine, bounds in answers.items():
-            widest[engine] = max(widest[engine], bounds.relative_width)
-        if not answers["spectral"].intersects(answers["lattice"]):
-            disagreements += 1
-            print(f"DISAGREE: {run} {question} {answers}", flush=True)
-        if number % 100 == 0:
-            print(f"{number} runs, {checked} checked, {time.monotonic() - started:.0f} s", flush=True)
-    print(
-        f"{checked} runs checked ({declined} declined by an engine), {disagreements} disagreements; widest interval, "
-        f"relative to max(1, epsilon): spectral {widest['spectral']:.2g}, lattice {widest['lattice']:.2g}"
-    )
-    sys.exit(1 if disagreements else 0)
+            for outcome in pool.imap_unordered(ask_both, tasks):
+                tally.add(outcome)
+                line = f"{tally.asked} of {len(tasks)} questions, {tally.checked} checked, "
+                line += f"{tally.disagreements} disagreements, {time.monotonic() - started:.0f} s"
+                if sys.stdout.isatty():
+                    print(f"\r\x1b[K{line}", end="", flush=True)
+                elif tally.asked % 50 == 0:
+                    print(line, flush=True)
+        except KeyboardInterrupt:
+            show("interrupted")
+            pool.terminate()
+    show(tally.summary())
+    sys.exit(1 if tally.disagreements else 0)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from types import ModuleType
 
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import spectral
-from groupdp.engines.interface import Direction, Progress
+from groupdp.engines.interface import DEFAULT_MEMORY, Direction, Progress
 from groupdp.errors import LimitExceeded
 from groupdp.reductions import Composition
 
@@ -38,10 +38,11 @@ _WIDE = 2e-5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to compute: which engine, how narrow, whom to tell."""
+    """How to compute: which engine, how narrow, in how many bytes, whom to tell."""
 
     engine: str = "auto"
     tolerance: float | None = None
+    memory_budget: int = DEFAULT_MEMORY
     progress: Progress | None = None
 
 
@@ -139,7 +140,8 @@ def _noisy_log_delta(noisy: Composition, direction: Direction, epsilon: float, o
     if ceiling < _HOPELESSLY_FAR:
         return far
     try:
-        return _computed_log_delta(noisy, direction, epsilon, options)
+        found = _computed_log_delta(noisy, direction, epsilon, options)
+        return found if found.upper <= ceiling else Bounds(found.lower, ceiling, found.provenance)
     except LimitExceeded:
         if ceiling < 0.0:  # a guarantee all the same, of which no more is claimed than it says
             return far
@@ -170,6 +172,7 @@ def _computed_log_delta(noisy: Composition, direction: Direction, epsilon: float
             direction=direction,
             epsilon=epsilon,
             tolerance=options.tolerance,
+            memory_budget=options.memory_budget,
             progress=_within_time(options.progress),
         ),
     )
@@ -187,6 +190,7 @@ def _noisy_epsilon(noisy: Composition, direction: Direction, log_delta: float, o
             direction=direction,
             log_delta=log_delta,
             tolerance=options.tolerance,
+            memory_budget=options.memory_budget,
             progress=_within_time(options.progress),
         ),
     )

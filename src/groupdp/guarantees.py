@@ -13,12 +13,13 @@ Theorems 3.1 and 3.3 and section 3.3).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, cast
 
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.bounds import Bounds, Provenance
 from groupdp.directions import Options, epsilon_ceiling_of, epsilon_of, log_delta_of
-from groupdp.engines.interface import Direction, Progress
+from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Direction, Progress, share_of
 from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
 from groupdp.reductions import Composition, compose_run
@@ -36,6 +37,7 @@ def epsilon(
     rounds: int | None = None,
     engine: str = "auto",
     tolerance: float | None = None,
+    memory_budget: int = DEFAULT_MEMORY,
     progress: Progress | None = None,
 ) -> Bounds:
     """Bounds on the smallest epsilon >= 0 such that the run is (epsilon, delta)-DP for groups of `group_size`.
@@ -45,11 +47,13 @@ def epsilon(
     is 0. Infinite where no finite epsilon exists (no noise).
 
     `tolerance` asks for a width relative to max(1, epsilon); `provenance.tolerance_met` says whether it was
-    reached. `progress` is called with the fraction done by computations of more than a moment.
+    reached. `memory_budget` is how many bytes the lattice engine may take for its transforms (the spectral engine needs
+    no more than 300 MB): the less, the coarser its lattice may have to be. `progress` is called with the fraction done
+    by computations of more than a moment; an exception raised in it stops them.
     """
     composition = composition_of(run, group_size=group_size, rounds=rounds)
     target = math.log(require_number("delta", delta, above=0.0, below=1.0))
-    options = options_of(engine=engine, tolerance=tolerance, progress=progress)
+    options = options_of(engine=engine, tolerance=tolerance, memory_budget=memory_budget, progress=progress)
     directions = directions_of(adjacency)
     if not composition:
         return Bounds(0.0, 0.0, Provenance(engine="exact"))
@@ -65,12 +69,13 @@ def log_delta(
     rounds: int | None = None,
     engine: str = "auto",
     tolerance: float | None = None,
+    memory_budget: int = DEFAULT_MEMORY,
     progress: Progress | None = None,
 ) -> Bounds:
     """Bounds on log delta(epsilon), also where delta is far below the smallest double; -inf where delta is 0."""
     composition = composition_of(run, group_size=group_size, rounds=rounds)
     target = require_number("epsilon", epsilon, at_least=0.0)
-    options = options_of(engine=engine, tolerance=tolerance, progress=progress)
+    options = options_of(engine=engine, tolerance=tolerance, memory_budget=memory_budget, progress=progress)
     directions = directions_of(adjacency)
     if not composition:
         return Bounds(-math.inf, -math.inf, Provenance(engine="exact"))
@@ -86,6 +91,7 @@ def delta(
     rounds: int | None = None,
     engine: str = "auto",
     tolerance: float | None = None,
+    memory_budget: int = DEFAULT_MEMORY,
     progress: Progress | None = None,
 ) -> Bounds:
     """Bounds on delta(epsilon); where it underflows, [0, smallest double]: use `log_delta` there."""
@@ -97,6 +103,7 @@ def delta(
         rounds=rounds,
         engine=engine,
         tolerance=tolerance,
+        memory_budget=memory_budget,
         progress=progress,
     )
     return Bounds(exp_down(logarithm.lower), exp_up(logarithm.upper), logarithm.provenance)
@@ -107,12 +114,13 @@ def epsilon_of_composition(
 ) -> Bounds:
     """The worse of the directions; one that provably does not matter is not evaluated (Chernoff screen)."""
     results: dict[Direction, Bounds] = {}
-    for direction in directions:
+    for index, direction in enumerate(directions):
         if results and options.engine != "lattice":
             ceiling = epsilon_ceiling_of(composition, direction, log_delta)
             if all(ceiling < done.lower for done in results.values()):
                 continue
-        results[direction] = epsilon_of(composition, direction, log_delta, options)
+        one_of = replace(options, progress=share_of(options.progress, index, len(directions)))
+        results[direction] = epsilon_of(composition, direction, log_delta, one_of)
     return _worse(results)
 
 
@@ -120,7 +128,11 @@ def log_delta_of_composition(
     composition: Composition, directions: tuple[Direction, ...], epsilon: float, options: Options
 ) -> Bounds:
     """The worse of the directions."""
-    return _worse({one: log_delta_of(composition, one, epsilon, options) for one in directions})
+    results: dict[Direction, Bounds] = {}
+    for index, direction in enumerate(directions):
+        one_of = replace(options, progress=share_of(options.progress, index, len(directions)))
+        results[direction] = log_delta_of(composition, direction, epsilon, one_of)
+    return _worse(results)
 
 
 def composition_of(run: Any, *, group_size: Any = None, rounds: Any = None) -> Composition:
@@ -143,12 +155,19 @@ def directions_of(adjacency: Any) -> tuple[Direction, ...]:
     return ("remove", "add") if chosen == "add-or-remove" else (cast("Direction", chosen),)
 
 
-def options_of(*, engine: Any, tolerance: Any, progress: Progress | None) -> Options:
+def options_of(
+    *, engine: Any, tolerance: Any = None, memory_budget: Any = DEFAULT_MEMORY, progress: Any = None
+) -> Options:
     """Validated options."""
     require_choice("engine", engine, ENGINES)
     if tolerance is not None:
         tolerance = require_number("tolerance", tolerance, above=0.0, at_most=1.0)
-    return Options(engine=engine, tolerance=tolerance, progress=progress)
+    budget = require_integer("memory_budget", memory_budget, at_least=SMALLEST_MEMORY)
+    if progress is not None and not callable(progress):
+        raise InvalidArgument(
+            f"progress must be a callable that takes the fraction done, or None, got {shown(progress)}."
+        )
+    return Options(engine=engine, tolerance=tolerance, memory_budget=budget, progress=progress)
 
 
 def exp_up(logarithm: float) -> float:

@@ -91,7 +91,7 @@ def target_of(
     progress: Progress | None,
 ) -> Target:
     """A validated target."""
-    options_of(engine=engine, tolerance=None, progress=None)
+    options_of(engine=engine, progress=progress)
     directions_of(adjacency)
     return Target(
         epsilon=require_number("epsilon", epsilon, above=0.0, at_most=LARGEST_TARGET),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
+from groupdp.bounds import Bounds
 from groupdp.cli.support import (
     Adjacency,
     AsJSON,
@@ -15,6 +14,7 @@ from groupdp.cli.support import (
     Epochs,
     Epsilon,
     GroupSize,
+    Memory,
     MicrobatchSize,
     NoiseMultiplier,
     SamplingRate,
@@ -27,14 +27,13 @@ from groupdp.cli.support import (
     progress_bar,
     read_adjacency,
     read_integer,
+    read_memory,
     read_number,
     run_as_json,
     run_from_options,
     upper_text,
 )
-
-if TYPE_CHECKING:
-    from groupdp.bounds import Bounds
+from groupdp.engines.interface import share_of
 
 _EPSILON_EXAMPLE = """
 Example:
@@ -66,6 +65,7 @@ def epsilon(
     delta: Delta,
     group_size: GroupSize = "1",
     adjacency: Adjacency = "add-or-remove",
+    memory: Memory = "1G",
     as_json: AsJSON = False,
 ) -> None:
     """The smallest epsilon for groups of up to k examples, between two proved bounds."""
@@ -81,13 +81,21 @@ def epsilon(
     target = read_number("delta", delta, at_least=0.0, at_most=1.0)
     size = read_integer("group_size", group_size)
     chosen = read_adjacency(adjacency)
+    budget = read_memory(memory)
     from groupdp import guarantees
 
+    asked = _directions(chosen)
+    directions = {}
     with progress_bar("epsilon") as progress:
-        directions = {
-            direction: guarantees.epsilon(run, delta=target, group_size=size, adjacency=direction, progress=progress)
-            for direction in _directions(chosen)
-        }
+        for index, direction in enumerate(asked):
+            directions[direction] = guarantees.epsilon(
+                run,
+                delta=target,
+                group_size=size,
+                adjacency=direction,
+                memory_budget=budget,
+                progress=share_of(progress, index, len(asked)),
+            )
     answer = _worst(directions)
     if as_json:
         emit_json(
@@ -116,6 +124,7 @@ def delta(
     epsilon: Epsilon,
     group_size: GroupSize = "1",
     adjacency: Adjacency = "add-or-remove",
+    memory: Memory = "1G",
     as_json: AsJSON = False,
 ) -> None:
     """The smallest delta for groups of up to k examples, between two proved bounds."""
@@ -131,19 +140,25 @@ def delta(
     target = read_number("epsilon", epsilon, at_least=0.0)
     size = read_integer("group_size", group_size)
     chosen = read_adjacency(adjacency)
+    budget = read_memory(memory)
     from groupdp import guarantees
 
+    asked = _directions(chosen)
+    logarithms = {}
     with progress_bar("delta") as progress:
-        directions = {
-            direction: guarantees.delta(run, epsilon=target, group_size=size, adjacency=direction, progress=progress)
-            for direction in _directions(chosen)
-        }
-        logarithms = {
-            direction: guarantees.log_delta(
-                run, epsilon=target, group_size=size, adjacency=direction, progress=progress
+        for index, direction in enumerate(asked):
+            logarithms[direction] = guarantees.log_delta(
+                run,
+                epsilon=target,
+                group_size=size,
+                adjacency=direction,
+                memory_budget=budget,
+                progress=share_of(progress, index, len(asked)),
             )
-            for direction in _directions(chosen)
-        }
+    directions = {
+        direction: Bounds(guarantees.exp_down(found.lower), guarantees.exp_up(found.upper), found.provenance)
+        for direction, found in logarithms.items()
+    }
     answer = _worst(directions)
     if as_json:
         emit_json(
@@ -167,8 +182,6 @@ def _directions(adjacency: str) -> tuple[str, ...]:
 
 def _worst(directions: dict[str, Bounds]) -> Bounds:
     """The guarantee that holds in every direction."""
-    from groupdp.bounds import Bounds
-
     return Bounds(
         max(bounds.lower for bounds in directions.values()),
         max(bounds.upper for bounds in directions.values()),

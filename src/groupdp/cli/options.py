@@ -14,6 +14,7 @@ ADJACENCIES = ("add-or-remove", "add", "remove")
 _RUN = "The run"
 _QUESTION = "The question"
 _OUTPUT = "Output"
+_COMPUTATION = "The computation"
 
 
 def option(name: str, metavar: str, text: str, panel: str) -> Any:
@@ -69,6 +70,9 @@ Adjacency = Annotated[
         rich_help_panel=_QUESTION,
         autocompletion=lambda: list(ADJACENCIES),
     ),
+]
+Memory = Annotated[
+    str, option("--memory", "SIZE", "Most memory for lattices, such as 512M or 2G (1G if not given).", _COMPUTATION)
 ]
 AsJSON = Annotated[
     bool,

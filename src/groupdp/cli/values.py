@@ -22,6 +22,8 @@ LARGEST_CURVE = 1000
 
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,15})?)\s*([KMGT]?)B?", re.ASCII | re.IGNORECASE)
+_BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def read_number(name: str, text: str, **limits: float | None) -> float:
@@ -40,6 +42,18 @@ def read_integer(name: str, text: str, *, at_least: int = 0, **limits: int) -> i
     if len(text) > LONGEST_NUMBER or not _INTEGER.fullmatch(text.strip()):
         raise InvalidArgument(f"{name} must be an integer of at least {at_least}, got {shown(text)}.")
     return require_integer(name, int(text), at_least=at_least, **limits)
+
+
+def read_memory(text: str) -> int:
+    """The bytes that a size such as 512M, 1.5G or 64000000 spells; K, M, G and T are powers of a thousand."""
+    from groupdp.engines.interface import SMALLEST_MEMORY
+
+    found = _SIZE.fullmatch(text.strip()) if len(text) <= LONGEST_NUMBER else None
+    size = int(Fraction(found[1]) * _BYTES[found[2].upper()]) if found else 0
+    if size < SMALLEST_MEMORY:
+        least = f"{SMALLEST_MEMORY // 10**6}M"
+        raise InvalidArgument(f"memory must be a size of at least {least}, such as 512M or 2G, got {shown(text)}.")
+    return size
 
 
 def read_adjacency(text: str) -> str:

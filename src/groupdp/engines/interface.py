@@ -19,3 +19,14 @@ Direction = Literal["add", "remove"]
 
 #: Called with the fraction done, in [0, 1]; an exception raised inside stops the computation.
 Progress = Callable[[float], None]
+
+#: Bytes that an engine may take for its largest arrays, where the caller does not say; and the least it takes.
+DEFAULT_MEMORY = 10**9
+SMALLEST_MEMORY = 64 * 10**6
+
+
+def share_of(progress: Progress | None, index: int, count: int) -> Progress | None:
+    """What one of `count` equal parts of a computation reports to."""
+    if progress is None:
+        return None
+    return lambda fraction: progress((index + fraction) / count)

@@ -62,7 +62,7 @@ class TradeOff:
     ) -> None:
         self.composition = composition_of(run, group_size=group_size, rounds=rounds)
         self.adjacency = adjacency
-        options = options_of(engine=engine, tolerance=None, progress=None)
+        options = options_of(engine=engine)
         directions = directions_of(adjacency)
         every = {one: DeltaCurve(self.composition, one, options) for one in ("remove", "add")}
         self._curves = tuple(every[one] for one in directions)

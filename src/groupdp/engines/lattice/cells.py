@@ -73,12 +73,18 @@ def grid_edges(
 
 
 def merging_edges(
-    round_loss: RoundLoss, table: LossTable, interval: int, cells: LatticeCells, *, step: float
+    round_loss: RoundLoss,
+    table: LossTable,
+    interval: int,
+    cells: LatticeCells,
+    given: tuple[IntArray, FloatArray],
+    *,
+    step: float,
 ) -> Iterator[MergingEdges]:
     """Edges near the cells' ends, such that log P/Q of the cell around j h is j h.
 
     Between cells of different widths the smaller correction is taken, so that neither falls below its
-    lattice point.
+    lattice point. Edges `given` by the lattice index of the cell to their right are used as they are.
     """
     begin, end = table.breaks[interval]
     t, loss, error = table.nodes[begin:end], table.values.loss[begin:end], table.values.loss_error[begin:end]
@@ -93,7 +99,10 @@ def merging_edges(
         )
         targets = boundary - shift + _AIM * np.abs(shift) + 8.0 * np.interp(boundary, loss, error)
         inside = (targets > loss[0]) & (targets < loss[-1])
-        nodes = np.concatenate((nodes, one_step(round_loss, table, interval, targets[inside])))
+        if len(nodes) == 1 and np.any(targets <= loss[0]):  # the first edge has this cell to its right
+            right_cell = right[targets <= loss[0]][-1:]
+        found = one_step(round_loss, table, interval, targets[inside])
+        nodes = np.concatenate((nodes, _replaced(found, cells, right[inside], given)))
         right_cell = np.concatenate((right_cell, right[inside]))
         keep = nodes < t[-1]
         keep[1:] &= nodes[1:] > np.maximum.accumulate(nodes)[:-1]
@@ -106,6 +115,18 @@ def merging_edges(
             own = right_cell[:-1]
             yield MergingEdges(nodes, cells.indices[own], step * cells.widths[own].astype(np.float64), lowest)
         nodes, right_cell = nodes[-1:], right_cell[-1:]
+
+
+def _replaced(
+    found: FloatArray, cells: LatticeCells, right: IntArray, given: tuple[IntArray, FloatArray]
+) -> FloatArray:
+    """Edges found, with those given in their place between cells of one step."""
+    indices, nodes = given
+    if len(indices) == 0 or len(found) == 0:
+        return found
+    k = np.clip(np.searchsorted(indices, cells.indices[right]), 0, len(indices) - 1)
+    narrow = (cells.widths[right] == 1) & (cells.widths[right - 1] == 1)
+    return np.where((indices[k] == cells.indices[right]) & narrow, nodes[k], found)
 
 
 def _blocks(indices: IntArray) -> Iterator[tuple[IntArray, bool]]:
@@ -142,12 +163,16 @@ def merging_shift(
     what is left is O(w^4).
     """
     begin, end = table.breaks[interval]
-    values = table.values
-    slope = np.maximum(values.slope[begin:end], 1e-150)
+    rate = np.interp(boundary, table.values.loss[begin:end], growth(round_loss, table)[begin:end])
+    return 0.5 * width * _langevin(0.5 * width * rate)
+
+
+def growth(round_loss: RoundLoss, table: LossTable) -> FloatArray:
+    """d log sqrt(P Q) / d loss, as densities of the loss, at the table's nodes."""
+    slope = np.maximum(table.values.slope, 1e-150)
     half = 0.5 if round_loss.direction == "remove" else -0.5
-    growth = (-table.nodes[begin:end] - values.curvature[begin:end] / slope) / slope + half
-    growth = np.interp(boundary, values.loss[begin:end], np.clip(growth, -1e150, 1e150))
-    return 0.5 * width * _langevin(0.5 * width * growth)
+    rate = (-table.nodes - table.values.curvature / slope) / slope + half
+    return np.asarray(np.clip(rate, -1e150, 1e150))
 
 
 def _langevin(x: FloatArray) -> FloatArray:

@@ -65,22 +65,24 @@ def _add_dots(mass: TiltedMass, round_loss: RoundLoss, edges: GridEdges) -> None
     far = np.where(highest <= (near + 1.0) * step, near + 1.0, np.ceil(highest / step))
     far = np.where(highest <= far * step, far, far + 1.0)
     raised = np.maximum(near * step - lowest, 0.0)
-    panels = integrate_panels(round_loss, edges.nodes, *mass.exponents(near))
+    panels = integrate_panels(round_loss, edges.nodes, *mass.exponents(far))
     width = (far - near) * step
     offset = np.maximum(panels.loss - (near * step)[:, None], 0.0)
     fraction = np.minimum(np.expm1(-offset) / np.expm1(-width)[:, None], 1.0)
-    total = panels.masses.sum(axis=1)
-    moved = np.einsum("ij,ij->i", panels.masses, fraction)
     uncertain = 2.0 * panels.mass_error + panels.ratio_error + panels.loss_error + raised + 4.0 * ELEMENTARY
-    total_up = total * (1.0 + panels.mass_error + 8.0 * UNIT)
-    room = 1.01 * uncertain * total / -np.expm1(-width)
-    moved_up = np.minimum(moved * (1.0 + panels.mass_error) + room, total_up)
-    # TINY covers what underflowed.
-    kept_up = (total_up - moved_up) + 4.0 * UNIT * total_up + TINY
+    fall = mass.tilt.rate * width
+    # Where a mass overflowed all of this is not a number, and nothing is claimed about the composition.
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        total = panels.masses.sum(axis=1)
+        moved = np.einsum("ij,ij->i", panels.masses, fraction)
+        total_up = total * (1.0 + panels.mass_error + 8.0 * UNIT)
+        room = 1.01 * uncertain * total / -np.expm1(-width)
+        moved_up = np.minimum(moved * (1.0 + panels.mass_error) + room, total_up)
+        kept_up = (total_up - moved_up) + 4.0 * UNIT * total_up
+        # Masses are tilted as at the far end; TINY covers what underflowed.
+        kept_up = kept_up * np.exp(-fall) * (1.0 + ELEMENTARY + UNIT * (4.0 * fall + 4.0)) + TINY
+        moved_up += TINY
     mass.inflation = max(mass.inflation, 4.0 * float(panels.mass_error.max()) + 1e-12)
-    rise = mass.tilt.rate * width
-    with np.errstate(over="ignore"):
-        moved_up = (moved_up + TINY) * np.exp(rise) * (1.0 + ELEMENTARY + UNIT * (4.0 * rise + 4.0))
     mass.book(np.concatenate((near, far)), np.concatenate((kept_up, moved_up)), up=True)
 
 

@@ -6,19 +6,20 @@ import math
 from dataclasses import replace
 
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import Direction, Progress
+from groupdp.engines.interface import DEFAULT_MEMORY, Direction, Progress
 from groupdp.engines.lattice.one_round import one_round_epsilon, one_round_log_delta
 from groupdp.engines.lattice.plan import Plan, Saddle, prepare
 from groupdp.engines.lattice.refine import Task, expected_width, refine
 from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.engines.lattice.rounding import ELEMENTARY
 from groupdp.engines.lattice.solve import Solution
+from groupdp.errors import LimitExceeded
 from groupdp.reductions import Composition
 
 #: Relative width asked for where the caller does not say.
 DEFAULT_TOLERANCE = 1e-6
-#: Memory a call may use, in bytes, where the caller does not say.
-DEFAULT_MEMORY = 10**9
+#: About the smallest log delta that is looked for.
+_FARTHEST = -3e5
 
 
 def log_delta(
@@ -101,6 +102,7 @@ def epsilon(
         answer=answer,
         locate=locate,
         of_epsilon=True,
+        log_delta=log_delta,
     )
     return refine(task, plan)
 
@@ -121,7 +123,7 @@ def _planned_for_epsilon(
 
     high, low = 0.0, -8.0
     plan, saddle, confirmed = attempt(low)
-    while not confirmed and low > -1e300:
+    while not confirmed and low > 3.0 * _FARTHEST:
         high, low = low, 3.0 * low
         plan, saddle, confirmed = attempt(low)
     while high - low > 0.1 * abs(low) + 4.0:
@@ -131,6 +133,11 @@ def _planned_for_epsilon(
             low, plan, saddle = middle, other_plan, other_saddle
         else:
             high = middle
+    if not saddle.log_delta > _FARTHEST:
+        raise LimitExceeded(
+            f"log delta is about {saddle.log_delta:.3g}, below the lattice engine's limit of {_FARTHEST:g}: epsilon "
+            f"lies too far outside of the losses."
+        )
     return plan, saddle
 
 

@@ -25,6 +25,8 @@ from groupdp.engines.lattice.tilted_mass import IntArray, Tilt, TiltedMass
 _MOST_MOVES = 4
 #: A cell that misses its lattice point by less than this fraction of its width is worth moving its edges.
 _NEAR_MISS = 0.1
+#: Cells with less than this part of a block's largest mass are not worth it.
+_NEGLIGIBLE = 1e-9
 
 
 def lower_measure(
@@ -32,6 +34,7 @@ def lower_measure(
     support: Support,
     table: LossTable,
     cells: Sequence[LatticeCells],
+    given: tuple[IntArray, FloatArray] = (np.zeros(0, dtype=np.int64), np.zeros(0)),
     *,
     step: float,
     tilt: Tilt,
@@ -41,10 +44,13 @@ def lower_measure(
     """A measure on the lattice that the round dominates.
 
     `cells` are those to use, for each interval of the support; `advance` is told how many are done.
+    Edges `given` (next to the pile) are by the lattice index of the cell to their right.
     """
     mass = TiltedMass.empty(step=step, tilt=tilt, length=length)
     for interval, own_cells in enumerate(cells):
-        for edges in merging_edges(round_loss, table, interval, own_cells, step=step):
+        at_pile = interval == (0 if round_loss.direction == "remove" else len(cells) - 1)
+        known = given if at_pile else (given[0][:0], given[1][:0])
+        for edges in merging_edges(round_loss, table, interval, own_cells, known, step=step):
             _add_merged(mass, round_loss, table, edges)
             advance(len(edges.nodes))
     mass.finish(up=False)
@@ -57,7 +63,7 @@ def _add_merged(mass: TiltedMass, round_loss: RoundLoss, table: LossTable, edges
     nodes = edges.nodes
     atoms, above = _merged(mass, round_loss, table, edges, nodes)
     for _ in range(_MOST_MOVES):
-        moved = _moved_up(round_loss, nodes, above, edges.widths)
+        moved = _moved_up(round_loss, nodes, atoms, above, edges.widths)
         if moved is None:
             break
         nodes = moved
@@ -82,7 +88,9 @@ def _merged(
     total, ratio, mass_error, ratio_error = merged_ratio(panels, target, starts)
     with np.errstate(invalid="ignore", divide="ignore"):
         room = (1.0 + ratio) * 1.01 * (mass_error + ratio_error + (8.0 * pieces + 64.0) * UNIT)
-        above = -np.log1p(ratio + room + 4.0 * ELEMENTARY * np.abs(ratio)) - ELEMENTARY * np.abs(ratio)
+        # The sums that `ratio` is made of have roundings of their own, also where it is next to -1.
+        room += (4.0 * ELEMENTARY + 2.0 * pieces * UNIT) * np.abs(ratio)
+        above = -np.log1p(ratio + room) * (1.0 + np.copysign(4.0 * ELEMENTARY, ratio + room))
     # No loss of a cell is below one evaluated to its left: that decides where the quadrature of Q is hopeless.
     left = (panels.loss[:, -1] - panels.loss_error)[starts[1:] - 1]
     above = np.fmax(above, np.concatenate(([edges.lowest_loss], left)) - target[starts])
@@ -97,26 +105,32 @@ def merged_ratio(
     `target` is per panel, and the same all over a cell. Errors are averaged over the cell's mass.
     """
     of_p = panels.masses.sum(axis=1)
-    excess = np.einsum("ij,ij->i", panels.masses, np.expm1(target[:, None] - panels.loss))
-    of_q = of_p + excess
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        excess = np.einsum("ij,ij->i", panels.masses, np.expm1(target[:, None] - panels.loss))
+        of_q = of_p + excess
         total = np.add.reduceat(of_p, starts)
         mass_error = np.add.reduceat(of_p * panels.mass_error, starts) / total
-        q_error = panels.mass_error + panels.ratio_error + panels.loss_error
+        # The exponents target - loss are off by a rounding each, and by that of the target.
+        away = np.max(np.abs(target[:, None] - panels.loss), axis=1)
+        q_error = panels.mass_error + panels.ratio_error + panels.loss_error + UNIT * (2.0 * away + np.abs(target))
         ratio_error = np.add.reduceat(of_q * q_error, starts) / np.add.reduceat(of_q, starts)
         return total, np.add.reduceat(excess, starts) / total, 1.01 * mass_error, 1.01 * ratio_error
 
 
-def _moved_up(round_loss: RoundLoss, nodes: FloatArray, above: FloatArray, widths: FloatArray) -> FloatArray | None:
+def _moved_up(
+    round_loss: RoundLoss, nodes: FloatArray, atoms: FloatArray, above: FloatArray, widths: FloatArray
+) -> FloatArray | None:
     """Inner edges moved up where a cell narrowly misses its lattice point; None if there is nothing to do."""
     with np.errstate(invalid="ignore"):
-        missing = np.where((above < 0.0) & (above > -_NEAR_MISS * widths), -above, 0.0)
-    rise = 2.5 * np.maximum(missing[:-1], missing[1:])
-    if not np.any(rise > 0.0):
-        return None
-    inner = nodes[1:-1].copy()
+        missed = (above < 0.0) & (above > -_NEAR_MISS * widths) & (atoms > _NEGLIGIBLE * float(np.max(atoms)))
+    missing = np.where(missed, -above, 0.0)
+    rise = 1.5 * np.maximum(missing[:-1], missing[1:])
     at = np.flatnonzero(rise > 0.0)
+    if len(at) == 0:
+        return None
+    moved = nodes.copy()
     with np.errstate(divide="ignore", over="ignore"):
-        inner[at] += rise[at] / round_loss.evaluate(inner[at]).slope
-    moved = np.concatenate((nodes[:1], inner, nodes[-1:]))
+        step = rise[at] / round_loss.evaluate(nodes[at + 1]).slope
+    # At most a third of the way to the next edge: edges stay in order.
+    moved[at + 1] += np.minimum(step, (nodes[at + 2] - nodes[at + 1]) / 3.0)
     return moved if bool(np.all(moved[1:] > moved[:-1])) else None

@@ -55,8 +55,9 @@ def _integrated(a: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArra
     ratio = mills(y)
     slope = 1.0 - y * ratio
     integral = 0.5 * width * (slope @ _WEIGHTS)
-    # 1 - y M(y): the product is off by MILLS + u; its slope is at most 1 + y^2, and y is off by 4 u (|y| + 1).
-    rounding = (MILLS + 2.0 * UNIT) * np.abs(y * ratio) + 4.0 * UNIT * (np.abs(y) + 1.0) * (1.0 + y * y)
+    # 1 - y M(y): the product is off by MILLS + u, and y by 4 u (|y| + 1), where the slope is at most min(3, 2 / y^3).
+    steepest = np.where(y > 1.0, 2.0 / np.maximum(y, 1.0) ** 3, 3.0)
+    rounding = (MILLS + 2.0 * UNIT) * np.abs(y * ratio) + 4.0 * UNIT * ((np.abs(y) + 1.0) * steepest + 1.0)
     smallest = np.min(slope, axis=1)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         moment = np.where(a > 0.0, np.minimum(2.0**_POINTS * math.factorial(_POINTS), _far_moment(a)), 0.0)

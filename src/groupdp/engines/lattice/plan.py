@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from groupdp.engines.interface import Direction
+from groupdp.engines.lattice.importance import Survival, log_importance
 from groupdp.engines.lattice.loss import FloatArray, RoundLoss
 from groupdp.engines.lattice.support import LossTable, Support, loss_table, support_of
 from groupdp.engines.lattice.window import Window, window_of
@@ -37,6 +38,11 @@ class Part:
     table: LossTable
     log_weights: FloatArray
     """log of (quadrature weight x density of P) at the table's nodes."""
+
+    def log_importance(self, rate: float, epsilon: float, survival: Survival | None) -> FloatArray:
+        """How much the losses at the table's nodes matter for delta(epsilon)."""
+        loss = self.table.values.loss
+        return log_importance(loss, self.log_weights, rate=rate, epsilon=epsilon, survival=survival)
 
     def cumulant(self, rate: float) -> tuple[float, float, float]:
         """(K, K', K'') of one round at `rate`, roughly."""

@@ -80,7 +80,7 @@ def integrate_panels(
     values = round_loss.evaluate(nodes.ravel(), margin=1.01 * widest)
     shape = nodes.shape
     log_density = values.log_density.reshape(shape)
-    with np.errstate(under="ignore"):
+    with np.errstate(under="ignore", over="ignore"):  # callers discard what overflowed
         masses = np.exp(log_density + exponents[:, None]) * (half[:, None] * weights[None, :])
     displaced = 3.0 * UNIT * (extent + width)  # a node is off its exact place by at most this
     slope = values.slope.reshape(shape)

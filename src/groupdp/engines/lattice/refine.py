@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Direction, Progress
+from groupdp.engines.lattice.importance import Survival
 from groupdp.engines.lattice.loss import FloatArray
 from groupdp.engines.lattice.plan import Plan, Saddle
 from groupdp.engines.lattice.solve import Grid, Solution, grid_for, solve
@@ -50,11 +51,20 @@ class Task:
     """The tilt to use, given a value of the answer if one is known."""
     of_epsilon: bool
     """Whether the quantity is epsilon (else it is log delta)."""
+    log_delta: float = math.nan
+    """The one asked about, if so."""
 
     def width_at(self, plan: Plan, saddle: Saddle, step: float) -> float:
         """The width expected at a step."""
         width = expected_width(plan, saddle, step)
         return width if self.of_epsilon else saddle.rate * width
+
+    def located(self, value: float) -> Saddle:
+        """The tilt to use now that a value of the answer is known."""
+        saddle = self.locate(value)
+        if self.of_epsilon:
+            return replace(saddle, epsilon=value, log_delta=self.log_delta)
+        return replace(saddle, log_delta=value)
 
     def allowed(self, value: float) -> float:
         """The width asked for, around a value of the answer."""
@@ -71,12 +81,14 @@ def refine(task: Task, plan: Plan) -> Bounds:
     lower, upper = -math.inf, math.inf
     saddle = task.locate(None)
     step = math.inf
+    survival: Survival | None = None
     history: list[tuple[float, float]] = []
     points = cells = solves = 0
     for attempt in range(_MOST_SOLVES):
-        grid, limited = _affordable(task, plan, saddle, step)
+        grid, limited = _affordable(task, plan, saddle, survival, step)
+        report = _stage(task.progress, attempt)
         try:
-            solution = solve(plan, grid, progress=_stage(task.progress, attempt))
+            solution = solve(plan, grid, epsilon=saddle.epsilon, survival=survival, progress=report)
         except LimitExceeded:
             if solves == 0:
                 raise
@@ -84,14 +96,14 @@ def refine(task: Task, plan: Plan) -> Bounds:
         low, high = task.answer(solution, saddle)
         lower, upper = max(lower, low), min(upper, high)
         points, cells, solves = max(points, grid.length), max(cells, solution.cells), solves + 1
+        survival = solution.below.survival()
         del solution
         width, allowed = upper - lower, task.allowed(upper if math.isfinite(upper) else 0.0)
         history.append((grid.step, width))
-        hopeless = len(history) > 2 and not math.isfinite(width)
-        if width <= allowed or limited or hopeless:
+        if width <= allowed or limited or _stalled(history):
             break
         if width <= 0.1 * max(1.0, abs(upper)):
-            saddle = task.locate(0.5 * (lower + upper))
+            saddle = task.located(0.5 * (lower + upper))
         step = _next_step(task, plan, saddle, allowed, history)
     if task.progress is not None:
         task.progress(1.0)
@@ -106,7 +118,7 @@ def refine(task: Task, plan: Plan) -> Bounds:
     return Bounds(lower, upper, provenance)
 
 
-def _affordable(task: Task, plan: Plan, saddle: Saddle, step: float) -> tuple[Grid, bool]:
+def _affordable(task: Task, plan: Plan, saddle: Saddle, survival: Survival | None, step: float) -> tuple[Grid, bool]:
     """The lattice for a step, or for the smallest step that the limits allow; infinity asks for a coarse one."""
     coarse = step == math.inf
     most_points = _COARSE if coarse else longest_transform(task.memory_budget)
@@ -117,7 +129,7 @@ def _affordable(task: Task, plan: Plan, saddle: Saddle, step: float) -> tuple[Gr
         step = max(least, _step_for(task, plan, saddle, 1.0, task.allowed(saddle.epsilon)))
     wanted = step
     for _ in range(60):
-        if _work(plan, saddle.rate, max(wanted, least)) <= (LARGEST_WORK / 100.0 if coarse else LARGEST_WORK):
+        if _work(plan, saddle, survival, max(wanted, least)) <= (LARGEST_WORK / 100.0 if coarse else LARGEST_WORK):
             break
         least = 1.5 * max(wanted, least)
     rate = min(saddle.rate, _STEEPEST / max(wanted, least))
@@ -130,11 +142,12 @@ def longest_transform(memory_budget: float) -> int:
     return 1 << max(math.floor(math.log2(memory_budget / BYTES_PER_POINT)), 12)
 
 
-def _work(plan: Plan, rate: float, step: float) -> float:
+def _work(plan: Plan, saddle: Saddle, survival: Survival | None, step: float) -> float:
     """Cells x components that matter at a time."""
     work = 0.0
     for part in plan.parts:
-        count = cell_count(part.table, part.log_weights, rate=rate, step=step, share=plan.share(part))
+        log_mass = part.log_importance(saddle.rate, saddle.epsilon, survival)
+        count = cell_count(part.table, log_mass, rate=saddle.rate, step=step, share=plan.share(part))
         work += count * _components_at_a_time(part.round_loss.shifts)
     return work
 
@@ -166,6 +179,14 @@ def _next_step(task: Task, plan: Plan, saddle: Saddle, allowed: float, history: 
         order = math.log(history[-2][1] / width) / math.log(history[-2][0] / step)
         wanted = min(wanted, step * (_AIM * allowed / width) ** (1.0 / min(max(order, 1.0), 2.0)))
     return min(max(wanted, step / 256.0), 0.85 ** len(history) * step)
+
+
+def _stalled(history: list[tuple[float, float]]) -> bool:
+    """Whether a much smaller step no longer helps: what is left are roundings, or the tails that were left out."""
+    if len(history) < 3:
+        return False
+    (before, width_before), (step, width) = history[-2:]
+    return not math.isfinite(width) or (step < 0.7 * before and width > 0.8 * width_before)
 
 
 def _step_for(task: Task, plan: Plan, saddle: Saddle, excess: float, allowed: float, at: float = 1.0) -> float:

@@ -13,8 +13,8 @@ import math
 UNIT = 2.0**-53
 #: Relative error of an elementary function: 4 units in the last place, of 2^-52 each.
 ELEMENTARY = 8.0 * UNIT
-#: Relative error of erfcx: 16 units in the last place.
-MILLS = 32.0 * UNIT
+#: Relative error of the Mills ratio: 16 units in the last place of erfcx, then the roundings of argument and factor.
+MILLS = 40.0 * UNIT
 #: Relative error of a complex product (Brent, Percival and Zimmermann 2007: sqrt(5) units), rounded up.
 COMPLEX_PRODUCT = 2.5 * UNIT
 #: Absolute room for underflow: far above the smallest normal double, far below anything that matters.

@@ -11,8 +11,9 @@ import numpy as np
 
 from groupdp.engines.lattice.connect_dots import upper_measure
 from groupdp.engines.lattice.convolve import convolution_power
+from groupdp.engines.lattice.importance import Survival
 from groupdp.engines.lattice.merge_cells import lower_measure
-from groupdp.engines.lattice.piles import lower_offset, upper_offset
+from groupdp.engines.lattice.piles import lower_layout, upper_offset
 from groupdp.engines.lattice.plan import Part, Plan
 from groupdp.engines.lattice.rounding import UNIT
 from groupdp.engines.lattice.strides import cells_of
@@ -82,8 +83,15 @@ class Solution:
     cells: int
 
 
-def solve(plan: Plan, grid: Grid, *, progress: Callable[[float], None]) -> Solution:
-    """Discretise every part on both sides and compose."""
+def solve(
+    plan: Plan,
+    grid: Grid,
+    *,
+    epsilon: float = 0.0,
+    survival: Survival | None = None,
+    progress: Callable[[float], None],
+) -> Solution:
+    """Discretise every part on both sides and compose; what matters for `epsilon` is resolved best."""
     done = count = 0
 
     def advance(more: int) -> None:
@@ -92,25 +100,25 @@ def solve(plan: Plan, grid: Grid, *, progress: Callable[[float], None]) -> Solut
         progress(min(done / (2.2 * count), 1.0))
 
     tails = []
-    for measure, offset_of in ((lower_measure, lower_offset), (upper_measure, upper_offset)):
+    for above in (False, True):
         masses = []
         for part in plan.parts:
-            offset = offset_of(part.round_loss, part.table, step=grid.step)
-            table = part.table.shifted(offset)
-            cells = cells_of(table, part.log_weights, rate=grid.rate, step=grid.step, share=plan.share(part))
-            count = max(count, len(plan.parts) * sum(len(own.indices) for own in cells))
-            masses.append(
-                measure(
-                    part.round_loss.shifted(offset),
-                    part.support,
-                    table,
-                    cells,
-                    step=grid.step,
-                    tilt=_tilt(part, grid, offset),
-                    length=grid.length,
-                    advance=advance,
-                )
+            log_mass = part.log_importance(grid.rate, epsilon, survival)
+            layout = (
+                None if above else lower_layout(part.round_loss, part.table, log_mass, rate=grid.rate, step=grid.step)
             )
+            offset = upper_offset(part.round_loss) if layout is None else layout.offset
+            table = part.table.shifted(offset)
+            cells = cells_of(table, log_mass, rate=grid.rate, step=grid.step, share=plan.share(part))
+            count = max(count, len(plan.parts) * sum(len(own.indices) for own in cells))
+            arguments = part.round_loss.shifted(offset), part.support, table, cells
+            tilt = _tilt(part, grid, offset)
+            if layout is None:
+                mass = upper_measure(*arguments, step=grid.step, tilt=tilt, length=grid.length, advance=advance)
+            else:
+                given = layout.right_indices, layout.edges
+                mass = lower_measure(*arguments, given, step=grid.step, tilt=tilt, length=grid.length, advance=advance)
+            masses.append(mass)
         tails.append(compose_tail(masses, [part.rounds for part in plan.parts], left=grid.left))
     return Solution(below=tails[0], above=tails[1], cells=count)
 

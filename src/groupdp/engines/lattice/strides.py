@@ -1,6 +1,6 @@
-"""Which lattice points carry mass: all of them where the tilted law is dense, ever fewer out in its tails.
+"""Which lattice points carry mass: all of them where the law matters for the answer, ever fewer elsewhere.
 
-Both measures may use any subset of the lattice. A cell of s steps adds (s h)^2 times its tilted mass to the
+Both measures may use any subset of the lattice. A cell of s steps adds (s h)^2 times its importance to the
 bracket's width, so with density w the cheapest choice for a given width has s proportional to w^(-1/3).
 """
 
@@ -19,7 +19,6 @@ from groupdp.engines.lattice.tilted_mass import IntArray
 _EXTRA = 0.25
 #: Where it matters, cells stay narrower than this, divided by 1 + tilt: the expansion in the step holds only there.
 _WIDEST = 0.25
-_WIDEST_IN_TAILS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +33,12 @@ class LatticeCells:
     widths: IntArray
 
 
-def stride_exponents(table: LossTable, log_weights: FloatArray, *, rate: float, step: float, share: float) -> IntArray:
-    """log3 of the width of cells at every node of the table.
+def stride_exponents(table: LossTable, log_mass: FloatArray, *, rate: float, step: float, share: float) -> IntArray:
+    """log3 of the width of cells at every node of the table, whose importance is e^log_mass.
 
     `share` is above 1 for a part with fewer rounds than others: its cells may be wider.
     """
-    loss, slope = table.values.loss, np.maximum(table.values.slope, 1e-300)
-    log_mass = log_weights + rate * loss
-    log_mass = log_mass - np.logaddexp.reduce(log_mass)
+    slope = np.maximum(table.values.slope, 1e-300)
     with np.errstate(divide="ignore"):
         log_density = log_mass - np.log(table.weights) - np.log(slope)
     mass = np.exp(log_mass)
@@ -51,7 +48,7 @@ def stride_exponents(table: LossTable, log_weights: FloatArray, *, rate: float, 
         stride = np.exp(np.clip((middle - log_density) / 3.0, 0.0, 200.0))
         low, high = (middle, high) if float(mass @ (stride * stride - 1.0)) <= _EXTRA * share else (low, middle)
     deficit = np.maximum(low - log_density, 0.0)
-    widest = np.log((_WIDEST + np.minimum(deficit / 6.0, _WIDEST_IN_TAILS)) / ((1.0 + rate) * step))
+    widest = np.log((_WIDEST + deficit / 6.0) / ((1.0 + rate) * step))
     exponents = np.maximum(np.minimum(deficit / 3.0, widest), 0.0) / math.log(3.0)
     rounded: IntArray = np.floor(exponents).astype(np.int64)
     # A node's stride reaches as far as its neighbours.
@@ -88,18 +85,16 @@ def _smallest_within_a_step(loss: FloatArray, exponents: IntArray, step: float) 
     return np.repeat(np.minimum.reduceat(exponents, starts), counts)
 
 
-def cells_of(
-    table: LossTable, log_weights: FloatArray, *, rate: float, step: float, share: float
-) -> list[LatticeCells]:
+def cells_of(table: LossTable, log_mass: FloatArray, *, rate: float, step: float, share: float) -> list[LatticeCells]:
     """The cells to use in each interval of the table."""
-    exponents = stride_exponents(table, log_weights, rate=rate, step=step, share=share)
+    exponents = stride_exponents(table, log_mass, rate=rate, step=step, share=share)
     loss = table.values.loss
     return [lattice_cells(loss[begin:end], exponents[begin:end], step) for begin, end in table.breaks]
 
 
-def cell_count(table: LossTable, log_weights: FloatArray, *, rate: float, step: float, share: float) -> float:
+def cell_count(table: LossTable, log_mass: FloatArray, *, rate: float, step: float, share: float) -> float:
     """About how many cells that gives."""
-    exponents = stride_exponents(table, log_weights, rate=rate, step=step, share=share)
+    exponents = stride_exponents(table, log_mass, rate=rate, step=step, share=share)
     rise = np.maximum(np.diff(table.values.loss), 0.0)
     inside = np.ones(len(rise), dtype=bool)
     inside[[end - 1 for _, end in table.breaks[:-1]]] = False

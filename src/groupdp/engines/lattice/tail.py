@@ -15,6 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from groupdp.engines.lattice.importance import Survival
 from groupdp.engines.lattice.loss import FloatArray
 from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
 
@@ -22,6 +23,7 @@ from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
 _LOG_NEGLIGIBLE = 50.0
 _SUM_BLOCK = 1024
 _SKETCH = 64
+_SURVIVAL_POINTS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,17 @@ class Tail:
         apart = max(4.0 * block * self.step, 1e-12 * abs(start + low))
         slope = (log_delta(low - apart) - log_delta(low + apart)) / (2.0 * apart)
         return start + low, slope if 0.0 < slope < math.inf else self.rate
+
+    def survival(self) -> Survival:
+        """log P(L > x) at some thousand points, from the entries that stand out of their error; not certified."""
+        size = min(len(self.values), _SURVIVAL_POINTS)
+        block = len(self.values) // size
+        entries = np.maximum(self.values[: size * block] - self.error, 0.0)
+        losses: FloatArray = np.asarray(float(self.offset) + self.step * (self.first + block * np.arange(size)))
+        with np.errstate(divide="ignore"):
+            log_masses = np.log(entries.reshape(size, block).sum(axis=1)) + self.log_scale - self.rate * losses
+        log_values = np.logaddexp.accumulate(log_masses[::-1])[::-1]
+        return Survival(losses, np.maximum(log_values, -1e300), self.rate)
 
     def _kernel(self, epsilon: float) -> tuple[int, FloatArray]:
         """(position, values of g from there on), for the lattice points of the window above epsilon."""

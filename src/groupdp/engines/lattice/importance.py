@@ -1,0 +1,45 @@
+"""How much every loss of one round matters for the answer: what decides where cells are narrow.
+
+Moving the mass at a loss l of one round changes delta(epsilon) in proportion to how likely the other rounds
+make up the rest, P(L' > epsilon - l). Before anything is known that is taken to grow like the tilt e^{c l};
+after a first solve its survival function is used too. The two differ where the law has a trough, as it does
+when the group is rarely sampled: epsilon then lies between losses of no sample and those of one. Nothing
+here is certified, nor has to be.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupdp.engines.lattice.loss import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Survival:
+    """log P(L > x) of the composition, roughly, at increasing x; beyond them it falls like the tilt."""
+
+    losses: FloatArray
+    log_values: FloatArray
+    rate: float
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        inside = np.interp(x, self.losses, self.log_values)
+        outside = np.maximum(x - self.losses[-1], 0.0) - np.maximum(self.losses[0] - x, 0.0)
+        return np.asarray(np.minimum(inside - self.rate * outside, 0.0))
+
+
+def log_importance(
+    loss: FloatArray, log_weights: FloatArray, *, rate: float, epsilon: float, survival: Survival | None
+) -> FloatArray:
+    """log of weights at the nodes of a table of losses, which sum to 1."""
+    tilted = _normalised(log_weights + rate * loss)
+    if survival is None:
+        return tilted
+    return np.asarray(np.logaddexp(tilted, _normalised(log_weights + survival(epsilon - loss))) - math.log(2.0))
+
+
+def _normalised(log_values: FloatArray) -> FloatArray:
+    return np.asarray(log_values - np.logaddexp.reduce(log_values))
