@@ -12,7 +12,11 @@ KERNEL = Path("src/groupdp/engines/spectral/kernel")
 
 # The error bounds assume that every operation is rounded on its own: no contraction, no reordering. errno and traps are
 # not used, so that square roots and comparisons become plain instructions.
-FLAGS = [] if sys.platform == "win32" else ["-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+FLAGS = (
+    []
+    if sys.platform == "win32"
+    else ["-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+)
 
 setup(
     ext_modules=[

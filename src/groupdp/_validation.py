@@ -33,13 +33,14 @@ def require_number(
     below: float | None = None,
 ) -> float:
     """`value` as a finite float in the stated range; booleans, strings, NaN and infinities are refused."""
-    wanted = _wanted("a finite number", at_least=at_least, above=above, at_most=at_most, below=below)
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InvalidArgument(f"{name} must be {wanted}, got {shown(value)}.")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
+    number = math.nan
+    if type(value) is float:
+        number = value
+    elif isinstance(value, numbers.Real) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
     inside = (
         math.isfinite(number)
         and (at_least is None or number >= at_least)
@@ -48,13 +49,14 @@ def require_number(
         and (below is None or number < below)
     )
     if not inside:
+        wanted = _wanted("a finite number", at_least=at_least, above=above, at_most=at_most, below=below)
         raise InvalidArgument(f"{name} must be {wanted}, got {shown(value)}.")
     return number
 
 
 def require_integer(name: str, value: Any, *, at_least: int, at_most: int = LARGEST_COUNT) -> int:
     """`value` as an int in [at_least, at_most]; booleans and floats (even 3.0) are refused."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
         raise InvalidArgument(f"{name} must be an integer of at least {at_least}, got {shown(value)}.")
     number = int(value)
     if number < at_least:

@@ -119,8 +119,8 @@ def epsilon_of_composition(
             ceiling = epsilon_ceiling_of(composition, direction, log_delta)
             if all(ceiling < done.lower for done in results.values()):
                 continue
-        one_of = replace(options, progress=share_of(options.progress, index, len(directions)))
-        results[direction] = epsilon_of(composition, direction, log_delta, one_of)
+        part = _part_of(options, index, len(directions))
+        results[direction] = epsilon_of(composition, direction, log_delta, part)
     return _worse(results)
 
 
@@ -130,9 +130,16 @@ def log_delta_of_composition(
     """The worse of the directions."""
     results: dict[Direction, Bounds] = {}
     for index, direction in enumerate(directions):
-        one_of = replace(options, progress=share_of(options.progress, index, len(directions)))
-        results[direction] = log_delta_of(composition, direction, epsilon, one_of)
+        part = _part_of(options, index, len(directions))
+        results[direction] = log_delta_of(composition, direction, epsilon, part)
     return _worse(results)
+
+
+def _part_of(options: Options, index: int, count: int) -> Options:
+    """The options of one of `count` directions: each reports its share of the progress."""
+    if options.progress is None:
+        return options
+    return replace(options, progress=share_of(options.progress, index, count))
 
 
 def composition_of(run: Any, *, group_size: Any = None, rounds: Any = None) -> Composition:

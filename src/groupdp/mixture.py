@@ -75,13 +75,10 @@ class MixtureOfGaussians:
         """From increasing sensitivities and a law (probabilities, log_probabilities) that is right to the last bit."""
         probabilities, logarithms = law
         keep = np.isfinite(logarithms)
+        if not keep.all():
+            sensitivities, probabilities, logarithms = sensitivities[keep], probabilities[keep], logarithms[keep]
         mixture = object.__new__(cls)
-        mixture._set(
-            np.asarray(sensitivities, dtype=np.float64)[keep],
-            probabilities[keep],
-            logarithms[keep],
-            standard_deviation,
-        )
+        mixture._set(sensitivities, probabilities, logarithms, standard_deviation)
         return mixture
 
     @classmethod
@@ -138,6 +135,9 @@ class MixtureOfGaussians:
     @property
     def log_probability_of_presence(self) -> float:
         """log P(sensitivity > 0)."""
+        absent = self.log_probability_of_absence
+        if -1.0 < absent < 0.0:
+            return math.log(-math.expm1(absent))
         return float(np.logaddexp.reduce(self.log_probabilities[self.sensitivities > 0.0], initial=-math.inf))
 
     def __eq__(self, other: object) -> bool:

@@ -78,14 +78,16 @@ def _recurrence(first: Decimal, ratio: Callable[[int], Decimal], last: int) -> L
 
 
 def _as_doubles(values: list[Decimal]) -> Law:
-    probabilities = np.array([float(value) for value in values])
-    logarithms = np.array([_log(value) for value in values])
-    for i in np.flatnonzero(probabilities > 0.5):  # at most one: its logarithm comes from what is left for the others
-        others = functools.reduce(_CONTEXT.add, (value for j, value in enumerate(values) if j != i), Decimal(0))
-        logarithms[i] = math.log1p(-float(others))
-    probabilities.setflags(write=False)
-    logarithms.setflags(write=False)
-    return probabilities, logarithms
+    probabilities = [float(value) for value in values]
+    logarithms = [_log(value) for value in values]
+    likeliest = max(range(len(values)), key=probabilities.__getitem__)
+    if probabilities[likeliest] > 0.5:  # its logarithm comes from what is left for the others
+        others = functools.reduce(_CONTEXT.add, values[:likeliest] + values[likeliest + 1 :], Decimal(0))
+        logarithms[likeliest] = math.log1p(-float(others))
+    arrays = np.array(probabilities), np.array(logarithms)
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays
 
 
 def _log(value: Decimal) -> float:
