@@ -1,16 +1,7 @@
-/* groupdp.engines.spectral._kernel: what Python sees.
- *
- * A composition is a sequence of phases (sensitivities, probabilities, log_probabilities, standard_deviation, rounds),
- * the first three as buffers of doubles. Every function returns None where it declines.
- */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+/* groupdp.engines.spectral._kernel: what Python sees. Every function returns None where it declines. */
+#include "phases.h"
 
-#include "arithmetic.h"
-#include "spectral.h"
-
-#define LARGEST_COMPOSITION 100000
-#define LARGEST_MIXTURE 1000000
+#include <math.h>
 
 enum question { EPSILON, LOG_DELTA, CEILING };
 
@@ -52,61 +43,6 @@ static int solve(workspace *space, job *work)
     return !isnan(work->found.upper);
 }
 
-/* Copies `count` doubles of a buffer, divided by `unit`. */
-static const double *copied(workspace *space, PyObject *source, double unit, Py_ssize_t *count)
-{
-    Py_buffer view;
-    if (PyObject_GetBuffer(source, &view, PyBUF_CONTIG_RO) != 0)
-        return NULL;
-    double *result = NULL;
-    if (view.itemsize == sizeof(double) && view.len > 0 && view.len / view.itemsize <= LARGEST_MIXTURE) {
-        *count = view.len / view.itemsize;
-        result = doubles(space, *count);
-        for (Py_ssize_t i = 0; i < *count; i++)
-            result[i] = ((const double *)view.buf)[i] / unit;
-    }
-    PyBuffer_Release(&view);
-    if (result == NULL)
-        PyErr_SetString(PyExc_ValueError, "a mixture must be given as buffers of doubles");
-    return result;
-}
-
-/* 1 if the composition was read, 0 if it is declined, -1 with a Python error set. */
-static int read_composition(workspace *space, PyObject *composition, job *work)
-{
-    if (setjmp(space->declined) != 0)
-        return 0;
-    PyObject *phases = PySequence_Fast(composition, "a composition must be a sequence");
-    if (phases == NULL)
-        return -1;
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(phases);
-    int status = count > 0 && count <= LARGEST_COMPOSITION ? 1 : 0;
-    if (status == 1) {
-        work->phases = (int)count;
-        work->whole = allocate(space, count * sizeof(round_law));
-    }
-    for (Py_ssize_t i = 0; status == 1 && i < count; i++) {
-        PyObject *m, *p, *log_p;
-        double deviation, rounds;
-        Py_ssize_t size, same, also;
-        round_law law = {.log_dropped = -INFINITY};
-        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(phases, i), "OOOdd", &m, &p, &log_p, &deviation, &rounds) ||
-            (law.m = copied(space, m, deviation, &size)) == NULL || (law.p = copied(space, p, 1.0, &same)) == NULL ||
-            (law.log_p = copied(space, log_p, 1.0, &also)) == NULL) {
-            status = -1;
-        } else if (size != same || size != also || !(rounds >= 1.0)) {
-            PyErr_SetString(PyExc_ValueError, "a mixture must have as many probabilities as sensitivities");
-            status = -1;
-        } else {
-            law.size = (int)size;
-            law.count = rounds;
-            work->whole[i] = law;
-        }
-    }
-    Py_DECREF(phases);
-    return status;
-}
-
 static PyObject *answered(PyObject *arguments, enum question question)
 {
     PyObject *composition;
@@ -117,7 +53,7 @@ static PyObject *answered(PyObject *arguments, enum question question)
     work.direction = adding ? ADD : REMOVE;
     workspace space;
     take(&space);
-    int status = read_composition(&space, composition, &work);
+    int status = read_phases(&space, composition, &work.phases, &work.whole);
     if (status == 1) {
         Py_BEGIN_ALLOW_THREADS
         status = solve(&space, &work);
@@ -158,4 +94,12 @@ static struct PyModuleDef module = {
     .m_methods = functions,
 };
 
-PyMODINIT_FUNC PyInit__kernel(void) { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__kernel(void)
+{
+    PyObject *result = PyModule_Create(&module);
+    if (result != NULL && PyModule_AddFunctions(result, inspection) != 0) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    return result;
+}
