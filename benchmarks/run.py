@@ -30,7 +30,7 @@ ROOT = HERE.parent
 LIMITS = {section: 150.0 if section in ("paper", "accuracy", "calibration") else 60.0 for section in report.SECTIONS}
 QUICK_LIMIT = 30.0
 #: (calls that take less than so many seconds, are made so often); a longer one is made once.
-REPETITIONS = ((0.1, 15), (1.0, 5), (5.0, 3))
+REPETITIONS = ((0.01, 101), (0.1, 15), (1.0, 5), (5.0, 3))
 
 
 def main() -> None:

@@ -108,13 +108,13 @@ def epsilon_of(composition: Composition, direction: Direction, log_delta: float,
     return Bounds(min(lower, upper), upper, exact)
 
 
-def epsilon_ceiling_of(composition: Composition, direction: Direction, log_delta: float) -> float:
-    """A cheap rigorous upper bound on epsilon, inf where none is at hand."""
+def epsilon_ceiling_of(composition: Composition, direction: Direction, log_delta: float, *, enough: float) -> float:
+    """A cheap rigorous upper bound on epsilon, to be compared with `enough`; inf where none is at hand."""
     noisy, log_p = _peel(composition)
     if log_p != 0.0 or not noisy:
         return math.inf
     try:
-        return spectral.epsilon_ceiling(noisy, direction=direction, log_delta=log_delta)
+        return spectral.epsilon_ceiling(noisy, direction=direction, log_delta=log_delta, enough=enough)
     except LimitExceeded:
         return math.inf
 

@@ -116,8 +116,8 @@ def epsilon_of_composition(
     results: dict[Direction, Bounds] = {}
     for index, direction in enumerate(directions):
         if results and options.engine != "lattice":
-            ceiling = epsilon_ceiling_of(composition, direction, log_delta)
-            if all(ceiling < done.lower for done in results.values()):
+            worst = max(done.lower for done in results.values())
+            if epsilon_ceiling_of(composition, direction, log_delta, enough=worst) < worst:
                 continue
         part = _part_of(options, index, len(directions))
         results[direction] = epsilon_of(composition, direction, log_delta, part)

@@ -35,9 +35,9 @@ def log_delta(composition: Composition, direction: Direction, epsilon: float) ->
     return None if found is None else _bounds(found, direction)
 
 
-def epsilon_ceiling(composition: Composition, direction: Direction, log_delta: float) -> float | None:
-    """A rigorous upper bound on epsilon, by Chernoff alone."""
-    return _kernel.epsilon_ceiling(_phases(composition), direction == "add", log_delta) if AVAILABLE else None
+def epsilon_ceiling(composition: Composition, direction: Direction, log_delta: float, enough: float) -> float | None:
+    """A rigorous upper bound on epsilon: by Chernoff if that is below `enough`, else by a coarse contour."""
+    return _kernel.epsilon_ceiling(_phases(composition), direction == "add", log_delta, enough) if AVAILABLE else None
 
 
 def _phases(composition: Composition) -> list[Phase]:

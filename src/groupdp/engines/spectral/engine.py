@@ -73,9 +73,11 @@ def epsilon_by_numpy(composition: Composition, direction: Direction, log_delta: 
     return min(candidates, key=lambda bounds: bounds.width)
 
 
-def epsilon_ceiling(composition: Composition, *, direction: Direction, log_delta: float) -> float:
-    """A rigorous upper bound on epsilon, by Chernoff alone: cheap, a few per cent above the truth."""
-    compiled_ceiling = compiled.epsilon_ceiling(composition, direction, log_delta)
+def epsilon_ceiling(composition: Composition, *, direction: Direction, log_delta: float, enough: float) -> float:
+    """A cheap and rigorous upper bound on epsilon, to be compared with `enough`: a few per cent above the truth by
+    Chernoff alone, closer where that does not decide.
+    """
+    compiled_ceiling = compiled.epsilon_ceiling(composition, direction, log_delta, enough)
     if compiled_ceiling is not None:
         return compiled_ceiling
     prepared, _, found = _scanned(composition, direction, log_delta)

@@ -17,10 +17,9 @@
 /* Error of D = e^{i s l} - 1, relative to s |l|: 24 U where it comes from sine and cosine, 5 U for each of the at most
  * 14 times that D_{j + k} = D_j + D_k + D_j D_k is used (section 6). */
 #define EXPONENTIAL (94.0 * U)
-/* Aliases, truncation and quadrature are each planned to stay below this fraction of delta. */
-#define LOG_PLANNED_ERROR -32.2361913
 #define LONG_PERIOD 15.0
 #define PERIODS 160
+#define RECTANGLES 128
 
 static const double NEARBY[] = {0.9, 0.95, 0.98, 1.01, 1.03, 1.06, 1.1, 1.15, 1.3};
 
@@ -237,7 +236,7 @@ static double interpolated_variance(const scan *found, double tilt)
 }
 
 /* How far the contour will have to reach, from the coarse grids of the scan. A poor answer costs time only. */
-static double expected_reach(workspace *space, const saddle *at, double reach)
+static double expected_reach(workspace *space, const saddle *at, double reach, double log_planned)
 {
     const prepared *problem = at->by.problem;
     decay *decays = allocate(space, problem->phases * sizeof(decay));
@@ -259,22 +258,26 @@ static double expected_reach(workspace *space, const saddle *at, double reach)
         for (int j = 0; j < nodes; j++)
             rough.weight[j] /= total;
         log_scale += grid->law->count * (top + log(total));
-        decays[i] = certify(space, &rough, 0);
+        decays[i] = certify(space, &rough, 32, 0);
     }
-    double goal = at->log_delta - (log_scale - at->tilt * at->epsilon) + LOG_PLANNED_ERROR;
+    double goal = at->log_delta - (log_scale - at->tilt * at->epsilon) + log_planned;
     double found = choose_truncation(decays, problem->phases, reach, goal);
     return smaller(larger(1.15 * found, 1.2 * reach), 1e3 * reach);
 }
 
-contour build(workspace *space, const prepared *problem, saddle *at)
+/* A contour through the saddle. Aliases, truncation and quadrature are each planned to stay below e^log_planned of the
+ * delta expected there. */
+contour build(workspace *space, const prepared *problem, saddle *at, double log_planned)
 {
     int phases = problem->phases;
     double total_rounds = 0.0, deviation = sqrt(interpolated_variance(&at->found, at->tilt));
     for (int i = 0; i < phases; i++)
         total_rounds += problem->rounds[i].count;
     /* A Gaussian characteristic function would be negligible beyond this frequency; the certificate asks for more. */
-    double reach = sqrt(-2.0 * LOG_PLANNED_ERROR) / deviation, planned = expected_reach(space, at, reach);
-    double log_tolerance = LOG_PLANNED_ERROR - 3.0 - log(total_rounds);
+    double reach = sqrt(-2.0 * log_planned) / deviation;
+    begin(space, REACH);
+    double planned = expected_reach(space, at, reach, log_planned);
+    double log_tolerance = log_planned - 3.0 - log(total_rounds);
     tilted_round *tilted = allocate(space, phases * sizeof(tilted_round));
     decay *decays = allocate(space, phases * sizeof(decay));
     contour path = {.tilt = at->tilt};
@@ -282,19 +285,21 @@ contour build(workspace *space, const prepared *problem, saddle *at)
         double scale = 0.0, lost = 0.0;
         path.log_scale_error = path.centre = path.centre_size = 0.0;
         for (int i = 0; i < phases; i++) {
+            begin(space, TILT);
             tilted[i] =
                 tilt_round(space, &problem->rounds[i], problem->direction, at->tilt, planned, log_tolerance);
+            begin(space, DECAY);
             double rounds = tilted[i].law->count;
             add_compensated(&scale, &lost, rounds * tilted[i].log_moment);
             path.log_scale_error += 1.01 * rounds * tilted[i].log_moment_error;
             path.centre += rounds * tilted[i].centre;
             path.centre_size += rounds * fabs(tilted[i].centre);
-            decays[i] = certify(space, &tilted[i], 1);
+            decays[i] = certify(space, &tilted[i], RECTANGLES, 1);
         }
         path.log_scale = scale + lost;
         /* The trapezoid sum is of this size, relative to e^{K(c) - c eps}. */
         double size = at->log_delta - (path.log_scale - at->tilt * at->epsilon);
-        reach = choose_truncation(decays, phases, reach, size + LOG_PLANNED_ERROR);
+        reach = choose_truncation(decays, phases, reach, size + log_planned);
         if (reach <= planned)
             break;
         if (tries == 3 || reach == INFINITY)
@@ -307,12 +312,14 @@ contour build(workspace *space, const prepared *problem, saddle *at)
         path.log_scale_error += U * fabs(tilted[i].law->count * tilted[i].log_moment);
     path.centre_size *= 1.0 + phases * U;
 
-    double goal = at->log_delta + LOG_PLANNED_ERROR, period = choose_period(space, at, deviation, goal);
+    begin(space, PERIOD);
+    double goal = at->log_delta + log_planned, period = choose_period(space, at, deviation, goal);
     if (period > LONG_PERIOD * deviation) {
         /* A heavy tail: aliases are then best bounded with tilts close to the contour's own. */
         extend(space, at, NEARBY, sizeof NEARBY / sizeof NEARBY[0]);
         period = choose_period(space, at, deviation, goal);
     }
+    begin(space, SAMPLES);
     path.step = shortened(2.0 * PI / period);
     /* The quadratures are certified up to the planned frequency: the contour may end earlier than wanted, not later. */
     double steps = smaller(ceil(reach / path.step), floor(planned / path.step));

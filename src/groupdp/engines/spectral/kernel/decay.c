@@ -7,12 +7,11 @@
 
 /* Everything here is inequality; this covers all rounding in the tilted weights and in the sums below. */
 #define ROUNDING (1.0 - 1e-7)
-#define RECTANGLES 128
 #define LARGEST_NUMBER_OF_PEAKS 12
 
 /* Cuts off the largest function below `height` that rises to its highest cell and falls after it, and appends its
  * superlevel sets, which are intervals, to the rectangles. */
-static void peel(workspace *space, const double *width, double *height, int cells, decay *bound)
+static void peel(workspace *space, const double *width, double *height, int cells, int rectangles, decay *bound)
 {
     int top = 0;
     for (int j = 1; j < cells; j++)
@@ -40,7 +39,7 @@ static void peel(workspace *space, const double *width, double *height, int cell
     for (int j = 0; j < cells; j++)
         height[j] -= peak[j];
     /* Fewer rectangles: neighbours in size share the smallest width among them. */
-    int parts = size < RECTANGLES ? size : RECTANGLES;
+    int parts = size < rectangles ? size : rectangles;
     for (int r = 0; r < parts; r++) {
         int start = (int)((double)size * r / parts), end = (int)((double)size * (r + 1) / parts);
         double sum_of_heights = 0.0;
@@ -51,9 +50,9 @@ static void peel(workspace *space, const double *width, double *height, int cell
     }
 }
 
-/* Rectangles from a piecewise constant minorant of the density of the loss, one cell per node (section 7); without
- * `caution` from the density at the nodes itself, for an estimate. */
-decay certify(workspace *space, const tilted_round *tilted, int caution)
+/* Rectangles from a piecewise constant minorant of the density of the loss, one cell per node (section 7), compressed
+ * to so many per peak; without `caution` from the density at the nodes itself, for an estimate. */
+decay certify(workspace *space, const tilted_round *tilted, int rectangles, int caution)
 {
     const ratio_table *table = &tilted->table;
     const round_law *law = tilted->law;
@@ -75,10 +74,10 @@ decay certify(workspace *space, const tilted_round *tilted, int caution)
             height[j] = 0.0;
     }
     decay bound = {.rounds = law->count};
-    bound.width = doubles(space, LARGEST_NUMBER_OF_PEAKS * RECTANGLES);
-    bound.mass = doubles(space, LARGEST_NUMBER_OF_PEAKS * RECTANGLES);
+    bound.width = doubles(space, LARGEST_NUMBER_OF_PEAKS * rectangles);
+    bound.mass = doubles(space, LARGEST_NUMBER_OF_PEAKS * rectangles);
     for (int i = 0; i < LARGEST_NUMBER_OF_PEAKS; i++) {
-        peel(space, width, height, cells, &bound);
+        peel(space, width, height, cells, rectangles, &bound);
         if (dot(width, height, cells) < 0.02)
             break;
     }

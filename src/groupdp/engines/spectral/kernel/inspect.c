@@ -132,7 +132,7 @@ static PyObject *tilted(PyObject *Py_UNUSED(module), PyObject *arguments)
             Py_RETURN_NONE;
         }
         tilted_round found = tilt_round(&space, &law, adding ? ADD : REMOVE, tilt, frequency, log_tolerance);
-        decay bound = certify(&space, &found, 1);
+        decay bound = certify(&space, &found, 128, 1);
         int count = (int)PyList_GET_SIZE(frequencies);
         double *levels = doubles(&space, count);
         for (int i = 0; i < count; i++)

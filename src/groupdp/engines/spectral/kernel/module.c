@@ -8,16 +8,17 @@ enum question { EPSILON, LOG_DELTA, CEILING };
 typedef struct {
     enum question question;
     enum direction direction;
-    double argument;
+    double argument, enough;
     int phases;
     round_law *whole;
+    int answered;
     answer found;
 } job;
 
 static int solve(workspace *space, job *work)
 {
     if (setjmp(space->declined) != 0)
-        return 0;
+        return work->answered;
     if (work->question == LOG_DELTA) {
         double assumed = -60.0;
         for (int tries = 0; tries < 8; tries++) {
@@ -33,14 +34,23 @@ static int solve(workspace *space, job *work)
         }
         return 0;
     }
+    begin(space, PREPARE);
     prepared problem = prepare(space, work->phases, work->whole, work->direction, work->argument);
+    begin(space, SCAN);
     saddle at = saddle_for_delta(space, &problem, work->argument);
     if (work->question == EPSILON) {
         work->found = certified_epsilon(space, &problem, &at, work->argument);
+        begin(space, STAGES);
         return 1;
     }
-    work->found.upper = certified_ceiling(&problem, &at.found, work->argument);
-    return !isnan(work->found.upper);
+    work->found.upper = chernoff_ceiling(space, &problem, &at.found, work->argument);
+    work->answered = 1; /* whatever may be declined from here on */
+    if (!(work->found.upper < work->enough)) {
+        double closer = coarse_ceiling(space, &problem, &at, work->argument);
+        if (closer < work->found.upper)
+            work->found.upper = closer;
+    }
+    return 1;
 }
 
 static PyObject *answered(PyObject *arguments, enum question question)
@@ -48,7 +58,8 @@ static PyObject *answered(PyObject *arguments, enum question question)
     PyObject *composition;
     int adding;
     job work = {.question = question};
-    if (!PyArg_ParseTuple(arguments, "Opd", &composition, &adding, &work.argument))
+    if (!PyArg_ParseTuple(arguments, question == CEILING ? "Opdd" : "Opd", &composition, &adding, &work.argument,
+                          &work.enough))
         return NULL;
     work.direction = adding ? ADD : REMOVE;
     workspace space;
@@ -76,13 +87,43 @@ static PyObject *log_delta(PyObject *Py_UNUSED(module), PyObject *arguments) { r
 
 static PyObject *ceiling(PyObject *Py_UNUSED(module), PyObject *arguments) { return answered(arguments, CEILING); }
 
+/* Seconds that epsilon() spends in each stage. */
+static PyObject *stages(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    PyObject *composition;
+    int adding;
+    job work = {.question = EPSILON};
+    if (!PyArg_ParseTuple(arguments, "Opd", &composition, &adding, &work.argument))
+        return NULL;
+    work.direction = adding ? ADD : REMOVE;
+    double seconds[STAGES] = {0.0};
+    workspace space;
+    take(&space);
+    int status = read_phases(&space, composition, &work.phases, &work.whole);
+    if (status == 1) {
+        space.seconds = seconds;
+        space.since = 0.0;
+        status = solve(&space, &work);
+    }
+    release(&space);
+    if (status < 0)
+        return NULL;
+    if (status == 0)
+        Py_RETURN_NONE;
+    return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d}", "prepare", seconds[PREPARE], "scan", seconds[SCAN],
+                         "reach", seconds[REACH], "tilt", seconds[TILT], "decay", seconds[DECAY], "period",
+                         seconds[PERIOD], "samples", seconds[SAMPLES], "root", seconds[ROOT]);
+}
+
 static PyMethodDef functions[] = {
     {"epsilon", epsilon, METH_VARARGS,
      "epsilon(composition, adding, log_delta): (lower, upper, nodes, samples, evaluations) or None."},
     {"log_delta", log_delta, METH_VARARGS,
      "log_delta(composition, adding, epsilon): (lower, upper, nodes, samples, evaluations) or None."},
     {"epsilon_ceiling", ceiling, METH_VARARGS,
-     "epsilon_ceiling(composition, adding, log_delta): a rigorous upper bound by Chernoff alone, or None."},
+     "epsilon_ceiling(composition, adding, log_delta, enough): a rigorous upper bound, the better one if the first is "
+     "not below `enough`; or None."},
+    {"stages", stages, METH_VARARGS, "stages(composition, adding, log_delta): seconds in each stage of epsilon, or None."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,12 +12,18 @@
 
 enum direction { REMOVE, ADD };
 
-/* Memory of one call, freed at once; and where to go when the call is declined. */
+/* The stages of an answer, for those who want it faster. */
+enum stage { PREPARE, SCAN, REACH, TILT, DECAY, PERIOD, SAMPLES, ROOT, STAGES };
+
+/* Memory of one call, freed at once; where to go when the call is declined; and where its time goes, if asked for. */
 struct chunk;
 typedef struct {
     struct chunk *chunks;
     size_t allocated;
     jmp_buf declined;
+    double *seconds; /* by stage, or NULL */
+    enum stage stage;
+    double since;
 } workspace;
 
 void take(workspace *space);
@@ -25,6 +31,7 @@ void *allocate(workspace *space, size_t bytes);
 double *doubles(workspace *space, size_t count);
 void decline(workspace *space);
 void release(workspace *space);
+void begin(workspace *space, enum stage stage);
 
 /* One round in units of its noise (rounds.py), with outcomes too rare to matter discarded (thinning.py). */
 typedef struct {
@@ -94,7 +101,7 @@ typedef struct {
     double rounds;
 } decay;
 
-decay certify(workspace *space, const tilted_round *tilted, int caution);
+decay certify(workspace *space, const tilted_round *tilted, int rectangles, int caution);
 double log_decay(const decay *bound, double frequency);
 
 /* K(c) on a set of tilts (saddle.py). */
@@ -135,7 +142,7 @@ typedef struct {
     double *alias; /* log of 1 / (e^{|c' - c| Y} - 1) for each tilt c' of the scan */
 } contour;
 
-contour build(workspace *space, const prepared *problem, saddle *at);
+contour build(workspace *space, const prepared *problem, saddle *at, double log_planned);
 void contour_log_delta(const contour *path, double epsilon, double *lower, double *upper);
 void contour_slope(const contour *path, double epsilon, double *value, double *slope);
 
@@ -147,6 +154,7 @@ typedef struct {
 
 answer certified_epsilon(workspace *space, const prepared *problem, saddle *at, double log_delta);
 answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon);
-double certified_ceiling(const prepared *problem, const scan *found, double log_delta);
+double chernoff_ceiling(workspace *space, const prepared *problem, const scan *found, double log_delta);
+double coarse_ceiling(workspace *space, const prepared *problem, saddle *at, double log_delta);
 
 #endif

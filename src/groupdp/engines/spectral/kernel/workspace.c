@@ -2,6 +2,7 @@
 #include "spectral.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 /* A call that needs more than this is declined. */
 #define LARGEST_WORKSPACE ((size_t)400 << 20)
@@ -20,6 +21,7 @@ void take(workspace *space)
 {
     space->chunks = kept;
     space->allocated = kept == NULL ? 0 : kept->size;
+    space->seconds = NULL;
     kept = NULL;
 }
 
@@ -62,4 +64,18 @@ void release(workspace *space)
             free(top);
         }
     }
+}
+
+/* What was done since the last stage began is counted for it; STAGES ends the count. */
+void begin(workspace *space, enum stage stage)
+{
+    if (space->seconds == NULL)
+        return;
+    struct timespec time;
+    timespec_get(&time, TIME_UTC);
+    double now = (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    if (space->since > 0.0)
+        space->seconds[space->stage] += now - space->since;
+    space->stage = stage;
+    space->since = stage == STAGES ? 0.0 : now;
 }
