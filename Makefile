@@ -26,11 +26,11 @@ bench: $(STAMP)  ## groupdp beside its peers, which get an environment of their 
 profile: $(STAMP)  ## where a call's time goes, and how far it is above the arithmetic it cannot do without
 	$(BIN)/python benchmarks/floor.py
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/engines/spectral/kernel/*)
 	$(PYTHON) -c 'import sys; sys.exit("groupdp needs Python 3.10 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) figures build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) figures build dist src/groupdp/engines/spectral/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

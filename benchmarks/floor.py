@@ -11,20 +11,24 @@ from __future__ import annotations
 
 import cProfile
 import io
+import math
 import pstats
+import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import groupdp
+from groupdp.engines.spectral import _kernel, compiled
 from groupdp.engines.spectral.prepare import prepare
 from groupdp.reductions import compose_run
 
 GROUPS = (1, 9, 32)
 NOISE, RATE, STEPS, DELTA = 1.0, 0.01, 2000, 1e-6
-REPETITIONS = 51
+REPETITIONS = 201
 PROFILED_CALLS = 200
 
 
@@ -39,17 +43,17 @@ def main() -> None:
     )
     for k in GROUPS:
         components, nodes, steps = _sizes(k)
-        table = _fastest(_table(nodes, components))
-        products = _fastest(_products(nodes, steps))
-        call = _fastest(lambda k=k: _call(k))  # type: ignore[misc]
+        table, products, call = _fastest(_table(nodes, components), _products(nodes, steps), partial(_call, k))
         floor = table + products
         print(
             f"{k:4d} {components:10d} {nodes:6d} {steps:6d} {_micro(table)} {_micro(products)} {_micro(floor)} "
             f"{_micro(call)} {call / floor:13.1f}"
         )
+    print(f"\nstages of the compiled part, median of {PROFILED_CALLS} calls")
     for k in GROUPS:
-        print(f"\nk = {k}: time inside each function itself, per call, of {PROFILED_CALLS} calls under cProfile")
-        print(_profile(k))
+        print(f"{k:4d} " + "  ".join(f"{name} {_micro(seconds).strip()}" for name, seconds in _stages(k).items()))
+    print(f"\nk = {GROUPS[0]}: time inside each function itself, per call, of {PROFILED_CALLS} calls under cProfile")
+    print(_profile(GROUPS[0]))
 
 
 def _run() -> groupdp.DPSGD:
@@ -95,14 +99,23 @@ def _products(nodes: int, steps: int) -> Callable[[], object]:
     return kernel
 
 
-def _fastest(function: Callable[[], object]) -> float:
-    function()
-    times = []
+def _stages(k: int) -> dict[str, float]:
+    """Seconds in each stage of the compiled engine: where the next improvement is to be found."""
+    phases = compiled._phases(compose_run(_run(), k))
+    calls = [_kernel.stages(phases, False, float(np.log(DELTA))) for _ in range(PROFILED_CALLS)]
+    answered = [call for call in calls if call is not None]
+    return {name: statistics.median(call[name] for call in answered) for name in answered[0]}
+
+
+def _fastest(*functions: Callable[[], object]) -> list[float]:
+    """The fastest of many calls of each, taken in turns, so that a change of the processor's pace meets all of them."""
+    best = [math.inf] * len(functions)
     for _ in range(REPETITIONS):
-        start = time.thread_time()
-        function()
-        times.append(time.thread_time() - start)
-    return min(times)
+        for i, function in enumerate(functions):
+            start = time.thread_time()
+            function()
+            best[i] = min(best[i], time.thread_time() - start)
+    return best
 
 
 def _profile(k: int) -> str:

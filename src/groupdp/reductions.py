@@ -6,12 +6,13 @@ Ganesh, "Tight group-level DP guarantees for DP-SGD with sampling via mixture of
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from groupdp._validation import require_integer
-from groupdp.dpsgd import DPSGD, FixedBatchSampling, phases_of
+from groupdp.dpsgd import DPSGD, FixedBatchSampling, Sampling, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
 from groupdp.sensitivity import binomial_law, hypergeometric_law
@@ -33,17 +34,22 @@ def mixture_of_one_round(phase: DPSGD, group_size: int) -> MixtureOfGaussians:
     sampling this doubles the sensitivity; under fixed batches the factor 2 is already there (an example of
     the group takes a displaced example's place in one average).
     """
-    if isinstance(phase.sampling, FixedBatchSampling):
-        batch_size, dataset_size = phase.sampling.batch_size, phase.sampling.dataset_size
+    return _mixture(phase.sampling, phase.noise_multiplier, phase.microbatch_size > 1, group_size)
+
+
+@lru_cache(maxsize=32)
+def _mixture(sampling: Sampling, noise_multiplier: float, in_microbatches: bool, group_size: int) -> MixtureOfGaussians:
+    if isinstance(sampling, FixedBatchSampling):
+        batch_size, dataset_size = sampling.batch_size, sampling.dataset_size
         if group_size > dataset_size:
             raise InvalidArgument(f"group_size must be at most dataset_size={dataset_size}, got {group_size}.")
         law = hypergeometric_law(batch_size, dataset_size, group_size)
         unit = 2.0
     else:
-        law = binomial_law(group_size, phase.sampling.rate)
-        unit = 1.0 if phase.microbatch_size == 1 else 2.0
+        law = binomial_law(group_size, sampling.rate)
+        unit = 2.0 if in_microbatches else 1.0
     sensitivities = unit * np.arange(len(law[0]), dtype=np.float64)
-    return MixtureOfGaussians.from_law(sensitivities, law, phase.noise_multiplier)
+    return MixtureOfGaussians.from_law(sensitivities, law, noise_multiplier)
 
 
 def compose_run(run: Any, group_size: Any) -> Composition:

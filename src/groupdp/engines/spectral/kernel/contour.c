@@ -258,7 +258,7 @@ static double expected_reach(workspace *space, const saddle *at, double reach, d
         for (int j = 0; j < nodes; j++)
             rough.weight[j] /= total;
         log_scale += grid->law->count * (top + log(total));
-        decays[i] = certify(space, &rough, 32, 0);
+        decays[i] = certify(space, &rough, 64, 0);
     }
     double goal = at->log_delta - (log_scale - at->tilt * at->epsilon) + log_planned;
     double found = choose_truncation(decays, problem->phases, reach, goal);
@@ -313,12 +313,11 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
     path.centre_size *= 1.0 + phases * U;
 
     begin(space, PERIOD);
-    double goal = at->log_delta + log_planned, period = choose_period(space, at, deviation, goal);
-    if (period > LONG_PERIOD * deviation) {
-        /* A heavy tail: aliases are then best bounded with tilts close to the contour's own. */
+    double goal = at->log_delta + log_planned, longest = LONG_PERIOD * deviation;
+    /* A heavy tail: aliases are then best bounded with tilts close to the contour's own. */
+    if (log_alias(&at->found, at->tilt, at->epsilon, longest, NULL) > goal)
         extend(space, at, NEARBY, sizeof NEARBY / sizeof NEARBY[0]);
-        period = choose_period(space, at, deviation, goal);
-    }
+    double period = choose_period(space, at, deviation, goal);
     begin(space, SAMPLES);
     path.step = shortened(2.0 * PI / period);
     /* The quadratures are certified up to the planned frequency: the contour may end earlier than wanted, not later. */

@@ -51,13 +51,12 @@ static double find_root(workspace *space, const contour *path, double start, dou
     return root;
 }
 
-/* An epsilon at or above the root whose certified upper side is at or below the target; infinite if none is near. */
+/* An epsilon at or above the root whose certified upper side is at or below the target; infinite if none is near.
+ * `upper` is that side at the root itself. */
 static double certified_above(const prepared *problem, const contour *path, double root, double target, double rate,
-                              int *evaluations)
+                              double upper, int *evaluations)
 {
-    double lower, upper;
-    corrected(problem, path, root, &lower, &upper);
-    double distance = larger((upper - target) / rate, 0.0) * 1.05 + 4e-16 * root;
+    double lower, distance = larger((upper - target) / rate, 0.0) * 1.05 + 4e-16 * root;
     for (int i = 0; i < OUTWARD; i++) {
         double candidate = smaller(root + distance, problem->largest_loss);
         ++*evaluations;
@@ -69,13 +68,12 @@ static double certified_above(const prepared *problem, const contour *path, doub
     return INFINITY;
 }
 
-/* An epsilon at or below the root whose certified lower side is at or above the target; 0 if none is near. */
+/* An epsilon at or below the root whose certified lower side is at or above the target; 0 if none is near. `lower` is
+ * that side at the root itself. */
 static double certified_below(const prepared *problem, const contour *path, double root, double target, double rate,
-                              int *evaluations)
+                              double lower, int *evaluations)
 {
-    double lower, upper;
-    corrected(problem, path, root, &lower, &upper);
-    double distance = larger((target - lower) / rate, 0.0) * 1.05 + 4e-16 * root;
+    double upper, distance = larger((target - lower) / rate, 0.0) * 1.05 + 4e-16 * root;
     for (int i = 0; i < OUTWARD && root - distance > 0.0; i++) {
         ++*evaluations;
         corrected(problem, path, root - distance, &lower, &upper);
@@ -96,10 +94,11 @@ answer certified_epsilon(workspace *space, const prepared *problem, saddle *at, 
     contour path = build(space, problem, at, LOG_FINE);
     answer result = {.nodes = path.nodes, .samples = path.samples};
     begin(space, ROOT);
-    double rate, slack = slack_of(target);
+    double rate, lower, upper, slack = slack_of(target);
     double root = find_root(space, &path, at->epsilon, target, &rate, &result.evaluations);
-    result.upper = certified_above(problem, &path, root, target - slack, rate, &result.evaluations);
-    result.lower = certified_below(problem, &path, root, target + slack, rate, &result.evaluations);
+    corrected(problem, &path, root, &lower, &upper);
+    result.upper = certified_above(problem, &path, root, target - slack, rate, upper, &result.evaluations);
+    result.lower = certified_below(problem, &path, root, target + slack, rate, lower, &result.evaluations);
     if (!(result.upper - result.lower <= NARROW * result.upper))
         decline(space);
     return result;
@@ -136,6 +135,7 @@ double coarse_ceiling(workspace *space, const prepared *problem, saddle *at, dou
         decline(space);
     contour path = build(space, problem, at, LOG_COARSE);
     int evaluations = 0;
-    double rate, root = find_root(space, &path, at->epsilon, target, &rate, &evaluations);
-    return certified_above(problem, &path, root, target - slack_of(target), rate, &evaluations);
+    double rate, lower, upper, root = find_root(space, &path, at->epsilon, target, &rate, &evaluations);
+    corrected(problem, &path, root, &lower, &upper);
+    return certified_above(problem, &path, root, target - slack_of(target), rate, upper, &evaluations);
 }

@@ -9,6 +9,17 @@
 /* Where x is this small, Psi and x are treated as one quantity in the error analysis. */
 #define NEAR 0.5
 
+/* sum_k coefficient_k x^k, even and odd powers apart: two short chains instead of a long one. */
+static inline double series(const double *coefficient, int terms, double x)
+{
+    double square = x * x, even = 0.0, odd = 0.0;
+    for (int k = terms - 2 + terms % 2; k >= 0; k -= 2) {
+        even = coefficient[k] + even * square;
+        odd = (k + 1 < terms ? coefficient[k + 1] : 0.0) + odd * square;
+    }
+    return even + x * odd;
+}
+
 /* 1 / (k + 2)! */
 static const double INVERSE_FACTORIAL[15] = {
     1.0 / 2.0,         1.0 / 6.0,          1.0 / 24.0,          1.0 / 120.0,          1.0 / 720.0,
@@ -22,10 +33,7 @@ static double exp_beyond_first_order(double y)
     if (!(fabs(y) < 0.5))
         return expm1(y) - y;
     /* sum_{k >= 2} y^k / k!, k up to 16: the next term is below 1e-18 of the first. */
-    double series = 0.0;
-    for (int k = 14; k >= 0; k--)
-        series = INVERSE_FACTORIAL[k] + series * y;
-    return y * y * series;
+    return y * y * series(INVERSE_FACTORIAL, 15, y);
 }
 
 /* 1 / (k + 2) and 1 / ((k + 1) (k + 2)) */
@@ -43,10 +51,7 @@ static double entropy_gap(double x, double psi, double ratio)
 {
     if (!(fabs(x) < 0.1))
         return ratio * psi - x;
-    double series = 0.0;
-    for (int k = 18; k >= 0; k--)
-        series = INVERSE_PRODUCT[k] - x * series;
-    return x * x * series;
+    return x * x * series(INVERSE_PRODUCT, 19, -x);
 }
 
 /* x - log(1 + x) = sum_{k >= 2} (-x)^k / k. */
@@ -54,10 +59,7 @@ static double log_gap(double x, double psi)
 {
     if (!(fabs(x) < 0.1))
         return x - psi;
-    double series = 0.0;
-    for (int k = 18; k >= 0; k--)
-        series = INVERSE[k] - x * series;
-    return x * x * series;
+    return x * x * series(INVERSE, 19, -x);
 }
 
 /* The trapezoid sum for G(a) - 1, and a bound on its rounding error; not finite where a term overflows. */
@@ -72,7 +74,7 @@ void excess_moment(const quadrature *grid, enum direction direction, double c, d
         double ratio = near ? 1.0 + x : exp(psi), terms, joint, power, separate;
         if (direction == REMOVE) {
             double change = expm1(c * psi); /* R^c - 1 */
-            power = exp(c * psi);
+            power = change + (1.0 + 4.0 * U);
             terms = ratio * exp_beyond_first_order(c * psi) + c * entropy_gap(x, psi, ratio);
             joint = (1.0 + c) * fabs(change);
             /* Psi enters with the derivative c R R^c, and through R = e^Psi with R^c - 1; x with -c. */
