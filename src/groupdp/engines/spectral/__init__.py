@@ -11,6 +11,7 @@
     saddle.py     where to cross the real axis
     contour.py    the sampled integrand, its aliases and its truncation: certified delta(epsilon)
     engine.py     log_delta and epsilon
+    compiled.py   the common case in C (kernel/, the same files), asked first; what it declines is answered here
     neighbourhood.py  one contour for the deltas near an epsilon, for trade-off curves
 
 The proofs are in docs/numerics.md; section numbers in the code refer to it.
