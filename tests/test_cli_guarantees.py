@@ -317,3 +317,13 @@ def test_the_installed_script_answers_and_fails_as_promised():
     )
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == "delta must be a finite number, got 'nan'.\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_full_disk_is_one_sentence_and_no_traceback(form):
+    command = [Path(sys.executable).with_name("groupdp"), *line_with("epsilon").split(), *form]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "The answer could not be written to the standard output: No space left on device.\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
@@ -63,8 +64,18 @@ class OneSentenceErrors(typer.core.TyperGroup):
     ) -> Any:
         try:
             status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            sys.stdout.flush()
         except (typer.Abort, KeyboardInterrupt):
             status = 130
+        except BrokenPipeError:
+            _write_no_more()
+            status = 141  # as if the signal had ended us: whoever reads the answer has had enough of it
+        except OSError as error:
+            if error.filename is not None:
+                raise  # about a file, which the commands themselves look after: a bug keeps its traceback
+            _write_no_more()
+            typer.echo(f"The answer could not be written to the standard output: {error.strerror}.", err=True)
+            status = 2
         except Exception as error:
             if not hasattr(error, "format_message"):
                 raise  # a bug keeps its traceback
@@ -75,6 +86,11 @@ class OneSentenceErrors(typer.core.TyperGroup):
         if standalone_mode:
             sys.exit(status)
         return status
+
+
+def _write_no_more() -> None:
+    """What is left of an output that cannot be written goes nowhere, instead of failing once more at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _version(value: bool) -> None:
