@@ -16,7 +16,7 @@ typedef struct {
 
 static int solve(workspace *space, job *work)
 {
-    if (setjmp(space->declined) != 0)
+    if (setjmp(space->declined) != 0 || !isfinite(work->argument))
         return 0;
     if (work->question == LOG_DELTA) {
         double assumed = -60.0;

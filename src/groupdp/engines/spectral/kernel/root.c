@@ -74,7 +74,7 @@ answer certified_epsilon(workspace *space, const prepared *problem, saddle *at, 
         }
         below = larger(2.0 * below, 1e-300);
     }
-    if (!(result.upper - result.lower <= NARROW * result.upper))
+    if (!(isfinite(result.upper) && result.upper - result.lower <= NARROW * result.upper))
         decline(space);
     return result;
 }
