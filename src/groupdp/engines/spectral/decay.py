@@ -22,7 +22,7 @@ import numpy as np
 from groupdp.engines.spectral.rounds import FloatArray
 from groupdp.engines.spectral.tilted import TiltedRound
 
-#: Everything here is inequality; this covers all rounding in the tilted weights and in the sums below.
+#: Everything here is inequality; this covers all rounding in the slopes and in the sums below.
 _ROUNDING = 1.0 - 1e-7
 _RECTANGLES = 128
 _LARGEST_NUMBER_OF_PEAKS = 12
@@ -63,6 +63,9 @@ def certify(tilted: TiltedRound) -> Decay:
         drift += tilted.one_round.thinning.steepness(table.u + 0.5 * h)
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         height = tilted.weight / (h * table.slope) * np.exp(-0.5 * h * drift * (1.0 + 1e-9) - growth)
+    height *= (
+        1.0 - tilted.weight_error
+    )  # a weight may be too large by its error: the heights must stay below the density
     width = h * slope * 0.5 * (1.0 + math.exp(-growth))
     usable = np.isfinite(height)
     height = np.where(usable, height, 0.0)

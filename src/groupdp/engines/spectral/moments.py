@@ -99,11 +99,16 @@ def log_discretisation_error(
     M_+ <= e^{d^2/2} cos(A)^{min(a,0)} G(a) and M_- is e^{|s| (largest shift) d} times that (section 3). Thinning
     multiplies both by e^{d^2 / (2 w^2)}.
     """
-    narrowing = math.log(math.cos(0.5 * one_round.span * strip))
+    narrowing = float(_log_cosine(np.asarray(0.5 * one_round.span * strip)))
     growth = 0.5 * _stiffness(one_round) * strip * strip + np.minimum(exponents, 0.0) * narrowing
     lines = float(np.logaddexp(0.0, frequency * one_round.largest_shift * strip))
     decay = 2.0 * math.pi * strip / step
     return growth + (lines - decay - (math.log1p(-math.exp(-decay)) if decay < 40.0 else 0.0))
+
+
+def _log_cosine(angle: FloatArray) -> FloatArray:
+    """log(cos(A)) without the rounding of 1: the exponents that multiply it may be as large as 1e17."""
+    return np.asarray(0.5 * np.log1p(-np.square(np.sin(angle))))
 
 
 def _stiffness(one_round: Round) -> float:
@@ -120,7 +125,7 @@ def _strip_and_step(
     if one_round.span > 0.0:
         widest = min(widest, 0.98 * math.pi / one_round.span)
     strips = widest * _STRIPS
-    growth = 0.5 * stiffness * strips * strips + min(exponent, 0.0) * np.log(np.cos(0.5 * one_round.span * strips))
+    growth = 0.5 * stiffness * strips * strips + min(exponent, 0.0) * _log_cosine(0.5 * one_round.span * strips)
     needed = growth + frequency * one_round.largest_shift * strips + 1.0 - log_tolerance
     steps = 2.0 * math.pi * strips / needed
     best = int(np.argmax(steps))

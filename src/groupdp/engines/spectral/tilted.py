@@ -42,6 +42,7 @@ class TiltedRound:
     variance: float
     log_quadrature_error: float  # on the characteristic function, for frequencies up to the planned one
     first_order_error: float  # E[|error of L| + |relative error of the weight| |L - centre|]
+    weight_error: float  # largest relative error of a weight as a share of the true G(a)
 
     @property
     def rounds(self) -> float:
@@ -113,4 +114,5 @@ def tilt_round(
         variance=float(weight @ (offset * offset)),
         log_quadrature_error=log_quadrature_error + 1.0,  # of a ratio of two such moments
         first_order_error=first_order * 1.01,
+        weight_error=1.01 * (float(weight_error.max()) + mean_weight_error + PAIRWISE + math.exp(log_quadrature_error)),
     )

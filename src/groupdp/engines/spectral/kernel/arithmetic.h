@@ -2,7 +2,13 @@
 #ifndef GROUPDP_ARITHMETIC_H
 #define GROUPDP_ARITHMETIC_H
 
+#include <float.h>
 #include <math.h>
+
+/* The bounds assume that every operation is rounded on its own, to a double, and that a NaN is one. */
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || FLT_EVAL_METHOD != 0
+#error "the kernel's error bounds need IEEE arithmetic in double precision"
+#endif
 
 #define U 0x1p-53
 /* Relative error of one elementary function. */
@@ -24,7 +30,7 @@
 #endif
 
 /* Four doubles at once, wherever they lie: an extension of GCC and Clang. */
-typedef double four __attribute__((vector_size(32), aligned(8)));
+typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 #define FOUR(pointer) (*(const four *)(pointer))
 
 #define BLOCK 128

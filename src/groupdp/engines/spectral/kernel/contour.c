@@ -35,7 +35,7 @@ static double log_alias(const scan *found, double tilt, double epsilon, double p
         double gap = fabs(found->tilt[i] - tilt);
         if (!(gap > 0.0))
             continue;
-        double level = found->level[i] - found->tilt[i] * epsilon;
+        double level = found->level[i] - found->tilt[i] * epsilon * (1.0 - copysign(4.0 * U, epsilon));
         level += series != NULL ? series[i] : log_series(gap * period);
         if (found->tilt[i] < tilt)
             left = smaller(left, level);
@@ -282,7 +282,7 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
     decay *decays = allocate(space, phases * sizeof(decay));
     contour path = {.tilt = at->tilt};
     for (int tries = 0;; tries++) {
-        double scale = 0.0, lost = 0.0;
+        double scale = 0.0, lost = 0.0, centre_lost = 0.0;
         path.log_scale_error = path.centre = path.centre_size = 0.0;
         for (int i = 0; i < phases; i++) {
             begin(space, TILT);
@@ -292,11 +292,13 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
             double rounds = tilted[i].law->count;
             add_compensated(&scale, &lost, rounds * tilted[i].log_moment);
             path.log_scale_error += 1.01 * rounds * tilted[i].log_moment_error;
-            path.centre += rounds * tilted[i].centre;
+            /* To 2 U of its size: an error of the centre moves epsilon, and 4 U is what is charged for it. */
+            add_compensated(&path.centre, &centre_lost, rounds * tilted[i].centre);
             path.centre_size += rounds * fabs(tilted[i].centre);
             decays[i] = certify(space, &tilted[i], RECTANGLES, 1);
         }
         path.log_scale = scale + lost;
+        path.centre += centre_lost;
         /* The trapezoid sum is of this size, relative to e^{K(c) - c eps}. */
         double size = at->log_delta - (path.log_scale - at->tilt * at->epsilon);
         reach = choose_truncation(decays, phases, reach, size + log_planned);
@@ -390,12 +392,14 @@ void contour_log_delta(const contour *path, double epsilon, double *lower, doubl
     double slack = path->log_scale_error + 6.0 * U * (fabs(path->log_scale) + fabs(path->tilt * epsilon));
     double log_aliases = log_alias(path->found, path->tilt, epsilon, path->period, path->alias);
     double aliases = exp(smaller(log_aliases - exponent + slack, 700.0));
-    double high = log(total + error) + exponent + slack + 8.0 * U, sure = (total - error - aliases) * (1.0 - 4.0 * U);
+    double logarithm = log(total + error), sure = (total - error - aliases) * (1.0 - 4.0 * U);
+    double high = logarithm + ELEMENTARY * fabs(logarithm) + exponent + slack + 8.0 * U;
     high += 4.0 * U * fabs(high);
     if (high < 0.0)
         *upper = high;
     if (sure > 0.0) {
-        double low = log(sure) + exponent - slack - 8.0 * U;
+        logarithm = log(sure);
+        double low = logarithm - ELEMENTARY * fabs(logarithm) + exponent - slack - 8.0 * U;
         *lower = low - 4.0 * U * fabs(low);
     }
 }

@@ -5,7 +5,7 @@
 #include "arithmetic.h"
 #include "spectral.h"
 
-/* Everything here is inequality; this covers all rounding in the tilted weights and in the sums below. */
+/* Everything here is inequality; this covers all rounding in the slopes and in the sums below. */
 #define ROUNDING (1.0 - 1e-7)
 #define LARGEST_NUMBER_OF_PEAKS 12
 
@@ -63,7 +63,8 @@ decay certify(workspace *space, const tilted_round *tilted, int rectangles, int 
     for (int j = 0; j < cells; j++) {
         double slope = table->slope[j], u = table->u[j];
         width[j] = h * slope * ROUNDING * shrink;
-        height[j] = tilted->weight[j] / (h * slope);
+        /* A weight may be too large by its error: the heights must stay below the density. */
+        height[j] = tilted->weight[j] / (h * slope) * (1.0 - tilted->weight_error);
         if (caution) {
             double drift = fabs(a * slope - u) + fabs(a) * slope * stretch + 0.5 * h;
             if (law->thin.thinned)

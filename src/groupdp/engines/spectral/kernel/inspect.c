@@ -17,6 +17,15 @@ static PyObject *list_of(const double *values, int count)
     return list;
 }
 
+/* Nodes as many as a table can have; 0 with a Python error set otherwise. */
+static int sound(double step, double first, int nodes)
+{
+    int fine = nodes > 0 && step > 0.0 && isfinite(step) && isfinite(first);
+    if (!fine)
+        PyErr_SetString(PyExc_ValueError, "a table must have a positive step and at least one node");
+    return fine;
+}
+
 /* The first phase of a composition, thinned where a width above 0 is given; 0 with a Python error set otherwise. */
 static int read_one(workspace *space, PyObject *phase, double edge, double width, round_law *law)
 {
@@ -44,7 +53,7 @@ static PyObject *table(PyObject *Py_UNUSED(module), PyObject *arguments)
     PyObject *phase, *result = NULL;
     double step, first;
     int nodes;
-    if (!PyArg_ParseTuple(arguments, "Oddi", &phase, &step, &first, &nodes))
+    if (!PyArg_ParseTuple(arguments, "Oddi", &phase, &step, &first, &nodes) || !sound(step, first, nodes))
         return NULL;
     workspace space;
     round_law law;
@@ -96,7 +105,8 @@ static PyObject *tails(PyObject *Py_UNUSED(module), PyObject *arguments)
     PyObject *phase, *result = NULL;
     double step, first, exponent;
     int nodes;
-    if (!PyArg_ParseTuple(arguments, "Oddid", &phase, &step, &first, &nodes, &exponent))
+    if (!PyArg_ParseTuple(arguments, "Oddid", &phase, &step, &first, &nodes, &exponent) ||
+        !sound(step, first, nodes))
         return NULL;
     workspace space;
     round_law law;
@@ -140,6 +150,8 @@ static PyObject *tilted(PyObject *Py_UNUSED(module), PyObject *arguments)
         result = Py_BuildValue("NNddddN", list_of(found.weight, found.table.nodes),
                                list_of(found.loss, found.table.nodes), found.centre, found.variance,
                                found.log_moment, found.log_moment_error, list_of(levels, count));
+        if (PyErr_Occurred() != NULL) /* a frequency that is no number */
+            Py_CLEAR(result);
     }
     release(&space);
     return result;

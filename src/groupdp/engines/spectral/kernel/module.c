@@ -17,7 +17,7 @@ typedef struct {
 
 static int solve(workspace *space, job *work)
 {
-    if (setjmp(space->declined) != 0)
+    if (setjmp(space->declined) != 0 || !isfinite(work->argument))
         return work->answered;
     if (work->question == LOG_DELTA) {
         double assumed = -60.0;

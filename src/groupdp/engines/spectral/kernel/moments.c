@@ -25,13 +25,20 @@ static double stiffness_of(const round_law *law)
     return law->thin.thinned ? 1.0 + 1.0 / (law->thin.width * law->thin.width) : 1.0;
 }
 
+/* log(cos(A)) without the rounding of 1: the exponents that multiply it may be as large as 1e17. */
+static double log_cosine(double angle)
+{
+    double sine = sin(angle);
+    return 0.5 * log1p(-sine * sine);
+}
+
 /* log of (M_+ + M_-) / (e^{2 pi d / h} - 1) / G(a), for all frequencies up to the one given. */
 static double log_discretisation_error(const quadrature *grid, double exponent, double frequency)
 {
     const round_law *law = grid->law;
     double strip = grid->strip, growth = 0.5 * stiffness_of(law) * strip * strip;
     if (exponent < 0.0)
-        growth += exponent * log(cos(0.5 * span_of(law) * strip));
+        growth += exponent * log_cosine(0.5 * span_of(law) * strip);
     double lines = log_add(0.0, frequency * largest_shift(law) * strip);
     double decay = 2.0 * PI * strip / grid->step;
     return growth + (lines - decay - (decay < 40.0 ? log1p(-exp(-decay)) : 0.0));
@@ -48,7 +55,7 @@ static void choose_step(quadrature *grid, double exponent, double frequency, dou
         double strip = widest * (0.02 + 0.98 * i / (STRIPS - 1));
         double needed = 0.5 * stiffness * strip * strip + frequency * largest_shift(law) * strip + 1.0 - log_tolerance;
         if (exponent < 0.0)
-            needed += exponent * log(cos(0.5 * span * strip));
+            needed += exponent * log_cosine(0.5 * span * strip);
         double step = 2.0 * PI * strip / needed;
         if (step > best) {
             best = step;
@@ -232,7 +239,7 @@ double log_tails(const quadrature *grid, double a)
                 double term = a * (log_p + m * u - 0.5 * m * m) + (a - 1.0) * log_size;
                 term += 8.0 * U * a * (fabs(log_p) + m * fabs(u) + 0.5 * m * m + log_size);
                 term = log_beyond(grid, term, a * m, u, side);
-                if (term > parts - 60.0) /* what is left out is below the slack at the end */
+                if (!(term <= parts - 60.0)) /* what is left out is below the slack at the end; a NaN is not */
                     parts = log_add(parts, term);
             }
             bound = smaller(bound, parts);

@@ -107,8 +107,9 @@ static void enter(ratio_table *table, int j, double top, double total, double fi
     table->slope[j] = first / total;
     table->psi_error[j] = error;
     table->excess[j] = excess;
-    /* R (e^error - 1), e^error - 1 <= error (1 + error) for an error below 1. */
-    table->excess_error[j] = (excess + 1.0 + 4.0 * U) * error * (1.0 + error) + ELEMENTARY * fabs(excess);
+    /* R (e^error - 1), e^error - 1 <= error (1 + error) for an error below 1; 1 + excess is R to 8 U |R - 1|, which is
+     * below 16 U + U error R, as an error is at least 20 U. */
+    table->excess_error[j] = (excess + 1.0 + 16.0 * U) * error * (1.0 + 2.0 * error) + ELEMENTARY * fabs(excess);
     if (!(error < 1.0))
         table->excess_error[j] = INFINITY;
 }
@@ -157,7 +158,8 @@ static int neighbour_ratios(const round_law *law, double *up, double *down)
 /* Evenly spaced shifts and falling ratios: from the largest term outward, by products.
  *
  * A step's factor: the ratio is right to 15 U + 10 U g^2 (i - 1/2), e^{g u} or its inverse to 9 U + 5 U g |u|, and there
- * are two roundings. d steps from the top to m_i telescope to 26 d U + 10 U |m_i^2 - m_top^2| / 2 + 5 U |m_i - m_top| |u|.
+ * are two roundings. d steps from the top to m_i telescope to 26 d U + 10 U |m_i^2 - m_top^2| / 2 + 5 U |m_i - m_top| |u|
+ * where the shifts are multiples of g; as they are to 5 U only, and the true ones to 4 U, a square is off by 20 U of itself.
  */
 static void by_products(const round_law *law, ratio_table *table, const double *up, const double *down)
 {
@@ -195,7 +197,7 @@ static void by_products(const round_law *law, ratio_table *table, const double *
         }
         double exponents = (first * fabs(u) + 0.5 * second + logarithms) / total;
         double top = m[top_index] * u + (log_p[top_index] - 0.5 * m[top_index] * m[top_index]);
-        enter(table, j, top, total, first, counting + 12.0 * exponents + 24.0 * here + 28.0 * away / total);
+        enter(table, j, top, total, first, counting + 22.0 * exponents + 24.0 * here + 28.0 * away / total);
     }
 }
 

@@ -99,7 +99,7 @@ answer certified_epsilon(workspace *space, const prepared *problem, saddle *at, 
     corrected(problem, &path, root, &lower, &upper);
     result.upper = certified_above(problem, &path, root, target - slack, rate, upper, &result.evaluations);
     result.lower = certified_below(problem, &path, root, target + slack, rate, lower, &result.evaluations);
-    if (!(result.upper - result.lower <= NARROW * result.upper))
+    if (!(isfinite(result.upper) && result.upper - result.lower <= NARROW * result.upper))
         decline(space);
     return result;
 }

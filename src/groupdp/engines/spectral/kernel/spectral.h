@@ -27,6 +27,7 @@ typedef struct {
 } workspace;
 
 void take(workspace *space);
+void *allocate_or_null(workspace *space, size_t bytes);
 void *allocate(workspace *space, size_t bytes);
 double *doubles(workspace *space, size_t count);
 void decline(workspace *space);
@@ -89,6 +90,7 @@ typedef struct {
     ratio_table table;
     double *weight, *loss;
     double log_moment, log_moment_error, centre, variance, log_quadrature_error, first_order_error;
+    double weight_error; /* largest relative error of a weight as a share of the true G(a) */
 } tilted_round;
 
 tilted_round tilt_round(workspace *space, const round_law *law, enum direction direction, double tilt,

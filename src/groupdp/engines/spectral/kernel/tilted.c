@@ -71,6 +71,7 @@ tilted_round tilt_round(workspace *space, const round_law *law, enum direction d
     result.centre = centre;
     result.variance = variance;
     result.log_quadrature_error = log_trapezoid + 1.0; /* of a ratio of two such moments */
+    result.weight_error = 1.01 * (largest_doubt + mean_doubt + SUMMED + exp(log_trapezoid));
     result.first_order_error = first_order * 1.01;
     return result;
 }

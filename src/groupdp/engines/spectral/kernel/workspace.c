@@ -25,17 +25,19 @@ void take(workspace *space)
     kept = NULL;
 }
 
-void *allocate(workspace *space, size_t bytes)
+void *allocate_or_null(workspace *space, size_t bytes)
 {
+    if (bytes > LARGEST_WORKSPACE)
+        return NULL;
     bytes = (bytes + 63) & ~(size_t)63;
     struct chunk *top = space->chunks;
     if (top == NULL || top->size - top->used < bytes) {
         size_t size = bytes > CHUNK ? bytes : CHUNK;
         if (size > LARGEST_WORKSPACE || space->allocated > LARGEST_WORKSPACE - size)
-            decline(space);
+            return NULL;
         top = malloc(sizeof(struct chunk) + size);
         if (top == NULL)
-            decline(space);
+            return NULL;
         top->next = space->chunks;
         top->used = 0;
         top->size = size;
@@ -44,6 +46,14 @@ void *allocate(workspace *space, size_t bytes)
     }
     void *result = (char *)top->content + top->used;
     top->used += bytes;
+    return result;
+}
+
+void *allocate(workspace *space, size_t bytes)
+{
+    void *result = allocate_or_null(space, bytes);
+    if (result == NULL)
+        decline(space);
     return result;
 }
 
