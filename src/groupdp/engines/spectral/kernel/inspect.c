@@ -43,7 +43,7 @@ static int read_one(workspace *space, PyObject *phase, double edge, double width
     }
     *law = whole[0];
     if (width > 0.0)
-        law->thin = (thinning){1, edge, width, 0.0};
+        law->thin = (thinning){.thinned = 1, .edge = edge, .width = width};
     return 1;
 }
 

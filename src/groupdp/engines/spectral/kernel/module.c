@@ -26,8 +26,12 @@ static int solve(workspace *space, job *work)
             if (work->argument >= problem.largest_loss)
                 decline(space);
             saddle at = saddle_for_epsilon(space, &problem, work->argument);
+            if (heavy_tailed(&problem, &at)) {
+                work->found = search_log_delta(space, work->phases, work->whole, work->argument);
+                return 1;
+            }
             if (problem.log_dropped == -INFINITY || assumed <= at.log_delta + 1.0) {
-                work->found = certified_log_delta(space, &problem, &at, work->argument);
+                work->found = certified_log_delta(space, &problem, &at, work->argument, NARROW);
                 return 1;
             }
             assumed = at.log_delta - 10.0;
@@ -39,7 +43,15 @@ static int solve(workspace *space, job *work)
     begin(space, SCAN);
     saddle at = saddle_for_delta(space, &problem, work->argument);
     if (work->question == EPSILON) {
-        work->found = certified_epsilon(space, &problem, &at, work->argument);
+        answer found = {.lower = 0.0};
+        if (!heavy_tailed(&problem, &at) && certified_epsilon(space, &problem, &at, work->argument, &found)) {
+            work->found = found;
+        } else if (work->direction == REMOVE) {
+            double ceiling = chernoff_ceiling(space, &problem, &at.found, work->argument);
+            work->found = search_epsilon(space, work->phases, work->whole, work->argument, at.epsilon, ceiling);
+        } else {
+            decline(space);
+        }
         begin(space, STAGES);
         return 1;
     }

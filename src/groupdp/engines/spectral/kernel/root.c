@@ -2,11 +2,15 @@
 #include "arithmetic.h"
 #include "spectral.h"
 
-/* An answer is given if it is this narrow, relative to itself. */
-#define NARROW 1e-9
 /* Errors planned, relative to delta: those of an answer, and those of a bound that is only compared (1e-14, 1e-3). */
 #define LOG_FINE -32.2361913
 #define LOG_COARSE -6.9
+/* A tilted law so many times wider than the loss is about rare, large losses. */
+#define HEAVY 8.0
+/* A contour is good for a root whose log delta is this close to that at its own epsilon. */
+#define CLOSE 0.5
+/* An answer of the search is given if it is this narrow, relative to max(1, epsilon). */
+#define ACCEPTABLE 1e-6
 /* Doublings of the distance from the root before giving up on certifying a side. */
 #define OUTWARD 40
 
@@ -18,6 +22,13 @@ static void corrected(const prepared *problem, const contour *path, double epsil
         return;
     }
     contour_log_delta(path, epsilon, lower, upper);
+    if (problem->discarded.exact) {
+        double least, most;
+        bound_discarded(&problem->discarded, epsilon, &least, &most);
+        *lower = log_add(*lower, log(least));
+        *lower -= isfinite(*lower) ? 4e-15 * (1.0 + fabs(*lower)) : 0.0;
+        *upper = smaller(log_add(*upper, log(most)) + 4e-15 * (1.0 + fabs(*upper)), 0.0);
+    }
     if (problem->log_dropped == -INFINITY)
         return;
     if (problem->direction == REMOVE) {
@@ -29,13 +40,32 @@ static void corrected(const prepared *problem, const contour *path, double epsil
     contour_log_delta(path, nextafter(epsilon - shift, -INFINITY), &unused, upper);
 }
 
+/* log delta without corrections, and its derivative. */
+static void uncorrected(const prepared *problem, const contour *path, double epsilon, double *value, double *slope)
+{
+    contour_slope(path, epsilon, value, slope);
+    const discarded_part *part = &problem->discarded;
+    double q = exp(epsilon) * part->q, known = part->p - q;
+    if (!part->exact || !(known > 0.0))
+        return;
+    if (!isfinite(*value)) {
+        *value = log(known);
+        *slope = -q / known;
+        return;
+    }
+    double both = log_add(*value, log(known)), share = exp(*value - both);
+    *slope = share * *slope - (1.0 - share) * q / known;
+    *value = both;
+}
+
 /* The root of the uncorrected sum, by Newton's method on the samples; `rate` is |d log delta / d epsilon| there. */
-static double find_root(workspace *space, const contour *path, double start, double target, double *rate, int *evaluations)
+static double find_root(workspace *space, const prepared *problem, const contour *path, double start, double target,
+                        double *rate, int *evaluations)
 {
     double root = start;
     for (int i = 0; i < 30; i++) {
         double value, slope;
-        contour_slope(path, root, &value, &slope);
+        uncorrected(problem, path, root, &value, &slope);
         ++*evaluations;
         if (!(isfinite(value) && isfinite(slope) && slope < 0.0))
             decline(space);
@@ -87,31 +117,108 @@ static double certified_below(const prepared *problem, const contour *path, doub
 /* The target is a rounded logarithm: each side is certified against the worse of its neighbours. */
 static double slack_of(double target) { return 4.0 * U * fabs(target); }
 
-answer certified_epsilon(workspace *space, const prepared *problem, saddle *at, double target)
+/* Whether the bounds are narrow; they are valid at any rate. */
+int certified_epsilon(workspace *space, const prepared *problem, saddle *at, double target, answer *result)
 {
     if (!(at->epsilon > 0.0))
         decline(space);
     contour path = build(space, problem, at, LOG_FINE);
-    answer result = {.nodes = path.nodes, .samples = path.samples};
     begin(space, ROOT);
+    result->nodes = path.nodes;
+    result->samples = path.samples;
     double rate, lower, upper, slack = slack_of(target);
-    double root = find_root(space, &path, at->epsilon, target, &rate, &result.evaluations);
+    double root = find_root(space, problem, &path, at->epsilon, target, &rate, &result->evaluations);
     corrected(problem, &path, root, &lower, &upper);
-    result.upper = certified_above(problem, &path, root, target - slack, rate, upper, &result.evaluations);
-    result.lower = certified_below(problem, &path, root, target + slack, rate, lower, &result.evaluations);
-    if (!(isfinite(result.upper) && result.upper - result.lower <= NARROW * result.upper))
+    result->upper = certified_above(problem, &path, root, target - slack, rate, upper, &result->evaluations);
+    result->lower = certified_below(problem, &path, root, target + slack, rate, lower, &result->evaluations);
+    return isfinite(result->upper) && result->upper - result->lower <= NARROW * result->upper;
+}
+
+/* Whether the tilted law is so much wider than the loss itself that it must be about something else: rare, large losses. */
+int heavy_tailed(const prepared *problem, const saddle *at)
+{
+    return problem->direction == REMOVE && at->deviation > HEAVY * problem->deviation;
+}
+
+/* Coarse contours, each for an epsilon of its own, until log delta is close to the target; then a fine one. */
+answer search_epsilon(workspace *space, int phases, const round_law *whole, double target, double start,
+                      double ceiling)
+{
+    double low = 0.0, high = ceiling, x = start > low && start < high ? start : 0.5 * (low + high);
+    bookmark place = mark(space);
+    for (int i = 0; i < 40; i++) {
+        rewind_to(space, place);
+        prepared problem = prepare_near(space, phases, whole, target, x);
+        saddle at = saddle_for_epsilon(space, &problem, x);
+        at.log_delta = target;
+        contour path = build(space, &problem, &at, LOG_COARSE);
+        double value, slope, lower, upper;
+        uncorrected(&problem, &path, x, &value, &slope);
+        corrected(&problem, &path, x, &lower, &upper);
+        int sound = isfinite(value) && slope < 0.0;
+        double next = sound ? x + (target - value) / slope : 0.5 * (low + high);
+        if (sound && fabs(value - target) < CLOSE) {
+            x = next;
+            break;
+        }
+        if (upper <= target)
+            high = x;
+        else if (lower >= target)
+            low = x;
+        else
+            break;
+        x = next > low && next < high ? next : 0.5 * (low + high);
+    }
+    answer result = {.lower = 0.0};
+    for (int i = 0; i < 2; i++) {
+        rewind_to(space, place);
+        prepared problem = prepare_near(space, phases, whole, target, x);
+        saddle at = saddle_for_epsilon(space, &problem, x);
+        at.log_delta = target;
+        if (certified_epsilon(space, &problem, &at, target, &result))
+            return result;
+        x = 0.5 * (result.lower + result.upper);
+    }
+    if (!(isfinite(result.upper) && result.upper - result.lower <= ACCEPTABLE * larger(1.0, result.upper)))
         decline(space);
     return result;
 }
 
-answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon)
+answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon, double tolerance)
 {
     contour path = build(space, problem, at, LOG_FINE);
     answer result = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
     corrected(problem, &path, epsilon, &result.lower, &result.upper);
-    if (!(isfinite(result.lower) && result.upper - result.lower <= NARROW * larger(1.0, fabs(result.upper))))
+    if (!(isfinite(result.lower) && result.upper - result.lower <= tolerance * larger(1.0, fabs(result.upper))))
         decline(space);
     return result;
+}
+
+/* The same where losses are rare and large: a coarse contour says how small delta is, a fine one is planned for that. */
+answer search_log_delta(workspace *space, int phases, const round_law *whole, double epsilon)
+{
+    double expected = -20.0;
+    bookmark place = mark(space);
+    for (int i = 0; i < 8; i++) {
+        rewind_to(space, place);
+        prepared problem = prepare_near(space, phases, whole, expected, epsilon);
+        saddle at = saddle_for_epsilon(space, &problem, epsilon);
+        at.log_delta = expected;
+        contour path = build(space, &problem, &at, LOG_COARSE);
+        double value, slope, lower, upper;
+        uncorrected(&problem, &path, epsilon, &value, &slope);
+        corrected(&problem, &path, epsilon, &lower, &upper);
+        if (isfinite(value) && isfinite(lower) && upper - lower < CLOSE && fabs(value - expected) < 5.0) {
+            rewind_to(space, place);
+            problem = prepare_near(space, phases, whole, value, epsilon);
+            at = saddle_for_epsilon(space, &problem, epsilon);
+            at.log_delta = value;
+            return certified_log_delta(space, &problem, &at, epsilon, ACCEPTABLE);
+        }
+        expected = isfinite(value) && value < expected - 5.0 ? value : expected - 15.0;
+    }
+    decline(space);
+    return (answer){.lower = 0.0};
 }
 
 /* A rigorous upper bound on epsilon, by Chernoff alone. */
@@ -135,7 +242,7 @@ double coarse_ceiling(workspace *space, const prepared *problem, saddle *at, dou
         decline(space);
     contour path = build(space, problem, at, LOG_COARSE);
     int evaluations = 0;
-    double rate, lower, upper, root = find_root(space, &path, at->epsilon, target, &rate, &evaluations);
+    double rate, lower, upper, root = find_root(space, problem, &path, at->epsilon, target, &rate, &evaluations);
     corrected(problem, &path, root, &lower, &upper);
     return certified_above(problem, &path, root, target - slack_of(target), rate, upper, &evaluations);
 }

@@ -95,7 +95,7 @@ static thinning discard(const round_law *law, double width, double log_budget)
         double z = (edge - law->m[i]) / spread;
         discarded = log_add(discarded, law->log_p[i] - LOG_2 - 0.5 * z * z);
     }
-    return (thinning){1, edge, width, discarded + 1e-6};
+    return (thinning){.thinned = 1, .edge = edge, .width = width, .log_discarded = discarded + 1e-6};
 }
 
 /* Thinned if a tilt of the size expected would pile mass up beyond anything that matters. */
@@ -113,7 +113,8 @@ static void thin_out(round_law *law, double tilt, double log_budget)
         law->thin = thin;
 }
 
-prepared prepare(workspace *space, int phases, const round_law *whole, enum direction direction, double log_delta)
+/* The rounds, trimmed for a delta of e^log_delta. */
+prepared trim(workspace *space, int phases, const round_law *whole, enum direction direction, double log_delta)
 {
     double total = 0.0, finest = INFINITY, ceiling = 0.0;
     for (int j = 0; j < phases; j++) {
@@ -127,21 +128,27 @@ prepared prepare(workspace *space, int phases, const round_law *whole, enum dire
     }
     prepared result = {.phases = phases, .direction = direction, .log_dropped = -INFINITY};
     /* Losses as small as the finest shift move delta's scale in epsilon accordingly. */
-    double budget = smaller(log_delta, 0.0) - log(total) + LOG_TRIM - 2.0 * larger(0.0, -log(finest));
+    result.log_budget = smaller(log_delta, 0.0) - log(total) + LOG_TRIM - 2.0 * larger(0.0, -log(finest));
     result.rounds = allocate(space, phases * sizeof(round_law));
     for (int j = 0; j < phases; j++) {
-        result.rounds[j] = trimmed(space, &whole[j], budget);
-        divide(space, &result.rounds[j]);
+        round_law *law = &result.rounds[j];
+        *law = trimmed(space, &whole[j], result.log_budget);
+        divide(space, law);
+        result.log_dropped = log_add(result.log_dropped, law->log_dropped + log(law->count));
     }
     /* The sum of positive terms, rounded up. */
     result.largest_loss = direction == ADD ? ceiling * (1.0 + 1e-14 + phases * 4.0 * U) : INFINITY;
     loss_scale(space, &result);
+    return result;
+}
+
+prepared prepare(workspace *space, int phases, const round_law *whole, enum direction direction, double log_delta)
+{
+    prepared result = trim(space, phases, whole, direction, log_delta);
     double tilt = (sqrt(2.0 * larger(-log_delta, 0.0)) + 1.0) / result.deviation;
-    for (int j = 0; j < phases; j++) {
+    for (int j = 0; direction == REMOVE && j < phases; j++) {
         round_law *law = &result.rounds[j];
-        if (direction == REMOVE)
-            thin_out(law, tilt, budget);
-        result.log_dropped = log_add(result.log_dropped, law->log_dropped + log(law->count));
+        thin_out(law, tilt, result.log_budget);
         if (law->thin.thinned)
             result.log_dropped = log_add(result.log_dropped, law->thin.log_discarded + log(law->count));
     }

@@ -190,6 +190,7 @@ static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
                 return 0; /* the aliases on the right could not be bounded */
             approximation there = approximate(found, i);
             at->tilt = tilt;
+            at->deviation = sqrt(found->variance[i]);
             at->epsilon = there.epsilon;
             at->log_delta = there.log_delta;
             /* Along the tangent to what was asked for: d log delta / d epsilon is -c. */

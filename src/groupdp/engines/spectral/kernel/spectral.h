@@ -33,11 +33,19 @@ double *doubles(workspace *space, size_t count);
 void decline(workspace *space);
 void release(workspace *space);
 void begin(workspace *space, enum stage stage);
+typedef struct {
+    struct chunk *chunk;
+    size_t used;
+} bookmark;
+bookmark mark(const workspace *space);
+void rewind_to(workspace *space, bookmark place);
 
 /* One round in units of its noise (rounds.py), with outcomes too rare to matter discarded (thinning.py). */
 typedef struct {
     int thinned;
     double edge, width, log_discarded;
+    int exact; /* then what is discarded is known: under P (eta) and under Q (zeta), to a relative error */
+    double eta, zeta, relative_error;
 } thinning;
 
 typedef struct {
@@ -47,14 +55,25 @@ typedef struct {
     thinning thin;
 } round_law;
 
+/* The part of delta from outcomes of which some round was discarded (discard.c): p - e^eps q, and at most e^eps times the
+ * remainder more than that for eps up to `farthest`; p more than nothing at any rate. */
+typedef struct {
+    int exact;
+    double p, p_error, q, q_error, remainder, farthest;
+} discarded_part;
+
 typedef struct {
     int phases;
     round_law *rounds;
     enum direction direction;
-    double log_dropped, largest_loss, mean, deviation;
+    double log_budget, log_dropped, largest_loss, mean, deviation;
+    discarded_part discarded;
 } prepared;
 
 prepared prepare(workspace *space, int phases, const round_law *whole, enum direction direction, double log_delta);
+prepared prepare_near(workspace *space, int phases, const round_law *whole, double log_delta, double epsilon);
+prepared trim(workspace *space, int phases, const round_law *whole, enum direction direction, double log_delta);
+void bound_discarded(const discarded_part *part, double epsilon, double *least, double *most);
 double log_keep(const thinning *thin, double u);
 double steepness(const thinning *thin, double u);
 
@@ -121,7 +140,7 @@ typedef struct {
 } scanner;
 
 typedef struct {
-    double tilt, epsilon, log_delta;
+    double tilt, epsilon, log_delta, deviation; /* of the loss under the tilted law */
     scan found;
     scanner by;
 } saddle;
@@ -148,14 +167,21 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
 void contour_log_delta(const contour *path, double epsilon, double *lower, double *upper);
 void contour_slope(const contour *path, double epsilon, double *value, double *slope);
 
+/* An answer is given if it is this narrow, relative to itself. */
+#define NARROW 1e-9
+
 /* The answers (engine.py). */
 typedef struct {
     double lower, upper;
     int nodes, samples, evaluations;
 } answer;
 
-answer certified_epsilon(workspace *space, const prepared *problem, saddle *at, double log_delta);
-answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon);
+int certified_epsilon(workspace *space, const prepared *problem, saddle *at, double log_delta, answer *result);
+answer search_epsilon(workspace *space, int phases, const round_law *whole, double log_delta, double start,
+                      double ceiling);
+answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon, double tolerance);
+answer search_log_delta(workspace *space, int phases, const round_law *whole, double epsilon);
+int heavy_tailed(const prepared *problem, const saddle *at);
 double chernoff_ceiling(workspace *space, const prepared *problem, const scan *found, double log_delta);
 double coarse_ceiling(workspace *space, const prepared *problem, saddle *at, double log_delta);
 

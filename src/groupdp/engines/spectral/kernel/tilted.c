@@ -49,13 +49,19 @@ tilted_round tilt_round(workspace *space, const round_law *law, enum direction d
     result.log_moment_error = mean_doubt + SUMMED + 4.0 * U * fabs(result.log_moment) + exp(log_trapezoid);
     if (result.log_moment < SMALL_LOG_MOMENT) {
         double trapezoid = exp(log_trapezoid + result.log_moment) + (1.0 + tilt) * identity_error(&grid);
-        if (law->thin.thinned) /* E[chi] and E[chi R] differ from 1 by at most eta each. */
-            trapezoid += 2.0 * (1.0 + tilt) * exp(law->thin.log_discarded);
         double excess, error;
         excess_moment(&grid, direction, tilt, &excess, &error);
+        if (law->thin.exact) {
+            /* E[chi] = 1 - zeta and E[chi R] = 1 - eta, so E[chi] + (1 + c) E[chi x] = 1 + c zeta - (1 + c) eta. */
+            double less = (1.0 + tilt) * law->thin.eta, more = tilt * law->thin.zeta;
+            excess += more - less;
+            trapezoid += (less + more) * (law->thin.relative_error + 8.0 * U);
+        } else if (law->thin.thinned) { /* E[chi] and E[chi R] differ from 1 by at most eta each. */
+            trapezoid += 2.0 * (1.0 + tilt) * exp(law->thin.log_discarded);
+        }
         if (isfinite(excess) && isfinite(error)) {
             result.log_moment = log1p(excess);
-            result.log_moment_error = (error + trapezoid) * 1.01 + 2.0 * ELEMENTARY * result.log_moment;
+            result.log_moment_error = (error + trapezoid) * 1.01 + 2.0 * ELEMENTARY * fabs(result.log_moment);
         }
     }
     for (int j = 0; j < nodes; j++)

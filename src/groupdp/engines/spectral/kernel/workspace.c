@@ -89,3 +89,18 @@ void begin(workspace *space, enum stage stage)
     space->stage = stage;
     space->since = stage == STAGES ? 0.0 : now;
 }
+
+/* Everything allocated from here on is given back by rewind_to. */
+bookmark mark(const workspace *space) { return (bookmark){space->chunks, space->chunks == NULL ? 0 : space->chunks->used}; }
+
+void rewind_to(workspace *space, bookmark place)
+{
+    while (space->chunks != place.chunk) {
+        struct chunk *top = space->chunks;
+        space->chunks = top->next;
+        space->allocated -= top->size;
+        free(top);
+    }
+    if (place.chunk != NULL)
+        place.chunk->used = place.used;
+}
