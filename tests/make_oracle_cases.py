@@ -64,6 +64,13 @@ CASES = [
     case(poisson(3e-6, 0.6, 100_000_000), 1, 1e-6),
     case(poisson(1e-5, 0.9, 5_000_000), 3, 1e-6),
     case(poisson(0.0001881853214383862, 1.0950609368740045, 5058), 2, 4.070087282539835e-15),  # rare, far tail
+    # about an epoch, little noise: rare, large losses
+    case(poisson(0.001, 0.8, 1000), 4, 1e-9),
+    case(poisson(0.0001, 0.8, 10_000), 1, 1e-9),
+    case(poisson(0.0001, 0.8, 10_000), 4, 1e-7),
+    case(poisson(0.00136, 1.51, 160), 2, 5.3e-16),
+    case(fixed(100, 100_000, 1.7, 3000), 2, 1e-8),
+    case([poisson(0.0005, 0.9, 1000), poisson(0.001, 1.2, 1500)], 3, 1e-10),
     case(poisson(0.25, 3.0, 60), 2, 1e-10),
     case(poisson(0.5, 2.0, 1000), 1, 1e-12),
     case(poisson(0.07, 1.3, 128), 3, 1e-4),
@@ -128,6 +135,8 @@ LOG_DELTAS = [
     {**poisson(0.01, 4.0, 2000), "group_size": 16, "epsilon": "150.0"},
     {**poisson(1e-6, 1.0, 1_000_000_000), "group_size": 1, "epsilon": "0.1"},
     {**poisson(0.1, 1.0, 50), "group_size": 1, "epsilon": "5.0"},
+    {**poisson(0.001, 0.8, 1000), "group_size": 4, "epsilon": "1.0"},
+    {**poisson(0.001, 0.8, 1000), "group_size": 4, "epsilon": "8.0"},
     {**fixed(8, 20, 4.0, 50), "group_size": 5, "epsilon": "20.0"},
 ]
 

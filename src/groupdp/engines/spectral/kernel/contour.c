@@ -8,8 +8,7 @@
 #include "spectral.h"
 
 #define LARGEST_CONTOUR 50000
-#define LARGEST_EXPONENTIALS 3000000
-#define LARGEST_PRODUCTS 3e8
+#define LARGEST_EXPONENTIALS 10000000
 /* Relative error of the computed logarithm of 1 + d, and of its multiple. */
 #define LOGARITHM (64.0 * U)
 /* A modulus below this is not resolved. */
@@ -144,8 +143,9 @@ static void add_characteristic(workspace *space, const tilted_round *tilted, int
 {
     int samples = path->samples, nodes = tilted->table.nodes, rows = (int)sqrt(samples - 1.0) + 1;
     int blocks = (samples + rows - 1) / rows;
-    if ((double)nodes * (rows + blocks) > LARGEST_EXPONENTIALS || (double)nodes * samples > LARGEST_PRODUCTS)
+    if ((double)nodes * (rows + blocks) > LARGEST_EXPONENTIALS)
         decline(space);
+    spend(space, (double)nodes * samples + 4.0 * nodes * (rows + blocks));
     double *offset = doubles(space, nodes), *distances = doubles(space, nodes), *weight = tilted->weight;
     for (int j = 0; j < nodes; j++) {
         offset[j] = tilted->loss[j] - tilted->centre;

@@ -204,6 +204,7 @@ static void by_products(const round_law *law, ratio_table *table, const double *
 ratio_table tabulate(workspace *space, const round_law *law, double step, double first, int nodes)
 {
     ratio_table table = {.nodes = nodes};
+    spend(space, 20.0 * nodes * law->size);
     double **columns[] = {&table.u, &table.psi, &table.slope, &table.excess, &table.psi_error, &table.excess_error};
     for (int i = 0; i < 6; i++)
         *columns[i] = doubles(space, nodes);

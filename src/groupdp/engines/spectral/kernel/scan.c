@@ -66,6 +66,7 @@ static int add_tilt(workspace *space, const scanner *by, scan *found, double til
     double a = exponent_of(direction, tilt), k = 0.0, mean = 0.0, variance = 0.0, upper = 0.0;
     for (int i = 0; i < by->problem->phases; i++) {
         const quadrature *grid = &by->grids[i];
+        spend(space, 20.0 * (grid->table.nodes + grid->law->size));
         double count = grid->law->count, one_mean, one_variance, log_upper = INFINITY;
         double log_moment = moment(grid, a, &one_mean, &one_variance);
         double log_relative = log_error(grid, a, log_moment, 0.0);

@@ -20,6 +20,7 @@ struct chunk;
 typedef struct {
     struct chunk *chunks;
     size_t allocated;
+    double work; /* done so far, in multiplications or so */
     jmp_buf declined;
     double *seconds; /* by stage, or NULL */
     enum stage stage;
@@ -31,6 +32,7 @@ void *allocate_or_null(workspace *space, size_t bytes);
 void *allocate(workspace *space, size_t bytes);
 double *doubles(workspace *space, size_t count);
 void decline(workspace *space);
+void spend(workspace *space, double work);
 void release(workspace *space);
 void begin(workspace *space, enum stage stage);
 typedef struct {

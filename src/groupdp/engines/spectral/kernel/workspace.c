@@ -6,6 +6,8 @@
 
 /* A call that needs more than this is declined. */
 #define LARGEST_WORKSPACE ((size_t)400 << 20)
+/* So is one that would take longer than a few seconds. */
+#define LARGEST_WORK 1e10
 #define CHUNK ((size_t)4 << 20)
 
 struct chunk {
@@ -22,6 +24,7 @@ void take(workspace *space)
     space->chunks = kept;
     space->allocated = kept == NULL ? 0 : kept->size;
     space->seconds = NULL;
+    space->work = 0.0;
     kept = NULL;
 }
 
@@ -60,6 +63,14 @@ void *allocate(workspace *space, size_t bytes)
 double *doubles(workspace *space, size_t count) { return allocate(space, count * sizeof(double)); }
 
 void decline(workspace *space) { longjmp(space->declined, 1); }
+
+/* Called before the work is done. */
+void spend(workspace *space, double work)
+{
+    space->work += work;
+    if (!(space->work <= LARGEST_WORK))
+        decline(space);
+}
 
 void release(workspace *space)
 {
