@@ -1,6 +1,6 @@
 """The compiled spectral engine's answers, and what it refuses.
 
-Truths come from the golden tables and the independent oracle's, never from the kernel; the NumPy engine has its own tests.
+Truths come from the golden tables and the independent oracle's, never from the kernel.
 """
 
 from __future__ import annotations
