@@ -157,10 +157,38 @@ static PyObject *tilted(PyObject *Py_UNUSED(module), PyObject *arguments)
     return result;
 }
 
+/* discarded(phase, log_delta, epsilon): (edge, width, eta, zeta, relative_error, p, q, least, most), what is discarded
+ * near an epsilon and what that contributes to delta there. */
+static PyObject *discarded(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    PyObject *phase, *result = NULL;
+    double log_delta, epsilon;
+    if (!PyArg_ParseTuple(arguments, "Odd", &phase, &log_delta, &epsilon))
+        return NULL;
+    workspace space;
+    round_law law;
+    take(&space);
+    if (read_one(&space, phase, 0.0, 0.0, &law)) {
+        if (setjmp(space.declined) != 0) {
+            release(&space);
+            Py_RETURN_NONE;
+        }
+        prepared problem = prepare_near(&space, 1, &law, log_delta, epsilon);
+        const thinning *thin = &problem.rounds[0].thin;
+        double least, most;
+        bound_discarded(&problem.discarded, epsilon, &least, &most);
+        result = Py_BuildValue("ddddddddd", thin->edge, thin->width, thin->eta, thin->zeta, thin->relative_error,
+                               problem.discarded.p, problem.discarded.q, least, most);
+    }
+    release(&space);
+    return result;
+}
+
 PyMethodDef inspection[] = {
     {"table", table, METH_VARARGS, "For the tests: the likelihood ratio on nodes."},
     {"quadrature", planned, METH_VARARGS, "For the tests: a quadrature and its error."},
     {"tails", tails, METH_VARARGS, "For the tests: what a quadrature leaves out."},
     {"tilted", tilted, METH_VARARGS, "For the tests: a tilted round and the decay of its characteristic function."},
+    {"discarded", discarded, METH_VARARGS, "For the tests: what is discarded near an epsilon, and its part of delta."},
     {NULL, NULL, 0, NULL},
 };

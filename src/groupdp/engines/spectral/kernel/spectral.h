@@ -165,6 +165,9 @@ typedef struct {
     double *alias; /* log of 1 / (e^{|c' - c| Y} - 1) for each tilt c' of the scan */
 } contour;
 
+void add_characteristic(workspace *space, const tilted_round *tilted, int phases, contour *path, double *log_error_of,
+                        double *log_largest);
+void finish_samples(workspace *space, contour *path, const double *log_error_of, const double *log_largest);
 contour build(workspace *space, const prepared *problem, saddle *at, double log_planned);
 void contour_log_delta(const contour *path, double epsilon, double *lower, double *upper);
 void contour_slope(const contour *path, double epsilon, double *value, double *slope);

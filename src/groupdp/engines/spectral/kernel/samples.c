@@ -1,0 +1,149 @@
+/* The composed characteristic function on the contour's frequencies (contour.py; sections 2 and 6). */
+#include "arithmetic.h"
+#include "spectral.h"
+
+#define LARGEST_EXPONENTIALS 10000000
+/* Relative error of the computed logarithm of 1 + d, and of its multiple. */
+#define LOGARITHM (64.0 * U)
+/* A modulus below this is not resolved. */
+#define UNRESOLVED 1e-15
+/* Error of D = e^{i s l} - 1, relative to s |l|: 24 U where it comes from sine and cosine, 5 U for each of the at most
+ * 14 times that D_{j + k} = D_j + D_k + D_j D_k is used (section 6). */
+#define EXPONENTIAL (94.0 * U)
+
+/* Rows of e^{i n s l} - 1, n = 0, ..., rows - 1, one per multiple of the frequency s. */
+WIDE static void exponentials(double s, int rows, const double *offset, int nodes, double *real, double *imaginary)
+{
+    for (int j = 0; j < nodes; j++)
+        real[j] = imaginary[j] = 0.0;
+    if (rows == 1)
+        return;
+    for (int j = 0; j < nodes; j++) {
+        double half = 0.5 * s * offset[j], sine = sin(half);
+        real[nodes + j] = -2.0 * sine * sine;
+        imaginary[nodes + j] = 2.0 * sine * cos(half);
+    }
+    for (int n = 2, power = 2; n < rows; n++) {
+        if (n == 2 * power)
+            power = n;
+        int one = n == power ? n / 2 : power, other = n - one;
+        const double *restrict x = real + (size_t)one * nodes, *restrict y = imaginary + (size_t)one * nodes;
+        const double *restrict v = real + (size_t)other * nodes, *restrict w = imaginary + (size_t)other * nodes;
+        double *restrict to_real = real + (size_t)n * nodes, *restrict to_imaginary = imaginary + (size_t)n * nodes;
+        for (int j = 0; j < nodes; j++) {
+            to_real[j] = (x[j] + v[j]) + (x[j] * v[j] - y[j] * w[j]);
+            to_imaginary[j] = (y[j] + w[j]) + (x[j] * w[j] + y[j] * v[j]);
+        }
+    }
+}
+
+/* sum (x + iy)(v + iw). */
+WIDE static void complex_dot(const double *x, const double *y, const double *v, const double *w, int n, double *real,
+                             double *imaginary)
+{
+    four one = {0.0}, one_more = {0.0}, other = {0.0}, other_more = {0.0};
+    int i = 0;
+    for (; i + 8 <= n; i += 8) {
+        one += FOUR(x + i) * FOUR(v + i) - FOUR(y + i) * FOUR(w + i);
+        other += FOUR(x + i) * FOUR(w + i) + FOUR(y + i) * FOUR(v + i);
+        one_more += FOUR(x + i + 4) * FOUR(v + i + 4) - FOUR(y + i + 4) * FOUR(w + i + 4);
+        other_more += FOUR(x + i + 4) * FOUR(w + i + 4) + FOUR(y + i + 4) * FOUR(v + i + 4);
+    }
+    for (; i < n; i++) {
+        one[i % 4] += x[i] * v[i] - y[i] * w[i];
+        other[i % 4] += x[i] * w[i] + y[i] * v[i];
+    }
+    *real = joined(&one, &one_more);
+    *imaginary = joined(&other, &other_more);
+}
+
+/* Adds T log(phi(s) e^{-i s centre}) of one round to the samples, with the bounds that its error adds.
+ *
+ * With D_j = e^{i j h l} - 1, l = L - centre: about 2 sqrt(J) rows and their products give all J values, and since
+ * every D is known relative to s |l| the error of phi - 1 is proportional to s, not to 1 (section 6). */
+void add_characteristic(workspace *space, const tilted_round *tilted, int phases, contour *path,
+                               double *log_error_of, double *log_largest)
+{
+    int samples = path->samples, nodes = tilted->table.nodes, rows = (int)sqrt(samples - 1.0) + 1;
+    int blocks = (samples + rows - 1) / rows;
+    if ((double)nodes * (rows + blocks) > LARGEST_EXPONENTIALS)
+        decline(space);
+    spend(space, (double)nodes * samples + 4.0 * nodes * (rows + blocks));
+    double *offset = doubles(space, nodes), *distances = doubles(space, nodes), *weight = tilted->weight;
+    for (int j = 0; j < nodes; j++) {
+        offset[j] = tilted->loss[j] - tilted->centre;
+        distances[j] = fabs(offset[j]);
+    }
+    double *fine_real = doubles(space, (size_t)rows * nodes), *fine_imaginary = doubles(space, (size_t)rows * nodes);
+    double *real = doubles(space, (size_t)blocks * nodes), *imaginary = doubles(space, (size_t)blocks * nodes);
+    exponentials(path->step, rows, offset, nodes, fine_real, fine_imaginary);
+    exponentials(path->step * rows, blocks, offset, nodes, real, imaginary);
+    double *row_real = doubles(space, rows), *row_imaginary = doubles(space, rows);
+    for (int j = 0; j < rows; j++) {
+        row_real[j] = dot(weight, fine_real + (size_t)j * nodes, nodes);
+        row_imaginary[j] = dot(weight, fine_imaginary + (size_t)j * nodes, nodes);
+    }
+    double distance = dot(weight, distances, nodes), rounds = tilted->law->count;
+    double by_frequency = tilted->first_order_error + (EXPONENTIAL + 2.0 * SUMMED) * distance;
+    double by_square = 3.0 * (nodes + 60.0) * U * 0.25 * tilted->variance;
+    double constant = exp(tilted->log_quadrature_error);
+    for (int b = 0; b < blocks; b++) {
+        double *x = real + (size_t)b * nodes, *y = imaginary + (size_t)b * nodes;
+        for (int j = 0; j < nodes; j++) {
+            x[j] *= weight[j];
+            y[j] *= weight[j];
+        }
+        double block_real = sum(x, nodes), block_imaginary = sum(y, nodes);
+        for (int j = 0; j < rows && b * rows + j < samples; j++) {
+            int i = b * rows + j;
+            double s = path->frequency[i], d, e;
+            complex_dot(x, y, fine_real + (size_t)j * nodes, fine_imaginary + (size_t)j * nodes, nodes, &d, &e);
+            d += block_real + row_real[j];
+            e += block_imaginary + row_imaginary[j];
+            double error = s * by_frequency + s * s * by_square + constant, log_modulus;
+            /* Near 1 the modulus comes from |1 + d|^2 - 1; away from 1, where that would cancel, from 1 + d itself.
+             * Below 1e-15, 1e-15 stands in, with its error. */
+            double squared = 2.0 * d + (d * d + e * e), modulus = hypot(1.0 + d, e);
+            if (squared > -0.75)
+                log_modulus = 0.5 * log1p(squared);
+            else
+                log_modulus = log(larger(modulus, UNRESOLVED));
+            if (modulus < UNRESOLVED)
+                error += 2.0 * UNRESOLVED;
+            double angle = atan2(e, 1.0 + d);
+            path->real[i] += rounds * log_modulus;
+            path->imaginary[i] += rounds * angle;
+            /* |log(1 + x)| <= -log(1 - |x|); where that is of no use, the modulus and its error bound the sample. */
+            double relative = error * exp(-log_modulus);
+            double rounding = (LOGARITHM + phases * U) * (fabs(log_modulus) + fabs(angle));
+            log_error_of[i] += rounds * (rounding - log1p(-smaller(relative, 1.0 - 1e-12)));
+            log_largest[i] += rounds * (log_modulus + rounding + log1p(relative) * (1.0 + ELEMENTARY));
+        }
+    }
+}
+
+/* From logarithms to samples, with what every evaluation of the sum needs of them. */
+void finish_samples(workspace *space, contour *path, const double *log_error_of, const double *log_largest)
+{
+    path->kernel_real = doubles(space, path->samples);
+    path->kernel_imaginary = doubles(space, path->samples);
+    for (int i = 0; i < path->samples; i++) {
+        double modulus = exp(path->real[i]), angle = path->imaginary[i], error;
+        if (log_error_of[i] < 1.0)
+            error = modulus * expm1(log_error_of[i]);
+        else
+            error = exp(smaller(log_largest[i], 0.0)) + modulus;
+        error = error * 1.01 + 1e-300;
+        path->real[i] = modulus * cos(angle);
+        path->imaginary[i] = modulus * sin(angle);
+        /* z (1 + z); |z| |1 + z| >= c (1 + c) + s^2, so nothing cancels relative to the modulus. */
+        double c = path->tilt, s = path->frequency[i];
+        double x = c + (c * c - s * s), y = s * (1.0 + 2.0 * c), square = x * x + y * y;
+        path->kernel_real[i] = x / square;
+        path->kernel_imaginary[i] = -y / square;
+        double size = (i == 0 ? 1.0 : 2.0) / sqrt(square);
+        path->error_plain += size * error;
+        path->error_angle += size * modulus;
+        path->error_frequency += size * modulus * s;
+    }
+}
