@@ -21,6 +21,8 @@
 #define LOG_PLANNED_ERROR -32.2361913
 #define LONG_PERIOD 15.0
 #define PERIODS 160
+/* An estimate of the reach beyond so many times that of a Gaussian is not trusted. */
+#define TRUSTED 20.0
 
 static const double NEARBY[] = {0.9, 0.95, 0.98, 1.01, 1.03, 1.06, 1.1, 1.15, 1.3};
 
@@ -263,6 +265,8 @@ static double expected_reach(workspace *space, const saddle *at, double reach)
     }
     double goal = at->log_delta - (log_scale - at->tilt * at->epsilon) + LOG_PLANNED_ERROR;
     double found = choose_truncation(decays, problem->phases, reach, goal);
+    if (found > TRUSTED * reach) /* too coarse a grid to tell, with few rounds */
+        return 3.5 * reach;
     return smaller(larger(1.15 * found, 1.2 * reach), 1e3 * reach);
 }
 
@@ -296,12 +300,17 @@ contour build(workspace *space, const prepared *problem, saddle *at)
         path.centre += centre_lost;
         /* The trapezoid sum is of this size, relative to e^{K(c) - c eps}. */
         double size = at->log_delta - (path.log_scale - at->tilt * at->epsilon);
-        reach = choose_truncation(decays, phases, reach, size + LOG_PLANNED_ERROR);
-        if (reach <= planned)
+        double certified = choose_truncation(decays, phases, reach, size + LOG_PLANNED_ERROR);
+        if (certified <= planned) {
+            reach = certified;
             break;
-        if (tries == 3 || reach == INFINITY)
+        }
+        if (tries == 3)
             decline(space);
-        planned = 1.1 * reach;
+        if (certified < INFINITY)
+            planned = 1.1 * certified;
+        else
+            planned *= 12.0; /* cells that are too wide: a higher frequency makes them finer */
     }
     /* Each product's rounding, and that of their sum. */
     path.log_scale_error += 4.0 * U * fabs(path.log_scale);
