@@ -11,6 +11,8 @@
 #define LONG_PERIOD 15.0
 #define PERIODS 160
 #define RECTANGLES 128
+/* An estimate of the reach beyond so many times that of a Gaussian is not trusted. */
+#define TRUSTED 20.0
 
 static const double NEARBY[] = {0.9, 0.95, 0.98, 1.01, 1.03, 1.06, 1.1, 1.15, 1.3};
 
@@ -117,7 +119,9 @@ static double expected_reach(workspace *space, const saddle *at, double reach, d
     }
     double goal = at->log_delta - (log_scale - at->tilt * at->epsilon) + log_planned;
     double found = choose_truncation(decays, problem->phases, reach, goal);
-    return smaller(larger(1.15 * found, 1.2 * reach), 1e3 * reach);
+    if (found > TRUSTED * reach) /* too coarse a grid to tell, with few rounds */
+        return 3.5 * reach;
+    return larger(1.15 * found, 1.2 * reach);
 }
 
 /* A contour through the saddle. Aliases, truncation and quadrature are each planned to stay below e^log_planned of the
@@ -156,12 +160,17 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
         path.centre += centre_lost;
         /* The trapezoid sum is of this size, relative to e^{K(c) - c eps}. */
         double size = at->log_delta - (path.log_scale - at->tilt * at->epsilon);
-        reach = choose_truncation(decays, phases, reach, size + log_planned);
-        if (reach <= planned)
+        double certified = choose_truncation(decays, phases, reach, size + log_planned);
+        if (certified <= planned) {
+            reach = certified;
             break;
-        if (tries == 3 || reach == INFINITY)
+        }
+        if (tries == 3)
             decline(space);
-        planned = 1.1 * reach;
+        if (certified < INFINITY)
+            planned = 1.1 * certified;
+        else
+            planned *= 12.0; /* cells that are too wide: a higher frequency makes them finer */
     }
     /* Each product's rounding, and that of their sum. */
     path.log_scale_error += 4.0 * U * fabs(path.log_scale);
