@@ -17,14 +17,16 @@ import numpy as np
 from flint import arb, arb_poly, ctx
 
 from oracle_closed import _tail
-from oracle_mixture import PRECISION, Composition, Mixture, exact
+from oracle_mixture import Composition, Mixture, exact
 
-_REACH = 13.0
+#: How far from the components' centres cells reach; what lies beyond, 1e-19, is in the last ones.
+_REACH = 9.0
+_BITS = 128
 
 
 def log_delta(composition: Composition, *, epsilon: Any, direction: str, step: float = 0.04) -> arb:
     """log delta(epsilon) of a few rounds; `step` is about that of the coarsest lattice."""
-    with ctx.workprec(PRECISION):
+    with ctx.workprec(_BITS):
         eps = arb(exact(epsilon))
         count = round(abs(float(eps)) / step)
         coarsest = abs(eps) / count if count else arb(step)
