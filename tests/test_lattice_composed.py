@@ -173,3 +173,11 @@ def test_extreme_compositions_get_valid_bounds(law, rounds, log_delta, direction
 def test_a_shift_beyond_double_precision_is_refused_by_name():
     with pytest.raises(groupdp.LimitExceeded, match=r"1e\+09 times the noise; the lattice engine takes at most 1e\+08"):
         lattice.epsilon(((binomial_mixture(1000, 0.5, 1e-6), 2),), direction="remove", log_delta=-14.0)
+
+
+def test_an_epsilon_that_no_loss_reaches_leaves_nothing_to_refine():
+    # the first solve sees no mass beyond epsilon at all
+    composition = ((MixtureOfGaussians([0.0, 2.2e-6], [1.0, 6e-49], 579.0), 5),)
+    found = lattice.log_delta(composition, direction="remove", epsilon=0.02)
+    assert found.lower <= found.upper < -50.0
+    assert not found.provenance.tolerance_met

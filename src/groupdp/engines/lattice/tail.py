@@ -116,7 +116,7 @@ class Tail:
         with np.errstate(divide="ignore"):
             log_masses = np.log(entries.reshape(size, block).sum(axis=1)) + self.log_scale - self.rate * losses
         log_values = np.logaddexp.accumulate(log_masses[::-1])[::-1]
-        return Survival(losses, np.maximum(log_values, -1e300), self.rate)
+        return Survival(losses, np.maximum(log_values, -1e12), self.rate)
 
     def _kernel(self, epsilon: float) -> tuple[int, FloatArray]:
         """(position, values of g from there on), for the lattice points of the window above epsilon."""
