@@ -4,7 +4,8 @@
 
 Questions are spread over what both engines accept: Poisson and fixed batches, one or two phases, arbitrary
 mixtures, from 2 rounds to a hundred thousand, epsilon for a delta down to 1e-300 and log delta for an epsilon.
-Every question is made from the seed and its number alone, so one of them can be asked again. Prints how many
+Every question is made from the seed and its number alone, so one of them can be asked again. Before that the
+lattice engine is asked for all golden epsilons (tests/data/epsilon.json), in both directions. Prints how many
 were checked, how many an engine declined, the widest intervals, and every disagreement; exit status 1 if
 there is one. Ctrl-C prints what has been found so far.
 """
@@ -12,6 +13,7 @@ there is one. Ctrl-C prints what has been found so far.
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
 import random
@@ -19,12 +21,15 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import groupdp
 
+GOLDEN = Path(__file__).parent.parent / "tests" / "data" / "epsilon.json"
 #: Relative width that the lattice engine is asked for.
 TOLERANCE = 1e-5
 
@@ -154,6 +159,29 @@ def ask_both(task: tuple[int, int]) -> Outcome:
     return Outcome(number, question, answers, time.monotonic() - started)
 
 
+def ask_golden(case: dict[str, Any]) -> tuple[bool, float]:
+    """Whether the lattice engine encloses the golden epsilons of a case; and the wider relative width."""
+    phases = [{**case, **phase} for phase in case.get("phases", [{}])]
+    run = [
+        groupdp.DPSGD(
+            sampling=groupdp.PoissonSampling(rate=float(phase["sampling_rate"]))
+            if phase["sampling"] == "poisson"
+            else groupdp.FixedBatchSampling(batch_size=phase["batch_size"], dataset_size=phase["dataset_size"]),
+            noise_multiplier=float(phase["noise_multiplier"]),
+            steps=phase["steps"],
+        )
+        for phase in phases
+    ]
+    question = {"delta": float(case["delta"]), "group_size": case["group_size"], "tolerance": 1e-4}
+    enclosed, widest = True, 0.0
+    for direction in ("add", "remove"):
+        found = groupdp.epsilon(run, engine="lattice", adjacency=direction, **question)
+        truth = Decimal(case[f"epsilon_{direction}"])
+        enclosed = enclosed and Decimal(found.lower) <= truth <= Decimal(found.upper)
+        widest = max(widest, found.relative_width)
+    return enclosed, widest
+
+
 def show(line: str) -> None:
     """A line of its own, also where a progress line is being rewritten."""
     print(f"\r\x1b[K{line}" if sys.stdout.isatty() else line, flush=True)
@@ -167,10 +195,17 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first question")
     arguments = parser.parse_args()
     tasks = [(arguments.seed, arguments.first + number) for number in range(arguments.questions)]
-    tally = Tally()
+    tally, missed = Tally(), 0
     started = time.monotonic()
     with multiprocessing.get_context("spawn").Pool(arguments.workers) as pool:
         try:
+            cases = json.loads(GOLDEN.read_text())["cases"]
+            golden = list(pool.imap_unordered(ask_golden, cases))
+            missed = sum(not enclosed for enclosed, _ in golden)
+            show(
+                f"{2 * len(cases)} golden epsilons asked of the lattice engine, {missed} cases not enclosed, widest "
+                f"{max(width for _, width in golden):.2g}"
+            )
             for outcome in pool.imap_unordered(ask_both, tasks):
                 tally.add(outcome)
                 line = f"{tally.asked} of {len(tasks)} questions, {tally.checked} checked, "
@@ -183,7 +218,7 @@ def main() -> None:
             show("interrupted")
             pool.terminate()
     show(tally.summary())
-    sys.exit(1 if tally.disagreements else 0)
+    sys.exit(1 if tally.disagreements or missed else 0)
 
 
 if __name__ == "__main__":
