@@ -11,7 +11,7 @@ from scipy.special import erfcx
 from groupdp.engines.lattice.convolve import convolution_power
 from groupdp.engines.lattice.mills import mills_difference
 from groupdp.engines.lattice.quadrature import _RULES
-from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT, fft_error
+from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT, fft_error, fft_error_in_norm
 
 RNG = np.random.default_rng(20240611)
 
@@ -20,6 +20,10 @@ RNG = np.random.default_rng(20240611)
 def _precise():
     with ctx.workprec(256):
         yield
+
+
+def norm(values) -> arb:
+    return sum((abs(value) ** 2 for value in values), arb(0)).sqrt()
 
 
 def worst(function, exact, arguments) -> float:
@@ -59,8 +63,21 @@ def test_quadrature_rules_are_right_to_a_few_roundings():
 def test_transforms_are_within_their_bound(length, power):
     values = RNG.random(length) ** power
     exact = acb.dft([acb(float(x)) for x in values])
-    error = max(abs(exact[i] - acb(complex(y))) for i, y in enumerate(fft.rfft(values)))
-    assert error <= fft_error(length) * float(values.sum())
+    errors = [abs(exact[i] - acb(complex(y))) for i, y in enumerate(fft.rfft(values))]
+    assert max(errors) <= fft_error(length) * float(values.sum())
+    mirrored = errors + errors[1 : (length + 1) // 2]
+    assert norm(mirrored) <= fft_error_in_norm(length) * norm(exact)
+
+
+@pytest.mark.parametrize("length", [640, 1024, 1536])
+@pytest.mark.parametrize("decay", [0.0, 0.02])
+def test_inverse_transforms_are_within_their_bound(length, decay):
+    half = np.exp(-decay * np.arange(length // 2 + 1) + 2j * np.pi * RNG.random(length // 2 + 1))
+    half[[0, -1]] = half[[0, -1]].real
+    balls = [acb(complex(x)) for x in half]
+    exact = acb.dft(balls + [x.conjugate() for x in balls[-2:0:-1]], inverse=True)
+    errors = [abs(x - acb(float(y))) for x, y in zip(exact, fft.irfft(half, n=length), strict=True)]
+    assert norm(errors) <= fft_error_in_norm(length) * norm(exact)
 
 
 @pytest.mark.parametrize(("length", "power"), [(640, 3), (1024, 50), (768, 1000)])
@@ -80,12 +97,12 @@ def test_convolution_powers_are_within_their_bound(length, power):
         exact = folded(exact * square) if left & 1 else exact
         square, left = folded(square * square), left >> 1
     coefficients = exact.coeffs() + [arb(0)] * (length - exact.length())
-    assert all(
-        abs(coefficient - arb(float(value))) <= found.error
-        for coefficient, value in zip(coefficients, found.values, strict=True)
-    )
-    # and the bound is useful: far below the largest entry
+    errors = [coefficient - arb(float(value)) for coefficient, value in zip(coefficients, found.values, strict=True)]
+    assert max(abs(error) for error in errors) <= found.error
+    assert norm(errors) <= found.norm_error
+    # and the bounds are useful: far below the entries, and the norm's below what the single entries' implies
     assert found.error < 1e-10 * found.values.max()
+    assert found.norm_error < found.error * length**0.5
 
 
 def test_a_product_of_two_laws_is_within_its_bound():
