@@ -68,20 +68,21 @@ class Tally:
     asked: int = 0
     checked: int = 0
     disagreements: int = 0
-    unmet: int = 0
+    unmet: list[int] = field(default_factory=list)
     declined: Counter[str] = field(default_factory=Counter)
     widest: dict[str, float] = field(default_factory=lambda: {"spectral": 0.0, "lattice": 0.0, "unmet": 0.0})
-    slowest: float = 0.0
+    slowest: tuple[float, int] = (0.0, 0)
 
     def add(self, outcome: Outcome) -> None:
         self.asked += 1
-        self.slowest = max(self.slowest, outcome.seconds)
+        self.slowest = max(self.slowest, (outcome.seconds, outcome.number))
         if len(outcome.answers) < 2:
             self.declined.update({"spectral", "lattice"} - set(outcome.answers))
             return
         self.checked += 1
         unmet = not outcome.answers["lattice"].provenance.tolerance_met
-        self.unmet += unmet
+        if unmet:
+            self.unmet.append(outcome.number)
         for engine, bounds in outcome.answers.items():
             kind = "unmet" if engine == "lattice" and unmet else engine
             self.widest[kind] = max(self.widest[kind], bounds.relative_width)
@@ -92,11 +93,12 @@ class Tally:
     def summary(self) -> str:
         return (
             f"{self.asked} questions, {self.checked} checked by both engines, {self.disagreements} disagreements\n"
-            f"declined: spectral {self.declined['spectral']}, lattice {self.declined['lattice']}; slowest question "
-            f"{self.slowest:.0f} s\n"
+            f"declined: spectral {self.declined['spectral']}, lattice {self.declined['lattice']}; the slowest question, "
+            f"number {self.slowest[1]}, took {self.slowest[0]:.0f} s\n"
             f"widest interval relative to max(1, answer): spectral {self.widest['spectral']:.2g}, lattice "
-            f"{self.widest['lattice']:.2g} (asked for {TOLERANCE:g}); {self.unmet} times the lattice said that it did "
-            f"not get there, widest {self.widest['unmet']:.2g}"
+            f"{self.widest['lattice']:.2g} (asked for {TOLERANCE:g})\n"
+            f"{len(self.unmet)} times the lattice said that it did not get there, widest {self.widest['unmet']:.2g}; "
+            f"questions {sorted(self.unmet)}"
         )
 
 
