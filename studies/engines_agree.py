@@ -93,8 +93,8 @@ class Tally:
     def summary(self) -> str:
         return (
             f"{self.asked} questions, {self.checked} checked by both engines, {self.disagreements} disagreements\n"
-            f"declined: spectral {self.declined['spectral']}, lattice {self.declined['lattice']}; the slowest question, "
-            f"number {self.slowest[1]}, took {self.slowest[0]:.0f} s\n"
+            f"declined: spectral {self.declined['spectral']}, lattice {self.declined['lattice']}; slowest question: "
+            f"number {self.slowest[1]}, {self.slowest[0]:.0f} s\n"
             f"widest interval relative to max(1, answer): spectral {self.widest['spectral']:.2g}, lattice "
             f"{self.widest['lattice']:.2g} (asked for {TOLERANCE:g})\n"
             f"{len(self.unmet)} times the lattice said that it did not get there, widest {self.widest['unmet']:.2g}; "
