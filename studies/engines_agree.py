@@ -4,7 +4,8 @@
 
 Questions are spread over what both engines accept: Poisson and fixed batches, one or two phases, arbitrary
 mixtures, from 2 rounds to a hundred thousand, epsilon for a delta down to 1e-300 and log delta for an epsilon.
-Every question is made from the seed and its number alone, so one of them can be asked again. Prints how many
+Every question is made from the seed and its number alone, so one of them can be asked again. Before that the
+lattice engine is asked for all golden epsilons (tests/data/epsilon.json), in both directions. Prints how many
 were checked, how many an engine declined, the widest intervals, and every disagreement; exit status 1 if
 there is one. Ctrl-C prints what has been found so far.
 """
@@ -12,6 +13,7 @@ there is one. Ctrl-C prints what has been found so far.
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
 import random
@@ -19,12 +21,15 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import groupdp
 
+GOLDEN = Path(__file__).parent.parent / "tests" / "data" / "epsilon.json"
 #: Relative width that the lattice engine is asked for.
 TOLERANCE = 1e-5
 
@@ -63,20 +68,21 @@ class Tally:
     asked: int = 0
     checked: int = 0
     disagreements: int = 0
-    unmet: int = 0
+    unmet: list[int] = field(default_factory=list)
     declined: Counter[str] = field(default_factory=Counter)
     widest: dict[str, float] = field(default_factory=lambda: {"spectral": 0.0, "lattice": 0.0, "unmet": 0.0})
-    slowest: float = 0.0
+    slowest: tuple[float, int] = (0.0, 0)
 
     def add(self, outcome: Outcome) -> None:
         self.asked += 1
-        self.slowest = max(self.slowest, outcome.seconds)
+        self.slowest = max(self.slowest, (outcome.seconds, outcome.number))
         if len(outcome.answers) < 2:
             self.declined.update({"spectral", "lattice"} - set(outcome.answers))
             return
         self.checked += 1
         unmet = not outcome.answers["lattice"].provenance.tolerance_met
-        self.unmet += unmet
+        if unmet:
+            self.unmet.append(outcome.number)
         for engine, bounds in outcome.answers.items():
             kind = "unmet" if engine == "lattice" and unmet else engine
             self.widest[kind] = max(self.widest[kind], bounds.relative_width)
@@ -87,11 +93,12 @@ class Tally:
     def summary(self) -> str:
         return (
             f"{self.asked} questions, {self.checked} checked by both engines, {self.disagreements} disagreements\n"
-            f"declined: spectral {self.declined['spectral']}, lattice {self.declined['lattice']}; slowest question "
-            f"{self.slowest:.0f} s\n"
+            f"declined: spectral {self.declined['spectral']}, lattice {self.declined['lattice']}; slowest question: "
+            f"number {self.slowest[1]}, {self.slowest[0]:.0f} s\n"
             f"widest interval relative to max(1, answer): spectral {self.widest['spectral']:.2g}, lattice "
-            f"{self.widest['lattice']:.2g} (asked for {TOLERANCE:g}); {self.unmet} times the lattice said that it did "
-            f"not get there, widest {self.widest['unmet']:.2g}"
+            f"{self.widest['lattice']:.2g} (asked for {TOLERANCE:g})\n"
+            f"{len(self.unmet)} times the lattice said that it did not get there, widest {self.widest['unmet']:.2g}; "
+            f"questions {sorted(self.unmet)}"
         )
 
 
@@ -154,6 +161,29 @@ def ask_both(task: tuple[int, int]) -> Outcome:
     return Outcome(number, question, answers, time.monotonic() - started)
 
 
+def ask_golden(case: dict[str, Any]) -> tuple[bool, float]:
+    """Whether the lattice engine encloses the golden epsilons of a case; and the wider relative width."""
+    phases = [{**case, **phase} for phase in case.get("phases", [{}])]
+    run = [
+        groupdp.DPSGD(
+            sampling=groupdp.PoissonSampling(rate=float(phase["sampling_rate"]))
+            if phase["sampling"] == "poisson"
+            else groupdp.FixedBatchSampling(batch_size=phase["batch_size"], dataset_size=phase["dataset_size"]),
+            noise_multiplier=float(phase["noise_multiplier"]),
+            steps=phase["steps"],
+        )
+        for phase in phases
+    ]
+    question = {"delta": float(case["delta"]), "group_size": case["group_size"], "tolerance": 1e-4}
+    enclosed, widest = True, 0.0
+    for direction in ("add", "remove"):
+        found = groupdp.epsilon(run, engine="lattice", adjacency=direction, **question)
+        truth = Decimal(case[f"epsilon_{direction}"])
+        enclosed = enclosed and Decimal(found.lower) <= truth <= Decimal(found.upper)
+        widest = max(widest, found.relative_width)
+    return enclosed, widest
+
+
 def show(line: str) -> None:
     """A line of its own, also where a progress line is being rewritten."""
     print(f"\r\x1b[K{line}" if sys.stdout.isatty() else line, flush=True)
@@ -167,10 +197,17 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first question")
     arguments = parser.parse_args()
     tasks = [(arguments.seed, arguments.first + number) for number in range(arguments.questions)]
-    tally = Tally()
+    tally, missed = Tally(), 0
     started = time.monotonic()
     with multiprocessing.get_context("spawn").Pool(arguments.workers) as pool:
         try:
+            cases = json.loads(GOLDEN.read_text())["cases"]
+            golden = list(pool.imap_unordered(ask_golden, cases))
+            missed = sum(not enclosed for enclosed, _ in golden)
+            show(
+                f"{2 * len(cases)} golden epsilons asked of the lattice engine, {missed} cases not enclosed, widest "
+                f"{max(width for _, width in golden):.2g}"
+            )
             for outcome in pool.imap_unordered(ask_both, tasks):
                 tally.add(outcome)
                 line = f"{tally.asked} of {len(tasks)} questions, {tally.checked} checked, "
@@ -183,7 +220,7 @@ def main() -> None:
             show("interrupted")
             pool.terminate()
     show(tally.summary())
-    sys.exit(1 if tally.disagreements else 0)
+    sys.exit(1 if tally.disagreements or missed else 0)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
-"""Ball arithmetic for the tests of the lattice engine: one round's loss, exact curves of measures, two rounds."""
+"""Ball arithmetic for the tests of the lattice engine: one round's loss, and exact curves of measures."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
 
 import oracle
-import oracle_closed
 from groupdp.engines.lattice.loss import RoundLoss
 from groupdp.engines.lattice.tilted_mass import TiltedMass
 from groupdp.mixture import MixtureOfGaussians
@@ -67,27 +66,6 @@ class ExactCurve:
             middle = (low + high) // 2
             low, high = (low, middle) if self.losses[middle] > eps else (middle + 1, high)
         return self.p_beyond[low] - eps.exp() * self.q_beyond[low] + self.infinite
-
-
-def two_rounds(first: oracle.Mixture, second: oracle.Mixture, epsilon: float, direction: str) -> arb:
-    """delta of one round each: the expectation of the second's closed-form curve over the first's loss.
-
-    Trapezoid rule in t, twice: the difference of the two is returned as the radius.
-    """
-
-    def integral(step: float) -> arb:
-        reach = 16.0 + float(arb(first.shifts[-1]))
-        total = arb(0)
-        for n in range(-math.ceil(reach / step), math.ceil(reach / step) + 1):
-            loss, log_density = exact_loss(first, n * step, direction)
-            rest = oracle_closed._one_round(second, arb(epsilon) - loss, direction)[0]
-            if rest > -1e6:
-                total += (log_density + rest).exp() * arb(step)
-        return total
-
-    with ctx.workprec(BITS):
-        coarse, fine = integral(1 / 8), integral(1 / 12)
-        return fine + abs(fine - coarse) * arb(0, 1)
 
 
 def round_loss(mixture: MixtureOfGaussians, direction: str) -> RoundLoss:

@@ -47,7 +47,7 @@ def test_log_deltas_intersect(rate, noise, count, size, share, direction):
     assert contour.intersects(lattice)
 
 
-@SETTINGS
+@settings(deadline=None, max_examples=8)
 @given(rates, rates, noises, noises, st.integers(2, 500), st.integers(2, 500), sizes, directions)
 def test_the_order_of_phases_does_not_matter(one, other, noise, another, count, more, size, direction):
     phases = [run(one, noise, count), run(other, another, more)]

@@ -33,7 +33,7 @@ LONGEST_LATTICE = 60.0
 #: Below this log delta a bound in closed form is all that is returned: nobody needs the digits.
 _HOPELESSLY_FAR = -1e6
 #: In `auto`, a spectral result wider than this is intersected with the lattice engine's.
-_WIDE = 2e-5
+_WIDE = 1e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

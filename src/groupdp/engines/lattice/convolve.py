@@ -1,6 +1,6 @@
 """The law of the sum of T independent losses, by powers of a Fourier transform, with a bound on every entry.
 
-Input arrays are non-negative; output is the circular convolution power. The bound covers the rounding of
+Input arrays are non-negative; output is the circular convolution power. The bounds cover the rounding of
 the forward transform (raised to the power T: T times the error of a coefficient), of the powers and of the
 inverse transform (docs/lattice.md, section 5).
 """
@@ -16,17 +16,21 @@ import numpy.typing as npt
 from scipy import fft
 
 from groupdp.engines.lattice.loss import FloatArray
-from groupdp.engines.lattice.rounding import COMPLEX_PRODUCT, TINY, UNIT, fft_error
+from groupdp.engines.lattice.rounding import COMPLEX_PRODUCT, TINY, UNIT, fft_error, fft_error_in_norm
 
 ComplexArray = npt.NDArray[np.complex128]
 
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """Entries of a circular convolution, all within `error` of the exact ones."""
+    """Entries of a circular convolution, all within `error` of the exact ones.
+
+    `norm_error` bounds the Euclidean norm of all errors together, which says more about sums of many entries.
+    """
 
     values: FloatArray
     error: float
+    norm_error: float
 
 
 def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
@@ -36,7 +40,7 @@ def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
         raise AssertionError("arrays must share their length")
     sums = [float(np.sum(array)) for array, _ in factors]
     if not all(total < math.inf for total in sums):  # also where one is not a number
-        return Convolution(np.zeros(length), math.inf)
+        return Convolution(np.zeros(length), math.inf, math.inf)
     unit_error = fft_error(length)
     product: ComplexArray | None = None
     log_magnitude = np.zeros(length // 2 + 1)
@@ -65,18 +69,27 @@ def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
         relative *= log_magnitude
     # Computing this bound is itself off by a few roundings of every logarithm, times the power.
     sloppiness = (1.0 + 1e-6) * math.exp(min(1e-14 * float(total_power), 700.0))
-    inverse = unit_error * _mean_modulus(np.abs(product))
-    forward = sloppiness * _mean_modulus(relative)
-    del relative, log_magnitude
-    error = forward + sloppiness * inverse + TINY
-    if not error < math.inf:
-        return Convolution(np.zeros(length), math.inf)
-    return Convolution(fft.irfft(product, n=length, overwrite_x=True), error)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        modulus = np.abs(product)
+        error = unit_error * _mean_modulus(modulus) + _mean_modulus(relative)
+        # Parseval: the norm of the entries' errors is the root mean square of the coefficients'.
+        norm_error = fft_error_in_norm(length) * _root_mean_square(modulus) + _root_mean_square(relative)
+    del relative, log_magnitude, modulus
+    error = sloppiness * error + TINY
+    norm_error = sloppiness * norm_error + length * TINY
+    if not (error < math.inf and norm_error < math.inf):
+        return Convolution(np.zeros(length), math.inf, math.inf)
+    return Convolution(fft.irfft(product, n=length, overwrite_x=True), error, norm_error)
 
 
 def _mean_modulus(half: FloatArray) -> float:
     """At least the mean over all coefficients of the full spectrum, from its first half."""
     return 2.0 * float(np.sum(half)) / (2.0 * (len(half) - 1)) * (1.0 + 1e-9)
+
+
+def _root_mean_square(half: FloatArray) -> float:
+    """At least the root mean square over the full spectrum, from its first half."""
+    return math.sqrt(2.0 * float(np.dot(half, half)) / (2.0 * (len(half) - 1)) * (1.0 + 1e-9)) + TINY
 
 
 def _power(base: ComplexArray, power: int) -> ComplexArray:

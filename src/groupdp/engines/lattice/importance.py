@@ -16,6 +16,9 @@ import numpy as np
 
 from groupdp.engines.lattice.loss import FloatArray
 
+#: Logarithms of probabilities stay above minus this.
+_NEVER = 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class Survival:
@@ -28,7 +31,8 @@ class Survival:
     def __call__(self, x: FloatArray) -> FloatArray:
         inside = np.interp(x, self.losses, self.log_values)
         outside = np.maximum(x - self.losses[-1], 0.0) - np.maximum(self.losses[0] - x, 0.0)
-        return np.asarray(np.minimum(inside - self.rate * outside, 0.0))
+        with np.errstate(over="ignore"):
+            return np.asarray(np.clip(inside - self.rate * outside, -_NEVER, 0.0))
 
 
 def log_importance(
@@ -38,7 +42,10 @@ def log_importance(
     tilted = _normalised(log_weights + rate * loss)
     if survival is None:
         return tilted
-    return np.asarray(np.logaddexp(tilted, _normalised(log_weights + survival(epsilon - loss))) - math.log(2.0))
+    surviving = log_weights + survival(epsilon - loss)
+    if not float(surviving.max()) > -_NEVER:  # nothing is known there
+        return tilted
+    return np.asarray(np.logaddexp(tilted, _normalised(surviving)) - math.log(2.0))
 
 
 def _normalised(log_values: FloatArray) -> FloatArray:

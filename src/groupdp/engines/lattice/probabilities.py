@@ -25,7 +25,8 @@ def tail_probability(lower: Measure, upper: Measure, x: float) -> tuple[float, f
         s = upper.step * 2.0**power
         if s > 4.0:
             break
-        before, after = upper.delta_above(x - s), upper.delta_above(x + s)
+        # delta decreases: taken a rounding to the left, it is not below that at the exact places
+        before, after = (upper.delta_above(math.nextafter(place, -math.inf)) for place in (x - s, x + s))
         low = max(low, (math.exp(s) * at_low - after) / math.expm1(s) - _ROOM * (1.0 + 1.0 / s) * at_high)
         high = min(high, (before - math.exp(-s) * at_low) / -math.expm1(-s) + _ROOM * (1.0 + 1.0 / s) * before)
     return max(low, 0.0), min(max(high, low, 0.0), 1.0)

@@ -102,7 +102,7 @@ def refine(task: Task, plan: Plan) -> Bounds:
         history.append((grid.step, width))
         if width <= allowed or limited or _stalled(history):
             break
-        if width <= 0.1 * max(1.0, abs(upper)):
+        if math.isfinite(width) and width <= 0.1 * max(1.0, abs(upper)):
             saddle = task.located(0.5 * (lower + upper))
         step = _next_step(task, plan, saddle, allowed, history)
     if task.progress is not None:

@@ -151,6 +151,7 @@ def compose_tail(masses: list[TiltedMass], rounds: list[int], *, left: float) ->
         first=first,
         values=np.concatenate((convolution.values[turn:], convolution.values[:turn])),
         error=convolution.error,
+        norm_error=convolution.norm_error,
         left_outside=outside[0],
         right_outside=outside[1],
         log_infinite_mass=log_infinite,

@@ -17,7 +17,7 @@ import numpy as np
 
 from groupdp.engines.lattice.importance import Survival
 from groupdp.engines.lattice.loss import FloatArray
-from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
+from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
 
 #: Terms beyond e^-50 of the largest possible one are bounded, not summed.
 _LOG_NEGLIGIBLE = 50.0
@@ -40,6 +40,8 @@ class Tail:
     values: FloatArray
     error: float
     """Every entry is within this of the exact circular convolution."""
+    norm_error: float
+    """And the Euclidean norm of all these errors is within this."""
     left_outside: float
     """At least the tilted mass to the left of the window."""
     right_outside: float
@@ -50,7 +52,7 @@ class Tail:
         start, kernel = self._kernel(epsilon)
         entries = np.maximum(self.values[start : start + len(kernel)], 0.0)
         largest = _largest_kernel(self.rate)
-        total = sum_up(entries * kernel) + self.error * sum_up(kernel)
+        total = sum_up(entries * kernel) + min(self.error * sum_up(kernel), self.norm_error * _norm_up(kernel))
         beyond = start + len(kernel)
         if beyond < len(self.values):
             rest = sum_up(np.maximum(self.values[beyond:], 0.0)) + self.error * (len(self.values) - beyond)
@@ -72,8 +74,13 @@ class Tail:
         if not self.error < math.inf:
             return -math.inf
         start, kernel = self._kernel(epsilon)
-        entries = np.maximum(self.values[start : start + len(kernel)] - self.error * (1.0 + 4.0 * UNIT), 0.0)
-        total = sum_down(entries * kernel) * (1.0 - self._relative_error())
+        entries = np.maximum(self.values[start : start + len(kernel)], 0.0)
+        room = self._relative_error()
+        # No exact entry is negative, so any of them may be left out: those that are not positive here.
+        total = sum_down(entries * kernel) * (1.0 - room)
+        total -= self.norm_error * _norm_up(kernel[entries > 0.0]) * (1.0 + 2.0 * room)
+        entries = np.maximum(entries - self.error * (1.0 + 4.0 * UNIT), 0.0)
+        total = max(total, sum_down(entries * kernel) * (1.0 - room))
         total -= (self.left_outside + self.right_outside) * _largest_kernel(self.rate) * (1.0 + 8.0 * UNIT)
         if not total > 0.0:
             return -math.inf
@@ -116,7 +123,7 @@ class Tail:
         with np.errstate(divide="ignore"):
             log_masses = np.log(entries.reshape(size, block).sum(axis=1)) + self.log_scale - self.rate * losses
         log_values = np.logaddexp.accumulate(log_masses[::-1])[::-1]
-        return Survival(losses, np.maximum(log_values, -1e300), self.rate)
+        return Survival(losses, np.maximum(log_values, -1e12), self.rate)
 
     def _kernel(self, epsilon: float) -> tuple[int, FloatArray]:
         """(position, values of g from there on), for the lattice points of the window above epsilon."""
@@ -153,6 +160,11 @@ def sum_up(values: FloatArray) -> float:
 def sum_down(values: FloatArray) -> float:
     """A sum of non-negative terms, rounded down."""
     return _blocked_sum(values) * (1.0 - 2.0 * _SUM_BLOCK * UNIT)
+
+
+def _norm_up(values: FloatArray) -> float:
+    """The Euclidean norm of values between 0 and 1, rounded up."""
+    return math.sqrt(sum_up(values * values)) * (1.0 + 4.0 * UNIT) + math.sqrt(TINY * (1.0 + len(values)))
 
 
 def _blocked_sum(values: FloatArray) -> float:
