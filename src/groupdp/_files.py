@@ -44,12 +44,16 @@ class NewFiles:
                     return temporary
             self._make_directory(path.parent)
             temporary = path.with_name(f".{path.stem[:100]}.{secrets.token_hex(6)}{path.suffix}")
-            # Created here, so that a directory without write permission is found out before any work;
-            # not with mkstemp, whose files nobody else could read.
-            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            # Noted before it exists: Ctrl-C may come at any moment. Created here, so that a directory without write
+            # permission is found out before any work; not with mkstemp, whose files nobody else could read.
+            self._pending.append((temporary, path))
+            try:
+                os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            except OSError:
+                self._pending.pop()
+                raise
         except (OSError, ValueError, RuntimeError) as error:
             raise unwritable(name or self._name, destination, error) from None
-        self._pending.append((temporary, path))
         return temporary
 
     def write_text(self, destination: str | Path, text: str) -> None:
@@ -64,8 +68,12 @@ class NewFiles:
         missing = [directory, *directory.parents]
         missing = missing[: next(i for i, path in enumerate(missing) if path.exists())]
         for path in reversed(missing):
-            path.mkdir()
             self._made.append(path)
+            try:
+                path.mkdir()
+            except OSError:
+                self._made.pop()
+                raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -92,6 +100,8 @@ class NewFiles:
         for directory in reversed(self._made):
             try:
                 directory.rmdir()
+            except FileNotFoundError:  # interrupted before it was made
+                continue
             except OSError:  # somebody else put something there meanwhile
                 break
 
