@@ -1,14 +1,15 @@
 /* Outcomes whose loss settles the matter by itself, discarded, with their part of delta in closed form (section 5).
  *
- * With D the event that some round's outcome is discarded (each u with probability 1 - chi(u), independently), P' and Q' what
- * is kept, and L the loss:
+ * With D the event that some round's outcome is discarded (each u with probability 1 - chi(u), independently), P' and
+ * Q' what is kept, and L the loss:
  *
  *     H(P^T, Q^T) = H(P'^T, Q'^T) + int_D (dP - e^eps dQ)_+,
  *     int_D (dP - e^eps dQ)_+ = P(D) - e^eps Q(D) + int_D (e^eps dQ - dP)_+,
  *
- * and the last integral is at most the sum over the rounds of E_Q[(1 - chi(u)) delta_add(Psi(u) - eps)] e^eps, delta_add the curve of
- * the other rounds in the add direction. It is next to nothing where losses are discarded that the other rounds will not make up
- * for. So what is rare and large, which a contour would have to be long for, is left to closed forms.
+ * and the last integral is at most the sum over the rounds of E_Q[(1 - chi(u)) delta_add(Psi(u) - eps)] e^eps,
+ * delta_add the curve of the other rounds in the add direction. It is next to nothing where losses are discarded that
+ * the other rounds will not make up for. So what is rare and large, which a contour would have to be long for, is left
+ * to closed forms.
  */
 #include "arithmetic.h"
 #include "spectral.h"
@@ -66,8 +67,8 @@ static thinning discard_beyond(workspace *space, const round_law *law, double lo
     double width = smaller(larger(0.5 / larger((1.0 + tilt) * slope - u, 1.0), NARROWEST), WIDEST);
     thinning thin = {.thinned = 1, .exact = 1, .edge = u + distance * width, .width = width};
     /* {U <= u, U + w Z >= b} is convex: with r its distance from the origin its probability is at most
-     * Phi(-r) <= e^{-r^2 / 2} / 2. The nearest point is the foot of the second constraint, b / (1 + w^2), if that is within
-     * the first, and the corner otherwise. */
+     * Phi(-r) <= e^{-r^2 / 2} / 2. The nearest point is the foot of the second constraint, b / (1 + w^2), if that is
+     * within the first, and the corner otherwise. */
     double actual = (thin.edge - u) / width, at_u = larger(u, 0.0), square = at_u * at_u + actual * actual;
     if (thin.edge <= u * (1.0 + width * width) * (1.0 + 1e-12))
         square = smaller(square, thin.edge * thin.edge / (1.0 + width * width));
@@ -79,8 +80,8 @@ static thinning discard_beyond(workspace *space, const round_law *law, double lo
         farthest = larger(farthest, fabs(z));
     }
     thin.zeta = 0.5 * erfc(thin.edge / spread);
-    /* erfc's argument is right to 14 U times the farthest (a shift to 4 U of itself), and erfc changes at a relative rate of at
-     * most 2 |z| + 2; and the sum. */
+    /* erfc's argument is right to 14 U times the farthest (a shift to 4 U of itself), and erfc changes at a relative
+     * rate of at most 2 |z| + 2; and the sum. */
     thin.relative_error = U * (law->size + 40.0 + 48.0 * (farthest * farthest + 1.0));
     thin.log_discarded = log(larger(thin.eta, thin.zeta)) + 1e-6;
     *remainder += law->count * (0.5 * exp(-0.5 * square) + thin.zeta * exp(LOG_UNLIKELY)) * (1.0 + 1e-9);

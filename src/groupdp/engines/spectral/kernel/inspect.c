@@ -72,7 +72,7 @@ static PyObject *table(PyObject *Py_UNUSED(module), PyObject *arguments)
     return result;
 }
 
-/* quadrature(phase, edge, width, exponent, frequency, log_tolerance): (psi, log_weight, log_error at the sum's size). */
+/* quadrature(phase, edge, width, exponent, frequency, log_tolerance): (psi, log_weight, log_error for its sum). */
 static PyObject *planned(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     PyObject *phase, *result = NULL;

@@ -135,7 +135,8 @@ static PyMethodDef functions[] = {
     {"epsilon_ceiling", ceiling, METH_VARARGS,
      "epsilon_ceiling(composition, adding, log_delta, enough): a rigorous upper bound, the better one if the first is "
      "not below `enough`; or None."},
-    {"stages", stages, METH_VARARGS, "stages(composition, adding, log_delta): seconds in each stage of epsilon, or None."},
+    {"stages", stages, METH_VARARGS,
+     "stages(composition, adding, log_delta): seconds in each stage of epsilon, or None."},
     {NULL, NULL, 0, NULL},
 };
 

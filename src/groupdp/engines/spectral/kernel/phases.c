@@ -11,8 +11,8 @@
 /* Every whole number up to here is a double. */
 #define MOST_ROUNDS 0x1p53
 
-/* Copies a buffer of doubles: 1, 0 if there is no memory for it, -1 with a Python error set. Declines by value, never by
- * a jump: the buffer has to be released. */
+/* Copies a buffer of doubles: 1, 0 if there is no memory for it, -1 with a Python error set. Declines by value, never
+ * by a jump: the buffer has to be released. */
 static int copied(workspace *space, PyObject *source, const double **content, Py_ssize_t *count)
 {
     Py_buffer view;

@@ -139,7 +139,7 @@ static void logarithmically(const round_law *law, ratio_table *table)
     }
 }
 
-/* The ratios r_i of neighbouring terms at u = 0, t_i = r_i e^{g u} t_{i-1}; 0 if they do not fall, or are out of range. */
+/* The ratios r_i of neighbouring terms at u = 0, t_i = r_i e^{g u} t_{i-1}; 0 if they do not fall or are out of range. */
 static int neighbour_ratios(const round_law *law, double *up, double *down)
 {
     double g = law->m[1];
@@ -157,9 +157,10 @@ static int neighbour_ratios(const round_law *law, double *up, double *down)
 
 /* Evenly spaced shifts and falling ratios: from the largest term outward, by products.
  *
- * A step's factor: the ratio is right to 15 U + 10 U g^2 (i - 1/2), e^{g u} or its inverse to 9 U + 5 U g |u|, and there
- * are two roundings. d steps from the top to m_i telescope to 26 d U + 10 U |m_i^2 - m_top^2| / 2 + 5 U |m_i - m_top| |u|
- * where the shifts are multiples of g; as they are to 5 U only, and the true ones to 4 U, a square is off by 20 U of itself.
+ * A step's factor: the ratio is right to 15 U + 10 U g^2 (i - 1/2), e^{g u} or its inverse to 9 U + 5 U g |u|, and
+ * there are two roundings. d steps from the top to m_i telescope to
+ * 26 d U + 10 U |m_i^2 - m_top^2| / 2 + 5 U |m_i - m_top| |u| where the shifts are multiples of g; as they are to 5 U
+ * only, and the true ones to 4 U, a square is off by 20 U of itself.
  */
 static void by_products(const round_law *law, ratio_table *table, const double *up, const double *down)
 {

@@ -134,7 +134,7 @@ int certified_epsilon(workspace *space, const prepared *problem, saddle *at, dou
     return isfinite(result->upper) && result->upper - result->lower <= NARROW * result->upper;
 }
 
-/* Whether the tilted law is so much wider than the loss itself that it must be about something else: rare, large losses. */
+/* Whether the tilted law is so much wider than the loss that it must be about something else: rare, large losses. */
 int heavy_tailed(const prepared *problem, const saddle *at)
 {
     return problem->direction == REMOVE && at->deviation > HEAVY * problem->deviation;
@@ -194,7 +194,7 @@ answer certified_log_delta(workspace *space, const prepared *problem, saddle *at
     return result;
 }
 
-/* The same where losses are rare and large: a coarse contour says how small delta is, a fine one is planned for that. */
+/* The same where losses are rare and large: a coarse contour says how small delta is, a fine one is planned for it. */
 answer search_log_delta(workspace *space, int phases, const round_law *whole, double epsilon)
 {
     double expected = -20.0;

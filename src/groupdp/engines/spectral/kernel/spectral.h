@@ -57,8 +57,8 @@ typedef struct {
     thinning thin;
 } round_law;
 
-/* The part of delta from outcomes of which some round was discarded (discard.c): p - e^eps q, and at most e^eps times the
- * remainder more than that for eps up to `farthest`; p more than nothing at any rate. */
+/* The part of delta from outcomes of which some round was discarded (discard.c): p - e^eps q, and at most e^eps times
+ * the remainder more than that for eps up to `farthest`; at most p at any rate. */
 typedef struct {
     int exact;
     double p, p_error, q, q_error, remainder, farthest;

@@ -1,4 +1,4 @@
-/* Memory of one call. The first chunk is kept for the next one: fresh pages would cost more than what is done on them. */
+/* Memory of one call. The first chunk is kept for the next one: fresh pages cost more than what is done on them. */
 #include "spectral.h"
 
 #include <stdlib.h>
@@ -102,7 +102,10 @@ void begin(workspace *space, enum stage stage)
 }
 
 /* Everything allocated from here on is given back by rewind_to. */
-bookmark mark(const workspace *space) { return (bookmark){space->chunks, space->chunks == NULL ? 0 : space->chunks->used}; }
+bookmark mark(const workspace *space)
+{
+    return (bookmark){space->chunks, space->chunks == NULL ? 0 : space->chunks->used};
+}
 
 void rewind_to(workspace *space, bookmark place)
 {
