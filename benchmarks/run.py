@@ -14,7 +14,6 @@ import json
 import math
 import os
 import platform
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -88,17 +87,11 @@ def _run(
         sent["target_epsilon"] = float(known["epsilon"])
         sent["phases"] = [{n: v for n, v in p.items() if n != "noise_multiplier"} for p in one["phases"]]
     answer = tool.call(sent, setting["options"], limit=limit)
-    seconds = [answer["seconds"]] if "seconds" in answer else []
-    if "error" not in answer and "timeout" not in answer:
-        wanted = next((count for below, count in REPETITIONS if seconds[0] < below), 1)
-        while len(seconds) < wanted:
-            again = tool.call(sent, setting["options"], limit=limit)
-            if "seconds" not in again:
-                break
-            seconds.append(again["seconds"])
-    if seconds:
-        answer["seconds"] = statistics.median(seconds)
-        answer["calls"] = len(seconds)
+    if "seconds" in answer and "error" not in answer:
+        wanted = next((count for below, count in REPETITIONS if answer["seconds"] < below), 1)
+        if wanted > 1:
+            again = tool.call(sent, setting["options"], limit=limit, calls=wanted)
+            answer = again if "seconds" in again and "error" not in again else answer
     for side in ("value", "lower"):
         if side in answer and (answer[side] is None or not math.isfinite(answer[side])):
             answer[side] = str(answer[side])

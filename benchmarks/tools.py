@@ -26,19 +26,21 @@ class Tool:
         self.failure: str | None = None
         self._process: subprocess.Popen[str] | None = None
 
-    def call(self, work: dict[str, Any] | None, options: dict[str, Any], *, limit: float) -> dict[str, Any]:
-        """One timed call; {"error": ...} if it could not be made or did not end in time."""
+    def call(
+        self, work: dict[str, Any] | None, options: dict[str, Any], *, limit: float, calls: int = 1
+    ) -> dict[str, Any]:
+        """So many timed calls, one after the other; {"error": ...} if they could not be made or did not end in time."""
         if self._process is None:
             self._start(options)
         if self._process is None:
             return {"error": self.failure or "did not start"}
         start = time.monotonic()
-        answer = self._exchange({"work": work, "options": options}, limit)
+        answer = self._exchange({"work": work, "options": options, "calls": calls}, limit * calls)
         if answer is not None:
             return answer
         status = self._process.wait()
         self._process = None
-        if time.monotonic() - start < limit:
+        if time.monotonic() - start < limit * calls:
             return {"error": f"its process ended with status {status}"}
         return {"timeout": limit}
 
@@ -74,7 +76,7 @@ class Tool:
             self.failure = "not available: " + (hello or {}).get("error", "its process ended or did not answer")
             return
         self.versions = hello["versions"]
-        self._exchange({"work": None, "options": options}, IMPORT_LIMIT)  # the warm-up
+        self._exchange({"work": None, "options": options, "calls": 1}, IMPORT_LIMIT)  # the warm-up
 
     def _exchange(self, request: dict[str, Any] | None, limit: float) -> dict[str, Any] | None:
         """The answer, or None if the process ended or was killed at the limit."""
