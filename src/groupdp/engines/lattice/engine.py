@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import DEFAULT_MEMORY, Direction, Progress
+from groupdp.engines.lattice.one_jump import OneRound, one_jump_epsilon, one_jump_log_delta
 from groupdp.engines.lattice.one_round import one_round_epsilon, one_round_log_delta
 from groupdp.engines.lattice.plan import Plan, Saddle, prepare
 from groupdp.engines.lattice.refine import Task, expected_width, refine
@@ -14,6 +15,7 @@ from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.engines.lattice.rounding import ELEMENTARY
 from groupdp.engines.lattice.solve import Solution
 from groupdp.errors import LimitExceeded
+from groupdp.mixture import MixtureOfGaussians
 from groupdp.reductions import Composition
 
 #: Relative width asked for where the caller does not say.
@@ -52,7 +54,10 @@ def log_delta(
         locate=lambda _: saddle,
         of_epsilon=False,
     )
-    return refine(task, plan)
+    found = refine(task, plan)
+    if found.provenance.tolerance_met:
+        return found
+    return _raised(found, one_jump_log_delta(composition, epsilon, _one_round(direction)))
 
 
 def epsilon(
@@ -104,7 +109,33 @@ def epsilon(
         of_epsilon=True,
         log_delta=log_delta,
     )
-    return refine(task, plan)
+    found = refine(task, plan)
+    if found.provenance.tolerance_met:
+        return found
+    start = found.upper if math.isfinite(found.upper) else plan.saddle_for_delta(log_delta).epsilon
+    curve = _one_round(direction)
+    return _raised(found, one_jump_epsilon(composition, log_delta, curve, start=start, resolution=0.02 * width))
+
+
+def _one_round(direction: Direction) -> OneRound:
+    """log delta of a single round, at any real epsilon."""
+
+    def bounds(mixture: MixtureOfGaussians, epsilon: float) -> tuple[float, float]:
+        found = log_delta(((mixture, 1),), direction=direction, epsilon=epsilon)
+        return found.lower, found.upper
+
+    return bounds
+
+
+def _raised(found: Bounds, lower: float) -> Bounds:
+    """The bounds with another lower side, if that is larger."""
+    if not lower > found.lower:
+        return found
+    bounds = Bounds(lower, found.upper)
+    tolerance = found.provenance.tolerance
+    met = tolerance is not None and bounds.relative_width <= tolerance
+    directions = dict.fromkeys(found.provenance.directions, (lower, found.upper))
+    return Bounds(lower, found.upper, replace(found.provenance, directions=directions, tolerance_met=met))
 
 
 def _planned_for_epsilon(

@@ -182,11 +182,11 @@ def _next_step(task: Task, plan: Plan, saddle: Saddle, allowed: float, history: 
 
 
 def _stalled(history: list[tuple[float, float]]) -> bool:
-    """Whether a much smaller step no longer helps: what is left are roundings, or the tails that were left out."""
+    """Whether much smaller steps, twice, did not help: what is left are roundings, or the tails that were left out."""
     if len(history) < 3:
         return False
-    (before, width_before), (step, width) = history[-2:]
-    return not math.isfinite(width) or (step < 0.7 * before and width > 0.8 * width_before)
+    (before, width_before), _, (step, width) = history[-3:]
+    return not math.isfinite(width) or (step < 0.4 * before and width > 0.8 * width_before)
 
 
 def _step_for(task: Task, plan: Plan, saddle: Saddle, excess: float, allowed: float, at: float = 1.0) -> float:
