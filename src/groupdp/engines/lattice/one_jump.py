@@ -36,11 +36,12 @@ def one_jump_log_delta(composition: Composition, epsilon: float, one_round: OneR
     log_sum = float(np.logaddexp.reduce(np.add(single, log_rounds)))
     if log_sum == -math.inf:
         return -math.inf
-    beyond = [one_round(mixture, epsilon - 1.0)[1] - _LOG_SHARE for mixture, _ in composition]
+    before = math.nextafter(epsilon - 1.0, -math.inf)  # at least 1 away
+    beyond = [one_round(mixture, before)[1] - _LOG_SHARE for mixture, _ in composition]
     log_twice = 2.0 * float(np.logaddexp.reduce(np.add(beyond, log_rounds))) - math.log(2.0)
     room = _ROOM * (1.0 + abs(log_sum) + abs(log_twice))
     log_share = log_twice - log_sum + 2.0 * room  # of what is subtracted
-    several = log_sum - room + math.log1p(-math.exp(log_share)) - room if log_share < -1e-6 else -math.inf
+    several = log_sum - room + math.log1p(-math.exp(log_share)) - room if log_share < -0.1 else -math.inf
     return max(several, *single)
 
 
