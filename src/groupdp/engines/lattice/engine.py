@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from groupdp.bounds import Bounds, Provenance
@@ -42,7 +43,8 @@ def log_delta(
         return _labelled(one_round_log_delta(composition[0][0], direction, epsilon), direction, tolerance)
     plan, saddle = _planned_for_epsilon(composition, direction, epsilon, tolerance)
 
-    def answer(solution: Solution, _: Saddle) -> tuple[float, float]:
+    def answer(solution: Solution, _: Saddle, tick: Callable[[], None]) -> tuple[float, float]:
+        tick()
         return solution.below.log_delta_below(epsilon), min(solution.above.log_delta_above(epsilon), 0.0)
 
     task = Task(
@@ -88,12 +90,13 @@ def epsilon(
         saddle = plan.saddle_for_delta(log_delta) if value is None else plan.saddle_for_epsilon(value)
         return saddle if saddle.epsilon >= 0.0 else plan.saddle_for_epsilon(0.0)
 
-    def answer(solution: Solution, saddle: Saddle) -> tuple[float, float]:
+    def answer(solution: Solution, saddle: Saddle, tick: Callable[[], None]) -> tuple[float, float]:
         found = []
-        for tail, function, search in (
+        for tail, curve, search in (
             (solution.below, solution.below.log_delta_below, last_above),
             (solution.above, solution.above.log_delta_above, first_at_most),
         ):
+            function = _ticking(curve, tick)
             start, slope = tail.rough_crossing(log_delta) or (saddle.epsilon, saddle.rate)
             resolution = 0.02 * max(width, expected_width(plan, saddle, tail.step) / max(1.0, start))
             found.append(search(function, log_delta, start=start, slope=slope, resolution=resolution))
@@ -113,8 +116,19 @@ def epsilon(
     if found.provenance.tolerance_met:
         return found
     start = found.upper if math.isfinite(found.upper) else plan.saddle_for_delta(log_delta).epsilon
-    curve = _one_round(direction)
-    return _raised(found, one_jump_epsilon(composition, log_delta, curve, start=start, resolution=0.02 * width))
+    one_round = _one_round(direction)
+    lower = one_jump_epsilon(composition, log_delta, one_round, start=start, resolution=0.02 * width)
+    return _raised(found, lower)
+
+
+def _ticking(curve: Callable[[float], float], tick: Callable[[], None]) -> Callable[[float], float]:
+    """The curve, which says so whenever it is evaluated."""
+
+    def evaluate(epsilon: float) -> float:
+        tick()
+        return curve(epsilon)
+
+    return evaluate
 
 
 def _one_round(direction: Direction) -> OneRound:

@@ -7,6 +7,8 @@ known.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -45,8 +47,8 @@ class Task:
     tolerance: float
     memory_budget: float
     progress: Progress | None
-    answer: Callable[[Solution, Saddle], tuple[float, float]]
-    """(lower, upper) of the quantity asked for."""
+    answer: Callable[[Solution, Saddle, Callable[[], None]], tuple[float, float]]
+    """(lower, upper) of the quantity asked for; the last argument is called now and then, and may raise."""
     locate: Callable[[float | None], Saddle]
     """The tilt to use, given a value of the answer if one is known."""
     of_epsilon: bool
@@ -89,11 +91,11 @@ def refine(task: Task, plan: Plan) -> Bounds:
         report = _stage(task.progress, attempt)
         try:
             solution = solve(plan, grid, epsilon=saddle.epsilon, survival=survival, progress=report)
+            low, high = task.answer(solution, saddle, functools.partial(report, 1.0))
         except LimitExceeded:
             if solves == 0:
                 raise
             break  # what has been found so far is valid
-        low, high = task.answer(solution, saddle)
         lower, upper = max(lower, low), min(upper, high)
         points, cells, solves = max(points, grid.length), max(cells, solution.cells), solves + 1
         survival = solution.below.survival()
@@ -106,7 +108,8 @@ def refine(task: Task, plan: Plan) -> Bounds:
             saddle = task.located(0.5 * (lower + upper))
         step = _next_step(task, plan, saddle, allowed, history)
     if task.progress is not None:
-        task.progress(1.0)
+        with contextlib.suppress(LimitExceeded):  # of time: what has been found by then is not lost
+            task.progress(1.0)
     provenance = Provenance(
         engine="lattice",
         adjacency=task.direction,
