@@ -47,6 +47,14 @@ def log_delta(
         tick()
         return solution.below.log_delta_below(epsilon), min(solution.above.log_delta_above(epsilon), 0.0)
 
+    def replan(value: float) -> tuple[Plan, Saddle]:
+        # No smaller than need be: rare losses that do not matter are what a tilt blows up.
+        nonlocal saddle
+        planned = value + math.log(max(1.0, abs(value))) + 2.0
+        plan = prepare(composition, direction, log_delta=planned, tolerance=tolerance)
+        saddle = plan.saddle_for_epsilon(epsilon)
+        return plan, saddle
+
     task = Task(
         direction=direction,
         tolerance=tolerance,
@@ -55,6 +63,7 @@ def log_delta(
         answer=answer,
         locate=lambda _: saddle,
         of_epsilon=False,
+        replan=replan,
     )
     found = refine(task, plan)
     if found.provenance.tolerance_met:

@@ -55,6 +55,8 @@ class Task:
     """Whether the quantity is epsilon (else it is log delta)."""
     log_delta: float = math.nan
     """The one asked about, if so."""
+    replan: Callable[[float], tuple[Plan, Saddle]] | None = None
+    """A plan for another log delta, if that is what is asked for."""
 
     def width_at(self, plan: Plan, saddle: Saddle, step: float) -> float:
         """The width expected at a step."""
@@ -104,6 +106,9 @@ def refine(task: Task, plan: Plan) -> Bounds:
         history.append((grid.step, width))
         if width <= allowed or limited or _stalled(history):
             break
+        if task.replan is not None and plan.log_dead_mass > upper + math.log(0.3 * allowed):
+            # Delta is smaller than planned for: what is left out of the supports is too much of it.
+            plan, saddle = task.replan(upper)
         if math.isfinite(width) and width <= 0.1 * max(1.0, abs(upper)):
             saddle = task.located(0.5 * (lower + upper))
         step = _next_step(task, plan, saddle, allowed, history)
