@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -177,7 +178,10 @@ def ask_golden(case: dict[str, Any]) -> tuple[bool, float]:
     question = {"delta": float(case["delta"]), "group_size": case["group_size"], "tolerance": 1e-4}
     enclosed, widest = True, 0.0
     for direction in ("add", "remove"):
-        found = groupdp.epsilon(run, engine="lattice", adjacency=direction, **question)
+        try:
+            found = groupdp.epsilon(run, engine="lattice", adjacency=direction, **question)
+        except groupdp.LimitExceeded:
+            return False, math.inf
         truth = Decimal(case[f"epsilon_{direction}"])
         enclosed = enclosed and Decimal(found.lower) <= truth <= Decimal(found.upper)
         widest = max(widest, found.relative_width)

@@ -4,7 +4,8 @@ Every cell of losses [j h, (j+1) h] has exact masses under P and Q (differences 
 much of it goes to either end; powers are products of polynomials. What that does to delta(epsilon) is a
 series in h^2 when epsilon is a lattice point, so three lattices and Richardson's extrapolation give it to many
 more digits than any of them. Rounding errors are enclosed by the balls; the radius also covers the distance
-between the last two extrapolations, which is far above the error of the last one.
+between the last two extrapolations, which is far above the error of the last one. Lattices that are too coarse
+to see a series in h^2 (they must resolve the losses next to log p_0) are refused.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ def log_delta(composition: Composition, *, epsilon: Any, direction: str, step: f
         count = round(abs(float(eps)) / step)
         coarsest = abs(eps) / count if count else arb(step)
         values = [_delta(composition, eps, direction, coarsest / 2**k) for k in range(3)]
+        steps = [coarse - fine for coarse, fine in itertools.pairwise(values)]
+        if abs(steps[0]) > 1e-25 * values[0] and not 3.3 < steps[0] / steps[1] < 4.7:
+            raise AssertionError("the lattices are too coarse: a smaller step is needed")
         once = [(4 * fine - coarse) / 3 for coarse, fine in itertools.pairwise(values)]
         twice = (16 * once[1] - once[0]) / 15
         return (twice + abs(twice - once[1]) * arb(0, 1)).log()

@@ -61,6 +61,21 @@ def test_a_few_rounds_against_ball_arithmetic(phases, epsilon, step, direction):
     assert float(truth.rad()) < 0.3 * found.width
 
 
+@pytest.mark.parametrize(
+    ("law", "rounds", "epsilon", "step"), [((1, 1e-3, 1.0), 2, 1.0, 0.002), ((1, 1e-2, 1.0), 5, 3.0, 0.005)]
+)
+def test_a_group_that_is_rarely_sampled_against_ball_arithmetic(law, rounds, epsilon, step):
+    # epsilon lies in a trough of the composed law: far beyond no sample, far below what tilting to it makes likely
+    truth = oracle_few_rounds.log_delta([(exact_mixture(*law), rounds)], epsilon=epsilon, direction="remove", step=step)
+    for tolerance in (1e-4, 1e-6):
+        found = lattice.log_delta(
+            ((binomial_mixture(*law), rounds),), direction="remove", epsilon=epsilon, tolerance=tolerance
+        )
+        assert found.relative_width <= tolerance
+        assert arb(found.lower) <= truth <= arb(found.upper)
+    assert float(truth.rad()) < 0.3 * found.width
+
+
 @pytest.mark.parametrize(("phases", "about", "step"), [FEW_ROUNDS[1], FEW_ROUNDS[6]])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_epsilons_of_a_few_rounds_against_ball_arithmetic(phases, about, step, direction):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import DEFAULT_MEMORY, Direction, Progress
+from groupdp.engines.lattice.one_jump import OneRound, one_jump_epsilon, one_jump_log_delta
 from groupdp.engines.lattice.one_round import one_round_epsilon, one_round_log_delta
 from groupdp.engines.lattice.plan import Plan, Saddle, prepare
 from groupdp.engines.lattice.refine import Task, expected_width, refine
@@ -14,6 +16,7 @@ from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.engines.lattice.rounding import ELEMENTARY
 from groupdp.engines.lattice.solve import Solution
 from groupdp.errors import LimitExceeded
+from groupdp.mixture import MixtureOfGaussians
 from groupdp.reductions import Composition
 
 #: Relative width asked for where the caller does not say.
@@ -40,8 +43,17 @@ def log_delta(
         return _labelled(one_round_log_delta(composition[0][0], direction, epsilon), direction, tolerance)
     plan, saddle = _planned_for_epsilon(composition, direction, epsilon, tolerance)
 
-    def answer(solution: Solution, _: Saddle) -> tuple[float, float]:
+    def answer(solution: Solution, _: Saddle, tick: Callable[[], None]) -> tuple[float, float]:
+        tick()
         return solution.below.log_delta_below(epsilon), min(solution.above.log_delta_above(epsilon), 0.0)
+
+    def replan(value: float) -> tuple[Plan, Saddle]:
+        # No smaller than need be: rare losses that do not matter are what a tilt blows up.
+        nonlocal saddle
+        planned = value + math.log(max(1.0, abs(value))) + 2.0
+        plan = prepare(composition, direction, log_delta=planned, tolerance=tolerance)
+        saddle = plan.saddle_for_epsilon(epsilon)
+        return plan, saddle
 
     task = Task(
         direction=direction,
@@ -51,8 +63,12 @@ def log_delta(
         answer=answer,
         locate=lambda _: saddle,
         of_epsilon=False,
+        replan=replan,
     )
-    return refine(task, plan)
+    found = refine(task, plan)
+    if found.provenance.tolerance_met:
+        return found
+    return _raised(found, one_jump_log_delta(composition, epsilon, _one_round(direction)))
 
 
 def epsilon(
@@ -83,12 +99,13 @@ def epsilon(
         saddle = plan.saddle_for_delta(log_delta) if value is None else plan.saddle_for_epsilon(value)
         return saddle if saddle.epsilon >= 0.0 else plan.saddle_for_epsilon(0.0)
 
-    def answer(solution: Solution, saddle: Saddle) -> tuple[float, float]:
+    def answer(solution: Solution, saddle: Saddle, tick: Callable[[], None]) -> tuple[float, float]:
         found = []
-        for tail, function, search in (
+        for tail, curve, search in (
             (solution.below, solution.below.log_delta_below, last_above),
             (solution.above, solution.above.log_delta_above, first_at_most),
         ):
+            function = _ticking(curve, tick)
             start, slope = tail.rough_crossing(log_delta) or (saddle.epsilon, saddle.rate)
             resolution = 0.02 * max(width, expected_width(plan, saddle, tail.step) / max(1.0, start))
             found.append(search(function, log_delta, start=start, slope=slope, resolution=resolution))
@@ -104,7 +121,44 @@ def epsilon(
         of_epsilon=True,
         log_delta=log_delta,
     )
-    return refine(task, plan)
+    found = refine(task, plan)
+    if found.provenance.tolerance_met:
+        return found
+    start = found.upper if math.isfinite(found.upper) else plan.saddle_for_delta(log_delta).epsilon
+    one_round = _one_round(direction)
+    lower = one_jump_epsilon(composition, log_delta, one_round, start=start, resolution=0.02 * width)
+    return _raised(found, lower)
+
+
+def _ticking(curve: Callable[[float], float], tick: Callable[[], None]) -> Callable[[float], float]:
+    """The curve, which says so whenever it is evaluated."""
+
+    def evaluate(epsilon: float) -> float:
+        tick()
+        return curve(epsilon)
+
+    return evaluate
+
+
+def _one_round(direction: Direction) -> OneRound:
+    """log delta of a single round, at any real epsilon."""
+
+    def bounds(mixture: MixtureOfGaussians, epsilon: float) -> tuple[float, float]:
+        found = log_delta(((mixture, 1),), direction=direction, epsilon=epsilon)
+        return found.lower, found.upper
+
+    return bounds
+
+
+def _raised(found: Bounds, lower: float) -> Bounds:
+    """The bounds with another lower side, if that is larger."""
+    if not lower > found.lower:
+        return found
+    bounds = Bounds(lower, found.upper)
+    tolerance = found.provenance.tolerance
+    met = tolerance is not None and bounds.relative_width <= tolerance
+    directions = dict.fromkeys(found.provenance.directions, (lower, found.upper))
+    return Bounds(lower, found.upper, replace(found.provenance, directions=directions, tolerance_met=met))
 
 
 def _planned_for_epsilon(

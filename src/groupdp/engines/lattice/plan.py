@@ -74,6 +74,12 @@ class Plan:
     direction: Direction
 
     @property
+    def log_dead_mass(self) -> float:
+        """log of about what the supports leave out."""
+        terms = [math.log(part.rounds) + part.support.log_dead_mass for part in self.parts]
+        return float(np.logaddexp.reduce(terms))
+
+    @property
     def rounds(self) -> int:
         return sum(part.rounds for part in self.parts)
 

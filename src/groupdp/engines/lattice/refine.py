@@ -7,6 +7,8 @@ known.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -45,14 +47,16 @@ class Task:
     tolerance: float
     memory_budget: float
     progress: Progress | None
-    answer: Callable[[Solution, Saddle], tuple[float, float]]
-    """(lower, upper) of the quantity asked for."""
+    answer: Callable[[Solution, Saddle, Callable[[], None]], tuple[float, float]]
+    """(lower, upper) of the quantity asked for; the last argument is called now and then, and may raise."""
     locate: Callable[[float | None], Saddle]
     """The tilt to use, given a value of the answer if one is known."""
     of_epsilon: bool
     """Whether the quantity is epsilon (else it is log delta)."""
     log_delta: float = math.nan
     """The one asked about, if so."""
+    replan: Callable[[float], tuple[Plan, Saddle]] | None = None
+    """A plan for another log delta, if that is what is asked for."""
 
     def width_at(self, plan: Plan, saddle: Saddle, step: float) -> float:
         """The width expected at a step."""
@@ -89,11 +93,11 @@ def refine(task: Task, plan: Plan) -> Bounds:
         report = _stage(task.progress, attempt)
         try:
             solution = solve(plan, grid, epsilon=saddle.epsilon, survival=survival, progress=report)
+            low, high = task.answer(solution, saddle, functools.partial(report, 1.0))
         except LimitExceeded:
             if solves == 0:
                 raise
             break  # what has been found so far is valid
-        low, high = task.answer(solution, saddle)
         lower, upper = max(lower, low), min(upper, high)
         points, cells, solves = max(points, grid.length), max(cells, solution.cells), solves + 1
         survival = solution.below.survival()
@@ -102,11 +106,15 @@ def refine(task: Task, plan: Plan) -> Bounds:
         history.append((grid.step, width))
         if width <= allowed or limited or _stalled(history):
             break
+        if task.replan is not None and plan.log_dead_mass > upper + math.log(0.3 * allowed):
+            # Delta is smaller than planned for: what is left out of the supports is too much of it.
+            plan, saddle = task.replan(upper)
         if math.isfinite(width) and width <= 0.1 * max(1.0, abs(upper)):
             saddle = task.located(0.5 * (lower + upper))
         step = _next_step(task, plan, saddle, allowed, history)
     if task.progress is not None:
-        task.progress(1.0)
+        with contextlib.suppress(LimitExceeded):  # of time: what has been found by then is not lost
+            task.progress(1.0)
     provenance = Provenance(
         engine="lattice",
         adjacency=task.direction,
@@ -182,11 +190,11 @@ def _next_step(task: Task, plan: Plan, saddle: Saddle, allowed: float, history: 
 
 
 def _stalled(history: list[tuple[float, float]]) -> bool:
-    """Whether a much smaller step no longer helps: what is left are roundings, or the tails that were left out."""
+    """Whether much smaller steps, twice, did not help: what is left are roundings, or the tails that were left out."""
     if len(history) < 3:
         return False
-    (before, width_before), (step, width) = history[-2:]
-    return not math.isfinite(width) or (step < 0.7 * before and width > 0.8 * width_before)
+    (before, width_before), _, (step, width) = history[-3:]
+    return not math.isfinite(width) or (step < 0.4 * before and width > 0.8 * width_before)
 
 
 def _step_for(task: Task, plan: Plan, saddle: Saddle, excess: float, allowed: float, at: float = 1.0) -> float:
