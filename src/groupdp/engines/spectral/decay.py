@@ -19,13 +19,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from groupdp.engines.spectral.moments import slope_error
 from groupdp.engines.spectral.rounds import FloatArray
 from groupdp.engines.spectral.tilted import TiltedRound
+from groupdp.errors import LimitExceeded
 
-#: Everything here is inequality; this covers all rounding in the slopes and in the sums below.
+#: Everything here is inequality; this covers all rounding in the sums below.
 _ROUNDING = 1.0 - 1e-7
 _RECTANGLES = 128
 _LARGEST_NUMBER_OF_PEAKS = 12
+#: Largest relative error of a slope that is worked with.
+_LARGEST_DOUBT = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +61,17 @@ def certify(tilted: TiltedRound) -> Decay:
     """
     table, a, h = tilted.table, tilted.exponent, tilted.step
     growth = 0.5 * tilted.one_round.span * h
-    slope = table.slope * _ROUNDING
-    drift = np.abs(a * table.slope - table.u) + abs(a) * table.slope * math.expm1(growth) + 0.5 * h
+    doubt = slope_error(tilted.one_round, float(np.max(np.abs(table.u[[0, -1]]))))
+    if not doubt < _LARGEST_DOUBT:
+        raise LimitExceeded("the slopes of the loss are not known well enough: too large exponents for doubles.")
+    drift = np.abs(a * table.slope - table.u) + abs(a) * table.slope * (math.expm1(growth) + 2.0 * doubt) + 0.5 * h
     if tilted.one_round.thinning is not None:
         drift += tilted.one_round.thinning.steepness(table.u + 0.5 * h)
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         height = tilted.weight / (h * table.slope) * np.exp(-0.5 * h * drift * (1.0 + 1e-9) - growth)
-    height *= (
-        1.0 - tilted.weight_error
-    )  # a weight may be too large by its error: the heights must stay below the density
-    width = h * slope * 0.5 * (1.0 + math.exp(-growth))
+    # A weight may be too large by its error, a slope too small: the heights must stay below the density.
+    height *= 1.0 - 1.01 * doubt - tilted.weight_error
+    width = h * table.slope * (1.0 - doubt) * _ROUNDING * 0.5 * (1.0 + math.exp(-growth))
     usable = np.isfinite(height)
     height = np.where(usable, height, 0.0)
     widths, heights = [], []

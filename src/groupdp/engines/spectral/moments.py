@@ -24,8 +24,6 @@ LARGEST_EXPONENT = 1e12
 #: Nodes are exact for indices up to this (see `short`), with room for the ends being rounded outward.
 EXACT_MULTIPLES = 2.0**32
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
-#: A slope rounded to the safe side: those of the table are right to about 1e-12.
-_LESS, _MORE = 1.0 - 1e-9, 1.0 + 1e-9
 #: Strips tried, as fractions of the widest.
 _STRIPS = np.linspace(0.02, 1.0, 50)
 
@@ -213,14 +211,21 @@ def _log_sum(one_round: Round, u: float) -> float:
     return float(np.logaddexp.reduce(one_round.log_p + one_round.m * u - 0.5 * one_round.m**2))
 
 
+def slope_error(one_round: Round, u: float) -> float:
+    """Relative error of a slope: that of the terms' exponents, twice, for the terms and for their sum."""
+    largest, rarest = one_round.largest_shift, float(np.max(np.abs(one_round.log_p)))
+    return 4.0 * U * (24.0 * (largest * (abs(u) + largest) + rarest) + 30.0 * len(one_round.m) + 40.0)
+
+
 def log_tails(one_round: Round, table: RatioTable, step: float, exponents: FloatArray) -> FloatArray:
     """log of bounds on the part of the (infinite) trapezoid sum of phi R^a outside the nodes (section 4)."""
     a, m = exponents, one_round.m
     positive = a > 0.0
     # a <= 0: Psi is convex and lies above its tangents. a > 0: its slope lies between the extreme shifts. Both are
     # rounded to the safe side.
-    left_slope = np.where(positive, m[0] * _LESS, table.slope[0] * _MORE)
-    right_slope = np.where(positive, m[-1] * _MORE, table.slope[-1] * _LESS)
+    doubt = 1e-9 + max(slope_error(one_round, float(table.u[end])) for end in (0, -1))
+    left_slope = np.where(positive, m[0] * (1.0 - doubt), table.slope[0] * (1.0 + doubt))
+    right_slope = np.where(positive, m[-1] * (1.0 + doubt), table.slope[-1] * (1.0 - doubt))
     sides = []
     for end, slope, side in ((0, left_slope, -1.0), (-1, right_slope, 1.0)):
         u, psi = float(table.u[end]), float(table.psi[end])
@@ -230,7 +235,7 @@ def log_tails(one_round: Round, table: RatioTable, step: float, exponents: Float
             # Power mean: R^a <= n^{a-1} sum_i t_i^a, each t_i^a phi a Gaussian around a m_i.
             column = a[:, None]
             terms = column * (one_round.log_p + m * u - 0.5 * m * m) + (column - 1.0) * math.log(len(m))
-            terms += 8.0 * U * column * (np.abs(one_round.log_p) + m * abs(u) + 0.5 * m * m + math.log(len(m)))
+            terms += 16.0 * U * column * (np.abs(one_round.log_p) + m * abs(u) + 0.5 * m * m + math.log(len(m)))
             parts = _log_beyond(one_round, terms, column * m, u, step, side)
             bound = np.minimum(bound, np.logaddexp.reduce(parts, axis=1))
         sides.append(bound)

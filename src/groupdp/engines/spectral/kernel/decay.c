@@ -5,7 +5,7 @@
 #include "arithmetic.h"
 #include "spectral.h"
 
-/* Everything here is inequality; this covers all rounding in the slopes and in the sums below. */
+/* Everything here is inequality; this covers all rounding in the sums below. */
 #define ROUNDING (1.0 - 1e-7)
 #define LARGEST_NUMBER_OF_PEAKS 12
 
@@ -60,13 +60,16 @@ decay certify(workspace *space, const tilted_round *tilted, int rectangles, int 
     double a = tilted->exponent, h = tilted->step, growth = 0.5 * (law->m[law->size - 1] - law->m[0]) * h;
     double *width = doubles(space, cells), *height = doubles(space, cells);
     double stretch = expm1(growth), shrink = 0.5 * (1.0 + exp(-growth));
+    double doubt = slope_error(law, larger(fabs(table->u[0]), fabs(table->u[cells - 1])));
+    if (!(doubt < 0.01))
+        decline(space);
     for (int j = 0; j < cells; j++) {
         double slope = table->slope[j], u = table->u[j];
-        width[j] = h * slope * ROUNDING * shrink;
+        width[j] = h * slope * (1.0 - doubt) * ROUNDING * shrink;
         /* A weight may be too large by its error: the heights must stay below the density. */
-        height[j] = tilted->weight[j] / (h * slope) * (1.0 - tilted->weight_error);
+        height[j] = tilted->weight[j] / (h * slope) * (1.0 - 1.01 * doubt - tilted->weight_error);
         if (caution) {
-            double drift = fabs(a * slope - u) + fabs(a) * slope * stretch + 0.5 * h;
+            double drift = fabs(a * slope - u) + fabs(a) * slope * (stretch + 2.0 * doubt) + 0.5 * h;
             if (law->thin.thinned)
                 drift += steepness(&law->thin, u + 0.5 * h);
             height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - growth);

@@ -7,9 +7,6 @@
 #define LARGEST_EXPONENT 1e12
 #define EXACT_MULTIPLES 0x1p32
 #define ROOT_2PI 2.50662827463100050242
-/* A slope rounded to the safe side: those of the table are right to about 1e-12. */
-#define LESS (1.0 - 1e-9)
-#define MORE (1.0 + 1e-9)
 #define STRIPS 50
 
 typedef struct {
@@ -215,6 +212,15 @@ static double log_beyond(const quadrature *grid, double log_factor, double slope
     return smaller(plain, thinned + log_gaussian_sum(distance, slope, root, grid->step));
 }
 
+/* Relative error of a slope: that of the terms' exponents, twice, for the terms and for their sum. */
+double slope_error(const round_law *law, double u)
+{
+    double largest = largest_shift(law), rarest = 0.0;
+    for (int i = 0; i < law->size; i++)
+        rarest = larger(rarest, fabs(law->log_p[i]));
+    return 4.0 * U * (24.0 * (largest * (fabs(u) + largest) + rarest) + 30.0 * law->size + 40.0);
+}
+
 /* log of a bound on the part of the infinite trapezoid sum of phi chi R^a outside the nodes. */
 double log_tails(const quadrature *grid, double a)
 {
@@ -224,11 +230,13 @@ double log_tails(const quadrature *grid, double a)
     for (int right = 0; right <= 1; right++) {
         int end = right ? table->nodes - 1 : 0;
         double u = table->u[end], psi = table->psi[end], side = right ? 1.0 : -1.0, slope;
-        /* a <= 0: Psi is convex and lies above its tangents. a > 0: its slope lies between the extreme shifts. */
+        /* a <= 0: Psi is convex and lies above its tangents. a > 0: its slope lies between the extreme shifts. Both are
+         * rounded to the safe side. */
+        double doubt = 1e-9 + slope_error(law, u);
         if (a > 0.0)
-            slope = right ? largest_shift(law) * MORE : law->m[0] * LESS;
+            slope = right ? largest_shift(law) * (1.0 + doubt) : law->m[0] * (1.0 - doubt);
         else
-            slope = table->slope[end] * (right ? LESS : MORE);
+            slope = table->slope[end] * (right ? 1.0 - doubt : 1.0 + doubt);
         double rounding = fabs(a) * (table->psi_error[end] + U * fabs(psi));
         double bound = log_beyond(grid, a * psi + rounding, a * slope, u, side);
         if (a >= 1.0) {
@@ -237,7 +245,7 @@ double log_tails(const quadrature *grid, double a)
             for (int i = 0; i < law->size; i++) {
                 double m = law->m[i], log_p = law->log_p[i];
                 double term = a * (log_p + m * u - 0.5 * m * m) + (a - 1.0) * log_size;
-                term += 8.0 * U * a * (fabs(log_p) + m * fabs(u) + 0.5 * m * m + log_size);
+                term += 16.0 * U * a * (fabs(log_p) + m * fabs(u) + 0.5 * m * m + log_size);
                 term = log_beyond(grid, term, a * m, u, side);
                 if (!(term <= parts - 60.0)) /* what is left out is below the slack at the end; a NaN is not */
                     parts = log_add(parts, term);

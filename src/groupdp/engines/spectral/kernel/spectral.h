@@ -99,6 +99,7 @@ quadrature plan(workspace *space, const round_law *law, double lowest, double hi
                 double log_tolerance, int with_identity);
 double log_error(const quadrature *grid, double exponent, double log_moment, double frequency);
 double log_tails(const quadrature *grid, double exponent);
+double slope_error(const round_law *law, double u);
 
 /* G(a) - 1 without cancellation (small_loss.py). */
 void excess_moment(const quadrature *grid, enum direction direction, double tilt, double *excess, double *error);
