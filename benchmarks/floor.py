@@ -101,7 +101,7 @@ def _products(nodes: int, steps: int) -> Callable[[], object]:
 
 def _stages(k: int) -> dict[str, float]:
     """Seconds in each stage of the compiled engine: where the next improvement is to be found."""
-    phases = compiled._phases(compose_run(_run(), k))
+    phases = compiled.packed(compose_run(_run(), k))
     calls = [_kernel.stages(phases, False, float(np.log(DELTA))) for _ in range(PROFILED_CALLS)]
     answered = [call for call in calls if call is not None]
     return {name: statistics.median(call[name] for call in answered) for name in answered[0]}

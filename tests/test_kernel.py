@@ -37,7 +37,7 @@ def ceilings(composition: Composition, direction: str, target: float) -> list[fl
 
 
 def by_kernel(question: str, composition: Composition, direction: str, argument: float) -> groupdp.Bounds | None:
-    found = asked(question, compiled._phases(composition), direction == "add", argument)
+    found = asked(question, compiled.packed(composition), direction == "add", argument)
     return None if found is None else groupdp.Bounds(found[0], found[1])
 
 

@@ -15,6 +15,9 @@ from scipy.special import log_ndtr
 import groupdp
 from groupdp.engines.spectral import _kernel as kernel
 from groupdp.engines.spectral import compiled
+from oracle import Mixture
+from oracle_closed import one_round_log_delta
+from spectral_truth import true_psi
 
 #: sensitivities, probabilities, noise, rounds, log delta, epsilon
 CASES = {
@@ -28,7 +31,7 @@ CASES = {
 def discarded(name: str, *, rounds: int | None = None) -> tuple[float, ...]:
     sensitivities, probabilities, noise, count, log_delta, epsilon = CASES[name]
     mixture = groupdp.MixtureOfGaussians(sensitivities, probabilities, noise)
-    (phase,) = compiled._phases(((mixture, rounds or count),))
+    (phase,) = compiled.packed(((mixture, rounds or count),))
     found = kernel.discarded(phase, log_delta, epsilon)
     assert found is not None
     return found
@@ -52,7 +55,7 @@ def test_what_is_discarded_is_known_to_its_stated_error(name):
 @pytest.mark.parametrize("name", CASES)
 def test_its_part_of_delta_is_enclosed(name):
     sensitivities, probabilities, noise, rounds, _, epsilon = CASES[name]
-    edge, width, _, _, _, p, q, least, most = discarded(name)
+    edge, width, _, _, _, p, q, least, most, _ = discarded(name)
     step = 0.02 if rounds == 2 else 0.06
     u = np.arange(-9.0, 16.0, step)
     ratio = sum(
@@ -73,6 +76,26 @@ def test_its_part_of_delta_is_enclosed(name):
     assert most - least <= 1e-6 * most
     assert most < 0.999 * p  # closer than the plain P(D)
     assert math.isclose(least, p - math.exp(epsilon) * q, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["one in a hundred", "two sizes", "a small epsilon"])
+def test_what_may_be_undone_is_within_the_remainder(name):
+    # Two rounds: sum over them of E_Q[(1 - chi(U)) delta_add(Psi(U) - eps)], delta_add that of the one other round.
+    sensitivities, probabilities, noise, rounds, _, epsilon = CASES[name]
+    edge, width, *_, remainder = discarded(name)
+    mixture = Mixture(sensitivities, probabilities, noise)
+    total = arb(0)
+    step = arb(0.05)
+    with ctx.workprec(120):
+        for n in range(-60, 200):
+            u = step * n
+            psi = true_psi(mixture, u)
+            given_up = ((arb(edge) - u) / arb(width) / arb(2).sqrt()).erfc() / 2
+            log_delta = one_round_log_delta(mixture, epsilon=float(psi - arb(epsilon)), direction="add")
+            undone = log_delta.exp() if log_delta.is_finite() else arb(0)
+            total += step * given_up * (-u * u / 2).exp() / (2 * arb.pi()).sqrt() * undone
+    assert 0 < rounds * float(total) <= remainder
+    assert rounds * 1e-300 < remainder < 1e-9
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])

@@ -48,7 +48,7 @@ BRANCHES = MIXTURES | {
 def case_of(name: str) -> tuple[object, Mixture, float]:
     """A phase for the kernel, the same mixture for the oracle, and its largest shift."""
     sensitivities, probabilities, noise = BRANCHES[name]
-    (phase,) = compiled._phases(((groupdp.MixtureOfGaussians(sensitivities, probabilities, noise), 1),))
+    (phase,) = compiled.packed(((groupdp.MixtureOfGaussians(sensitivities, probabilities, noise), 1),))
     return phase, Mixture(sensitivities, probabilities, noise), sensitivities[-1] / noise
 
 

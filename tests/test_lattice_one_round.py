@@ -36,7 +36,7 @@ def test_golden_deltas_to_twelve_digits(case, direction):
     truth = float(case[f"delta_{direction}"])
     assert found.lower <= truth * (1 + 1e-15)
     assert found.upper >= truth * (1 - 1e-15)
-    assert found.width <= 2e-12 * truth
+    assert max(found.upper - truth, truth - found.lower) <= 1e-12 * truth
 
 
 @settings(max_examples=60)

@@ -111,7 +111,8 @@ prepared prepare_near(workspace *space, int phases, const round_law *whole, doub
         double psi_below;
         law->thin = discard_beyond(space, law, 1.001 * epsilon + unlikely, log_rarity, tilt,
                                    &part->remainder, &psi_below);
-        part->farthest = smaller(part->farthest, (psi_below - unlikely) * (1.0 - 1e-14));
+        /* The difference may be far smaller than what is subtracted: its rounding is that of the two. */
+        part->farthest = smaller(part->farthest, psi_below - unlikely - 4.0 * U * (fabs(psi_below) + unlikely));
         kept_p += law->count * log1p(-law->thin.eta);
         kept_q += law->count * log1p(-law->thin.zeta);
         p_error += law->count * law->thin.eta * law->thin.relative_error;

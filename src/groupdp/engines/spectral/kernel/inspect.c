@@ -157,8 +157,8 @@ static PyObject *tilted(PyObject *Py_UNUSED(module), PyObject *arguments)
     return result;
 }
 
-/* discarded(phase, log_delta, epsilon): (edge, width, eta, zeta, relative_error, p, q, least, most), what is discarded
- * near an epsilon and what that contributes to delta there. */
+/* discarded(phase, log_delta, epsilon): (edge, width, eta, zeta, relative_error, p, q, least, most, remainder), what is
+ * discarded near an epsilon and what that contributes to delta there. */
 static PyObject *discarded(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     PyObject *phase, *result = NULL;
@@ -177,8 +177,8 @@ static PyObject *discarded(PyObject *Py_UNUSED(module), PyObject *arguments)
         const thinning *thin = &problem.rounds[0].thin;
         double least, most;
         bound_discarded(&problem.discarded, epsilon, &least, &most);
-        result = Py_BuildValue("ddddddddd", thin->edge, thin->width, thin->eta, thin->zeta, thin->relative_error,
-                               problem.discarded.p, problem.discarded.q, least, most);
+        result = Py_BuildValue("dddddddddd", thin->edge, thin->width, thin->eta, thin->zeta, thin->relative_error,
+                               problem.discarded.p, problem.discarded.q, least, most, problem.discarded.remainder);
     }
     release(&space);
     return result;

@@ -139,7 +139,7 @@ static void logarithmically(const round_law *law, ratio_table *table)
     }
 }
 
-/* The ratios r_i of neighbouring terms at u = 0, t_i = r_i e^{g u} t_{i-1}; 0 if they do not fall or are out of range. */
+/* The ratios r_i of neighbouring terms at u = 0, t_i = r_i e^{g u} t_{i-1}; 0 if they do not fall, or overflow. */
 static int neighbour_ratios(const round_law *law, double *up, double *down)
 {
     double g = law->m[1];

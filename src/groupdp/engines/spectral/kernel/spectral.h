@@ -1,8 +1,8 @@
 /* The spectral engine's common case, compiled: one direction of one composition, from its mixtures to bounds.
  *
- * File by file this follows the Python modules of the same names one directory up, with the same inequalities; the
- * sections cited are those of docs/numerics.md. What is unusual (nothing certified at once, sizes beyond the limits
- * below) is declined, and the Python engine answers instead.
+ * File by file this follows the Python modules of the same names one directory up, with the same inequalities (only
+ * discard.c has no counterpart there); the sections cited are those of docs/numerics.md. What is unusual (bounds that
+ * are not narrow, sizes beyond the limits) is declined, and the Python engine answers instead.
  */
 #ifndef GROUPDP_SPECTRAL_H
 #define GROUPDP_SPECTRAL_H
