@@ -87,7 +87,7 @@ def _head(table: Table) -> str:
 Written by `make bench` from one run on one machine; do not edit. Started {results["started"][0]}{continued},
 finished {finished}. {machine["processor"]}, {machine["cores"]} cores, {machine["system"]}, Python {machine["python"]}.
 
-Errors are against an independent oracle in ball arithmetic (`tests/oracle.py`) and golden tables, never against
+Errors are against an independent oracle in ball arithmetic (`tests/oracle/`) and golden tables, never against
 groupdp. A peer's error is the distance of its answer from the truth; for groupdp the certified width stands instead,
 which is an upper bound on its error and known without any truth. A ratio of 1 000 in time means that the peer took
 1 000 times longer; a ratio of 1 000 in error means that its error is 1 000 times groupdp's certified width.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
+from paths import ROOT
+
+FOLDER = ROOT / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 
 import outcomes  # noqa: E402

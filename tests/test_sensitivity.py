@@ -11,7 +11,7 @@ from flint import arb, ctx, fmpq, fmpz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupdp.sensitivity import binomial_law, hypergeometric_law
+from groupdp.laws import binomial_law, hypergeometric_law
 
 #: Half a unit in the last place of a double, as a relative error: nothing that is rounded once does better.
 CORRECTLY_ROUNDED = 2.0**-53 * (1 + 1e-9)

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from groupdp.calibration import calibrate_noise as calibrate_noise
     from groupdp.calibration import calibrate_rate as calibrate_rate
     from groupdp.calibration import calibrate_steps as calibrate_steps
-    from groupdp.cap import choose_cap as choose_cap
-    from groupdp.people import people_view as people_view
-    from groupdp.pld import PrivacyLossDistribution as PrivacyLossDistribution
-    from groupdp.risks import risk as risk
+    from groupdp.people.cap import choose_cap as choose_cap
+    from groupdp.people.view import people_view as people_view
+    from groupdp.pld.distribution import PrivacyLossDistribution as PrivacyLossDistribution
     from groupdp.tradeoff import TradeOff as TradeOff
     from groupdp.tradeoff import trade_off as trade_off
+    from groupdp.tradeoff.risk import risk as risk
 
 #: Public names that are loaded when first used, by module.
 _ON_DEMAND = {
@@ -54,10 +54,10 @@ _ON_DEMAND = {
         "calibrate_rate",
         "calibrate_steps",
     ),
-    "groupdp.cap": ("choose_cap",),
-    "groupdp.people": ("people_view",),
-    "groupdp.pld": ("PrivacyLossDistribution",),
-    "groupdp.risks": ("risk",),
+    "groupdp.people.cap": ("choose_cap",),
+    "groupdp.people.view": ("people_view",),
+    "groupdp.pld.distribution": ("PrivacyLossDistribution",),
+    "groupdp.tradeoff.risk": ("risk",),
     "groupdp.tradeoff": ("TradeOff", "trade_off"),
 }
 _MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names}

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from groupdp._validation import require_number, shown
 from groupdp.errors import InvalidArgument
-
-FloatArray = npt.NDArray[np.float64]
+from groupdp.pairs import FloatArray, Side
 
 #: Probabilities may miss a sum of 1 by this much (rounding in the caller's arithmetic); they are then rescaled.
 SUM_SLACK = 1e-9
@@ -121,6 +119,12 @@ class MixtureOfGaussians:
     def __reduce__(self) -> tuple[Any, ...]:
         law = (self.probabilities, self.log_probabilities)
         return MixtureOfGaussians.from_law, (self.sensitivities, law, self.standard_deviation)
+
+    @property
+    def side(self) -> Side:
+        """The law of sensitivity / standard deviation, as one side of a pair."""
+        law = (self.probabilities, self.log_probabilities)
+        return Side.from_sensitivities(self.sensitivities, law, self.standard_deviation)
 
     @property
     def is_trivial(self) -> bool:

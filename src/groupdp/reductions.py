@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from groupdp import pairs
 from groupdp._validation import require_integer
 from groupdp.dpsgd import DPSGD, FixedBatchSampling, Sampling, phases_of
 from groupdp.errors import InvalidArgument
+from groupdp.laws import binomial_law, hypergeometric_law
 from groupdp.mixture import MixtureOfGaussians
-from groupdp.sensitivity import binomial_law, hypergeometric_law
 
 #: Largest group accepted.
 LARGEST_GROUP = 100_000
@@ -65,3 +66,11 @@ def compose_run(run: Any, group_size: Any) -> Composition:
         if phase.steps > 0 and not mixture.is_trivial:
             rounds[mixture] = rounds.get(mixture, 0) + phase.steps
     return tuple(rounds.items())
+
+
+def pairs_of(composition: Composition, direction: str) -> pairs.Composition:
+    """The composition as pairs: remove is (law, {0}) in every round, add is ({0}, law)."""
+    rounds = ((mixture.side, times) for mixture, times in composition)
+    if direction == "remove":
+        return pairs.compose((pairs.Round.of(side, pairs.ZERO), times) for side, times in rounds)
+    return pairs.compose((pairs.Round.of(pairs.ZERO, side), times) for side, times in rounds)

@@ -8,8 +8,8 @@ renyi.py               the lemma on a Renyi guarantee, in log space
 old_tool.py            the same in doubles, as the old tool does it
 """
 
-from groupdp.baselines.old_tool import old_tool_epsilon
 from groupdp.baselines.renyi import renyi_vadhan_epsilon
+from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilon
 from groupdp.baselines.vadhan import linear_reference, vadhan_epsilon, vadhan_epsilons
 
 __all__ = [

@@ -156,7 +156,7 @@ def worst_case(
             certified = guarantees.delta(run, epsilon=check.epsilon, group_size=size, adjacency=direction)
             checks.append((check, certified))
         if picture is not None:
-            from groupdp.figures_audit import draw_audit
+            from groupdp.figures.audit import draw_audit
 
             draw_audit(audit, picture)
     if as_json:
@@ -220,7 +220,7 @@ def scores(
             claim = claimed_curve(run, group_size=size, adjacency=chosen, progress=progress)
         report = audit_scores(measured, run, group_size=size, claim=claim, adjacency=chosen, seed=number, **question)
         if picture is not None:
-            from groupdp.figures_audit import draw_scores
+            from groupdp.figures.audit import draw_scores
 
             draw_scores(measured, claim, picture, confidence=report.confidence)
     if as_json:

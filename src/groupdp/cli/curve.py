@@ -78,8 +78,8 @@ def curve(
     target = read_number("delta", delta, above=0.0, below=1.0)
     sizes = read_group_sizes(group_sizes)
     chosen = read_adjacency(adjacency)
-    from groupdp.comparison import as_csv, compare
-    from groupdp.figures import check_picture_name, draw_curves, save_figure
+    from groupdp.baselines.comparison import as_csv, compare
+    from groupdp.figures.curves import check_picture_name, draw_curves, save_figure
 
     if plot is not None:
         check_picture_name("plot", plot)

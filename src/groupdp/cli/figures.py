@@ -34,8 +34,8 @@ def figures(
 ) -> None:
     """Both figures of the paper: pictures, data as CSV, and a summary of its claims."""
     require_choice("kind", kind, _KINDS)
-    from groupdp import paper
-    from groupdp.figures import draw_curves, save_figure
+    from groupdp.figures import paper
+    from groupdp.figures.curves import draw_curves, save_figure
 
     directory = Path(out)
     written = []

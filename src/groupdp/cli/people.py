@@ -93,8 +93,8 @@ def people(
     target = read_number("delta", delta, above=0.0, below=1.0)
     chosen = read_adjacency(adjacency)
     limits = [read_number("thresholds", text, at_least=0.0) for text in thresholds.split(",")]
-    from groupdp.counts_file import read_counts
-    from groupdp.people import people_view
+    from groupdp.people.counts_file import read_counts
+    from groupdp.people.view import people_view
 
     with NewFiles("plot") as files:
         _check_plot(plot, files)
@@ -102,7 +102,7 @@ def people(
         with progress_bar("people") as progress:
             view = people_view(run, array, delta=target, adjacency=chosen, progress=progress)
         if plot is not None:
-            from groupdp.figures_tradeoff import draw_people
+            from groupdp.figures.tradeoff import draw_people
 
             draw_people(view, files.temporary(plot))
     if as_json:
@@ -166,8 +166,8 @@ def cap(
         "largest_cap": None if largest_cap is None else read_integer("largest_cap", largest_cap, at_least=1),
         "adjacency": read_adjacency(adjacency),
     }
-    from groupdp.cap import choose_cap
-    from groupdp.counts_file import read_counts
+    from groupdp.people.cap import choose_cap
+    from groupdp.people.counts_file import read_counts
 
     with NewFiles("plot") as files:
         _check_plot(plot, files)
@@ -175,7 +175,7 @@ def cap(
         with progress_bar("cap") as progress:
             study = choose_cap(array, **question, progress=progress)  # type: ignore[arg-type]
         if plot is not None:
-            from groupdp.figures_tradeoff import draw_caps
+            from groupdp.figures.tradeoff import draw_caps
 
             draw_caps(study, files.temporary(plot))
     if as_json:
@@ -210,7 +210,7 @@ def cap(
 def _check_plot(plot: str | None, files: NewFiles) -> None:
     """Find out now whether the picture can be written."""
     if plot is not None:
-        from groupdp.figures import check_picture_name
+        from groupdp.figures.curves import check_picture_name
 
         check_picture_name("plot", plot)
         files.temporary(plot)

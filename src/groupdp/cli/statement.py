@@ -43,8 +43,8 @@ def statement(
 ) -> None:
     """A privacy statement for reviewers: what is guaranteed, for whom, and what it assumes."""
     chosen = "json" if as_json else require_choice("format", form, _FORMATS)
-    from groupdp import statement as statements
-    from groupdp.run_file import read_run_file
+    from groupdp.run_file.read import read_run_file
+    from groupdp.statement import text as statements
 
     run = read_run_file(run_file)
     if out is not None and Path(out).resolve() == Path(run_file).resolve():

@@ -16,7 +16,6 @@ from typing import Any, NoReturn, ParamSpec
 
 import typer
 
-from groupdp._describe import run_as_json
 from groupdp._files import NewFiles
 from groupdp._version import VERSION
 from groupdp.bounds import Bounds, round_down, round_up
@@ -48,6 +47,7 @@ from groupdp.cli.values import (
     run_from_options,
 )
 from groupdp.errors import GroupDPError
+from groupdp.run_file.describe import run_as_json
 
 __all__ = [
     "ADJACENCIES",

@@ -34,8 +34,8 @@ from groupdp.cli.support import (
 )
 
 if TYPE_CHECKING:
-    from groupdp.risks import Risk
     from groupdp.tradeoff import TradeOffCurve
+    from groupdp.tradeoff.risk import Risk
 
 _EXAMPLE = """
 Example:
@@ -85,12 +85,12 @@ def tradeoff(
     chosen = read_adjacency(adjacency)
     asked = [read_number("rates", text, at_least=0.0, at_most=1.0) for text in rates.split(",")]
     before = read_number("prior", prior, above=0.0, below=1.0)
-    from groupdp.risks import risk
     from groupdp.tradeoff import trade_off
+    from groupdp.tradeoff.risk import risk
 
     with NewFiles("plot") as files:
         if plot is not None:
-            from groupdp.figures import check_picture_name
+            from groupdp.figures.curves import check_picture_name
 
             check_picture_name("plot", plot)
             files.temporary(plot)  # find out now whether it can be written
@@ -101,7 +101,7 @@ def tradeoff(
                 run, group_size=size, adjacency=chosen, false_positive_rates=asked, prior=before, progress=progress
             )
             if plot is not None:
-                from groupdp.figures_tradeoff import draw_trade_off
+                from groupdp.figures.tradeoff import draw_trade_off
 
                 draw_trade_off(function.curve(progress=progress), files.temporary(plot), group_size=size)
     if as_json:

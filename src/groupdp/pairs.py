@@ -1,0 +1,247 @@
+"""Pairs of opposed mixtures with a public coin: all that an engine ever sees.
+
+In units of the noise. A *side* is a finite law of shifts >= 0. A *branch* opposes two sides, right and left:
+
+    P = sum_i a_i N(+x_i, 1),      Q = sum_j b_j N(-y_j, 1).
+
+A *round* is a public coin over branches: which branch it is belongs to what is released, and has the same law under P
+and Q. A *composition* is rounds with multiplicities. With densities A(u) phi(u) and B(u) phi(u) the privacy loss
+Psi = log A - log B increases with u, so every optimal event is a half-line. Who removes or adds examples is decided
+before (adjacency.py); engines answer for compositions and know nothing of directions, samplings or groups.
+
+A round without noise has infinite shifts: they are peeled off before an engine is asked (accounting/exact_parts.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+#: (probabilities, log_probabilities), each right to the last bits; logarithms are finite where a double underflows.
+Law = tuple[FloatArray, FloatArray]
+
+
+class Side:
+    """A finite law of shifts >= 0, increasing, each with a positive probability. Immutable and hashable.
+
+    Probabilities and shifts are right to a few units in the last place; `log_probabilities` are finite also where a
+    probability is below the smallest double.
+    """
+
+    __slots__ = ("_key", "log_probabilities", "probabilities", "shifts")
+
+    shifts: FloatArray
+    probabilities: FloatArray
+    log_probabilities: FloatArray
+    _key: tuple[bytes, bytes, bytes]
+
+    def __init__(self, shifts: FloatArray, law: Law) -> None:
+        contents = tuple(np.asarray(array, dtype=np.float64).tobytes() for array in (shifts, *law))
+        for name, content in zip(("shifts", "probabilities", "log_probabilities"), contents, strict=True):
+            object.__setattr__(self, name, np.frombuffer(content))  # bytes cannot be made writable again
+        object.__setattr__(self, "_key", contents)
+        if not len(self.shifts) == len(self.probabilities) == len(self.log_probabilities) > 0:
+            raise AssertionError("a side must have as many probabilities as shifts, at least one")
+        if not (self.shifts[0] >= 0.0 and np.all(np.diff(self.shifts) > 0.0) and np.all(self.log_probabilities <= 0.0)):
+            raise AssertionError("a side must have increasing shifts >= 0 and probabilities up to 1")
+
+    @classmethod
+    def from_sensitivities(cls, sensitivities: FloatArray, law: Law, noise: float) -> Side:
+        """The law of sensitivity / noise, outcomes of probability zero left out; infinite shifts where noise is 0."""
+        probabilities, logarithms = law
+        possible = np.isfinite(logarithms)
+        if not possible.all():
+            sensitivities, probabilities, logarithms = (
+                array[possible] for array in (sensitivities, probabilities, logarithms)
+            )
+        if noise > 0.0:
+            with np.errstate(over="ignore", under="ignore"):
+                shifts = sensitivities / noise
+            return cls.merged(shifts, (probabilities, logarithms))
+        return cls.merged(np.where(sensitivities > 0.0, np.inf, 0.0), (probabilities, logarithms))
+
+    @classmethod
+    def merged(cls, shifts: FloatArray, law: Law) -> Side:
+        """From shifts in non-decreasing order, equal ones merged (distinct sensitivities may meet in one double)."""
+        probabilities, logarithms = law
+        starts = np.flatnonzero(np.concatenate(([True], shifts[1:] != shifts[:-1])))
+        if len(starts) == len(shifts):
+            return cls(shifts, law)
+        sums = np.array([math.fsum(part) for part in np.split(probabilities, starts[1:])])
+        logs = np.minimum(np.logaddexp.reduceat(logarithms, starts), 0.0)
+        return cls(shifts[starts], (sums, logs))
+
+    @classmethod
+    def point(cls, shift: float) -> Side:
+        """All probability on one shift."""
+        return cls(np.array([shift]), (np.ones(1), np.zeros(1)))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Side cannot be changed: make another one to change {name}.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Side cannot be changed: {name} cannot be deleted.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Side, (self.shifts, (self.probabilities, self.log_probabilities))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Side) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        if len(self.shifts) <= 6:
+            return f"Side({self.shifts.tolist()}, {self.probabilities.tolist()})"
+        return f"Side(<{len(self.shifts)} shifts from {self.shifts[0]:g} to {self.shifts[-1]:g}>)"
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the shift is always 0."""
+        return bool(self.shifts[-1] == 0.0)
+
+    @property
+    def largest(self) -> float:
+        """The largest shift."""
+        return float(self.shifts[-1])
+
+    @property
+    def smallest(self) -> float:
+        """The smallest shift."""
+        return float(self.shifts[0])
+
+    @property
+    def log_mass_at_zero(self) -> float:
+        """log P(shift = 0); -inf if the shift is always positive."""
+        return float(self.log_probabilities[0]) if self.shifts[0] == 0.0 else -math.inf
+
+    @property
+    def log_mass_above_zero(self) -> float:
+        """log P(shift > 0); -inf if the shift is always 0."""
+        absent = self.log_mass_at_zero
+        if -1.0 < absent < 0.0:
+            return math.log(-math.expm1(absent))
+        return float(np.logaddexp.reduce(self.log_probabilities[self.shifts > 0.0], initial=-math.inf))
+
+
+#: The side of a world in which nothing of the group is there.
+ZERO = Side.point(0.0)
+
+
+class Branch:
+    """P = sum a_i N(+x_i, 1) with (x, a) = `right` against Q = sum b_j N(-y_j, 1) with (y, b) = `left`."""
+
+    __slots__ = ("_hash", "left", "right")
+
+    right: Side
+    left: Side
+    _hash: int
+
+    def __init__(self, right: Side, left: Side) -> None:
+        object.__setattr__(self, "right", right)
+        object.__setattr__(self, "left", left)
+        object.__setattr__(self, "_hash", hash((right, left)))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Branch cannot be changed: make another one to change {name}.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Branch, (self.right, self.left)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Branch) and self.right == other.right and self.left == other.left
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Branch({self.right!r}, {self.left!r})"
+
+    @property
+    def mirrored(self) -> Branch:
+        """The branch with P and Q exchanged (and u -> -u, so that the loss still increases)."""
+        return Branch(self.left, self.right)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether P and Q are the same."""
+        return self.right.is_zero and self.left.is_zero
+
+
+class Round:
+    """A public coin over branches. `log_weights` are the logarithms of its probabilities. Immutable and hashable."""
+
+    __slots__ = ("_hash", "branches", "log_weights")
+
+    branches: tuple[Branch, ...]
+    log_weights: tuple[float, ...]
+    _hash: int
+
+    def __init__(self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,)) -> None:
+        object.__setattr__(self, "branches", tuple(branches))
+        object.__setattr__(self, "log_weights", tuple(float(weight) for weight in log_weights))
+        object.__setattr__(self, "_hash", hash((self.branches, self.log_weights)))
+        if not len(self.branches) == len(self.log_weights) > 0:
+            raise AssertionError("a round must have as many weights as branches, at least one")
+
+    @classmethod
+    def of(cls, right: Side, left: Side) -> Round:
+        """A round without a coin."""
+        return cls((Branch(right, left),))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Round cannot be changed: make another one to change {name}.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Round, (self.branches, self.log_weights)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Round) and self.branches == other.branches and self.log_weights == other.log_weights
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        if len(self.branches) == 1:
+            return f"Round.of({self.branches[0].right!r}, {self.branches[0].left!r})"
+        return f"Round(<{len(self.branches)} branches>)"
+
+    @property
+    def mirrored(self) -> Round:
+        """The round with P and Q exchanged."""
+        return Round((branch.mirrored for branch in self.branches), self.log_weights)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether P and Q are the same: nothing can be told from this round."""
+        return all(branch.is_trivial for branch in self.branches)
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether all shifts are finite."""
+        return all(math.isfinite(side.largest) for branch in self.branches for side in (branch.right, branch.left))
+
+
+#: Rounds with the number of times each is run.
+Composition = tuple[tuple[Round, int], ...]
+
+
+def compose(rounds: Iterable[tuple[Round, int]]) -> Composition:
+    """Equal rounds counted together; rounds that tell nothing, and rounds run 0 times, left out."""
+    counts: dict[Round, int] = {}
+    for one, times in rounds:
+        if times > 0 and not one.is_trivial:
+            counts[one] = counts.get(one, 0) + times
+    return tuple(counts.items())
+
+
+def mirrored(composition: Composition) -> Composition:
+    """The composition with P and Q exchanged in every round."""
+    return tuple((one.mirrored, times) for one, times in composition)

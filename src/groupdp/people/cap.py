@@ -1,0 +1,264 @@
+"""Choosing a contribution cap: how many examples of each person to keep.
+
+A small cap throws examples away and so raises the sampling rate of those kept (the batch stays the same); a large one
+raises the group size that must be protected. The study calibrates the noise for a ladder of caps and recommends the
+one with the least noise per averaged gradient among those that keep enough examples.
+
+For comparison, people instead of examples may be sampled: a person is drawn with the same rate, all of their kept
+examples are averaged and clipped together, and the analysis is that of a single example at that rate. A batch then
+averages over people, of whom there are fewer than examples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from groupdp._validation import require_integer, require_number, shown
+from groupdp.bounds import Bounds
+from groupdp.calibration import calibrate_noise
+from groupdp.dpsgd import DPSGD, PoissonSampling
+from groupdp.engines.interface import Progress
+from groupdp.epochs import steps_of_epochs
+from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.people.view import IntArray, counts_of
+
+#: Caps up to this are all tried; above, each is about this factor larger than the one before.
+_EVERY = 8
+_RATIO = 1.4
+#: Caps tried between the neighbours of the best one.
+_REFINED = 4
+#: Relative tolerance of the calibrated noise, in the table and for the cap recommended.
+_TOLERANCE = 1e-3
+_FINE_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapRow:
+    """One cap: what is kept, and the noise it needs."""
+
+    cap: int
+    examples_kept: int
+    share_kept: float
+    people_capped: int
+    """People who lose examples."""
+    sampling_rate: float
+    steps: int
+    noise_multiplier: float
+    epsilon: Bounds
+    proved_optimal: bool
+    noise_per_average: float
+    """noise_multiplier / batch_size: the standard deviation of the noise in an averaged gradient, over the
+    clipping norm."""
+    people_per_batch: float
+    """Sampling people: how many of them a batch with as many examples has, on average."""
+    person_noise_multiplier: float
+    person_noise_per_average: float
+    """person_noise_multiplier / people_per_batch."""
+    allowed: bool
+    """Whether the constraints are met."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapStudy:
+    """The table, and the cap with the least noise per averaged gradient among those allowed."""
+
+    rows: tuple[CapRow, ...]
+    recommended: int
+    target_epsilon: float
+    delta: float
+    batch_size: int
+    minimum_share: float
+    largest_cap: int | None
+    adjacency: str
+
+    def row(self, cap: int) -> CapRow:
+        """The row of a cap that was tried."""
+        for row in self.rows:
+            if row.cap == cap:
+                return row
+        raise InvalidArgument(f"cap must be one of those tried, got {shown(cap)}.")
+
+
+def choose_cap(
+    counts: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    batch_size: int,
+    steps: int | None = None,
+    epochs: float | None = None,
+    minimum_share: float = 0.0,
+    largest_cap: int | None = None,
+    adjacency: str = "add-or-remove",
+    engine: str = "auto",
+    progress: Progress | None = None,
+) -> CapStudy:
+    """Tabulate caps for Poisson sampling with `batch_size` expected examples, and recommend one.
+
+    Constraints: at least `minimum_share` of all examples is kept, and the cap is at most `largest_cap`. Not every cap
+    is tried: all up to 8, then each about 1.4 times the one before, the smallest that keeps the minimum share, and
+    a few around the best. Every noise multiplier is certified for its own cap; it is the smallest to a relative 1e-3,
+    and to 1e-6 for the cap recommended.
+    """
+    array = counts_of(counts)
+    study = _Study(
+        counts=array,
+        epsilon=require_number("epsilon", epsilon, above=0.0),
+        delta=require_number("delta", delta, above=0.0, below=1.0),
+        batch_size=require_integer("batch_size", batch_size, at_least=1),
+        steps=None if steps is None else require_integer("steps", steps, at_least=1),
+        epochs=None if epochs is None else Fraction(require_number("epochs", epochs, above=0.0)),
+        minimum_share=require_number("minimum_share", minimum_share, at_least=0.0, at_most=1.0),
+        adjacency=adjacency,
+        engine=engine,
+    )
+    if (steps is None) == (epochs is None):
+        raise InvalidArgument("steps or epochs must be given, and not both.")
+    highest = int(array.max())
+    if largest_cap is not None:
+        highest = min(highest, require_integer("largest_cap", largest_cap, at_least=1))
+    if study.batch_size > study.kept(highest):
+        raise InvalidArgument(
+            f"batch_size must be at most the number of examples kept ({study.kept(highest)}), got {batch_size}."
+        )
+    ladder = _ladder(study, highest)
+    if not any(study.allows(cap) for cap in ladder):
+        raise InvalidArgument(
+            f"minimum_share must be at most {study.kept(highest) / study.total!r} with caps up to {highest}, "
+            f"got {shown(minimum_share)}."
+        )
+    rows: dict[int, CapRow] = {}
+    study.fill(rows, ladder, lambda done: progress(0.8 * done) if progress is not None else None)
+    best = study.best(rows)
+    more = [cap for cap in _between(rows, best, highest) if study.allows(cap)]
+    study.fill(rows, more, lambda done: progress(0.8 + 0.2 * done) if progress is not None else None)
+    best = study.best(rows)
+    rows[best] = study.row(best, rows[best], _FINE_TOLERANCE)
+    return CapStudy(
+        rows=tuple(rows[cap] for cap in sorted(rows)),
+        recommended=best,
+        target_epsilon=study.epsilon,
+        delta=study.delta,
+        batch_size=study.batch_size,
+        minimum_share=study.minimum_share,
+        largest_cap=largest_cap,
+        adjacency=adjacency,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Study:
+    counts: IntArray
+    epsilon: float
+    delta: float
+    batch_size: int
+    steps: int | None
+    epochs: Fraction | None
+    minimum_share: float
+    adjacency: str
+    engine: str
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+    def kept(self, cap: int) -> int:
+        return int(np.minimum(self.counts, cap).sum())
+
+    def allows(self, cap: int) -> bool:
+        return self.batch_size <= self.kept(cap) and self.kept(cap) >= self.minimum_share * self.total
+
+    def fill(self, rows: dict[int, CapRow], caps: list[int], progress: Callable[[float], None]) -> None:
+        """Rows for the caps that are missing; each calibration starts from its neighbour's noise."""
+        missing = [cap for cap in caps if cap not in rows and self.batch_size <= self.kept(cap)]
+        for done, cap in enumerate(missing):
+            near = min(rows, key=lambda other: abs(math.log(other / cap)), default=None)
+            try:
+                rows[cap] = self.row(cap, rows[near] if near is not None else None)
+            except LimitExceeded:
+                if not rows:
+                    raise
+            progress((done + 1) / len(missing))
+
+    def row(self, cap: int, neighbour: CapRow | None, tolerance: float = _TOLERANCE) -> CapRow:
+        kept = self.kept(cap)
+        share = Fraction(self.batch_size, kept)
+        rate = float(share)
+        steps = self.steps if self.steps is not None else steps_of_epochs(self.epochs or Fraction(1), share)
+        run = DPSGD(sampling=PoissonSampling(rate=rate), noise_multiplier=1.0, steps=steps)
+
+        def least_noise(group_size: int, start: float | None) -> Any:
+            return calibrate_noise(
+                run,
+                epsilon=self.epsilon,
+                delta=self.delta,
+                group_size=group_size,
+                adjacency=self.adjacency,
+                tolerance=tolerance,
+                start=start,
+                engine=self.engine,
+            )
+
+        # Noise grows nearly in proportion to cap x rate.
+        start = None
+        if neighbour is not None and neighbour.noise_multiplier > 0.0:
+            start = neighbour.noise_multiplier * (cap * rate) / (neighbour.cap * neighbour.sampling_rate)
+        found = least_noise(cap, start)
+        person_start = neighbour.person_noise_multiplier if neighbour is not None else None
+        single = found if cap == 1 else least_noise(1, person_start or None)
+        people_per_batch = rate * len(self.counts)
+        return CapRow(
+            cap=cap,
+            examples_kept=kept,
+            share_kept=kept / self.total,
+            people_capped=int((self.counts > cap).sum()),
+            sampling_rate=rate,
+            steps=steps,
+            noise_multiplier=found.value,
+            epsilon=found.epsilon,
+            proved_optimal=found.proved_optimal,
+            noise_per_average=found.value / self.batch_size,
+            people_per_batch=people_per_batch,
+            person_noise_multiplier=single.value,
+            person_noise_per_average=single.value / people_per_batch,
+            allowed=self.allows(cap),
+        )
+
+    def best(self, rows: dict[int, CapRow]) -> int:
+        """The allowed cap with the least noise; of equals, the one that keeps more."""
+        allowed = [row for row in rows.values() if row.allowed]
+        if not allowed:
+            raise LimitExceeded("no cap that meets the constraints could be calibrated within the engines' limits.")
+        return min(allowed, key=lambda row: (row.noise_per_average, -row.cap)).cap
+
+
+def _ladder(study: _Study, highest: int) -> list[int]:
+    """The caps to try first."""
+    caps = set(range(1, min(_EVERY, highest) + 1)) | {highest}
+    cap = float(_EVERY)
+    while cap < highest:
+        caps.add(round(cap))
+        cap *= _RATIO
+    # The smallest cap that is allowed at all: what is kept grows with the cap.
+    low, high = 1, highest
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if study.allows(middle) else (middle + 1, high)
+    caps.add(low)
+    return sorted(cap for cap in caps if cap <= highest)
+
+
+def _between(rows: dict[int, CapRow], best: int, highest: int) -> list[int]:
+    """A few caps between the best one and its neighbours."""
+    tried = sorted(rows)
+    position = tried.index(best)
+    low = tried[position - 1] if position > 0 else best
+    high = tried[position + 1] if position + 1 < len(tried) else highest
+    caps = np.unique(np.rint(np.linspace(low, high, _REFINED + 2)).astype(int))
+    return [int(cap) for cap in caps if cap not in rows]

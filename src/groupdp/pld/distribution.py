@@ -1,0 +1,241 @@
+"""The privacy loss distribution of a mixture of Gaussians mechanism and of its compositions, as an object.
+
+What is stored are two measures on a lattice of losses: one whose hockey-stick curve lies above the mechanism's at every
+epsilon, and one whose curve lies below. Composition keeps both orders, so `delta`, `log_delta` and `epsilon` are
+certified bounds, however the object came about. See docs/lattice.md for the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp.bounds import Bounds, Provenance
+from groupdp.engines.interface import Direction
+from groupdp.engines.lattice.build import measures_of
+from groupdp.engines.lattice.measures import Measure, compose_measures
+from groupdp.engines.lattice.probabilities import tail_probability
+from groupdp.engines.lattice.roots import first_at_most, last_above
+from groupdp.errors import InvalidArgument
+from groupdp.mixture import MixtureOfGaussians
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Most lattice points of one distribution.
+LARGEST_GRID = 1 << 22
+#: Relative room for the few roundings of adding up means and variances.
+_SLACK = 1e-14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyLossDistribution:
+    """Certified bounds on the distribution of the privacy loss log P/Q, under P.
+
+    `upper` is the law of the loss of a pair of measures that dominates the mechanism, `lower` that of a pair the
+    mechanism dominates. Neither is the mechanism's own law moved up or down: domination orders the curves
+    epsilon -> delta(epsilon), not the probabilities of single losses. What follows for the mechanism itself is what the
+    methods return.
+
+    Make one with `from_mixture`, combine with `compose` and `self_compose`.
+    """
+
+    direction: Direction
+    """"remove": P is with the group; "add": P is without it."""
+    lower: Measure
+    upper: Measure
+    mean_bounds: tuple[float, float]
+    variance_bounds: tuple[float, float]
+    tail_mass: float
+    """About the mass that each operation may move to the ends of the lattice."""
+    rounds: int = 1
+
+    @classmethod
+    def from_mixture(
+        cls,
+        mixture: MixtureOfGaussians,
+        *,
+        direction: str,
+        grid_step: float = 1e-3,
+        tail_mass: float = 1e-30,
+    ) -> PrivacyLossDistribution:
+        """One round of the mixture of Gaussians mechanism.
+
+        Losses are multiples of `grid_step`; the two sides differ by about (1 + c) grid_step^2 / 8 in epsilon per round,
+        where c is the slope -d log delta / d epsilon. `tail_mass` limits how small a delta can be certified from
+        above: choose it well below the smallest delta of interest, divided by the rounds to come.
+        """
+        if not isinstance(mixture, MixtureOfGaussians):
+            raise InvalidArgument(f"mixture must be a MixtureOfGaussians, got {shown(mixture)}.")
+        if mixture.standard_deviation == 0.0:
+            raise InvalidArgument("mixture must have a positive standard_deviation, got 0.0.")
+        if mixture.is_trivial:
+            raise InvalidArgument("mixture must have a positive sensitivity, got only zeros.")
+        chosen = cast("Direction", require_choice("direction", direction, ("add", "remove")))
+        step = require_number("grid_step", grid_step, at_least=1e-9, at_most=10.0)
+        cut = require_number("tail_mass", tail_mass, at_least=1e-250, at_most=1e-3)
+        lower, upper, moments = measures_of(mixture, chosen, step=step, tail_mass=cut, longest=LARGEST_GRID)
+        return cls(
+            direction=chosen,
+            lower=lower,
+            upper=upper,
+            mean_bounds=moments.mean,
+            variance_bounds=moments.variance,
+            tail_mass=cut,
+        )
+
+    @property
+    def grid_step(self) -> float:
+        """Distance between neighbouring losses of the lattice (`grid_step` rounded up to 24 significant bits)."""
+        return self.upper.step
+
+    def compose(self, other: PrivacyLossDistribution) -> PrivacyLossDistribution:
+        """Both mechanisms, one after the other (adaptively, if the second is dominated whatever the first gave)."""
+        if not isinstance(other, PrivacyLossDistribution):
+            raise InvalidArgument(f"other must be a PrivacyLossDistribution, got {shown(other)}.")
+        if other.direction != self.direction:
+            raise InvalidArgument(f"other must have direction {self.direction}, got {other.direction}.")
+        if other.grid_step != self.grid_step:
+            raise InvalidArgument(f"other must have grid_step {self.grid_step!r}, got {other.grid_step!r}.")
+        return self._composed(((self, 1), (other, 1)))
+
+    def self_compose(self, rounds: int) -> PrivacyLossDistribution:
+        """The mechanism run `rounds` times."""
+        count = require_integer("rounds", rounds, at_least=1)
+        return self if count == 1 else self._composed(((self, count),))
+
+    def _composed(self, parts: tuple[tuple[PrivacyLossDistribution, int], ...]) -> PrivacyLossDistribution:
+        tail_mass = max(part.tail_mass for part, _ in parts)
+        sides = [
+            compose_measures(
+                [(part.upper if up else part.lower, count) for part, count in parts],
+                up=up,
+                tail_mass=tail_mass,
+                longest=LARGEST_GRID,
+            )
+            for up in (False, True)
+        ]
+        return PrivacyLossDistribution(
+            direction=self.direction,
+            lower=sides[0],
+            upper=sides[1],
+            mean_bounds=_added([(part.mean_bounds, count) for part, count in parts]),
+            variance_bounds=_added([(part.variance_bounds, count) for part, count in parts]),
+            tail_mass=tail_mass,
+            rounds=sum(part.rounds * count for part, count in parts),
+        )
+
+    def delta(self, epsilon: float) -> Bounds:
+        """Certified bounds on delta(epsilon), for any real epsilon."""
+        at = require_number("epsilon", epsilon)
+        lower, upper = self.lower.delta_below(at), self.upper.delta_above(at)
+        return Bounds(lower, upper, self._provenance())
+
+    def log_delta(self, epsilon: float) -> Bounds:
+        """Certified bounds on log delta(epsilon); how small it can get is limited by `tail_mass`."""
+        delta = self.delta(epsilon)
+        return Bounds(_log(delta.lower, -1.0), min(_log(delta.upper, 1.0), 0.0), delta.provenance)
+
+    def epsilon(self, delta: float) -> Bounds:
+        """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta; inf if `tail_mass` exceeds it."""
+        target = require_number("delta", delta, above=0.0, below=1.0)
+        about = {"start": max(self.mean_bounds[1], 0.0), "slope": 1.0, "resolution": 1e-12}
+        lower = last_above(lambda x: _log_ratio(self.lower.delta_below(x), target), 0.0, **about)
+        upper = first_at_most(lambda x: _log_ratio(self.upper.delta_above(x), target), 0.0, **about)
+        return Bounds(min(lower, upper), upper, self._provenance())
+
+    @property
+    def mean(self) -> Bounds:
+        """Certified bounds on the mean of the mechanism's loss under P, the Kullback-Leibler divergence of P from Q.
+
+        Computed beside the two measures (their own means say nothing certain): moments of one round are certified and
+        add up under composition.
+        """
+        return Bounds(*self.mean_bounds, self._provenance())
+
+    @property
+    def variance(self) -> Bounds:
+        """Certified bounds on the variance of the mechanism's loss under P; variances add up like means."""
+        return Bounds(*self.variance_bounds, self._provenance())
+
+    def cdf(self, loss: float) -> Bounds:
+        """Certified bounds on P(L <= loss), for the mechanism's own loss L under P.
+
+        Domination does not order these probabilities, so they are derived from the convex curve of delta between its
+        two bounds: the interval is wider than that of delta, about the square root of it.
+        """
+        x = require_number("loss", loss)
+        low, high = tail_probability(self.lower, self.upper, x)
+        return Bounds(max(1.0 - high - _SLACK, 0.0), min(1.0 - low + _SLACK, 1.0), self._provenance())
+
+    def quantile(self, probability: float) -> Bounds:
+        """Certified bounds on the smallest x with P(L <= x) >= probability; infinite where nothing can be said."""
+        p = require_number("probability", probability, above=0.0, below=1.0)
+        low = self.grid_step * min(self.lower.first, self.upper.first)
+        high = self.grid_step * (self.upper.first + len(self.upper.masses))
+        apart = 0.01 * self.grid_step
+        lower = _last(lambda x: self.cdf(x).upper < p, low, high, apart)
+        upper = -_last(lambda x: self.cdf(-x).lower >= p, -high, -low, apart)
+        return Bounds(min(lower, upper), upper, self._provenance())
+
+    def save(self, path: str | Path) -> None:
+        """Write to `path` as a NumPy archive (npz); the format is that of `groupdp.pld_files`. All or nothing."""
+        from groupdp.pld.files import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> PrivacyLossDistribution:
+        """Read what `save` wrote; anything else is refused. Nothing in the file is ever executed."""
+        from groupdp.pld.files import load
+
+        return load(path)
+
+    def plot(self, target: str | Path | Axes) -> None:
+        """Draw both measures as densities: onto given axes, or into a file with the curve of delta beside them."""
+        from groupdp.figures.pld import plot
+
+        plot(self, target)
+
+    def _provenance(self) -> Provenance:
+        points = max(len(self.lower.masses), len(self.upper.masses))
+        return Provenance(engine="lattice", adjacency=self.direction, evaluations={"grid points": points})
+
+
+def _added(parts: list[tuple[tuple[float, float], int]]) -> tuple[float, float]:
+    """Bounds of a sum of independent contributions, rounded outward."""
+    low = math.fsum(count * bounds[0] for bounds, count in parts)
+    high = math.fsum(count * bounds[1] for bounds, count in parts)
+    return low - _SLACK * abs(low), high + _SLACK * abs(high)
+
+
+def _log(value: float, sign: float) -> float:
+    """log(value), rounded to the side of `sign`; -inf for 0."""
+    if value <= 0.0:
+        return -math.inf
+    logarithm = math.log(value)
+    return logarithm + sign * 1e-15 * (1.0 + abs(logarithm))
+
+
+def _log_ratio(value: float, target: float) -> float:
+    """log(value / target), positive exactly if value > target."""
+    if value <= 0.0:
+        return -math.inf
+    ratio = math.log(value) - math.log(target)
+    return max(ratio, 1e-300) if value > target else min(ratio, 0.0)
+
+
+def _last(holds: Callable[[float], bool], low: float, high: float, apart: float) -> float:
+    """A point at which the condition holds (checked), close to the last one; -inf if it does not hold at `low`."""
+    if not holds(low):
+        return -math.inf
+    if holds(high):
+        return high
+    while high - low > apart and low < 0.5 * (low + high) < high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

@@ -1,0 +1,166 @@
+"""Privacy loss distributions as files: a NumPy archive (npz) of plain arrays, validated when read.
+
+| entry | type | meaning |
+|---|---|---|
+| format | text | "groupdp privacy loss distribution" |
+| version | int64 | 1 |
+| direction | text | "add" or "remove" |
+| grid_step | float64 | distance h between losses |
+| rounds | int64 | rounds composed |
+| tail_mass | float64 | mass that operations may move to the ends |
+| lower_first, upper_first | int64 | index of the first loss: loss = index x h |
+| lower_masses, upper_masses | float64[n] | masses of the dominated and of the dominating measure |
+| upper_infinite_mass | float64 | mass of the dominating measure at +infinity |
+| mean, variance | float64[2] | certified (lower, upper) of the loss's mean and variance |
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupdp._files import NewFiles, unwritable
+from groupdp._validation import shown
+from groupdp.engines.lattice.measures import Measure
+from groupdp.errors import InvalidArgument
+from groupdp.pld.distribution import LARGEST_GRID, PrivacyLossDistribution
+
+FORMAT = "groupdp privacy loss distribution"
+VERSION = 1
+#: Entries, with the kinds of numbers and the dimensions they must have.
+_ENTRIES = {
+    "format": ("U", 0),
+    "version": ("i", 0),
+    "direction": ("U", 0),
+    "grid_step": ("f", 0),
+    "rounds": ("i", 0),
+    "tail_mass": ("f", 0),
+    "lower_first": ("i", 0),
+    "lower_masses": ("f", 1),
+    "upper_first": ("i", 0),
+    "upper_masses": ("f", 1),
+    "upper_infinite_mass": ("f", 0),
+    "mean": ("f", 1),
+    "variance": ("f", 1),
+}
+#: Total masses may miss 1 by this much through rounding.
+_ROOM = 1e-6
+#: Bytes that one entry may unpack to.
+_LARGEST_ENTRY = 16 * LARGEST_GRID + 4096
+
+
+def save(distribution: PrivacyLossDistribution, path: str | Path) -> None:
+    """Write `distribution` to `path`, which appears whole or not at all."""
+    with NewFiles("path") as files:
+        temporary = files.temporary(path)
+        try:
+            with open(temporary, "wb") as stream:
+                np.savez_compressed(stream, **_arrays(distribution))
+        except OSError as error:
+            raise unwritable("path", path, error) from None
+
+
+def load(path: str | Path) -> PrivacyLossDistribution:
+    """The distribution in `path`; `InvalidArgument` unless it is one."""
+    try:
+        content = _read(Path(path))
+    except OSError as error:
+        raise InvalidArgument(
+            f"path must be a file that can be read, got {shown(str(path))} ({error.strerror or error})."
+        ) from None
+    except (ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
+        raise _refused(path, str(error) or type(error).__name__) from None
+    problem = _problem(content)
+    if problem:
+        raise _refused(path, problem)
+    step = float(content["grid_step"])
+    return PrivacyLossDistribution(
+        direction="add" if str(content["direction"]) == "add" else "remove",
+        lower=Measure(step, int(content["lower_first"]), content["lower_masses"]),
+        upper=Measure(
+            step, int(content["upper_first"]), content["upper_masses"], float(content["upper_infinite_mass"])
+        ),
+        mean_bounds=(float(content["mean"][0]), float(content["mean"][1])),
+        variance_bounds=(float(content["variance"][0]), float(content["variance"][1])),
+        tail_mass=float(content["tail_mass"]),
+        rounds=int(content["rounds"]),
+    )
+
+
+def _arrays(distribution: PrivacyLossDistribution) -> dict[str, Any]:
+    return {
+        "format": np.array(FORMAT),
+        "version": np.array(VERSION, dtype=np.int64),
+        "direction": np.array(distribution.direction),
+        "grid_step": np.array(distribution.grid_step),
+        "rounds": np.array(distribution.rounds, dtype=np.int64),
+        "tail_mass": np.array(distribution.tail_mass),
+        "lower_first": np.array(distribution.lower.first, dtype=np.int64),
+        "lower_masses": distribution.lower.masses,
+        "upper_first": np.array(distribution.upper.first, dtype=np.int64),
+        "upper_masses": distribution.upper.masses,
+        "upper_infinite_mass": np.array(distribution.upper.infinite_mass),
+        "mean": np.array(distribution.mean_bounds),
+        "variance": np.array(distribution.variance_bounds),
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The archive's arrays; ValueError where it is not an archive of the entries expected."""
+    with zipfile.ZipFile(path) as archive:
+        names = sorted(info.filename for info in archive.infolist())
+        if names != sorted(f"{name}.npy" for name in _ENTRIES):
+            raise ValueError("its entries are not those of a privacy loss distribution")
+        if any(info.file_size > _LARGEST_ENTRY for info in archive.infolist()):
+            raise ValueError(f"an entry is larger than the limit of {_LARGEST_ENTRY} bytes")
+    with np.load(path, allow_pickle=False) as archive:
+        content = {name: archive[name] for name in _ENTRIES}
+    for name, (kind, dimensions) in _ENTRIES.items():
+        if content[name].dtype.kind != kind or content[name].ndim != dimensions:
+            raise ValueError(f"its entry {name} is not of the expected type")
+        if kind == "f":
+            content[name] = content[name].astype(np.float64)
+            content[name].setflags(write=False)
+    return content
+
+
+def _problem(content: dict[str, Any]) -> str:
+    """What is wrong with the values, in a few words; empty if nothing is."""
+    if str(content["format"]) != FORMAT:
+        return "it is of another format"
+    if int(content["version"]) != VERSION:
+        return f"it is of version {int(content['version'])}, this is version {VERSION}"
+    if str(content["direction"]) not in ("add", "remove"):
+        return "its direction is neither add nor remove"
+    if not 0.0 < float(content["grid_step"]) <= 100.0:
+        return "its grid_step is out of range"
+    if not 0.0 < float(content["tail_mass"]) <= 1.0 or int(content["rounds"]) < 1:
+        return "its tail_mass or rounds are out of range"
+    if max(abs(int(content["lower_first"])), abs(int(content["upper_first"]))) > 2**53:
+        return "its first losses are out of range"
+    infinite = float(content["upper_infinite_mass"])
+    for name in ("lower_masses", "upper_masses"):
+        masses = content[name]
+        if not 1 <= len(masses) <= LARGEST_GRID or not np.all(np.isfinite(masses)) or np.any(masses < 0.0):
+            return f"its {name} are not finite and non-negative"
+    if not 0.0 <= infinite <= 1.0:
+        return "its upper_infinite_mass is not in [0, 1]"
+    if math.fsum(content["lower_masses"]) > 1.0 + _ROOM:
+        return "its lower_masses add up to more than 1"
+    if math.fsum(content["upper_masses"]) + infinite < 1.0 - _ROOM:
+        return "its upper_masses add up to less than 1"
+    for name in ("mean", "variance"):
+        bounds = content[name]
+        if bounds.shape != (2,) or not np.all(np.isfinite(bounds)) or not bounds[0] <= bounds[1]:
+            return f"its {name} is not a pair of ordered bounds"
+    return ""
+
+
+def _refused(path: str | Path, problem: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"path must be a file written by PrivacyLossDistribution.save, got {shown(str(path))} ({problem[:200]})."
+    )

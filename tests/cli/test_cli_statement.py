@@ -1,0 +1,96 @@
+"""`groupdp statement`: formats, destinations, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from command_line import assert_one_sentence, groupdp
+from groupdp.statement import text as statement
+from paths import ROOT
+
+EXAMPLE = ROOT / "examples" / "run.toml"
+SHORT = """
+delta = 1e-5
+group_size = 2
+[[phase]]
+sampling = "poisson"
+sampling_rate = 0.01
+noise_multiplier = 4.0
+steps = 100
+"""
+
+
+@pytest.fixture
+def run_file(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(SHORT)
+    return path
+
+
+def test_markdown_is_the_default(run_file):
+    outcome = groupdp(f"statement {run_file}")
+    assert (outcome.status, outcome.errors) == (0, "")
+    assert outcome.output.startswith("# Privacy statement: ")
+
+
+def test_the_example_file_works():
+    assert "any group of up to 9 examples" in groupdp(f"statement {EXAMPLE}").output
+
+
+def test_text_and_json(run_file):
+    assert groupdp(f"statement {run_file} --format text").output.startswith("PRIVACY STATEMENT: ")
+    answer = groupdp(f"statement {run_file} --json").json
+    assert answer["group_size"] == 2
+    assert groupdp(f"statement {run_file} --format json").json == answer
+
+
+def test_out_writes_a_file_and_prints_nothing(run_file, tmp_path):
+    target = tmp_path / "new" / "statement.json"
+    assert groupdp(f"statement {run_file} --json --out {target}") == (0, "", "")
+    assert json.loads(target.read_text())["delta"] == 1e-5
+    assert sorted(path.name for path in target.parent.iterdir()) == ["statement.json"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("steps = 100", "stepz = 100", ("line 8", "stepz")),
+        ("steps = 100", "", ("line 4", "steps")),
+        ("delta = 1e-5", 'delta = "1e-5"', ("line 2", "delta")),
+        ("sampling_rate = 0.01", "sampling_rate = 5", ("line 6", "sampling_rate")),
+        ("delta = 1e-5", "delta = ", ("valid TOML", "line 2")),
+    ],
+)
+def test_a_bad_run_file_is_one_sentence_with_its_name(run_file, old, new, words):
+    run_file.write_text(SHORT.replace(old, new))
+    assert_one_sentence(groupdp(f"statement {run_file}"), "run.toml", *words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ("", "RUN.TOML"),
+        ("missing.toml", "missing.toml"),
+        (".", "readable"),
+        (f"{EXAMPLE} --format html", "format must be"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(arguments, word):
+    assert_one_sentence(groupdp(f"statement {arguments}"), word)
+
+
+def test_a_bad_destination_is_refused_before_any_work(run_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(statement, "make_statement", lambda *_, **__: pytest.fail("worked first"))
+    assert_one_sentence(groupdp(f"statement {run_file} --out {tmp_path}"), "out must be a file")
+
+
+def test_ctrl_c_leaves_no_file(run_file, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(statement, "make_statement", stop)
+    outcome = groupdp(f"statement {run_file} --out {tmp_path}/statement.md")
+    assert outcome.status == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]

@@ -1,0 +1,123 @@
+"""One round on the lattice: the upper measure dominates and the lower one is dominated, entry by rounded entry."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.lattice_balls import BITS, ExactCurve, binomial_mixture, exact_loss, exact_mixture, round_loss
+from groupdp.engines.lattice.connect_dots import upper_measure
+from groupdp.engines.lattice.loss_inverse import invert
+from groupdp.engines.lattice.merge_cells import lower_measure
+from groupdp.engines.lattice.piles import lower_layout, upper_offset
+from groupdp.engines.lattice.plan import prepare
+from groupdp.engines.lattice.solve import rounded_step
+from groupdp.engines.lattice.strides import cells_of
+from groupdp.engines.lattice.support import loss_table, support_of
+from groupdp.engines.lattice.tilted_mass import Tilt
+from oracle import closed as oracle_closed
+
+CASES = [  # group size, rate, noise, direction, step, tilt
+    (1, 0.01, 1.0, "remove", 1e-3, 6.0),
+    (1, 0.01, 1.0, "add", 1e-3, 9.0),
+    (4, 0.01, 1.0, "remove", 2e-3, 1.6),
+    (4, 0.01, 1.0, "add", 1e-3, 2.0),
+    (16, 0.05, 0.5, "remove", 0.05, 0.2),
+    (16, 0.05, 0.5, "add", 0.02, 0.5),
+    (2, 1.0, 3.0, "remove", 0.003, 1.0),
+    (8, 0.1, 20.0, "add", 1e-2, 20.0),
+    (64, 0.01, 4.0, "remove", 0.01, 1.0),
+    (1, 1e-4, 0.5, "add", 1e-5, 500.0),
+]
+
+
+def measure_of(case, side):
+    """The tilted measure of one round, and the losses that its cells are built on."""
+    group_size, rate, noise, direction, step, tilt = case
+    plan = prepare(((binomial_mixture(group_size, rate, noise), 1000),), direction, log_delta=-30.0, tolerance=1e-6)
+    part, step = plan.parts[0], rounded_step(step)
+    log_mass = part.log_importance(tilt, 0.0, None)
+    layout = lower_layout(part.round_loss, part.table, log_mass, rate=tilt, step=step)
+    offset = upper_offset(part.round_loss) if side == "upper" else layout.offset
+    table = part.table.shifted(offset)
+    cells = cells_of(table, log_mass, rate=tilt, step=step, share=1.0)
+    build = upper_measure
+    if side == "lower":
+        build = functools.partial(lower_measure, given=(layout.right_indices, layout.edges))
+    mass = build(
+        part.round_loss.shifted(offset),
+        part.support,
+        table,
+        cells,
+        step=step,
+        tilt=Tilt(rate=tilt, log_scale=part.cumulant(tilt)[0] - tilt * offset, offset=offset),
+        length=1 << 22,
+        advance=lambda _: None,
+    )
+    return mass, offset + step * np.concatenate([own.indices for own in cells])
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("side", ["lower", "upper"])
+def test_one_round_is_bracketed_at_every_order(case, side):
+    group_size, rate, noise, direction, step, _ = case
+    exact = exact_mixture(group_size, rate, noise)
+    rng = np.random.default_rng(7)
+    with ctx.workprec(BITS):
+        mass, dots = measure_of(case, side)
+        curve = ExactCurve(mass)
+        live = dots[[bool(curve.delta(loss) > 1e-15) for loss in dots.tolist()]]
+        chosen = rng.choice(live, size=min(12, len(live)), replace=False)
+        # at lattice points, where connecting the dots touches the curve, just beside them and in between
+        between = chosen + step * rng.random(len(chosen))
+        epsilons = np.concatenate((chosen, np.nextafter(chosen, 9.0), between, [0.0, -0.3]))
+        closest = math.inf
+        for epsilon in epsilons.tolist():
+            truth = oracle_closed._one_round(exact, arb(epsilon), direction)[0].exp()
+            bound = curve.delta(epsilon)
+            assert not (bound < truth if side == "upper" else bound > truth)
+            if truth > 1e-12:
+                closest = min(closest, float(abs(bound / truth - 1).mid()))
+    if side == "upper":  # the dots are connected to a few roundings, not to a safety margin
+        assert closest < 1e-10
+
+
+@given(
+    group_size=st.integers(1, 40),
+    rate=st.floats(1e-5, 1.0),
+    noise=st.floats(0.2, 30.0),
+    direction=st.sampled_from(["add", "remove"]),
+    offset=st.sampled_from([0.0, 0.37]),
+)
+def test_losses_and_densities_are_within_their_errors(group_size, rate, noise, direction, offset):
+    loss = round_loss(binomial_mixture(group_size, rate, noise), direction).shifted(offset)
+    interval = support_of(loss, log_cut=-80.0, log_left_cut=-60.0).intervals[0]
+    nodes = np.linspace(*interval, 12)
+    values = loss.evaluate(nodes)
+    exact = exact_mixture(group_size, rate, noise)
+    with ctx.workprec(BITS):
+        for i, t in enumerate(nodes.tolist()):
+            true_loss, log_density = exact_loss(exact, t, direction)
+            assert abs(true_loss - arb(offset) - arb(float(values.loss[i]))) <= float(values.loss_error[i])
+            assert abs(log_density - arb(float(values.log_density[i]))) <= float(values.density_error[i])
+    assert np.all(values.loss_error < 1e-11 * (1.0 + np.abs(values.loss) + offset))
+
+
+@pytest.mark.parametrize("case", [(64, 0.01, 4.0, "remove"), (1, 1e-3, 0.3, "add"), (9, 0.5, 1.0, "remove")])
+def test_the_loss_is_inverted_wherever_it_is(case):
+    # k = 64, q = 0.01: a loss is not between those of the smallest and the largest sensitivity alone
+    *law, direction = case
+    loss = round_loss(binomial_mixture(*law), direction)
+    table = loss_table(loss, support_of(loss, log_cut=-60.0, log_left_cut=-60.0))
+    ends = table.values.loss[[0, -1]]
+    targets = np.sort(np.random.default_rng(3).uniform(*ends, 2000))
+    found = invert(loss, table, 0, targets)
+    assert np.all(np.abs(found.loss - targets) <= 2.0 * found.loss_error)
+    again = loss.evaluate(found.nodes)
+    assert np.all(np.abs(again.loss - found.loss) <= again.loss_error + found.loss_error)

@@ -1,0 +1,7 @@
+"""Where the suite finds the project's files."""
+
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
+DATA = TESTS / "data"

@@ -1,0 +1,141 @@
+"""Per-person view and contribution caps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import groupdp
+from groupdp.errors import InvalidArgument
+from groupdp.people.cap import choose_cap
+from groupdp.people.counts_file import read_counts
+from groupdp.people.view import people_view, tally
+
+RUN = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=1000)
+
+
+def skewed(people: int, largest: int) -> np.ndarray:
+    rng = np.random.default_rng(7)
+    return np.minimum(np.ceil(rng.pareto(1.2, people)).astype(np.int64).clip(1), largest)
+
+
+def test_everybody_has_the_epsilon_of_their_own_group() -> None:
+    view = people_view(RUN, [3, 1, 1, 7, 3, 1], delta=1e-6)
+    assert view.counts == (1, 3, 7)
+    assert view.people == (3, 2, 1)
+    for count, bounds in zip(view.counts, view.epsilon, strict=True):
+        assert bounds.intersects(groupdp.epsilon(RUN, delta=1e-6, group_size=count))
+    one, three, seven = (bounds.upper for bounds in view.epsilon)
+    assert view.total == 6
+    assert view.protected(one) == 3
+    assert view.protected(three) == 5
+    assert view.protected(0.0) == 0
+    assert view.quantile(0.5) == one
+    assert view.quantile(0.51) == three
+    assert view.quantile(1.0) == seven
+
+
+def test_many_distinct_counts_are_bounded_by_their_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("groupdp.people.view.MOST_COUNTS", 5)
+    counts = list(range(1, 21))
+    view = people_view(RUN, counts, delta=1e-6)
+    for count, bounds in zip(view.counts, view.epsilon, strict=True):
+        if count in (2, 9, 14, 20):
+            exact = groupdp.epsilon(RUN, delta=1e-6, group_size=count)
+            assert bounds.lower <= exact.upper
+            assert bounds.upper >= exact.lower
+    uppers = [bounds.upper for bounds in view.epsilon]
+    assert uppers == sorted(uppers)
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ([], "non-empty"),
+        ([1, 0], "at least 1, got 0"),
+        ([1.5], "integers, got 1.5"),
+        (["a"], "integers"),
+        ([[1, 2]], "one-dimensional"),
+        ([10**6], "at most 100000"),
+        ([True], "integers"),
+        ("12", "one-dimensional"),
+    ],
+)
+def test_bad_counts_get_a_sentence(counts: object, words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        tally(counts)
+
+
+def test_caps_are_calibrated_and_the_best_allowed_one_is_recommended() -> None:
+    counts = skewed(2000, 40)
+    study = choose_cap(counts, epsilon=8.0, delta=1e-6, batch_size=128, steps=1000, minimum_share=0.75)
+    allowed = [row for row in study.rows if row.allowed]
+    assert study.recommended == min(allowed, key=lambda row: (row.noise_per_average, -row.cap)).cap
+    for row in study.rows:
+        kept = int(np.minimum(counts, row.cap).sum())
+        assert row.examples_kept == kept
+        assert row.sampling_rate == pytest.approx(128 / kept)
+        assert row.allowed == (kept >= 0.75 * counts.sum())
+        assert row.epsilon.upper <= 8.0
+        assert row.noise_per_average == row.noise_multiplier / 128
+        assert row.people_per_batch == pytest.approx(128 / kept * 2000)
+        assert row.person_noise_multiplier <= row.noise_multiplier * (1 + 1e-3)
+    chosen = study.row(study.recommended)
+    run = groupdp.DPSGD(
+        sampling=groupdp.PoissonSampling(rate=chosen.sampling_rate),
+        noise_multiplier=chosen.noise_multiplier,
+        steps=chosen.steps,
+    )
+    assert groupdp.epsilon(run, delta=1e-6, group_size=chosen.cap).upper <= 8.0
+    person = groupdp.DPSGD(
+        sampling=groupdp.PoissonSampling(rate=chosen.sampling_rate),
+        noise_multiplier=chosen.person_noise_multiplier,
+        steps=chosen.steps,
+    )
+    assert groupdp.epsilon(person, delta=1e-6, group_size=1).upper <= 8.0
+
+
+def test_a_whole_study_at_scale_tries_a_ladder_of_caps() -> None:
+    counts = skewed(100_000, 1000)
+    study = choose_cap(counts, epsilon=8.0, delta=1e-6, batch_size=8192, epochs=5, largest_cap=24)
+    assert study.rows[-1].cap == 24
+    assert len(study.rows) <= 20
+    assert {row.cap for row in study.rows} >= set(range(1, 9))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"steps": None}, "steps or epochs"),
+        ({"epochs": 1.0}, "steps or epochs"),
+        ({"batch_size": 10**6}, "batch_size must be at most the number of examples kept"),
+        ({"minimum_share": 0.99, "largest_cap": 1, "batch_size": 2}, "minimum_share must be at most"),
+        ({"minimum_share": 2.0}, "minimum_share must be in"),
+    ],
+)
+def test_bad_studies_get_a_sentence(change: dict[str, object], words: str) -> None:
+    question: dict[str, object] = {"epsilon": 8.0, "delta": 1e-6, "batch_size": 10, "steps": 1000}
+    with pytest.raises(InvalidArgument, match=words):
+        choose_cap([1, 5, 9, 30], **{**question, **change})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "complaint"),
+    [
+        ("count\n1\n\n2\n", None, "an empty line 3"),
+        ("count,count\n1,2\n", "count", "more than once"),
+        ("count\n1.5\n", None, "in line 2"),
+        ("", None, "empty"),
+    ],
+)
+def test_a_file_of_counts_is_read_as_it_stands_or_not_at_all(tmp_path, text, column, complaint) -> None:
+    file = tmp_path / "counts.csv"
+    file.write_text(text)
+    with pytest.raises(InvalidArgument, match=complaint):
+        read_counts(str(file), column)
+
+
+def test_a_blank_line_at_the_end_of_a_file_is_no_person(tmp_path) -> None:
+    file = tmp_path / "counts.csv"
+    file.write_text("count\n1\n4\n\n")
+    assert read_counts(str(file)).tolist() == [1, 4]

@@ -1,0 +1,233 @@
+"""Run files: what they say, and complaints that name the key and the line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupdp import DPSGD, FixedBatchSampling, InvalidArgument, PoissonSampling
+from groupdp.run_file.read import LARGEST_FILE, parse_run_file, read_run_file
+from groupdp.run_file.toml_lines import line_of
+from paths import ROOT
+
+EXAMPLE = ROOT / "examples" / "run.toml"
+
+TEXT = """\
+# a comment
+title = "A run"
+delta = 1e-6
+group_size = 3
+
+[[phase]]
+sampling = "poisson"
+sampling_rate = 0.01
+noise_multiplier = 1.5
+steps = 100
+
+[[phase]]
+sampling = "fixed-batch"
+batch_size = 50
+dataset_size = 5000
+noise_multiplier = 3
+epochs = 2.5
+microbatch_size = 5
+"""
+
+
+def changed(old: str, new: str) -> str:
+    assert TEXT.count(old) == 1
+    return TEXT.replace(old, new)
+
+
+def complaint(text: str) -> str:
+    with pytest.raises(InvalidArgument) as caught:
+        parse_run_file(text, name="run.toml")
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    return sentence
+
+
+def test_a_run_file_says_what_it_says():
+    run = parse_run_file(TEXT)
+    assert (run.title, run.delta, run.group_size, run.adjacency) == ("A run", 1e-6, 3, "add-or-remove")
+    assert run.phases == (
+        DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=1.5, steps=100),
+        DPSGD(
+            sampling=FixedBatchSampling(batch_size=50, dataset_size=5000),
+            noise_multiplier=3.0,
+            steps=250,
+            microbatch_size=5,
+        ),
+    )
+
+
+def test_the_example_file_is_valid():
+    run = read_run_file(EXAMPLE)
+    assert [phase.steps for phase in run.phases] == [1000, 1000]
+
+
+def test_the_documented_file_and_the_documented_complaints():
+    guide = (EXAMPLE.parents[1] / "docs" / "statement.md").read_text()
+    example = guide.split("```toml\n")[1].split("```")[0]
+    run = parse_run_file(example)
+    assert [phase.steps for phase in run.phases] == [1000, 1000]
+    real = EXAMPLE.read_text()
+    for old, new in (
+        ("sampling_rate = 0.01", "sampling_rate = 5"),
+        ("noise_multiplier = 1.5", "noise = 1.5"),
+        ("noise_multiplier = 1.5\n", ""),
+    ):
+        assert complaint(real.replace(old, new)) in guide
+
+
+def test_epochs_are_exact():
+    run = parse_run_file(changed("steps = 100", "epochs = 20"))
+    assert run.phases[0].steps == 2000
+
+
+def test_line_ends_of_windows_count_the_same():
+    text = changed("steps = 100", "steps = -1")
+    assert complaint(text.replace("\n", "\r\n")) == complaint(text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        # wrong types
+        ("delta = 1e-6", 'delta = "1e-6"', 3, ("delta must be a number without quotes", "'1e-6'")),
+        ("delta = 1e-6", "delta = true", 3, ("delta must be", "True")),
+        ("delta = 1e-6", "delta = [1e-6]", 3, ("delta must be",)),
+        ("delta = 1e-6", "delta = 1979-05-27", 3, ("delta must be",)),
+        ("group_size = 3", "group_size = 3.0", 4, ("group_size must be an integer", "3.0")),
+        ("group_size = 3", 'group_size = "3"', 4, ("group_size must be an integer",)),
+        ('sampling = "poisson"', "sampling = 1", 7, ("sampling must be one of poisson, fixed-batch",)),
+        ("steps = 100", "steps = 100.5", 10, ("steps must be an integer",)),
+        ("noise_multiplier = 1.5", "noise_multiplier = {}", 9, ("noise_multiplier must be",)),
+        ('title = "A run"', "title = 5", 2, ("title must be",)),
+        ('title = "A run"', 'title = "two\\nlines"', 2, ("title must be",)),
+        # wrong values and units
+        ("delta = 1e-6", "delta = 0", 3, ("delta must be in (0, 1)",)),
+        ("delta = 1e-6", "delta = nan", 3, ("delta must be in (0, 1)", "nan")),
+        ("delta = 1e-6", "delta = 1e-999999", 3, ("delta must be in (0, 1)",)),
+        ("group_size = 3", "group_size = 0", 4, ("group_size must be",)),
+        ("group_size = 3", "group_size = 5001", 4, ("group_size must be at most dataset_size=5000",)),
+        ("sampling_rate = 0.01", "sampling_rate = 5", 8, ("sampling_rate must be a probability", "percentage")),
+        ("sampling_rate = 0.01", "sampling_rate = 0.0", 8, ("sampling_rate must be",)),
+        ("sampling_rate = 0.01", "sampling_rate = -inf", 8, ("sampling_rate must be",)),
+        ("noise_multiplier = 1.5", "noise_multiplier = -1", 9, ("noise_multiplier must be",)),
+        ("noise_multiplier = 1.5", "noise_multiplier = 1e-9", 9, ("noise_multiplier must be",)),
+        ("noise_multiplier = 3", "noise_multiplier = 1e999", 16, ("noise_multiplier must be",)),
+        ("steps = 100", "steps = 0", 10, ("steps must be",)),
+        ("epochs = 2.5", "epochs = 0.0", 17, ("epochs must be",)),
+        ("epochs = 2.5", "epochs = 1e-999999999", 17, ("epochs must be",)),
+        ("epochs = 2.5", "epochs = 1e999999999", 17, ("epochs must be",)),
+        ("epochs = 2.5", "epochs = 1e300", 17, ("epochs must amount to at most",)),
+        ("batch_size = 50\n", "batch_size = 5001\n", 14, ("batch_size must be at most dataset_size=5000",)),
+        ("microbatch_size = 5", "microbatch_size = 0", 18, ("microbatch_size must be",)),
+        # unknown keys, and keys that belong elsewhere
+        ("delta = 1e-6", "delta = 1e-6\nlearning_rate = 0.1", 4, ("'learning_rate' is not a known key",)),
+        ("steps = 100", "steps = 100\nnoise = 1", 11, ("'noise' is not a known key in a poisson phase",)),
+        ("steps = 100", "steps = 100\nbatch_size = 5", 11, ("'batch_size' is not a known key in a poisson phase",)),
+        ("batch_size = 50\n", "batch_size = 50\nsampling_rate = 0.1\n", 15, ("'sampling_rate' is not a known key",)),
+        ("steps = 100", "steps = 100\nepochs = 1", 11, ("epochs must not be given together with steps",)),
+        # missing keys: the line where the phase begins
+        ("noise_multiplier = 1.5\n", "", 6, ("noise_multiplier must be given in phase 1",)),
+        ('sampling = "fixed-batch"\n', "", 12, ("sampling must be given in phase 2",)),
+        ("dataset_size = 5000\n", "", 12, ("dataset_size must be given in phase 2",)),
+        ("epochs = 2.5\n", "", 12, ("steps must be given in phase 2",)),
+    ],
+)
+def test_a_complaint_names_the_key_and_the_line(old, new, line, words):
+    sentence = complaint(changed(old, new))
+    assert sentence.startswith(f"run.toml, line {line}: "), sentence
+    for word in words:
+        assert word in sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ("delta must be given",)),
+        (TEXT.replace("delta = 1e-6\n", ""), ("delta must be given",)),
+        (TEXT.replace("group_size = 3\n", ""), ("group_size must be given",)),
+        ("delta = 1e-6\ngroup_size = 1\n", ("phase must be given",)),
+        ("delta = 1e-6\ngroup_size = 1\nphase = 5\n", ("line 3", "[[phase]]")),
+        ("delta = 1e-6\ngroup_size = 1\nphase = []\n", ("line 3", "[[phase]]")),
+        ("delta = 1e-6\ngroup_size = 1\n[phase]\nsteps = 1\n", ("line 3", "[[phase]]")),
+        ("delta = = 1\n", ("valid TOML", "line 1")),
+        ("delta = 1\ndelta = 2\n", ("valid TOML", "line 2")),
+        ("x = " + "[" * 5000, ("nested too deeply",)),
+        ("x = " + "9" * 5000, ("valid TOML", "digits")),
+        ("\x00", ("valid TOML",)),
+    ],
+)
+def test_a_broken_document_is_one_sentence(text, words):
+    sentence = complaint(text)
+    for word in words:
+        assert word in sentence
+
+
+def test_a_value_over_several_lines_is_found_where_it_begins():
+    text = changed('title = "A run"', 'title = """\\\n  A \\\n  run"""')
+    assert complaint(text.replace("delta = 1e-6", "delta = 7")).startswith("run.toml, line 5: delta")
+    text = changed("delta = 1e-6", "delta = [\n  1,\n\n  # a comment\n  2,\n]")
+    assert complaint(text).startswith("run.toml, line 3: ")
+
+
+def test_phases_may_be_written_inline():
+    text = (
+        'delta = 1e-6\ngroup_size = 1\nphase = [\n  {sampling = "poisson", sampling_rate = 2, noise_multiplier = 1, '
+        "steps = 1},\n]\n"
+    )
+    assert complaint(text).startswith("run.toml, line 3: ")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * (LARGEST_FILE + 1)], ids=["not UTF-8", "too long"])
+def test_a_file_that_is_no_run_file(tmp_path, content):
+    path = tmp_path / "run.toml"
+    path.write_bytes(content)
+    with pytest.raises(InvalidArgument, match="run file must be"):
+        read_run_file(path)
+
+
+@pytest.mark.parametrize("name", ["missing.toml", ".", "a\0b"])
+def test_a_file_that_cannot_be_read(tmp_path, name):
+    with pytest.raises(InvalidArgument, match="run file must be a readable TOML file"):
+        read_run_file(f"{tmp_path}/{name}")
+
+
+@given(
+    keys=st.lists(st.from_regex(r"[a-z]{1,5}", fullmatch=True), unique=True, min_size=1, max_size=12),
+    data=st.data(),
+)
+def test_every_key_is_found_on_its_line(keys, data):
+    """Keys in order, with blank lines, comments, multi-line values and tables strewn in between."""
+    lines: list[str] = []
+    begins: dict[tuple[object, ...], int] = {}
+    where: tuple[object, ...] = ()
+    tables = 0
+    for key in keys:
+        match data.draw(st.sampled_from(["plain", "blank", "comment", "array", "string", "table"])):
+            case "blank":
+                lines += ["", "  "]
+            case "comment":
+                lines.append(f"# {key} = 1")
+            case "table":
+                lines.append("[[t_]]")
+                where = ("t_", tables)
+                tables += 1
+            case "array":
+                begins[(*where, key)] = len(lines) + 1
+                lines += [f"{key} = [", "", "  1, # one", "]"]
+                continue
+            case "string":
+                begins[(*where, key)] = len(lines) + 1
+                lines += [f'"{key}" = """', "x = 1", "[[t_]]", '"""']
+                continue
+        begins[(*where, key)] = len(lines) + 1
+        lines.append(f"{key} = 1")
+    text = "\n".join(lines)
+    for path, line in begins.items():
+        assert line_of(text, path) == line
