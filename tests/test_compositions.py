@@ -1,4 +1,4 @@
-"""From a run and a group to mixtures: the paper's two theorems, by enumeration and by exact laws."""
+"""From a run and a group to pairs: the paper's two theorems, by enumeration and by exact laws (P-1, P-4)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,22 @@ from hypothesis import given
 import oracle
 import strategies
 from groupdp import DPSGD, FixedBatchSampling, InvalidArgument, MixtureOfGaussians, PoissonSampling
-from groupdp.reductions import compose_run, mixture_of_one_round
+from groupdp.compositions import question_of
+from groupdp.pairs import ZERO, Composition, Round, Side
+
+
+def compose_run(run, group_size: int, adjacency: str = "remove") -> Composition:
+    ((_, composition),) = question_of(run, group_size=group_size, adjacency=adjacency).compositions
+    return composition
+
+
+def side_of_one_round(phase: DPSGD, group_size: int) -> Side:
+    """The right side of one round under removal; the left one is 0, and adding is the mirror image."""
+    ((one, _),) = compose_run(dataclasses.replace(phase, steps=1), group_size)
+    (branch,) = one.branches
+    assert branch.left == ZERO
+    assert compose_run(dataclasses.replace(phase, steps=1), group_size, "add") == ((Round.of(ZERO, branch.right), 1),)
+    return branch.right
 
 
 def poisson(rate: float = 0.25, **changes) -> DPSGD:
@@ -27,10 +42,10 @@ def fixed(batch_size: int = 3, dataset_size: int = 7, **changes) -> DPSGD:
     return DPSGD(**{"sampling": sampling, "noise_multiplier": 1.5, "steps": 10, **changes})
 
 
-def assert_is(mixture: MixtureOfGaussians, law: dict[int, Fraction]) -> None:
-    assert mixture.sensitivities.tolist() == sorted(law)
+def assert_is(side: Side, law: dict[int, Fraction]) -> None:
+    assert side.shifts.tolist() == [c / 1.5 for c in sorted(law)]
     expected = [float(law[sensitivity]) for sensitivity in sorted(law)]
-    np.testing.assert_allclose(mixture.probabilities, expected, rtol=2.3e-16)
+    np.testing.assert_allclose(side.probabilities, expected, rtol=2.3e-16)
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
@@ -40,7 +55,7 @@ def test_poisson_sampling_by_enumeration(k: int, rate: float):
     law: Counter[int] = Counter()
     for members in itertools.product((0, 1), repeat=k):
         law[sum(members)] += Fraction(rate) ** sum(members) * (1 - Fraction(rate)) ** (k - sum(members))
-    assert_is(mixture_of_one_round(poisson(rate), k), law)
+    assert_is(side_of_one_round(poisson(rate), k), law)
 
 
 @pytest.mark.parametrize(("batch_size", "dataset_size", "k"), [(1, 1, 1), (3, 7, 2), (3, 7, 5), (5, 5, 3), (2, 6, 6)])
@@ -50,18 +65,18 @@ def test_fixed_batches_by_enumeration(batch_size: int, dataset_size: int, k: int
     batches = [sum(batch) for batch in itertools.combinations(gradients, batch_size)]
     without_the_group = -batch_size
     law = {total - without_the_group: Fraction(count, len(batches)) for total, count in Counter(batches).items()}
-    assert_is(mixture_of_one_round(fixed(batch_size, dataset_size), k), law)
+    assert_is(side_of_one_round(fixed(batch_size, dataset_size), k), law)
 
 
 def test_one_member_of_a_fixed_batch():
-    mixture = mixture_of_one_round(fixed(3, 7), 1)
-    assert mixture.sensitivities.tolist() == [0.0, 2.0]
-    assert mixture.probabilities.tolist() == [1 - 3 / 8, 3 / 8]  # drawn from n + 1 = 8
+    side = side_of_one_round(fixed(3, 7), 1)
+    assert side.shifts.tolist() == [0.0, 2.0 / 1.5]
+    assert side.probabilities.tolist() == [1 - 3 / 8, 3 / 8]  # drawn from n + 1 = 8
 
 
 @given(phase=strategies.phases(), group_size=strategies.group_sizes)
 def test_laws_are_the_oracles(phase: DPSGD, group_size: int):
-    mixture = mixture_of_one_round(phase, group_size)
+    side = side_of_one_round(phase, group_size)
     described = {"noise_multiplier": phase.noise_multiplier}
     if isinstance(phase.sampling, PoissonSampling):
         described |= {"sampling": "poisson", "sampling_rate": phase.sampling.rate}
@@ -69,22 +84,22 @@ def test_laws_are_the_oracles(phase: DPSGD, group_size: int):
         sizes = {"batch_size": phase.sampling.batch_size, "dataset_size": phase.sampling.dataset_size}
         described |= {"sampling": "fixed", **sizes}
     exact = oracle.mixture_of(described, group_size)
-    assert len(exact.shifts) == len(mixture.sensitivities)
+    assert len(exact.shifts) == len(side.shifts)
     with ctx.workprec(200):
         for i, (shift, p) in enumerate(zip(exact.shifts, exact.probabilities, strict=True)):
-            assert shift * oracle.exact(phase.noise_multiplier) == oracle.exact(float(mixture.sensitivities[i]))
-            assert abs(arb(float(mixture.probabilities[i])) - arb(p)) <= arb(p) * 2.0**-52
+            assert abs(arb(float(side.shifts[i])) - arb(shift)) <= arb(shift) * 2.0**-53
+            assert abs(arb(float(side.probabilities[i])) - arb(p)) <= arb(p) * 2.0**-52
 
 
 def test_microbatches_double_the_sensitivity_under_poisson_sampling_only():
-    plain, averaged = (mixture_of_one_round(poisson(microbatch_size=size), 3) for size in (1, 4))
-    assert averaged.sensitivities.tolist() == [0.0, 2.0, 4.0, 6.0]
+    plain, averaged = (side_of_one_round(poisson(microbatch_size=size), 3) for size in (1, 4))
+    assert averaged.shifts.tolist() == [c / 1.5 for c in (0.0, 2.0, 4.0, 6.0)]
     assert averaged.probabilities.tolist() == plain.probabilities.tolist()
-    assert mixture_of_one_round(fixed(microbatch_size=4), 3) == mixture_of_one_round(fixed(), 3)
+    assert side_of_one_round(fixed(microbatch_size=4), 3) == side_of_one_round(fixed(), 3)
 
 
 def test_a_rate_of_one_is_a_plain_gaussian():
-    assert mixture_of_one_round(poisson(1.0), 4) == MixtureOfGaussians([4.0], [1.0], 1.5)
+    assert side_of_one_round(poisson(1.0), 4) == MixtureOfGaussians([4.0], [1.0], 1.5).side
 
 
 def test_nothing_to_distinguish_is_the_empty_composition():
@@ -94,8 +109,8 @@ def test_nothing_to_distinguish_is_the_empty_composition():
 
 def test_equal_phases_are_one_entry_with_all_their_rounds():
     run = [poisson(steps=10), fixed(steps=5), poisson(steps=30), poisson(steps=0)]
-    composition = dict(compose_run(run, 2))
-    assert composition == {mixture_of_one_round(poisson(), 2): 40, mixture_of_one_round(fixed(), 2): 5}
+    composition = {one.branches[0].right: times for one, times in compose_run(run, 2)}
+    assert composition == {side_of_one_round(poisson(), 2): 40, side_of_one_round(fixed(), 2): 5}
 
 
 def test_a_group_larger_than_the_dataset_is_refused():
@@ -108,7 +123,7 @@ def test_a_group_larger_than_the_dataset_is_refused():
 
 
 @given(phase=strategies.phases(), group_size=strategies.group_sizes)
-def test_steps_do_not_change_the_mixture(phase: DPSGD, group_size: int):
+def test_steps_do_not_change_the_pair(phase: DPSGD, group_size: int):
     longer = dataclasses.replace(phase, steps=phase.steps + 1)
-    assert mixture_of_one_round(phase, group_size) == mixture_of_one_round(longer, group_size)
-    assert compose_run(phase, group_size) == ((mixture_of_one_round(phase, group_size), phase.steps),)
+    assert side_of_one_round(phase, group_size) == side_of_one_round(longer, group_size)
+    assert compose_run(phase, group_size) == ((Round.of(side_of_one_round(phase, group_size), ZERO), phase.steps),)
