@@ -46,6 +46,9 @@ class Provenance:
     engine: str = "exact"
     """"spectral", "lattice", "closed form" or "exact"."""
 
+    implementation: str = ""
+    """Which implementation of the engine answered: "compiled" or "NumPy"; empty for exact values."""
+
     adjacency: str | None = None
     """The direction that decided the result: "add" or "remove"."""
 

@@ -22,7 +22,7 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import spectral
 from groupdp.engines.interface import DEFAULT_MEMORY, Direction, Progress
 from groupdp.errors import LimitExceeded
-from groupdp.reductions import Composition
+from groupdp.reductions import Composition, pairs_of
 
 #: Relative slack that covers the few roundings of the closed forms below.
 _SLACK = 1e-14
@@ -114,7 +114,7 @@ def epsilon_ceiling_of(composition: Composition, direction: Direction, log_delta
     if log_p != 0.0 or not noisy:
         return math.inf
     try:
-        return spectral.epsilon_ceiling(noisy, direction=direction, log_delta=log_delta, enough=enough)
+        return spectral.epsilon_ceiling(pairs_of(noisy, direction), log_delta=log_delta, enough=enough)
     except LimitExceeded:
         return math.inf
 
@@ -166,7 +166,7 @@ def _computed_log_delta(noisy: Composition, direction: Direction, epsilon: float
     return _choose(
         options,
         noisy,
-        lambda: spectral.log_delta(noisy, direction=direction, epsilon=epsilon),
+        lambda: _named(spectral.log_delta(pairs_of(noisy, direction), epsilon=epsilon), direction),
         lambda: _lattice().log_delta(
             noisy,
             direction=direction,
@@ -184,7 +184,7 @@ def _noisy_epsilon(noisy: Composition, direction: Direction, log_delta: float, o
     return _choose(
         options,
         noisy,
-        lambda: spectral.epsilon(noisy, direction=direction, log_delta=log_delta),
+        lambda: _named(spectral.epsilon(pairs_of(noisy, direction), log_delta=log_delta), direction),
         lambda: _lattice().epsilon(
             noisy,
             direction=direction,
@@ -211,6 +211,10 @@ def _choose(
     met = found.relative_width <= options.tolerance
     provenance = replace(found.provenance, tolerance=options.tolerance, tolerance_met=met)
     return Bounds(found.lower, found.upper, provenance)
+
+
+def _named(bounds: Bounds, direction: Direction) -> Bounds:
+    return Bounds(bounds.lower, bounds.upper, replace(bounds.provenance, adjacency=direction))
 
 
 def _within_time(progress: Progress | None) -> Progress:

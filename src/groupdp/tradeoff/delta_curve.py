@@ -8,9 +8,9 @@ from typing import Protocol
 
 from groupdp.directions import Options, is_one_round, log_delta_of
 from groupdp.engines.interface import Direction
-from groupdp.engines.spectral.neighbourhood import neighbourhood
+from groupdp.engines.spectral import neighbourhood
 from groupdp.errors import LimitExceeded
-from groupdp.reductions import Composition
+from groupdp.reductions import Composition, pairs_of
 
 #: A contour serves epsilons whose log delta differs by less than this from where it was planned.
 _CLOSE = 0.3
@@ -131,7 +131,7 @@ class DeltaCurve:
         )
         if noisy and by_contour:
             try:
-                return neighbourhood(self.composition, direction=self.direction, epsilon=epsilon, log_delta=guess - 8.0)
+                return neighbourhood(pairs_of(self.composition, self.direction), epsilon, log_delta=guess - 8.0)
             except LimitExceeded:
                 if self.options.engine == "spectral":
                     raise
