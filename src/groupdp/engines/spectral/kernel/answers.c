@@ -62,10 +62,12 @@ static void epsilon_directly(workspace *space, course *along)
 static void epsilon_by_search(workspace *space, course *along)
 {
     job *work = along->work;
-    double start = isfinite(along->best.upper) && along->best.upper > 0.0 ? along->best.upper : along->start;
+    double start = along->start, low = along->best.lower, high = along->best.upper;
+    if (isfinite(high) && low > 0.0 && (high < 1.1 * low || !(start > low && start < high)))
+        start = 0.5 * (low + high);
     answer found = search_epsilon(space, work->rounds, work->whole, work->argument, start, along->ceiling, along->way);
     keep_narrower(along, found);
-    along->settled = found.upper - found.lower <= NARROW * larger(found.upper, 1.0);
+    along->settled = isfinite(found.upper) && found.upper - found.lower <= NARROW * larger(found.upper, 1.0);
     begin(space, STAGES);
 }
 

@@ -21,8 +21,7 @@
 #define NARROWEST 0.02
 #define WIDEST 0.1
 #define FARTHEST 1e4
-/* Probabilities below this are not discarded: they would come close to the smallest double. */
-#define SMALLEST_DISCARDED 1e-290
+#define LARGEST_EPSILON 1e4
 #define MOST_CONVERTED 64
 
 /* log R(v) of a side and its posterior mean; the error of the logarithm is below the last argument. */
@@ -85,7 +84,27 @@ static double log_stray(const side *left, double u, const thinning *thin)
     return total + 1e-9;
 }
 
-/* The thinning of one branch, and what it adds to the remainder; none where next to nothing would be discarded. */
+/* log of sum_i p_i Phi((s m_i - b) / sqrt(1 + w^2)), the probability discarded under one side's law; in logarithms, since
+ * it may be below the smallest double. `relative` becomes at least the relative error of it. */
+static double log_beyond_edge(const side *law, const thinning *thin, double sign, double *relative)
+{
+    double spread = sqrt(1.0 + thin->width * thin->width), total = -INFINITY, farthest = 0.0;
+    for (int i = 0; i < law->size; i++)
+        total = log_add(total, law->log_p[i] + log_normal_cdf((sign * law->shift[i] - thin->edge) / spread));
+    for (int i = 0; i < law->size; i++) {
+        double z = (sign * law->shift[i] - thin->edge) / spread;
+        if (law->log_p[i] + log_normal_cdf(z) > total - 50.0) /* n e^-50 is far below the rounding of the sum */
+            farthest = larger(farthest, 0.5 * z * z + fabs(law->log_p[i]));
+    }
+    /* z is right to 5 U |z| + 4 U m; log Phi changes at a rate of at most |z| + 1, is computed to 20 U (1 + |log Phi|), and
+     * |log Phi| <= z^2 / 2 + log(|z| + 1) + 1; each addition of logarithms rounds to 20 U + 2 U of the sum. */
+    double shift = largest_shift(law), depth = farthest + fabs(total) + 4.0;
+    *relative = larger(*relative, U * (law->size * (40.0 + 2.0 * fabs(total)) + 120.0 * depth +
+                                       30.0 * shift * sqrt(2.0 * depth)));
+    return total;
+}
+
+/* The thinning of one branch, and what it adds to the remainder; none where the loss is out of reach. */
 static void discard_beyond(workspace *space, branch *of, double loss, double log_rarity, double tilt, double count,
                            discarded_part *part, double unlikely)
 {
@@ -97,32 +116,12 @@ static void discard_beyond(workspace *space, branch *of, double loss, double log
     /* Beyond the edge phi A^{1+c} B^{-c} still rises at this rate: the cut is to stop it within two deviations. */
     double width = smaller(larger(0.5 / larger((1.0 + tilt) * slope - u, 1.0), NARROWEST), WIDEST);
     thinning thin = {.thinned = 1, .exact = 1, .edge = u + distance * width, .width = width};
-    double spread = sqrt(1.0 + width * width) * 1.41421356237309504880, farthest = 0.0;
-    for (int i = 0; i < of->right.size; i++) {
-        double z = (thin.edge - of->right.shift[i]) / spread;
-        thin.eta += of->right.p[i] * 0.5 * erfc(z);
-        farthest = larger(farthest, fabs(z));
-    }
-    for (int j = 0; j < of->left.size; j++) {
-        double z = (thin.edge + of->left.shift[j]) / spread;
-        thin.zeta += of->left.p[j] * 0.5 * erfc(z);
-        farthest = larger(farthest, j == 0 ? fabs(z) : 0.0);
-    }
-    if (!(thin.zeta * of->weight >= SMALLEST_DISCARDED && thin.eta * of->weight >= SMALLEST_DISCARDED))
-        return;
-    /* erfc's argument is right to 14 U times the farthest (a shift to 4 U of itself), and erfc changes at a relative
-     * rate of at most 2 |z| + 2; and the sum. Components of the left side that are farther than the nearest add less
-     * than their share of it, with the same relative error up to where they are below SMALLEST_DISCARDED. */
-    for (int j = 0; j < of->left.size; j++) {
-        double z = (thin.edge + of->left.shift[j]) / spread;
-        if (of->left.p[j] * 0.5 * erfc(z) > 1e-20 * thin.zeta)
-            farthest = larger(farthest, fabs(z));
-    }
-    thin.relative_error = U * (of->right.size + of->left.size + 40.0 + 48.0 * (farthest * farthest + 1.0));
-    thin.log_discarded = log(larger(thin.eta, thin.zeta)) + 1e-6;
+    thin.log_eta = log_beyond_edge(&of->right, &thin, 1.0, &thin.relative_error);
+    thin.log_zeta = log_beyond_edge(&of->left, &thin, -1.0, &thin.relative_error);
+    thin.log_discarded = larger(thin.log_eta, thin.log_zeta) + 1e-6;
     /* The difference may be far smaller than what is subtracted: its rounding is that of the two. */
     part->farthest = smaller(part->farthest, psi_below - unlikely - 4.0 * U * (fabs(psi_below) + unlikely));
-    double remainder = log_add(log_stray(&of->left, u, &thin), log(thin.zeta) + LOG_UNLIKELY) + 1e-9;
+    double remainder = log_add(log_stray(&of->left, u, &thin), thin.log_zeta + LOG_UNLIKELY) + 1e-9;
     part->log_remainder = log_add(part->log_remainder, log(count) + of->log_weight + remainder);
     of->thin = thin;
 }
@@ -177,63 +176,79 @@ static prepared reversed(workspace *space, const prepared *problem)
     return result;
 }
 
+/* log of -log(1 - x), and of 1 - e^-x, from log x. */
+static double log_of_one_minus(double log_x) { return log_x < -40.0 ? log_x : log(-log1p(-exp(log_x))); }
+static double log_of_probability(double log_x) { return log_x < -40.0 ? log_x : log(-expm1(-exp(log_x))); }
+
 /* A composition made ready for an epsilon that is nearly known. */
 prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon)
 {
     prepared result = trim(space, rounds, whole, log_delta);
-    if (!(epsilon > 0.0 && epsilon < 600.0))
+    if (!(epsilon > 0.0 && epsilon < LARGEST_EPSILON))
         decline(space, RARE_LOSSES);
     prepared exchanged = reversed(space, &result);
     saddle at = saddle_for_delta(space, &exchanged, LOG_UNLIKELY);
     double unlikely = larger(epsilon_ceiling(&at.found, LOG_UNLIKELY), 0.0); /* delta_rev <= e^-30 from here on */
     discarded_part *part = &result.discarded;
     *part = (discarded_part){.exact = 1, .farthest = INFINITY, .log_remainder = -INFINITY};
-    double total = 0.0, kept_p = 0.0, kept_q = 0.0, p_error = 0.0, q_error = 0.0, lost = 0.0;
+    double total = 0.0, p_error = 0.0, q_error = 0.0, lost = 0.0;
+    part->log_p = part->log_q = -INFINITY;
     for (int j = 0; j < rounds; j++)
         total += result.round[j].count;
     double log_rarity = log(total) + epsilon - log_delta - LOG_STRAY, loss = 1.001 * epsilon + unlikely;
     double tilt = smaller(0.6 * -log_delta / epsilon, sqrt(-2.0 * log_delta) / result.deviation);
     for (int j = 0; j < rounds; j++) {
         round_law *law = &result.round[j];
-        double eta = 0.0, zeta = 0.0, eta_error = 0.0, zeta_error = 0.0;
+        double log_eta = -INFINITY, log_zeta = -INFINITY, relative = 0.0;
         convert_gaussians(space, law, loss, log_delta + LOG_STRAY);
         for (int b = 0; b < law->branches; b++) {
             branch *of = &law->branch[b];
             discard_beyond(space, of, loss, log_rarity, tilt, law->count, part, unlikely);
             if (!of->thin.thinned)
                 continue;
-            double relative = of->thin.relative_error + U * (16.0 + 8.0 * fabs(of->log_weight) + law->branches);
-            eta += of->weight * of->thin.eta;
-            zeta += of->weight * of->thin.zeta;
-            eta_error += of->weight * of->thin.eta * relative;
-            zeta_error += of->weight * of->thin.zeta * relative;
+            relative = larger(relative, of->thin.relative_error + U * (16.0 + 8.0 * fabs(of->log_weight)));
+            log_eta = log_add(log_eta, of->log_weight + of->thin.log_eta);
+            log_zeta = log_add(log_zeta, of->log_weight + of->thin.log_zeta);
         }
-        kept_p += law->count * log1p(-eta);
-        kept_q += law->count * log1p(-zeta);
-        p_error += law->count * eta_error;
-        q_error += law->count * zeta_error;
+        /* Each addition of logarithms rounds to 20 U + 2 U of the sum; so do the products with T. */
+        double additions = U * (law->branches + 4.0), of_count = 8.0 * (fabs(log(law->count)) + 1.0);
+        if (log_eta > -INFINITY)
+            p_error = larger(p_error, relative + additions * (20.0 + of_count + 2.0 * fabs(log_eta)));
+        if (log_zeta > -INFINITY)
+            q_error = larger(q_error, relative + additions * (20.0 + of_count + 2.0 * fabs(log_zeta)));
+        part->log_p = log_add(part->log_p, log(law->count) + log_of_one_minus(log_eta));
+        part->log_q = log_add(part->log_q, log(law->count) + log_of_one_minus(log_zeta));
         lost += law->count * law->lost;
     }
-    part->p = -expm1(kept_p);
-    part->q = -expm1(kept_q);
-    /* 1 - prod (1 - eta)^T moves by at most the sum of T times the errors; branches left out take at most their
-     * probability off every factor, a relative change of at most 4 sum T lost; the rest is rounding. */
-    part->p_error = 1.01 * p_error + ((rounds + 40.0) * U + 4.0 * lost) * part->p;
-    part->q_error = 1.01 * q_error + ((rounds + 40.0) * U + 4.0 * lost) * part->q;
-    if (!(part->p < 0.5 && lost < 0.01 && part->p_error < part->p + 1e-300))
+    /* 1 - prod (1 - eta)^T from sum -T log(1 - eta): relative errors of the eta become those of the sum and of p. Branches
+     * left out take at most their probability off every factor, a relative change of at most 4 sum T lost. */
+    double size = part->log_p > -INFINITY ? fabs(part->log_p) + fabs(part->log_q) : 0.0;
+    part->log_p = log_of_probability(part->log_p);
+    part->log_q = log_of_probability(part->log_q);
+    double of_sums = U * (rounds + 8.0) * (20.0 + 2.0 * size) + 4.0 * lost;
+    part->p_error = 1.05 * p_error + of_sums;
+    part->q_error = 1.05 * q_error + of_sums;
+    if (!(part->log_p < -LOG_2 && lost < 0.01 && part->p_error < 0.01 && part->q_error < 0.01))
         decline(space, RARE_LOSSES);
     return result;
 }
 
-/* Bounds on what the discarded outcomes contribute to delta(epsilon). */
-void bound_discarded(const discarded_part *part, double epsilon, double *least, double *most)
+/* Bounds on the logarithm of what the discarded outcomes contribute to delta(epsilon): p - e^eps q and a remainder, each
+ * relative to p. */
+void bound_discarded(const discarded_part *part, double epsilon, double *log_least, double *log_most)
 {
-    double factor = exp(epsilon), below = factor * (1.0 - 1e-14), above = factor * (1.0 + 1e-14);
-    double remainder = exp(epsilon + part->log_remainder) * (1.0 + 1e-9) + 1e-300;
-    double rounding = 8.0 * U * (part->p + above * part->q + remainder);
-    *least = larger(part->p - part->p_error - above * (part->q + part->q_error) - rounding, 0.0);
-    *most = part->p + part->p_error;
+    *log_least = *log_most = -INFINITY;
+    if (part->log_p == -INFINITY)
+        return;
+    /* Of the exponents below: four roundings of at most the largest of their terms. */
+    double size = fabs(epsilon) + fabs(part->log_p) + fabs(part->log_q), doubt = 8.0 * U * (size + 4.0);
+    double q = exp(smaller(epsilon + part->log_q - part->log_p, 700.0));
+    double remainder = exp(smaller(epsilon + part->log_remainder - part->log_p + 1e-9, 700.0));
+    double least = 1.0 - part->p_error - q * (1.0 + part->q_error + doubt) - 16.0 * U * (1.0 + q);
+    double most = 1.0 + part->p_error;
     if (epsilon <= part->farthest)
-        *most = smaller(*most, larger(*most - below * (part->q - part->q_error) + remainder, *least));
-    *most += rounding;
+        most = smaller(most, most - q * (1.0 - part->q_error - doubt) + remainder);
+    most = larger(most, least) + 16.0 * U * (1.0 + q);
+    *log_least = least > 0.0 ? part->log_p + log(least) - doubt : -INFINITY;
+    *log_most = part->log_p + log(larger(most, 0.0)) + doubt;
 }

@@ -265,17 +265,18 @@ static PyObject *look_at_discarded(view *at)
     PyObject *branches = PyList_New(0);
     for (int b = 0; branches != NULL && b < law->branches; b++) {
         const thinning *thin = &law->branch[b].thin;
-        PyObject *one = Py_BuildValue("ddddd", thin->thinned ? thin->edge : INFINITY, thin->width, thin->eta,
-                                      thin->zeta, thin->relative_error);
+        PyObject *one = Py_BuildValue("ddddd", thin->thinned ? thin->edge : INFINITY, thin->width,
+                                      thin->log_eta, thin->log_zeta, thin->relative_error);
         if (one == NULL || PyList_Append(branches, one) != 0)
             Py_CLEAR(branches);
         Py_XDECREF(one);
     }
-    double least, most;
-    bound_discarded(part, at->b, &least, &most);
-    return Py_BuildValue("{s:N,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d}", "branches", branches, "p", part->p, "p_error",
-                         part->p_error, "q", part->q, "q_error", part->q_error, "least", least, "most", most,
-                         "log_remainder", part->log_remainder, "farthest", part->farthest);
+    double log_least, log_most;
+    bound_discarded(part, at->b, &log_least, &log_most);
+    return Py_BuildValue("{s:N,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d}", "branches", branches, "log_p", part->log_p,
+                         "p_error", part->p_error, "log_q", part->log_q, "q_error", part->q_error, "log_least",
+                         log_least, "log_most", log_most, "log_remainder", part->log_remainder, "farthest",
+                         part->farthest);
 }
 
 static PyObject *discarded(PyObject *Py_UNUSED(module), PyObject *arguments)

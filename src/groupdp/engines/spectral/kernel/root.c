@@ -16,11 +16,11 @@ static void as_trimmed(const prepared *problem, const contour *path, double epsi
     contour_log_delta(path, epsilon, lower, upper);
     if (!problem->discarded.exact)
         return;
-    double least, most;
-    bound_discarded(&problem->discarded, epsilon, &least, &most);
-    *lower = log_add(*lower, log(least));
+    double log_least, log_most;
+    bound_discarded(&problem->discarded, epsilon, &log_least, &log_most);
+    *lower = log_add(*lower, log_least);
     *lower -= isfinite(*lower) ? 4e-15 * (1.0 + fabs(*lower)) : 0.0;
-    *upper = smaller(log_add(*upper, log(most)) + 4e-15 * (1.0 + fabs(*upper)), 0.0);
+    *upper = smaller(log_add(*upper, log_most) + 4e-15 * (1.0 + fabs(*upper)), 0.0);
 }
 
 /* Certified (lower, upper) of log delta(epsilon) for the composition before trimming. */
@@ -43,16 +43,19 @@ void uncorrected(const prepared *problem, const contour *path, double epsilon, d
 {
     contour_slope(path, epsilon, value, slope);
     const discarded_part *part = &problem->discarded;
-    double q = exp(epsilon) * part->q, known = part->p - q;
-    if (!part->exact || !(known > 0.0))
+    if (!part->exact || part->log_p == -INFINITY)
         return;
+    double q = exp(epsilon + part->log_q - part->log_p); /* relative to p */
+    if (!(q < 1.0))
+        return;
+    double known = part->log_p + log1p(-q), known_slope = -q / (1.0 - q);
     if (!isfinite(*value)) {
-        *value = log(known);
-        *slope = -q / known;
+        *value = known;
+        *slope = known_slope;
         return;
     }
-    double both = log_add(*value, log(known)), share = exp(*value - both);
-    *slope = share * *slope - (1.0 - share) * q / known;
+    double both = log_add(*value, known), share = exp(*value - both);
+    *slope = share * *slope + (1.0 - share) * known_slope;
     *value = both;
 }
 
@@ -187,8 +190,9 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
         corrected(&problem, &path, x, &lower, &upper);
         int sound = isfinite(value) && slope < 0.0;
         double next = sound ? x + (target - value) / slope : 0.5 * (low + high);
-        if (sound && fabs(value - target) < CLOSE) {
-            x = larger(next, 0.0);
+        /* Next to delta = 1 a logarithm says little: then relative to the target. */
+        if (sound && fabs(value - target) < CLOSE * smaller(1.0, -target)) {
+            x = smaller(larger(next, low), high);
             break;
         }
         if (upper <= target)

@@ -83,8 +83,8 @@ typedef struct {
 typedef struct {
     int thinned;
     double edge, width, log_discarded;
-    int exact; /* then what is discarded is known: under P (eta) and under Q (zeta), to a relative error (S-14) */
-    double eta, zeta, relative_error;
+    int exact; /* then what is discarded is known under P (eta) and under Q (zeta), to a relative error (S-14) */
+    double log_eta, log_zeta, relative_error;
 } thinning;
 
 /* P = sum_i a_i N(x_i, 1) with (x, a) = right against Q = sum_j b_j N(-y_j, 1) with (y, b) = left, of a coin. */
@@ -107,7 +107,7 @@ typedef struct {
  * the remainder more than that for eps up to `farthest`; at most p at any rate (S-14). */
 typedef struct {
     int exact;
-    double p, p_error, q, q_error, log_remainder, farthest;
+    double log_p, p_error, log_q, q_error, log_remainder, farthest; /* errors are relative */
 } discarded_part;
 
 typedef struct {
@@ -123,7 +123,7 @@ typedef struct {
 prepared prepare(workspace *space, int rounds, const round_law *whole, double log_delta);
 prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon);
 prepared trim(workspace *space, int rounds, const round_law *whole, double log_delta);
-void bound_discarded(const discarded_part *part, double epsilon, double *least, double *most);
+void bound_discarded(const discarded_part *part, double epsilon, double *log_least, double *log_most);
 thinning discard(const side *right, double width, double log_budget);
 double log_normal_cdf(double t);
 double log_keep(const thinning *thin, double u);

@@ -63,9 +63,10 @@ static branch_moment tilt_branch(workspace *space, const branch *of, double c, d
     excess_moment(grid, c, &found.excess, &found.excess_error);
     if (of->thin.exact) {
         /* E[chi A] = 1 - eta and E[chi B] = 1 - zeta, so E[chi A] + c E[chi (A - B)] = 1 + c zeta - (1 + c) eta. */
-        double less = (1.0 + c) * of->thin.eta, more = c * of->thin.zeta;
+        double less = (1.0 + c) * exp(of->thin.log_eta), more = c * exp(of->thin.log_zeta);
+        double size = fabs(of->thin.log_eta) + fabs(of->thin.log_zeta);
         found.excess += more - less;
-        trapezoid += (less + more) * (of->thin.relative_error + 8.0 * U);
+        trapezoid += (less + more) * (of->thin.relative_error + U * (16.0 + size)) + (1.0 + c) * 1e-300;
     } else if (of->thin.thinned) { /* E[chi A] and E[chi B] differ from 1 by at most eta each. */
         trapezoid += 2.0 * (1.0 + c) * exp(of->thin.log_discarded);
     }

@@ -8,7 +8,7 @@
 /* A call that needs more than this is declined. */
 #define LARGEST_WORKSPACE ((size_t)400 << 20)
 /* So is one that would take longer than a fraction of a second (about 1e9 a second). */
-#define LARGEST_WORK 4e8
+#define LARGEST_WORK 6e8
 #define CHUNK ((size_t)4 << 20)
 
 struct chunk {
