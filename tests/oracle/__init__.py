@@ -43,6 +43,7 @@ __all__ = [
     "exact",
     "log_delta",
     "mixture_of",
+    "rounds_of",
 ]
 
 

@@ -43,7 +43,9 @@ class _Line:
                 parts = [branch.moments(c, 25 + math.log(times)) for _, branch in one.coin]
                 log_total, shares = one.shares([part[0] for part in parts])
                 first = sum((w * m for w, (_, m, _) in zip(shares, parts, strict=True)), arb(0))
-                second = sum((w * (v + (m - first) * (m - first)) for w, (_, m, v) in zip(shares, parts, strict=True)), arb(0))
+                second = sum(
+                    (w * (v + (m - first) * (m - first)) for w, (_, m, v) in zip(shares, parts, strict=True)), arb(0)
+                )
                 cgf, mean, variance = cgf + times * log_total, mean + times * first, variance + times * second
             self._known[c] = float(cgf.mid()), float(mean.mid()), float(variance.mid())
         return self._known[c]

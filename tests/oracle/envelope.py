@@ -13,6 +13,8 @@ extrapolated (the error is a series in h^2 when epsilon is a lattice point). Dou
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from typing import Any
 
@@ -69,10 +71,13 @@ class Envelope:
         p, q = (float(tail[0]) for tail in self.tails(np.array([abs(x)])))
         return p - math.exp(x) * q if x >= 0 else 1 - math.exp(x) + math.exp(x) * (p - math.exp(-x) * q)
 
-    def lattice(self, step: float, tilt: float) -> tuple[np.ndarray, np.ndarray]:
-        """Losses j h and log masses under P of the profile with its dots connected; far enough for the tilted law."""
-        span = float(self.shifts[-1]) * (12.0 + float(self.shifts[-1]) * (1.0 + tilt))
-        count = math.ceil(span / step)
+    def span(self, tilt: float) -> float:
+        """Beyond this the law tilted by up to `tilt` has less than 1e-30 of its mass."""
+        return float(self.shifts[-1]) * (12.0 + float(self.shifts[-1]) * (1.0 + tilt))
+
+    @functools.lru_cache(maxsize=8)  # noqa: B019 (envelopes are as short-lived as a test)
+    def lattice(self, step: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Losses j h, |j| <= count + 1, and masses under P of the profile with its dots connected."""
         x = step * np.arange(count + 2)
         p_tail, q_tail = self.tails(x)
         p, q = -np.diff(p_tail), -np.diff(q_tail)
@@ -89,95 +94,96 @@ class Envelope:
 
 
 def epsilon(envelope: Envelope, steps: int, *, delta: float) -> float:
-    """The smallest epsilon with delta(epsilon) <= delta after `steps` rounds; about ten digits."""
+    """The smallest epsilon with delta(epsilon) <= delta after `steps` rounds; about nine digits."""
+    target = math.log(delta)
     low, high = 0.0, 1.0
-    while _coarse(envelope, steps, high) > math.log(delta):
+    while _rough(envelope, steps, high) > target:
         low, high = high, 2.0 * high
-    while high - low > 1e-12 * high:  # secant steps would do; a bisection cannot go wrong
-        if high - low < 1e-3 * max(1.0, high):
-            break
+    for _ in range(12):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if _coarse(envelope, steps, middle) > math.log(delta) else (low, middle)
+        low, high = (middle, high) if _rough(envelope, steps, middle) > target else (low, middle)
     points = [low, high]
-    values = [log_delta(envelope, steps, epsilon=x) - math.log(delta) for x in points]
-    for _ in range(8):
+    values = [log_delta(envelope, steps, epsilon=x) - target for x in points]
+    for _ in range(6):
         slope = (values[-1] - values[-2]) / (points[-1] - points[-2])
         points.append(points[-1] - values[-1] / slope)
-        if abs(points[-1] - points[-2]) < 1e-10 * points[-1]:
+        if abs(points[-1] - points[-2]) < 1e-6 * points[-1]:  # the next secant step would be 1e-11
             break
-        values.append(log_delta(envelope, steps, epsilon=points[-1]) - math.log(delta))
+        values.append(log_delta(envelope, steps, epsilon=points[-1]) - target)
     return points[-1]
 
 
-def log_delta(envelope: Envelope, steps: int, *, epsilon: float, points: int = 2**17) -> float:
+def log_delta(envelope: Envelope, steps: int, *, epsilon: float, points: int = 2**15) -> float:
     """log delta(epsilon) after `steps` rounds: three lattices, extrapolated twice."""
     if steps == 1:
         return math.log(envelope.profile(epsilon))
-    tilt, deviation = _tilt(envelope, steps, epsilon)
-    step = max(24.0 * deviation, 1.5 * _span(envelope, tilt)) / (points / 4)
-    step = epsilon / max(1, math.ceil(epsilon / step)) if epsilon > 0 else step
+    tilt, step = _plan(envelope, steps, epsilon, points)
     values = [_composed(envelope, steps, epsilon, step / 2**k, tilt) for k in range(3)]
-    once = [(4 * fine - coarse) / 3 for coarse, fine in zip(values, values[1:], strict=False)]
+    once = [(4 * fine - coarse) / 3 for coarse, fine in itertools.pairwise(values)]
     twice = (16 * once[1] - once[0]) / 15
-    if abs(twice - once[1]) > 1e-8 * abs(twice):
+    if abs(twice - once[1]) > 1e-7 * max(1.0, abs(twice)):
         raise AssertionError("the lattices are too coarse")
     return twice
 
 
-def _span(envelope: Envelope, tilt: float) -> float:
-    return float(envelope.shifts[-1]) * (12.0 + float(envelope.shifts[-1]) * (1.0 + tilt))
+def _rough(envelope: Envelope, steps: int, epsilon: float) -> float:
+    if steps == 1:
+        return math.log(envelope.profile(epsilon))
+    tilt, step = _plan(envelope, steps, epsilon, 2**12)
+    return _composed(envelope, steps, epsilon, step, tilt)
 
 
-def _moments(envelope: Envelope, tilt: float) -> tuple[float, float, float]:
-    step = _span(envelope, tilt) / 20_000
-    losses, mass = envelope.lattice(step, tilt)
+def _plan(envelope: Envelope, steps: int, epsilon: float, points: int) -> tuple[float, float]:
+    """A tilt, and a step of which epsilon is a multiple."""
+    tilt, deviation = _tilt(envelope, steps, epsilon)
+    step = max(24.0 * deviation, 2.0 * envelope.span(tilt)) / points
+    return tilt, epsilon / max(1, math.ceil(epsilon / step)) if epsilon > 0 else step
+
+
+def _tilted(envelope: Envelope, step: float, tilt: float) -> tuple[float, np.ndarray, np.ndarray]:
+    """log E[e^{tilt L}], the lattice's losses, and their probabilities under the tilted law."""
+    losses, mass = envelope.lattice(step, math.ceil(envelope.span(_rounded_up(tilt)) / step))
     with np.errstate(divide="ignore"):
         logs = np.log(mass) + tilt * losses
     top = logs.max()
     weights = np.exp(logs - top)
     total = weights.sum()
-    mean = float((weights * losses).sum() / total)
-    return math.log(total) + top, mean, float((weights * (losses - mean) ** 2).sum() / total)
+    return math.log(total) + float(top), losses, weights / total
+
+
+def _rounded_up(tilt: float) -> float:
+    return 2.0 ** math.ceil(math.log2(max(tilt, 1.0)))
+
+
+def _moments(envelope: Envelope, tilt: float) -> tuple[float, float]:
+    _, losses, weights = _tilted(envelope, envelope.span(_rounded_up(tilt)) / 4000, tilt)
+    mean = float(weights @ losses)
+    return mean, float(weights @ (losses - mean) ** 2)
 
 
 def _tilt(envelope: Envelope, steps: int, epsilon: float) -> tuple[float, float]:
     """The tilt under which the composed loss has mean epsilon, and its standard deviation then."""
     low, high = 0.0, 1.0
-    while steps * _moments(envelope, high)[1] < epsilon and high < 1e4:
+    while steps * _moments(envelope, high)[0] < epsilon and high < 1e4:
         low, high = high, 2 * high
-    for _ in range(30):
+    for _ in range(20):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if steps * _moments(envelope, middle)[1] < epsilon else (low, middle)
-    return high, math.sqrt(steps * _moments(envelope, high)[2])
-
-
-def _coarse(envelope: Envelope, steps: int, epsilon: float) -> float:
-    if steps == 1:
-        return math.log(envelope.profile(epsilon))
-    tilt, deviation = _tilt(envelope, steps, epsilon)
-    step = max(24.0 * deviation, 1.5 * _span(envelope, tilt)) / 2**14
-    return _composed(envelope, steps, epsilon, step, tilt)
+        low, high = (middle, high) if steps * _moments(envelope, middle)[0] < epsilon else (low, middle)
+    return high, math.sqrt(steps * _moments(envelope, high)[1])
 
 
 def _composed(envelope: Envelope, steps: int, epsilon: float, step: float, tilt: float) -> float:
-    losses, mass = envelope.lattice(step, tilt)
-    with np.errstate(divide="ignore"):
-        logs = np.log(mass) + tilt * losses
-    top = logs.max()
-    weights = np.exp(logs - top)
-    total = weights.sum()
-    cgf, weights = math.log(total) + top, weights / total
-    mean = steps * float((weights * losses).sum())
-    deviation = math.sqrt(steps * float((weights * (losses - mean / steps) ** 2).sum()))
-    period = 2 ** math.ceil(math.log2(max(2.2 * 14.0 * deviation / step, len(losses) + 1)))
-    middle, lowest = len(losses) // 2, round(mean / step) - period // 2
+    cgf, losses, weights = _tilted(envelope, step, tilt)
+    mean = float(weights @ losses)
+    deviation = math.sqrt(steps * float(weights @ (losses - mean) ** 2))
+    period = 2 ** math.ceil(math.log2(max(30.0 * deviation / step, len(losses) + 1)))
     around = np.zeros(period)
-    np.add.at(around, (np.arange(len(losses)) - middle) % period, weights)
+    around[(np.arange(len(losses)) - len(losses) // 2) % period] = weights
     composed = np.fft.irfft(np.fft.rfft(around) ** steps, period)
-    places = lowest + np.arange(period)
-    masses = np.maximum(composed[places % period], 0.0)
-    x = step * places
-    beyond = x > epsilon
+    places = round(steps * mean / step) - period // 2 + np.arange(period)
+    beyond = places[step * places > epsilon + 0.5 * step]
+    x = step * beyond
     with np.errstate(divide="ignore", under="ignore"):
-        terms = np.log(masses[beyond]) - tilt * (x[beyond] - epsilon) + np.log(-np.expm1(epsilon - x[beyond]))
+        masses = np.log(np.maximum(composed[beyond % period], 0.0))
+        terms = masses - tilt * (x - epsilon) + np.log(-np.expm1(epsilon - x))
     return float(np.logaddexp.reduce(terms)) + steps * cgf - tilt * epsilon
