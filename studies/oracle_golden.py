@@ -1,6 +1,6 @@
 """The independent oracle (tests/oracle) on every golden case: epsilon.json and pairs.json.
 
-    python studies/oracle_golden.py [--first 0]
+    PYTHONPATH=tests python studies/oracle_golden.py [--first 0]
 
 Prints each relative difference, and the largest of each kind; exit status 1 if one exceeds what the table promises.
 About five minutes.
@@ -11,15 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).parent.parent / "tests"
-sys.path.insert(0, str(TESTS))
+from flint import arb
 
 import oracle
-from flint import arb
 from oracle import envelope, laws
+from paths import DATA
 
 #: Relative differences allowed: tables of 15 to 17 digits, envelopes of 8.
 EXACT, EIGHT_DIGITS = 1e-15, 5e-9
@@ -45,9 +43,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=0, help="how many cases to skip")
     first = parser.parse_args().first
-    cases = [
-        case for name in ("pairs", "epsilon") for case in json.loads((TESTS / f"data/{name}.json").read_text())["cases"]
-    ]
+    tables = [json.loads((DATA / f"{name}.json").read_text()) for name in ("pairs", "epsilon")]
+    cases = [case for table in tables for case in table["cases"]]
     worst: dict[str, float] = {}
     for number, case in enumerate(cases[first:], start=first):
         kind = case.get("kind", "mixture")

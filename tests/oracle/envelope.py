@@ -1,9 +1,12 @@
 """Fixed batches, k examples replaced or zeroed: the proved envelope, composed to about ten digits.
 
 With h_i = Hypergeom(B, n, k), mu_i = 2i/sigma, alpha = e^x and x > 0, the profile R(alpha) is attained at thresholds
-t_i = -x sigma/(2i) - i/sigma and t_0, where (1 - alpha) h_0 + sum_{t_0 < t_i} h_i (e^{-mu_i t_0 - mu_i^2/2} - alpha) = 0:
+t_i = -x sigma/(2i) - i/sigma and t_0, where
 
-    P(L > x) = h_0 Phi(t_0) + sum_i h_i Phi(min(t_0, t_i) + mu_i),    Q(L > x) = h_0 Phi(t_0) + sum_i h_i Phi(min(t_0, t_i)),
+    (1 - alpha) h_0 + sum_{t_0 < t_i} h_i (e^{-mu_i t_0 - mu_i^2/2} - alpha) = 0
+
+    P(L > x) = h_0 Phi(t_0) + sum_i h_i Phi(min(t_0, t_i) + mu_i)
+    Q(L > x) = h_0 Phi(t_0) + sum_i h_i Phi(min(t_0, t_i)),
 
 the latter since -R'(alpha) = Q(L > x) at the maximiser. L under P and -L under Q have the same law; the rest of the
 mass is an atom at 0. It is not a pair of mixtures. Cells of a lattice have exact masses under P and Q, which fix what

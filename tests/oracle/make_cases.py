@@ -1,7 +1,7 @@
 """Writes tests/data/oracle_cases.json and oracle_pairs.json: what the oracle says, never what the package says.
 
-.venv/bin/python tests/oracle/make_cases.py          # only cases that the file does not have yet
-.venv/bin/python tests/oracle/make_cases.py --all    # everything again (about twenty minutes)
+PYTHONPATH=tests .venv/bin/python tests/oracle/make_cases.py          # only cases that the file does not have yet
+PYTHONPATH=tests .venv/bin/python tests/oracle/make_cases.py --all    # everything again (about twenty minutes)
 """
 
 from __future__ import annotations

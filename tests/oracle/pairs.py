@@ -5,8 +5,8 @@ A branch opposes two sides: P = sum_i a_i N(+x_i, 1) against Q = sum_j b_j N(-y_
     A(u) = sum_i a_i e^{x_i u - x_i^2/2},    B(u) = sum_j b_j e^{-y_j u - y_j^2/2},    Psi = log A - log B
 
 the loss Psi increases with u, and G(z) = E_P[e^{z Psi}] = E[A(U)^{1+z} B(U)^{-z}], U ~ N(0, 1). A round is a coin over
-branches, G = sum_b w_b G_b. A Gaussian branch, N(mu) against N(0), has G(z) = e^{z(z+1) mu^2/2} in closed form, and only
-mu^2 has to be rational.
+branches, G = sum_b w_b G_b. A Gaussian branch, N(mu) against N(0), has G(z) = e^{z(z+1) mu^2/2} in closed form, and
+only mu^2 has to be rational.
 """
 
 from __future__ import annotations

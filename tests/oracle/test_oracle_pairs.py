@@ -14,8 +14,8 @@ from flint import arb, ctx
 from scipy.special import ndtr, ndtri
 
 import oracle
-from oracle import envelope, few_rounds, laws
 from oracle import closed as oracle_closed
+from oracle import envelope, few_rounds, laws
 from paths import DATA
 
 GOLDEN = json.loads((DATA / "pairs.json").read_text())["cases"]
