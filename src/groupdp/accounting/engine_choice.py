@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.bridge import spectral
+from groupdp.engines import spectral
 from groupdp.engines.interface import DEFAULT_MEMORY, Progress
 from groupdp.errors import LimitExceeded
 from groupdp.pairs import Composition, Profile, Round, Side

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from groupdp.accounting import Options, log_delta_of
 from groupdp.accounting.engine_choice import is_one_round
-from groupdp.engines.bridge import neighbourhood
+from groupdp.engines.spectral import neighbourhood
 from groupdp.errors import LimitExceeded
 from groupdp.pairs import Composition
 
@@ -129,8 +129,7 @@ class DeltaCurve:
         )
         if noisy and by_contour:
             try:
-                found: Local | None = neighbourhood(self.composition, epsilon=epsilon, log_delta=guess - 8.0)
-                return found
+                return neighbourhood(self.composition, epsilon, log_delta=guess - 8.0)
             except LimitExceeded:
                 if self.options.engine == "spectral":
                     raise
