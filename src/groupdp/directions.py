@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
 
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import spectral
+from groupdp.engines.deadline import deadline_in
 from groupdp.engines.interface import DEFAULT_MEMORY, Direction, Progress
 from groupdp.errors import LimitExceeded
-from groupdp.reductions import Composition
+from groupdp.reductions import Composition, pairs_of
 
 #: Relative slack that covers the few roundings of the closed forms below.
 _SLACK = 1e-14
@@ -167,13 +167,16 @@ def _computed_log_delta(noisy: Composition, direction: Direction, epsilon: float
         options,
         noisy,
         lambda: spectral.log_delta(noisy, direction=direction, epsilon=epsilon),
-        lambda: _lattice().log_delta(
-            noisy,
-            direction=direction,
-            epsilon=epsilon,
-            tolerance=options.tolerance,
-            memory_budget=options.memory_budget,
-            progress=_within_time(options.progress),
+        lambda: _labelled(
+            _lattice().log_delta(
+                pairs_of(noisy, direction),
+                epsilon=epsilon,
+                tolerance=options.tolerance,
+                memory_budget=options.memory_budget,
+                deadline=deadline_in(LONGEST_LATTICE),
+                progress=options.progress,
+            ),
+            direction,
         ),
     )
 
@@ -185,13 +188,16 @@ def _noisy_epsilon(noisy: Composition, direction: Direction, log_delta: float, o
         options,
         noisy,
         lambda: spectral.epsilon(noisy, direction=direction, log_delta=log_delta),
-        lambda: _lattice().epsilon(
-            noisy,
-            direction=direction,
-            log_delta=log_delta,
-            tolerance=options.tolerance,
-            memory_budget=options.memory_budget,
-            progress=_within_time(options.progress),
+        lambda: _labelled(
+            _lattice().epsilon(
+                pairs_of(noisy, direction),
+                log_delta=log_delta,
+                tolerance=options.tolerance,
+                memory_budget=options.memory_budget,
+                deadline=deadline_in(LONGEST_LATTICE),
+                progress=options.progress,
+            ),
+            direction,
         ),
     )
 
@@ -213,17 +219,10 @@ def _choose(
     return Bounds(found.lower, found.upper, provenance)
 
 
-def _within_time(progress: Progress | None) -> Progress:
-    """Reports progress, and stops a computation of the lattice engine that takes too long."""
-    started = time.monotonic()
-
-    def report(fraction: float) -> None:
-        if time.monotonic() - started > LONGEST_LATTICE:
-            raise LimitExceeded(f"the lattice engine did not finish within its limit of {LONGEST_LATTICE:g} seconds.")
-        if progress is not None:
-            progress(fraction)
-
-    return report
+def _labelled(found: Bounds, direction: Direction) -> Bounds:
+    """The bounds of an engine that knows nothing of directions, with the direction they are for."""
+    directions: dict[str, tuple[float, float]] = {direction: (found.lower, found.upper)}
+    return Bounds(found.lower, found.upper, replace(found.provenance, adjacency=direction, directions=directions))
 
 
 def _lattice() -> ModuleType:
