@@ -163,7 +163,7 @@ def _phases(
             )
         values = _overridden(run_as_json(base.phases[0]), values)
     elif "sampling" not in values:
-        values = {"sampling": _guessed(values), **values}
+        values = {"sampling": assumed.get("sampling") or _guessed(values), **values}
     missing = {key: value for key, value in assumed.items() if not any(one in values for one in _together(key))}
     return (phase_of({**missing, **values}),)
 
