@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -229,13 +229,32 @@ class Round:
         return all(math.isfinite(side.largest) for branch in self.branches for side in (branch.right, branch.left))
 
 
+class Profile(Protocol):
+    """A round known by a bound on its hockey stick alone (profiles.py). Immutable and hashable."""
+
+    @property
+    def mirrored(self) -> Profile:
+        """The profile with P and Q exchanged."""
+        ...
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether nothing can be told from this round."""
+        ...
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether all shifts are finite."""
+        ...
+
+
 #: Rounds with the number of times each is run.
-Composition = tuple[tuple[Round, int], ...]
+Composition = tuple[tuple[Round | Profile, int], ...]
 
 
-def compose(rounds: Iterable[tuple[Round, int]]) -> Composition:
+def compose(rounds: Iterable[tuple[Round | Profile, int]]) -> Composition:
     """Equal rounds counted together; rounds that tell nothing, and rounds run 0 times, left out."""
-    counts: dict[Round, int] = {}
+    counts: dict[Round | Profile, int] = {}
     for one, times in rounds:
         if times > 0 and not one.is_trivial:
             counts[one] = counts.get(one, 0) + times
