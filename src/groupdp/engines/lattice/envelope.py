@@ -15,7 +15,6 @@ sum_i h_i D_i(max(u_0, u_i)) wherever f(u_0) <= 0 (f(u_0) >= 0), and the same wi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,14 +26,6 @@ from groupdp.pairs import Side
 
 _MOST_STEPS = 80
 _MOST_DOUBLINGS = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """v_i (rows: component 0 first) at every x (columns), and at least |f(u_0)| / h_0 there."""
-
-    v: FloatArray
-    imbalance: FloatArray
 
 
 class Envelope:
@@ -70,22 +61,23 @@ class Envelope:
         """u_i (rows) at every x >= 0, within 4 roundings."""
         return np.asarray(x[None, :] / self.shifts[:, None] + 0.5 * self.shifts[:, None])
 
-    def thresholds(self, x: FloatArray, *, above: bool) -> Thresholds:
-        """Thresholds at increasing x >= 0 for a bound on R from above (f <= 0) or from below, non-decreasing in x."""
-        own = self.own_thresholds(x) * (1.0 - 8.0 * UNIT if above else 1.0 + 8.0 * UNIT)
+    def thresholds(self, x: FloatArray, *, above: bool) -> FloatArray:
+        """v_i (rows: component 0 first) at every x >= 0, for a bound on R from above (f <= 0) or from below (f >= 0)."""
         if self.h0 == 0.0:  # nothing holds the others back
-            u = np.full(len(x), -np.inf)
-            return Thresholds(np.vstack((u, own)), np.zeros(len(x)))
-        u = self._balanced(x)
-        u = self._moved(x, u, above=above)
-        if above:
-            u = np.minimum.accumulate(u[::-1])[::-1]
-            value, error = self._balance(x, u)[:2]
-            imbalance = (np.maximum(-value, 0.0) + error) / self.h0
-        else:
-            u = np.maximum.accumulate(u)
-            imbalance = np.zeros(len(x))
-        return Thresholds(np.vstack((u, np.maximum(own, u))), imbalance)
+            return self.with_own_thresholds(x, np.full(len(x), -np.inf), above=above)
+        return self.with_own_thresholds(x, self._moved(x, self._balanced(x), above=above), above=above)
+
+    def with_own_thresholds(self, x: FloatArray, u: FloatArray, *, above: bool) -> FloatArray:
+        """v_i for given u_0 = `u`: own thresholds are rounded down (above) or up."""
+        own = self.own_thresholds(x) * (1.0 - 8.0 * UNIT if above else 1.0 + 8.0 * UNIT)
+        return np.vstack((u, np.maximum(own, u)))
+
+    def imbalance(self, x: FloatArray, u: FloatArray) -> FloatArray:
+        """At least |f(u)| / h_0 where f(u) <= 0."""
+        if self.h0 == 0.0:
+            return np.zeros(len(x))
+        value, error, _ = self._balance(x, u)
+        return np.asarray((np.maximum(-value, 0.0) + error) / self.h0)
 
     def _balance(self, x: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(f(u), certified error, f'(u)) at every x."""
@@ -174,7 +166,7 @@ class EnvelopeCurve:
             trivial, mirrored = log_one_minus_exp(epsilon), epsilon + self._bound(-epsilon, sign)
             room = sign * 8.0 * ELEMENTARY * (1.0 + abs(trivial) + (abs(mirrored) if math.isfinite(mirrored) else 0.0))
             return float(np.logaddexp(trivial, mirrored)) + room
-        v = self.envelope.thresholds(np.array([epsilon]), above=sign > 0.0).v[1:, 0]
+        v = self.envelope.thresholds(np.array([epsilon]), above=sign > 0.0)[1:, 0]
         m = self.envelope.shifts
         if not np.all(np.isfinite(v)) or float(np.max(v)) > 1e15:
             return -math.inf if sign < 0.0 else 0.0

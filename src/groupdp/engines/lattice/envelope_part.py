@@ -54,6 +54,15 @@ class _CellMasses:
     excess_error: FloatArray
 
 
+@dataclass(frozen=True, slots=True)
+class _Panels:
+    """Thresholds (rows: components) at the panels' edges, the cell of every panel, and where cells end."""
+
+    v: FloatArray
+    cell: IntArray
+    ends: IntArray
+
+
 class EnvelopePart:
     """A profile, run `rounds` times."""
 
@@ -94,7 +103,7 @@ class EnvelopePart:
 
     def _log_tails(self, x: FloatArray, under_p: bool) -> FloatArray:
         """log P(L > x) or log Q(L > x), roughly."""
-        v = self.envelope.thresholds(x, above=False).v
+        v = self.envelope.thresholds(x, above=False)
         shifts = self.envelope.all_shifts[:, None] if under_p else 0.0
         with np.errstate(under="ignore"):
             return np.asarray(np.logaddexp.reduce(self.envelope.log_weights[:, None] + log_ndtr(shifts - v), axis=0))
@@ -115,7 +124,7 @@ class EnvelopePart:
         exponents = self._exponents(log_mass, rate=rate, step=step, share=share)
         count = cell_count(self._positive_law(), exponents, step)
         # Where the balance point moves fast, a step is cut into panels.
-        span = float(np.max(self.envelope.thresholds(self.x, above=False).v[:, -1])) + 20.0
+        span = float(np.max(self.envelope.thresholds(self.x[-1:], above=False))) + 20.0
         return count, (count + 20.0 * span) * (2.0 * len(self.envelope.h) + 10.0)
 
     def _positive_law(self) -> RoughLaw:
@@ -145,11 +154,11 @@ class EnvelopePart:
         """Lattice indices > 0 and tilted masses whose curve is above R for alpha >= 1 (L-11)."""
         indices = np.concatenate(([0], cells.indices[cells.indices > 0]))
         edges = mass.step * indices
-        thresholds = self.envelope.thresholds(edges, above=True)
         far = indices[1:].astype(np.float64)
-        found = self._integrate(mass, edges, edges[:-1], far, advance, above=True)
+        panels = self._split(edges, above=True)
+        found = self._integrate(mass, panels, edges[:-1], far, advance)
         width = np.diff(edges)
-        inflation = _inflation(self.envelope, edges, thresholds.imbalance)
+        inflation = _inflation(self.envelope, edges, panels.v[0, panels.ends])
         with np.errstate(under="ignore", over="ignore", invalid="ignore"):
             total = (found.mass + found.mass_error) * (1.0 + 1.01 * inflation)
             moved = (found.excess + found.excess_error + 1.01 * inflation * total) / -np.expm1(-width)
@@ -162,12 +171,11 @@ class EnvelopePart:
         values[1:] += moved
         values[:-1] += kept
         # What lies beyond the last edge, and the components left out (each at most its probability: L-11).
-        last = self.envelope.thresholds(edges[-1:], above=True).v[:, 0]
+        last = panels.v[:, -1]
         with np.errstate(under="ignore"):
             tail = float(np.logaddexp.reduce(self.envelope.log_weights + log_ndtr(self.envelope.all_shifts - last)))
-        mass.add_infinite(tail + 1e-9 + 1e-12 * abs(tail))
+        mass.add_infinite(tail + 1e-9 + 1e-12 * abs(tail) + math.log1p(min(inflation, 1e300)))
         mass.add_infinite(self.envelope.log_lost_mass)
-        mass.inflation += 1e-9
         return indices[1:], values[1:] * (1.0 + 4.0 * UNIT)
 
     def _below(
@@ -194,9 +202,8 @@ class EnvelopePart:
         else:
             found, above = self._merged(mass, edges, target, indices, advance)
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-            down = np.floor(np.nan_to_num(above, nan=-1e9) / mass.step)
-            # Booked losses do not decrease: then every curve value is that of a tail of cells (L-12).
-            booked = np.minimum.accumulate((indices + np.minimum(down, 0.0))[::-1])[::-1]
+            # No loss is booked beyond its cell's right edge, which L-12 asks for.
+            booked = indices + np.floor(np.minimum(np.minimum(above, edges[1:] - target), 0.0) / mass.step)
             rise = mass.tilt.rate * (booked - indices) * mass.step
             values = (found.mass - found.mass_error) * np.exp(rise)
             values *= 1.0 - ELEMENTARY - UNIT * (4.0 * np.abs(rise) + 8.0)
@@ -212,33 +219,34 @@ class EnvelopePart:
         advance: Callable[[int], None],
     ) -> tuple[_CellMasses, FloatArray]:
         """Cells between `edges`: masses, and lower bounds on log P/Q - target."""
-        found = self._integrate(mass, edges, target, indices.astype(np.float64), advance, above=False)
+        panels = self._split(edges, above=False)
+        found = self._integrate(mass, panels, target, indices.astype(np.float64), advance)
         with np.errstate(invalid="ignore", divide="ignore"):
             # e^target Q / P - 1 = -excess / mass, at most
             ratio = (-found.excess + found.excess_error) / (found.mass - found.mass_error)
             ratio = np.where(ratio > 0.0, ratio, (-found.excess + found.excess_error) / (found.mass + found.mass_error))
             above = -np.log1p(ratio) * (1.0 + np.copysign(4.0 * ELEMENTARY, ratio))
             above = np.where(found.mass > found.mass_error, above, -np.inf)
-        return found, above
+        # No cell's log P/Q is below its left edge (L-12): that decides where the quadrature of Q is hopeless.
+        return found, np.fmax(above, (edges[:-1] - target) - 8.0 * UNIT * (edges[:-1] + target))
 
     def _integrate(
         self,
         mass: TiltedMass,
-        edges: FloatArray,
+        panels: _Panels,
         target: FloatArray,
         tilted_at: FloatArray,
         advance: Callable[[int], None],
-        *,
-        above: bool,
     ) -> _CellMasses:
-        """Masses of the cells between consecutive x = `edges`, tilted as at the lattice indices `tilted_at`."""
-        x, cell = self._split(edges, above=above)
+        """Masses of the cells that the panels make up, tilted as at the lattice indices `tilted_at`."""
+        cell = panels.cell
         exponent, exponent_error = mass.exponents(tilted_at)
         rows = np.zeros((4, len(target)))
         block = max(64, _BLOCK_NUMBERS // (4 * (len(self.envelope.h) + 1)))
         for start in range(0, len(cell), block):
             own = cell[start : start + block]
-            parts = self._panels(x[start : start + block + 1], target[own], exponent[own], exponent_error[own], above)
+            v = panels.v[:, start : start + block + 1]
+            parts = self._panel_masses(v, target[own], exponent[own], exponent_error[own])
             starts = np.flatnonzero(np.concatenate(([True], own[1:] != own[:-1])))
             pieces = np.diff(np.append(starts, len(own)))
             sums = np.add.reduceat(parts, starts, axis=1)
@@ -250,15 +258,15 @@ class EnvelopePart:
         rows[3] += 8.0 * UNIT * (np.abs(rows[2]) + rows[0])
         return _CellMasses(*rows)
 
-    def _split(self, edges: FloatArray, *, above: bool) -> tuple[FloatArray, IntArray]:
-        """Edges with more between them, until no panel of any component is too wide for the quadrature; and the cell of each.
+    def _split(self, edges: FloatArray, *, above: bool) -> _Panels:
+        """More edges between the given x = `edges`, until no panel of any component is too wide for the quadrature.
 
         Thresholds at the inner edges are those of their own x: any thresholds that do not decrease are valid there, for
         only those at the cells' ends say what the masses add up to.
         """
         x, cell = edges, np.arange(len(edges) - 1)
+        v = self.envelope.thresholds(x, above=above)
         for _ in range(_MOST_SPLITS):
-            v = self.envelope.thresholds(x, above=above).v
             m = self.envelope.all_shifts[:, None]
             left, right = v[:, :-1], v[:, 1:]
             distance = np.maximum(np.abs(right - m), np.abs(left - m))
@@ -269,20 +277,25 @@ class EnvelopePart:
             if not np.any(wide):
                 break
             at = np.flatnonzero(wide)
-            x = np.insert(x, at + 1, 0.5 * (x[at] + x[at + 1]))
+            new = 0.5 * (x[at] + x[at + 1])
+            v = np.insert(v, at + 1, self.envelope.thresholds(new, above=above), axis=1)
+            x = np.insert(x, at + 1, new)
             cell = np.insert(cell, at + 1, cell[at])
             if len(cell) > _MOST_PANELS:
                 raise LimitExceeded(
                     f"the lattice engine would need more than its limit of {_MOST_PANELS} panels: the noise is too large "
                     f"or too small."
                 )
-        return x, cell
+        # In order whatever the roundings were: towards where f is negative (above), or the other way.
+        u = np.minimum.accumulate(v[0, ::-1])[::-1] if above else np.maximum.accumulate(v[0])
+        v = self.envelope.with_own_thresholds(x, u, above=above)
+        ends = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1], [True])))
+        return _Panels(v, cell, ends)
 
-    def _panels(
-        self, x: FloatArray, target: FloatArray, exponent: FloatArray, exponent_error: FloatArray, above: bool
+    def _panel_masses(
+        self, v: FloatArray, target: FloatArray, exponent: FloatArray, exponent_error: FloatArray
     ) -> FloatArray:
-        """(mass, its error, excess, its error) of every panel, summed over the components."""
-        v = self.envelope.thresholds(x, above=above).v
+        """(mass, its error, excess, its error) of the panels between thresholds v, summed over the components."""
         m, log_h = self.envelope.all_shifts[:, None], self.envelope.log_weights[:, None]
         left, right = v[:, :-1], v[:, 1:]
         finite = np.isfinite(left) & np.isfinite(right)
@@ -315,12 +328,12 @@ class EnvelopePart:
         return np.vstack([part.sum(axis=0) for part in (of_p, mass_error, signed, excess_error)])
 
 
-def _inflation(envelope: Envelope, x: FloatArray, imbalance: FloatArray) -> float:
+def _inflation(envelope: Envelope, x: FloatArray, u: FloatArray) -> float:
     """At least (R - F) / P(L > x) at all x, F the value at the thresholds (L-11).
 
     Of u_0: |f| / (h_0 - |f|). Of own thresholds that are d = 16 u off: 4 mu_i d^2 (1 + u)^2.
     """
-    worst = float(np.max(imbalance))
+    worst = float(np.max(envelope.imbalance(x, u)))
     own = envelope.own_thresholds(x[-1:])[:, 0]
     displaced = 16.0 * UNIT * own
     second_order = float(np.max(4.0 * envelope.shifts * displaced**2 * (1.0 + own) ** 2))
@@ -333,7 +346,7 @@ def _book_symmetric(mass: TiltedMass, indices: IntArray, values: FloatArray, *, 
     rate, log_scale = mass.tilt.rate, mass.tilt.log_scale
     sign = 1.0 if up else -1.0
     add = sum_up if not up else sum_down  # of what is subtracted from 1
-    with np.errstate(under="ignore", over="ignore"):
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         lift = rate * x - log_scale
         room = ELEMENTARY + UNIT * (8.0 * (np.abs(rate * x) + abs(log_scale)) + 8.0)
         plain = values * np.exp(-lift)
@@ -341,6 +354,8 @@ def _book_symmetric(mass: TiltedMass, indices: IntArray, values: FloatArray, *, 
         total = add(plain) + add(plain * np.exp(-x))
         doubt = 4.0 * (sum_up(plain_room) + sum_up(plain_room * np.exp(-x))) + 16.0 * UNIT
         missing = 1.0 - total + sign * doubt
+        if up:
+            mass.inflation += 1.01 * max(total - 1.0, 0.0) + 3.0 * doubt + 1e-12
         if not up and missing < 0.0:  # scaled down to a total of at most 1
             values = values * (1.0 + 1.01 * missing) * (1.0 - 4.0 * UNIT)
             missing = 0.0
