@@ -179,7 +179,7 @@ def _always_better(panels: Sequence[Panel]) -> str:
         if after.epsilon.upper <= MODERATE
     )
     at_nine = ", ".join(
-        f"{panel.at(9)known(.vadhan) / panel.at(9).epsilon.upper:.3g} at σ = {panel.noise_multiplier:g}"
+        f"{known(panel.at(9).vadhan) / panel.at(9).epsilon.upper:.3g} at σ = {panel.noise_multiplier:g}"
         for panel in panels[: len(NOISES)]
     )
     return (
