@@ -20,10 +20,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from groupdp.engines.spectral.prepare import prepare
 
 import groupdp
 from groupdp.engines.spectral import _kernel, compiled
-from groupdp.engines.spectral.prepare import prepare
 from groupdp.reductions import compose_run
 
 GROUPS = (1, 9, 32)

@@ -118,14 +118,18 @@ def kernel_round(right: str, left: str, times: int = 1) -> list[object]:
 def true_log(side: oracle.Mixture, v: float | arb) -> arb:
     """log R(v) of one side."""
     x = arb(v)
-    terms = [arb(p) * (arb(m) * x - arb(m) ** 2 / 2).exp() for m, p in zip(side.shifts, side.probabilities, strict=True)]
+    terms = [
+        arb(p) * (arb(m) * x - arb(m) ** 2 / 2).exp() for m, p in zip(side.shifts, side.probabilities, strict=True)
+    ]
     return sum(terms, arb(0)).log()
 
 
 def true_mean(side: oracle.Mixture, v: float | arb) -> arb:
     """The posterior mean of the shift."""
     x = arb(v)
-    terms = [arb(p) * (arb(m) * x - arb(m) ** 2 / 2).exp() for m, p in zip(side.shifts, side.probabilities, strict=True)]
+    terms = [
+        arb(p) * (arb(m) * x - arb(m) ** 2 / 2).exp() for m, p in zip(side.shifts, side.probabilities, strict=True)
+    ]
     first = sum((term * arb(m) for term, m in zip(terms, side.shifts, strict=True)), arb(0))
     return first / sum(terms, arb(0))
 
@@ -139,7 +143,9 @@ def true_moment(branch: Branch, c: float, s: float, thinning: tuple[float, float
     if thinning is not None:
         strip = min(strip, 3.0 * thinning[1])
         nats += strip * strip / (2.0 * thinning[1] ** 2)
-    step = 2.0 ** math.floor(math.log2(2.0 * math.pi * strip / nats))  # a power of two: logarithms are kept for the next
+    step = 2.0 ** math.floor(
+        math.log2(2.0 * math.pi * strip / nats)
+    )  # a power of two: logarithms are kept for the next
     low, high = -14.0 - branch.y_max, (1.0 + max(c, 0.0)) * branch.reach + 14.0
     if thinning is not None:
         high = min(high, thinning[0] + 12.0 * thinning[1] + 2.0)

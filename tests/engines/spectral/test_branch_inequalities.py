@@ -222,7 +222,7 @@ def test_s_23_the_small_loss_sum_is_within_its_stated_error(right, left, tilt):
             log_a, log_b = true_log(branch.right, u), true_log(branch.left, -arb(u))
             psi = log_a - log_b
             a, b, y = log_a.exp(), log_b.exp(), psi * arb(tilt)
-            total += (a * (y.expm1() - y) + arb(tilt) * (a * psi - a + b)) * (-arb(u) ** 2 / 2).exp()
+            total += (a * (y.expm1() - y) + arb(tilt) * (a * psi - a + b)) * (-(arb(u) ** 2) / 2).exp()
         total = total * step / (2 * arb.pi()).sqrt()
         assert abs(total - arb(found["excess"])) <= arb(found["excess_error"])
         assert found["excess_error"] <= 1e-9 * found["excess"]

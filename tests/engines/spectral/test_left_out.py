@@ -93,9 +93,7 @@ def test_s_13_thinning_discards_no_more_than_it_says(width):
     one = packed(((pairs.Round.of(side(m, p), pairs.ZERO), 1),))
     edge, log_discarded, steepness = kernel.thinning(one, width, -20.0, 2.0)
     spread = (1 + arb(width) ** 2).sqrt()
-    eta = sum(
-        arb(q) * ((arb(edge) - arb(x)) / spread / arb(2).sqrt()).erfc() / 2 for x, q in zip(m, p, strict=True)
-    )
+    eta = sum(arb(q) * ((arb(edge) - arb(x)) / spread / arb(2).sqrt()).erfc() / 2 for x, q in zip(m, p, strict=True))
     assert eta.log() <= log_discarded <= -20.0 + 1e-3
     # E[1 - chi] really is that: by quadrature, under the mixture.
     u = np.arange(-10.0, 20.0, 0.01)
