@@ -1,4 +1,4 @@
-"""The sampled contour and what follows from it: aliases, truncation, the sum, roots, neighbourhoods (docs/numerics.md)."""
+"""The sampled contour: aliases, truncation, the sum, roots, neighbourhoods (docs/numerics.md)."""
 
 from __future__ import annotations
 
