@@ -75,7 +75,9 @@ class EnvelopePart:
         self.rounds = rounds
         self.envelope = Envelope(profile.side, log_cut=log_cut)
         self.x = self._nodes(log_cut)
-        log_p, log_q = (self._log_differences(side) for side in (self._log_tails(self.x, under_p) for under_p in (True, False)))
+        log_p, log_q = (
+            self._log_differences(side) for side in (self._log_tails(self.x, under_p) for under_p in (True, False))
+        )
         middle, spacing = 0.5 * (self.x[1:] + self.x[:-1]), np.diff(self.x)
         log_atom = self._log_atom()
         # Losses -x_n, ..., -x_1, 0, x_1, ..., x_n: P's mass at -x is Q's at x.
@@ -98,7 +100,9 @@ class EnvelopePart:
         low = 0.0
         for _ in range(40):
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if float(self._log_tails(np.array([middle]), True)[0]) > log_cut else (low, middle)
+            low, high = (
+                (middle, high) if float(self._log_tails(np.array([middle]), True)[0]) > log_cut else (low, middle)
+            )
         return np.asarray(high * np.expm1(_REFINED * np.linspace(0.0, 1.0, _NODES + 1)) / math.expm1(_REFINED))
 
     def _log_tails(self, x: FloatArray, under_p: bool) -> FloatArray:
