@@ -247,6 +247,8 @@ def written(file: Path, about: str, parts: dict[str, tuple[list[Case], Callable[
             entry = known.get(question(asked)) or solve(asked)
             print(f"{time.perf_counter() - start:6.1f} s  {json.dumps(entry)}", file=sys.stderr, flush=True)
             contents[name].append(entry)
+            if entry is not known.get(question(asked)):
+                file.write_text(json.dumps(contents, indent=1) + "\n")
     file.write_text(json.dumps(contents, indent=1) + "\n")
 
 
