@@ -141,17 +141,18 @@ def positive_parts(weights: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return total
 
 
-def joint_hockey_stick(p: Law, q: Law, noise: float, epsilon: float, step: float = 0.1) -> float:
+def joint_hockey_stick(p: Law, q: Law, noise: float, epsilon: float, step: float = 0.2) -> float:
     """H_{e^epsilon} of two sums released together.
 
-    In axes turned by half a radian: along the second the positive part is integrated exactly, along the first by the
-    trapezoid rule, which sees a smooth function unless the border of the event runs along the second axis.
+    Along the line through both means the positive part is integrated exactly, across it by the trapezoid rule: where
+    the loss grows along that line there is one border on each, and the rule sees a smooth function.
     """
     places = sorted({*p, *q})
     weights = np.array([float(p.get(at, 0)) - math.exp(epsilon) * float(q.get(at, 0)) for at in places])
-    first, second = (
-        np.array([[math.cos(0.5), math.sin(0.5)], [-math.sin(0.5), math.cos(0.5)]]) @ np.array(places).T / noise
-    )
+    apart = np.array([float(p.get(at, 0) - q.get(at, 0)) for at in places]) @ np.array(places)
+    length = math.hypot(*apart)
+    x, y = apart / length if length > 1e-9 else (math.sqrt(0.5), math.sqrt(0.5))
+    first, second = np.array([[y, -x], [x, y]]) @ np.array(places).T / noise
     u = np.arange(first.min() - 9.0, first.max() + 9.0, step)
     density = np.exp(-0.5 * (u[:, None] - first) ** 2) / math.sqrt(2.0 * math.pi)
     return float(positive_parts(density * weights, second).sum() * step)

@@ -273,6 +273,19 @@ def test_one_epoch_of_balls_in_two_bins(common: int, k: int, epsilon: float):
     assert found <= allowed * (1 + TWO)
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 1.5])
+@pytest.mark.parametrize(("removed", "added"), [(1, 1), (2, 1), (2, 2)])
+def test_one_epoch_of_balls_in_two_bins_that_leave_and_join(removed: int, added: int, epsilon: float):
+    """Those who leave and those who join, thrown independently: a coin over both together."""
+    noise, law = 2, laws.collisions({None: 2}, removed + added)
+    pairs = [
+        (every.thrown(c + here), every.thrown(c + there))
+        for c, here, there in itertools.product(extremes(3), populations(removed), populations(added))
+    ]
+    found = max(joint_worst(some, noise, epsilon) for some in (pairs, [(b, a) for a, b in pairs]))
+    assert found <= bound(laws.allocated(law, noise, 1), epsilon) * (1 + TWO)
+
+
 # ------------------------------------------------------- what looks right and is false: the enumeration exceeds it
 
 
