@@ -79,6 +79,7 @@ def test_hockey_sticks_of_gaussians():
 @pytest.mark.parametrize("noise", [1, 3])
 @pytest.mark.parametrize(("removed", "added"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 0), (0, 3)])
 def test_poisson_substitution(removed: int, added: int, noise: int):
+    """P-2."""
     rate = Fraction(3, 10)
     pairs = [
         (every.poisson([(c + here, rate)]), every.poisson([(c + there, rate)]))
@@ -91,6 +92,7 @@ def test_poisson_substitution(removed: int, added: int, noise: int):
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_poisson_zero_out(k: int):
+    """P-1."""
     rate, noise = Fraction(3, 10), 1
     pairs = [
         (every.poisson([(c + here, rate)]), every.poisson([(c + Population(0, k, 0), rate)]))
@@ -106,6 +108,7 @@ def test_poisson_zero_out(k: int):
 
 
 def test_poisson_sources():
+    """P-3."""
     rates, noise = (Fraction(1, 5), Fraction(1, 2)), 1
     pairs = [
         (every.poisson([(c + a, rates[0]), (b, rates[1])]), every.poisson([(c, rates[0])]))
@@ -128,6 +131,7 @@ FIXED = [(8, 3, 1), (8, 3, 2), (8, 3, 3), (6, 3, 3), (20, 5, 1), (20, 5, 2), (5,
 @pytest.mark.parametrize("noise", [1, 3])
 @pytest.mark.parametrize(("n", "batch", "k"), FIXED)
 def test_fixed_batch_substitution_and_zero_out(n: int, batch: int, k: int, noise: int):
+    """P-5."""
     common = populations(n - k) if n < 10 else [Population(n - k - j, 0, j) for j in range(n - k + 1)]
     here_and_there = list(itertools.product(populations(k), repeat=2))
     pairs = [
@@ -144,6 +148,7 @@ def test_fixed_batch_substitution_and_zero_out(n: int, batch: int, k: int, noise
 
 @pytest.mark.parametrize(("n", "batch", "k"), [(7, 3, 1), (6, 3, 2), (4, 4, 3), (18, 5, 2)])
 def test_fixed_batch_remove_and_add(n: int, batch: int, k: int):
+    """P-4."""
     common = list(populations(n) if n < 10 else [Population(n - j, 0, j) for j in range(n + 1)])
     pairs = [(every.subsets(c + here, batch), every.subsets(c, batch)) for c in common for here in populations(k)]
     for noise, epsilon in itertools.product((1, 3), EPSILONS):
@@ -169,6 +174,7 @@ TRUNCATED = [
 @pytest.mark.parametrize(("n", "k", "top", "rate"), TRUNCATED)
 @pytest.mark.parametrize("zero_out", [False, True], ids=["remove and add", "zero out"])
 def test_truncated_poisson(n: int, k: int, top: int, rate: str, noise: int, zero_out: bool):
+    """P-6."""
     q = Fraction(rate)
     common = list(populations(n) if n < 10 else [Population(n - j, 0, j) for j in range(n + 1)])
     gone = Population(0, k, 0) if zero_out else NOTHING
@@ -247,6 +253,7 @@ def test_two_rounds_of_truncated_poisson(zero_out: bool):
 @pytest.mark.parametrize("epsilon", [0.3, 1.5])
 @pytest.mark.parametrize(("batch", "k"), [(1, 1), (2, 1), (2, 2), (3, 2), (4, 3), (10, 2)])
 def test_one_epoch_shuffled_into_two_batches(batch: int, k: int, epsilon: float):
+    """P-7."""
     noise, law = 2, laws.collisions({batch: 2}, k)
     common = list(populations(2 * batch - k)) if batch < 3 else extremes(2 * batch - k)
     for unit, others in ((1, [Population(0, k, 0)]), (2, list(populations(k)))):
@@ -262,6 +269,7 @@ def test_one_epoch_shuffled_into_two_batches(batch: int, k: int, epsilon: float)
 @pytest.mark.parametrize("epsilon", [0.3, 1.5])
 @pytest.mark.parametrize(("common", "k"), [(0, 1), (0, 3), (3, 1), (3, 2), (6, 3)])
 def test_one_epoch_of_balls_in_two_bins(common: int, k: int, epsilon: float):
+    """P-7."""
     noise, law = 2, laws.collisions({None: 2}, k)
     allowed = bound(laws.allocated(law, noise, 1), epsilon)
     pairs = [
