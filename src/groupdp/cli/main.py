@@ -18,6 +18,7 @@ COMMANDS = (
     "groupdp.cli.guarantees",
     "groupdp.cli.curve",
     "groupdp.cli.calibrate",
+    "groupdp.cli.sweep",
     "groupdp.cli.tradeoff",
     "groupdp.cli.people",
     "groupdp.cli.audit",
