@@ -160,8 +160,8 @@ class Quadrature:
         found = [
             ((1 + z) * la - z * lb - u * u / 2).exp() * self.h / (2 * arb.pi()).sqrt() for u, la, lb, _, _ in self.nodes
         ]
-        left = self.h * ((1 + z) * self.x[0] + z * self.y[0] - self.nodes[0][0])
-        right = self.h * (self.nodes[-1][0] - (1 + z) * self.x[1] - z * self.y[1])
+        left = self.h * ((1 + z) * self.x[0] + z * self.nodes[0][4] - self.nodes[0][0])
+        right = self.h * (self.nodes[-1][0] - (1 + z) * self.x[1] - z * self.nodes[-1][4])
         if not (left > 0 and right > 0):
             raise Undecided("the quadrature's range is too short")
         return found, found[0] / left.expm1() + found[-1] / right.expm1()

@@ -51,14 +51,17 @@ class FloatMixtures:
             lb, sb = _log_sum(self.u, left, self.unit, -1.0)
             self.logs.append((la, lb, sa, sb))
 
-    def slope(self, c: float) -> float:
-        """The largest slope of (1 + c) log A - c log B."""
-        return (1 + c) * self.largest[0] + c * self.largest[1]
+    def falls(self, c: float) -> npt.NDArray[np.bool_]:
+        """Where u is large enough that phi A^{1+c} B^{-c} is bound to fall from there on, in every branch (C-9)."""
+        slopes = [(1 + c) * self.largest[0] + c * sb for _, _, _, sb in self.logs]
+        return np.asarray(self.u > np.max(slopes, axis=0) + 0.5)
 
     def log_weights(self, c: float) -> FloatArray:
-        if self.high < self.slope(c) + 15.0:
-            self._grid(0.0, 1.3 * self.slope(c) + 15.0)
-        return np.array([(1 + c) * la - c * lb - self.u**2 / 2 for la, lb, _, _ in self.logs])
+        while True:
+            lw = np.array([(1 + c) * la - c * lb - self.u**2 / 2 for la, lb, _, _ in self.logs])
+            if self.falls(c)[-1] and lw[:, -1].max() < lw.max() - 150.0:
+                return lw
+            self._grid(0.0, 1.5 * self.high + 5.0)
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """log G, its first and second derivative."""
@@ -216,11 +219,12 @@ def _grid_hints(
         if 2 * math.pi * d / exponent > best:
             best, strip = 2 * math.pi * d / exponent, d
     lows, highs = [], []
-    for a in (c, beyond):
+    for a in (beyond, c, beyond):  # the first only extends the grid
         lw = one.log_weights(a)
         inside = np.flatnonzero((lw > lw.max() - nats - 12.0).any(axis=0))
         lows.append(float(one.u[max(inside[0] - 1, 0)]))
-        highs.append(max(float(one.u[min(inside[-1] + 1, len(one.u) - 1)]), one.slope(a) + 0.5))
+        falling = int(np.flatnonzero(~one.falls(a))[-1]) + 1
+        highs.append(float(one.u[min(max(inside[-1], falling) + 1, len(one.u) - 1)]))
     lowest = one.unit * (1 + c) * one.right_from
     return {
         "step": best,
