@@ -345,13 +345,14 @@ def verify(text: str | bytes, *, seconds: float = 300.0) -> Verdict:
     pairs, run, clock, details, found = changes(claim), phases(claim["run"]), Clock(seconds), [], []
     for change in pairs:
         try:
-            found.append(both_sides(run, change, hints.get(change.name), (upper, lower), clock))
+            found.append(both_sides(run, change, hints.get(change.name), (upper, lower or None), clock))
             told = (f"[{low.str(15, radius=False)}, {high.str(15, radius=False)}]" for low, high in found[-1])
             details.append("{}: delta is in {} at epsilon.upper and in {} at epsilon.lower.".format(change.name, *told))
         except Undecided as missing:
             found.append([(arb(0), arb(1))] * 2)
             details.append(f"{change.name}: {missing}.")
-    outcome, reason = verdict(target, upper, lower, found)
+    with ctx.workprec(LARGEST_PRECISION):
+        outcome, reason = verdict(target, upper, lower, found)
     if outcome != "refuted" and claim["tight"] and not all(tight(phase, change) for phase in run for change in pairs):
         outcome, reason = "refuted", "it says tight, and the analysis is valid but not known to be tight"
     return Verdict(outcome, reason, digest(certificate), tuple(details))
@@ -371,7 +372,7 @@ def verdict(target: fmpq, upper: fmpq | None, lower: fmpq, found: list[Any]) -> 
 
 
 def both_sides(
-    run: Any, change: Change, hints: Any, sides: tuple[fmpq | None, fmpq], clock: Clock
+    run: Any, change: Change, hints: Any, sides: tuple[fmpq | None, fmpq | None], clock: Clock
 ) -> list[tuple[arb, arb]]:
     """(lower, upper) of delta at epsilon.upper and at epsilon.lower, for one ordered pair of datasets."""
     with ctx.workprec(int(hint(hints, "precision", 64, LARGEST_PRECISION)) if hints else 192):
@@ -381,7 +382,7 @@ def both_sides(
         found = []
         for epsilon in sides:
             if epsilon is None or arb(epsilon) >= largest_loss(parts):
-                found.append((arb(0), arb(0)))  # C-16; nothing is claimed of an infinite epsilon
+                found.append((arb(0), arb(0)))  # C-16; or nothing is claimed
                 continue
             if evaluate is None and sum(times for _, times in parts) == 1:
                 evaluate = lambda x: one_round(parts[0][0], x)  # noqa: E731

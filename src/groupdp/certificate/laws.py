@@ -174,7 +174,7 @@ def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians, int]:
     if not isinstance(rates, dict) or not a.keys() == b.keys() <= rates.keys():
         raise NotACertificate("a group must name sources of the run for poisson-sources, and be a number otherwise.")
     rate = {name: number(rates[name], "sampling_rate", 0, 1) for name in a}
-    if noise == 0 or any(len(str(rate[name].q)) * max(a[name], b[name]) > 60_000 for name in a):
+    if noise == 0 or sum(len(str(rate[name].q)) * max(a[name], b[name]) for name in a) > 30_000:
         raise Undecided("a phase without noise, or a sampling rate of too many digits for so large a group")
     if sampling in ("poisson", "poisson-sources") and not (micro and change.kept):
         sides = [reduce(mul, (fmpq_poly([1 - rate[s], rate[s]]) ** part[s] for s in part)) for part in (a, b)]
