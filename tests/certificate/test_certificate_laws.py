@@ -84,9 +84,17 @@ def test_squares_count_every_allocation():
     counts: Counter[int] = Counter()
     for chosen in itertools.combinations(batch, 5):
         counts[sum(c * c for c in Counter(chosen).values())] += 1
-    ways, last = ([fmpq(math.comb(size, c)) for c in range(6)] for size in (3, 2))
-    law = squares(ways, 3, last, 5, fmpq(math.comb(11, 5)))
+    law = squares(lambda _, c: math.comb(3, c), 3, [math.comb(2, c) for c in range(6)], 5, math.comb(11, 5))
     assert {int(r.p): p for p, r in law} == {r: fmpq(n, math.comb(11, 5)) for r, n in counts.items()}
+
+
+def test_squares_count_every_throw():
+    # C-3: four thrown into three batches
+    counts: Counter[int] = Counter()
+    for thrown in itertools.product(range(3), repeat=4):
+        counts[sum(c * c for c in Counter(thrown).values())] += 1
+    law = squares(math.comb, 3, [1, 0, 0, 0, 0], 4, 3**4)
+    assert {int(r.p): p for p, r in law} == {r: fmpq(n, 3**4) for r, n in counts.items()}
 
 
 def test_truncated_batches_by_brute_force():

@@ -376,8 +376,7 @@ def both_sides(
 ) -> list[tuple[arb, arb]]:
     """(lower, upper) of delta at epsilon.upper and at epsilon.lower, for one ordered pair of datasets."""
     with ctx.workprec(int(hint(hints, "precision", 64, LARGEST_PRECISION)) if hints else 192):
-        parts = composition(run, change)
-        clock.check()
+        parts = composition(run, change, clock.check)
         evaluate: Callable[[fmpq], tuple[arb, arb]] | None = None
         found = []
         for epsilon in sides:

@@ -7,12 +7,13 @@ a mixture of N(-y, 1), x and y >= 0; a group's members that are only in the firs
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import mul
 from typing import Any
 
-from flint import arb, fmpq, fmpq_poly
+from flint import arb, fmpq, fmpq_poly, fmpz_poly
 
 from groupdp.certificate.reading import (
     LARGEST_DATASET,
@@ -149,17 +150,22 @@ def truncated(rate: fmpq, largest: int, others: int, size: int) -> tuple[list[tu
     return list(branches.values()), rest
 
 
-def squares(ways: list[fmpq], batches: int, last: list[fmpq], size: int, whole: fmpq) -> list[tuple[fmpq, fmpq]]:
-    """C-3: the law of sum c_t^2 for `size` dealt to `batches` with ways[c] each, and one more with last[c]."""
+def squares(ways: Callable[[int, int], int], batches: int, last: list[int], size: int, whole: int) -> list[Any]:
+    """C-3: the law of sum c_t^2 for `size` dealt to `batches`, and one more batch that takes c in last[c] ways.
+
+    ways(j, c): in how many ways a batch takes c of j that are left.
+    """
     if size > 64:
         raise Undecided("shuffled batches and balls in bins: groups of up to 64")
-    shift = [fmpq_poly([0] * math.comb(c, 2) + [1]) for c in range(size + 1)]  # r = size + 2 (pairs in one batch)
-    powers = [fmpq_poly([1])]
+    powers = [fmpz_poly([1])]  # in y^(pairs in one batch): sum c_t^2 = size + 2 pairs
     for j in range(1, size + 1):
-        terms = (shift[c] * (ways[c] * (c * (batches + 1) - j)) * powers[j - c] for c in range(1, j + 1))
-        powers.append(sum(terms, fmpq_poly([])) / j)
-    law = (sum((shift[c] * last[c] * powers[size - c] for c in range(size + 1)), fmpq_poly([])) / whole).coeffs()
-    return [(p, fmpq(size + 2 * pairs)) for pairs, p in enumerate(law) if p != 0]
+        total = fmpz_poly([])
+        for c in range(1, j + 1):
+            total += (powers[j - c] * ((c * (batches + 1) - j) * ways(j, c))).left_shift(math.comb(c, 2))
+        powers.append(fmpz_poly([x // j for x in total.coeffs()]))
+    ends = ((powers[size - c] * last[c]).left_shift(math.comb(c, 2)) for c in range(size + 1) if last[c])
+    counts = sum(ends, fmpz_poly([])).coeffs()
+    return [(fmpq(count, whole), fmpq(size + 2 * pairs)) for pairs, count in enumerate(counts) if count != 0]
 
 
 def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians, int]:
@@ -190,17 +196,16 @@ def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians, int]:
             found = [(law, [sum(law, arb(0))]) for law, _ in found]
         return Mixtures(found if a[None] else [(left, right) for right, left in found], 1 / noise, missing), steps
     if sampling == "balls-in-bins" and (one_sided or exchange) and not micro:
-        batches, ways = sizes["batches"], [fmpq(1, math.factorial(c)) for c in range(k + 1)]
-        law = squares(ways, batches, [fmpq(1)] + [fmpq(0)] * k, k, fmpq(batches) ** k / math.factorial(k))
+        batches = sizes["batches"]
+        law = squares(math.comb, batches, [1] + [0] * k, k, batches**k)
     elif sampling == "fixed-order" and exchange and not micro:
         alone = phase.get("one_per_batch", False) is True
         batches, law = -(-n // size), [(fmpq(1), fmpq(k if alone else k * k))]
         if k > (batches if alone else size):
             raise Undecided("a fixed order: at most as many of a group as a batch holds, or as there are batches")
     elif sampling in ("shuffled", "shuffled-once") and exchange and k <= n and size <= 10**7 and not micro:
-        batches, ways = -(-n // size), [fmpq(math.comb(size, c)) for c in range(k + 1)]
-        last = [fmpq(math.comb(n % size, c)) for c in range(k + 1)]
-        law = squares(ways, n // size, last, k, fmpq(math.comb(n, k)))
+        batches, last = -(-n // size), [math.comb(n % size, c) for c in range(k + 1)]
+        law = squares(lambda _, c: math.comb(size, c), n // size, last, k, math.comb(n, k))
     else:
         raise Undecided(f"no law is proved here for {sampling} and {change.name}")
     epochs, rest = divmod(steps, batches)
@@ -230,11 +235,13 @@ def phases(run: Any) -> list[dict[str, Any]]:
     return run
 
 
-def composition(run: Any, change: Change) -> Composition:
+def composition(run: Any, change: Change, check: Callable[[], None] = lambda: None) -> Composition:
     """The rounds of all phases; Gaussian ones (a single square) are one, with the sum of their squares."""
     found: Composition = []
     square = fmpq(0)
-    for one, times in (rounds(phase, change) for phase in phases(run)):
+    for phase in phases(run):
+        check()  # a phase takes a second at most: the caller may want to stop in between
+        one, times = rounds(phase, change)
         if isinstance(one, Mixtures) and len(one.branches) == 1:
             points = [support(law) for law in one.branches[0]]
             if all(len(point) == 1 for point in points):
