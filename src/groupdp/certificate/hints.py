@@ -133,15 +133,16 @@ def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy:
     def cumulant(c: float) -> FloatArray:
         return np.asarray(sum(t * np.array(one.cumulants(c)) for one, t in zip(rounds, times, strict=True)))
 
+    screen = _screen(cumulant, epsilon, log_delta)
+    if screen is not None:
+        found = [_grid_hints(one, screen, screen * 1.01, 0.0, 50.0) for one in rounds]
+        placed = {"abscissa": screen, "beyond": screen * 1.01, "step": 1.0, "points": 0}
+        return {"precision": 128, **placed, "rounds": found}
     tolerance = min(max(accuracy * _saddle(cumulant, epsilon), 1e-60), 1e-3)
     rounds = _in_floats(parts, log_delta + math.log(tolerance) - math.log(sum(times)) - _TAIL)
     c = _saddle(cumulant, epsilon)
     k, _, variance = (float(x) for x in cumulant(c))
     peak = k - c * epsilon
-    if peak + c * math.log(c) - (1 + c) * math.log1p(c) < log_delta - 1e-3:
-        precision, nats = 128, 50.0
-        found = [_grid_hints(one, c, c * 1.01, 0.0, nats) for one in rounds]
-        return {"precision": precision, "abscissa": c, "beyond": c * 1.01, "step": 1.0, "points": 0, "rounds": found}
     log_error = log_delta + math.log(tolerance) - math.log(4)
     period, beyond = _period(cumulant, c, epsilon, log_error, float(largest_loss(parts)))
     step = 2 * math.pi / period
@@ -156,6 +157,19 @@ def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy:
         "points": math.ceil(length / step) + 2,
         "rounds": found,
     }
+
+
+def _screen(cumulant: Any, epsilon: float, log_delta: float) -> float | None:
+    """An abscissa at which Chernoff's bound (C-11) alone shows delta(epsilon) <= e^log_delta; None if there is none."""
+    before = math.inf
+    for c in np.geomspace(1e-3, 1e5, 60).tolist():
+        bound = float(cumulant(c)[0]) - c * epsilon + c * math.log(c) - (1 + c) * math.log1p(c)
+        if bound < log_delta - 1e-2:
+            return float(c)
+        if bound > before:
+            return None  # it is convex in c
+        before = bound
+    return None
 
 
 def _in_floats(parts: Composition, log_charge: float) -> list[FloatMixtures | FloatGaussians]:
