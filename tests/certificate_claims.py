@@ -27,7 +27,8 @@ def about(run: dict[str, Any] | list[dict[str, Any]], epsilon: str, delta: str, 
 def claim(truth: dict[str, Any], lower: str, upper: str) -> dict[str, Any]:
     """The claim that epsilon is between (1 + lower) and (1 + upper) times the truth."""
     sides = {"lower": lower, "upper": upper}
-    moved = {side: _EXACT.multiply(Decimal(truth["epsilon"]), _EXACT.add(Decimal(1), Decimal(by))) for side, by in sides.items()}
+    factors = {side: _EXACT.add(Decimal(1), Decimal(by)) for side, by in sides.items()}
+    moved = {side: _EXACT.multiply(Decimal(truth["epsilon"]), factor) for side, factor in factors.items()}
     return {**truth["claim"], "epsilon": {side: format(value, "f") for side, value in moved.items()}}
 
 
