@@ -43,9 +43,8 @@ def golden_cases() -> int:
             wrong += 1
             print(f"{named(truth)}: {outcomes}", flush=True)
     times.sort()
-    print(
-        f"golden: {len(times)} claims, {wrong} wrong; seconds to verify: median {times[len(times) // 2]:.2f}, most {times[-1]:.2f}"
-    )
+    middle, most = times[len(times) // 2], times[-1]
+    print(f"golden: {len(times)} claims, {wrong} wrong; seconds to verify: median {middle:.2f}, most {most:.2f}")
     return wrong
 
 

@@ -375,7 +375,7 @@ def both_sides(
     run: Any, change: Change, hints: Any, sides: tuple[fmpq | None, fmpq | None], clock: Clock
 ) -> list[tuple[arb, arb]]:
     """(lower, upper) of delta at epsilon.upper and at epsilon.lower, for one ordered pair of datasets."""
-    with ctx.workprec(int(hint(hints, "precision", 64, LARGEST_PRECISION)) if hints else 192):
+    with ctx.workprec(int(hint(hints, "precision", 64, LARGEST_PRECISION)) if isinstance(hints, dict) else 192):
         parts = composition(run, change, clock.check)
         evaluate: Callable[[fmpq], tuple[arb, arb]] | None = None
         found = []
@@ -385,6 +385,8 @@ def both_sides(
                 continue
             if evaluate is None and sum(times for _, times in parts) == 1:
                 evaluate = lambda x: one_round(parts[0][0], x)  # noqa: E731
+            if evaluate is None and not isinstance(hints, dict):
+                raise Undecided("it has no hints, and many rounds need them")
             evaluate = evaluate or Contour(parts, hints, clock).delta
             found.append(evaluate(epsilon))
         return found

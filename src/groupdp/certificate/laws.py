@@ -6,6 +6,7 @@ a mixture of N(-y, 1), x and y >= 0; a group's members that are only in the firs
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -85,16 +86,29 @@ def changes(claim: dict[str, Any]) -> list[Change]:
         return [Change(f"remove {a}, add {b}", a, b)] + ([Change(f"remove {b}, add {a}", b, a)] if a != b else [])
     k = group(size, "group_size")
     none = dict.fromkeys(k, 0) if isinstance(k, dict) else 0
-    if adjacency == "add-and-remove" and isinstance(k, int) and k < MOST_PAIRS:
-        return [Change(f"remove {a}, add {k - a}", a, k - a) for a in range(k, -1, -1)]
+    if adjacency == "add-and-remove":
+        return [Change(f"remove {a}, add {b}", a, b) for a, b in splits(k)]
     one = {"remove": Change("remove", k, none), "add": Change("add", none, k), "substitute": Change("substitute", k, k)}
     if adjacency == "zero-out":
         return [Change("zero-out", k, none, True), Change("zero-out, reversed", none, k, True)]
     if adjacency == "add-or-remove":
         return [one["remove"], one["add"]]
     if not isinstance(adjacency, str) or adjacency not in one:
-        raise NotACertificate("the adjacency is none of those in docs/certificate.md, or has too many splits.")
+        raise NotACertificate("the adjacency is none of those in docs/certificate.md.")
     return [one[adjacency]]
+
+
+def splits(k: Any) -> list[tuple[Any, Any]]:
+    """Every (removed, added) of k changes in all, source by source where k is a table."""
+    sizes = k if isinstance(k, dict) else {None: k}
+    if math.prod(size + 1 for size in sizes.values()) > MOST_PAIRS:
+        raise NotACertificate(f"add-and-remove may have at most {MOST_PAIRS} splits.")
+    found = []
+    for removed in itertools.product(*(range(size, -1, -1) for size in sizes.values())):
+        a = dict(zip(sizes, removed, strict=True))
+        b = {name: size - a[name] for name, size in sizes.items()}
+        found.append((a, b) if isinstance(k, dict) else (a[None], b[None]))
+    return found
 
 
 def group(value: Any, where: str) -> Any:
@@ -182,37 +196,36 @@ def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians, int]:
     rate = {name: number(rates[name], "sampling_rate", 0, 1) for name in a}
     if noise == 0 or sum(len(str(rate[name].q)) * max(a[name], b[name]) for name in a) > 30_000:
         raise Undecided("a phase without noise, or a sampling rate of too many digits for so large a group")
-    if sampling in ("poisson", "poisson-sources") and not (micro and change.kept):
+    if sampling in ("poisson", "poisson-sources"):
         sides = [reduce(mul, (fmpq_poly([1 - rate[s], rate[s]]) ** part[s] for s in part)) for part in (a, b)]
         return Mixtures([(list(sides[0].coeffs()), list(sides[1].coeffs()))], (2 if micro else 1) / noise), steps
-    k, n, size = max(a[None], b[None]), sizes.get("dataset_size", 0), sizes.get("batch_size", 0)
+    k, n, size = max(a[None], b[None]), sizes.get("dataset_size", 0), sizes.get("batch_size", 1)
     one_sided, exchange = 0 in (a[None], b[None]) and not change.kept, change.kept or a == b
     if sampling == "fixed-batch" and one_sided and size <= n:
         law = hypergeometric(size, n, k)
         return Mixtures([(law, [fmpq(1)]) if a[None] else ([fmpq(1)], law)], 2 / noise), steps
-    if sampling == "truncated-poisson" and (one_sided or change.kept) and k <= n and not micro:
-        found, missing = truncated(rate[None], sizes["largest_batch"], n - k if change.kept else n, k)
+    if sampling == "truncated-poisson" and (one_sided or change.kept) and not micro:
+        found, missing = truncated(rate[None], sizes["largest_batch"], n, k)
         if one_sided:
             found = [(law, [sum(law, arb(0))]) for law, _ in found]
         return Mixtures(found if a[None] else [(left, right) for right, left in found], 1 / noise, missing), steps
-    if sampling == "balls-in-bins" and (one_sided or exchange) and not micro:
-        batches = sizes["batches"]
+    unit = 2 if micro or (a == b and sampling != "balls-in-bins") else 1
+    if sampling == "balls-in-bins":  # those who leave and those who join are thrown independently
+        batches, k = sizes["batches"], a[None] + b[None]
         law = squares(math.comb, batches, [1] + [0] * k, k, batches**k)
-    elif sampling == "fixed-order" and exchange and not micro:
-        alone = phase.get("one_per_batch", False) is True
-        batches, law = -(-n // size), [(fmpq(1), fmpq(k if alone else k * k))]
-        if k > (batches if alone else size):
-            raise Undecided("a fixed order: at most as many of a group as a batch holds, or as there are batches")
-    elif sampling in ("shuffled", "shuffled-once") and exchange and k <= n and size <= 10**7 and not micro:
-        batches, last = -(-n // size), [math.comb(n % size, c) for c in range(k + 1)]
-        law = squares(lambda _, c: math.comb(size, c), n // size, last, k, math.comb(n, k))
+    elif sampling == "fixed-order" and exchange and k <= n and size <= n:
+        batches, alone = n // size, phase.get("one_per_batch", False) is True
+        if alone and k > -(-n // size):
+            raise Undecided("with one_per_batch a group must not be larger than there are batches")
+        law = [(fmpq(1), fmpq(k if alone else k // size * size**2 + (k % size) ** 2))]
+    elif sampling in ("shuffled", "shuffled-once") and exchange and k <= n and size <= min(n, 10**7):
+        batches, last = n // size, [math.comb(n % size, c) for c in range(k + 1)]
+        law = squares(lambda _, c: math.comb(size, c), batches, last, k, math.comb(n, k))
     else:
         raise Undecided(f"no law is proved here for {sampling} and {change.name}")
-    epochs, rest = divmod(steps, batches)
-    if rest:
-        raise Undecided(f"steps must be whole epochs of {batches} batches")
+    epochs = -(-steps // batches)  # one that is begun counts
     once = epochs if sampling in ("shuffled-once", "fixed-order") else 1  # the same allocation in every epoch
-    factor = fmpq(4 if a == b else 1) * once / noise**2
+    factor = fmpq(unit**2) * once / noise**2
     return Gaussians([(p, square * factor) for p, square in law]), epochs // once if epochs else 0
 
 

@@ -8,27 +8,8 @@ from typing import Annotated
 import typer
 
 from groupdp._validation import shown
-from groupdp.cli.support import (
-    Adjacency,
-    AsJSON,
-    BatchSize,
-    DatasetSize,
-    Delta,
-    Epochs,
-    GroupSize,
-    MicrobatchSize,
-    NewFiles,
-    NoiseMultiplier,
-    SamplingRate,
-    Steps,
-    emit_json,
-    handle_errors,
-    progress_bar,
-    read_adjacency,
-    read_integer,
-    read_number,
-    run_from_options,
-)
+from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.support import AsJSON, NewFiles, emit_json, handle_errors, progress_bar, read_number
 from groupdp.errors import InvalidArgument
 
 _CERTIFY_EXAMPLE = """
@@ -55,36 +36,17 @@ def register(app: typer.Typer) -> None:
     app.command(name="verify", epilog=_VERIFY_EXAMPLE)(handle_errors(verify))
 
 
+@with_run()
 def certify(
+    asked: Asked,
     *,
-    sampling_rate: SamplingRate = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    microbatch_size: MicrobatchSize = "1",
-    delta: Delta,
-    group_size: GroupSize = "1",
-    adjacency: Adjacency = "add-or-remove",
     out: Annotated[
         str | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.")
     ] = None,
     seconds: Seconds = "300",
 ) -> None:
     """A certificate of the run's epsilon, tried out: whoever has it need not trust this program."""
-    run = run_from_options(
-        sampling_rate=sampling_rate,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        epochs=epochs,
-        microbatch_size=microbatch_size,
-    )
-    target = read_number("delta", delta, above=0.0, below=1.0)
-    size = read_integer("group_size", group_size)
-    chosen = read_adjacency(adjacency)
+    target = asked.delta
     limit = read_number("seconds", seconds, above=0.0)
     _need_flint()
     from groupdp import certificate
@@ -93,9 +55,7 @@ def certify(
         if out is not None:
             files.temporary(out)  # find out now whether it can be written
         with progress_bar("certify") as progress:
-            made = certificate.certify(
-                run, delta=target, group_size=size, adjacency=chosen, seconds=limit, progress=progress
-            )
+            made = certificate.certify(asked.run, delta=target, seconds=limit, progress=progress, **asked.neighbours)
         if out is not None:
             files.write_text(out, made.text)
         else:
