@@ -15,9 +15,11 @@ test: $(STAMP)  ## install, then lint, types, tests
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
 
-study: $(STAMP)  ## slow: both engines on thousands of random runs, and the audit at full size
+study: $(STAMP)  ## slow: both engines on thousands of random runs, the audit at full size, certificates and mutations of their checker
 	$(BIN)/python studies/engines_agree.py
 	$(BIN)/python studies/audit_tightness.py
+	$(BIN)/python studies/certificates.py
+	$(BIN)/python studies/mutations.py
 
 bench: $(STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/environment.py

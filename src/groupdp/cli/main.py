@@ -23,6 +23,7 @@ COMMANDS = (
     "groupdp.cli.people",
     "groupdp.cli.audit",
     "groupdp.cli.statement",
+    "groupdp.cli.certificate",
     "groupdp.cli.figures",
 )
 
