@@ -23,6 +23,7 @@ COMMANDS = (
     "groupdp.cli.audit",
     "groupdp.cli.statement",
     "groupdp.cli.figures",
+    "groupdp.cli.serve",
 )
 
 

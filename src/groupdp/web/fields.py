@@ -1,0 +1,296 @@
+"""Every field of a question, once: name, unit, meaning and range. The page's form and the API's description come from here.
+
+Names are those of run files and of the command line. Ranges are those of the sliders; what may be typed is decided by
+the library alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import groupdp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field: what it is called, what it means, and how it is dragged."""
+
+    name: str
+    label: str
+    unit: str
+    meaning: str
+    kind: str
+    """"number", "integer", "flag" or "table" (of a number for each source)."""
+    default: Any
+    low: float = 0.0
+    high: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingChoice:
+    """A sampling: its name in files, its class in the library and which field is which argument of it."""
+
+    name: str
+    label: str
+    meaning: str
+    class_name: str
+    arguments: dict[str, str]
+    """Field name to argument name."""
+
+
+_FIELDS = (
+    Field(
+        name="sampling_rate",
+        label="Sampling rate",
+        unit="probability",
+        meaning="Probability that an example joins a batch.",
+        kind="number",
+        default=0.01,
+        low=1e-4,
+        high=1.0,
+    ),
+    Field(
+        name="sampling_rates",
+        label="Sampling rates",
+        unit="probability, by source",
+        meaning="Probability that an example of each source joins a batch.",
+        kind="table",
+        default={"web": 0.01, "books": 0.001},
+    ),
+    Field(
+        name="batch_size",
+        label="Batch size",
+        unit="examples",
+        meaning="Examples in a batch.",
+        kind="integer",
+        default=500,
+        low=1,
+        high=100_000,
+    ),
+    Field(
+        name="dataset_size",
+        label="Dataset size",
+        unit="examples",
+        meaning="Examples in the dataset; of two neighbours, in the smaller one.",
+        kind="integer",
+        default=50_000,
+        low=100,
+        high=10_000_000,
+    ),
+    Field(
+        name="largest_batch",
+        label="Largest batch",
+        unit="examples",
+        meaning="A batch with more examples is cut to this many, at random.",
+        kind="integer",
+        default=600,
+        low=1,
+        high=100_000,
+    ),
+    Field(
+        name="batches",
+        label="Batches",
+        unit="per epoch",
+        meaning="Every epoch deals each example to one of this many batches, independently.",
+        kind="integer",
+        default=100,
+        low=2,
+        high=10_000,
+    ),
+    Field(
+        name="one_per_batch",
+        label="One per batch",
+        unit="",
+        meaning="No batch holds two examples of the same person.",
+        kind="flag",
+        default=False,
+    ),
+    Field(
+        name="noise_multiplier",
+        label="Noise multiplier",
+        unit="× clipping norm",
+        meaning="Standard deviation of the noise that every round adds.",
+        kind="number",
+        default=1.0,
+        low=0.3,
+        high=30.0,
+    ),
+    Field(
+        name="steps",
+        label="Steps",
+        unit="rounds",
+        meaning="How many batches are used, each with noise of its own.",
+        kind="integer",
+        default=2000,
+        low=1,
+        high=100_000,
+    ),
+    Field(
+        name="epochs",
+        label="Epochs",
+        unit="passes",
+        meaning="Passes over the data; every pass is rounded up to whole rounds.",
+        kind="number",
+        default=20,
+        low=0.1,
+        high=1000.0,
+    ),
+    Field(
+        name="microbatch_size",
+        label="Microbatch",
+        unit="examples",
+        meaning="Examples averaged before clipping; 1 if each is clipped on its own.",
+        kind="integer",
+        default=1,
+        low=1,
+        high=64,
+    ),
+    Field(
+        name="group_size",
+        label="Examples of one person",
+        unit="examples",
+        meaning="Nobody has more than this many in the dataset.",
+        kind="integer",
+        default=9,
+        low=1,
+        high=32,
+    ),
+    Field(
+        name="removed",
+        label="Removed",
+        unit="examples",
+        meaning="How many examples the second dataset lacks.",
+        kind="integer",
+        default=4,
+        low=0,
+        high=32,
+    ),
+    Field(
+        name="added",
+        label="Added",
+        unit="examples",
+        meaning="How many examples the second dataset has instead.",
+        kind="integer",
+        default=4,
+        low=0,
+        high=32,
+    ),
+    Field(
+        name="delta",
+        label="Delta",
+        unit="probability",
+        meaning="The delta of (ε, δ): well below one over the number of people.",
+        kind="number",
+        default=1e-6,
+        low=1e-12,
+        high=1e-2,
+    ),
+    Field(
+        name="epsilon",
+        label="Target epsilon",
+        unit="nats",
+        meaning="The ε that the parameter is chosen for.",
+        kind="number",
+        default=8.0,
+        low=0.1,
+        high=100.0,
+    ),
+)
+FIELDS = {field.name: field for field in _FIELDS}
+
+_SAMPLINGS = (
+    SamplingChoice(
+        name="poisson",
+        label="Poisson",
+        meaning="Every example joins every batch with the same probability, independently.",
+        class_name="PoissonSampling",
+        arguments={"sampling_rate": "rate"},
+    ),
+    SamplingChoice(
+        name="fixed-batch",
+        label="Fixed batches",
+        meaning="Every batch is a uniform subset of the dataset, drawn anew in every round.",
+        class_name="FixedBatchSampling",
+        arguments={"batch_size": "batch_size", "dataset_size": "dataset_size"},
+    ),
+    SamplingChoice(
+        name="truncated-poisson",
+        label="Poisson, cut to a largest batch",
+        meaning="Poisson sampling; a batch above the largest is cut to it at random.",
+        class_name="TruncatedPoissonSampling",
+        arguments={"sampling_rate": "rate", "largest_batch": "largest_batch", "dataset_size": "dataset_size"},
+    ),
+    SamplingChoice(
+        name="shuffled",
+        label="Shuffled every epoch",
+        meaning="Every epoch deals a fresh permutation of the dataset into batches.",
+        class_name="ShuffledSampling",
+        arguments={"batch_size": "batch_size", "dataset_size": "dataset_size"},
+    ),
+    SamplingChoice(
+        name="shuffled-once",
+        label="Shuffled once",
+        meaning="One permutation, dealt into the same batches in every epoch.",
+        class_name="ShuffledOnceSampling",
+        arguments={"batch_size": "batch_size", "dataset_size": "dataset_size"},
+    ),
+    SamplingChoice(
+        name="fixed-order",
+        label="Fixed order",
+        meaning="The order of the data is not random at all.",
+        class_name="FixedOrderSampling",
+        arguments={"batch_size": "batch_size", "dataset_size": "dataset_size", "one_per_batch": "one_per_batch"},
+    ),
+    SamplingChoice(
+        name="balls-in-bins",
+        label="Balls in bins",
+        meaning="Every epoch deals each example to one of its batches, independently.",
+        class_name="BallsInBinsSampling",
+        arguments={"batches": "batches"},
+    ),
+    SamplingChoice(
+        name="poisson-sources",
+        label="Poisson, several sources",
+        meaning="Every example joins every batch with the probability of its source, independently.",
+        class_name="PoissonSources",
+        arguments={"sampling_rates": "rates"},
+    ),
+)
+#: The samplings of this version of the library.
+SAMPLINGS = {choice.name: choice for choice in _SAMPLINGS if hasattr(groupdp, choice.class_name)}
+
+_ADJACENCIES = {
+    "add-or-remove": "One dataset is the other plus the person's examples.",
+    "add": "The second dataset is the first plus the person's examples.",
+    "remove": "The second dataset is the first without the person's examples.",
+    "substitute": "The person's examples are replaced by as many others.",
+    "zero-out": "The person's examples are there, but contribute nothing.",
+    "add-and-remove": "Up to this many examples change in all, some added and some removed.",
+}
+
+#: Longest list of phases in one question.
+MOST_PHASES = 20
+#: Most group sizes of one curve.
+MOST_GROUP_SIZES = 128
+
+
+def adjacencies() -> dict[str, str]:
+    """The adjacencies of this version of the library, with what each means."""
+    from groupdp.guarantees import ADJACENCIES
+
+    return {name: meaning for name, meaning in _ADJACENCIES.items() if name in ADJACENCIES}
+
+
+def as_json() -> dict[str, Any]:
+    """What the page builds its form from."""
+    return {
+        "fields": {name: asdict(field) for name, field in FIELDS.items()},
+        "samplings": [
+            {"name": one.name, "label": one.label, "meaning": one.meaning, "fields": list(one.arguments)}
+            for one in SAMPLINGS.values()
+        ],
+        "adjacencies": [{"name": name, "meaning": meaning} for name, meaning in adjacencies().items()],
+        "most_phases": MOST_PHASES,
+        "version": groupdp.__version__,
+    }
