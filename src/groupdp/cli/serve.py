@@ -24,7 +24,9 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     *,
-    port: Annotated[str, option("--port", "INTEGER", "Port to listen on; 0 for any that is free.", "The server")] = "8000",
+    port: Annotated[
+        str, option("--port", "INTEGER", "Port to listen on; 0 for any that is free.", "The server")
+    ] = "8000",
     host: Annotated[
         str, option("--host", "ADDRESS", "Address to listen on: this machine alone if not given.", "The server")
     ] = "127.0.0.1",
@@ -81,7 +83,8 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(512)
     except OSError as error:
         listener.close()
-        fail(f"host and port must be an address that is free on this machine, got {host!r} and {port} ({error.strerror}).")
+        fail(f"host and port must be a free address of this machine, got {host!r} and {port} ({error.strerror}).")
     return listener

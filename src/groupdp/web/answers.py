@@ -27,7 +27,7 @@ MEMORY = 400_000_000
 #: False positive rates of the drawn trade-off curve.
 RATES = (
     *(10.0**exponent for exponent in (-9, -8, -7, -6, -5, -4, -3, -2)),
-    *(0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.99),
+    *(0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9),
 )
 #: False positive rates that are put into words.
 SPOKEN_RATES = (1e-3, 1e-6)
@@ -186,7 +186,7 @@ def people(document: Mapping[str, Any], progress: Progress) -> Answer:
     adjacency, delta = question.adjacency, question.delta
     counts, numbers = _tally(document)
     view = groupdp.people_view(question.run, counts, delta=delta, adjacency=adjacency, progress=progress)
-    rows = [
+    rows: list[Answer] = [
         {"count": count, "people": number, "epsilon": sides(bounds)}
         for count, number, bounds in zip(view.counts, numbers, view.epsilon, strict=True)
     ]
@@ -415,11 +415,16 @@ def _sentence(question: Question, bounds: Bounds) -> str:
     size = question.group["group_size"]
     whom = "one example" if size == 1 else f"any group of up to {_group_text(size)}"
     if bounds.upper == math.inf:
-        return f"No finite ε protects {whom} at δ = {question.delta!r} under {question.adjacency} adjacency."
+        return f"No finite ε protects {whom} at δ = {_number(question.delta)} under {question.adjacency} adjacency."
     return (
         f"The run is (ε, δ)-differentially private for {whom} under {question.adjacency} adjacency, "
-        f"with ε = {upper_text(bounds.upper)} and δ = {question.delta!r}."
+        f"with ε = {upper_text(bounds.upper)} and δ = {_number(question.delta)}."
     )
+
+
+def _number(value: float) -> str:
+    """A parameter as people write it: 1e-6, not 1e-06."""
+    return repr(value).replace("e-0", "e-")
 
 
 def _group_text(size: Any) -> str:

@@ -46,8 +46,10 @@ _HEADERS = {
 }
 
 
-def build_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")) -> Starlette:
-    """The application. `hosts` are the names it answers to: a page elsewhere cannot reach it under a name of its own."""
+def build_app(
+    limits: Limits | None = None, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
+) -> Starlette:
+    """The application. It answers to the names in `hosts` alone, so that no page elsewhere reaches it under another."""
     pool = Pool(limits)
 
     @contextlib.asynccontextmanager

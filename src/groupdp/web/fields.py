@@ -1,4 +1,4 @@
-"""Every field of a question, once: name, unit, meaning and range. The page's form and the API's description come from here.
+"""Every field of a question, once: name, unit, meaning and range, for the page's form and the API's description.
 
 Names are those of run files and of the command line. Ranges are those of the sliders; what may be typed is decided by
 the library alone.
@@ -110,7 +110,7 @@ _FIELDS = (
         name="noise_multiplier",
         label="Noise multiplier",
         unit="× clipping norm",
-        meaning="Standard deviation of the noise that every round adds.",
+        meaning="Standard deviation of the noise of every round.",
         kind="number",
         default=1.0,
         low=0.3,
@@ -120,7 +120,7 @@ _FIELDS = (
         name="steps",
         label="Steps",
         unit="rounds",
-        meaning="How many batches are used, each with noise of its own.",
+        meaning="How many batches are used.",
         kind="integer",
         default=2000,
         low=1,
@@ -180,7 +180,7 @@ _FIELDS = (
         name="delta",
         label="Delta",
         unit="probability",
-        meaning="The delta of (ε, δ): well below one over the number of people.",
+        meaning="Of (ε, δ): well below one over the number of people.",
         kind="number",
         default=1e-6,
         low=1e-12,

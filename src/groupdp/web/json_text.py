@@ -1,4 +1,4 @@
-"""JSON as the command line writes it: floats in full precision, infinities as the strings "Infinity" and "-Infinity"."""
+"""JSON as the command line writes it: floats in full precision, infinities as "Infinity" and "-Infinity"."""
 
 from __future__ import annotations
 

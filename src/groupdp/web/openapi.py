@@ -97,7 +97,9 @@ def _questions() -> Schema:
             {"epsilon": bounds, "sentence": text, "assumptions": {"type": "array", "items": text}},
         ),
         "/api/delta": _post("Bounds on delta for an epsilon.", epsilon, {"delta": bounds, "log_delta": bounds}),
-        "/api/curve": _post("Bounds on epsilon for many group sizes.", {**delta, **sizes}, {"points": points}, group=False),
+        "/api/curve": _post(
+            "Bounds on epsilon for many group sizes.", {**delta, **sizes}, {"points": points}, group=False
+        ),
         "/api/baseline": _post(
             "What one had before, for many group sizes: upper bounds, except the old tool's, which only models it.",
             {"name": {"enum": list(BASELINES)}, **delta, **sizes},
@@ -134,7 +136,13 @@ def _questions() -> Schema:
                 "column": text,
                 "tally": {
                     "type": "array",
-                    "items": {"type": "array", "prefixItems": [pair, pair], "items": pair, "minItems": 2, "maxItems": 2},
+                    "items": {
+                        "type": "array",
+                        "prefixItems": [pair, pair],
+                        "items": pair,
+                        "minItems": 2,
+                        "maxItems": 2,
+                    },
                 },
             },
             {"people": {"type": "integer"}, "counts": points},

@@ -1,9 +1,9 @@
 """Processes that answer questions, with time limits and cancellation.
 
-There are `quick` + `slow` workers. At most `quick` questions are young (younger than `young_seconds`) at a time, the
-others wait their turn; a question that outgrows that age frees its turn and goes on as an old one, of which there are at
-most `slow`. So however many heavy questions come, the quick ones keep all their workers; a heavy one beyond `slow` is
-refused with a sentence, not queued for ever.
+Two lanes: questions known to take long (`SLOW`) have `slow` workers of their own, all others `quick`; each lane is a
+queue. A question in the quick lane that outgrows `young_seconds` frees its turn and goes on as an old one, of which
+there are at most `old`; one more is refused with a sentence. So however many heavy questions come, the quick ones keep
+all their workers, and no question takes or waits longer than `seconds`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,17 @@ import os
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from groupdp.web import json_text
 from groupdp.web.worker import CANCELLED, LIMIT, out_of_time
 
+#: Questions that take long as a rule.
+SLOW = frozenset({"baseline", "people", "statement", "tradeoff"})
 #: How long a worker that was told to stop may take before it is ended, in seconds.
-GRACE = 0.3
+GRACE = 1.0
 UNAVAILABLE = 503
 
 
@@ -30,6 +34,7 @@ class Limits:
 
     quick: int = max(2, os.cpu_count() or 2)
     slow: int = 2
+    old: int = 2
     young_seconds: float = 1.0
     seconds: float = 30.0
     """The longest that any question may take."""
@@ -47,11 +52,15 @@ class Worker:
     async def start(cls) -> Worker:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         command = (sys.executable, "-m", "groupdp.web.worker")
-        return cls(await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment))
+        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment)
+        assert process.stdout is not None
+        await process.stdout.readline()  # it says when it has loaded the library
+        return cls(process)
 
     async def ask(self, name: str, body: bytes, seconds: float) -> tuple[int, bytes]:
         """The answer; ConnectionError if the process ends."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             self._process.stdin.write(f"ask {name} {seconds!r} {len(body)}\n".encode() + body)
             await self._process.stdin.drain()
@@ -79,7 +88,7 @@ class Pool:
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits if limits is not None else Limits()
         self._idle: asyncio.Queue[Worker] = asyncio.Queue()
-        self._turns = asyncio.Semaphore(self.limits.quick)
+        self._turns = {False: asyncio.Semaphore(self.limits.quick), True: asyncio.Semaphore(self.limits.slow)}
         self._waiting = 0
         self._old = 0
         self._workers: set[Worker] = set()
@@ -87,8 +96,9 @@ class Pool:
         self._stopped = False
 
     async def start(self) -> None:
-        """Start every worker; they load the library while the first request arrives."""
-        await asyncio.gather(*(self._add() for _ in range(self.limits.quick + self.limits.slow)))
+        """Start every worker; the first questions are answered as soon as one has loaded the library."""
+        for _ in range(self.limits.quick + self.limits.slow + self.limits.old):
+            self._background(self._add())
 
     async def stop(self) -> None:
         """End every worker."""
@@ -104,52 +114,56 @@ class Pool:
         until = time.monotonic() + limits.seconds
         if self._waiting >= limits.waiting:
             return _busy(f"This server has {limits.waiting} questions waiting already: ask again in a moment.")
+        turns = self._turns[name in SLOW]
         self._waiting += 1
         try:
-            await asyncio.wait_for(self._turns.acquire(), limits.seconds)
+            await asyncio.wait_for(turns.acquire(), limits.seconds)
         except (TimeoutError, asyncio.TimeoutError):
             return _busy("This server is busy: ask again in a moment.")
         finally:
             self._waiting -= 1
         if gone.done():
-            self._turns.release()
+            turns.release()
             return _given_up()
         return await self._answer(name, body, gone, until)
 
     async def _answer(self, name: str, body: bytes, gone: asyncio.Future[None], until: float) -> tuple[int, bytes]:
         """The answer to a question whose turn it is; gives the turn back."""
-        young = True
+        slow, old = name in SLOW, False
         worker = await self._idle.get()
-        task = asyncio.ensure_future(worker.ask(name, body, max(until - time.monotonic(), 0.01)))
+        task: asyncio.Future[Any] = asyncio.ensure_future(worker.ask(name, body, max(until - time.monotonic(), 0.01)))
+        both: set[asyncio.Future[Any]] = {task, gone}
         refusal: tuple[int, bytes] | None = None
         try:
-            await asyncio.wait({task, gone}, timeout=self.limits.young_seconds, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done() and not gone.done():
-                if self._old >= self.limits.slow:
+            patience = max(until - time.monotonic(), 0.0) if slow else self.limits.young_seconds
+            await asyncio.wait(both, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if not (slow or task.done() or gone.done()):
+                if self._old >= self.limits.old:
                     refusal = _busy(
                         f"This question takes longer than {self.limits.young_seconds:g} seconds, and this server is "
                         f"answering {self._old} such questions already: ask again in a moment."
                     )
                 else:
-                    young = False
+                    old = True
                     self._old += 1
-                    self._turns.release()
+                    self._turns[False].release()
                     patience = max(until - time.monotonic(), 0.0)
-                    await asyncio.wait({task, gone}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait(both, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 refusal = refusal or (_given_up() if gone.done() else _out_of_time(self.limits.seconds))
                 worker.cancel()
                 await asyncio.wait({task}, timeout=GRACE)
             if refusal is None:
-                return task.result()
+                status, text = task.result()
+                return status, text
             return refusal
         except ConnectionError:
             return LIMIT, json_text.error("limit-exceeded", "This question needs more memory than there is.")
         finally:
-            if young:
-                self._turns.release()
-            else:
+            if old:
                 self._old -= 1
+            else:
+                self._turns[slow].release()
             if task.done() and not task.cancelled() and task.exception() is None:
                 self._idle.put_nowait(worker)
             else:
@@ -165,7 +179,10 @@ class Pool:
             if not self._stopped:
                 await self._add()
 
-        task = asyncio.ensure_future(replace())
+        self._background(replace())
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
         self._replacements.add(task)
         task.add_done_callback(self._replacements.discard)
 

@@ -3,6 +3,8 @@
     ask NAME SECONDS LENGTH\\n + LENGTH bytes        ->        STATUS LENGTH\\n + LENGTH bytes
     cancel\\n                                                   the question being answered is given up
 
+It says "ready\\n" once, when the library is loaded.
+
 A question that takes longer than its seconds, or is cancelled, stops at the next report of progress; a computation
 that does not report is ended from outside, by `pool`. End of input ends the process.
 """
@@ -85,6 +87,8 @@ def main() -> None:
     clock = Clock()
     questions: queue.SimpleQueue[tuple[str, float, bytes] | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, questions, clock), daemon=True).start()
+    output.write(b"ready\n")
+    output.flush()
     while (question := questions.get()) is not None:
         name, seconds, body = question
         clock.start(seconds)

@@ -41,6 +41,7 @@ export class Live {
     this.#next = body;
     if (this.#busy) return;
     this.#busy = true;
+    let tries = 0;
     while (this.#next !== null) {
       const asked = this.#next;
       this.#next = null;
@@ -48,7 +49,12 @@ export class Live {
         this.#deliver(await ask(this.#name, asked), null, asked);
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
-        if (this.#next === null) this.#deliver(null, error, asked);
+        if (this.#next !== null) continue;
+        if (error.status === 503 && tries < 5) {
+          tries += 1;
+          await new Promise((go) => setTimeout(go, 500));
+          this.#next ??= asked;
+        } else this.#deliver(null, error, asked);
       }
     }
     this.#busy = false;

@@ -91,20 +91,20 @@ export function runForm(form, run, changed, rebuilt) {
       form.samplings.get(phase.sampling).fields.map((name) => put(name)),
       put("noise_multiplier"),
       put(length),
-      h("p", { class: "instead" }, h("button", { type: "button", class: "link", onclick: () => { phase.length = other; rebuilt(`${where}-${other}`); } }, `Give ${other} instead`)),
-      put("microbatch_size", { dragged: false }),
+      h("p", { class: "instead right" }, h("button", { type: "button", class: "link", onclick: () => { phase.length = other; rebuilt(`${where}-${other}`); } }, `Give ${other} instead`)),
+      h("details", { class: "more", open: form.value(phase, "microbatch_size") !== "1" }, h("summary", {}, "Microbatches"), put("microbatch_size", { dragged: false })),
     );
   });
   const more = run.phases.length < form.mostPhases
-    ? h("p", { class: "instead" }, h("button", { type: "button", class: "link", onclick: () => { run.phases.push(structuredClone(run.phases.at(-1))); rebuilt(); } }, "Add a phase"))
+    ? h("p", { class: "instead right" }, h("button", { type: "button", class: "link", onclick: () => { run.phases.push(structuredClone(run.phases.at(-1))); rebuilt(); } }, "Add a phase"))
     : null;
+  if (more) phases.at(-1).append(more);
   const sources = form.hasSources(run);
   const sizeField = sources
     ? { ...form.fields.group_size, kind: "table", unit: "by source", meaning: "Nobody has more than this many of each source, such as web=3, books=5." }
     : form.fields.group_size;
   return [
     ...phases,
-    more,
     h(
       "fieldset",
       { class: "card" },

@@ -4,7 +4,7 @@ import { AnswerCard } from "./answer.js";
 import { Live, Slow } from "./api.js";
 import { AttackView } from "./attack.js";
 import { CalibrateView } from "./calibrate.js";
-import { CurveView, groupSizes, show4 } from "./curve.js";
+import { CurveView, baselineSizes, groupSizes, show4 } from "./curve.js";
 import { byId, h, number } from "./dom.js";
 import { runForm, showError } from "./form.js";
 import { HandoverView } from "./handover.js";
@@ -96,7 +96,7 @@ class Page {
         const sizes = groupSizes(Number(run.group_size));
         live.curve.ask({ ...this.plainQuestion(run), group_sizes: sizes });
         live.fdp.ask({ ...this.plainQuestion(run), name: "fdp", group_sizes: [question.group_size ?? ""] });
-        live.vadhan.ask({ ...this.plainQuestion(run), name: "vadhan", group_sizes: sizes });
+        live.vadhan.ask({ ...this.plainQuestion(run), name: "vadhan", group_sizes: baselineSizes(sizes, Number(run.group_size)) });
       }
     });
     const first = state.runs[0];
@@ -127,6 +127,7 @@ class Page {
       card.show(answer, one && typeof answer.group_size === "number" ? show4(answer.group_size * one) : "—");
       if (this.curve.vadhans?.[index]) this.putVadhanText(index);
     }
+    byId("strip").replaceChildren(...this.cards.slice(0, this.state.runs.length).map((one) => h("span", {}, `ε ≤ ${one.value.textContent}`)));
     clearTimeout(this.announceTimer);
     this.announceTimer = setTimeout(() => {
       byId("announce").textContent = this.cards.slice(0, this.state.runs.length).map((one) => (one.refusal.textContent ? one.refusal.textContent : one.sentence.textContent)).join(" ");
@@ -218,6 +219,8 @@ class Page {
         else download("curve.png", await pngOf(root), "image/png");
       });
     }
+    // On a narrow screen the fields hide the answer: a strip shows it until it is in view.
+    new IntersectionObserver(([entry]) => byId("strip").classList.toggle("away", entry.isIntersecting)).observe(byId("answers"));
     byId("form").addEventListener("submit", (event) => event.preventDefault());
   }
 }

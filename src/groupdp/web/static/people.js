@@ -24,7 +24,7 @@ export class PeopleView {
     byId("people").replaceChildren(
       this.file,
       this.zone,
-      h("div", { class: "field" }, h("label", { for: "column" }, "Column"), this.column, h("div", { class: "notes" }, h("p", { class: "meaning", id: "column-meaning" }, "Its name, if the file has several columns."))),
+      h("div", { class: "field" }, h("label", { for: "column" }, "Column"), h("div", { class: "entry" }, this.column), h("div", { class: "notes" }, h("p", { class: "meaning", id: "column-meaning" }, "Its name, if the file has several columns."))),
       this.error,
       this.result,
     );
