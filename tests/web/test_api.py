@@ -79,8 +79,8 @@ def test_calibration_is_the_library_s(client):
     assert found["value"] == expected.value
     assert float(found["value_text"]) >= expected.value
     assert found["epsilon"]["upper"] <= 8.0
-    steps = answer(client, "calibrate", question(epsilon=8, parameter="steps"))
-    assert steps["value"] == groupdp.calibrate_steps(PAPER_RUN, epsilon=8.0, delta=1e-6, group_size=9).value
+    steps = answer(client, "calibrate", question(epsilon=38, parameter="steps"))
+    assert steps["value"] == groupdp.calibrate_steps(PAPER_RUN, epsilon=38.0, delta=1e-6, group_size=9).value
 
 
 def test_trade_off_is_the_library_s_and_says_it_in_words(client):

@@ -71,6 +71,7 @@ def test_a_worker_that_does_not_listen_is_replaced(monkeypatch):
 
 def test_a_worker_that_ends_takes_only_its_question_with_it():
     async def work(pool):
+        await pool.ask("handover", QUICK, never())  # the workers are there
         asked = asyncio.ensure_future(pool.ask("baseline", HEAVY, never()))
         await asyncio.sleep(1.0)
         for worker in list(pool._workers):

@@ -23,7 +23,8 @@ HEAVY = without_group(name="fdp", group_sizes=list(range(20, 100)))
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    command = [sys.executable, "-m", "groupdp.cli.main", "serve", "--port", "0", "--no-browser", "--seconds", "60"]
+    program = "from groupdp.cli import main; main()"
+    command = [sys.executable, "-c", program, "serve", "--port", "0", "--no-browser", "--seconds", "60"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     assert process.stdout is not None
     found = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())
@@ -58,10 +59,8 @@ def send(port: int, data: bytes, *, listen: bool = True) -> bytes:
 
 def request(body: bytes, *, length: int | None = None, path: str = "/api/epsilon") -> bytes:
     size = len(body) if length is None else length
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
-    )
-    return head.encode() + body
+    head = (f"POST {path} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", f"Content-Length: {size}")
+    return "\r\n".join((*head, "", "")).encode() + body
 
 
 @pytest.mark.parametrize(

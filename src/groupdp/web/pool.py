@@ -22,7 +22,7 @@ from groupdp.web import json_text
 from groupdp.web.worker import CANCELLED, LIMIT, out_of_time
 
 #: Questions that take long as a rule.
-SLOW = frozenset({"baseline", "people", "statement", "tradeoff"})
+SLOW = frozenset({"baseline", "tradeoff"})
 #: How long a worker that was told to stop may take before it is ended, in seconds.
 GRACE = 1.0
 UNAVAILABLE = 503

@@ -11,6 +11,7 @@ that does not report is ended from outside, by `pool`. End of input ends the pro
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -87,14 +88,15 @@ def main() -> None:
     clock = Clock()
     questions: queue.SimpleQueue[tuple[str, float, bytes] | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, questions, clock), daemon=True).start()
-    output.write(b"ready\n")
-    output.flush()
-    while (question := questions.get()) is not None:
-        name, seconds, body = question
-        clock.start(seconds)
-        status, text = answer(name, body, clock)
-        output.write(b"%d %d\n" % (status, len(text)) + text)
+    with contextlib.suppress(BrokenPipeError):  # the server has ended
+        output.write(b"ready\n")
         output.flush()
+        while (question := questions.get()) is not None:
+            name, seconds, body = question
+            clock.start(seconds)
+            status, text = answer(name, body, clock)
+            output.write(b"%d %d\n" % (status, len(text)) + text)
+            output.flush()
     os._exit(0)
 
 
