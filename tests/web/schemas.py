@@ -27,12 +27,18 @@ def valid(schema: dict[str, Any], root: dict[str, Any]) -> st.SearchStrategy[Any
         for part in schema["$ref"].removeprefix("#/").split("/"):
             found = found[part]
         return valid(found, root)
+    if "allOf" in schema:
+        return valid(schema["allOf"][0], root)
+    if "anyOf" in schema:
+        return st.one_of([valid(one, root) for one in schema["anyOf"]])
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     kind = schema.get("type")
     if kind == "object":
         properties = schema.get("properties", {})
         required = set(schema.get("required", ()))
+        if not properties:
+            return st.dictionaries(st.sampled_from(["web", "books"]), valid(schema["additionalProperties"], root))
         return st.fixed_dictionaries(
             {name: valid(properties[name], root) for name in properties if name in required},
             optional={name: valid(properties[name], root) for name in properties if name not in required},

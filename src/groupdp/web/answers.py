@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.bounds import Bounds, round_down, round_up
+from groupdp.compositions import question_of
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.web.description import InvalidField, Question, plain, read_question
 from groupdp.web.fields import MOST_GROUP_SIZES
@@ -33,7 +35,11 @@ RATES = (
 SPOKEN_RATES = (1e-3, 1e-6)
 BASELINES = ("vadhan", "renyi", "old-tool", "fdp")
 PARAMETERS = ("noise_multiplier", "steps", "sampling_rate", "batch_size", "group_size")
-_SHUFFLED = ("ShuffledSampling", "ShuffledOnceSampling", "FixedOrderSampling", "BallsInBinsSampling")
+#: Samplings whose batches share an epoch's examples among them: Poisson accounting does not hold for them.
+_DEALT = ("shuffled", "shuffled-once", "fixed-order", "balls-in-bins")
+#: Samplings and adjacencies that the older baselines are for.
+_CLASSIC = ("poisson", "fixed-batch")
+_ADD_REMOVE = ("add-or-remove", "add", "remove")
 
 
 def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
@@ -45,7 +51,7 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
         "epsilon": sides(bounds),
         "decided_by": bounds.provenance.adjacency,
         "directions": {
-            name: sides(Bounds(lower, upper)) for name, (lower, upper) in bounds.provenance.directions.items()
+            name: {"lower": lower, "upper": upper} for name, (lower, upper) in bounds.provenance.directions.items()
         },
         "engine": bounds.provenance.engine,
         "one_example": None if one is None else sides(one),
@@ -211,20 +217,22 @@ def statement(document: Mapping[str, Any], progress: Progress) -> Answer:
     question = read_question(document, also=("title", "format"))
     formats = statement_formats()
     form = require_choice("format", document.get("format", "markdown"), tuple(formats))
+    _require_classic(question)  # the words of a statement are about these alone, as yet
     made = statements.make_statement(run_file_of(question), progress=progress)
     return {"format": form, "text": formats[form](made)}
 
 
 def handover(document: Mapping[str, Any], progress: Progress) -> Answer:
     """The same question as a command line, as Python and as a run file."""
-    from groupdp.web.handover import as_command, as_python, as_toml
+    from groupdp.run_file.write import run_file_text
+    from groupdp.web.handover import as_command, as_python
 
     question = read_question(document, also=("title",))
     described = run_file_of(question)
     return {
         "command": as_command(question, described),
         "python": as_python(question),
-        "toml": as_toml(described),
+        "toml": run_file_text(described),
         "statement_formats": list(statement_formats()),
     }
 
@@ -249,7 +257,7 @@ def sides(bounds: Bounds) -> Answer:
         "upper": bounds.upper,
         "lower_text": lower_text(bounds.lower),
         "upper_text": upper_text(bounds.upper),
-        "tight": bool(getattr(bounds, "tight", True)),
+        "tight": bounds.tight,
     }
 
 
@@ -268,6 +276,7 @@ def run_file_of(question: Question) -> Any:
     from groupdp.run_file import RunFile
 
     title = question.document.get("title", "DP-SGD run")
+    question_of(question.phases, **question.neighbour)  # refuses a group that the run has no answer for
     if not isinstance(title, str) or not title.strip() or len(title) > 200 or not title.isprintable():
         raise InvalidField(f"title must be one line of at most 200 characters, got {shown(title)}.", "title")
     return RunFile(title=title.strip(), phases=question.phases, delta=question.delta, **question.neighbour)
@@ -289,6 +298,8 @@ def _epsilon(question: Question, progress: Progress) -> Bounds:
 
 def _epsilon_of_one(question: Question, progress: Progress) -> Bounds | None:
     """One example's epsilon; None where the library declines, or where one example has no meaning."""
+    if not question.has_one_size:
+        return None
     try:
         return groupdp.epsilon(
             question.run,
@@ -304,24 +315,14 @@ def _epsilon_of_one(question: Question, progress: Progress) -> Bounds | None:
 
 def _poisson_claim(question: Question, progress: Progress) -> Answer | None:
     """What Poisson accounting would have claimed of a run whose batches are not sampled anew: not a guarantee."""
-    names = {type(phase.sampling).__name__ for phase in question.phases}
-    if not names & set(_SHUFFLED):
+    if not any(phase.sampling.name in _DEALT for phase in question.phases):
         return None
-    phases = []
-    for phase in question.phases:
-        sampling: Any = phase.sampling
-        if type(sampling).__name__ in _SHUFFLED:
-            rate = 1.0 / sampling.batches if hasattr(sampling, "batches") else None
-            rate = rate if rate is not None else sampling.batch_size / sampling.dataset_size
-            sampling = groupdp.PoissonSampling(rate=min(rate, 1.0))
-        phases.append(
-            groupdp.DPSGD(
-                sampling=sampling,
-                noise_multiplier=phase.noise_multiplier,
-                steps=phase.steps,
-                microbatch_size=phase.microbatch_size,
-            )
-        )
+    phases = [
+        replace(phase, sampling=groupdp.PoissonSampling(rate=float(phase.sampling.share_of_data())))
+        if phase.sampling.name in _DEALT
+        else phase
+        for phase in question.phases
+    ]
     try:
         return sides(groupdp.epsilon(phases, delta=question.delta, **question.neighbour, progress=progress))
     except (LimitExceeded, InvalidArgument):
@@ -344,6 +345,8 @@ def _baseline(name: str, question: Question, sizes: Sequence[int], progress: Pro
     from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilons
 
     run, delta, adjacency = question.run, question.delta, question.adjacency
+    if name != "vadhan" or adjacency in _ADD_REMOVE:
+        _require_classic(question)
     if name == "vadhan":
         found = vadhan_epsilons(
             run,
@@ -366,6 +369,19 @@ def _baseline(name: str, question: Question, sizes: Sequence[int], progress: Pro
             uppers.append(old_tool_epsilon(run, delta=delta, group_size=size))
         progress((done + 1) / len(sizes))
     return uppers
+
+
+def _require_classic(question: Question) -> None:
+    """Refuses what a baseline would answer with a number for something else."""
+    if question.adjacency not in _ADD_REMOVE:
+        raise InvalidField(
+            f"adjacency must be {' or '.join(_ADD_REMOVE)} for this baseline, got {question.adjacency!r}.", "adjacency"
+        )
+    for phase in question.phases:
+        if phase.sampling.name not in _CLASSIC:
+            raise InvalidField(
+                f"sampling must be {' or '.join(_CLASSIC)} for this baseline, got {phase.sampling.name!r}.", "sampling"
+            )
 
 
 def _group_sizes(document: Mapping[str, Any]) -> list[int]:
@@ -412,12 +428,11 @@ def _tally(document: Mapping[str, Any]) -> tuple[list[int], list[int]]:
 
 def _sentence(question: Question, bounds: Bounds) -> str:
     """The guarantee, in one sentence."""
-    size = question.group["group_size"]
-    whom = "one example" if size == 1 else f"any group of up to {_group_text(size)}"
+    whom = _whom(question)
     if bounds.upper == math.inf:
-        return f"No finite ε protects {whom} at δ = {_number(question.delta)} under {question.adjacency} adjacency."
+        return f"No finite ε protects {whom} at δ = {_number(question.delta)} under {_adjacency_text(question)}."
     return (
-        f"The run is (ε, δ)-differentially private for {whom} under {question.adjacency} adjacency, "
+        f"The run is (ε, δ)-differentially private for {whom} under {_adjacency_text(question)}, "
         f"with ε = {upper_text(bounds.upper)} and δ = {_number(question.delta)}."
     )
 
@@ -427,16 +442,42 @@ def _number(value: float) -> str:
     return repr(value).replace("e-0", "e-")
 
 
-def _group_text(size: Any) -> str:
+def _whom(question: Question) -> str:
+    group = question.group
+    if "group_size" not in group:
+        return f"{_count(group.get('removed', 0))} removed and {_count(group.get('added', 0))} added"
+    size = group["group_size"]
+    return "one example" if size == 1 else f"any group of up to {_count(size)} examples"
+
+
+def _count(size: Any) -> str:
     if isinstance(size, Mapping):
-        return " and ".join(f"{count} of {name}" for name, count in size.items()) + " examples"
-    return f"{size} examples"
+        return " and ".join(f"{count} {name}" for name, count in size.items())
+    return str(size)
+
+
+def _adjacency_text(question: Question) -> str:
+    return f"{question.adjacency} adjacency" if "group_size" in question.group else "exchange"
 
 
 def _assumptions(question: Question) -> list[str]:
-    from groupdp.statement.text import assumptions
-
-    return assumptions(run_file_of(question))
+    """What must be true of the training for the guarantee to hold."""
+    sentences = []
+    if "group_size" in question.group:
+        size = question.group["group_size"]
+        sentences.append(f"No person has more than {_count(size)} example{'' if size == 1 else 's'} in the dataset.")
+    for phase in question.phases:
+        sentences += phase.sampling.assumptions(microbatches=phase.in_microbatches)
+    sentences += [
+        "Every example's gradient (or every microbatch's average, where stated) is clipped to the clipping norm on its "
+        "own before anything is summed.",
+        "In every round, independent Gaussian noise of standard deviation (noise multiplier x clipping norm) is added "
+        "to the sum, by a generator whose output cannot be told from randomness.",
+        "Every iterate may be released: all checkpoints are covered, not only the last one.",
+        "The data influence nothing else: choices made by looking at them (architecture, hyperparameters, the stopping "
+        "round) are not accounted for here.",
+    ]
+    return list(dict.fromkeys(sentences))
 
 
 def _words(risk: Any) -> list[str]:

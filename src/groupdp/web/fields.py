@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import groupdp
+from groupdp._version import VERSION
+from groupdp.samplings import SAMPLINGS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,18 +26,6 @@ class Field:
     default: Any
     low: float = 0.0
     high: float = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingChoice:
-    """A sampling: its name in files, its class in the library and which field is which argument of it."""
-
-    name: str
-    label: str
-    meaning: str
-    class_name: str
-    arguments: dict[str, str]
-    """Field name to argument name."""
 
 
 _FIELDS = (
@@ -199,74 +188,27 @@ _FIELDS = (
 )
 FIELDS = {field.name: field for field in _FIELDS}
 
-_SAMPLINGS = (
-    SamplingChoice(
-        name="poisson",
-        label="Poisson",
-        meaning="Every example joins every batch with the same probability, independently.",
-        class_name="PoissonSampling",
-        arguments={"sampling_rate": "rate"},
-    ),
-    SamplingChoice(
-        name="fixed-batch",
-        label="Fixed batches",
-        meaning="Every batch is a uniform subset of the dataset, drawn anew in every round.",
-        class_name="FixedBatchSampling",
-        arguments={"batch_size": "batch_size", "dataset_size": "dataset_size"},
-    ),
-    SamplingChoice(
-        name="truncated-poisson",
-        label="Poisson, cut to a largest batch",
-        meaning="Poisson sampling; a batch above the largest is cut to it at random.",
-        class_name="TruncatedPoissonSampling",
-        arguments={"sampling_rate": "rate", "largest_batch": "largest_batch", "dataset_size": "dataset_size"},
-    ),
-    SamplingChoice(
-        name="shuffled",
-        label="Shuffled every epoch",
-        meaning="Every epoch deals a fresh permutation of the dataset into batches.",
-        class_name="ShuffledSampling",
-        arguments={"batch_size": "batch_size", "dataset_size": "dataset_size"},
-    ),
-    SamplingChoice(
-        name="shuffled-once",
-        label="Shuffled once",
-        meaning="One permutation, dealt into the same batches in every epoch.",
-        class_name="ShuffledOnceSampling",
-        arguments={"batch_size": "batch_size", "dataset_size": "dataset_size"},
-    ),
-    SamplingChoice(
-        name="fixed-order",
-        label="Fixed order",
-        meaning="The order of the data is not random at all.",
-        class_name="FixedOrderSampling",
-        arguments={"batch_size": "batch_size", "dataset_size": "dataset_size", "one_per_batch": "one_per_batch"},
-    ),
-    SamplingChoice(
-        name="balls-in-bins",
-        label="Balls in bins",
-        meaning="Every epoch deals each example to one of its batches, independently.",
-        class_name="BallsInBinsSampling",
-        arguments={"batches": "batches"},
-    ),
-    SamplingChoice(
-        name="poisson-sources",
-        label="Poisson, several sources",
-        meaning="Every example joins every batch with the probability of its source, independently.",
-        class_name="PoissonSources",
-        arguments={"sampling_rates": "rates"},
-    ),
-)
-#: The samplings of this version of the library.
-SAMPLINGS = {choice.name: choice for choice in _SAMPLINGS if hasattr(groupdp, choice.class_name)}
+#: Label and meaning of every sampling.
+_SAMPLINGS = {
+    "poisson": ("Poisson", "Every example joins every batch with the same probability, independently."),
+    "fixed-batch": ("Fixed batches", "Every batch is a uniform subset of the dataset, drawn anew in every round."),
+    "truncated-poisson": ("Poisson, cut", "Poisson sampling; a batch above the largest is cut to it at random."),
+    "shuffled": ("Shuffled every epoch", "Every epoch deals a fresh permutation of the dataset into batches."),
+    "shuffled-once": ("Shuffled once", "One permutation, dealt into the same batches in every epoch."),
+    "fixed-order": ("Fixed order", "The order of the data is not random: no amplification by sampling."),
+    "balls-in-bins": ("Balls in bins", "Every epoch deals each example to one of its batches, independently."),
+    "poisson-sources": ("Poisson, sources", "Every example joins every batch with the probability of its source."),
+}
 
+#: Label and meaning of every adjacency; "exchange" stands for the two numbers removed and added.
 _ADJACENCIES = {
-    "add-or-remove": "One dataset is the other plus the person's examples.",
-    "add": "The second dataset is the first plus the person's examples.",
-    "remove": "The second dataset is the first without the person's examples.",
-    "substitute": "The person's examples are replaced by as many others.",
-    "zero-out": "The person's examples are there, but contribute nothing.",
-    "add-and-remove": "Up to this many examples change in all, some added and some removed.",
+    "add-or-remove": ("add or remove", "One dataset is the other plus the person's examples."),
+    "add": ("add", "The second dataset is the first plus the person's examples."),
+    "remove": ("remove", "The second dataset is the first without the person's examples."),
+    "substitute": ("substitute", "The person's examples are replaced by as many others."),
+    "zero-out": ("zero out", "The person's examples keep their places, with gradients of zero."),
+    "add-and-remove": ("add and remove", "Up to so many changes in all, added or removed in any split."),
+    "exchange": ("removed and added", "So many examples leave while so many others join."),
 }
 
 #: Longest list of phases in one question.
@@ -275,22 +217,23 @@ MOST_PHASES = 20
 MOST_GROUP_SIZES = 128
 
 
-def adjacencies() -> dict[str, str]:
-    """The adjacencies of this version of the library, with what each means."""
-    from groupdp.guarantees import ADJACENCIES
-
-    return {name: meaning for name, meaning in _ADJACENCIES.items() if name in ADJACENCIES}
-
-
 def as_json() -> dict[str, Any]:
     """What the page builds its form from."""
     return {
         "fields": {name: asdict(field) for name, field in FIELDS.items()},
         "samplings": [
-            {"name": one.name, "label": one.label, "meaning": one.meaning, "fields": list(one.arguments)}
-            for one in SAMPLINGS.values()
+            {
+                "name": name,
+                "label": _SAMPLINGS[name][0],
+                "meaning": _SAMPLINGS[name][1],
+                "fields": list(kind.fields),
+                "adjacencies": list(kind.adjacencies),
+            }
+            for name, kind in SAMPLINGS.items()
         ],
-        "adjacencies": [{"name": name, "meaning": meaning} for name, meaning in adjacencies().items()],
+        "adjacencies": [
+            {"name": name, "label": label, "meaning": meaning} for name, (label, meaning) in _ADJACENCIES.items()
+        ],
         "most_phases": MOST_PHASES,
-        "version": groupdp.__version__,
+        "version": VERSION,
     }

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from groupdp.adjacency import ADJACENCIES
+from groupdp.dpsgd import DPSGD
 from groupdp.run_file.describe import run_as_json
+from groupdp.run_file.read import RunFile
 from groupdp.web.description import Question
-from groupdp.web.fields import SAMPLINGS, SamplingChoice
 
 
-def as_command(question: Question, described: Any) -> str:
-    """The command that prints the same bounds; several phases go through a run file."""
-    if len(question.phases) > 1:
+def as_command(question: Question, described: RunFile) -> str:
+    """The command that prints the same bounds; what it has no options for goes through a run file."""
+    if not can_be_a_command(question):
         return "groupdp statement run.toml --json"
     fields = run_as_json(question.phases[0])
     fields.pop("sampling")
     if fields.get("microbatch_size") == 1:
         fields.pop("microbatch_size")
     options = {**fields, "delta": described.delta, "group_size": described.group_size}
-    if described.adjacency != "add-or-remove":
+    if described.adjacency != ADJACENCIES[0]:
         options["adjacency"] = described.adjacency
     words = [f"--{name.replace('_', '-')} {_plain(value)}" for name, value in options.items()]
     return " ".join(["groupdp epsilon", *words])
+
+
+def can_be_a_command(question: Question) -> bool:
+    """Whether the options of `groupdp epsilon` can say it."""
+    return (
+        len(question.phases) == 1
+        and question.phases[0].sampling.name in ("poisson", "fixed-batch")
+        and question.adjacency in ("add-or-remove", "add", "remove")
+        and question.has_one_size
+    )
 
 
 def as_python(question: Question) -> str:
@@ -32,58 +43,23 @@ def as_python(question: Question) -> str:
         lines += [f"run = {_phase(question.phases[0])}"]
     else:
         lines += ["run = [", *(f"    {_phase(phase)}," for phase in question.phases), "]"]
-    group = question.group["group_size"]
-    arguments = [f"delta={question.delta!r}", f"group_size={group!r}"]
-    if question.adjacency != "add-or-remove":
-        arguments.append(f'adjacency="{question.adjacency}"')
-    lines += [f"epsilon = groupdp.epsilon(run, {', '.join(arguments)})", "print(epsilon)"]
+    arguments = {"delta": question.delta, **question.group}
+    if question.adjacency != ADJACENCIES[0]:
+        arguments["adjacency"] = question.adjacency
+    spelled = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    lines += [f"epsilon = groupdp.epsilon(run, {spelled})", "print(epsilon)"]
     return "\n".join(lines) + "\n"
 
 
-def as_toml(described: Any) -> str:
-    """The run file that asks the same."""
-    lines = [
-        f"title = {_text(described.title)}",
-        f"delta = {_plain(described.delta)}",
-        f"group_size = {_toml(described.group_size)}",
-        f'adjacency = "{described.adjacency}"',
-    ]
-    for phase in described.phases:
-        lines += ["", "[[phase]]"]
-        lines += [f"{name} = {_toml(value)}" for name, value in run_as_json(phase).items()]
-    return "\n".join(lines) + "\n"
-
-
-def _phase(phase: Any) -> str:
-    choice = _choice_of(phase.sampling)
-    inner = ", ".join(f"{argument}={getattr(phase.sampling, argument)!r}" for argument in choice.arguments.values())
+def _phase(phase: DPSGD) -> str:
+    sampling = phase.sampling
+    values = sampling.values()
+    inner = ", ".join(f"{attribute}={values[name]!r}" for name, attribute in sampling.fields.items())
     micro = f", microbatch_size={phase.microbatch_size}" if phase.microbatch_size != 1 else ""
     return (
-        f"groupdp.DPSGD(sampling=groupdp.{choice.class_name}({inner}), "
+        f"groupdp.DPSGD(sampling=groupdp.{type(sampling).__name__}({inner}), "
         f"noise_multiplier={phase.noise_multiplier!r}, steps={phase.steps}{micro})"
     )
-
-
-def _choice_of(sampling: Any) -> SamplingChoice:
-    for choice in SAMPLINGS.values():
-        if choice.class_name == type(sampling).__name__:
-            return choice
-    raise AssertionError(f"{type(sampling).__name__} is not in the table of samplings")
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_text(str(key))} = {_plain(item)}" for key, item in value.items()) + " }"
-    return _plain(value)
-
-
-def _text(value: str) -> str:
-    """A printable line as a TOML string."""
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _plain(value: Any) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from groupdp._version import VERSION
+from groupdp.adjacency import ADJACENCIES
+from groupdp.run_file.phases import keys_of
+from groupdp.samplings import SAMPLINGS
 from groupdp.web.answers import BASELINES, PARAMETERS, statement_formats
-from groupdp.web.fields import FIELDS, MOST_GROUP_SIZES, MOST_PHASES, SAMPLINGS, Field, adjacencies
+from groupdp.web.fields import FIELDS, MOST_GROUP_SIZES, MOST_PHASES, Field
 
 Schema = dict[str, Any]
 
@@ -52,6 +55,13 @@ _GROUP_SIZES: Schema = {
     "maxItems": MOST_GROUP_SIZES,
     "description": "1 to 32 if not given.",
 }
+_GROUP: Schema = {
+    "description": "A number of examples; for several sources, a number for each.",
+    "anyOf": [
+        {"type": "integer", "minimum": 0},
+        {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+    ],
+}
 _TITLE: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
 
 
@@ -75,7 +85,7 @@ def description() -> Schema:
                 "Bounds": _BOUNDS,
                 "Error": _ERROR,
                 "Phase": _phase(),
-                "Neighbour": _group_size(),
+                "Neighbour": _GROUP,
             }
         },
     }
@@ -97,14 +107,11 @@ def _questions() -> Schema:
             {"epsilon": bounds, "sentence": text, "assumptions": {"type": "array", "items": text}},
         ),
         "/api/delta": _post("Bounds on delta for an epsilon.", epsilon, {"delta": bounds, "log_delta": bounds}),
-        "/api/curve": _post(
-            "Bounds on epsilon for many group sizes.", {**delta, **sizes}, {"points": points}, group=False
-        ),
+        "/api/curve": _post("Bounds on epsilon for many group sizes.", {**delta, **sizes}, {"points": points}),
         "/api/baseline": _post(
             "What one had before, for many group sizes: upper bounds, except the old tool's, which only models it.",
             {"name": {"enum": list(BASELINES)}, **delta, **sizes},
             {"name": text, "points": points},
-            group=False,
             optional=("group_sizes",),
         ),
         "/api/calibrate": _post(
@@ -146,7 +153,6 @@ def _questions() -> Schema:
                 },
             },
             {"people": {"type": "integer"}, "counts": points},
-            group=False,
             optional=("csv", "column", "tally"),
         ),
         "/api/statement": _post(
@@ -164,9 +170,7 @@ def _questions() -> Schema:
     }
 
 
-def _post(
-    summary: str, also: Schema, answer: Schema, *, group: bool = True, optional: tuple[str, ...] = ("group_sizes",)
-) -> Schema:
+def _post(summary: str, also: Schema, answer: Schema, *, optional: tuple[str, ...] = ("group_sizes",)) -> Schema:
     """A question: a run, a neighbour and `also` in, `answer` out."""
     properties: Schema = {
         "phases": {
@@ -176,11 +180,13 @@ def _post(
             "maxItems": MOST_PHASES,
             "description": "The run, phase by phase.",
         },
-        "group_size": {"$ref": "#/components/schemas/Neighbour"},
-        "adjacency": {"enum": list(adjacencies()), "description": "add-or-remove if not given."},
+        "group_size": _neighbour("group_size"),
+        "removed": _neighbour("removed"),
+        "added": _neighbour("added"),
+        "adjacency": {"enum": list(ADJACENCIES), "description": "add-or-remove if not given."},
         **also,
     }
-    required = ["phases", *(["group_size"] if group else []), *(name for name in also if name not in optional)]
+    required = ["phases", *(name for name in also if name not in optional)]
     request = {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
     reply = {"type": "object", "required": list(answer), "properties": answer}
     refusals = {
@@ -215,8 +221,7 @@ def _get(summary: str) -> Schema:
 
 def _phase() -> Schema:
     """One phase: a sampling with its fields, noise, and steps or epochs."""
-    names = ["noise_multiplier", "steps", "epochs", "microbatch_size"]
-    names += [name for choice in SAMPLINGS.values() for name in choice.arguments if name not in names]
+    names = [name for kind in SAMPLINGS for name in keys_of(kind) if name != "sampling"]
     return {
         "type": "object",
         "additionalProperties": False,
@@ -224,7 +229,7 @@ def _phase() -> Schema:
         "properties": {
             "sampling": {
                 "enum": list(SAMPLINGS),
-                "description": " ".join(f"{one.name}: {one.meaning}" for one in SAMPLINGS.values()),
+                "description": "; ".join(f"{name}: {kind.title}" for name, kind in SAMPLINGS.items()) + ".",
             },
             **{name: _field(name) for name in dict.fromkeys(names)},
         },
@@ -232,9 +237,11 @@ def _phase() -> Schema:
     }
 
 
-def _group_size() -> Schema:
-    field = FIELDS["group_size"]
-    return {"type": "integer", "minimum": 1, "description": f"{field.label} ({field.unit}). {field.meaning}"}
+def _neighbour(name: str) -> Schema:
+    field = FIELDS[name]
+    instead = "Instead of group_size. " if name != "group_size" else ""
+    reference = {"$ref": "#/components/schemas/Neighbour"}
+    return {"allOf": [reference], "description": f"{instead}{field.label} ({field.unit}). {field.meaning}"}
 
 
 def _field(name: str) -> Schema:
