@@ -10,6 +10,8 @@ from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import groupdp
+from groupdp.bounds import round_up
+from groupdp.samplings import SAMPLINGS
 
 RUN = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
 
@@ -20,8 +22,6 @@ def value(page, index=0):
 
 def upper(run, **question):
     """The epsilon that the page must show."""
-    from groupdp.bounds import round_up
-
     return round_up(groupdp.epsilon(run, **{"delta": 1e-6, "group_size": 9, **question}).upper, 6)
 
 
@@ -80,14 +80,14 @@ def test_bad_input_gets_the_library_s_sentence_beside_the_field(open_page):
     height = page.locator("#fields").bounding_box()["height"]
     page.fill("#phase0-sampling_rate", "1.7")
     error = page.locator("#phase0-sampling_rate-error")
-    expect(error).to_have_text("sampling_rate must be in (0, 1], got 1.7.")
+    expect(error).to_contain_text("sampling_rate must be a probability in (0, 1], got 1.7")
     expect(page.locator("#phase0-sampling_rate")).to_have_attribute("aria-invalid", "true")
     expect(value(page)).to_have_text("—")
     assert page.locator("#fields").bounding_box()["height"] == height  # nothing jumps
     page.fill("#phase0-sampling_rate", "much")
-    expect(error).to_have_text("sampling_rate must be in (0, 1], got 'much'.")
+    expect(error).to_have_text("sampling_rate must be a finite number, got 'much'.")
     page.fill("#phase0-sampling_rate", "")
-    expect(error).to_have_text("sampling_rate must be given.")
+    expect(error).to_contain_text("sampling_rate must be given")
     page.fill("#phase0-sampling_rate", "0.01")
     expect(error).to_have_text("")
     expect(value(page)).to_have_text(upper(RUN))
@@ -110,6 +110,28 @@ def test_a_link_reproduces_the_page(open_page, address):
     expect(value(again)).to_have_text(expected)
     assert again.input_value("#phase1-steps") == "500"
     assert again.input_value("#run-adjacency") == "remove"
+
+
+def test_every_sampling_is_offered_and_shuffled_runs_show_the_false_claim(open_page):
+    page = open_page()
+    names = page.locator("#phase0-sampling option").evaluate_all("all => all.map((one) => one.value)")
+    assert names == list(SAMPLINGS)
+    page.select_option("#phase0-sampling", "shuffled")
+    page.fill("#phase0-noise_multiplier", "4")
+    assert page.input_value("#run-adjacency") == "substitute"
+    sampling = groupdp.ShuffledSampling(batch_size=500, dataset_size=50_000)
+    expect(value(page)).to_have_text(upper(noisy(4.0, sampling=sampling), adjacency="substitute"))
+    expect(page.locator(".badge")).to_have_text("valid, not tight")
+    claim = page.locator(".before > div", has_text="not a guarantee: these batches")
+    expect(claim.locator("dd")).to_have_text(upper(noisy(4.0), adjacency="substitute"))
+    page.select_option("#phase0-sampling", "poisson-sources")
+    expect(page.locator(".answer .sentence")).to_contain_text("3 web and 5 books")
+    page.select_option("#phase0-sampling", "poisson")
+    page.select_option("#run-adjacency", "exchange")
+    page.fill("#run-removed", "2")
+    page.fill("#run-added", "3")
+    expected = groupdp.epsilon(noisy(4.0), delta=1e-6, removed=2, added=3).upper
+    expect(value(page)).to_have_text(round_up(expected, 6))
 
 
 def test_hostile_links_do_no_harm(open_page):

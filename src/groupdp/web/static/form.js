@@ -62,7 +62,7 @@ export function choiceRow(label, where, name, options, chosen, change) {
   const select = h(
     "select",
     { id, "aria-describedby": `${id}-meaning ${id}-error` },
-    options.map((one) => h("option", { value: one.name, selected: one.name === chosen }, one.label ?? one.name)),
+    options.map((one) => h("option", { value: one.name, selected: one.name === chosen, disabled: one.disabled }, one.label ?? one.name)),
   );
   select.addEventListener("change", () => change(select.value));
   return h("div", { class: "field", "data-field": id }, h("label", { for: id }, label), select, h("div", { class: "notes" }, meaning, error));
@@ -87,7 +87,7 @@ export function runForm(form, run, changed, rebuilt) {
       { class: "card" },
       h("legend", {}, several ? `Phase ${index + 1} of the run` : "The run"),
       remove,
-      choiceRow("Batches", where, "sampling", [...form.samplings.values()], phase.sampling, (name) => { phase.sampling = name; rebuilt(`${where}-sampling`); }),
+      choiceRow("Batches", where, "sampling", [...form.samplings.values()], phase.sampling, (name) => { phase.sampling = name; form.settle(run); rebuilt(`${where}-sampling`); }),
       form.samplings.get(phase.sampling).fields.map((name) => put(name)),
       put("noise_multiplier"),
       put(length),
@@ -100,17 +100,16 @@ export function runForm(form, run, changed, rebuilt) {
     : null;
   if (more) phases.at(-1).append(more);
   const sources = form.hasSources(run);
-  const sizeField = sources
-    ? { ...form.fields.group_size, kind: "table", unit: "by source", meaning: "Nobody has more than this many of each source, such as web=3, books=5." }
-    : form.fields.group_size;
+  const bySource = { kind: "table", unit: "by source", meaning: "How many of each source, such as web=3, books=5." };
+  const sizes = form.groupFields(run).map((name) => (sources ? { ...form.fields[name], ...bySource } : form.fields[name]));
   return [
     ...phases,
     h(
       "fieldset",
       { class: "card" },
       h("legend", {}, "The person, and the target"),
-      fieldRow(sizeField, "run", run.group_size, set(run, "group_size")),
-      choiceRow("Neighbour", "run", "adjacency", [...form.adjacencies.values()], run.adjacency, (name) => { run.adjacency = name; rebuilt("run-adjacency"); }),
+      sizes.map((field) => fieldRow(field, "run", run[field.name], set(run, field.name))),
+      choiceRow("Neighbour", "run", "adjacency", form.offered(run), run.adjacency, (name) => { run.adjacency = name; rebuilt("run-adjacency"); }),
       fieldRow(form.fields.delta, "run", run.delta, set(run, "delta")),
     ),
   ];

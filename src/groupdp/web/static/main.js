@@ -50,7 +50,7 @@ class Page {
 
   /** The question without a group size, for what asks about many. */
   plainQuestion(run = this.active) {
-    const { group_size: _, ...question } = this.form.question(run);
+    const { group_size: _size, removed: _removed, added: _added, ...question } = this.form.question(run);
     return question;
   }
 
@@ -92,7 +92,7 @@ class Page {
       const question = this.form.question(run);
       live.epsilon.ask(question);
       live.tradeoff.ask(question);
-      if (!this.form.hasSources(run)) {
+      if (this.form.hasOneSize(run)) {
         const sizes = groupSizes(Number(run.group_size));
         live.curve.ask({ ...this.plainQuestion(run), group_sizes: sizes });
         live.fdp.ask({ ...this.plainQuestion(run), name: "fdp", group_sizes: [question.group_size ?? ""] });
@@ -100,11 +100,18 @@ class Page {
       }
     });
     const first = state.runs[0];
+    state.runs.forEach((run, index) => {
+      if (this.form.hasOneSize(run)) return;
+      for (const name of ["curve", "fdp", "vadhan"]) this.live[index][name].drop();
+      this.curve.curves[index] = null;
+      for (const key of ["fdp", "vadhan"]) this.cards[index].put(key, "—");
+    });
+    byId("curve").classList.toggle("stale", !this.form.hasOneSize(first));
     this.curve.size = Number(this.active.group_size);
-    byId("curve-note").textContent = this.form.hasSources(first)
-      ? "A curve over one number of examples has no meaning for several sources."
+    byId("curve-note").textContent = !this.form.hasOneSize(first)
+      ? "There is no curve where a group is not one number of examples."
       : "Click in the chart, or drag the number of examples, to move the marker.";
-    if (!this.form.hasSources(first)) this.oldTool.ask({ ...this.plainQuestion(first), name: "old-tool", group_sizes: groupSizes(Number(first.group_size)) });
+    if (this.form.hasOneSize(first)) this.oldTool.ask({ ...this.plainQuestion(first), name: "old-tool", group_sizes: groupSizes(Number(first.group_size)) });
     this.calibration.ask({ ...this.form.question(this.active), parameter: state.parameter, epsilon: this.form.number(state.epsilon) });
     this.people.refresh();
     this.handover.refresh();
@@ -166,7 +173,7 @@ class Page {
   }
 
   pickSize(size) {
-    if (this.form.hasSources(this.active)) return;
+    if (!this.form.hasOneSize(this.active)) return;
     this.active.group_size = String(Math.max(1, Math.round(size)));
     document.querySelector('[data-field="run-group_size"]').put(this.active.group_size);
     this.changed();

@@ -4,7 +4,7 @@
 //
 // A second phase's fields begin with "phase2.", those of a second run with "b."; what is as at the start may be left out.
 
-const NEIGHBOUR = ["group_size", "adjacency", "delta"];
+const NEIGHBOUR = ["group_size", "removed", "added", "adjacency", "delta"];
 
 export class Form {
   constructor(description) {
@@ -24,7 +24,8 @@ export class Form {
   }
 
   newRun() {
-    return { phases: [this.newPhase()], group_size: this.text("group_size"), adjacency: "add-or-remove", delta: "1e-6" };
+    const [group_size, removed, added] = ["group_size", "removed", "added"].map((name) => this.text(name));
+    return { phases: [this.newPhase()], group_size, removed, added, adjacency: "add-or-remove", delta: "1e-6" };
   }
 
   newState() {
@@ -52,7 +53,7 @@ export class Form {
           if (!(plain && text === this.text(name))) pairs.push([`${inner}${name}`, text]);
         }
       });
-      for (const name of NEIGHBOUR) pairs.push([`${prefix}${name}`, run[name]]);
+      for (const name of [...this.groupFields(run), "adjacency", "delta"]) pairs.push([`${prefix}${name}`, run[name]]);
     });
     if (state.scale !== "log") pairs.push(["scale", state.scale]);
     if (state.parameter !== "noise_multiplier") pairs.push(["choose", state.parameter]);
@@ -105,10 +106,36 @@ export class Form {
         }
         return document;
       }),
-      ...this.#given("group_size", run.group_size, this.hasSources(run) ? "table" : undefined),
-      adjacency: run.adjacency,
+      ...Object.assign({}, ...this.groupFields(run).map((name) => this.#given(name, run[name], this.hasSources(run) ? "table" : undefined))),
+      ...(run.adjacency === "exchange" ? {} : { adjacency: run.adjacency }),
       ...this.#given("delta", run.delta),
     };
+  }
+
+  /** The fields that say how many examples: one number, or how many are removed and added. */
+  groupFields(run) {
+    return run.adjacency === "exchange" ? ["removed", "added"] : ["group_size"];
+  }
+
+  /** Whether a group is one number of examples, so that there is a curve over it. */
+  hasOneSize(run) {
+    return !this.hasSources(run) && run.adjacency !== "exchange";
+  }
+
+  /** The adjacencies with those that a phase's sampling has no law for marked. */
+  offered(run) {
+    const supports = (name) => run.phases.every((phase) => this.samplings.get(phase.sampling).adjacencies.includes(name));
+    return [...this.adjacencies.values()].map((one) => ({ ...one, disabled: !supports(one.name) }));
+  }
+
+  /** After another sampling was chosen: an adjacency that it has a law for, and a group counted as it counts. */
+  settle(run) {
+    const offered = this.offered(run);
+    if (offered.find((one) => one.name === run.adjacency)?.disabled) run.adjacency = offered.find((one) => !one.disabled)?.name ?? run.adjacency;
+    for (const name of ["group_size", "removed", "added"]) {
+      if (this.hasSources(run) && !run[name].includes("=")) run[name] = "web=3, books=5";
+      if (!this.hasSources(run) && run[name].includes("=")) run[name] = this.text(name);
+    }
   }
 
   hasSources(run) {
