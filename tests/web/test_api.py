@@ -89,7 +89,7 @@ def test_trade_off_is_the_library_s_and_says_it_in_words(client):
     curve = groupdp.trade_off(PAPER_RUN, group_size=9).curve([1e-6, 1e-3])
     point = found["points"][1]["true_positive_rate"]
     assert point == {"lower": curve.true_positive_rate_lower[1], "upper": curve.true_positive_rate_upper[1]}
-    spoken = next(sentence for sentence in found["words"] if "1 in 1 000 " in sentence)
+    spoken = next(sentence for sentence in found["words"] if "1\u00a0in\u00a01\u202f000 " in sentence)
     percentage = float(spoken.rpartition("at most ")[2].partition(" %")[0])
     assert point["upper"] * 100.0 <= percentage < point["upper"] * 100.0 + 0.1
 

@@ -17,7 +17,7 @@ from groupdp.bounds import Bounds, round_down, round_up
 from groupdp.compositions import question_of
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.web.description import InvalidField, Question, plain, read_question
-from groupdp.web.fields import MOST_GROUP_SIZES
+from groupdp.web.fields import CLASSIC_ADJACENCIES, CLASSIC_SAMPLINGS, MOST_GROUP_SIZES
 
 Progress = Callable[[float], None]
 Answer = dict[str, Any]
@@ -37,9 +37,6 @@ BASELINES = ("vadhan", "renyi", "old-tool", "fdp")
 PARAMETERS = ("noise_multiplier", "steps", "sampling_rate", "batch_size", "group_size")
 #: Samplings whose batches share an epoch's examples among them: Poisson accounting does not hold for them.
 _DEALT = ("shuffled", "shuffled-once", "fixed-order", "balls-in-bins")
-#: Samplings and adjacencies that the older baselines are for.
-_CLASSIC = ("poisson", "fixed-batch")
-_ADD_REMOVE = ("add-or-remove", "add", "remove")
 
 
 def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
@@ -49,6 +46,7 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
     one = _epsilon_of_one(question, progress)
     return {
         "epsilon": sides(bounds),
+        "interval": str(bounds),
         "decided_by": bounds.provenance.adjacency,
         "directions": {
             name: {"lower": lower, "upper": upper} for name, (lower, upper) in bounds.provenance.directions.items()
@@ -345,7 +343,7 @@ def _baseline(name: str, question: Question, sizes: Sequence[int], progress: Pro
     from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilons
 
     run, delta, adjacency = question.run, question.delta, question.adjacency
-    if name != "vadhan" or adjacency in _ADD_REMOVE:
+    if name != "vadhan" or adjacency in CLASSIC_ADJACENCIES:
         _require_classic(question)
     if name == "vadhan":
         found = vadhan_epsilons(
@@ -373,14 +371,16 @@ def _baseline(name: str, question: Question, sizes: Sequence[int], progress: Pro
 
 def _require_classic(question: Question) -> None:
     """Refuses what a baseline would answer with a number for something else."""
-    if question.adjacency not in _ADD_REMOVE:
+    if question.adjacency not in CLASSIC_ADJACENCIES:
         raise InvalidField(
-            f"adjacency must be {' or '.join(_ADD_REMOVE)} for this baseline, got {question.adjacency!r}.", "adjacency"
+            f"adjacency must be {' or '.join(CLASSIC_ADJACENCIES)} for this baseline, got {question.adjacency!r}.",
+            "adjacency",
         )
     for phase in question.phases:
-        if phase.sampling.name not in _CLASSIC:
+        if phase.sampling.name not in CLASSIC_SAMPLINGS:
             raise InvalidField(
-                f"sampling must be {' or '.join(_CLASSIC)} for this baseline, got {phase.sampling.name!r}.", "sampling"
+                f"sampling must be {' or '.join(CLASSIC_SAMPLINGS)} for this baseline, got {phase.sampling.name!r}.",
+                "sampling",
             )
 
 
@@ -487,7 +487,7 @@ def _words(risk: Any) -> list[str]:
         "person's were used."
     ]
     for rate, bounds in risk.true_positive_rate.items():
-        odds = f"1 in {round(1.0 / rate):,}".replace(",", " ")
+        odds = f"1 in {round(1.0 / rate):,}".replace(",", "\u202f").replace(" ", "\u00a0")  # one word for line breaks
         sentences.append(
             f"An attack that wrongly accuses at most {odds} of those whose examples were not used finds at most "
             f"{_percent(bounds.upper)} of those whose were."

@@ -188,6 +188,10 @@ _FIELDS = (
 )
 FIELDS = {field.name: field for field in _FIELDS}
 
+#: Samplings and adjacencies that the older baselines are for.
+CLASSIC_SAMPLINGS = ("poisson", "fixed-batch")
+CLASSIC_ADJACENCIES = ("add-or-remove", "add", "remove")
+
 #: Label and meaning of every sampling.
 _SAMPLINGS = {
     "poisson": ("Poisson", "Every example joins every batch with the same probability, independently."),
@@ -228,11 +232,13 @@ def as_json() -> dict[str, Any]:
                 "meaning": _SAMPLINGS[name][1],
                 "fields": list(kind.fields),
                 "adjacencies": list(kind.adjacencies),
+                "has_baselines": name in CLASSIC_SAMPLINGS,
             }
             for name, kind in SAMPLINGS.items()
         ],
         "adjacencies": [
-            {"name": name, "label": label, "meaning": meaning} for name, (label, meaning) in _ADJACENCIES.items()
+            {"name": name, "label": label, "meaning": meaning, "has_baselines": name in CLASSIC_ADJACENCIES}
+            for name, (label, meaning) in _ADJACENCIES.items()
         ],
         "most_phases": MOST_PHASES,
         "version": VERSION,

@@ -45,7 +45,7 @@ export class AnswerCard {
     const { epsilon } = answer;
     this.root.classList.remove("refused");
     this.value.textContent = epsilon.upper_text === "infinity" ? "∞" : epsilon.upper_text;
-    this.certified.textContent = `certified: between ${epsilon.lower_text} and ${epsilon.upper_text}`;
+    this.certified.textContent = `certified: in ${answer.interval.replaceAll("inf", "∞")}`;
     this.badge.textContent = epsilon.tight ? "tight" : "valid, not tight";
     this.badge.title = epsilon.tight
       ? "No valid guarantee of this run is below the lower side."

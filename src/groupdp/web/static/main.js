@@ -90,28 +90,35 @@ class Page {
     state.runs.forEach((run, index) => {
       const live = this.live[index];
       const question = this.form.question(run);
+      const sizes = groupSizes(Number(run.group_size));
+      if (this.form.hasOneSize(run)) live.curve.ask({ ...this.plainQuestion(run), group_sizes: sizes });
       live.epsilon.ask(question);
       live.tradeoff.ask(question);
-      if (this.form.hasOneSize(run)) {
-        const sizes = groupSizes(Number(run.group_size));
-        live.curve.ask({ ...this.plainQuestion(run), group_sizes: sizes });
+      if (this.form.hasBaselines(run)) {
         live.fdp.ask({ ...this.plainQuestion(run), name: "fdp", group_sizes: [question.group_size ?? ""] });
         live.vadhan.ask({ ...this.plainQuestion(run), name: "vadhan", group_sizes: baselineSizes(sizes, Number(run.group_size)) });
       }
     });
     const first = state.runs[0];
     state.runs.forEach((run, index) => {
-      if (this.form.hasOneSize(run)) return;
-      for (const name of ["curve", "fdp", "vadhan"]) this.live[index][name].drop();
-      this.curve.curves[index] = null;
-      for (const key of ["fdp", "vadhan"]) this.cards[index].put(key, "—");
+      const live = this.live[index];
+      if (!this.form.hasOneSize(run)) {
+        live.curve.drop();
+        this.curve.curves[index] = null;
+      }
+      if (this.form.hasBaselines(run)) return;
+      for (const name of ["fdp", "vadhan"]) {
+        live[name].drop();
+        this.cards[index].put(name, "—");
+      }
+      if (index === 0) this.dropBaselines();
     });
     byId("curve").classList.toggle("stale", !this.form.hasOneSize(first));
     this.curve.size = Number(this.active.group_size);
     byId("curve-note").textContent = !this.form.hasOneSize(first)
       ? "There is no curve where a group is not one number of examples."
       : "Click in the chart, or drag the number of examples, to move the marker.";
-    if (this.form.hasOneSize(first)) this.oldTool.ask({ ...this.plainQuestion(first), name: "old-tool", group_sizes: groupSizes(Number(first.group_size)) });
+    if (this.form.hasBaselines(first)) this.oldTool.ask({ ...this.plainQuestion(first), name: "old-tool", group_sizes: groupSizes(Number(first.group_size)) });
     this.calibration.ask({ ...this.form.question(this.active), parameter: state.parameter, epsilon: this.form.number(state.epsilon) });
     this.people.refresh();
     this.handover.refresh();
@@ -153,6 +160,13 @@ class Page {
     if (answer || refusal) this.curve.waiting.delete(name);
     else this.curve.waiting.add(name);
     if (answer || refusal) this.curve.draw();
+  }
+
+  dropBaselines() {
+    this.oldTool.drop();
+    this.curve.baselines = {};
+    this.curve.waiting.clear();
+    if (this.curve.vadhans) this.curve.vadhans[0] = null;
   }
 
   putVadhan(index, answer, refusal) {

@@ -122,6 +122,12 @@ export class Form {
     return !this.hasSources(run) && run.adjacency !== "exchange";
   }
 
+  /** Whether what one had before has an answer for this run at all. */
+  hasBaselines(run) {
+    const sampled = run.phases.every((phase) => this.samplings.get(phase.sampling).has_baselines);
+    return sampled && this.adjacencies.get(run.adjacency).has_baselines;
+  }
+
   /** The adjacencies with those that a phase's sampling has no law for marked. */
   offered(run) {
     const supports = (name) => run.phases.every((phase) => this.samplings.get(phase.sampling).adjacencies.includes(name));
