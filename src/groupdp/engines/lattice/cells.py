@@ -173,7 +173,7 @@ def merging_shift(table: LossTable, interval: int, boundary: FloatArray, width: 
     """
     begin, end = table.breaks[interval]
     rate = np.interp(boundary, table.values.loss[begin:end], growth(table)[begin:end])
-    return 0.5 * width * _langevin(0.5 * width * rate)
+    return 0.5 * width * langevin(0.5 * width * rate)
 
 
 def growth(table: LossTable) -> FloatArray:
@@ -189,7 +189,7 @@ def growth(table: LossTable) -> FloatArray:
     return np.asarray(np.clip(rate, -1e150, 1e150))
 
 
-def _langevin(x: FloatArray) -> FloatArray:
+def langevin(x: FloatArray) -> FloatArray:
     """coth x - 1/x."""
     big = np.abs(x) > 0.03
     large, small = np.where(big, x, 1.0), np.where(big, 0.0, x)

@@ -9,7 +9,8 @@ from dataclasses import replace
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import DEFAULT_MEMORY, Progress
 from groupdp.engines.lattice import loss
-from groupdp.engines.lattice.one_round import log_one_minus_exp, one_round_epsilon, one_round_log_delta
+from groupdp.engines.lattice.curves import one_round_epsilon, one_round_log_delta
+from groupdp.engines.lattice.one_round import log_one_minus_exp
 from groupdp.engines.lattice.plan import Plan, Saddle, prepare
 from groupdp.engines.lattice.refine import Task, expected_width, refine
 from groupdp.engines.lattice.roots import first_at_most, last_above
@@ -17,7 +18,7 @@ from groupdp.engines.lattice.rounding import ELEMENTARY
 from groupdp.engines.lattice.single_large_loss import single_loss_epsilon, single_loss_log_delta
 from groupdp.engines.lattice.solve import Solution
 from groupdp.errors import LimitExceeded
-from groupdp.pairs import Composition, Round, mirrored
+from groupdp.pairs import Composition, Profile, Round, mirrored
 
 #: Relative width asked for where the caller does not say.
 DEFAULT_TOLERANCE = 1e-6
@@ -187,7 +188,9 @@ def largest_loss(composition: Composition) -> float:
     return math.fsum(terms) * (1.0 + 2.0 * ELEMENTARY)
 
 
-def _largest_loss_of(one: Round) -> float:
+def _largest_loss_of(one: Round | Profile) -> float:
+    if not isinstance(one, Round):
+        return 0.0 if one.is_trivial else math.inf
     return max(loss.largest_loss(branch) for branch in one.branches)
 
 

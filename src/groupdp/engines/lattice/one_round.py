@@ -22,7 +22,6 @@ from groupdp.engines.deadline import require_time
 from groupdp.engines.lattice.likelihood import LOG_SQRT_2PI, FloatArray, Likelihood
 from groupdp.engines.lattice.loss import BranchLoss, largest_loss
 from groupdp.engines.lattice.mills import mills, mills_difference
-from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
 from groupdp.pairs import Branch, Round, Side
 
@@ -30,25 +29,6 @@ _FAR = 5.0
 _MOST_DOUBLINGS = 1100
 #: No coordinate beyond this is looked at.
 _FARTHEST = 1e15
-
-
-def one_round_log_delta(one: Round, epsilon: float, *, deadline: float | None = None) -> tuple[float, float]:
-    """(lower, upper) of log delta(epsilon), for an epsilon strictly within the range of the loss."""
-    curve = RoundCurve(one, deadline)
-    return curve.below(epsilon), curve.above(epsilon)
-
-
-def one_round_epsilon(one: Round, log_delta: float, *, deadline: float | None = None) -> tuple[float, float]:
-    """(lower, upper) of the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
-    curve = RoundCurve(one, deadline)
-    if curve.above(0.0) <= log_delta:
-        return 0.0, 0.0
-    start, slope = curve.epsilon_near(log_delta)
-    about = {"start": start, "slope": slope, "resolution": 1e-15}
-    lower = last_above(curve.below, log_delta, **about)
-    upper = first_at_most(curve.above, log_delta, **about)
-    largest = curve.largest_loss
-    return min(lower, upper, largest), min(upper, largest)
 
 
 class RoundCurve:
@@ -259,7 +239,11 @@ def _log_sum_of(
     """(log of sum_i p_i x term_i, certified error) over the shifts above 0."""
     present = side.shifts > 0.0
     m, log_p = side.shifts[present], side.log_probabilities[present]
-    log_terms, errors = terms_of(v, m)
+    return log_sum_with_errors(*terms_of(v, m), log_p)
+
+
+def log_sum_with_errors(log_terms: FloatArray, errors: FloatArray, log_p: FloatArray) -> tuple[float, float]:
+    """(log of sum_i p_i x term_i, certified error)."""
     log_terms = log_terms + log_p
     errors = errors + UNIT * (9.0 * np.abs(log_p) + 2.0 * np.abs(log_terms))
     if not np.all(np.isfinite(errors)):
@@ -274,7 +258,7 @@ def _log_sum_of(
     # Terms below 1e-40 of the largest may be off by any factor up to 1e10.
     error = 1.01 * math.fsum(weights * np.minimum(errors, 1e10)) / total if worst < 0.01 else 1.01 * worst
     value = top + math.log(total)
-    return value, error + ELEMENTARY * 2.0 + UNIT * (len(m) ** 0.5 + 4.0 * abs(value) + 8.0)
+    return value, error + ELEMENTARY * 2.0 + UNIT * (len(log_p) ** 0.5 + 4.0 * abs(value) + 8.0)
 
 
 def log_one_minus_exp(x: float) -> float:
@@ -291,7 +275,7 @@ def log_removing(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
         log_v, v_error = _log_kernel(x, np.full_like(m, -u), m)
         log_rest, rest_error = _log_minus_expm1(rho, rho_error)
         return np.logaddexp(log_v, log_rest), np.maximum(v_error, rest_error) + 2.0 * ELEMENTARY
-    return _log_removing_right(u, x, m)
+    return log_removing_right(u, x, m)
 
 
 def log_adding(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -304,7 +288,7 @@ def log_adding(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
     rho = m * (u - 0.5 * m)
     rho_error = UNIT * (4.0 * np.abs(rho) + m * np.abs(x))
     # r >= 1: E = D + (r - 1), taken relative to r.
-    log_d, d_error = _log_removing_right(u, x, m)
+    log_d, d_error = log_removing_right(u, x, m)
     log_rest, rest_error = _log_minus_expm1(-np.abs(rho), rho_error)
     log_e = np.logaddexp(log_d, rho + log_rest)
     e_error = np.maximum(d_error, rest_error + rho_error) + 2.0 * ELEMENTARY
@@ -321,8 +305,8 @@ def log_adding(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(use, near[0], log_e), np.where(use, near[1], e_error)
 
 
-def _log_removing_right(u: float, x: FloatArray, m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(log D_i, errors) for u > 0."""
+def log_removing_right(u: float | FloatArray, x: FloatArray, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(log D_i, errors) for u > 0, one or as many as there are m; x = u - m."""
     log_w, w_error = _log_kernel(x, np.maximum(x, -_FAR), np.where(x >= -_FAR, m, u + _FAR))
     # Far left of the component: D = 1 - phi(x) (M(-x) + M(u)), where the second part is below 1e-5.
     rest = np.exp(-0.5 * x * x - LOG_SQRT_2PI) * (mills(np.maximum(-x, 0.0)) + mills(np.full_like(m, u)))

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from groupdp.engines.lattice.curves import envelope_of
+from groupdp.engines.lattice.envelope_part import EnvelopePart
 from groupdp.engines.lattice.parts import Part, RoundPart
 from groupdp.engines.lattice.window import Window, window_of
-from groupdp.pairs import Composition
+from groupdp.pairs import Composition, Profile, Round
 
 #: The mass left out of the support is this far (in logarithm) below the tolerance; planning assumes at least 1e-4.
 _ROOM = 7.0
@@ -87,7 +89,13 @@ def prepare(composition: Composition, *, log_delta: float, tolerance: float) -> 
     rounds = sum(count for _, count in composition)
     log_share = math.log(min(tolerance, _COARSEST)) - _ROOM - math.log(rounds)
     cuts = {"log_cut": min(log_delta, 0.0) + log_share, "log_left_cut": log_share - _ROOM}
-    return Plan(tuple(RoundPart(one, count, **cuts) for one, count in composition))
+    return Plan(tuple(_part_of(one, count, **cuts) for one, count in composition))
+
+
+def _part_of(one: Round | Profile, rounds: int, *, log_cut: float, log_left_cut: float) -> Part:
+    if isinstance(one, Round):
+        return RoundPart(one, rounds, log_cut=log_cut, log_left_cut=log_left_cut)
+    return EnvelopePart(envelope_of(one), rounds, log_cut=log_cut)
 
 
 def _bisect(too_small: Callable[[float], bool]) -> float:

@@ -40,6 +40,9 @@ _RULES = {
 }
 
 
+FOUR_POINTS = _RULES[4]
+
+
 @dataclass(frozen=True, slots=True)
 class Panels:
     """Masses under P at the nodes of every panel (rows), times e^exponent of the panel, and certified errors."""

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from groupdp.engines.lattice.one_round import RoundCurve
+from groupdp.engines.lattice.curves import Curve, curve_of
 from groupdp.engines.lattice.roots import last_above
 from groupdp.pairs import Composition
 
@@ -27,21 +27,21 @@ _ROOM = 1e-14
 
 def single_loss_log_delta(composition: Composition, epsilon: float, *, deadline: float | None = None) -> float:
     """A lower bound on log delta(epsilon); -inf if no single round reaches epsilon (L-16)."""
-    return _bound([RoundCurve(one, deadline) for one, _ in composition], [times for _, times in composition], epsilon)
+    return _bound([curve_of(one, deadline) for one, _ in composition], [times for _, times in composition], epsilon)
 
 
 def single_loss_epsilon(
     composition: Composition, log_delta: float, *, start: float, resolution: float, deadline: float | None = None
 ) -> float:
     """An epsilon >= 0 with delta(epsilon) > e^log_delta, evaluated; 0 if none was found."""
-    curves = [RoundCurve(one, deadline) for one, _ in composition]
+    curves = [curve_of(one, deadline) for one, _ in composition]
     rounds = [times for _, times in composition]
     return last_above(
         lambda epsilon: _bound(curves, rounds, epsilon), log_delta, start=start, slope=1.0, resolution=resolution
     )
 
 
-def _bound(curves: list[RoundCurve], rounds: list[int], epsilon: float) -> float:
+def _bound(curves: list[Curve], rounds: list[int], epsilon: float) -> float:
     single = [curve.below(epsilon) for curve in curves]
     log_rounds = [math.log(times) for times in rounds]
     log_sum = float(np.logaddexp.reduce(np.add(single, log_rounds)))
