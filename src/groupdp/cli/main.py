@@ -25,6 +25,7 @@ COMMANDS = (
     "groupdp.cli.statement",
     "groupdp.cli.certificate",
     "groupdp.cli.figures",
+    "groupdp.cli.serve",
 )
 
 
