@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# The tools that groupdp works inside, in an environment of their own: they bring PyTorch and JAX.
+TOOLS := .venv-integrations
+TOOLS_STAMP := $(TOOLS)/.installed
 
-.PHONY: demo test study bench profile clean
+.PHONY: demo test test-integrations study bench profile clean
 
 demo: $(STAMP)  ## install, then draw the paper's figures and print what was measured
 	$(BIN)/groupdp figures --out figures
@@ -14,6 +17,9 @@ test: $(STAMP)  ## install, then lint, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+
+test-integrations: $(TOOLS_STAMP)  ## install Opacus, JAX Privacy, dp_accounting and riskcal, then train with them
+	GROUPDP_TOOLS=all $(TOOLS)/bin/python -m pytest -n 2 tests/integrations
 
 study: $(STAMP)  ## slow: both engines on thousands of random runs, and the audit at full size
 	$(BIN)/python studies/engines_agree.py
@@ -32,5 +38,14 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/engines
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
 
+# PyTorch first and alone, at the pinned version: asked for by another package, the newest build comes with CUDA.
+$(TOOLS_STAMP): pyproject.toml setup.py constraints-integrations.txt $(wildcard src/groupdp/engines/spectral/kernel/*)
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-integrations.txt \
+	  $(shell grep '^torch==' constraints-integrations.txt)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-integrations.txt \
+	  --editable '.[cli,dp_accounting,opacus,jax_privacy,riskcal]' hypothesis pytest pytest-xdist
+	touch $(TOOLS_STAMP)
+
 clean:
-	rm -rf $(VENV) figures build dist src/groupdp/engines/spectral/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(TOOLS) figures build dist src/groupdp/engines/spectral/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

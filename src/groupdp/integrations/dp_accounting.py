@@ -20,11 +20,12 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.disguises import refuse_disguised_events
-from groupdp.integrations.dp_events import OneRound, UnsupportedEvent, dp_event, rounds_of
+from groupdp.integrations.dp_events import UnsupportedEvent, dp_event, rounds_of
 from groupdp.integrations.dp_events import from_dp_event as from_dp_event
 from groupdp.integrations.dp_events import to_dp_event as to_dp_event
 from groupdp.integrations.extras import require_package
-from groupdp.reductions import LARGEST_GROUP
+from groupdp.integrations.mixture_law import MixtureLaw
+from groupdp.adjacency import LARGEST_GROUP
 
 _accountant: Any = require_package("dp_accounting.privacy_accountant", extra="dp_accounting", tool="dp_accounting")
 
@@ -56,7 +57,7 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
                 f"neighboring_relation must be a NeighboringRelation of dp_accounting, got {shown(neighboring_relation)}."
             )
         super().__init__(neighboring_relation)
-        self._rounds: dict[OneRound, int] = {}
+        self._rounds: dict[DPSGD, int] = {}
         self._contains_non_private_event = False
 
     @property
@@ -78,9 +79,9 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
     @property
     def run(self) -> tuple[DPSGD, ...]:
         """What was composed so far, as phases; `InvalidArgument` if it is no run of DP-SGD."""
-        if self._contains_non_private_event or not all(isinstance(one, DPSGD) for one in self._rounds):
+        if self._contains_non_private_event or any(isinstance(one.sampling, MixtureLaw) for one in self._rounds):
             raise InvalidArgument("what was composed must be steps of DP-SGD to be a run, got other events among them.")
-        return tuple(replace(one, steps=count) for one, count in self._rounds.items() if isinstance(one, DPSGD))
+        return tuple(replace(one, steps=count) for one, count in self._rounds.items())
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         refuse_disguised_events(self._group_size)
@@ -125,7 +126,7 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
         if not self._rounds:
             return _exactly(0.0)
         if target_epsilon == math.inf:
-            if all(_noise_of(one) > 0.0 for one in self._rounds):
+            if all(one.noise_multiplier > 0.0 for one in self._rounds):
                 return _exactly(0.0)
             bounds = self._ask(groupdp.delta, epsilon=_LARGEST_EPSILON)
             return Bounds(0.0, bounds.upper, bounds.provenance)
@@ -133,20 +134,9 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
         return self._ask(groupdp.delta, epsilon=epsilon)
 
     def _ask(self, question: Any, **target: float) -> Bounds:
-        run, options = question_of(self._rounds, group_size=self._group_size, adjacency=self.adjacency)
-        bounds: Bounds = question(run, **target, **options)
+        run = [replace(one, steps=count) for one, count in self._rounds.items()]
+        bounds: Bounds = question(run, **target, group_size=self._group_size, adjacency=self.adjacency)
         return bounds
-
-
-def question_of(rounds: dict[OneRound, int], *, group_size: int, adjacency: str) -> tuple[Any, dict[str, Any]]:
-    """The run and the options under which `groupdp.epsilon` and its like answer for these rounds."""
-    mixtures = [one for one in rounds if not isinstance(one, DPSGD)]
-    if mixtures:
-        if len(rounds) > 1:
-            raise NotImplementedError("mixtures composed with other events")
-        return mixtures[0], {"rounds": rounds[mixtures[0]], "adjacency": adjacency}
-    run = [replace(one, steps=count) for one, count in rounds.items() if isinstance(one, DPSGD)]
-    return run, {"group_size": group_size, "adjacency": adjacency}
 
 
 def _without_non_private(event: Any) -> tuple[bool, Any]:
@@ -161,10 +151,6 @@ def _without_non_private(event: Any) -> tuple[bool, Any]:
         found = any(one for one, _ in parts)
         return found, dp_event.ComposedDpEvent([rest for _, rest in parts]) if found else event
     return False, event
-
-
-def _noise_of(one: OneRound) -> float:
-    return one.noise_multiplier if isinstance(one, DPSGD) else one.standard_deviation
 
 
 def _exactly(value: float) -> Bounds:

@@ -16,12 +16,10 @@ from groupdp._validation import require_choice, require_integer, shown
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.extras import require_package
+from groupdp.integrations.mixture_law import MixtureLaw
 from groupdp.mixture import MixtureOfGaussians
 
 dp_event: Any = require_package("dp_accounting.dp_event", extra="dp_accounting", tool="dp_accounting")
-
-#: One round of an event: a step of DP-SGD, or a mixture of Gaussians that the event spells out.
-OneRound = DPSGD | MixtureOfGaussians
 
 _REASONS = {
     "LaplaceDpEvent": "Laplace noise has no group-level law here: groupdp accounts for Gaussian noise",
@@ -44,7 +42,7 @@ class UnsupportedEvent(Exception):
         self.reason = reason
 
 
-def rounds_of(event: Any, count: int, *, group_size: int, adjacency: str) -> list[tuple[OneRound, int]]:
+def rounds_of(event: Any, count: int, *, group_size: int, adjacency: str) -> list[tuple[DPSGD, int]]:
     """The rounds that `count` times `event` consists of, with how often each is run; `UnsupportedEvent` otherwise.
 
     Events without an effect (NoOp, a sampling probability or a sample size of 0) are no rounds. NonPrivateDpEvent is
@@ -63,14 +61,14 @@ def rounds_of(event: Any, count: int, *, group_size: int, adjacency: str) -> lis
         return [one for part in parts for one in part]
     try:
         one = _one_round(event, group_size=group_size, adjacency=adjacency)
-        if isinstance(one, DPSGD) and hasattr(one.sampling, "require_adjacency"):  # TODO: after merge
+        if one is not None:
             one.sampling.require_adjacency(adjacency)
     except InvalidArgument as error:
         raise UnsupportedEvent(event, str(error)) from None
     return [] if one is None else [(one, count)]
 
 
-def _one_round(event: Any, *, group_size: int, adjacency: str) -> OneRound | None:
+def _one_round(event: Any, *, group_size: int, adjacency: str) -> DPSGD | None:
     same_size = adjacency in ("substitute", "zero-out")
     if isinstance(event, dp_event.GaussianDpEvent):
         return _step(groupdp.PoissonSampling(rate=1.0), event.noise_multiplier)
@@ -96,7 +94,7 @@ def _one_round(event: Any, *, group_size: int, adjacency: str) -> OneRound | Non
         )
         return _step(sampling, event.noise_multiplier)
     if isinstance(event, dp_event.MixtureOfGaussiansDpEvent):
-        return _mixture(event, group_size=group_size, adjacency=adjacency)
+        return _mixture(event, group_size=group_size)
     raise UnsupportedEvent(event, _REASONS.get(type(event).__name__, "groupdp has no group-level law for this event"))
 
 
@@ -123,18 +121,15 @@ def _common_part(event: Any, name: str, size: Any, group_size: int) -> int:
     return whole - group_size
 
 
-def _mixture(event: Any, *, group_size: int, adjacency: str) -> MixtureOfGaussians:
+def _mixture(event: Any, *, group_size: int) -> DPSGD:
     if group_size != 1:
         raise UnsupportedEvent(
             event,
             "a mixture of Gaussians says what one unit does to the sum; what a group of several does to it cannot be read "
             f"off: describe the sampling instead, or use group_size=1 (got {group_size})",
         )
-    if adjacency != "add-or-remove":
-        raise UnsupportedEvent(
-            event, f"a mixture of Gaussians is about adding and removing, got {adjacency}: describe the sampling instead"
-        )
-    return MixtureOfGaussians(event.sensitivities, event.sampling_probs, event.standard_deviation)
+    mixture = MixtureOfGaussians(event.sensitivities, event.sampling_probs, event.standard_deviation)
+    return _step(MixtureLaw(mixture), event.standard_deviation)
 
 
 def from_dp_event(event: Any, *, group_size: int, adjacency: str = "add-or-remove") -> tuple[DPSGD, ...]:
@@ -152,7 +147,7 @@ def from_dp_event(event: Any, *, group_size: int, adjacency: str = "add-or-remov
         raise InvalidArgument(f"event must be one that groupdp has a law for, got {error}.") from None
     phases: list[DPSGD] = []
     for one, count in rounds:
-        if not isinstance(one, DPSGD):
+        if isinstance(one.sampling, MixtureLaw):
             raise InvalidArgument("event must describe steps of DP-SGD, got a MixtureOfGaussiansDpEvent.")
         if phases and replace(phases[-1], steps=1) == one:
             phases[-1] = replace(one, steps=phases[-1].steps + count)

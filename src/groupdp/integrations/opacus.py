@@ -17,30 +17,30 @@ from __future__ import annotations
 import math
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.bounds import Bounds, Provenance
-from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.callers import calling_frames
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.opacus_adaptive import accounted_noise, gradient_noise, warn_about_batch_size
+from groupdp.integrations.opacus_history import Entry, entries_of
+from groupdp.integrations.opacus_history import from_opacus as from_opacus
+from groupdp.integrations.opacus_history import to_opacus as to_opacus
 from groupdp.integrations.opacus_loaders import epoch_of, poisson_rate_of, refusal_of_loader, run_of
 from groupdp.integrations.opacus_loaders import poisson_run as poisson_run
 from groupdp.integrations.opacus_loaders import shuffled_run as shuffled_run
-from groupdp.reductions import LARGEST_GROUP
+from groupdp.adjacency import LARGEST_GROUP
 
 _opacus: Any = require_package("opacus", extra="opacus", tool="Opacus")
 _accountants: Any = require_package("opacus.accountants", extra="opacus", tool="Opacus")
 
 #: Adjacencies with a law for Poisson sampling that an accountant may be registered for.
 ADJACENCIES = ("add-or-remove", "substitute", "zero-out")
-#: (noise multiplier, sample rate, steps), as Opacus keeps it.
-Entry = tuple[float, float, int]
 
 
 class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
@@ -128,7 +128,7 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
                 f"state_dict must be of the accountant {self.mechanism()!r}, got one of {shown(saved)}: a checkpoint is "
                 "resumed with the group size and adjacency it was made with (from_opacus reads its history for any)."
             )
-        self.history = _entries(state_dict.get("history"))
+        self.history = entries_of(state_dict.get("history"))
 
     def state_dict(self, destination: Any = None) -> Any:
         """Opacus's own layout."""
@@ -214,56 +214,6 @@ class GroupPrivacyEngine(_opacus.PrivacyEngine):  # type: ignore[misc]
         """Certified bounds on the smallest epsilon so far."""
         bounds: Bounds = self.accountant.get_epsilon_bounds(delta)
         return bounds
-
-
-def from_opacus(source: Any) -> tuple[DPSGD, ...]:
-    """The run behind a PrivacyEngine, an accountant (any of Opacus's), a history, or the content of a checkpoint.
-
-    Every entry (noise multiplier, sample rate, steps) of the history is a phase with Poisson sampling: whether batches
-    were really drawn so, a history does not say.
-    """
-    for attribute in ("accountant", "history"):
-        source = getattr(source, attribute, source)
-    if isinstance(source, Mapping):
-        source = source.get("privacy_accountant_state_dict", source)
-        source = source.get("history") if isinstance(source, Mapping) else source
-    entries = _entries(source)
-    if not entries:
-        raise InvalidArgument("history must have at least one step, got none.")
-    return tuple(
-        DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=noise, steps=steps)
-        for noise, rate, steps in entries
-    )
-
-
-def to_opacus(run: DPSGD | Sequence[DPSGD]) -> list[Entry]:
-    """The history that Opacus would have kept of a run: Poisson sampling, no microbatches."""
-    history = []
-    for phase in phases_of(run):
-        if not isinstance(phase.sampling, groupdp.PoissonSampling) or phase.microbatch_size != 1:
-            raise InvalidArgument(
-                "run must have Poisson sampling and a microbatch_size of 1 to be a history of Opacus, got "
-                f"{shown(phase)}."
-            )
-        if phase.steps > 0:
-            history.append((phase.noise_multiplier, phase.sampling.rate, phase.steps))
-    return history
-
-
-def _entries(history: Any) -> list[Entry]:
-    """A history, checked entry by entry."""
-    if not isinstance(history, list | tuple):
-        raise InvalidArgument(
-            f"history must be a list of (noise multiplier, sample rate, steps), got {shown(history)}."
-        )
-    entries = []
-    for entry in history:
-        if not isinstance(entry, list | tuple) or len(entry) != 3:
-            raise InvalidArgument(f"history must consist of (noise multiplier, sample rate, steps), got {shown(entry)}.")
-        noise = require_number("noise_multiplier", entry[0], at_least=0.0)
-        rate = require_number("sample_rate", entry[1], above=0.0, at_most=1.0)
-        entries.append((noise, rate, require_integer("steps", entry[2], at_least=1)))
-    return entries
 
 
 def _accounted_noise_of(optimizer: Any) -> float:
