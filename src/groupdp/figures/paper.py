@@ -14,8 +14,9 @@ from itertools import pairwise
 from groupdp._version import VERSION
 from groupdp.baselines.comparison import Point, as_csv, compare
 from groupdp.bounds import round_down, round_up
-from groupdp.dpsgd import DPSGD, FixedBatchSampling, PoissonSampling, Sampling
+from groupdp.dpsgd import DPSGD
 from groupdp.engines.interface import Progress
+from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 
 STEPS = 2000
 DELTA = 1e-6
