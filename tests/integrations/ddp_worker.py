@@ -8,10 +8,11 @@ import warnings
 
 import torch
 import torch.distributed
-from groupdp.integrations import opacus as group_opacus
 from opacus import PrivacyEngine
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from opacus_training import parts, train
+
+from groupdp.integrations import opacus as group_opacus
 
 
 def main(rank: int, folder: str) -> None:

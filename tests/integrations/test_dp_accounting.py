@@ -6,10 +6,11 @@ import copy
 import math
 
 import dp_accounting
-import groupdp
 import pytest
 from dp_accounting import dp_event as events
 from dp_accounting import privacy_accountant_test
+
+import groupdp
 from groupdp.integrations.dp_accounting import (
     GroupPrivacyAccountant,
     NeighboringRelation,
@@ -106,9 +107,7 @@ def test_phases_compose_in_any_nesting():
 def test_mixtures_compose_with_everything_at_group_size_one():
     mixture = events.MixtureOfGaussiansDpEvent(4.0, [0.0, 1.0], [0.99, 0.01])
     single = GroupPrivacyAccountant(1).compose(mixture, 2000).get_epsilon_bounds(1e-6)
-    assert single == groupdp.epsilon(
-        groupdp.MixtureOfGaussians([0.0, 1.0], [0.99, 0.01], 4.0), delta=1e-6, rounds=2000
-    )
+    assert single == groupdp.epsilon(groupdp.MixtureOfGaussians([0.0, 1.0], [0.99, 0.01], 4.0), delta=1e-6, rounds=2000)
     both = GroupPrivacyAccountant(1).compose(mixture, 1000).compose(POISSON, 1000).get_epsilon_bounds(1e-6)
     assert both.upper == pytest.approx(single.upper, rel=1e-9)  # the same mixture, in other roundings
 
@@ -197,15 +196,14 @@ def test_runs_become_events_and_come_back(k):
     )
     event = to_dp_event(runs, group_size=k)
     assert from_dp_event(event, group_size=k) == runs
-    assert GroupPrivacyAccountant(k).compose(event).get_epsilon(1e-5) == groupdp.epsilon(
-        runs, delta=1e-5, group_size=k
-    ).upper
+    assert (
+        GroupPrivacyAccountant(k).compose(event).get_epsilon(1e-5)
+        == groupdp.epsilon(runs, delta=1e-5, group_size=k).upper
+    )
     with pytest.raises(groupdp.InvalidArgument, match="there is no event for"):
         to_dp_event(run_of(groupdp.ShuffledSampling(batch_size=10, dataset_size=100)), group_size=k)
     with pytest.raises(groupdp.InvalidArgument, match="microbatch_size must be 1"):
         to_dp_event(
-            groupdp.DPSGD(
-                sampling=groupdp.PoissonSampling(rate=0.1), noise_multiplier=1.0, steps=1, microbatch_size=2
-            ),
+            groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.1), noise_multiplier=1.0, steps=1, microbatch_size=2),
             group_size=k,
         )

@@ -1,9 +1,10 @@
-"""groupdp as a training accountant of JAX Privacy, and in its execution plans: the same numbers, and what is refused."""
+"""groupdp as a training accountant of JAX Privacy, and in its execution plans: equal numbers, refusals."""
 
 from __future__ import annotations
 
-import groupdp
 import pytest
+
+import groupdp
 
 pytest.importorskip("jax_privacy", reason="needs the extra jax_privacy: make test-integrations")
 
@@ -11,6 +12,9 @@ import dp_accounting
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax_privacy import accounting, batch_selection
+from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
+
 from groupdp.integrations.dp_accounting import GroupPrivacyAccountant
 from groupdp.integrations.jax_privacy import (
     GroupTrainingAccountant,
@@ -18,8 +22,6 @@ from groupdp.integrations.jax_privacy import (
     from_dp_params,
     to_dp_params,
 )
-from jax_privacy import accounting, batch_selection
-from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
 
 POISSON, FIXED = accounting.SamplingMethod.POISSON, accounting.SamplingMethod.FIXED_BATCH_SIZE
 REPLACE = dp_accounting.NeighboringRelation.REPLACE_ONE
@@ -120,9 +122,7 @@ def test_their_calibrations_work():
     )
     assert noise == pytest.approx(4.374531, abs=3e-6)
     assert accountant.compute_epsilon(2000, params(noise_multipliers=noise)) <= 4.0
-    updates = accounting.calibrate_num_updates(
-        target_epsilon=4.0, noise_multipliers=noise, batch_sizes=100, **usual
-    )
+    updates = accounting.calibrate_num_updates(target_epsilon=4.0, noise_multipliers=noise, batch_sizes=100, **usual)
     assert 1999 <= updates <= 2000
     size = accounting.calibrate_batch_size(target_epsilon=4.0, noise_multipliers=noise, num_updates=2000, **usual)
     assert 99 <= size <= 100
@@ -155,9 +155,7 @@ def test_plans_take_our_accountant():
     made = plan().plan
     assert made.dp_event.event.event.noise_multiplier == pytest.approx(4.374531, abs=2e-6)
     assert GroupPrivacyAccountant(8).compose(made.dp_event).get_epsilon(1e-6) <= 4.0
-    run = from_batch_selection(
-        made.batch_selection_strategy, num_examples=500, noise_multiplier=4.374533, group_size=8
-    )
+    run = from_batch_selection(made.batch_selection_strategy, num_examples=500, noise_multiplier=4.374533, group_size=8)
     assert run == run_of(groupdp.PoissonSampling(rate=0.01), noise=4.374533)
 
 
@@ -217,7 +215,7 @@ def test_their_training_accountant_may_use_ours_for_poisson_sampling():
 
 def test_fixed_batches_disguised_as_poisson_are_refused():
     theirs = accounting.DpsgdTrainingAccountant(TheirConfig())
-    with pytest.raises(groupdp.InvalidArgument, match="sampling_method must be POISSON.*half the noise"):
+    with pytest.raises(groupdp.InvalidArgument, match=r"sampling_method must be POISSON.*half the noise"):
         theirs.compute_epsilon(2000, params(examples_per_user=None, sampling_method=FIXED))
 
 

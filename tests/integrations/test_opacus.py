@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import groupdp
 import pytest
+
+import groupdp
 
 pytest.importorskip("opacus", reason="needs the extra opacus: make test-integrations")
 
 import torch
-from groupdp.integrations import loaders
-from groupdp.integrations import opacus as group_opacus
-from groupdp.integrations.opacus_adaptive import accounted_noise
 from opacus import PrivacyEngine
 from opacus.accountants.utils import get_noise_multiplier
 from opacus.data_loader import DPDataLoader
@@ -18,8 +16,12 @@ from opacus.schedulers import ExponentialGradClip, ExponentialNoise, StepNoise
 from opacus.utils.adaptive_clipping.adaptive_clipping_utils import PrivacyEngineAdaptiveClipping
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
-from integrations.opacus_training import CRITERION, EXAMPLES, parts, train
 from torch.utils.data import DataLoader, WeightedRandomSampler
+
+from groupdp.integrations import loaders
+from groupdp.integrations import opacus as group_opacus
+from groupdp.integrations.opacus_adaptive import accounted_noise
+from integrations.opacus_training import CRITERION, EXAMPLES, parts, train
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),

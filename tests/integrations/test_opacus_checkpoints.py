@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import groupdp
 import pytest
+
+import groupdp
 
 pytest.importorskip("opacus", reason="needs the extra opacus: make test-integrations")
 
 import torch
-from groupdp.integrations import opacus as group_opacus
-from integrations.opacus_training import parts, train
 from opacus import PrivacyEngine
 from opacus.schedulers import StepNoise
+
+from groupdp.integrations import opacus as group_opacus
+from integrations.opacus_training import parts, train
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import groupdp
 import pytest
+
+import groupdp
 
 pytest.importorskip("opacus", reason="needs the extra opacus: make test-integrations")
 

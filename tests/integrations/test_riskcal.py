@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import groupdp
 import pytest
+
+import groupdp
 
 pytest.importorskip("riskcal", reason="needs the extra riskcal: make test-integrations")
 
-from groupdp.integrations.riskcal import calibrate, evaluator
 from riskcal import calibration
+
+from groupdp.integrations.riskcal import calibrate, evaluator
 
 RUN = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=4.0, steps=500)
 
@@ -58,7 +60,9 @@ def test_targets_are_met_and_closely(target):
 
 def test_phases_share_the_parameter_and_wrong_arguments_get_a_sentence():
     twice = (RUN, groupdp.DPSGD(sampling=RUN.sampling, noise_multiplier=2.0, steps=100))
-    doubled = [groupdp.DPSGD(sampling=RUN.sampling, noise_multiplier=2 * p.noise_multiplier, steps=p.steps) for p in twice]
+    doubled = [
+        groupdp.DPSGD(sampling=RUN.sampling, noise_multiplier=2 * p.noise_multiplier, steps=p.steps) for p in twice
+    ]
     assert (
         evaluator(twice, group_size=2, delta=1e-6)(2.0).epsilon
         == groupdp.epsilon(doubled, delta=1e-6, group_size=2).upper

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-import groupdp
 import pytest
+
+import groupdp
 from groupdp.integrations import loaders
 from groupdp.integrations.tensorflow_privacy import from_tensorflow_privacy, statement, to_tensorflow_privacy
 

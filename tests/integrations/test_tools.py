@@ -9,8 +9,9 @@ import subprocess
 import sys
 from importlib import metadata
 
-import groupdp
 import pytest
+
+import groupdp
 from groupdp.integrations.extras import require_package
 from paths import ROOT
 

@@ -28,8 +28,8 @@ def import_run(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A checkpoint of Opacus, or in JSON a history of it, hyperparameters of TensorFlow Privacy or DpParams "
-            "of JAX Privacy: docs/integrations.md.",
+            help="A checkpoint of Opacus, or in JSON a history of it, hyperparameters of TensorFlow Privacy or "
+            "DpParams of JAX Privacy: docs/integrations.md.",
         ),
     ],
     *,
@@ -68,7 +68,8 @@ def import_run(
     )
     if len(text.encode()) > LARGEST_FILE:
         raise InvalidArgument(
-            f"source must have few enough phases for a run file of {LARGEST_FILE} bytes, got {len(found.phases)} phases."
+            f"source must have few enough phases for a run file of {LARGEST_FILE} bytes, got "
+            f"{len(found.phases)} phases."
         )
     parse_run_file(text, name=out)  # whatever the format refuses is refused before anything is written
     with NewFiles("out") as files:

@@ -22,6 +22,7 @@ COMMANDS = (
     "groupdp.cli.people",
     "groupdp.cli.audit",
     "groupdp.cli.statement",
+    "groupdp.cli.import_run",
     "groupdp.cli.figures",
 )
 

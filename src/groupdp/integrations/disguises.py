@@ -19,9 +19,9 @@ from groupdp.integrations.callers import calling_frames
 def refuse_disguised_events(group_size: int) -> None:
     """Refuses if the calling function of JAX Privacy is about to describe something else as Poisson sampling."""
     for name, variables in calling_frames("jax_privacy"):
-        plan = variables.get("self")
-        if name in ("__post_init__", "plan") and hasattr(plan, "strategy"):
-            refuse_bands(_length(plan.strategy), group_size, "num_bands")
+        strategy = getattr(variables.get("self"), "strategy", None)
+        if name in ("__post_init__", "plan") and strategy is not None:
+            refuse_bands(_length(strategy), group_size, "num_bands")
         params = variables.get("dp_params")
         if name == "_compute_epsilon" and params is not None:
             refuse_bands(getattr(params, "cycle_length", None), group_size, "cycle_length")

@@ -16,6 +16,7 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_integer, require_number, shown
+from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds, Provenance
 from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
@@ -25,7 +26,6 @@ from groupdp.integrations.dp_events import from_dp_event as from_dp_event
 from groupdp.integrations.dp_events import to_dp_event as to_dp_event
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.mixture_law import MixtureLaw
-from groupdp.adjacency import LARGEST_GROUP
 
 _accountant: Any = require_package("dp_accounting.privacy_accountant", extra="dp_accounting", tool="dp_accounting")
 
@@ -48,13 +48,12 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
     replaced by zero gradients (REPLACE_SPECIAL).
     """
 
-    def __init__(
-        self, group_size: int, neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE
-    ) -> None:
+    def __init__(self, group_size: int, neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
         self._group_size = require_integer("group_size", group_size, at_least=1, at_most=LARGEST_GROUP)
         if neighboring_relation not in ADJACENCIES:
             raise InvalidArgument(
-                f"neighboring_relation must be a NeighboringRelation of dp_accounting, got {shown(neighboring_relation)}."
+                "neighboring_relation must be a NeighboringRelation of dp_accounting, got "
+                f"{shown(neighboring_relation)}."
             )
         super().__init__(neighboring_relation)
         self._rounds: dict[DPSGD, int] = {}

@@ -28,8 +28,8 @@ _REASONS = {
     "ZCDpEvent": "a zCDP bound says how one example is protected, not how a group is sampled",
     "RepeatAndSelectDpEvent": "selection over a random number of runs has no group-level law here",
     "SingleEpochTreeAggregationDpEvent": "correlated noise: the reduction to single steps holds for one example only",
-    "SampledWithReplacementDpEvent": "batches drawn with replacement have no group-level law here: an example may be in "
-    "one batch several times",
+    "SampledWithReplacementDpEvent": "batches drawn with replacement have no group-level law here: an example may be "
+    "in one batch several times",
 }
 
 
@@ -116,7 +116,8 @@ def _common_part(event: Any, name: str, size: Any, group_size: int) -> int:
     whole = require_integer(name, size, at_least=1)
     if whole <= group_size:
         raise UnsupportedEvent(
-            event, f"{name} must be above group_size={group_size}, for a dataset without the group to exist, got {whole}"
+            event,
+            f"{name} must be above group_size={group_size}, for a dataset without the group to exist, got {whole}",
         )
     return whole - group_size
 
@@ -125,8 +126,8 @@ def _mixture(event: Any, *, group_size: int) -> DPSGD:
     if group_size != 1:
         raise UnsupportedEvent(
             event,
-            "a mixture of Gaussians says what one unit does to the sum; what a group of several does to it cannot be read "
-            f"off: describe the sampling instead, or use group_size=1 (got {group_size})",
+            "a mixture of Gaussians says what one unit does to the sum; what a group of several does to it cannot be "
+            f"read off: describe the sampling instead, or use group_size=1 (got {group_size})",
         )
     mixture = MixtureOfGaussians(event.sensitivities, event.sampling_probs, event.standard_deviation)
     return _step(MixtureLaw(mixture), event.standard_deviation)

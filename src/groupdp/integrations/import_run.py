@@ -55,7 +55,9 @@ def import_run(path: str | Path) -> ImportedRun:
             f"source must be a file that can be read, got {shown(str(path))} ({error.strerror or error})."
         ) from None
     if len(content) > LARGEST_JSON:
-        raise InvalidArgument(f"source must be at most {LARGEST_JSON} bytes unless it is a checkpoint, got {shown(str(path))}.")
+        raise InvalidArgument(
+            f"source must be at most {LARGEST_JSON} bytes unless it is a checkpoint, got {shown(str(path))}."
+        )
     try:
         return _from_content(json.loads(content))
     except (ValueError, RecursionError) as error:
@@ -74,8 +76,8 @@ def _checkpoint(file: Path) -> Any:
     except Exception as error:  # torch raises what the archive, the unpickler or its checks happen to raise
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise InvalidArgument(
-            "source must be a checkpoint of tensors and plain containers, which are read without executing anything, got "
-            f"{shown(str(file))} ({reason})."
+            "source must be a checkpoint of tensors and plain containers, which are read without executing anything, "
+            f"got {shown(str(file))} ({reason})."
         ) from None
 
 
@@ -89,8 +91,8 @@ def _from_content(content: Any) -> ImportedRun:
         if isinstance(state, Mapping) and "history" in state:
             return _from_opacus(state)
         raise InvalidArgument(
-            "source must hold a privacy_accountant_state_dict, a history, number_of_examples or num_samples, got the keys "
-            f"{shown(sorted(map(str, content))[:6])}."
+            "source must hold a privacy_accountant_state_dict, a history, number_of_examples or num_samples, got the "
+            f"keys {shown(sorted(map(str, content))[:6])}."
         )
     return ImportedRun(phases=from_opacus(content), source="a history of Opacus")
 

@@ -178,9 +178,7 @@ def _integer(name: str, value: Any, *, at_least: int) -> int:
     return require_integer(name, value, at_least=at_least)
 
 
-def to_dp_params(
-    run: DPSGD | Sequence[DPSGD], *, num_samples: int, delta: float, group_size: int
-) -> tuple[int, Any]:
+def to_dp_params(run: DPSGD | Sequence[DPSGD], *, num_samples: int, delta: float, group_size: int) -> tuple[int, Any]:
     """(number of updates, DpParams) of a run: Poisson or truncated Poisson sampling, or fixed batches, one kind only.
 
     Rates must be those of whole batches: rate = batch_size / num_samples, in double precision.

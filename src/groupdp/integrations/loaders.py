@@ -35,7 +35,9 @@ def batches_of(dataset_size: int, batch_size: int, *, drop_last: bool = False) -
     batch = require_integer("batch_size", batch_size, at_least=1)
     batches = size // batch if drop_last else -(-size // batch)
     if batches == 0:
-        raise InvalidArgument(f"batch_size must be at most dataset_size={size} if the last batch is dropped, got {batch}.")
+        raise InvalidArgument(
+            f"batch_size must be at most dataset_size={size} if the last batch is dropped, got {batch}."
+        )
     return batches
 
 
@@ -61,5 +63,5 @@ def drawn_rate(rate: float) -> float:
     """
     import struct
 
-    single = struct.unpack("f", struct.pack("f", require_number("rate", rate, above=0.0, at_most=1.0)))[0]
+    single: float = struct.unpack("f", struct.pack("f", require_number("rate", rate, above=0.0, at_most=1.0)))[0]
     return math.ceil(single * 2.0**24) / 2.0**24

@@ -46,5 +46,5 @@ class MixtureLaw(Sampling):
     def share_of_data(self) -> Fraction:
         raise AssertionError("a stated mixture does not say how much of the data a step visits")
 
-    def batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         raise AssertionError("a stated mixture cannot be sampled")

@@ -18,11 +18,12 @@ import math
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any, ClassVar
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds, Provenance
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.callers import calling_frames
@@ -34,7 +35,6 @@ from groupdp.integrations.opacus_history import to_opacus as to_opacus
 from groupdp.integrations.opacus_loaders import epoch_of, poisson_rate_of, refusal_of_loader, run_of
 from groupdp.integrations.opacus_loaders import poisson_run as poisson_run
 from groupdp.integrations.opacus_loaders import shuffled_run as shuffled_run
-from groupdp.adjacency import LARGEST_GROUP
 
 _opacus: Any = require_package("opacus", extra="opacus", tool="Opacus")
 _accountants: Any = require_package("opacus.accountants", extra="opacus", tool="Opacus")
@@ -80,9 +80,7 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
             history = [(accounted_noise(noise, unclipped_num_std), rate, steps) for noise, rate, steps in history]
         if not history:
             return Bounds(0.0, 0.0, Provenance(engine="exact"))
-        return groupdp.epsilon(
-            from_opacus(history), delta=target, group_size=self.group_size, adjacency=self.adjacency
-        )
+        return groupdp.epsilon(from_opacus(history), delta=target, group_size=self.group_size, adjacency=self.adjacency)
 
     def __len__(self) -> int:
         """Steps counted so far."""
@@ -113,8 +111,9 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
             if optimizer.accumulated_iterations != 1:
                 raise InvalidArgument(
                     "accumulated_iterations must be 1, got "
-                    f"{optimizer.accumulated_iterations}: an example may be in several of the batches whose gradients were "
-                    "added up, so a step at the summed rate is no bound; BatchMemoryManager splits one batch instead."
+                    f"{optimizer.accumulated_iterations}: an example may be in several of the batches whose gradients "
+                    "were added up, so a step at the summed rate is no bound; BatchMemoryManager splits one batch "
+                    "instead."
                 )
             self.step(noise_multiplier=_accounted_noise_of(optimizer), sample_rate=rate)
 
@@ -125,8 +124,8 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
         saved = state_dict.get("mechanism") if isinstance(state_dict, Mapping) else None
         if saved != self.mechanism():
             raise InvalidArgument(
-                f"state_dict must be of the accountant {self.mechanism()!r}, got one of {shown(saved)}: a checkpoint is "
-                "resumed with the group size and adjacency it was made with (from_opacus reads its history for any)."
+                f"state_dict must be of the accountant {self.mechanism()!r}, got one of {shown(saved)}: a checkpoint "
+                "is resumed with the group size and adjacency it was made with (from_opacus reads its history for any)."
             )
         self.history = entries_of(state_dict.get("history"))
 
@@ -139,13 +138,13 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
 
 
 def accountant_name(group_size: int, adjacency: str = "add-or-remove") -> str:
-    """"groupdp-8", or "groupdp-8-substitute" for an adjacency other than the default."""
+    """ "groupdp-8", or "groupdp-8-substitute" for an adjacency other than the default."""
     size = require_integer("group_size", group_size, at_least=1, at_most=LARGEST_GROUP)
     chosen = require_choice("adjacency", adjacency, ADJACENCIES)
     return f"groupdp-{size}" if chosen == "add-or-remove" else f"groupdp-{size}-{chosen}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def accountant_class(group_size: int, adjacency: str = "add-or-remove") -> type[GroupAccountant]:
     """The accountant's class for one group size and adjacency."""
     name = accountant_name(group_size, adjacency)
@@ -192,8 +191,8 @@ class GroupPrivacyEngine(_opacus.PrivacyEngine):  # type: ignore[misc]
         """`make_private` with the least noise for which `epochs` passes stay within the target, spent budget apart."""
         if len(self.accountant) > 0:
             warnings.warn(
-                "This engine has counted steps already: the noise is chosen for the new ones alone, so that the guarantee "
-                "for all of them is weaker than the target.",
+                "This engine has counted steps already: the noise is chosen for the new ones alone, so that the "
+                "guarantee for all of them is weaker than the target.",
                 stacklevel=2,
             )
         options.pop("epsilon_tolerance", None)  # Opacus's search has one; this noise is the least there is
@@ -221,8 +220,9 @@ def _accounted_noise_of(optimizer: Any) -> float:
     noise = float(optimizer.noise_multiplier)
     if getattr(optimizer, "_adjusted_noise_multiplier", None) is not None:
         raise InvalidArgument(
-            "clipping must not be adaptive together with ghost clipping: the noise then depends on the size of the batch, "
-            "which is private, and no guarantee is proved; clipping='adaptive' with grad_sample_mode='hooks' is counted."
+            "clipping must not be adaptive together with ghost clipping: the noise then depends on the size of the "
+            "batch, which is private, and no guarantee is proved; clipping='adaptive' with grad_sample_mode='hooks' is "
+            "counted."
         )
     unclipped = getattr(optimizer, "unclipped_num_std", None)
     if unclipped is None:

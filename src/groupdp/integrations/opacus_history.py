@@ -57,7 +57,9 @@ def entries_of(history: Any) -> list[Entry]:
     entries = []
     for entry in history:
         if not isinstance(entry, list | tuple) or len(entry) != 3:
-            raise InvalidArgument(f"history must consist of (noise multiplier, sample rate, steps), got {shown(entry)}.")
+            raise InvalidArgument(
+                f"history must consist of (noise multiplier, sample rate, steps), got {shown(entry)}."
+            )
         noise = require_number("noise_multiplier", entry[0], at_least=0.0)
         rate = require_number("sample_rate", entry[1], above=0.0, at_most=1.0)
         entries.append((noise, rate, require_integer("steps", entry[2], at_least=1)))

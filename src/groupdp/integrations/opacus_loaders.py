@@ -33,13 +33,13 @@ def refusal_of_loader(data_loader: Any, sample_rate: float | None) -> str | None
     rate = poisson_rate_of(data_loader)
     if rate is None:
         return (
-            "poisson_sampling must be True, got a data loader that shuffles or goes in order: its batches are no Poisson "
-            f"samples, and accounting for them as such is no guarantee; {_OFFER}."
+            "poisson_sampling must be True, got a data loader that shuffles or goes in order: its batches are no "
+            f"Poisson samples, and accounting for them as such is no guarantee; {_OFFER}."
         )
     if sample_rate is not None and rate > sample_rate:
         return (
-            f"data_loader must have 1 / sample_rate steps a pass: Opacus would account for a rate of {sample_rate!r} where "
-            f"{rate!r} is sampled; GroupPrivacyEngine accounts for the latter."
+            f"data_loader must have 1 / sample_rate steps a pass: Opacus would account for a rate of {sample_rate!r} "
+            f"where {rate!r} is sampled; GroupPrivacyEngine accounts for the latter."
         )
     return None
 
@@ -75,11 +75,11 @@ def run_of(epoch: Epoch, *, noise_multiplier: float, epochs: Any) -> DPSGD:
 def shuffled_run(data_loader: Any, *, noise_multiplier: float, epochs: Any) -> DPSGD:
     """The run of `epochs` passes over a loader that is left as it is (`poisson_sampling=False`).
 
-    A loader that shuffles gives shuffled epochs, one that goes in order gives epochs in a fixed order; any other sampler
-    is refused. Ask `groupdp.epsilon` with adjacency "zero-out" or "substitute".
+    A loader that shuffles gives shuffled epochs, one that goes in order gives epochs in a fixed order; any other
+    sampler is refused. Ask `groupdp.epsilon` with adjacency "zero-out" or "substitute".
     """
     passes = require_number("epochs", epochs, above=0.0)
-    batches = getattr(data_loader, "batch_sampler", None)
+    batches: Any = getattr(data_loader, "batch_sampler", None)
     if type(batches) is not _data.BatchSampler:
         raise InvalidArgument(f"data_loader must cut one order into batches, got {shown(data_loader)}.")
     sampler, dataset_size, batch_size = batches.sampler, len(data_loader.dataset), batches.batch_size

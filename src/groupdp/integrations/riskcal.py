@@ -3,8 +3,8 @@
     target = CalibrationTarget(kind="err_rates", alpha=0.01, beta=0.9)
     calibrate(run, target, group_size=8).parameter_value
 
-riskcal searches; every number it is given is the side of groupdp's bounds that is a guarantee: the largest advantage, the
-smallest false negative rate, the upper epsilon.
+riskcal searches; every number it is given is the side of groupdp's bounds that is a guarantee: the largest advantage,
+the smallest false negative rate, the upper epsilon.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""TensorFlow Privacy has no place for another accountant, so its hyperparameters are read and a statement in the layout of
-its own is written. The package is not imported.
+"""TensorFlow Privacy has no place for another accountant, so its hyperparameters are read and a statement in the layout
+of its own is written. The package is not imported.
 
     print(statement(from_tensorflow_privacy(
         number_of_examples=10_000, batch_size=100, num_epochs=20, noise_multiplier=4.0, used_microbatching=False,
@@ -58,16 +58,12 @@ class Hyperparameters:
     @property
     def shuffled_run(self) -> DPSGD:
         """The run, if every epoch goes through the data in a new random order."""
-        return self._run(
-            groupdp.ShuffledSampling(batch_size=self.batch_size, dataset_size=self.number_of_examples)
-        )
+        return self._run(groupdp.ShuffledSampling(batch_size=self.batch_size, dataset_size=self.number_of_examples))
 
     @property
     def ordered_run(self) -> DPSGD:
         """The run, if every epoch goes through the data in an order that anybody may know."""
-        return self._run(
-            groupdp.FixedOrderSampling(batch_size=self.batch_size, dataset_size=self.number_of_examples)
-        )
+        return self._run(groupdp.FixedOrderSampling(batch_size=self.batch_size, dataset_size=self.number_of_examples))
 
     def _run(self, sampling: Any) -> DPSGD:
         # Averages of any number of gradients above one move by up to twice the clipping norm: two stands for them all.
@@ -92,8 +88,8 @@ def from_tensorflow_privacy(
     """TensorFlow Privacy's hyperparameters, checked; no bound on the examples per user is refused."""
     if max_examples_per_user is None:
         raise InvalidArgument(
-            "max_examples_per_user must be given, got None: without a bound on the examples of a user there is no guarantee "
-            "for users (1 is the guarantee for single examples)."
+            "max_examples_per_user must be given, got None: without a bound on the examples of a user there is no "
+            "guarantee for users (1 is the guarantee for single examples)."
         )
     return Hyperparameters(
         number_of_examples=number_of_examples,
@@ -151,14 +147,14 @@ def statement(hyperparameters: Hyperparameters, *, delta: float) -> str:
     lines += _table("Example-level DP", h, 1, target)
     lines += _table(f"User-level DP, {h.max_examples_per_user} examples per user", h, h.max_examples_per_user, target)
     lines += [
-        "(*) Only if batches are Poisson samples: shuffled data are not, and the number is then no guarantee of any kind.",
+        "(*) Only if batches are Poisson samples: shuffled data are not, and the number is then no guarantee.",
     ]
     if h.max_examples_per_user > 1 and not h.used_microbatching:
         old = old_tool_epsilon(h.poisson_run, delta=target, group_size=h.max_examples_per_user)
         lines += [
             "",
-            "For comparison, an example's Renyi guarantee extended to the user by Vadhan's lemma, which is what TensorFlow",
-            f"Privacy itself states under Poisson sampling, would be {round_up(old, _DIGITS)}.",
+            "For comparison: an example's Renyi guarantee, extended to the user by Vadhan's lemma as TensorFlow",
+            f"Privacy does it, gives {round_up(old, _DIGITS)} under Poisson sampling.",
         ]
     return "\n".join(lines) + "\n"
 
