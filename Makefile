@@ -19,7 +19,7 @@ test: $(STAMP)  ## install, then lint, types, tests
 	$(BIN)/python -m pytest -n 2
 
 test-integrations: $(TOOLS_STAMP)  ## install Opacus, JAX Privacy, dp_accounting and riskcal, then train with them
-	GROUPDP_TOOLS=all $(TOOLS)/bin/python -m pytest -n 2 tests/integrations
+	GROUPDP_TOOLS=all OMP_NUM_THREADS=1 $(TOOLS)/bin/python -m pytest -n 2 tests/integrations
 
 study: $(STAMP)  ## slow: both engines on thousands of random runs, and the audit at full size
 	$(BIN)/python studies/engines_agree.py

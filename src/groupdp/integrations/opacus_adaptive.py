@@ -2,8 +2,8 @@
 
 Besides the gradients, every step releases how many of them were not clipped, with noise of standard deviation s_u.
 Opacus raises the gradients' noise to (s^-2 - (2 s_u)^-2)^(-1/2), as if a count moved by 1/2 with every example (it
-would, were the bits centred; Andrew et al. 2021, Theorem 1). Its count is of bits 0 and 1 and moves by 1. Gradient and count
-together are then one Gaussian mechanism in which an example moves by 1 with noise
+would, were the bits centred; Andrew et al. 2021, Theorem 1). Its count is of bits 0 and 1 and moves by 1. Gradient and
+count together are then one Gaussian mechanism in which an example moves by 1 with noise
 
     s' = (s^-2 - (2 s_u)^-2 + s_u^-2)^(-1/2) = (s^-2 + (3/4) s_u^-2)^(-1/2),
 
