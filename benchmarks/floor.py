@@ -24,7 +24,6 @@ import numpy as np
 import groupdp
 from groupdp.engines.spectral import _kernel, compiled
 from groupdp.engines.spectral.prepare import prepare
-from groupdp.reductions import compose_run
 
 GROUPS = (1, 9, 32)
 NOISE, RATE, STEPS, DELTA = 1.0, 0.01, 2000, 1e-6

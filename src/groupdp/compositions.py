@@ -95,7 +95,12 @@ def _of_phases(
         named.setdefault(_composition(phases, change), change.name)  # a symmetric pair is its own mirror image
     return Question(
         tuple((name, composition) for composition, name in named.items()),
-        tight=all(phase.sampling.is_tight(change) for phase in phases if phase.steps > 0 for change in changes),
+        tight=all(
+            phase.sampling.is_tight(change) and not phase.in_microbatches
+            for phase in phases
+            if phase.steps > 0
+            for change in changes
+        ),
     )
 
 

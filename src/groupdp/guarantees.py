@@ -38,6 +38,7 @@ def epsilon(
     tolerance: float | None = None,
     memory_budget: int = DEFAULT_MEMORY,
     progress: Progress | None = None,
+    every_change: bool = False,
 ) -> Bounds:
     """Bounds on the smallest epsilon >= 0 such that the run is (epsilon, delta)-DP for groups of `group_size`.
 
@@ -50,12 +51,13 @@ def epsilon(
     `tolerance` asks for a width relative to max(1, epsilon); `provenance.tolerance_met` says whether it was
     reached. `memory_budget` is how many bytes the lattice engine may take for its transforms (the spectral engine needs
     no more than 400 MB): the less, the coarser its lattice may have to be. `progress` is called with the fraction done
-    by computations of more than a moment; an exception raised in it stops them.
+    by computations of more than a moment; an exception raised in it stops them. `every_change` evaluates every ordered
+    change closely (`provenance.directions`), also those that provably do not decide the answer.
     """
     question = question_of(run, group_size=group_size, adjacency=adjacency, removed=removed, added=added, rounds=rounds)
     target = math.log(require_number("delta", delta, above=0.0, below=1.0))
     options = options_of(engine=engine, tolerance=tolerance, memory_budget=memory_budget, progress=progress)
-    return epsilon_of_question(question, target, options)
+    return epsilon_of_question(question, target, options, every_change=every_change)
 
 
 def log_delta(
@@ -84,16 +86,22 @@ def delta(run: Any, *, epsilon: float, **options: Any) -> Bounds:
 
     Takes the options of `log_delta`.
     """
-    logarithm = log_delta(run, epsilon=epsilon, **options)
+    return exponential(log_delta(run, epsilon=epsilon, **options))
+
+
+def exponential(logarithm: Bounds) -> Bounds:
+    """Bounds on delta from bounds on log delta."""
     return replace(logarithm, lower=exp_down(logarithm.lower), upper=exp_up(logarithm.upper))
 
 
-def epsilon_of_question(question: Question, log_delta: float, options: Options) -> Bounds:
+def epsilon_of_question(
+    question: Question, log_delta: float, options: Options, *, every_change: bool = False
+) -> Bounds:
     """The worst of the ordered changes; one that provably does not matter is not evaluated closely (Chernoff
     screen)."""
     results: dict[str, Bounds] = {}
     for index, (name, composition) in enumerate(question.compositions):
-        if results and options.engine != "lattice":
+        if results and options.engine != "lattice" and not every_change:
             worst = max(done.lower for done in results.values())
             if epsilon_ceiling_of(composition, log_delta, enough=worst) < worst:
                 continue

@@ -163,9 +163,9 @@ def _automatic(by_contour: Callable[[], Bounds], by_lattice: Callable[[], Bounds
 
 def _lattice() -> ModuleType:
     """The lattice engine, imported when first needed: most calls never do."""
-    from groupdp.engines.bridge import lattice
+    from groupdp.engines import lattice
 
-    return lattice  # type: ignore[return-value]
+    return lattice
 
 
 def _largest_shift(one: Round | Profile) -> float:

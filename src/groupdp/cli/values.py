@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from groupdp._validation import LARGEST_DATASET, require_choice, require_integer, require_number, shown
-from groupdp.cli.options import ADJACENCIES
+from groupdp.adjacency import ADJACENCIES
 from groupdp.errors import InvalidArgument
 
 if TYPE_CHECKING:

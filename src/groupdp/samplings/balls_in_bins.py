@@ -30,6 +30,7 @@ class BallsInBinsSampling(Sampling):
     title: ClassVar[str] = "balls in bins"
     fields: ClassVar[dict[str, str]] = {"batches": "batches"}
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
+    mistaken_for_poisson: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         batches = require_integer("batches", self.batches, at_least=1, at_most=LARGEST_DATASET)

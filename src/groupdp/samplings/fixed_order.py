@@ -38,6 +38,7 @@ class FixedOrderSampling(Sampling):
     }
     adjacencies: ClassVar[tuple[str, ...]] = ("zero-out", "substitute")
     refusals: ClassVar[dict[str, str]] = REFUSALS
+    mistaken_for_poisson: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         batch_size, dataset_size = batch_and_dataset(self.batch_size, self.dataset_size)

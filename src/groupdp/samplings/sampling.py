@@ -37,6 +37,8 @@ class Sampling(ABC):
     refusals: ClassVar[Mapping[str, str]] = {}
     #: Attributes in which epsilon grows, so that a calibration may solve for them.
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ()
+    #: Whether such runs are often, and wrongly, accounted as Poisson sampling.
+    mistaken_for_poisson: ClassVar[bool] = False
 
     @abstractmethod
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:

@@ -43,6 +43,7 @@ class ShuffledSampling(Sampling):
     fields: ClassVar[dict[str, str]] = {"batch_size": "batch_size", "dataset_size": "dataset_size"}
     adjacencies: ClassVar[tuple[str, ...]] = ("zero-out", "substitute")
     refusals: ClassVar[dict[str, str]] = REFUSALS
+    mistaken_for_poisson: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         batch_size, dataset_size = batch_and_dataset(self.batch_size, self.dataset_size)

@@ -20,7 +20,7 @@ from engines.spectral.test_spectral_golden import CASES, named
 from engines.spectral.test_spectral_golden import run_of as golden_run
 from groupdp.engines.spectral import _kernel as kernel  # a suite without the compiled engine is not the suite
 from groupdp.engines.spectral import compiled, engine
-from groupdp.reductions import Composition, compose_run
+from mixtures import Composition, compose_run
 from strategies import directions, fixed_batch_runs, mixtures, poisson_runs, runs
 
 

@@ -2,7 +2,7 @@
 
 A composition is computed under several tilts. Every entry of each is certified, so an entry's smallest upper bound (or
 largest lower bound) over the tilts is certified too: that keeps relative accuracy from the bulk far into the tails,
-where one transform alone would drown in rounding (docs/lattice.md, section 9).
+where one transform alone would drown in rounding (L-18).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from groupdp.engines.lattice.loss import FloatArray
+from groupdp.engines.lattice.likelihood import FloatArray
 from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
 from groupdp.engines.lattice.solve import compose_tail, transform_length
 from groupdp.engines.lattice.tail import Tail, sum_down, sum_up

@@ -14,43 +14,43 @@ post-processing, so delta_j(eps) alone is a lower bound too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
+from groupdp.engines.lattice.curves import Curve, curve_of
 from groupdp.engines.lattice.roots import last_above
-from groupdp.mixture import MixtureOfGaussians
-from groupdp.reductions import Composition
-
-#: (lower, upper) of log delta(epsilon) of a single round.
-OneRound = Callable[[MixtureOfGaussians, float], tuple[float, float]]
+from groupdp.pairs import Composition
 
 _LOG_SHARE = math.log(-math.expm1(-1.0))
 _ROOM = 1e-14
 
 
-def one_jump_log_delta(composition: Composition, epsilon: float, one_round: OneRound) -> float:
-    """A lower bound on log delta(epsilon); -inf if no single round reaches epsilon."""
-    single = [one_round(mixture, epsilon)[0] for mixture, _ in composition]
-    log_rounds = [math.log(rounds) for _, rounds in composition]
+def single_loss_log_delta(composition: Composition, epsilon: float, *, deadline: float | None = None) -> float:
+    """A lower bound on log delta(epsilon); -inf if no single round reaches epsilon (L-16)."""
+    return _bound([curve_of(one, deadline) for one, _ in composition], [times for _, times in composition], epsilon)
+
+
+def single_loss_epsilon(
+    composition: Composition, log_delta: float, *, start: float, resolution: float, deadline: float | None = None
+) -> float:
+    """An epsilon >= 0 with delta(epsilon) > e^log_delta, evaluated; 0 if none was found."""
+    curves = [curve_of(one, deadline) for one, _ in composition]
+    rounds = [times for _, times in composition]
+    return last_above(
+        lambda epsilon: _bound(curves, rounds, epsilon), log_delta, start=start, slope=1.0, resolution=resolution
+    )
+
+
+def _bound(curves: list[Curve], rounds: list[int], epsilon: float) -> float:
+    single = [curve.below(epsilon) for curve in curves]
+    log_rounds = [math.log(times) for times in rounds]
     log_sum = float(np.logaddexp.reduce(np.add(single, log_rounds)))
     if log_sum == -math.inf:
         return -math.inf
     before = math.nextafter(epsilon - 1.0, -math.inf)  # at least 1 away
-    beyond = [one_round(mixture, before)[1] - _LOG_SHARE for mixture, _ in composition]
+    beyond = [curve.above(before) - _LOG_SHARE for curve in curves]
     log_twice = 2.0 * float(np.logaddexp.reduce(np.add(beyond, log_rounds))) - math.log(2.0)
     room = _ROOM * (1.0 + abs(log_sum) + abs(log_twice))
     log_share = log_twice - log_sum + 2.0 * room  # of what is subtracted
     several = log_sum - room + math.log1p(-math.exp(log_share)) - room if log_share < -0.1 else -math.inf
     return max(several, *single)
-
-
-def one_jump_epsilon(
-    composition: Composition, log_delta: float, one_round: OneRound, *, start: float, resolution: float
-) -> float:
-    """An epsilon >= 0 with delta(epsilon) > e^log_delta, evaluated; 0 if none was found."""
-
-    def curve(epsilon: float) -> float:
-        return one_jump_log_delta(composition, epsilon, one_round)
-
-    return last_above(curve, log_delta, start=start, slope=1.0, resolution=resolution)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.loss import FloatArray
-from groupdp.engines.lattice.support import LossTable
+from groupdp.engines.lattice.likelihood import FloatArray
+from groupdp.engines.lattice.rough_law import RoughLaw
 from groupdp.engines.lattice.tilted_mass import IntArray
 
 #: Widening the cells may add this much to the bracket's width, relatively.
@@ -33,25 +33,24 @@ class LatticeCells:
     widths: IntArray
 
 
-def stride_exponents(table: LossTable, log_mass: FloatArray, *, rate: float, step: float, share: float) -> IntArray:
-    """log3 of the width of cells at every node of the table, whose importance is e^log_mass.
+def width_exponents(law: RoughLaw, log_mass: FloatArray, *, rate: float, step: float, share: float) -> IntArray:
+    """log3 of the width of cells at every node of the law, whose importance is e^log_mass.
 
     `share` is above 1 for a part with fewer rounds than others: its cells may be wider.
     """
-    slope = np.maximum(table.values.slope, 1e-300)
-    with np.errstate(divide="ignore"):
-        log_density = log_mass - np.log(table.weights) - np.log(slope)
-    mass = np.exp(log_mass)
+    with np.errstate(under="ignore"):
+        log_density = log_mass - np.log(np.maximum(law.spacing, 1e-300))
+        mass = np.exp(log_mass)
     low, high = float(log_density.min()) - 1.0, float(log_density.max()) + 1.0
     for _ in range(40):
         middle = 0.5 * (low + high)
-        stride = np.exp(np.clip((middle - log_density) / 3.0, 0.0, 200.0))
-        low, high = (middle, high) if float(mass @ (stride * stride - 1.0)) <= _EXTRA * share else (low, middle)
+        width = np.exp(np.clip((middle - log_density) / 3.0, 0.0, 200.0))
+        low, high = (middle, high) if float(mass @ (width * width - 1.0)) <= _EXTRA * share else (low, middle)
     deficit = np.maximum(low - log_density, 0.0)
     widest = np.log((_WIDEST + deficit / 6.0) / ((1.0 + rate) * step))
     exponents = np.maximum(np.minimum(deficit / 3.0, widest), 0.0) / math.log(3.0)
     rounded: IntArray = np.floor(exponents).astype(np.int64)
-    # A node's stride reaches as far as its neighbours.
+    # The width at a node reaches as far as its neighbours.
     rounded[1:-1] = np.minimum(rounded[1:-1], np.minimum(rounded[:-2], rounded[2:]))
     return rounded
 
@@ -85,17 +84,9 @@ def _smallest_within_a_step(loss: FloatArray, exponents: IntArray, step: float) 
     return np.repeat(np.minimum.reduceat(exponents, starts), counts)
 
 
-def cells_of(table: LossTable, log_mass: FloatArray, *, rate: float, step: float, share: float) -> list[LatticeCells]:
-    """The cells to use in each interval of the table."""
-    exponents = stride_exponents(table, log_mass, rate=rate, step=step, share=share)
-    loss = table.values.loss
-    return [lattice_cells(loss[begin:end], exponents[begin:end], step) for begin, end in table.breaks]
-
-
-def cell_count(table: LossTable, log_mass: FloatArray, *, rate: float, step: float, share: float) -> float:
-    """About how many cells that gives."""
-    exponents = stride_exponents(table, log_mass, rate=rate, step=step, share=share)
-    rise = np.maximum(np.diff(table.values.loss), 0.0)
+def cell_count(law: RoughLaw, exponents: IntArray, step: float) -> float:
+    """About how many cells there are with the widths given at the law's nodes."""
+    rise = np.maximum(np.diff(law.loss), 0.0)
     inside = np.ones(len(rise), dtype=bool)
-    inside[[end - 1 for _, end in table.breaks[:-1]]] = False
-    return float(np.sum(rise[inside] / step / 3.0 ** exponents[:-1][inside])) + 2.0 * len(table.breaks)
+    inside[[end - 1 for _, end in law.breaks[:-1]]] = False
+    return float(np.sum(rise[inside] / step / 3.0 ** exponents[:-1][inside])) + 2.0 * len(law.breaks)

@@ -1,7 +1,7 @@
 """Probabilities of the loss from bounds on the hockey-stick curve.
 
 delta as a function of alpha = e^x is convex with slope -Q(L > x), and P(L > x) = delta + alpha Q(L > x). Difference
-quotients to the left and to the right of x enclose the slope, so for every s > 0 (docs/lattice.md, section 9)
+quotients to the left and to the right of x enclose the slope, so for every s > 0 (L-19)
 
     (e^s delta(x) - delta(x + s)) / (e^s - 1)   <=   P(L > x)   <=   (delta(x - s) - e^-s delta(x)) / (1 - e^-s)
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from groupdp.engines.lattice.measures import Measure
+from groupdp.pld.measures import Measure
 
 #: Distances tried, in steps of the lattice: powers of two up to 2^20.
 _LARGEST_POWER = 20
