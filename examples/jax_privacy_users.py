@@ -66,8 +66,14 @@ def start() -> dict[str, jax.Array]:
 
 def config(group_size: int, bands: int = 1) -> BandMFExecutionPlanConfig:
     return BandMFExecutionPlanConfig(
-        iterations=STEPS, strategy=np.eye(1, bands)[0], epsilon=TARGET, delta=DELTA, sampling_prob=RATE,
-        partition_type=PartitionType.INDEPENDENT, accountant=GroupPrivacyAccountant(group_size), noise_seed=1,
+        iterations=STEPS,
+        strategy=np.eye(1, bands)[0],
+        epsilon=TARGET,
+        delta=DELTA,
+        sampling_prob=RATE,
+        partition_type=PartitionType.INDEPENDENT,
+        accountant=GroupPrivacyAccountant(group_size),
+        noise_seed=1,
     )
 
 
@@ -78,14 +84,18 @@ def main() -> None:
     kept = capped(generator, whose)
     test = np.setdiff1d(np.arange(len(whose)), kept)[:2000]
     counts = np.bincount(whose)
-    print(f"{len(counts)} patients sent {len(whose)} recordings: {np.median(counts):.0f} is usual, {counts.max()} the most.")
+    print(
+        f"{len(counts)} patients sent {len(whose)} recordings: {np.median(counts):.0f} is usual, {counts.max()} the most."
+    )
     print(f"With at most {CAP} of each patient {len(kept)} stay ({len(kept) / len(whose):.0%}).\n")
 
     made = config(CAP).plan
     (run,) = from_dp_event(made.dp_event, group_size=CAP)
     print(f"Target: epsilon {TARGET:g} at delta {DELTA:g} for a whole patient, after {STEPS} steps.")
-    print(f"The plan's noise: {run.noise_multiplier:.4f}; for single recordings "
-          f"{groupdp.calibrate_noise(run, epsilon=TARGET, delta=DELTA, group_size=1).value:.4f} would do.\n")
+    print(
+        f"The plan's noise: {run.noise_multiplier:.4f}; for single recordings "
+        f"{groupdp.calibrate_noise(run, epsilon=TARGET, delta=DELTA, group_size=1).value:.4f} would do.\n"
+    )
 
     train_signal, train_moving = signal[kept], moving[kept]
     gradient = jax.jit(made.clipped_grad(loss, batch_argnums=(1, 2)))
@@ -133,7 +143,9 @@ def main() -> None:
             report(done + 50, params)
 
     bounds = groupdp.epsilon(run, delta=DELTA, group_size=CAP)
-    print(f"\nA patient's epsilon lies in {bounds:10}: the upper end is the guarantee, and no analysis of all steps can")
+    print(
+        f"\nA patient's epsilon lies in {bounds:10}: the upper end is the guarantee, and no analysis of all steps can"
+    )
     print("go below the lower end.")
     try:
         config(CAP, bands=4)

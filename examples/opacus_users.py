@@ -70,12 +70,16 @@ def main() -> None:
     who, words, good = customers(generator, 4000)
     kept = capped(generator, who)
     counts = np.bincount(who)
-    print(f"{len(counts)} customers wrote {len(who)} reviews: {np.median(counts):.0f} is usual, {counts.max()} the most.")
+    print(
+        f"{len(counts)} customers wrote {len(who)} reviews: {np.median(counts):.0f} is usual, {counts.max()} the most."
+    )
     print(f"With at most {CAP} of each customer {len(kept)} stay ({len(kept) / len(who):.0%}).\n")
 
     test = np.setdiff1d(np.arange(len(who)), kept)[:2000]
-    tensors = {name: (torch.tensor(words[index]), torch.tensor(good[index])) for name, index in
-               (("train", kept), ("test", test))}
+    tensors = {
+        name: (torch.tensor(words[index]), torch.tensor(good[index]))
+        for name, index in (("train", kept), ("test", test))
+    }
     loader = DataLoader(TensorDataset(*tensors["train"]), batch_size=BATCH, shuffle=True)
 
     def accuracy(module: nn.Module) -> float:
@@ -85,12 +89,19 @@ def main() -> None:
     engine = GroupPrivacyEngine(group_size=CAP)
     module, optimizer = network()
     module, optimizer, private = engine.make_private_with_epsilon(
-        module=module, optimizer=optimizer, data_loader=loader,
-        target_epsilon=TARGET, target_delta=DELTA, epochs=EPOCHS, max_grad_norm=1.0,
+        module=module,
+        optimizer=optimizer,
+        data_loader=loader,
+        target_epsilon=TARGET,
+        target_delta=DELTA,
+        epochs=EPOCHS,
+        max_grad_norm=1.0,
     )
     print(f"Target: epsilon {TARGET:g} at delta {DELTA:g} for a whole customer, after {EPOCHS} epochs.")
-    print(f"The least noise that does it: {optimizer.noise_multiplier:.4f} (each review is sampled with probability "
-          f"{private.sample_rate:.4f}).\n")
+    print(
+        f"The least noise that does it: {optimizer.noise_multiplier:.4f} (each review is sampled with probability "
+        f"{private.sample_rate:.4f}).\n"
+    )
     print("epoch   accuracy   epsilon, one review   epsilon, one customer")
 
     def report(epoch: int, of: GroupPrivacyEngine, module: nn.Module) -> None:
@@ -127,13 +138,21 @@ def main() -> None:
             print(f"\nAs a checkpoint for customers with {2 * CAP} reviews it is refused:\n  {refusal}")
 
     bounds = engine.get_epsilon_bounds(DELTA)
-    print(f"\nA customer's epsilon lies in {bounds:10}: the upper end is the guarantee, and no analysis of all steps can")
+    print(
+        f"\nA customer's epsilon lies in {bounds:10}: the upper end is the guarantee, and no analysis of all steps can"
+    )
     print("go below the lower end.")
     shuffled = GroupPrivacyEngine(group_size=CAP)
     module, optimizer = network()
     try:
-        shuffled.make_private(module=module, optimizer=optimizer, data_loader=loader, noise_multiplier=noise,
-                              max_grad_norm=1.0, poisson_sampling=False)
+        shuffled.make_private(
+            module=module,
+            optimizer=optimizer,
+            data_loader=loader,
+            noise_multiplier=noise,
+            max_grad_norm=1.0,
+            poisson_sampling=False,
+        )
     except groupdp.InvalidArgument as refusal:
         print(f"Shuffled batches instead of Poisson samples are refused:\n  {str(refusal).split(';')[0]}.")
     print(f"\n{time.perf_counter() - started:.0f} seconds in all.")

@@ -16,7 +16,6 @@ from groupdp.integrations import opacus as group_opacus
 
 
 def main(rank: int, folder: str) -> None:
-    warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     name = group_opacus.register(group_size=8)
@@ -24,10 +23,14 @@ def main(rank: int, folder: str) -> None:
         given = parts(batch_size=31)
         given["module"] = DifferentiallyPrivateDistributedDataParallel(given["module"])
         given["optimizer"] = torch.optim.SGD(given["module"].parameters(), lr=0.1)
-        wrapped = engine.make_private(**given, noise_multiplier=2.0, max_grad_norm=1.0)
-        train(*wrapped)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            wrapped = engine.make_private(**given, noise_multiplier=2.0, max_grad_norm=1.0)
+            train(*wrapped)
+        warned = sum("leaves out" in str(one.message) for one in caught)
         weights = [value.tolist() for value in wrapped[0].state_dict().values()]
         counted = {"history": engine.accountant.history, "epsilon": engine.get_epsilon(1e-5), "weights": weights}
+        counted["warned"] = warned
         print(json.dumps(counted), flush=True)
     torch.distributed.destroy_process_group()
 

@@ -22,10 +22,10 @@ pytestmark = [
 PRIVATE = {"noise_multiplier": 2.0, "max_grad_norm": 1.0}
 
 
-def saved(path, name, *, steps=4):
+def saved(path, name, *, steps=4, batch_size=31):
     """A checkpoint after a few steps; returns the module's weights at that point."""
     engine = PrivacyEngine(accountant=name)
-    module, optimizer, loader = engine.make_private(**parts(batch_size=31), **PRIVATE)
+    module, optimizer, loader = engine.make_private(**parts(batch_size=batch_size), **PRIVATE)
     train(module, optimizer, loader, steps=steps)
     engine.save_checkpoint(path=path, module=module, optimizer=optimizer)
     return {key: value.clone() for key, value in module.state_dict().items()}
@@ -33,15 +33,15 @@ def saved(path, name, *, steps=4):
 
 def test_training_goes_on_where_it_stopped(tmp_path):
     name = group_opacus.register(group_size=8)
-    weights = saved(tmp_path / "checkpoint.pt", name)
+    weights = saved(tmp_path / "checkpoint.pt", name, batch_size=6)
     engine = PrivacyEngine(accountant=name)
-    module, optimizer, loader = engine.make_private(**parts(batch_size=31), **PRIVATE)
+    module, optimizer, loader = engine.make_private(**parts(batch_size=6), **PRIVATE)
     engine.load_checkpoint(path=tmp_path / "checkpoint.pt", module=module, optimizer=optimizer)
     assert all(torch.equal(value, weights[key]) for key, value in module.state_dict().items())
-    assert engine.accountant.history == [(2.0, 1 / 6, 4)]
+    assert engine.accountant.history == [(2.0, 1 / 31, 4)]
     train(module, optimizer, loader, steps=3)
-    assert engine.accountant.history == [(2.0, 1 / 6, 7)]
-    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=1 / 6), noise_multiplier=2.0, steps=7)
+    assert engine.accountant.history == [(2.0, 1 / 31, 7)]
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=1 / 31), noise_multiplier=2.0, steps=7)
     assert engine.get_epsilon(1e-5) == groupdp.epsilon(run, delta=1e-5, group_size=8).upper
 
 

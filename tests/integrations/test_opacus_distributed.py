@@ -41,3 +41,4 @@ def test_two_processes_agree(tmp_path):
         assert first == second  # the same weights too: noise is added once, and shared
         assert first["history"] == [[2.0, 1 / 6, 6]]
         assert first["epsilon"] == expected
+        assert first["warned"] == 1  # 15 examples on average: once in 23 million steps a process would have none

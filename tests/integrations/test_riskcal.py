@@ -23,7 +23,7 @@ def test_metrics_are_the_guaranteed_sides():
     assert (metrics.alpha, metrics.delta) == (0.05, 1e-6)
     single = evaluator(RUN, group_size=1)(4.0)
     theirs = calibration.create_dpsgd_evaluator(0.01, 500, grid_step=1e-3)(4.0)
-    assert single.advantage == pytest.approx(theirs.advantage, rel=1e-2)
+    assert single.advantage == pytest.approx(theirs.advantage, rel=3e-2)
     assert single.beta is None
     assert single.epsilon is None
 

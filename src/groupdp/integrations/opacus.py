@@ -32,7 +32,13 @@ from groupdp.integrations.opacus_adaptive import accounted_noise, gradient_noise
 from groupdp.integrations.opacus_history import Entry, entries_of
 from groupdp.integrations.opacus_history import from_opacus as from_opacus
 from groupdp.integrations.opacus_history import to_opacus as to_opacus
-from groupdp.integrations.opacus_loaders import epoch_of, poisson_rate_of, refusal_of_loader, run_of
+from groupdp.integrations.opacus_loaders import (
+    epoch_of,
+    poisson_rate_of,
+    refusal_of_loader,
+    run_of,
+    warn_about_empty_batches,
+)
 from groupdp.integrations.opacus_loaders import poisson_run as poisson_run
 from groupdp.integrations.opacus_loaders import shuffled_run as shuffled_run
 
@@ -101,6 +107,7 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
                 refusal = refusal_of_loader(variables.get("data_loader"), sample_rate)
                 if refusal:
                     raise InvalidArgument(refusal)
+                warn_about_empty_batches(variables.get("data_loader"))
         return self.hook_at(sample_rate)
 
     def hook_at(self, sample_rate: float) -> Callable[[Any], None]:
@@ -182,6 +189,7 @@ class GroupPrivacyEngine(_opacus.PrivacyEngine):  # type: ignore[misc]
         rate = poisson_rate_of(loader)
         if rate is None:
             raise AssertionError("Opacus made a loader that does not draw Poisson samples")
+        warn_about_empty_batches(loader)
         optimizer.attach_step_hook(self.accountant.hook_at(rate))
         return wrapped
 

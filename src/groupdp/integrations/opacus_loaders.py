@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import groupdp
@@ -19,6 +20,9 @@ _OFFER = (
     "groupdp.integrations.opacus.shuffled_run(data_loader, noise_multiplier=..., epochs=...) describes such a run, and "
     "groupdp.epsilon accounts for it with adjacency 'zero-out' or 'substitute'"
 )
+
+#: Empty batches that are rarer than this, per step, are not worth a warning.
+_RARE = 1e-12
 
 
 def poisson_rate_of(data_loader: Any) -> float | None:
@@ -42,6 +46,20 @@ def refusal_of_loader(data_loader: Any, sample_rate: float | None) -> str | None
             f"where {rate!r} is sampled; GroupPrivacyEngine accounts for the latter."
         )
     return None
+
+
+def warn_about_empty_batches(data_loader: Any) -> None:
+    """Opacus's loader for several processes leaves out empty batches, which shows that they were empty."""
+    sampler = getattr(data_loader, "batch_sampler", None)
+    if not isinstance(sampler, _samplers.DistributedUniformWithReplacementSampler):
+        return
+    chance = (1.0 - float(sampler.sample_rate)) ** int(sampler.num_samples)
+    if chance > _RARE:
+        warnings.warn(
+            f"Opacus's distributed loader leaves out empty batches, here with probability {chance:.1g} a step and "
+            "process: the guarantee is for what is released besides the number of steps; larger batches make it negligible.",
+            stacklevel=3,
+        )
 
 
 def epoch_of(data_loader: Any, *, poisson_sampling: bool) -> Epoch:
