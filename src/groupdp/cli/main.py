@@ -24,6 +24,7 @@ COMMANDS = (
     "groupdp.cli.audit",
     "groupdp.cli.statement",
     "groupdp.cli.certificate",
+    "groupdp.cli.import_run",
     "groupdp.cli.figures",
     "groupdp.cli.serve",
 )
