@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 
 import groupdp
+from groupdp.compositions import question_of
 from groupdp.engines.spectral import _kernel
 from groupdp.engines.spectral.packing import packed
 from groupdp.pairs import Composition
-from groupdp.reductions import compose_run, pairs_of
 
 GROUPS = (1, 9, 32)
 NOISE, RATE, STEPS, DELTA = 1.0, 0.01, 2000, 1e-6
@@ -62,7 +62,7 @@ def _run() -> groupdp.DPSGD:
 
 
 def _rounds(k: int) -> Composition:
-    return pairs_of(compose_run(_run(), k), "remove")
+    return question_of(_run(), group_size=k, adjacency="remove").compositions[0][1]
 
 
 def _call(k: int) -> groupdp.Bounds:

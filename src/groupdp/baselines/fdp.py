@@ -17,11 +17,10 @@ import math
 from typing import Any
 
 from groupdp._validation import require_integer, require_number
+from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
-from groupdp.guarantees import directions_of
-from groupdp.reductions import LARGEST_GROUP
 from groupdp.tradeoff import TradeOff, trade_off
 
 #: Outer iterations on log alpha.
@@ -48,7 +47,7 @@ def fdp_epsilon(
     if size == 0:
         return Bounds(0.0, 0.0, Provenance(engine="exact"))
     results = []
-    for direction in directions_of(adjacency):
+    for direction in ("remove", "add") if adjacency == "add-or-remove" else (adjacency,):
         example = trade_off(run, group_size=1, adjacency=direction, engine=engine)
         results.append(_one_direction(example, size, log_target, progress))
     worse = max(results, key=lambda bounds: bounds.upper)

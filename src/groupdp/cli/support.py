@@ -12,15 +12,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import typer
 
 from groupdp._files import NewFiles
 from groupdp._version import VERSION
+from groupdp.adjacency import ADJACENCIES
 from groupdp.bounds import Bounds, round_down, round_up
 from groupdp.cli.options import (
-    ADJACENCIES,
     Adjacency,
     AsJSON,
     BatchSize,
@@ -49,6 +49,9 @@ from groupdp.cli.values import (
 from groupdp.errors import GroupDPError
 from groupdp.run_file.describe import run_as_json
 
+if TYPE_CHECKING:
+    from groupdp.cli.asked import Asked
+
 __all__ = [
     "ADJACENCIES",
     "Adjacency",
@@ -69,6 +72,7 @@ __all__ = [
     "bounds_as_json",
     "dump_json",
     "emit_json",
+    "emit_run",
     "emit_table",
     "fail",
     "handle_errors",
@@ -132,6 +136,12 @@ def emit_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     console.print(table)
     if note:
         console.print(Text(note))
+
+
+def emit_run(asked: Asked) -> None:
+    """Print the run as it was understood."""
+    for line in asked.summary():
+        typer.echo(line)
 
 
 def upper_text(value: float, digits: int = 8) -> str:

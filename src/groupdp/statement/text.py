@@ -13,11 +13,13 @@ from typing import Any
 from groupdp._version import VERSION
 from groupdp.baselines import old_tool_epsilon, vadhan_epsilons
 from groupdp.bounds import Bounds, round_up
-from groupdp.dpsgd import DPSGD, PoissonSampling
+from groupdp.dpsgd import DPSGD
 from groupdp.engines.interface import Progress
+from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon
 from groupdp.run_file.describe import run_as_json
 from groupdp.run_file.read import RunFile
+from groupdp.samplings import PoissonSampling
 
 #: Significant digits of an epsilon in a statement.
 DIGITS = 5
@@ -41,18 +43,20 @@ class Statement:
 def make_statement(run: RunFile, *, progress: Progress | None = None) -> Statement:
     """Compute what the statement says."""
     report = progress if progress is not None else (lambda _: None)
+    if run.group_size is None:
+        raise InvalidArgument("group_size must be given for a statement: the most examples that one person has.")
     phases = list(run.phases)
     directions = ("add", "remove") if run.adjacency == "add-or-remove" else (run.adjacency,)
     found = {
-        direction: epsilon(phases, delta=run.delta, group_size=run.group_size, adjacency=direction)
+        direction: epsilon(phases, delta=run.stated_delta, group_size=run.group_size, adjacency=direction)
         for direction in directions
     }
     report(0.3)
-    one = epsilon(phases, delta=run.delta, group_size=1, adjacency=run.adjacency)
+    one = epsilon(phases, delta=run.stated_delta, group_size=1, adjacency=run.adjacency)
     report(0.4)
     vadhan = vadhan_epsilons(
         phases,
-        delta=run.delta,
+        delta=run.stated_delta,
         group_sizes=(run.group_size,),
         form="geometric",
         adjacency=run.adjacency,
@@ -67,7 +71,7 @@ def make_statement(run: RunFile, *, progress: Progress | None = None) -> Stateme
         remove=found.get("remove"),
         one_example=one,
         vadhan=vadhan,
-        old_tool=old_tool_epsilon(phases, delta=run.delta, group_size=run.group_size),
+        old_tool=old_tool_epsilon(phases, delta=run.stated_delta, group_size=run.group_size),
     )
 
 
@@ -79,7 +83,7 @@ def as_json(statement: Statement) -> dict[str, Any]:
         "epsilon": _pair(statement.epsilon),
         **({"add": _pair(statement.add)} if statement.add else {}),
         **({"remove": _pair(statement.remove)} if statement.remove else {}),
-        "delta": run.delta,
+        "delta": run.stated_delta,
         "group_size": run.group_size,
         "adjacency": run.adjacency,
         "phases": [run_as_json(phase) for phase in run.phases],
@@ -147,12 +151,12 @@ def guarantee(statement: Statement) -> str:
     whom = "one example" if run.group_size == 1 else f"any group of up to {run.group_size} examples"
     if statement.epsilon.upper == math.inf:
         return (
-            f"No finite epsilon protects {whom} at delta = {_plain(run.delta)} under {run.adjacency} adjacency: "
+            f"No finite epsilon protects {whom} at delta = {_plain(run.stated_delta)} under {run.adjacency} adjacency: "
             "this run gives no differential privacy there."
         )
     return (
         f"The training run is (epsilon, delta)-differentially private for {whom} under {run.adjacency} adjacency, "
-        f"with epsilon = {_rounded(statement.epsilon.upper)} and delta = {_plain(run.delta)}."
+        f"with epsilon = {_rounded(statement.epsilon.upper)} and delta = {_plain(run.stated_delta)}."
     )
 
 
@@ -164,7 +168,8 @@ def meaning(run: RunFile, *, guaranteed: bool = True) -> str:
     """What the sentence means, and for whom it holds."""
     if not guaranteed:
         return (
-            f"With a probability above {_plain(run.delta)}, somebody who sees what the run releases becomes certain "
+            f"With a probability above {_plain(run.stated_delta)}, somebody who sees what the run releases becomes "
+            f"certain "
             "that a person's examples were used."
         )
     datasets = {
@@ -184,7 +189,11 @@ def assumptions(run: RunFile) -> list[str]:
     """What must be true of the training for the guarantee to hold."""
     poisson = any(isinstance(phase.sampling, PoissonSampling) for phase in run.phases)
     sizes = sorted(
-        {phase.sampling.dataset_size for phase in run.phases if not isinstance(phase.sampling, PoissonSampling)}
+        {
+            phase.sampling.values()["dataset_size"]
+            for phase in run.phases
+            if not isinstance(phase.sampling, PoissonSampling)
+        }
     )
     k = run.group_size
     sentences = [f"No person has more than {k} example{'' if k == 1 else 's'} in the dataset."]
@@ -245,7 +254,7 @@ def method(statement: Statement) -> str:
             f" By direction: {_rounded(statement.add.upper)} if the group is added, "
             f"{_rounded(statement.remove.upper)} if it is removed."
         )
-    if run.delta > 1e-4:
+    if run.stated_delta > 1e-4:
         text += " Note that delta is large: it should be well below one over the number of people."
     return text
 
@@ -274,7 +283,8 @@ def _batches(phase: DPSGD) -> str:
     micro = f", microbatches of {phase.microbatch_size}" if phase.microbatch_size > 1 else ""
     if isinstance(phase.sampling, PoissonSampling):
         return f"Poisson, rate {_plain(phase.sampling.rate)}{micro}"
-    return f"fixed, {phase.sampling.batch_size} of {phase.sampling.dataset_size}{micro}"
+    values = phase.sampling.values()
+    return f"fixed, {values['batch_size']} of {values['dataset_size']}{micro}"
 
 
 def _pair(bounds: Bounds) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""delta(epsilon) of one direction, evaluated near chosen points: certified bounds, and slopes to steer by."""
+"""delta(epsilon) of one composition, evaluated near chosen points: certified bounds, and slopes to steer by."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from groupdp.directions import Options, is_one_round, log_delta_of
-from groupdp.engines.interface import Direction
+from groupdp.accounting import Options, log_delta_of
+from groupdp.accounting.engine_choice import is_one_round
 from groupdp.engines.spectral import neighbourhood
 from groupdp.errors import LimitExceeded
-from groupdp.reductions import Composition, pairs_of
+from groupdp.pairs import Composition
 
 #: A contour serves epsilons whose log delta differs by less than this from where it was planned.
 _CLOSE = 0.3
@@ -21,7 +21,7 @@ _COARSE_STEP = 1e-3
 _FINE_LADDER = (1e-6, 4e-6, 1.6e-5, 6.4e-5, 3e-4, 2e-3, 1e-2, 0.05, 0.25)
 _COARSE_LADDER = (2e-3, 0.02, 0.2)
 _MOST_CACHED = 64
-#: Evaluations of one direction, where each may take a second; after that, monotonicity bounds what is asked.
+#: Evaluations of one curve, where each may take a second; after that, monotonicity bounds what is asked.
 _MOST_COSTLY = 32
 #: Width asked for there, unless the caller says.
 _COSTLY_TOLERANCE = 1e-4
@@ -54,7 +54,6 @@ class _Anywhere:
     """Every evaluation on its own: other engines, closed forms, rounds without noise."""
 
     composition: Composition
-    direction: Direction
     options: Options
     epsilon: float
     seen: dict[float, tuple[float, float]]
@@ -75,7 +74,7 @@ class _Anywhere:
         options = self.options
         if options.tolerance is None:
             options = replace(options, tolerance=_COSTLY_TOLERANCE)
-        bounds = log_delta_of(self.composition, self.direction, epsilon, options)
+        bounds = log_delta_of(self.composition, epsilon, options)
         self.seen[epsilon] = (bounds.lower, bounds.upper)
         return bounds.lower, bounds.upper
 
@@ -87,10 +86,9 @@ class _Anywhere:
 
 @dataclass(slots=True)
 class DeltaCurve:
-    """One direction of one composition."""
+    """The curve of one composition."""
 
     composition: Composition
-    direction: Direction
     options: Options
     _cached: list[tuple[Local, float, float]] = field(default_factory=list)
     _seen: dict[float, tuple[float, float]] = field(default_factory=dict)
@@ -125,14 +123,14 @@ class DeltaCurve:
         return any(isinstance(local, _Anywhere) for local, _, _ in self._cached) and not is_one_round(self.composition)
 
     def _build(self, epsilon: float, guess: float) -> Local | None:
-        noisy = all(mixture.standard_deviation > 0.0 for mixture, _ in self.composition)
+        noisy = all(one.has_noise for one, _ in self.composition)
         by_contour = self.options.engine == "spectral" or (
             self.options.engine == "auto" and not is_one_round(self.composition)
         )
         if noisy and by_contour:
             try:
-                return neighbourhood(pairs_of(self.composition, self.direction), epsilon, log_delta=guess - 8.0)
+                return neighbourhood(self.composition, epsilon, log_delta=guess - 8.0)
             except LimitExceeded:
                 if self.options.engine == "spectral":
                     raise
-        return _Anywhere(self.composition, self.direction, self.options, epsilon, self._seen)
+        return _Anywhere(self.composition, self.options, epsilon, self._seen)

@@ -21,9 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_number
+from groupdp.accounting import log_revealed
 from groupdp.bounds import Bounds
-from groupdp.engines.interface import Direction, Progress
-from groupdp.guarantees import composition_of, directions_of, exp_down, exp_up, options_of
+from groupdp.compositions import question_of
+from groupdp.engines.interface import Progress
+from groupdp.guarantees import exp_down, exp_up, options_of
+from groupdp.pairs import mirrored
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.enclosure import (
     log_false_negative_rate,
@@ -32,8 +35,6 @@ from groupdp.tradeoff.enclosure import (
 )
 
 FloatArray = npt.NDArray[np.float64]
-
-_OPPOSITE: dict[Direction, Direction] = {"add": "remove", "remove": "add"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +56,25 @@ class TradeOff:
         self,
         run: Any,
         *,
-        group_size: int | None = None,
+        group_size: Any = None,
         adjacency: str = "add-or-remove",
+        removed: Any = None,
+        added: Any = None,
         rounds: int | None = None,
         engine: str = "auto",
     ) -> None:
-        self.composition = composition_of(run, group_size=group_size, rounds=rounds)
+        question = question_of(
+            run, group_size=group_size, adjacency=adjacency, removed=removed, added=added, rounds=rounds
+        )
+        self.composition = question.compositions[0][1]
         self.adjacency = adjacency
+        self.tight = question.tight
         options = options_of(engine=engine)
-        directions = directions_of(adjacency)
-        every = {one: DeltaCurve(self.composition, one, options) for one in ("remove", "add")}
-        self._curves = tuple(every[one] for one in directions)
-        self._mirrored = tuple(every[_OPPOSITE[one]] for one in directions)
+        ordered = [composition for _, composition in question.compositions]
+        reversed_pairs = [mirrored(composition) for composition in ordered]
+        every = {one: DeltaCurve(one, options) for one in (*ordered, *reversed_pairs)}
+        self._curves = tuple(every[one] for one in ordered)
+        self._mirrored = tuple(every[one] for one in reversed_pairs)
         self._log_middle: float | None = None
         # (log rate, the epsilon found for it), for each of the two dualities
         self._starts: list[tuple[float, float]] = [(0.0, 0.0)]
@@ -178,14 +186,7 @@ class TradeOff:
 
     def _revealed(self) -> float:
         """log of the true positive rate without any false positive: rounds without noise may give the group away."""
-        if all(curve.direction == "add" for curve in self._curves):
-            return -math.inf
-        log_p = math.fsum(
-            rounds * mixture.log_probability_of_absence
-            for mixture, rounds in self.composition
-            if mixture.standard_deviation == 0.0
-        )
-        return math.log(-math.expm1(log_p)) if log_p < 0.0 else -math.inf
+        return max(log_revealed(curve.composition) for curve in self._curves)
 
 
 def trade_off(

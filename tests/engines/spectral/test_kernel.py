@@ -25,7 +25,8 @@ from groupdp.engines import spectral
 from groupdp.engines.spectral import _kernel as kernel  # a suite without the compiled engine is not the suite
 from groupdp.engines.spectral import engine
 from groupdp.engines.spectral.packing import packed
-from groupdp.reductions import compose_run, pairs_of
+from groupdp.laws import binomial_law
+from mixtures import compose_run, pairs_of
 from oracle import laws
 from paths import DATA
 
@@ -106,7 +107,7 @@ def test_the_oracle_s_log_deltas_are_enclosed(direction):
 
 def test_the_two_headline_epsilons_of_substitution():
     for size, truth in ((1, 4.69611473394860), (4, 24.4792429086480)):
-        side = pairs.Side.from_sensitivities(np.arange(size + 1.0), groupdp.reductions.binomial_law(size, 0.01), 1.0)
+        side = pairs.Side.from_sensitivities(np.arange(size + 1.0), binomial_law(size, 0.01), 1.0)
         bounds = spectral.epsilon(((pairs.Round.of(side, side), 2000),), log_delta=math.log(1e-6))
         assert bounds.lower - 1e-13 * truth <= truth <= bounds.upper + 1e-13 * truth
 
@@ -114,7 +115,7 @@ def test_the_two_headline_epsilons_of_substitution():
 @pytest.mark.parametrize("log_delta", [-1000.0, -2000.0, -5000.0])
 @pytest.mark.parametrize("kind", ["remove", "add", "substitute"])
 def test_log_deltas_of_minus_thousands_are_within_reach(kind, log_delta):
-    side = pairs.Side.from_sensitivities(np.arange(3.0), groupdp.reductions.binomial_law(2, 0.02), 4.0)
+    side = pairs.Side.from_sensitivities(np.arange(3.0), binomial_law(2, 0.02), 4.0)
     pair = {"remove": (side, pairs.ZERO), "add": (pairs.ZERO, side), "substitute": (side, side)}[kind]
     composition = ((pairs.Round.of(*pair), 20_000),)
     bounds = spectral.epsilon(composition, log_delta=log_delta)

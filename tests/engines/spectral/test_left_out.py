@@ -18,6 +18,7 @@ from groupdp import pairs
 from groupdp.engines import spectral
 from groupdp.engines.spectral import _kernel as kernel
 from groupdp.engines.spectral.packing import packed
+from groupdp.laws import binomial_law
 from oracle import Mixture, exact
 from oracle.closed import one_round_log_delta
 from oracle.pairs import Branch, Gaussian, Round, nothing
@@ -232,7 +233,7 @@ def test_s_14_nothing_underflows_beyond_forty_deviations():
 )
 def test_about_an_epoch_of_training_gets_many_digits(rate, epochs, kind):
     # Once these took a second each, and the sides were 1e-3 apart.
-    law = groupdp.reductions.binomial_law(4, rate)
+    law = binomial_law(4, rate)
     one = pairs.Side.from_sensitivities(np.arange(5.0), law, 0.8)
     pair = {"remove": (one, pairs.ZERO), "add": (pairs.ZERO, one), "substitute": (one, one)}[kind]
     composition = ((pairs.Round.of(*pair), round(epochs / rate)),)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.special import erfcx
 
-from groupdp.engines.lattice.loss import FloatArray
+from groupdp.engines.lattice.likelihood import FloatArray
 from groupdp.engines.lattice.rounding import MILLS, UNIT
 
 _POINTS = 8
