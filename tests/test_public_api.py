@@ -41,6 +41,7 @@ PUBLIC = {
     "people_view",
     "renyi_vadhan_epsilon",
     "risk",
+    "sweep",
     "trade_off",
     "vadhan_epsilon",
 }

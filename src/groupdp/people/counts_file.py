@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,31 +24,43 @@ def read_counts(path: str, column: str | None = None) -> IntArray:
         raise InvalidArgument(f"counts must be a readable file, got {shown(path)} ({reason}).") from None
 
 
+def parse_counts(text: str, column: str | None = None) -> IntArray:
+    """The counts in the text of a CSV file, as `read_counts` reads them from one."""
+    try:
+        return counts_of(_rows(io.StringIO(text.removeprefix("\ufeff"), newline=""), column, name="text"))
+    except csv.Error as error:
+        raise InvalidArgument(f"counts must be CSV, and the text is not ({error}).") from None
+
+
 def _csv(path: str, column: str | None) -> Any:
     with open(path, newline="", encoding="utf-8-sig") as file:
-        rows = csv.reader(file)
-        header = next(rows, None)
-        if header is None:
-            raise InvalidArgument(f"counts must be a file with at least one row, got the empty {shown(path)}.")
-        values: list[int] = []
-        if column is None and len(header) == 1 and header[0].strip().isdecimal():
-            index = 0
-            values.append(int(header[0][:30]))
-        else:
-            index = _position(header, column)
-        blank = 0
-        for number, row in enumerate(rows, start=2):
-            if not row:  # allowed at the end of the file only: elsewhere it may be a missing value
-                blank = blank or number
-                continue
-            if blank:
-                raise InvalidArgument(f"counts must be integers of at least 1, got an empty line {blank}.")
-            text = row[index].strip() if index < len(row) else ""
-            if not (text.isdecimal() and len(text) <= 18):
-                raise InvalidArgument(f"counts must be integers of at least 1, got {shown(text)} in line {number}.")
-            values.append(int(text))
-            if len(values) > MOST_PEOPLE:
-                raise InvalidArgument(f"counts must be of at most {MOST_PEOPLE} people, got more.")
+        return _rows(file, column, name=shown(path))
+
+
+def _rows(lines: Iterable[str], column: str | None, *, name: str) -> Any:
+    rows = csv.reader(lines)
+    header = next(rows, None)
+    if header is None:
+        raise InvalidArgument(f"counts must be a file with at least one row, got the empty {name}.")
+    values: list[int] = []
+    if column is None and len(header) == 1 and header[0].strip().isdecimal():
+        index = 0
+        values.append(int(header[0][:30]))
+    else:
+        index = _position(header, column)
+    blank = 0
+    for number, row in enumerate(rows, start=2):
+        if not row:  # allowed at the end of the file only: elsewhere it may be a missing value
+            blank = blank or number
+            continue
+        if blank:
+            raise InvalidArgument(f"counts must be integers of at least 1, got an empty line {blank}.")
+        text = row[index].strip() if index < len(row) else ""
+        if not (text.isdecimal() and len(text) <= 18):
+            raise InvalidArgument(f"counts must be integers of at least 1, got {shown(text)} in line {number}.")
+        values.append(int(text))
+        if len(values) > MOST_PEOPLE:
+            raise InvalidArgument(f"counts must be of at most {MOST_PEOPLE} people, got more.")
     return np.array(values, dtype=np.int64)
 
 

@@ -33,7 +33,7 @@ _LIMITS = {
     "nodes": "a quadrature may have 150 000 nodes, a table 8 million entries",
     "steps": "a contour may have 50 000 steps",
     "aliases": "no period was found whose aliases are negligible",
-    "truncation": "the characteristic function of so few rounds decays too slowly",
+    "truncation": "there are too few rounds, whose characteristic function decays too slowly",
     "rounding": "rounding errors of single weights may be 0.5 per cent",
     "width": "no bounds narrower than 1e-6 were found",
     "rare losses": "the closed forms for rare, large losses reach up to epsilon 600",
@@ -84,7 +84,7 @@ def require_kernel() -> None:
 
 def declined(reason: str) -> LimitExceeded:
     """The exception for one of the kernel's reasons."""
-    return LimitExceeded(f"the spectral engine declines this composition: {_LIMITS[reason]}.")
+    return LimitExceeded(f"a limit of the spectral engine is met: {_LIMITS[reason]}.")
 
 
 def _bounds(found: Found | str) -> Bounds:

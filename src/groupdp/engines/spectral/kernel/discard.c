@@ -97,9 +97,9 @@ static double log_beyond_edge(const side *law, const thinning *thin, double sign
             farthest = larger(farthest, 0.5 * z * z + fabs(law->log_p[i]));
     }
     /* z is right to 5 U |z| + 4 U m; log Phi changes at a rate of at most |z| + 1, is computed to 20 U (1 + |log Phi|), and
-     * |log Phi| <= z^2 / 2 + log(|z| + 1) + 1; each addition of logarithms rounds to 20 U + 2 U of the sum. */
+     * |log Phi| <= z^2 / 2 + log(|z| + 1) + 1: together 30 U (z^2 / 2 + 4) at most, and 4 U m (|z| + 1); each addition of logarithms rounds to 20 U + 2 U of the sum. */
     double shift = largest_shift(law), depth = farthest + fabs(total) + 4.0;
-    *relative = larger(*relative, U * (law->size * (40.0 + 2.0 * fabs(total)) + 120.0 * depth +
+    *relative = larger(*relative, U * (law->size * (40.0 + 2.0 * fabs(total)) + 40.0 * depth +
                                        30.0 * shift * sqrt(2.0 * depth)));
     return total;
 }

@@ -16,8 +16,9 @@
 /* Tilts around the saddle, as multiples of it, for the Chernoff bounds. */
 static const double AROUND[] = {0.4, 0.6, 0.8, 1.15, 1.3, 1.5, 2.0, 3.0};
 
-/* log of c^c / (1 + c)^{1 + c}, written so that large c does not cancel: delta(eps) <= kappa(c) e^{K(c) - c eps}. */
-static double log_kappa(double tilt) { return -tilt * log1p(1.0 / tilt) - log1p(tilt); }
+/* log of c^c / (1 + c)^{1 + c}, written so that large c does not cancel, and rounded up: delta(eps) <= kappa(c)
+ * e^{K(c) - c eps}. */
+static double log_kappa(double tilt) { return (-tilt * log1p(1.0 / tilt) - log1p(tilt)) * (1.0 - 24.0 * U); }
 
 /* log of a moment, an upper bound on it, and mean and variance of the loss under the tilted law. */
 typedef struct {
@@ -157,6 +158,7 @@ static int add_tilt(workspace *space, const scanner *by, scan *found, double til
     found->mean[at] = mean;
     found->variance[at] = variance;
     found->level[at] = log_kappa(tilt) + upper;
+    found->level[at] += 2.0 * U * fabs(found->level[at]);
     return at;
 }
 
