@@ -1,88 +1,26 @@
-"""delta(epsilon) of one direction, evaluated near chosen points: certified bounds, and slopes to steer by."""
+"""delta(epsilon) of one ordered pair, at any real epsilon: certified bounds, each computed once; slopes.
+
+The only file of the package that knows how a composition and a direction become pairs and bounds on delta.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from groupdp.directions import Options, is_one_round, log_delta_of
+from groupdp import pairs
+from groupdp.directions import Options, log_delta_of
 from groupdp.engines.interface import Direction
-from groupdp.engines.spectral.neighbourhood import neighbourhood
-from groupdp.errors import LimitExceeded
-from groupdp.reductions import Composition
+from groupdp.reductions import Composition, pairs_of
+from groupdp.tradeoff.merge_rounds import as_one_round
 
-#: A contour serves epsilons whose log delta differs by less than this from where it was planned.
-_CLOSE = 0.3
-#: Steps of the finite differences that steer the search where no contour is at hand: one round, more of them.
-_FINE_STEP = 1e-5
+#: Steps of the finite differences that steer the search. They decide how close the bounds are, not whether they hold.
+_FINE_STEP = 1e-4
 _COARSE_STEP = 1e-3
-#: Where delta is evaluated around an optimum: finely where that is cheap.
-_FINE_LADDER = (1e-6, 4e-6, 1.6e-5, 6.4e-5, 3e-4, 2e-3, 1e-2, 0.05, 0.25)
-_COARSE_LADDER = (2e-3, 0.02, 0.2)
-_MOST_CACHED = 64
-#: Evaluations of one direction, where each may take a second; after that, monotonicity bounds what is asked.
+#: Evaluations of one curve, where each may take a second; after that, monotonicity bounds what is asked.
 _MOST_COSTLY = 32
 #: Width asked for there, unless the caller says.
 _COSTLY_TOLERANCE = 1e-4
-
-
-class Local(Protocol):
-    """delta near one epsilon."""
-
-    @property
-    def epsilon(self) -> float:
-        """Where it was planned."""
-
-    @property
-    def accuracy(self) -> float:
-        """How closely an optimum is worth locating."""
-
-    @property
-    def deviation(self) -> float:
-        """The scale on which it is good for something."""
-
-    def log_delta(self, epsilon: float) -> tuple[float, float]:
-        """Certified (lower, upper) of log delta."""
-
-    def log_delta_slope(self, epsilon: float) -> tuple[float, float]:
-        """Approximate log delta and its derivative."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Anywhere:
-    """Every evaluation on its own: other engines, closed forms, rounds without noise."""
-
-    composition: Composition
-    direction: Direction
-    options: Options
-    epsilon: float
-    seen: dict[float, tuple[float, float]]
-    deviation: float = math.inf
-
-    @property
-    def accuracy(self) -> float:
-        return 1e-6 if is_one_round(self.composition) else 1e-3
-
-    def log_delta(self, epsilon: float) -> tuple[float, float]:
-        if epsilon in self.seen:
-            return self.seen[epsilon]
-        if len(self.seen) >= _MOST_COSTLY and not is_one_round(self.composition):
-            # delta decreases: bounded by its neighbours.
-            upper = min((sides[1] for at, sides in self.seen.items() if at <= epsilon), default=0.0)
-            lower = max((sides[0] for at, sides in self.seen.items() if at >= epsilon), default=-math.inf)
-            return min(lower, upper), upper
-        options = self.options
-        if options.tolerance is None:
-            options = replace(options, tolerance=_COSTLY_TOLERANCE)
-        bounds = log_delta_of(self.composition, self.direction, epsilon, options)
-        self.seen[epsilon] = (bounds.lower, bounds.upper)
-        return bounds.lower, bounds.upper
-
-    def log_delta_slope(self, epsilon: float) -> tuple[float, float]:
-        step = _FINE_STEP if is_one_round(self.composition) else _COARSE_STEP
-        left, right = self.log_delta(epsilon - step)[1], self.log_delta(epsilon + step)[1]
-        return 0.5 * (left + right), (right - left) / (2.0 * step) if math.isfinite(right) else -math.inf
 
 
 @dataclass(slots=True)
@@ -92,47 +30,80 @@ class DeltaCurve:
     composition: Composition
     direction: Direction
     options: Options
-    _cached: list[tuple[Local, float, float]] = field(default_factory=list)
+    #: Whether evaluations turned out to be few rounds' lattices: a second each, not a millisecond.
+    is_costly: bool = False
     _seen: dict[float, tuple[float, float]] = field(default_factory=dict)
 
-    def near(self, epsilon: float, *, exactly: bool = False) -> Local | None:
-        """Something that evaluates delta near epsilon; None where delta is 0. `exactly`: planned right there."""
-        close = 0.02 if exactly else _CLOSE
-        for local, _, slope in reversed(self._cached):
-            distance = abs(epsilon - local.epsilon)
-            if isinstance(local, _Anywhere):
-                return local
-            if distance * abs(slope) <= close and distance <= close * local.deviation:
-                return local
-        guess = min((abs(one.epsilon - epsilon), value) for one, value, _ in self._cached)[1] if self._cached else -60.0
-        found = self._build(epsilon, guess)
-        if found is not None:
-            value, slope = found.log_delta_slope(epsilon)
-            lower, upper = found.log_delta(epsilon)
-            if not (math.isfinite(lower) and upper - lower < 0.1 and lower - 0.1 < value < upper + 0.1):
-                value, slope = min(upper, -1.0), math.inf  # delta drowned: nothing to be learnt nearby
-            self._cached = [*self._cached[-_MOST_CACHED:], (found, value, slope)]
-        return found
+    @property
+    def pairs(self) -> pairs.Composition:
+        """The composition as pairs: P against Q."""
+        return pairs_of(self.composition, self.direction)
 
-    def ladder(self, epsilon: float) -> tuple[float, ...]:
-        """Relative distances from an optimum at which delta should be evaluated."""
-        costly = isinstance(self.near(epsilon), _Anywhere) and not is_one_round(self.composition)
-        return _COARSE_LADDER if costly else _FINE_LADDER
+    def in_closed_form(self) -> pairs.Round | None:
+        """The single round it amounts to, where an engine is not asked for by name."""
+        return as_one_round(self.pairs) if self.options.engine == "auto" else None
 
     @property
-    def is_costly(self) -> bool:
-        """Whether evaluations turned out to be few rounds' lattices: a second each, not a millisecond."""
-        return any(isinstance(local, _Anywhere) for local, _, _ in self._cached) and not is_one_round(self.composition)
+    def largest_loss(self) -> float:
+        """An upper bound on the privacy loss, inf where it is unbounded: P = {0} and Q may be at 0 too (T-8)."""
+        total = []
+        for one, times in self.pairs:
+            if not all(branch.right.is_zero for branch in one.branches):
+                return math.inf
+            total.append(times * max(-branch.left.log_mass_at_zero for branch in one.branches))
+        return math.fsum(total) * (1.0 + 2.0**-48)
 
-    def _build(self, epsilon: float, guess: float) -> Local | None:
-        noisy = all(mixture.standard_deviation > 0.0 for mixture, _ in self.composition)
-        by_contour = self.options.engine == "spectral" or (
-            self.options.engine == "auto" and not is_one_round(self.composition)
-        )
-        if noisy and by_contour:
-            try:
-                return neighbourhood(self.composition, direction=self.direction, epsilon=epsilon, log_delta=guess - 8.0)
-            except LimitExceeded:
-                if self.options.engine == "spectral":
-                    raise
-        return _Anywhere(self.composition, self.direction, self.options, epsilon, self._seen)
+    @property
+    def log_revealed(self) -> float:
+        """log of the probability that P shows what Q never does: rounds without noise may give the group away."""
+        hidden = math.fsum(times * _log_finite(one) for one, times in self.pairs)
+        if hidden == 0.0:
+            return -math.inf
+        return math.log(-math.expm1(hidden)) if hidden > -1.0 else math.log1p(-math.exp(hidden))
+
+    def log_delta(self, epsilon: float) -> tuple[float, float]:
+        """Certified (lower, upper) of log delta(epsilon)."""
+        if epsilon in self._seen:
+            return self._seen[epsilon]
+        if self.is_costly and len(self._seen) >= _MOST_COSTLY:
+            # delta decreases: bounded by its neighbours.
+            upper = min((sides[1] for at, sides in self._seen.items() if at <= epsilon), default=0.0)
+            lower = max((sides[0] for at, sides in self._seen.items() if at >= epsilon), default=-math.inf)
+            return min(lower, upper), upper
+        options = self.options
+        if options.tolerance is None:
+            options = replace(options, tolerance=_COSTLY_TOLERANCE)
+        bounds = log_delta_of(self.composition, self.direction, epsilon, options)
+        self.is_costly |= bounds.provenance.engine == "lattice"
+        self._seen[epsilon] = (bounds.lower, bounds.upper)
+        return bounds.lower, bounds.upper
+
+    def log_delta_slope(self, epsilon: float) -> tuple[float, float]:
+        """Approximate log delta and its derivative."""
+        left = self.log_delta(epsilon)[1]
+        step = _COARSE_STEP if self.is_costly else _FINE_STEP
+        right = self.log_delta(epsilon + step)[1]
+        if not self.is_costly:
+            left, step = self.log_delta(epsilon - step)[1], 2.0 * step
+        if not (math.isfinite(left) and math.isfinite(right)):
+            return left, -math.inf
+        return 0.5 * (left + right), (right - left) / step
+
+
+def _log_finite(one: pairs.Round) -> float:
+    """log of the probability that a round shows something finite under P."""
+    if one.has_noise or all(math.isfinite(branch.right.largest) for branch in one.branches):
+        return 0.0
+    parts = []
+    for branch, weight in zip(one.branches, one.log_weights, strict=True):
+        side = branch.right
+        if math.isfinite(side.largest):
+            parts.append(weight)
+        elif len(side.shifts) == 2 and side.smallest == 0.0:
+            parts.append(weight + side.log_mass_at_zero)
+        elif len(side.shifts) > 1:
+            finite = side.log_probabilities[:-1]
+            parts.append(weight + float(finite.max()) + math.log(math.fsum(map(math.exp, finite - finite.max()))))
+    if len(parts) == 1 and len(one.branches) == 1:
+        return parts[0]
+    return math.log(math.fsum(map(math.exp, parts))) if parts else -math.inf
