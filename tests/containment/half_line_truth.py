@@ -49,13 +49,15 @@ ZERO: Side = [(fmpq(0), fmpq(1))]
 
 def tail(z: arb) -> arb:
     """P(N(0, 1) > z)."""
+    if not z.is_finite():
+        return arb(0) if z > 0 else arb(1)
     return (z / arb(2).sqrt()).erfc() / 2
 
 
 class Truth:
     """One round (a coin of pairs) at a working precision that survives cancellation."""
 
-    def __init__(self, coin: Coin, precision: int = 400) -> None:
+    def __init__(self, coin: Coin, precision: int = 300) -> None:
         self.coin, self.precision = coin, precision
 
     def _mass(self, which: int, u: Sequence[arb], above: bool) -> arb:
@@ -87,9 +89,13 @@ class Truth:
             target = arb(alpha)
             if len(self.coin) == 1:
                 # Increasing in u.
-                low, high = _change_of_sign(lambda u: target.log() - self._mass(2, [u], True).log()
-                                            if alpha <= fmpq(1, 2)
-                                            else self._mass(2, [u], False).log() - (1 - target).log())
+                low, high = _change_of_sign(
+                    lambda u: (
+                        target.log() - self._mass(2, [u], True).log()
+                        if alpha <= fmpq(1, 2)
+                        else self._mass(2, [u], False).log() - (1 - target).log()
+                    )
+                )
                 larger, smaller = [low], [high]
             else:
                 low, high = _change_of_sign(
@@ -194,6 +200,6 @@ def _change_of_sign(function: Callable[[arb], arb]) -> tuple[arb, arb]:
             low = middle
         else:
             break
-        if (high - low) < (abs(middle) + arb(2) ** -200) * arb(2) ** -(ctx.prec // 2):
+        if (high - low) < (abs(middle) + arb(2) ** -200) * arb(2) ** -min(160, ctx.prec // 2):
             break
     return low, high

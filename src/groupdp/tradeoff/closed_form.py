@@ -21,6 +21,7 @@ from groupdp.tradeoff.monotone import bracket, solve, step_out
 from groupdp.tradeoff.normal_tails import ELEMENTARY, UNIT, FloatArray, Sides
 
 IntArray = npt.NDArray[np.intp]
+BoolArray = npt.NDArray[np.bool_]
 
 #: Bisections for the common tangent of two curves, where neither its own tangent nor slope 1 is it.
 _MOST_BISECTIONS = 50
@@ -39,7 +40,7 @@ class Levels:
         return Levels(self.log_alpha[chosen], self.log_gamma[chosen])
 
     @property
-    def small(self) -> FloatArray:
+    def small(self) -> BoolArray:
         """Where alpha is at most 1/2: there log alpha is the one to compare with, elsewhere log(1 - alpha)."""
         return np.asarray(self.log_alpha <= -math.log(2.0))
 
@@ -78,12 +79,12 @@ class OneRound:
             level, passed = half.log_level(about).middle, half.log_pass(about).middle
             return np.where(small, levels.log_alpha - level, passed - levels.log_gamma)
 
-        def certainly_below(s: FloatArray) -> FloatArray:
+        def certainly_below(s: FloatArray) -> BoolArray:
             _, about, _ = self._tests(s)
             below = half.log_level(about).upper <= levels.log_alpha - levels.alpha_room
             return np.where(small, below, half.log_pass(about).lower >= levels.log_gamma + levels.gamma_room)
 
-        def certainly_above(s: FloatArray) -> FloatArray:
+        def certainly_above(s: FloatArray) -> BoolArray:
             _, _, after = self._tests(s)
             above = half.log_level(after).lower >= levels.log_alpha + levels.alpha_room
             return np.where(small, above, half.log_pass(after).upper <= levels.log_gamma - levels.gamma_room)
@@ -178,7 +179,7 @@ class _Found:
         self.miss = Sides(np.full(count, -np.inf), np.min([one.miss.upper for one in each], axis=0))
 
     @property
-    def is_wide(self) -> FloatArray:
+    def is_wide(self) -> BoolArray:
         """Where a better tangent may be worth looking for."""
         with np.errstate(invalid="ignore"):
             gaps = (self.power.upper - self.power.lower, self.miss.upper - self.miss.lower)

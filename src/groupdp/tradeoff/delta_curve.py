@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from groupdp import pairs
 from groupdp.directions import Options, log_delta_of
 from groupdp.engines.interface import Direction
+from groupdp.pairs import Composition as PairComposition
+from groupdp.pairs import Round
 from groupdp.reductions import Composition, pairs_of
 from groupdp.tradeoff.merge_rounds import as_one_round
 
 #: Steps of the finite differences that steer the search. They decide how close the bounds are, not whether they hold.
 _FINE_STEP = 1e-4
+_FINEST_STEP = 1e-11
 _COARSE_STEP = 1e-3
 #: Evaluations of one curve, where each may take a second; after that, monotonicity bounds what is asked.
 _MOST_COSTLY = 32
@@ -32,14 +34,15 @@ class DeltaCurve:
     options: Options
     #: Whether evaluations turned out to be few rounds' lattices: a second each, not a millisecond.
     is_costly: bool = False
+    _step: float = _FINE_STEP
     _seen: dict[float, tuple[float, float]] = field(default_factory=dict)
 
     @property
-    def pairs(self) -> pairs.Composition:
+    def pairs(self) -> PairComposition:
         """The composition as pairs: P against Q."""
         return pairs_of(self.composition, self.direction)
 
-    def in_closed_form(self) -> pairs.Round | None:
+    def in_closed_form(self) -> Round | None:
         """The single round it amounts to, where an engine is not asked for by name."""
         return as_one_round(self.pairs) if self.options.engine == "auto" else None
 
@@ -80,17 +83,26 @@ class DeltaCurve:
 
     def log_delta_slope(self, epsilon: float) -> tuple[float, float]:
         """Approximate log delta and its derivative."""
-        left = self.log_delta(epsilon)[1]
-        step = _COARSE_STEP if self.is_costly else _FINE_STEP
-        right = self.log_delta(epsilon + step)[1]
-        if not self.is_costly:
-            left, step = self.log_delta(epsilon - step)[1], 2.0 * step
-        if not (math.isfinite(left) and math.isfinite(right)):
-            return left, -math.inf
-        return 0.5 * (left + right), (right - left) / step
+        here = self.log_delta(epsilon)[1]
+        if self.is_costly:
+            right = self.log_delta(epsilon + _COARSE_STEP)[1]
+            return 0.5 * (here + right), _quotient(right - here, _COARSE_STEP)
+        # A step that changes delta by less than a factor e: losses may be as small as the sampling rate.
+        step = min(self._step * 10.0, _FINE_STEP)
+        while True:
+            left, right = self.log_delta(epsilon - step)[1], self.log_delta(epsilon + step)[1]
+            if abs(right - left) <= 1.0 or step <= _FINEST_STEP or here == -math.inf:
+                break
+            step *= 0.1
+        self._step = step
+        return 0.5 * (left + right), _quotient(right - left, 2.0 * step)
 
 
-def _log_finite(one: pairs.Round) -> float:
+def _quotient(difference: float, step: float) -> float:
+    return difference / step if math.isfinite(difference) else -math.inf
+
+
+def _log_finite(one: Round) -> float:
     """log of the probability that a round shows something finite under P."""
     if one.has_noise or all(math.isfinite(branch.right.largest) for branch in one.branches):
         return 0.0

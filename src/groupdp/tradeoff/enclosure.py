@@ -74,7 +74,7 @@ def locate(curve: DeltaCurve, level: Level, target: float, start: float) -> tupl
             high = epsilon
         if before is not None and math.isfinite(excess) and before[0] != epsilon:
             fall = (before[1] - excess) / (epsilon - before[0])
-            unit = min(max(1.0 / fall, 1e-6), 1e6) if fall > 0.0 else unit
+            unit = min(max(1.0 / fall, 1e-12), 1e6) if fall > 0.0 else unit
         before = (epsilon, excess) if math.isfinite(excess) else None
         if abs(excess) <= accuracy:
             break
@@ -130,7 +130,9 @@ def _exponential(exponent: FloatArray, error: npt.ArrayLike = 0.0) -> tuple[Floa
     """(lower, upper) of e^exponent for an exponent that is off by one rounding, and by `error` (at most 0.1)."""
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         value = np.exp(exponent)
-        relative = np.where(np.isfinite(exponent), _ELEMENTARY + 2.0 * _UNIT * np.abs(exponent) + 1.1 * error, 0.0)
+        relative = np.where(
+            np.isfinite(exponent), _ELEMENTARY + 2.0 * _UNIT * np.abs(exponent) + 1.1 * np.asarray(error), 0.0
+        )
         lower, upper = down(value * (1.0 - relative)), up(up(value * (1.0 + relative)))
         return np.maximum(down(lower), 0.0), np.where(np.isneginf(exponent), 0.0, upper)
 
@@ -181,14 +183,14 @@ def log_true_positive_rate(curves: Curves, log_alpha: float, room: float, start:
     """Bounds on log TPR(alpha), log alpha being off by up to `room`; and the epsilon of the tangent."""
     values = _surroundings(curves, log_false_positive_level, log_alpha, start)
     lower, upper = true_positive_rates(values, np.array([log_alpha]), np.array([room]))
-    return Bounds(min(float(lower[0]), float(upper[0])), float(upper[0])), values.centre
+    return Bounds(float(lower[0]), float(upper[0])), values.centre
 
 
 def log_false_negative_rate(mirrored: Curves, gamma: Bounds, start: float) -> tuple[Bounds, float]:
     """Bounds on log f(alpha) for gamma = 1 - alpha, from the curves of the reversed pairs; and where."""
     values = _surroundings(mirrored, log_true_positive_level, math.log(gamma.upper), start)
     lower, upper = false_negative_rates(values, np.array([gamma.lower]), np.array([gamma.upper]))
-    return Bounds(min(float(lower[0]), float(upper[0])), float(upper[0])), values.centre
+    return Bounds(float(lower[0]), float(upper[0])), values.centre
 
 
 def _surroundings(curves: Curves, level: Level, target: float, start: float) -> Values:

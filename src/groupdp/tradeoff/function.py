@@ -108,8 +108,7 @@ class TradeOff:
         # dP <= e^largest dQ: P(S) <= e^largest Q(S) (T-8).
         ceiling = log_alpha + room + self._largest_loss
         ceiling += _ELEMENTARY * (1.0 + abs(log_alpha) + abs(ceiling)) if ceiling < math.inf else 0.0
-        upper = min(bounds.upper, ceiling)
-        return Bounds(min(bounds.lower, upper), upper), epsilon
+        return Bounds(bounds.lower, min(bounds.upper, ceiling)), epsilon
 
     def tangent(self, log_false_positive_rate: float) -> tuple[float, float, float]:
         """(log delta, epsilon, log of a lower bound on TPR): TPR(a) <= delta + e^epsilon a for all a, tight here.
@@ -219,13 +218,22 @@ class TradeOff:
             return self._in_closed_form(np.array([alpha]))[0]
         if alpha == 0.0:
             logarithm, _ = self._log_true_positive_rate(-math.inf, 0.0)
-        elif math.log(alpha) <= self._log_middle_rate():
-            logarithm, _ = self._log_true_positive_rate(math.log(alpha), _ELEMENTARY * abs(math.log(alpha)), sketch)
-        else:
-            fnr = self._small_false_negative_rate(alpha, mirrored_sketch)
-            return fnr, _complement(fnr)
-        tpr = Bounds(exp_down(logarithm.lower), exp_up(logarithm.upper))
-        return _complement(tpr), tpr
+            tpr = Bounds(exp_down(logarithm.lower), exp_up(logarithm.upper))
+            return _complement(tpr), tpr
+        log_alpha = math.log(alpha)
+        if log_alpha <= self._log_middle_rate():
+            logarithm, _ = self._log_true_positive_rate(log_alpha, _ELEMENTARY * abs(log_alpha), sketch)
+            tpr = _both(Bounds(exp_down(logarithm.lower), exp_up(logarithm.upper)), self._between(log_alpha, alpha))
+            return _complement(tpr), tpr
+        fnr = self._small_false_negative_rate(alpha, mirrored_sketch)
+        return fnr, _both(_complement(fnr), self._between(log_alpha, alpha))
+
+    def _between(self, log_alpha: float, alpha: float) -> Bounds:
+        """A coin has power alpha; and dP <= e^largest dQ, so P(S) <= e^largest Q(S) (T-8)."""
+        ceiling = log_alpha + self._largest_loss
+        if not ceiling < 0.0:
+            return Bounds(alpha, 1.0)
+        return Bounds(alpha, exp_up(ceiling + _ELEMENTARY * (1.0 + abs(log_alpha) + abs(ceiling))))
 
     def _small_false_negative_rate(self, alpha: float, sketch: Sketch | None) -> Bounds:
         gamma = 1.0 - alpha
@@ -242,7 +250,7 @@ class TradeOff:
         if self._largest_mirrored_loss < math.inf:
             floor = math.log(low) - self._largest_mirrored_loss
             floor -= _ELEMENTARY * (1.0 + abs(math.log(low)) + abs(floor))
-        return Bounds(exp_down(min(max(log_fnr.lower, floor), log_fnr.upper)), exp_up(log_fnr.upper))
+        return Bounds(exp_down(max(log_fnr.lower, floor)), exp_up(log_fnr.upper))
 
     def _log_middle_rate(self) -> float:
         """log of the false positive rate at epsilon = 0, about: below it the first duality is used."""

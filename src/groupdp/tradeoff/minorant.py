@@ -48,16 +48,16 @@ class Minorant:
             # Steepness of the chord that begins at place i, extended to the left; none begins at the last.
             self.rises = np.concatenate((np.nan_to_num(rises), np.zeros((len(lower), 1))), axis=1)
 
-    def right_of(self, i: int | slice, x: FloatArray) -> FloatArray:
-        """Below the functions at x >= low_i: the chord that ends at i, extended; at least 0."""
+    def right_of(self, i: int | slice, x: npt.ArrayLike) -> FloatArray:
+        """Below the functions at x >= low_i: the chord that ends at i, extended (also below 0: a line, to be monotone)."""
         with np.errstate(invalid="ignore", over="ignore"):
-            away = up(x - self.low[i])
+            away = up(np.asarray(x) - self.low[i])
             value = down(self.lower[:, i] - up(self.falls[:, i] * away))
-        return np.maximum(np.nan_to_num(value, nan=0.0, neginf=0.0), 0.0)
+        return np.where(np.isnan(value), -np.inf, value)
 
-    def left_of(self, i: int | slice, x: FloatArray) -> FloatArray:
+    def left_of(self, i: int | slice, x: npt.ArrayLike) -> FloatArray:
         """Below the functions at x <= low_i: the chord that begins at i, extended."""
-        away = np.maximum(down(self.low[i] - x), 0.0)
+        away = np.maximum(down(self.low[i] - np.asarray(x)), 0.0)
         return down(self.lower[:, i] + np.maximum(down(self.rises[:, i] * away), 0.0))
 
     def pieces(self) -> tuple[FloatArray, FloatArray]:
@@ -106,10 +106,10 @@ def smallest_sum(minorant: Minorant, weights: FloatArray) -> FloatArray:
     # Before the first place: a line that rises to the left; the smallest at either end.
     before = np.zeros_like(flat)
     for i in range(len(minorant.low)):
-        at_zero, at_first = minorant.left_of(i, np.float64(0.0)), minorant.left_of(i, first)
+        at_zero, at_first = minorant.left_of(i, 0.0), minorant.left_of(i, first)
         ends_of = np.minimum(at_zero[None], down(at_first[None] + down(flat * first)))
         before = np.maximum(before, ends_of.max(axis=1, keepdims=True))
-    return np.maximum(np.minimum(result, np.minimum(beyond[:, 0], before[:, 0])), 0.0)
+    return np.asarray(np.maximum(np.minimum(result, np.minimum(beyond[:, 0], before[:, 0])), 0.0))
 
 
 def largest_ratio(minorant: Minorant, heights: FloatArray) -> FloatArray:
@@ -135,10 +135,10 @@ def largest_ratio(minorant: Minorant, heights: FloatArray) -> FloatArray:
             beyond = np.minimum(beyond, np.nan_to_num(worst, nan=np.inf, posinf=np.inf).min(axis=1, keepdims=True))
     before = np.full_like(flat, np.inf)
     for i in range(len(minorant.low)):
-        at_zero, at_first = minorant.left_of(i, np.float64(0.0)), minorant.left_of(i, first)
+        at_zero, at_first = minorant.left_of(i, 0.0), minorant.left_of(i, first)
         ends_of = np.where(at_zero[None] >= flat, _ratio_up(flat - at_first[None], first), np.inf)
         before = np.minimum(before, ends_of.min(axis=1, keepdims=True))
-    return np.maximum(result, np.maximum(beyond[:, 0], before[:, 0]))
+    return np.asarray(np.maximum(result, np.maximum(beyond[:, 0], before[:, 0])))
 
 
 def _ratio_up(numerator: FloatArray, x: npt.ArrayLike) -> FloatArray:

@@ -84,7 +84,7 @@ def _log_sum(terms: FloatArray, sign: float) -> FloatArray:
         roundings = 2.0 * math.sqrt(count) + 4.0 + 2.0 * math.log(count)
         room = UNIT * (roundings + 2.0 * np.abs(shown) + 2.0 * np.abs(value))
         room += ELEMENTARY * (2.0 + math.log(count)) + _TINY * count
-        return np.where(np.isfinite(top), value + sign * room, top)
+        return np.asarray(np.where(np.isfinite(top), value + sign * room, top))
 
 
 def _sum(values: FloatArray) -> FloatArray:

@@ -58,7 +58,7 @@ class Sketch:
         """(lower, upper) of log TPR, log alpha being off by up to `room`."""
         best = int(np.argmin(np.logaddexp(self.logs, self.samples + log_alpha)))
         lower, upper = true_positive_rates(self._values(best, log_alpha), np.array([log_alpha]), np.array([room]))
-        return min(float(lower[0]), float(upper[0])), float(upper[0])
+        return float(lower[0]), float(upper[0])
 
     def false_negative_rate(self, low: float, high: float) -> tuple[float, float]:
         """(lower, upper) of log f for gamma = 1 - alpha in [low, high]."""
@@ -67,7 +67,7 @@ class Sketch:
             shares = np.log1p(-np.exp(np.minimum(self.logs - log_gamma, 0.0))) - self.samples
         values = self._values(int(np.argmax(shares)), log_gamma)
         lower, upper = false_negative_rates(values, np.array([low]), np.array([high]))
-        return min(float(lower[0]), float(upper[0])), float(upper[0])
+        return float(lower[0]), float(upper[0])
 
     def _values(self, best: int, fallback: float) -> Values:
         around = self.samples[max(best - _AROUND, 0) : best + _AROUND + 1]
