@@ -97,8 +97,8 @@ def test_sampled_rounds_between_exact_lines(adjacency: str, alpha: float) -> Non
 
 def test_bounded_losses_bound_the_rates() -> None:
     """T-8: adding is (-T log(1 - q))-DP without any delta, so TPR <= alpha / (1 - q)^T; removing, f >= (1-q)^T gamma."""
-    rate, steps = 1e-3, 20
-    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=0.3, steps=steps)
+    rate, steps = 1e-3, 2000
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=1.0, steps=steps)
     with flint.ctx.workprec(200):
         factor = (1 - ball(rate)) ** steps
         for alpha in (1e-250, 1e-30, 1e-8):
@@ -153,4 +153,4 @@ def test_a_sketch_holds_too() -> None:
             inner = getattr(fine, f"{name}_lower"), getattr(fine, f"{name}_upper")
             assert np.all(outer[0] <= inner[1])
             assert np.all(outer[1] >= inner[0])
-            assert np.all(outer[1] - outer[0] <= 0.05 * outer[1])
+            assert np.all(outer[1] - outer[0] <= 0.1 * outer[1])
