@@ -21,7 +21,7 @@ def at_least(successes: int, trials: int, p: arb) -> arb:
     return p.beta_lower(arb(successes), arb(trials - successes + 1), regularized=1)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_clopper_pearson_limits_keep_their_level(seed: int) -> None:
     """At the limit, what was seen or more (less) has a chance of at most alpha: never more, and not much less."""
     generator = random.Random(seed)
@@ -46,7 +46,7 @@ def test_clopper_pearson_limits_keep_their_level(seed: int) -> None:
             assert high == 1.0
 
 
-@pytest.mark.parametrize(("trials", "alpha"), [(5, 0.1), (300, 1e-6), (2000, 1e-3)])
+@pytest.mark.parametrize(("trials", "alpha"), [(5, 0.1), (60, 1e-6), (300, 1e-3)])
 def test_the_band_shares_its_level(trials: int, alpha: float) -> None:
     """The r-th smallest of n uniforms is Beta(r, n + 1 - r): the chances of missing add up to at most alpha."""
     band = simultaneous_band(trials, alpha)

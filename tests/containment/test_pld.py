@@ -15,7 +15,7 @@ import groupdp
 from groupdp.pld import PrivacyLossDistribution
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_one_round(seed: int, direction: str) -> None:
     generator = random.Random(seed)
@@ -46,7 +46,7 @@ def test_one_round(seed: int, direction: str) -> None:
                     assert not sign * (below - ball(probability)) < 0, (law, probability, found)
 
 
-@pytest.mark.parametrize(("mu", "rounds"), [(0.05, 400), (0.5, 3), (2.0, 30)])
+@pytest.mark.parametrize(("mu", "rounds"), [(0.1, 60), (0.5, 3), (2.0, 30)])
 def test_composed_gaussians(mu: float, rounds: int) -> None:
     """The loss of T rounds of N(mu) against N(0) is N(T mu^2 / 2, T mu^2)."""
     mixture = groupdp.MixtureOfGaussians([mu], [1.0], 1.0)

@@ -15,7 +15,7 @@ from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.risk import posterior, risk, success
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("adjacency", ["add", "remove"])
 def test_right_guesses_on_one_round(seed: int, adjacency: str) -> None:
     """max over tests of p TPR + (1 - p)(1 - FPR) = (1 - p) + p delta(log((1 - p) / p)), for extreme priors."""
@@ -44,7 +44,7 @@ def test_posteriors_of_rates_next_to_underflow() -> None:
             assert found.upper - found.lower <= 1e-12 * found.upper
 
 
-@pytest.mark.parametrize(("rate", "noise", "steps"), [(0.3, 2.0, 1), (1.0, 20.0, 400), (0.02, 0.9, 1)])
+@pytest.mark.parametrize(("rate", "noise", "steps"), [(0.3, 2.0, 1), (1.0, 20.0, 400)])
 def test_the_distance_from_the_closest_gaussian(rate: float, noise: float, steps: int) -> None:
     """T-10: kappa is at least |delta - delta_mu| / (1 + e^eps) at every epsilon, here at many."""
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=noise, steps=steps)
@@ -52,8 +52,8 @@ def test_the_distance_from_the_closest_gaussian(rate: float, noise: float, steps
     side = poisson_side(1, rate, noise)
     with flint.ctx.workprec(200):
         mu = ball(found.mu)
-        for i in range(-12, 13):
-            epsilon = arb(i) / 4
+        for i in range(-6, 7):
+            epsilon = arb(i) / 2
             if rate == 1.0:
                 delta = gaussian_delta(epsilon, arb(steps).sqrt() / ball(noise))
             else:
@@ -63,7 +63,7 @@ def test_the_distance_from_the_closest_gaussian(rate: float, noise: float, steps
 
 
 def test_the_advantage_of_one_round() -> None:
-    for rate, noise in ((1e-5, 0.3), (0.5, 30.0), (1e-3, 0.05)):
+    for rate, noise in ((1e-5, 0.3), (0.5, 30.0)):
         run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=noise, steps=1)
         truth = Truth([(fmpq(1), poisson_side(1, rate, noise), ZERO)], 300).delta(arb(0))
         found = risk(run, group_size=1, adjacency="remove", false_positive_rates=(1e-9,))

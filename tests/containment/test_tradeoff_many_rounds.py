@@ -73,7 +73,7 @@ def test_one_round_by_duality(rate: float, noise: float, adjacency: str, alpha: 
 
 
 @pytest.mark.parametrize("adjacency", ["add", "remove"])
-@pytest.mark.parametrize("alpha", [1e-25, 1e-3, 1.0 - 1e-12])
+@pytest.mark.parametrize("alpha", [1e-25, 1.0 - 1e-12])
 def test_sampled_rounds_between_exact_lines(adjacency: str, alpha: float) -> None:
     """Lines of exact slopes above, chords of exact deltas below: an enclosure of the truth that shares no code."""
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.05), noise_multiplier=1.0, steps=60)

@@ -61,7 +61,7 @@ def _one_direction(example: TradeOff, size: int, log_target: float, progress: Pr
         return Bounds(0.0, 0.0)
     best_upper, best_lower = math.inf, 0.0
     # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta.
-    low, high = -math.inf, log_target
+    low, high = -math.inf, 0.0
     log_alpha = log_target
     before: tuple[float, float] | None = None
     for iteration in range(_MOST_ITERATIONS):
