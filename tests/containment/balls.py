@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from containment.half_line_truth import exact, tail
 from flint import arb, ctx
+
+from containment.half_line_truth import exact, tail
 
 __all__ = ["assert_contains", "assert_contains_log", "ball", "gaussian_delta", "gaussian_epsilon", "tail"]
 

@@ -8,9 +8,9 @@ import random
 import flint
 import numpy as np
 import pytest
-from containment.balls import ball
 from flint import arb
 
+from containment.balls import ball
 from groupdp.audit.confidence import lower_limit, simultaneous_band, upper_limit
 from groupdp.audit.lower_bounds import delta_lower_bound, epsilon_lower_bound
 from groupdp.audit.simulation import Scores

@@ -7,10 +7,10 @@ import random
 
 import flint
 import pytest
-from containment.balls import assert_contains, ball, gaussian_delta, gaussian_epsilon, smallest_root
 from flint import acb, arb
 
 import groupdp
+from containment.balls import assert_contains, ball, gaussian_delta, gaussian_epsilon, smallest_root
 from groupdp.baselines import linear_reference, old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilon
 from groupdp.baselines.fdp import fdp_epsilon
 from groupdp.baselines.growth import Growth
@@ -62,7 +62,7 @@ def test_renyi_moments_of_one_sampled_round(seed: int) -> None:
             n = int(order)
             total = sum(
                 (
-                    arb(int(math.comb(n, i))) * (1 - q) ** (n - i) * q**i * (m * m * i * (i - 1) / 2).exp()
+                    arb(math.comb(n, i)) * (1 - q) ** (n - i) * q**i * (m * m * i * (i - 1) / 2).exp()
                     for i in range(n + 1)
                 ),
                 arb(0),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 import flint
-import oracle
 import pytest
-from containment.balls import ball, gaussian_delta
-from containment.half_line_truth import exact
 from flint import arb
 
 import groupdp
+import oracle
+from containment.balls import ball, gaussian_delta
+from containment.half_line_truth import exact
 from groupdp.calibration import calibrate_group_size, calibrate_noise, calibrate_rate, calibrate_steps
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import flint
 import pytest
-from containment.balls import assert_contains, ball, gaussian_epsilon
 from flint import arb
 
 import groupdp
+from containment.balls import assert_contains, ball, gaussian_epsilon
 from groupdp.people import people_view
 from groupdp.people import view as view_module
 

@@ -7,11 +7,11 @@ import random
 
 import flint
 import pytest
-from containment.balls import assert_contains, ball, gaussian_delta, tail
-from containment.half_line_truth import ZERO, Truth, exact, mixture_side
 from flint import arb, fmpq
 
 import groupdp
+from containment.balls import assert_contains, ball, gaussian_delta, tail
+from containment.half_line_truth import ZERO, Truth, exact, mixture_side
 from groupdp.pld import PrivacyLossDistribution
 
 

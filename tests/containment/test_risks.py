@@ -6,11 +6,11 @@ import random
 
 import flint
 import pytest
-from containment.balls import assert_contains, ball, gaussian_delta
-from containment.half_line_truth import ZERO, Truth, exact, poisson_side
 from flint import arb, fmpq
 
 import groupdp
+from containment.balls import assert_contains, ball, gaussian_delta
+from containment.half_line_truth import ZERO, Truth, exact, poisson_side
 from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.risk import posterior, risk, success
 

@@ -1,4 +1,4 @@
-"""Many rounds of the trade-off function: duality from certified deltas (T-6 to T-8), against closed forms and oracle."""
+"""Many rounds of the trade-off function: duality from certified deltas (T-6 to T-8), against closed forms."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import random
 
 import flint
 import numpy as np
-import oracle
 import pytest
-from containment.balls import assert_contains, ball, tail
-from containment.half_line_truth import ZERO, Truth, exact, poisson_side
 from flint import arb, fmpq
 from hypothesis import given
 from hypothesis import strategies as st
 
 import groupdp
+import oracle
+from containment.balls import assert_contains, ball, tail
+from containment.half_line_truth import ZERO, Truth, exact, poisson_side
 from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.minorant import Minorant, largest_ratio, smallest_sum
 
@@ -96,7 +96,7 @@ def test_sampled_rounds_between_exact_lines(adjacency: str, alpha: float) -> Non
 
 
 def test_bounded_losses_bound_the_rates() -> None:
-    """T-8: adding is (-T log(1 - q))-DP without any delta, so TPR <= alpha / (1 - q)^T; removing, f >= (1-q)^T gamma."""
+    """T-8: adding is (-T log(1 - q))-DP without any delta: TPR <= alpha / (1-q)^T; removing, f >= (1-q)^T gamma."""
     rate, steps = 1e-3, 2000
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=1.0, steps=steps)
     with flint.ctx.workprec(200):

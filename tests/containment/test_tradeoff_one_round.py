@@ -8,6 +8,9 @@ import random
 import flint
 import numpy as np
 import pytest
+from flint import arb, fmpq
+
+import groupdp
 from containment.balls import assert_contains
 from containment.half_line_truth import (
     ZERO,
@@ -20,9 +23,6 @@ from containment.half_line_truth import (
     poisson_side,
     tail,
 )
-from flint import arb, fmpq
-
-import groupdp
 from groupdp import pairs
 from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.closed_form import Envelope, Levels

@@ -104,7 +104,7 @@ def tradeoff(
                 from groupdp.figures.tradeoff import draw_trade_off
 
                 draw_trade_off(
-                    function.curve(tolerance=1e-3, progress=progress), files.temporary(plot), group_size=size
+                    function.curve(tolerance=2e-3, progress=progress), files.temporary(plot), group_size=size
                 )
     if as_json:
         emit_json({**_payload(found, points), "run": run_as_json(run)})

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from groupdp.directions import Options, log_delta_of
 from groupdp.engines.interface import Direction
+from groupdp.errors import LimitExceeded
 from groupdp.pairs import Composition as PairComposition
 from groupdp.pairs import Round
 from groupdp.reductions import Composition, pairs_of
@@ -34,6 +35,7 @@ class DeltaCurve:
     options: Options
     #: Whether evaluations turned out to be few rounds' lattices: a second each, not a millisecond.
     is_costly: bool = False
+    _has_contour: bool = False
     _step: float = _FINE_STEP
     _seen: dict[float, tuple[float, float]] = field(default_factory=dict)
 
@@ -66,20 +68,41 @@ class DeltaCurve:
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Certified (lower, upper) of log delta(epsilon)."""
-        if epsilon in self._seen:
-            return self._seen[epsilon]
-        if self.is_costly and len(self._seen) >= _MOST_COSTLY:
-            # delta decreases: bounded by its neighbours.
-            upper = min((sides[1] for at, sides in self._seen.items() if at <= epsilon), default=0.0)
-            lower = max((sides[0] for at, sides in self._seen.items() if at >= epsilon), default=-math.inf)
-            return min(lower, upper), upper
+        if epsilon not in self._seen:
+            if self.is_costly and len(self._seen) >= _MOST_COSTLY:
+                return self._between_neighbours(epsilon)
+            self._seen[epsilon] = self._evaluate(epsilon)
+        return self._seen[epsilon]
+
+    def _evaluate(self, epsilon: float) -> tuple[float, float]:
+        """By the contour, in milliseconds; by whatever answers where the contour never does (a few rounds)."""
+        if self.options.engine == "auto" and not self.is_costly:
+            try:
+                bounds = log_delta_of(
+                    self.composition, self.direction, epsilon, replace(self.options, engine="spectral")
+                )
+                self._has_contour = True
+                return bounds.lower, bounds.upper
+            except LimitExceeded:
+                if self._has_contour:  # too far out for it: nothing that a search needs to know exactly
+                    return self._between_neighbours(epsilon)
         options = self.options
         if options.tolerance is None:
             options = replace(options, tolerance=_COSTLY_TOLERANCE)
-        bounds = log_delta_of(self.composition, self.direction, epsilon, options)
+        try:
+            bounds = log_delta_of(self.composition, self.direction, epsilon, options)
+        except LimitExceeded:
+            if not self._seen:
+                raise
+            return self._between_neighbours(epsilon)
         self.is_costly |= bounds.provenance.engine == "lattice"
-        self._seen[epsilon] = (bounds.lower, bounds.upper)
         return bounds.lower, bounds.upper
+
+    def _between_neighbours(self, epsilon: float) -> tuple[float, float]:
+        """delta decreases: bounded by what is known on either side."""
+        upper = min((sides[1] for at, sides in self._seen.items() if at <= epsilon), default=0.0)
+        lower = max((sides[0] for at, sides in self._seen.items() if at >= epsilon), default=-math.inf)
+        return lower, upper
 
     def log_delta_slope(self, epsilon: float) -> tuple[float, float]:
         """Approximate log delta and its derivative."""

@@ -49,7 +49,7 @@ class Minorant:
             self.rises = np.concatenate((np.nan_to_num(rises), np.zeros((len(lower), 1))), axis=1)
 
     def right_of(self, i: int | slice, x: npt.ArrayLike) -> FloatArray:
-        """Below the functions at x >= low_i: the chord that ends at i, extended (also below 0: a line, to be monotone)."""
+        """Below the functions at x >= low_i: the chord that ends at i, extended, also below 0."""
         with np.errstate(invalid="ignore", over="ignore"):
             away = up(np.asarray(x) - self.low[i])
             value = down(self.lower[:, i] - up(self.falls[:, i] * away))
@@ -83,62 +83,57 @@ class Minorant:
 
 def smallest_sum(minorant: Minorant, weights: FloatArray) -> FloatArray:
     """A lower bound on the smallest d(x) + w x over x > 0, for every w >= 0 of `weights` (T-7)."""
-    w = weights[:, None, None]
-    ends, values = minorant.pieces()
-    result = np.full(len(weights), np.inf)
-    objective = np.stack([down(line[None] + down(w * ends[None])) for line in values])
-    worst = np.minimum(objective[..., :-1], objective[..., 1:]).max(axis=0)
-    if worst.size:
-        result = worst.min(axis=(1, 2))
+    w = weights[:, None]
     first, last = minorant.low[0], minorant.low[-1]
-    flat = weights[:, None]
+    rest = slice(1, None)
     # Beyond the last place: a falling line or 0, whichever is larger; the smallest at the end or where they meet.
-    beyond = down(flat * last)
-    for f in range(len(minorant.lower)):
-        falls, at = minorant.falls[f][None, 1:], minorant.lower[f][None, 1:]
-        here = np.array([minorant.right_of(i, last)[f] for i in range(1, len(minorant.low))])[None]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            meets = down(minorant.low[None, 1:] + down(at / falls))
-            later = np.where(falls > 0.0, down(flat * np.maximum(meets, last)), down(flat * last) + at)
-            best = np.where(flat >= falls, down(here + down(flat * last)), np.maximum(later, 0.0))
-        if best.size:
-            beyond = np.maximum(beyond, np.nan_to_num(best, nan=0.0).max(axis=1, keepdims=True))
-    # Before the first place: a line that rises to the left; the smallest at either end.
-    before = np.zeros_like(flat)
-    for i in range(len(minorant.low)):
-        at_zero, at_first = minorant.left_of(i, 0.0), minorant.left_of(i, first)
-        ends_of = np.minimum(at_zero[None], down(at_first[None] + down(flat * first)))
-        before = np.maximum(before, ends_of.max(axis=1, keepdims=True))
-    return np.asarray(np.maximum(np.minimum(result, np.minimum(beyond[:, 0], before[:, 0])), 0.0))
+    falls, at, here = (
+        array.ravel() for array in (minorant.falls[:, rest], minorant.lower[:, rest], minorant.right_of(rest, last))
+    )
+    places = np.tile(minorant.low[rest], len(minorant.lower))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        meets = np.where(falls > 0.0, np.maximum(down(places + down(at / falls)), last), last)
+        beyond = np.where(w >= falls, down(here + down(w * last)), down(w * meets))
+    beyond = np.maximum(_largest(beyond), down(w[:, 0] * last))
+    # Before the first place: lines that rise to the left; the smallest at either end.
+    at_zero, at_first = minorant.left_of(slice(None), 0.0).ravel(), minorant.left_of(slice(None), first).ravel()
+    before = _largest(np.minimum(at_zero, down(at_first + down(w * first))))
+    result = np.minimum(beyond, before)
+    ends, values = minorant.pieces()
+    if ends.size:
+        objective = down(values[:, None] + down(w[None, :, :, None] * ends[None, None]))
+        between = np.minimum(objective[..., :-1], objective[..., 1:]).max(axis=0)
+        result = np.minimum(result, between.min(axis=(1, 2)))
+    return np.asarray(np.maximum(result, 0.0))
 
 
 def largest_ratio(minorant: Minorant, heights: FloatArray) -> FloatArray:
-    """An upper bound on the largest (c - d(x)) / x over x > 0, for every c of `heights` (T-7)."""
-    c = heights[:, None, None]
-    ends, values = minorant.pieces()
-    result = np.full(len(heights), -np.inf)
-    objective = np.stack([_ratio_up(c - line[None], ends[None]) for line in values])
-    best = np.maximum(objective[..., :-1], objective[..., 1:]).min(axis=0)
-    if best.size:
-        result = best.max(axis=(1, 2))
+    """An upper bound on the largest (c - d(x)) / x over x > 0, for every c > 0 of `heights` (T-7)."""
+    c = heights[:, None]
     first, last = minorant.low[0], minorant.low[-1]
-    flat = heights[:, None]
-    beyond = _ratio_up(flat, last)
-    for f in range(len(minorant.lower)):
-        falls, at = minorant.falls[f][None, 1:], minorant.lower[f][None, 1:]
-        here = np.array([minorant.right_of(i, last)[f] for i in range(1, len(minorant.low))])[None]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            meets = np.maximum(down(minorant.low[None, 1:] + down(at / falls)), last)
-            later = np.where(falls > 0.0, _ratio_up(flat, np.where(np.isfinite(meets), meets, last)), np.inf)
-            worst = np.maximum(_ratio_up(flat - here, last), later)
-        if worst.size:
-            beyond = np.minimum(beyond, np.nan_to_num(worst, nan=np.inf, posinf=np.inf).min(axis=1, keepdims=True))
-    before = np.full_like(flat, np.inf)
-    for i in range(len(minorant.low)):
-        at_zero, at_first = minorant.left_of(i, 0.0), minorant.left_of(i, first)
-        ends_of = np.where(at_zero[None] >= flat, _ratio_up(flat - at_first[None], first), np.inf)
-        before = np.minimum(before, ends_of.min(axis=1, keepdims=True))
-    return np.asarray(np.maximum(result, np.maximum(beyond[:, 0], before[:, 0])))
+    rest = slice(1, None)
+    falls, at, here = (
+        array.ravel() for array in (minorant.falls[:, rest], minorant.lower[:, rest], minorant.right_of(rest, last))
+    )
+    places = np.tile(minorant.low[rest], len(minorant.lower))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        meets = np.where(falls > 0.0, np.maximum(down(places + down(at / falls)), last), last)
+        beyond = np.where(falls > 0.0, np.maximum(_ratio_up(c - here, last), _ratio_up(c, meets)), np.inf)
+    beyond = np.minimum(-_largest(-beyond), _ratio_up(c, last)[:, 0])
+    at_zero, at_first = minorant.left_of(slice(None), 0.0).ravel(), minorant.left_of(slice(None), first).ravel()
+    before = -_largest(-np.where(at_zero >= c, _ratio_up(c - at_first, first), np.inf))
+    result = np.maximum(beyond, before)
+    ends, values = minorant.pieces()
+    if ends.size:
+        objective = _ratio_up(c[None, :, :, None] - values[:, None], ends[None, None])
+        between = np.maximum(objective[..., :-1], objective[..., 1:]).min(axis=0)
+        result = np.maximum(result, between.max(axis=(1, 2)))
+    return np.asarray(result)
+
+
+def _largest(values: FloatArray) -> FloatArray:
+    """The largest along the last axis; what is not a number is no bound; -inf of nothing."""
+    return np.asarray(np.max(np.where(np.isnan(values), -np.inf, values), axis=-1, initial=-np.inf))
 
 
 def _ratio_up(numerator: FloatArray, x: npt.ArrayLike) -> FloatArray:
