@@ -18,6 +18,7 @@ test: $(STAMP)  ## install, then lint, types, tests
 study: $(STAMP)  ## slow: both engines on thousands of random runs, and the audit at full size
 	$(BIN)/python studies/engines_agree.py
 	$(BIN)/python studies/audit_tightness.py
+	$(BIN)/python studies/containment.py
 
 bench: $(STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/environment.py

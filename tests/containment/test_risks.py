@@ -46,7 +46,7 @@ def test_posteriors_of_rates_next_to_underflow() -> None:
 
 @pytest.mark.parametrize(("rate", "noise", "steps"), [(0.3, 2.0, 1), (1.0, 20.0, 400)])
 def test_the_distance_from_the_closest_gaussian(rate: float, noise: float, steps: int) -> None:
-    """T-10: kappa is at least |delta - delta_mu| / (1 + e^eps) at every epsilon, here at many."""
+    """T-9, T-10: kappa is at least |delta - delta_mu| / (1 + e^eps) at every epsilon, here at many."""
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=noise, steps=steps)
     found = risk(run, group_size=1, adjacency="remove", false_positive_rates=(1e-3,)).gaussian
     side = poisson_side(1, rate, noise)

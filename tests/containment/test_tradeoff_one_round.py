@@ -99,6 +99,7 @@ def test_the_default_curve_holds_where_it_was_false() -> None:
 
 @pytest.mark.parametrize("seed", range(16))
 def test_sampled_gaussians(seed: int) -> None:
+    """T-3: half-lines, at any level."""
     generator = random.Random(seed)
     rate = 10.0 ** generator.uniform(-6.0, 0.0) if generator.random() < 0.9 else 1.0
     noise, size = 10.0 ** generator.uniform(-1.2, 1.5), generator.choice([1, 1, 2, 3, 8])

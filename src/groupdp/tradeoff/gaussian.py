@@ -110,7 +110,7 @@ def _reach(function: TradeOff, advantage: float) -> float:
 def _error(mu: float, epsilons: FloatArray, lower: FloatArray, upper: FloatArray) -> float:
     """Upper bound on sup |delta - delta_mu| / (1 + x) over x >= 1 (T-10)."""
     x = np.exp(epsilons)
-    # A place x that is off by a factor 1 + r moves delta by at most r, since x |d delta / dx| = x Q(L > eps) <= 1.
+    # A place x that is off by a factor 1 + r moves delta by hardly more than r: x |d delta / dx| <= 1 (T-9).
     room = 2.0**-49 * (1.0 + epsilons)
     gaussian = np.array([gaussian_delta(float(epsilon), mu) for epsilon in epsilons])
     sides = (
