@@ -103,7 +103,9 @@ def tradeoff(
             if plot is not None:
                 from groupdp.figures.tradeoff import draw_trade_off
 
-                draw_trade_off(function.curve(progress=progress), files.temporary(plot), group_size=size)
+                draw_trade_off(
+                    function.curve(tolerance=2e-3, progress=progress), files.temporary(plot), group_size=size
+                )
     if as_json:
         emit_json({**_payload(found, points), "run": run_as_json(run)})
         return
