@@ -52,9 +52,9 @@ def test_renyi_moments_of_one_sampled_round(seed: int) -> None:
     rate, noise = 10.0 ** generator.uniform(-7.0, -0.05), 10.0 ** generator.uniform(-0.8, 2.5)
     order = generator.choice([2.0, 3.0, 17.0, 128.0, 1.1, 2.5, 9.3, generator.choice(ORDERS[:60])])
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=noise, steps=1)
-    from groupdp.guarantees import composition_of
+    from mixtures import compose_run
 
-    mixture = composition_of(run, group_size=1)[0][0]
+    mixture = compose_run(run, 1)[0][0]
     found = log_moment(mixture, order)
     with flint.ctx.workprec(600 if order == int(order) else 160):
         q, m = ball(rate), 1 / ball(noise)

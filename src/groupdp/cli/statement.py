@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from groupdp._validation import require_choice, shown
+from groupdp._validation import require_choice
 from groupdp.cli.asked import Asked, with_run
-from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar
-from groupdp.errors import InvalidArgument
+from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar, require_new
 
 _EXAMPLE = """
 Example:
@@ -45,8 +43,7 @@ def statement(
 ) -> None:
     """A privacy statement for reviewers: what is guaranteed, for whom, and what it assumes."""
     chosen = "json" if as_json else require_choice("format", form, _FORMATS)
-    if out is not None and Path(out).exists() and not asked.force:
-        raise InvalidArgument(f"out must be a new file, or --force be given to replace it, got {shown(out)}.")
+    require_new(out, "out", force=asked.force)
     from groupdp.statement import text as statements
 
     render = {"markdown": statements.as_markdown, "text": statements.as_text, "latex": statements.as_latex}
