@@ -96,9 +96,10 @@ def spend(
         with progress_bar("spend") as progress:
             found = spent(asked.run, delta=asked.delta, target=limit, progress=progress, **asked.neighbours)
             if plot is not None:
+                from groupdp.figures import title_lines
                 from groupdp.figures.spending import draw_spending
 
-                save_figure(draw_spending(found, title="; ".join(asked.summary())), files.temporary(plot))
+                save_figure(draw_spending(found, title=title_lines(asked.summary())), files.temporary(plot))
     if as_json:
         emit_json(
             {

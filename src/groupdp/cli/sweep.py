@@ -77,12 +77,13 @@ def sweep(
     require_new(plot, "plot", force=asked.force)
     rows = _computed(grid, out, scheduler)
     if plot is not None:
+        from groupdp.figures import title_lines
         from groupdp.figures.curves import check_picture_name, save_figure
         from groupdp.figures.sweeps import draw_sweep
 
         check_picture_name("plot", plot)
         with NewFiles("plot") as files:
-            save_figure(draw_sweep(rows, title="; ".join(asked.summary()[:-1])), files.temporary(plot))
+            save_figure(draw_sweep(rows, title=title_lines(asked.summary()[:-1])), files.temporary(plot))
     if as_json:
         emit_json({"rows": [row.as_dict() for row in rows], "delta": grid.delta, **asked.as_json_fields()})
         return

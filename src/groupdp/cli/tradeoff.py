@@ -73,12 +73,13 @@ def tradeoff(
             points = function.curve(levels)
             found = risk(asked.run, false_positive_rates=levels, prior=before, progress=progress, **asked.neighbours)
             if plot is not None:
+                from groupdp.figures import title_lines
                 from groupdp.figures.tradeoff import draw_trade_off
 
                 draw_trade_off(
                     function.curve(tolerance=2e-3, progress=progress),
                     files.temporary(plot),
-                    title="; ".join(asked.summary()),
+                    title=title_lines(asked.summary()),
                 )
     if as_json:
         emit_json({**_payload(found, points), "tight": function.tight, **asked.as_json_fields()})

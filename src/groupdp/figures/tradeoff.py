@@ -29,7 +29,7 @@ def draw_trade_off(curve: TradeOffCurve, path: str | Path, *, title: str) -> Non
     right.loglog(rate[tail], rate[tail], "--", color=_GREY, label="guessing")
     right.set(xlabel="false positive rate", ylabel="true positive rate")
     right.legend(fontsize=8)
-    figure.suptitle(f"Telling whether a group took part: {title}", fontsize=9, wrap=True)
+    figure.suptitle(f"Telling whether a group took part\n{title}", fontsize=9)
     _save(figure, path)
 
 
