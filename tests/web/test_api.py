@@ -113,6 +113,12 @@ def test_statement(client):
     assert "40.802" in found["text"]
 
 
+def printed_by(command):
+    """The bounds that a command line prints."""
+    found = command_line.groupdp(command.removeprefix("groupdp ") + " --json").json["epsilon"]
+    return found["lower"], found["upper"]
+
+
 @pytest.mark.parametrize(("phases", "run"), RUNS)
 def test_what_is_handed_over_gives_the_same_answer(client, phases, run):
     taken = answer(client, "handover", question(*phases, adjacency="remove", title='He said "no" \\ yes'))
@@ -133,9 +139,7 @@ def test_what_is_handed_over_gives_the_same_answer(client, phases, run):
     )
     assert again == expected
 
-    if len(phases) == 1:
-        outcome = command_line.groupdp(taken["command"].removeprefix("groupdp ") + " --json").json
-        assert outcome["epsilon"] == {"lower": expected.lower, "upper": expected.upper}
+    assert printed_by(taken["command"]) == (expected.lower, expected.upper)
 
 
 def library_sentence(**changes):
@@ -259,6 +263,7 @@ def test_every_sampling_is_answered_and_handed_over(client, fields):
         exec(taken["python"], {})
     assert printed.getvalue().strip() == str(expected)
     assert parse_run_file(taken["toml"]).phases == (run,)
+    assert printed_by(taken["command"]) == (expected.lower, expected.upper)
 
 
 def test_sources_and_exchanges(client):
@@ -269,6 +274,8 @@ def test_sources_and_exchanges(client):
     expected = groupdp.epsilon(run, delta=1e-6, group_size={"web": 3, "books": 5})
     assert found["epsilon"]["upper"] == expected.upper
     assert "3 web and 5 books" in found["sentence"]
+    taken = answer(client, "handover", question(phase, group_size={"web": 3, "books": 5}))
+    assert printed_by(taken["command"]) == (expected.lower, expected.upper)
     assert ask(client, "epsilon", question(phase)).json()["error"]["field"] == "group_size"
     exchange = {"phases": [PAPER], "delta": 1e-6, "removed": 2, "added": 3}
     assert (

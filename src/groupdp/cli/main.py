@@ -20,6 +20,7 @@ COMMANDS = (
     "groupdp.cli.calibrate",
     "groupdp.cli.sweep",
     "groupdp.cli.tradeoff",
+    "groupdp.cli.explain",
     "groupdp.cli.people",
     "groupdp.cli.audit",
     "groupdp.cli.statement",

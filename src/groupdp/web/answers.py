@@ -117,6 +117,7 @@ def baseline(document: Mapping[str, Any], progress: Progress) -> Answer:
 def calibrate(document: Mapping[str, Any], progress: Progress) -> Answer:
     """The least noise, the most steps, the largest rate, batch or group that meets a target epsilon."""
     question = read_question(document, also=("epsilon", "parameter", "phase"))
+    _require_group_size(question)
     parameter = require_choice("parameter", document.get("parameter", "noise_multiplier"), PARAMETERS)
     target = {
         "epsilon": question.number("epsilon", above=0.0),
@@ -153,6 +154,7 @@ def calibrate(document: Mapping[str, Any], progress: Progress) -> Answer:
 def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
     """The trade-off curve, certified, and what an attacker could do in words."""
     question = read_question(document, also=("false_positive_rates", "prior"))
+    _require_group_size(question)
     rates = _rates(document)
     prior = require_number("prior", plain(document.get("prior", 0.5)), above=0.0, below=1.0)
     function = groupdp.trade_off(question.run, **question.neighbour)
@@ -228,7 +230,7 @@ def handover(document: Mapping[str, Any], progress: Progress) -> Answer:
     question = read_question(document, also=("title",))
     described = run_file_of(question)
     return {
-        "command": as_command(question, described),
+        "command": as_command(question),
         "python": as_python(question),
         "toml": run_file_text(described),
         "statement_formats": list(statement_formats()),
@@ -367,6 +369,12 @@ def _baseline(name: str, question: Question, sizes: Sequence[int], progress: Pro
             uppers.append(old_tool_epsilon(run, delta=delta, group_size=size))
         progress((done + 1) / len(sizes))
     return uppers
+
+
+def _require_group_size(question: Question) -> None:
+    """Refuses removed and added where the library's function takes a group size alone."""
+    if "removed" in question.document or "added" in question.document:
+        raise InvalidField("group_size must be given for this question, instead of removed and added.", "group_size")
 
 
 def _require_classic(question: Question) -> None:

@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from groupdp.adjacency import ADJACENCIES
 from groupdp.dpsgd import DPSGD
 from groupdp.run_file.describe import run_as_json
-from groupdp.run_file.read import RunFile
 from groupdp.web.description import Question
 
 
-def as_command(question: Question, described: RunFile) -> str:
-    """The command that prints the same bounds; what it has no options for goes through a run file."""
-    if not can_be_a_command(question):
-        return "groupdp statement run.toml --json"
-    fields = run_as_json(question.phases[0])
-    fields.pop("sampling")
-    if fields.get("microbatch_size") == 1:
-        fields.pop("microbatch_size")
-    options = {**fields, "delta": described.delta, "group_size": described.group_size}
-    if described.adjacency != ADJACENCIES[0]:
-        options["adjacency"] = described.adjacency
-    words = [f"--{name.replace('_', '-')} {_plain(value)}" for name, value in options.items()]
-    return " ".join(["groupdp epsilon", *words])
+def as_command(question: Question) -> str:
+    """The command that prints the same bounds; several phases of several sources go through a run file."""
+    phases = [_phase_options(phase) for phase in question.phases]
+    if len(phases) == 1:
+        words = _words(phases[0])
+    elif any(isinstance(value, Mapping) for phase in phases for value in phase.values()):
+        return "groupdp epsilon run.toml"
+    else:
+        words = [f"--phase {','.join(f'{name}={_plain(value)}' for name, value in phase.items())}" for phase in phases]
+    asked = {"delta": question.delta, **question.group}
+    if question.adjacency != ADJACENCIES[0]:
+        asked["adjacency"] = question.adjacency
+    return " ".join(["groupdp epsilon", *words, *_words(asked)])
 
 
-def can_be_a_command(question: Question) -> bool:
-    """Whether the options of `groupdp epsilon` can say it."""
-    return (
-        len(question.phases) == 1
-        and question.phases[0].sampling.name in ("poisson", "fixed-batch")
-        and question.adjacency in ("add-or-remove", "add", "remove")
-        and question.has_one_size
-    )
+def _phase_options(phase: DPSGD) -> dict[str, Any]:
+    """What has to be said of a phase, under the names of run files."""
+    values = run_as_json(phase)
+    return {
+        name: value for name, value in values.items() if value is not False and (name, value) != ("microbatch_size", 1)
+    }
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    words = []
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if name == "sampling_rates":
+            words += [f"--source {shlex.quote(f'{source}={rate!r}')}" for source, rate in value.items()]
+        elif isinstance(value, Mapping):
+            words.append(f"{option} {shlex.quote(','.join(f'{source}={count}' for source, count in value.items()))}")
+        else:
+            words.append(option if value is True else f"{option} {_plain(value)}")
+    return words
 
 
 def as_python(question: Question) -> str:

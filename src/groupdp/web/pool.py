@@ -54,8 +54,13 @@ class Worker:
         command = (sys.executable, "-m", "groupdp.web.worker")
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment)
         assert process.stdout is not None
-        await process.stdout.readline()  # it says when it has loaded the library
-        return cls(process)
+        worker = cls(process)
+        try:
+            await process.stdout.readline()  # it says when it has loaded the library
+        except asyncio.CancelledError:
+            await worker.kill()
+            raise
+        return worker
 
     async def ask(self, name: str, body: bytes, seconds: float) -> tuple[int, bytes]:
         """The answer; ConnectionError if the process ends."""
@@ -69,6 +74,11 @@ class Worker:
         except (ValueError, OSError, asyncio.IncompleteReadError):
             raise ConnectionError("a worker ended") from None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is there no more."""
+        return self._process.returncode is not None
+
     def cancel(self) -> None:
         """Ask it to stop at the next report of progress."""
         assert self._process.stdin is not None
@@ -77,9 +87,15 @@ class Worker:
 
     async def kill(self) -> None:
         """End it now."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
+        with contextlib.suppress(OSError, RuntimeError):  # its pipes, too, are closed before the loop is
+            self._process.stdin.close()
+            await self._process.stdout.read()
+            await self._process.stdin.wait_closed()
 
 
 class Pool:
@@ -130,7 +146,8 @@ class Pool:
     async def _answer(self, name: str, body: bytes, gone: asyncio.Future[None], until: float) -> tuple[int, bytes]:
         """The answer to a question whose turn it is; gives the turn back."""
         slow, old = name in SLOW, False
-        worker = await self._idle.get()
+        while (worker := await self._idle.get()).has_ended:
+            self._replace(worker)
         task: asyncio.Future[Any] = asyncio.ensure_future(worker.ask(name, body, max(until - time.monotonic(), 0.01)))
         both: set[asyncio.Future[Any]] = {task, gone}
         refusal: tuple[int, bytes] | None = None

@@ -93,7 +93,10 @@ class Page {
       const sizes = groupSizes(Number(run.group_size));
       if (this.form.hasOneSize(run)) live.curve.ask({ ...this.plainQuestion(run), group_sizes: sizes });
       live.epsilon.ask(question);
-      live.tradeoff.ask(question);
+      if (run.adjacency === "exchange") {
+        live.tradeoff.drop();
+        this.attack.deliver(index, null, { message: "The attack is computed for a group of one size, not for removed and added." });
+      } else live.tradeoff.ask(question);
       if (this.form.hasBaselines(run)) {
         live.fdp.ask({ ...this.plainQuestion(run), name: "fdp", group_sizes: [question.group_size ?? ""] });
         live.vadhan.ask({ ...this.plainQuestion(run), name: "vadhan", group_sizes: baselineSizes(sizes, Number(run.group_size)) });
@@ -119,7 +122,10 @@ class Page {
       ? "There is no curve where a group is not one number of examples."
       : "Click in the chart, or drag the number of examples, to move the marker.";
     if (this.form.hasBaselines(first)) this.oldTool.ask({ ...this.plainQuestion(first), name: "old-tool", group_sizes: groupSizes(Number(first.group_size)) });
-    this.calibration.ask({ ...this.form.question(this.active), parameter: state.parameter, epsilon: this.form.number(state.epsilon) });
+    if (this.active.adjacency === "exchange") {
+      this.calibration.drop();
+      this.calibrate.deliver(null, { field: null, message: "Parameters are chosen for a group of one size, not for removed and added." });
+    } else this.calibration.ask({ ...this.form.question(this.active), parameter: state.parameter, epsilon: this.form.number(state.epsilon) });
     this.people.refresh();
     this.handover.refresh();
     clearTimeout(this.addressTimer);
