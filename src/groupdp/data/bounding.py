@@ -59,7 +59,7 @@ def bound(
         direct = destination is not None and destination.suffix.lower() == ".parquet"
         stored = destination if destination is not None and direct else engine.folder / "kept.parquet"
         kept = kept_rows(engine, opened, choice, cutting)
-        engine.rows(f"COPY ({kept}) TO {literal(str(stored))} (FORMAT parquet)", writing)
+        engine.rows(f"COPY ({kept}) TO {literal(str(stored))} ({COPY_FORMATS['.parquet']})", writing)
         report, digest = check_kept(engine, _parquet(stored, opened), choice, checking)
         return _delivered(engine, stored, destination, {**report, "digest": hexadecimal(digest)}, direct=direct)
 
@@ -147,7 +147,8 @@ def check_kept(
     cap = choice.cap("g1")
     group = ", ".join(f"{quoted(name)} AS g{i}" for i, name in enumerate(choice.group))
     engine.rows(
-        f"CREATE OR REPLACE TEMP TABLE left_over AS SELECT {group}, count(*) AS m FROM {kept.sql} GROUP BY ALL", progress
+        f"CREATE OR REPLACE TEMP TABLE left_over AS SELECT {group}, count(*) AS m FROM {kept.sql} GROUP BY ALL",
+        progress,
     )
     wrong = engine.value(
         f"SELECT count(*) FROM people FULL JOIN left_over USING ({keys}) "

@@ -17,7 +17,11 @@ from groupdp.data.sources import Source, open_source
 from groupdp.errors import InvalidArgument
 
 #: Formats of tables that we write, by suffix.
-COPY_FORMATS = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true", ".jsonl": "FORMAT json"}
+COPY_FORMATS = {
+    ".parquet": "FORMAT parquet, USE_TMP_FILE false",
+    ".csv": "FORMAT csv, HEADER true, USE_TMP_FILE false",
+    ".jsonl": "FORMAT json, USE_TMP_FILE false",
+}
 
 
 def count(
@@ -57,7 +61,8 @@ def tally_people(engine: Engine, source: Source, group: tuple[str, ...], progres
         check_type(name, source.columns[name])
     chosen = ", ".join(f"{quoted(name)} AS g{i}" for i, name in enumerate(group))
     engine.rows(
-        f"CREATE OR REPLACE TEMP TABLE people AS SELECT {chosen}, count(*) AS n FROM {source.sql} GROUP BY ALL", progress
+        f"CREATE OR REPLACE TEMP TABLE people AS SELECT {chosen}, count(*) AS n FROM {source.sql} GROUP BY ALL",
+        progress,
     )
     check_people(engine, group)
 
@@ -80,7 +85,9 @@ def histogram(
     engine: Engine, by: str, *, out: Path | None = None, table: bool = False, progress: Progress | None = None
 ) -> Counts:
     """What the table `people` says, and the table itself where it is wanted."""
-    pairs = engine.rows("SELECT n, count(*) FROM (SELECT g0, sum(n) AS n FROM people GROUP BY g0) GROUP BY n ORDER BY n")
+    pairs = engine.rows(
+        "SELECT n, count(*) FROM (SELECT g0, sum(n) AS n FROM people GROUP BY g0) GROUP BY n ORDER BY n"
+    )
     second = "examples" if by.casefold() != "examples" else "count"
     select = f"SELECT g0 AS {quoted(by)}, CAST(n AS BIGINT) AS {second} FROM people ORDER BY g0"
     if out is not None:

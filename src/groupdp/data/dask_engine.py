@@ -41,7 +41,7 @@ def is_for_cluster(source: Any, client: Any) -> bool:
 def counted_on_cluster(engine: Engine, source: Any, by: str, *, kind: str | None, client: Any) -> None:
     """Make the table `people` of a source that the cluster reads."""
     with _client(client) as running, tempfile.TemporaryDirectory() as folder:
-        parts = _partitions(source, kind, Path(folder))
+        parts = _partitions(running, source, kind, Path(folder))
         found = _gathered(running, [running.submit(_tally, part, (by,), pure=False) for part in parts])
     _people_of(engine, found, (by,))
 
@@ -58,7 +58,7 @@ def bounded_on_cluster(
 ) -> Bounded:
     """Bound a source that the cluster reads; without a destination the rows stay there, as a Dask DataFrame."""
     with _client(client) as running, tempfile.TemporaryDirectory() as folder:
-        parts = _partitions(source, kind, Path(folder))
+        parts = _partitions(running, source, kind, Path(folder))
         digits = 1 if len(parts) <= _MANY_PARTITIONS else 2
         names = [f"{number:0{digits}x}" for number in range(16**digits)]
         split = [running.submit(_candidates, part, choice, digits, pure=False) for part in parts]
@@ -92,7 +92,7 @@ def _client(client: Any) -> Iterator[Any]:
             raise InvalidArgument("client must be given, or be running, for a Dask DataFrame, got None.") from None
     if isinstance(client, str):
         try:
-            opened = Client(client, timeout="10s")
+            opened = Client(client, timeout="10s")  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TimeoutError) as error:
             reason = shown(str(error))
             raise InvalidArgument(f"scheduler must be the address of one, got {shown(client)} ({reason}).") from None
@@ -104,10 +104,10 @@ def _client(client: Any) -> Iterator[Any]:
         raise InvalidArgument(f"client must be a Dask client or a scheduler's address, got {shown(client)}.")
 
 
-def _partitions(source: Any, kind: str | None, folder: Path) -> list[Any]:
+def _partitions(running: Any, source: Any, kind: str | None, folder: Path) -> list[Any]:
     """What each task reads: a partition of a Dask DataFrame, or a file, which workers must see under the same path."""
     if hasattr(source, "to_delayed"):
-        return list(source.to_delayed(optimize_graph=True))
+        return list(running.compute(list(source.to_delayed())))
     paths = [source] if isinstance(source, str | Path) else list(source)
     if "-" in paths:
         raise InvalidArgument("files must be given where a scheduler is: workers cannot read standard input.")
@@ -118,7 +118,7 @@ def _partitions(source: Any, kind: str | None, folder: Path) -> list[Any]:
 def _gathered(running: Any, futures: list[Any], progress: Progress | None = None) -> list[Any]:
     from distributed import as_completed
 
-    for done, _ in enumerate(as_completed(futures), start=1):
+    for done, _ in enumerate(as_completed(futures), start=1):  # type: ignore[no-untyped-call]
         if progress is not None:
             progress(done / len(futures))
     return list(running.gather(futures))
@@ -240,8 +240,13 @@ def _write(engine: Engine, running: Any, tables: list[Any], destination: Path) -
 def _frame(running: Any, tables: list[Any]) -> Any:
     import dask.dataframe
 
-    filled = [one for one, table in zip(tables, running.gather([running.submit(bool, t) for t in tables])) if table]
-    return dask.dataframe.from_delayed([running.submit(_pandas, one) for one in filled])
+    empty = running.gather([running.submit(_is_none, table, pure=False) for table in tables])
+    filled = [table for table, nothing in zip(tables, empty, strict=True) if not nothing]
+    return dask.dataframe.from_delayed([running.submit(_pandas, table, pure=False) for table in filled])
+
+
+def _is_none(table: Any) -> bool:
+    return table is None
 
 
 def _pandas(table: Any) -> Any:

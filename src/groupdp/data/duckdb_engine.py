@@ -142,14 +142,17 @@ def sentence(error: BaseException, memory: int) -> BaseException:
     line = re.search(r"CSV Error on Line: (\d+)", text)
     if line:
         file = re.search(r"^\s*file = (.*)$", text, re.MULTILINE)
-        reason = next((part for part in text.splitlines()[2:] if part.strip()), "it is not valid")
+        reasons = ("Expected Number", "unterminated quote", "unicode", "Maximum line size")
+        reason = next((part for part in text.splitlines() if any(word in part for word in reasons)), "not valid CSV")
         return InvalidArgument(
             f"every row must have the columns of the header, got line {line[1]} of "
             f"{shown(file[1]) if file else 'the input'} ({' '.join(reason.split()).rstrip('.')})."
         )
     first = " ".join(text.split("\n")[0].split()).rstrip(".")
     if isinstance(error, duckdb.IOException):
-        return InvalidArgument(f"files must be readable and writable: {first}.")
+        inner = re.search(r'"exception_message":"((?:[^"\\]|\\.)*)"', first)
+        reason = inner[1].replace('\\"', "'") if inner else first
+        return InvalidArgument(f"files must be readable and writable: {reason}; nothing was left behind.")
     if isinstance(error, duckdb.InvalidInputException | duckdb.ConversionException | duckdb.BinderException):
         return InvalidArgument(f"the rows must be valid: {first}.")
     return GroupDPError(f"DuckDB stopped: {first}.")

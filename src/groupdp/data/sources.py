@@ -87,7 +87,9 @@ def find_files(paths: Sequence[str], kind: str | None, folder: Path) -> tuple[li
     kinds = {kind or _kind_of(file) for file in files}
     if None in kinds:
         unknown = next(file for file in files if not _kind_of(file))
-        raise InvalidArgument(f"files must end in .csv, .csv.gz, .parquet or .jsonl (or give a format), got {shown(unknown)}.")
+        raise InvalidArgument(
+            f"files must end in .csv, .csv.gz, .parquet or .jsonl (or give a format), got {shown(unknown)}."
+        )
     if len(kinds) > 1:
         raise InvalidArgument(f"files must have one format, got {' and '.join(sorted(map(str, kinds)))}.")
     return files, str(kinds.pop())
@@ -95,8 +97,7 @@ def find_files(paths: Sequence[str], kind: str | None, folder: Path) -> tuple[li
 
 def _kind_of(path: str) -> str | None:
     name = path.lower()
-    base, suffix = os.path.splitext(name.removesuffix(".gz"))
-    found = _SUFFIXES.get(suffix)
+    found = _SUFFIXES.get(os.path.splitext(name.removesuffix(".gz"))[1])
     return None if found == "parquet" and name.endswith(".gz") else found
 
 
