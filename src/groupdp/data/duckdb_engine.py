@@ -77,18 +77,23 @@ class Engine:
                 answer.extend(self.connection.execute(sql).fetchall())
             except BaseException as error:
                 failure.append(error)
+            finally:
+                finished.set()
 
-        thread = threading.Thread(target=work, daemon=True)
+        # An event, not thread.join: a join that Ctrl-C interrupts takes the thread for ended (Python 3.11).
+        finished = threading.Event()
+        thread = threading.Thread(target=work)
         thread.start()
         try:
-            while thread.is_alive():
-                thread.join(_PAUSE)
-                if progress is not None and thread.is_alive():
+            while not finished.wait(_PAUSE):
+                if progress is not None:
                     progress(self._done())
         except BaseException:
             self.connection.interrupt()
-            thread.join()
+            finished.wait()
             raise
+        finally:
+            thread.join()
         if failure:
             raise sentence(failure[0], self._memory) from None
         return answer

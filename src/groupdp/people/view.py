@@ -86,7 +86,7 @@ def people_view(
     group, 100 000, and where an engine declines, the upper bound is infinite.
     """
     distinct, people = tally(counts)
-    chosen = _chosen([count for count in distinct if count <= LARGEST_GROUP] or [LARGEST_GROUP])
+    chosen = _chosen([count for count in distinct if count <= LARGEST_GROUP] or [1])
     found: dict[int, Bounds] = {}
     for done, count in enumerate(chosen):
         try:
