@@ -22,6 +22,7 @@ study: $(STAMP)  ## slow: both engines on thousands of random runs, and the audi
 bench: $(STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/environment.py
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/data.py
 
 profile: $(STAMP)  ## where a call's time goes, and how far it is above the arithmetic it cannot do without
 	$(BIN)/python benchmarks/floor.py

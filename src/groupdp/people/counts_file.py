@@ -15,7 +15,7 @@ import numpy as np
 
 from groupdp._validation import shown
 from groupdp.errors import GroupDPError, InvalidArgument
-from groupdp.people.view import MOST_PEOPLE, IntArray, counts_of
+from groupdp.people.view import MOST_PEOPLE, IntArray, counts_of, histogram_of
 
 _DELIMITERS = (",", ";", "\t", "|")
 #: Larger files with several columns are read by DuckDB, if it is there.
@@ -51,7 +51,7 @@ def _refuse_ids(name: str, counts: IntArray) -> None:
 
     Of many people some have the same number of examples, and some have few.
     """
-    odd = counts.size >= _FEW and (int(counts.min()) >= 1000 or np.unique(counts).size > counts.size / 2)
+    odd = counts.size >= _FEW and (int(counts.min()) >= 1000 or histogram_of(counts)[0].size > counts.size / 2)
     if (_NAME_OF_IDS.fullmatch(name) and not _NAME_OF_COUNTS.search(name)) or odd:
         what = f"the column {shown(name)}" if name else "a column without a name"
         called = name or "NAME (after adding a line with that name)"
@@ -75,9 +75,8 @@ def _digits(path: str, column: str | None) -> tuple[str, Any] | None:
     rest = rest.rstrip(b"\n")
     if not rest or rest[:1] == b"\n" or b"\n\n" in rest or rest.translate(None, b"0123456789\n"):
         return None
-    if re.search(rb"\d{19}", rest):
-        return None
-    return name, np.fromstring(rest.decode("ascii"), dtype=np.int64, sep="\n")
+    values = np.fromstring(rest.decode("ascii"), dtype=np.int64, sep="\n")
+    return (name, values) if int(values.max()) < 10**18 else None  # numbers too long for 64 bits are there the largest
 
 
 def _large(path: str, column: str | None) -> tuple[str, Any] | None:
