@@ -8,18 +8,24 @@ import sys
 import groupdp
 
 PUBLIC = {
+    "BallsInBinsSampling",
     "Bounds",
     "Calibration",
     "DPSGD",
     "FixedBatchSampling",
+    "FixedOrderSampling",
     "GroupDPError",
     "InvalidArgument",
     "LimitExceeded",
     "MixtureOfGaussians",
     "PoissonSampling",
+    "PoissonSources",
     "PrivacyLossDistribution",
     "Provenance",
+    "ShuffledOnceSampling",
+    "ShuffledSampling",
     "TradeOff",
+    "TruncatedPoissonSampling",
     "__version__",
     "calibrate_batch_size",
     "calibrate_group_size",
@@ -35,6 +41,7 @@ PUBLIC = {
     "people_view",
     "renyi_vadhan_epsilon",
     "risk",
+    "sweep",
     "trade_off",
     "vadhan_epsilon",
 }

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,8 @@ class Side:
     _key: tuple[bytes, bytes, bytes]
 
     def __init__(self, shifts: FloatArray, law: Law) -> None:
-        contents = tuple(np.asarray(array, dtype=np.float64).tobytes() for array in (shifts, *law))
+        # + 0.0 makes one zero of both: equal sides have equal bytes.
+        contents = tuple((np.asarray(array, dtype=np.float64) + 0.0).tobytes() for array in (shifts, *law))
         for name, content in zip(("shifts", "probabilities", "log_probabilities"), contents, strict=True):
             object.__setattr__(self, name, np.frombuffer(content))  # bytes cannot be made writable again
         object.__setattr__(self, "_key", contents)
@@ -229,13 +230,43 @@ class Round:
         return all(math.isfinite(side.largest) for branch in self.branches for side in (branch.right, branch.left))
 
 
-#: Rounds with the number of times each is run.
-Composition = tuple[tuple[Round, int], ...]
+class Profile(Protocol):
+    """A round known by a bound on its hockey sticks alone (profiles.py). Immutable and hashable."""
+
+    @property
+    def mirrored(self) -> Profile: ...
+
+    @property
+    def is_trivial(self) -> bool: ...
+
+    @property
+    def has_noise(self) -> bool: ...
+
+    @property
+    def largest_shift(self) -> float:
+        """It is dominated by N(largest_shift, 1) against N(0, 1)."""
+        ...
+
+    @property
+    def log_mass_at_zero(self) -> float:
+        """log of the probability of an outcome with loss 0, whatever the noise."""
+        ...
+
+    @property
+    def log_mass_above_zero(self) -> float:
+        """log of the rest: a bound on its hockey stick at alpha = 1."""
+        ...
+
+    def __hash__(self) -> int: ...
 
 
-def compose(rounds: Iterable[tuple[Round, int]]) -> Composition:
+#: Rounds (or profiles) with the number of times each is run.
+Composition = tuple[tuple[Round | Profile, int], ...]
+
+
+def compose(rounds: Iterable[tuple[Round | Profile, int]]) -> Composition:
     """Equal rounds counted together; rounds that tell nothing, and rounds run 0 times, left out."""
-    counts: dict[Round, int] = {}
+    counts: dict[Round | Profile, int] = {}
     for one, times in rounds:
         if times > 0 and not one.is_trivial:
             counts[one] = counts.get(one, 0) + times

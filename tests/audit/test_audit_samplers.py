@@ -16,8 +16,8 @@ import pytest
 from scipy import stats
 
 from groupdp.audit import FixedBatchSampler, PoissonSampler, ReusedBatchSampler, sampler_of
-from groupdp.dpsgd import FixedBatchSampling, PoissonSampling
 from groupdp.errors import InvalidArgument
+from groupdp.samplings import FixedBatchSampling, PoissonSampling
 
 TRIALS = 40_000
 FALSE_ALARM = 1e-4

@@ -15,8 +15,9 @@ from groupdp.audit import (
     train_many,
     training_phases,
 )
-from groupdp.dpsgd import DPSGD, FixedBatchSampling, PoissonSampling
+from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
+from groupdp.samplings import FixedBatchSampling, PoissonSampling
 
 # Least squares: the gradient of (x . theta - y)^2 / 2 depends on the model, on every coordinate.
 FEATURES = np.random.default_rng(5).normal(size=(12, 3)) * 2.0

@@ -24,8 +24,9 @@ from groupdp.audit import (
     training_phases,
     worst_case,
 )
-from groupdp.dpsgd import DPSGD, FixedBatchSampling, PoissonSampling, Sampling
+from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 
 
 def run_of(sampling: Sampling, *, noise: float = 1.0, steps: int = 1) -> DPSGD:

@@ -8,10 +8,12 @@ import numpy as np
 from flint import arb
 
 import oracle
-from groupdp.engines.lattice.loss import RoundLoss
+from groupdp import pairs
+from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.tilted_mass import TiltedMass
 from groupdp.laws import binomial_law
 from groupdp.mixture import MixtureOfGaussians
+from mixtures import pairs_of
 
 BITS = 256
 
@@ -26,7 +28,7 @@ def exact_mixture(group_size: int, rate: float, noise: float) -> oracle.Mixture:
 
 
 def exact_loss(mixture: oracle.Mixture, t: float, direction: str) -> tuple[arb, arb]:
-    """(loss, log density of P) at the coordinate t."""
+    """(loss, log density of P) at the coordinate in which the loss increases."""
     sign = 1 if direction == "remove" else -1
     u = sign * arb(t)
     terms = (
@@ -68,5 +70,10 @@ class ExactCurve:
         return self.p_beyond[low] - eps.exp() * self.q_beyond[low] + self.infinite
 
 
-def round_loss(mixture: MixtureOfGaussians, direction: str) -> RoundLoss:
-    return RoundLoss(mixture, "add" if direction == "add" else "remove")
+def composed(*parts: tuple[MixtureOfGaussians, int], direction: str) -> pairs.Composition:
+    """Mixtures with their rounds, as pairs."""
+    return pairs_of(parts, direction)
+
+
+def branch_loss(mixture: MixtureOfGaussians, direction: str) -> BranchLoss:
+    return BranchLoss(composed((mixture, 1), direction=direction)[0][0].branches[0])

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp.audit.worst_cases import WorstCase
-from groupdp.dpsgd import DPSGD, FixedBatchSampling
+from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
+from groupdp.samplings import FixedBatchSampling
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -43,9 +44,10 @@ def presence_log_probabilities(phase: DPSGD, *, group_size: int) -> FloatArray:
         whole = math.comb(ordinary + k, batch)
         weights = [Fraction(math.comb(k, i) * math.comb(ordinary, batch - i), whole) for i in range(min(k, batch) + 1)]
     else:
+        rate = phase.sampling.values()["sampling_rate"]
         if k > LARGEST_EXACT:
-            return _binomial_logarithms(k, phase.sampling.rate)
-        q = Fraction(phase.sampling.rate)
+            return _binomial_logarithms(k, rate)
+        q = Fraction(rate)
         weights = [math.comb(k, i) * q**i * (1 - q) ** (k - i) for i in range(k + 1)]
     return np.array([_log(weight) for weight in weights])
 

@@ -29,8 +29,9 @@ from groupdp.audit.attack import presence_log_probabilities
 from groupdp.audit.confidence import require_confidence
 from groupdp.audit.simulation import Progress
 from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
-from groupdp.dpsgd import FixedBatchSampling, phases_of
+from groupdp.dpsgd import phases_of
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.samplings import FixedBatchSampling
 
 #: Terms (samples x rounds x components) that may be evaluated: hours, not days.
 LARGEST_SAMPLING = 10**12

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
-from groupdp.dpsgd import FixedBatchSampling, Sampling
 from groupdp.errors import InvalidArgument
+from groupdp.samplings import FixedBatchSampling, Sampling
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -82,7 +82,7 @@ def sampler_of(sampling: Sampling) -> PoissonSampler | FixedBatchSampler:
     """The sampler that does what `sampling` describes."""
     if isinstance(sampling, FixedBatchSampling):
         return FixedBatchSampler(batch_size=sampling.batch_size)
-    return PoissonSampler(rate=sampling.rate)
+    return PoissonSampler(rate=sampling.values()["sampling_rate"])
 
 
 def _uniform_subsets(generator: np.random.Generator, batch_size: int, trials: int, dataset_size: int) -> BoolArray:

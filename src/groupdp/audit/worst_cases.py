@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
-from groupdp.dpsgd import DPSGD, FixedBatchSampling, phases_of
+from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.samplings import FixedBatchSampling
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from groupdp._files import NewFiles
 from groupdp._validation import shown
-from groupdp.engines.lattice.measures import Measure
 from groupdp.errors import InvalidArgument
+from groupdp.pld.measures import Measure
 
 if TYPE_CHECKING:
     from groupdp.pld.distribution import PrivacyLossDistribution

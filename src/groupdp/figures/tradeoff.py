@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 _BLUE, _ORANGE, _GREY = "#0b6e99", "#c2571a", "#777777"
 
 
-def draw_trade_off(curve: TradeOffCurve, path: str | Path, *, group_size: int) -> None:
+def draw_trade_off(curve: TradeOffCurve, path: str | Path, *, title: str) -> None:
     """The certified curve on linear axes, and its tail on logarithmic ones."""
     figure = _figure(9.0, 4.2)
     left, right = figure.subplots(1, 2)
     rate = curve.false_positive_rate
     left.plot(rate, curve.false_negative_rate_lower, color=_BLUE, label="lower bound (at sampled rates)")
     left.plot([0, 1], [1, 0], "--", color=_GREY, label="guessing")
-    left.set(xlabel="false positive rate", ylabel="false negative rate", xlim=(0, 1), ylim=(0, 1))
+    left.set(xlabel="false positive rate", ylabel="false negative rate", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     left.legend(fontsize=8)
     tail = (rate > 0) & (rate <= 0.5)
     right.loglog(rate[tail], curve.true_positive_rate_upper[tail], color=_BLUE, label="upper bound (at sampled rates)")
     right.loglog(rate[tail], rate[tail], "--", color=_GREY, label="guessing")
     right.set(xlabel="false positive rate", ylabel="true positive rate")
     right.legend(fontsize=8)
-    figure.suptitle(f"Telling whether a group of up to {group_size} took part ({curve.adjacency})", fontsize=10)
+    figure.suptitle(f"Telling whether a group took part\n{title}", fontsize=9)
     _save(figure, path)
 
 

@@ -29,14 +29,15 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_integer, require_number, shown
+from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds
 from groupdp.calibration import calibrate_noise
-from groupdp.dpsgd import DPSGD, PoissonSampling
+from groupdp.dpsgd import DPSGD
 from groupdp.engines.interface import Progress
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.people.view import IntArray, histogram_of
-from groupdp.reductions import LARGEST_GROUP
+from groupdp.samplings import PoissonSampling
 
 #: Caps up to this are all tried; above, each is about this factor larger than the one before.
 _EVERY = 8

@@ -6,10 +6,11 @@ Identifiers are not taken for counts: a file of one column that looks like them 
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -101,40 +102,56 @@ def _large(path: str, column: str | None) -> tuple[str, Any] | None:
         return None
 
 
+def parse_counts(text: str, column: str | None = None) -> IntArray:
+    """The counts in the text of a CSV file, as `read_counts` reads them from one."""
+    try:
+        name, values = _rows(io.StringIO(text.removeprefix("\ufeff"), newline=""), column, name="text")
+    except csv.Error as error:
+        raise InvalidArgument(f"counts must be CSV, and the text is not ({error}).") from None
+    counts = counts_of(values)
+    if column is None:
+        _refuse_ids(name, counts)
+    return counts
+
+
 def _csv(path: str, column: str | None) -> tuple[str, Any]:
     with open(path, newline="", encoding="utf-8-sig") as file:
-        first = file.readline()
-        if not first:
-            raise InvalidArgument(f"counts must be a file with at least one row, got the empty {shown(path)}.")
-        file.seek(0)
-        rows = csv.reader(file, delimiter=max(_DELIMITERS, key=first.count), strict=True)
-        header = next(rows, [])
-        values: list[int] = []
-        if column is None and len(header) == 1 and header[0].strip().isdecimal():
-            index, name = 0, ""
-            values.append(int(header[0][:30]))
-        else:
-            index = _position(header, column)
-            name = header[index].strip()
-        blank = 0
-        for row in rows:
-            number = rows.line_num
-            if not row:  # allowed at the end of the file only: elsewhere it may be a missing value
-                blank = blank or number
-                continue
-            if blank:
-                raise InvalidArgument(f"counts must be integers of at least 1, got an empty line {blank}.")
-            if len(row) != len(header):
-                raise InvalidArgument(
-                    f"counts must be in rows of {len(header)} columns like the first, got {len(row)} in line {number}."
-                )
-            text = row[index].strip()
-            if not (text.isdecimal() and len(text) <= 18):
-                raise InvalidArgument(f"counts must be integers of at least 1, got {shown(text)} in line {number}.")
-            values.append(int(text))
-            if len(values) > MOST_PEOPLE:
-                raise InvalidArgument(f"counts must be of at most {MOST_PEOPLE} people, got more.")
-    return name, np.array(values, dtype=np.int64)
+        return _rows(file, column, name=shown(path))
+
+
+def _rows(file: TextIO, column: str | None, *, name: str) -> tuple[str, Any]:
+    first = file.readline()
+    if not first:
+        raise InvalidArgument(f"counts must be a file with at least one row, got the empty {name}.")
+    file.seek(0)
+    rows = csv.reader(file, delimiter=max(_DELIMITERS, key=first.count), strict=True)
+    header = next(rows, [])
+    values: list[int] = []
+    if column is None and len(header) == 1 and header[0].strip().isdecimal():
+        index, found = 0, ""
+        values.append(int(header[0][:30]))
+    else:
+        index = _position(header, column)
+        found = header[index].strip()
+    blank = 0
+    for row in rows:
+        number = rows.line_num
+        if not row:  # allowed at the end of the file only: elsewhere it may be a missing value
+            blank = blank or number
+            continue
+        if blank:
+            raise InvalidArgument(f"counts must be integers of at least 1, got an empty line {blank}.")
+        if len(row) != len(header):
+            raise InvalidArgument(
+                f"counts must be in rows of {len(header)} columns like the first, got {len(row)} in line {number}."
+            )
+        text = row[index].strip()
+        if not (text.isdecimal() and len(text) <= 18):
+            raise InvalidArgument(f"counts must be integers of at least 1, got {shown(text)} in line {number}.")
+        values.append(int(text))
+        if len(values) > MOST_PEOPLE:
+            raise InvalidArgument(f"counts must be of at most {MOST_PEOPLE} people, got more.")
+    return found, np.array(values, dtype=np.int64)
 
 
 def _parquet(path: str, column: str | None) -> tuple[str, Any]:

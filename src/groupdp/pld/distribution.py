@@ -1,4 +1,4 @@
-"""The privacy loss distribution of a mixture of Gaussians mechanism and of its compositions, as an object.
+"""The privacy loss distribution of a round and of its compositions, as an object.
 
 What is stored are two measures on a lattice of losses: one whose hockey-stick curve lies above the mechanism's at every
 epsilon, and one whose curve lies below. Composition keeps both orders, so `delta`, `log_delta` and `epsilon` are
@@ -8,26 +8,29 @@ certified bounds, however the object came about. See docs/lattice.md for the pro
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import Direction
-from groupdp.engines.lattice.build import measures_of
-from groupdp.engines.lattice.measures import Measure, compose_measures
-from groupdp.engines.lattice.probabilities import tail_probability
 from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
+from groupdp.pairs import ZERO, Round
+from groupdp.pld.build import measures_of
+from groupdp.pld.measures import Measure, compose_measures
+from groupdp.pld.probabilities import tail_probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Most lattice points of one distribution.
 LARGEST_GRID = 1 << 22
+#: Names that a direction may have.
+DIRECTION = re.compile(r"[a-z][a-z -]{0,39}")
 #: Relative room for the few roundings of adding up means and variances.
 _SLACK = 1e-14
 
@@ -41,11 +44,11 @@ class PrivacyLossDistribution:
     epsilon -> delta(epsilon), not the probabilities of single losses. What follows for the mechanism itself is what the
     methods return.
 
-    Make one with `from_mixture`, combine with `compose` and `self_compose`.
+    Make one with `from_mixture` or `from_round`, combine with `compose` and `self_compose`.
     """
 
-    direction: Direction
-    """"remove": P is with the group; "add": P is without it."""
+    direction: str
+    """"remove": P is with the group; "add": P is without it; another name for another pair."""
     lower: Measure
     upper: Measure
     mean_bounds: tuple[float, float]
@@ -75,12 +78,29 @@ class PrivacyLossDistribution:
             raise InvalidArgument("mixture must have a positive standard_deviation, got 0.0.")
         if mixture.is_trivial:
             raise InvalidArgument("mixture must have a positive sensitivity, got only zeros.")
-        chosen = cast("Direction", require_choice("direction", direction, ("add", "remove")))
+        chosen = require_choice("direction", direction, ("add", "remove"))
+        one = Round.of(mixture.side, ZERO) if chosen == "remove" else Round.of(ZERO, mixture.side)
+        return cls.from_round(one, direction=chosen, grid_step=grid_step, tail_mass=tail_mass)
+
+    @classmethod
+    def from_round(
+        cls, one: Round, *, direction: str, grid_step: float = 1e-3, tail_mass: float = 1e-30
+    ) -> PrivacyLossDistribution:
+        """One round of pairs with noise. `direction` names what P and Q are: only equal names compose."""
+        if not isinstance(one, Round):
+            raise InvalidArgument(f"one must be a Round, got {shown(one)}.")
+        if one.is_trivial or not one.has_noise:
+            raise InvalidArgument("one must be a round with noise and a positive shift, got one without.")
+        if not (isinstance(direction, str) and DIRECTION.fullmatch(direction)):
+            raise InvalidArgument(
+                f"direction must be a name of at most 40 lower-case letters, spaces and hyphens, got "
+                f"{shown(direction)}."
+            )
         step = require_number("grid_step", grid_step, at_least=1e-9, at_most=10.0)
         cut = require_number("tail_mass", tail_mass, at_least=1e-250, at_most=1e-3)
-        lower, upper, moments = measures_of(mixture, chosen, step=step, tail_mass=cut, longest=LARGEST_GRID)
+        lower, upper, moments = measures_of(one, step=step, tail_mass=cut, longest=LARGEST_GRID)
         return cls(
-            direction=chosen,
+            direction=direction,
             lower=lower,
             upper=upper,
             mean_bounds=moments.mean,
@@ -143,7 +163,8 @@ class PrivacyLossDistribution:
     def epsilon(self, delta: float) -> Bounds:
         """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta; inf if `tail_mass` exceeds it."""
         target = require_number("delta", delta, above=0.0, below=1.0)
-        about = {"start": max(self.mean_bounds[1], 0.0), "slope": 1.0, "resolution": 1e-12}
+        mean = self.mean_bounds[1]  # where nothing is known of it (imported distributions), any start will do
+        about = {"start": max(mean, 0.0) if mean < math.inf else 1.0, "slope": 1.0, "resolution": 1e-12}
         lower = last_above(lambda x: _log_ratio(self.lower.delta_below(x), target), 0.0, **about)
         upper = first_at_most(lambda x: _log_ratio(self.upper.delta_above(x), target), 0.0, **about)
         return Bounds(min(lower, upper), upper, self._provenance())

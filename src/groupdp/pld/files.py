@@ -4,7 +4,7 @@
 |---|---|---|
 | format | text | "groupdp privacy loss distribution" |
 | version | int64 | 1 |
-| direction | text | "add" or "remove" |
+| direction | text | what P and Q are: "add", "remove" or another name of lower-case words |
 | grid_step | float64 | distance h between losses |
 | rounds | int64 | rounds composed |
 | tail_mass | float64 | mass that operations may move to the ends |
@@ -25,9 +25,9 @@ import numpy as np
 
 from groupdp._files import NewFiles, unwritable
 from groupdp._validation import shown
-from groupdp.engines.lattice.measures import Measure
 from groupdp.errors import InvalidArgument
-from groupdp.pld.distribution import LARGEST_GRID, PrivacyLossDistribution
+from groupdp.pld.distribution import DIRECTION, LARGEST_GRID, PrivacyLossDistribution
+from groupdp.pld.measures import Measure
 
 FORMAT = "groupdp privacy loss distribution"
 VERSION = 1
@@ -79,7 +79,7 @@ def load(path: str | Path) -> PrivacyLossDistribution:
         raise _refused(path, problem)
     step = float(content["grid_step"])
     return PrivacyLossDistribution(
-        direction="add" if str(content["direction"]) == "add" else "remove",
+        direction=str(content["direction"]),
         lower=Measure(step, int(content["lower_first"]), content["lower_masses"]),
         upper=Measure(
             step, int(content["upper_first"]), content["upper_masses"], float(content["upper_infinite_mass"])
@@ -134,8 +134,8 @@ def _problem(content: dict[str, Any]) -> str:
         return "it is of another format"
     if int(content["version"]) != VERSION:
         return f"it is of version {int(content['version'])}, this is version {VERSION}"
-    if str(content["direction"]) not in ("add", "remove"):
-        return "its direction is neither add nor remove"
+    if not DIRECTION.fullmatch(str(content["direction"])):
+        return "its direction is not a name of at most 40 lower-case letters, spaces and hyphens"
     if not 0.0 < float(content["grid_step"]) <= 100.0:
         return "its grid_step is out of range"
     if not 0.0 < float(content["tail_mass"]) <= 1.0 or int(content["rounds"]) < 1:

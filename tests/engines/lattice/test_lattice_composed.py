@@ -11,8 +11,9 @@ from flint import arb
 
 import groupdp
 import oracle
-from engines.lattice_balls import binomial_mixture, exact_mixture
+from engines.lattice_balls import binomial_mixture, composed, exact_mixture
 from engines.spectral.test_spectral_golden import named, run_of
+from groupdp import pairs
 from groupdp.bounds import Bounds
 from groupdp.engines import lattice
 from groupdp.mixture import MixtureOfGaussians
@@ -52,9 +53,9 @@ def test_a_few_rounds_against_ball_arithmetic(phases, epsilon, step, direction):
     truth = oracle_few_rounds.log_delta(
         [(exact_mixture(*law), rounds) for law, rounds in phases], epsilon=epsilon, direction=direction, step=step
     )
-    composition = tuple((binomial_mixture(*law), rounds) for law, rounds in phases)
+    composition = composed(*((binomial_mixture(*law), rounds) for law, rounds in phases), direction=direction)
     for tolerance in (1e-4, 1e-6):
-        found = lattice.log_delta(composition, direction=direction, epsilon=epsilon, tolerance=tolerance)
+        found = lattice.log_delta(composition, epsilon=epsilon, tolerance=tolerance)
         assert found.relative_width <= tolerance
         # the oracle's ball is within the interval, and the interval is not much wider than the ball would notice
         assert arb(found.lower) <= truth <= arb(found.upper)
@@ -69,7 +70,7 @@ def test_a_group_that_is_rarely_sampled_against_ball_arithmetic(law, rounds, eps
     truth = oracle_few_rounds.log_delta([(exact_mixture(*law), rounds)], epsilon=epsilon, direction="remove", step=step)
     for tolerance in (1e-4, 1e-6):
         found = lattice.log_delta(
-            ((binomial_mixture(*law), rounds),), direction="remove", epsilon=epsilon, tolerance=tolerance
+            composed((binomial_mixture(*law), rounds), direction="remove"), epsilon=epsilon, tolerance=tolerance
         )
         assert found.relative_width <= tolerance
         assert arb(found.lower) <= truth <= arb(found.upper)
@@ -80,9 +81,9 @@ def test_a_group_that_is_rarely_sampled_against_ball_arithmetic(law, rounds, eps
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_epsilons_of_a_few_rounds_against_ball_arithmetic(phases, about, step, direction):
     exact = [(exact_mixture(*law), rounds) for law, rounds in phases]
-    composition = tuple((binomial_mixture(*law), rounds) for law, rounds in phases)
-    target = lattice.log_delta(composition, direction=direction, epsilon=about, tolerance=1e-2).lower
-    found = lattice.epsilon(composition, direction=direction, log_delta=target, tolerance=1e-6)
+    composition = composed(*((binomial_mixture(*law), rounds) for law, rounds in phases), direction=direction)
+    target = lattice.log_delta(composition, epsilon=about, tolerance=1e-2).lower
+    found = lattice.epsilon(composition, log_delta=target, tolerance=1e-6)
     assert found.relative_width <= 1e-6
     above = oracle_few_rounds.log_delta(exact, epsilon=found.lower, direction=direction, step=step)
     below = oracle_few_rounds.log_delta(exact, epsilon=found.upper, direction=direction, step=step)
@@ -116,9 +117,9 @@ def test_oracle_epsilons_of_arbitrary_mixtures_are_enclosed(case, direction):
 )
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_group_that_is_always_present_is_a_gaussian_mechanism(rounds, log_delta, direction):
-    composition = ((MixtureOfGaussians([0.0, 2.0], [0.0, 1.0], 3.0), rounds),)
+    composition = composed((MixtureOfGaussians([0.0, 2.0], [0.0, 1.0], 3.0), rounds), direction=direction)
     exact = [(oracle.Mixture([2], [1], 3), rounds)]
-    found = lattice.epsilon(composition, direction=direction, log_delta=log_delta, tolerance=1e-6)
+    found = lattice.epsilon(composition, log_delta=log_delta, tolerance=1e-6)
     assert found.relative_width <= 1e-6
     assert oracle_closed.gaussian_log_delta(exact, epsilon=found.lower) >= log_delta
     assert oracle_closed.gaussian_log_delta(exact, epsilon=found.upper) <= log_delta
@@ -127,22 +128,22 @@ def test_a_group_that_is_always_present_is_a_gaussian_mechanism(rounds, log_delt
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_the_order_of_phases_does_not_matter(direction):
     parts = ((binomial_mixture(1, 0.2, 1.0), 7), (binomial_mixture(3, 0.1, 2.0), 40))
-    one = lattice.epsilon(parts, direction=direction, log_delta=-12.0)
-    other = lattice.epsilon(parts[::-1], direction=direction, log_delta=-12.0)
+    one = lattice.epsilon(composed(*parts, direction=direction), log_delta=-12.0)
+    other = lattice.epsilon(composed(*parts[::-1], direction=direction), log_delta=-12.0)
     assert one.intersects(other)
     assert one.relative_width <= 1e-6
 
 
 def test_epsilon_and_delta_at_the_ends():
-    composition = ((binomial_mixture(2, 0.1, 1.0), 5),)
+    add, remove = (composed((binomial_mixture(2, 0.1, 1.0), 5), direction=direction) for direction in DIRECTIONS)
     largest = -10.0 * math.log(0.9)
-    assert lattice.log_delta(composition, direction="add", epsilon=largest + 1e-9).upper == -math.inf
-    at_zero_delta = lattice.epsilon(composition, direction="add", log_delta=-math.inf)
+    assert lattice.log_delta(add, epsilon=largest + 1e-9).upper == -math.inf
+    at_zero_delta = lattice.epsilon(add, log_delta=-math.inf)
     assert at_zero_delta.lower <= largest <= at_zero_delta.upper
-    assert lattice.epsilon(composition, direction="remove", log_delta=-math.inf).lower == math.inf
-    assert lattice.epsilon(composition, direction="remove", log_delta=0.0) == Bounds(0.0, 0.0)
-    assert lattice.epsilon(composition, direction="remove", log_delta=-0.01) == Bounds(0.0, 0.0)
-    near_the_end = lattice.epsilon(composition, direction="add", log_delta=-3000.0)
+    assert lattice.epsilon(remove, log_delta=-math.inf).lower == math.inf
+    assert lattice.epsilon(remove, log_delta=0.0) == Bounds(0.0, 0.0)
+    assert lattice.epsilon(remove, log_delta=-0.01) == Bounds(0.0, 0.0)
+    near_the_end = lattice.epsilon(add, log_delta=-3000.0)
     assert near_the_end.lower <= near_the_end.upper <= largest * (1 + 1e-14)
     assert near_the_end.relative_width <= 1e-6
 
@@ -151,10 +152,9 @@ def test_epsilon_and_delta_at_the_ends():
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_negative_epsilons_by_duality(epsilon, direction):
     # H_a(P, Q) = 1 - a + a H_{1/a}(Q, P)
-    composition = ((binomial_mixture(2, 0.3, 1.0), 10),)
-    other = "add" if direction == "remove" else "remove"
-    here = lattice.log_delta(composition, direction=direction, epsilon=epsilon, tolerance=1e-7)
-    there = lattice.log_delta(composition, direction=other, epsilon=-epsilon, tolerance=1e-7)
+    composition = composed((binomial_mixture(2, 0.3, 1.0), 10), direction=direction)
+    here = lattice.log_delta(composition, epsilon=epsilon, tolerance=1e-7)
+    there = lattice.log_delta(pairs.mirrored(composition), epsilon=-epsilon, tolerance=1e-7)
     dual = [-math.expm1(epsilon) + math.exp(epsilon + value) for value in (there.lower, there.upper)]
     assert math.log(dual[0]) - 1e-15 <= here.upper
     assert here.lower <= math.log(dual[1]) + 1e-15
@@ -162,8 +162,8 @@ def test_negative_epsilons_by_duality(epsilon, direction):
 
 
 def test_many_components_and_few_rounds():
-    composition = ((binomial_mixture(2000, 0.01, 5.0), 3),)
-    found = lattice.epsilon(composition, direction="remove", log_delta=-12.0, tolerance=1e-5)
+    composition = composed((binomial_mixture(2000, 0.01, 5.0), 3), direction="remove")
+    found = lattice.epsilon(composition, log_delta=-12.0, tolerance=1e-5)
     assert found.relative_width <= 1e-5
     # no epsilon beyond what three times the largest likely group gives
     assert 0.0 < found.lower < 3 * 60.0**2 / 25.0
@@ -181,20 +181,20 @@ def test_many_components_and_few_rounds():
 )
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_extreme_compositions_get_valid_bounds(law, rounds, log_delta, direction):
-    composition = ((binomial_mixture(*law), rounds),)
-    found = lattice.epsilon(composition, direction=direction, log_delta=log_delta, memory_budget=10**7)
+    composition = composed((binomial_mixture(*law), rounds), direction=direction)
+    found = lattice.epsilon(composition, log_delta=log_delta, memory_budget=10**7)
     assert 0.0 <= found.lower <= found.upper
-    assert found.upper <= lattice.largest_loss(composition, direction)
+    assert found.upper <= lattice.largest_loss(composition)
 
 
 def test_a_shift_beyond_double_precision_is_refused_by_name():
     with pytest.raises(groupdp.LimitExceeded, match=r"1e\+09 times the noise; the lattice engine takes at most 1e\+08"):
-        lattice.epsilon(((binomial_mixture(1000, 0.5, 1e-6), 2),), direction="remove", log_delta=-14.0)
+        lattice.epsilon(composed((binomial_mixture(1000, 0.5, 1e-6), 2), direction="remove"), log_delta=-14.0)
 
 
 def test_an_epsilon_that_no_loss_reaches_leaves_nothing_to_refine():
     # the first solve sees no mass beyond epsilon at all
-    composition = ((MixtureOfGaussians([0.0, 2.2e-6], [1.0, 6e-49], 579.0), 5),)
-    found = lattice.log_delta(composition, direction="remove", epsilon=0.02)
+    composition = composed((MixtureOfGaussians([0.0, 2.2e-6], [1.0, 6e-49], 579.0), 5), direction="remove")
+    found = lattice.log_delta(composition, epsilon=0.02)
     assert found.lower <= found.upper < -50.0
     assert not found.provenance.tolerance_met

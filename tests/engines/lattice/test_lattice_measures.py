@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
@@ -11,16 +10,14 @@ from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lattice_balls import BITS, ExactCurve, binomial_mixture, exact_loss, exact_mixture, round_loss
-from groupdp.engines.lattice.connect_dots import upper_measure
+from engines.lattice_balls import BITS, ExactCurve, binomial_mixture, branch_loss, composed, exact_loss, exact_mixture
+from groupdp.engines.lattice.grid_steps import width_exponents
+from groupdp.engines.lattice.importance import log_importance
 from groupdp.engines.lattice.loss_inverse import invert
-from groupdp.engines.lattice.merge_cells import lower_measure
-from groupdp.engines.lattice.piles import lower_layout, upper_offset
+from groupdp.engines.lattice.parts import Grid, cells_of
 from groupdp.engines.lattice.plan import prepare
 from groupdp.engines.lattice.solve import rounded_step
-from groupdp.engines.lattice.strides import cells_of
 from groupdp.engines.lattice.support import loss_table, support_of
-from groupdp.engines.lattice.tilted_mass import Tilt
 from oracle import closed as oracle_closed
 
 CASES = [  # group size, rate, noise, direction, step, tilt
@@ -37,40 +34,31 @@ CASES = [  # group size, rate, noise, direction, step, tilt
 ]
 
 
-def measure_of(case, side):
-    """The tilted measure of one round, and the losses that its cells are built on."""
-    group_size, rate, noise, direction, step, tilt = case
-    plan = prepare(((binomial_mixture(group_size, rate, noise), 1000),), direction, log_delta=-30.0, tolerance=1e-6)
+def measure_of(composition, step, tilt, up):
+    """The tilted measure of one round of the first part, and the lattice points that its cells are built on."""
+    plan = prepare(composition, log_delta=-30.0, tolerance=1e-6)
     part, step = plan.parts[0], rounded_step(step)
-    log_mass = part.log_importance(tilt, 0.0, None)
-    layout = lower_layout(part.round_loss, part.table, log_mass, rate=tilt, step=step)
-    offset = upper_offset(part.round_loss) if side == "upper" else layout.offset
-    table = part.table.shifted(offset)
-    cells = cells_of(table, log_mass, rate=tilt, step=step, share=1.0)
-    build = upper_measure
-    if side == "lower":
-        build = functools.partial(lower_measure, given=(layout.right_indices, layout.edges))
-    mass = build(
-        part.round_loss.shifted(offset),
-        part.support,
-        table,
-        cells,
-        step=step,
-        tilt=Tilt(rate=tilt, log_scale=part.cumulant(tilt)[0] - tilt * offset, offset=offset),
-        length=1 << 22,
-        advance=lambda _: None,
-    )
-    return mass, offset + step * np.concatenate([own.indices for own in cells])
+    grid = Grid(rate=tilt, step=step, length=1 << 22, left=0.0, theta_left=-0.1, theta_right=0.1)
+    log_mass = log_importance(part.law, rate=tilt, epsilon=0.0, survival=None)
+    mass = part.measure(grid, log_mass, share=1.0, up=up, advance=lambda _: None)
+    exponents = width_exponents(part.law, log_mass, rate=tilt, step=step, share=1.0)
+    points = []
+    for piece in part.pieces:
+        table = piece.table.shifted(mass.tilt.offset)
+        points += [own.indices for own in cells_of(table, exponents[piece.begin : piece.end], step)]
+    return mass, mass.tilt.offset + step * np.unique(np.concatenate(points))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("side", ["lower", "upper"])
-def test_one_round_is_bracketed_at_every_order(case, side):
-    group_size, rate, noise, direction, step, _ = case
+@pytest.mark.parametrize("up", [False, True], ids=["lower", "upper"])
+def test_one_round_is_bracketed_at_every_order(case, up):
+    # tries to break L-2, L-3, L-4, L-5 and L-6
+    group_size, rate, noise, direction, step, tilt = case
+    composition = composed((binomial_mixture(group_size, rate, noise), 1000), direction=direction)
     exact = exact_mixture(group_size, rate, noise)
     rng = np.random.default_rng(7)
     with ctx.workprec(BITS):
-        mass, dots = measure_of(case, side)
+        mass, dots = measure_of(composition, step, tilt, up)
         curve = ExactCurve(mass)
         live = dots[[bool(curve.delta(loss) > 1e-15) for loss in dots.tolist()]]
         chosen = rng.choice(live, size=min(12, len(live)), replace=False)
@@ -81,10 +69,10 @@ def test_one_round_is_bracketed_at_every_order(case, side):
         for epsilon in epsilons.tolist():
             truth = oracle_closed._one_round(exact, arb(epsilon), direction)[0].exp()
             bound = curve.delta(epsilon)
-            assert not (bound < truth if side == "upper" else bound > truth)
+            assert not (bound < truth if up else bound > truth)
             if truth > 1e-12:
                 closest = min(closest, float(abs(bound / truth - 1).mid()))
-    if side == "upper":  # the dots are connected to a few roundings, not to a safety margin
+    if up:  # the dots are connected to a few roundings, not to a safety margin
         assert closest < 1e-10
 
 
@@ -96,7 +84,7 @@ def test_one_round_is_bracketed_at_every_order(case, side):
     offset=st.sampled_from([0.0, 0.37]),
 )
 def test_losses_and_densities_are_within_their_errors(group_size, rate, noise, direction, offset):
-    loss = round_loss(binomial_mixture(group_size, rate, noise), direction).shifted(offset)
+    loss = branch_loss(binomial_mixture(group_size, rate, noise), direction).shifted(offset)
     interval = support_of(loss, log_cut=-80.0, log_left_cut=-60.0).intervals[0]
     nodes = np.linspace(*interval, 12)
     values = loss.evaluate(nodes)
@@ -113,7 +101,7 @@ def test_losses_and_densities_are_within_their_errors(group_size, rate, noise, d
 def test_the_loss_is_inverted_wherever_it_is(case):
     # k = 64, q = 0.01: a loss is not between those of the smallest and the largest sensitivity alone
     *law, direction = case
-    loss = round_loss(binomial_mixture(*law), direction)
+    loss = branch_loss(binomial_mixture(*law), direction)
     table = loss_table(loss, support_of(loss, log_cut=-60.0, log_left_cut=-60.0))
     ends = table.values.loss[[0, -1]]
     targets = np.sort(np.random.default_rng(3).uniform(*ends, 2000))

@@ -1,9 +1,9 @@
-"""One round from above: the smallest measure on the lattice that dominates it, up to rounding.
+"""One branch from above: the smallest measure on the lattice that dominates it, up to rounding.
 
 "Connect the dots" (Doroshenko et al. 2022): the mass of a cell [j h, (j+1) h] of losses is split between
 the cell's ends so that its P-mass and its Q-mass are kept. The hockey-stick curve of the result joins the
-round's values at e^{j h} by straight lines, and the curve is convex. Masses are rounded up; composition
-keeps domination for any finite measures, so they need not sum to 1 (docs/lattice.md, section 4).
+branch's values at e^{j h} by straight lines, and the curve is convex. Masses are rounded up; composition
+keeps domination for any finite measures, so they need not sum to 1 (L-5, L-7).
 """
 
 from __future__ import annotations
@@ -14,43 +14,37 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from groupdp.engines.lattice.cells import GridEdges, grid_edges
-from groupdp.engines.lattice.loss import RoundLoss
+from groupdp.engines.lattice.grid_steps import LatticeCells
+from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.quadrature import integrate_panels
 from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
-from groupdp.engines.lattice.strides import LatticeCells
 from groupdp.engines.lattice.support import LossTable, Support
-from groupdp.engines.lattice.tilted_mass import Tilt, TiltedMass
+from groupdp.engines.lattice.tilted_mass import TiltedMass
 
 #: Beyond this exponent the atom on the left goes to +infinity instead of overflowing.
 _LARGEST_EXPONENT = 600.0
 
 
-def upper_measure(
-    round_loss: RoundLoss,
+def add_dominating(
+    mass: TiltedMass,
+    branch_loss: BranchLoss,
     support: Support,
     table: LossTable,
     cells: Sequence[LatticeCells],
-    *,
-    step: float,
-    tilt: Tilt,
-    length: int,
     advance: Callable[[int], None],
-) -> TiltedMass:
-    """A measure on the lattice that dominates the round.
+) -> None:
+    """Add to `mass` a measure on the lattice that dominates the branch.
 
     `cells` are those to use, for each interval of the support; `advance` is told how many are done.
     """
-    mass = TiltedMass.empty(step=step, tilt=tilt, length=length)
     for interval, own_cells in enumerate(cells):
-        for edges in grid_edges(round_loss, table, interval, own_cells, step=step):
-            _add_dots(mass, round_loss, edges)
+        for edges in grid_edges(branch_loss, table, interval, own_cells, step=mass.step):
+            _add_dots(mass, branch_loss, edges)
             advance(len(edges.nodes))
     _add_outside(mass, support, table)
-    mass.finish(up=True)
-    return mass
 
 
-def _add_dots(mass: TiltedMass, round_loss: RoundLoss, edges: GridEdges) -> None:
+def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: GridEdges) -> None:
     """Split every panel's mass between the ends j h and J h of its cell.
 
     With P the panel's mass, q = e^{j h} x its mass under Q once losses below j h are raised to it, and w =
@@ -65,7 +59,7 @@ def _add_dots(mass: TiltedMass, round_loss: RoundLoss, edges: GridEdges) -> None
     far = np.where(highest <= (near + 1.0) * step, near + 1.0, np.ceil(highest / step))
     far = np.where(highest <= far * step, far, far + 1.0)
     raised = np.maximum(near * step - lowest, 0.0)
-    panels = integrate_panels(round_loss, edges.nodes, *mass.exponents(far))
+    panels = integrate_panels(branch_loss, edges.nodes, *mass.exponents(far))
     width = (far - near) * step
     offset = np.maximum(panels.loss - (near * step)[:, None], 0.0)
     fraction = np.minimum(np.expm1(-offset) / np.expm1(-width)[:, None], 1.0)

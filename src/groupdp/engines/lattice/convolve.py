@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import fft
 
-from groupdp.engines.lattice.loss import FloatArray
+from groupdp.engines.lattice.likelihood import FloatArray
 from groupdp.engines.lattice.rounding import COMPLEX_PRODUCT, TINY, UNIT, fft_error, fft_error_in_norm
 
 ComplexArray = npt.NDArray[np.complex128]

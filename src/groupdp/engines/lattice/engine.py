@@ -1,4 +1,4 @@
-"""The lattice engine's two answers, for one direction of one composition."""
+"""The lattice engine's two answers, for one composition of pairs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import DEFAULT_MEMORY, Direction, Progress
-from groupdp.engines.lattice.one_jump import OneRound, one_jump_epsilon, one_jump_log_delta
-from groupdp.engines.lattice.one_round import one_round_epsilon, one_round_log_delta
+from groupdp.engines.interface import DEFAULT_MEMORY, Progress
+from groupdp.engines.lattice import loss
+from groupdp.engines.lattice.curves import one_round_epsilon, one_round_log_delta
+from groupdp.engines.lattice.one_round import log_one_minus_exp
 from groupdp.engines.lattice.plan import Plan, Saddle, prepare
 from groupdp.engines.lattice.refine import Task, expected_width, refine
 from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.engines.lattice.rounding import ELEMENTARY
+from groupdp.engines.lattice.single_large_loss import single_loss_epsilon, single_loss_log_delta
 from groupdp.engines.lattice.solve import Solution
 from groupdp.errors import LimitExceeded
-from groupdp.mixture import MixtureOfGaussians
-from groupdp.reductions import Composition
+from groupdp.pairs import Composition, Profile, Round, mirrored
 
 #: Relative width asked for where the caller does not say.
 DEFAULT_TOLERANCE = 1e-6
@@ -28,20 +29,20 @@ _FARTHEST = -3e5
 def log_delta(
     composition: Composition,
     *,
-    direction: Direction,
     epsilon: float,
     tolerance: float | None = None,
     memory_budget: int = DEFAULT_MEMORY,
+    deadline: float | None = None,
     progress: Progress | None = None,
 ) -> Bounds:
     """Certified bounds on log delta(epsilon), for any real epsilon; `tolerance` is relative to max(1, |log delta|)."""
     tolerance = DEFAULT_TOLERANCE if tolerance is None else tolerance
-    exact = _outside_the_range(composition, direction, epsilon)
+    exact = _outside_the_range(composition, epsilon)
     if exact is not None:
-        return _labelled(exact, direction, tolerance)
+        return _labelled(exact, tolerance)
     if _is_one_round(composition):
-        return _labelled(one_round_log_delta(composition[0][0], direction, epsilon), direction, tolerance)
-    plan, saddle = _planned_for_epsilon(composition, direction, epsilon, tolerance)
+        return _labelled(one_round_log_delta(composition[0][0], epsilon, deadline=deadline), tolerance)
+    plan, saddle = _planned_for_epsilon(composition, epsilon, tolerance)
 
     def answer(solution: Solution, _: Saddle, tick: Callable[[], None]) -> tuple[float, float]:
         tick()
@@ -51,14 +52,14 @@ def log_delta(
         # No smaller than need be: rare losses that do not matter are what a tilt blows up.
         nonlocal saddle
         planned = value + math.log(max(1.0, abs(value))) + 2.0
-        plan = prepare(composition, direction, log_delta=planned, tolerance=tolerance)
+        plan = prepare(composition, log_delta=planned, tolerance=tolerance)
         saddle = plan.saddle_for_epsilon(epsilon)
         return plan, saddle
 
     task = Task(
-        direction=direction,
         tolerance=tolerance,
         memory_budget=memory_budget,
+        deadline=deadline,
         progress=progress,
         answer=answer,
         locate=lambda _: saddle,
@@ -68,16 +69,16 @@ def log_delta(
     found = refine(task, plan)
     if found.provenance.tolerance_met:
         return found
-    return _raised(found, one_jump_log_delta(composition, epsilon, _one_round(direction)))
+    return _raised(found, single_loss_log_delta(composition, epsilon, deadline=deadline))
 
 
 def epsilon(
     composition: Composition,
     *,
-    direction: Direction,
     log_delta: float,
     tolerance: float | None = None,
     memory_budget: int = DEFAULT_MEMORY,
+    deadline: float | None = None,
     progress: Progress | None = None,
 ) -> Bounds:
     """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta.
@@ -87,13 +88,13 @@ def epsilon(
     """
     width = DEFAULT_TOLERANCE if tolerance is None else tolerance
     if log_delta >= 0.0:
-        return _labelled((0.0, 0.0), direction, width)
-    largest = largest_loss(composition, direction)
+        return _labelled((0.0, 0.0), width)
+    largest = largest_loss(composition)
     if log_delta == -math.inf:
-        return _labelled((largest * (1.0 - 8.0 * ELEMENTARY), largest), direction, width)
+        return _labelled((largest * (1.0 - 8.0 * ELEMENTARY), largest), width)
     if _is_one_round(composition):
-        return _labelled(one_round_epsilon(composition[0][0], direction, log_delta), direction, width)
-    plan = prepare(composition, direction, log_delta=log_delta, tolerance=width)
+        return _labelled(one_round_epsilon(composition[0][0], log_delta, deadline=deadline), width)
+    plan = prepare(composition, log_delta=log_delta, tolerance=width)
 
     def locate(value: float | None) -> Saddle:
         saddle = plan.saddle_for_delta(log_delta) if value is None else plan.saddle_for_epsilon(value)
@@ -112,9 +113,9 @@ def epsilon(
         return min(found[0], largest), min(found[1], largest)
 
     task = Task(
-        direction=direction,
         tolerance=width,
         memory_budget=memory_budget,
+        deadline=deadline,
         progress=progress,
         answer=answer,
         locate=locate,
@@ -125,8 +126,7 @@ def epsilon(
     if found.provenance.tolerance_met:
         return found
     start = found.upper if math.isfinite(found.upper) else plan.saddle_for_delta(log_delta).epsilon
-    one_round = _one_round(direction)
-    lower = one_jump_epsilon(composition, log_delta, one_round, start=start, resolution=0.02 * width)
+    lower = single_loss_epsilon(composition, log_delta, start=start, resolution=0.02 * width, deadline=deadline)
     return _raised(found, lower)
 
 
@@ -140,16 +140,6 @@ def _ticking(curve: Callable[[float], float], tick: Callable[[], None]) -> Calla
     return evaluate
 
 
-def _one_round(direction: Direction) -> OneRound:
-    """log delta of a single round, at any real epsilon."""
-
-    def bounds(mixture: MixtureOfGaussians, epsilon: float) -> tuple[float, float]:
-        found = log_delta(((mixture, 1),), direction=direction, epsilon=epsilon)
-        return found.lower, found.upper
-
-    return bounds
-
-
 def _raised(found: Bounds, lower: float) -> Bounds:
     """The bounds with another lower side, if that is larger."""
     if not lower > found.lower:
@@ -157,13 +147,10 @@ def _raised(found: Bounds, lower: float) -> Bounds:
     bounds = Bounds(lower, found.upper)
     tolerance = found.provenance.tolerance
     met = tolerance is not None and bounds.relative_width <= tolerance
-    directions = dict.fromkeys(found.provenance.directions, (lower, found.upper))
-    return Bounds(lower, found.upper, replace(found.provenance, directions=directions, tolerance_met=met))
+    return Bounds(lower, found.upper, replace(found.provenance, tolerance_met=met))
 
 
-def _planned_for_epsilon(
-    composition: Composition, direction: Direction, epsilon: float, tolerance: float
-) -> tuple[Plan, Saddle]:
+def _planned_for_epsilon(composition: Composition, epsilon: float, tolerance: float) -> tuple[Plan, Saddle]:
     """A plan for the delta that belongs to epsilon, which is not known before there is a plan.
 
     Planning for too large a delta leaves out losses that matter; planning for far too small a one keeps rare
@@ -171,7 +158,7 @@ def _planned_for_epsilon(
     """
 
     def attempt(log_delta: float) -> tuple[Plan, Saddle, bool]:
-        plan = prepare(composition, direction, log_delta=log_delta, tolerance=tolerance)
+        plan = prepare(composition, log_delta=log_delta, tolerance=tolerance)
         saddle = plan.saddle_for_epsilon(epsilon)
         return plan, saddle, saddle.log_delta >= log_delta - 2.0
 
@@ -195,20 +182,24 @@ def _planned_for_epsilon(
     return plan, saddle
 
 
-def largest_loss(composition: Composition, direction: Direction) -> float:
-    """An upper bound on the composed loss, never attained; inf where there is none."""
-    if direction == "remove":
-        return math.inf
-    terms = [rounds * -mixture.log_probability_of_absence for mixture, rounds in composition]
+def largest_loss(composition: Composition) -> float:
+    """An upper bound on the composed loss (L-1), never attained unless it is 0; inf where there is none."""
+    terms = [rounds * _largest_loss_of(one) for one, rounds in composition]
     return math.fsum(terms) * (1.0 + 2.0 * ELEMENTARY)
 
 
-def _outside_the_range(composition: Composition, direction: Direction, epsilon: float) -> tuple[float, float] | None:
-    """delta is 0 at and beyond the largest loss, and 1 - e^epsilon at and below the smallest one."""
-    if epsilon >= largest_loss(composition, direction):
+def _largest_loss_of(one: Round | Profile) -> float:
+    if not isinstance(one, Round):
+        return 0.0 if one.is_trivial else math.inf
+    return max(loss.largest_loss(branch) for branch in one.branches)
+
+
+def _outside_the_range(composition: Composition, epsilon: float) -> tuple[float, float] | None:
+    """delta is 0 at and beyond the largest loss, and 1 - e^epsilon at and below the smallest one (L-1)."""
+    if epsilon >= largest_loss(composition):
         return -math.inf, -math.inf
-    if direction == "remove" and epsilon <= -largest_loss(composition, "add"):
-        value = math.log(-math.expm1(epsilon))
+    if epsilon <= -largest_loss(mirrored(composition)):
+        value = log_one_minus_exp(epsilon)
         room = 4.0 * ELEMENTARY * (1.0 + abs(value))
         return value - room, min(value + room, 0.0)
     return None
@@ -218,11 +209,9 @@ def _is_one_round(composition: Composition) -> bool:
     return len(composition) == 1 and composition[0][1] == 1
 
 
-def _labelled(found: tuple[float, float], direction: Direction, tolerance: float) -> Bounds:
+def _labelled(found: tuple[float, float], tolerance: float) -> Bounds:
     """Closed-form bounds with their provenance."""
     lower, upper = found
-    provenance = Provenance(
-        engine="closed form", adjacency=direction, directions={direction: found}, tolerance=tolerance
-    )
+    provenance = Provenance(engine="closed form", tolerance=tolerance)
     bounds = Bounds(lower, upper, provenance)
     return Bounds(lower, upper, replace(provenance, tolerance_met=bounds.relative_width <= tolerance))

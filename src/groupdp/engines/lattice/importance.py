@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.loss import FloatArray
+from groupdp.engines.lattice.likelihood import FloatArray
+from groupdp.engines.lattice.rough_law import RoughLaw
 
 #: Logarithms of probabilities stay above minus this.
 _NEVER = 1e9
@@ -35,10 +36,9 @@ class Survival:
             return np.asarray(np.clip(inside - self.rate * outside, -_NEVER, 0.0))
 
 
-def log_importance(
-    loss: FloatArray, log_weights: FloatArray, *, rate: float, epsilon: float, survival: Survival | None
-) -> FloatArray:
-    """log of weights at the nodes of a table of losses, which sum to 1."""
+def log_importance(law: RoughLaw, *, rate: float, epsilon: float, survival: Survival | None) -> FloatArray:
+    """log of weights at the nodes of a rough law, which sum to 1."""
+    loss, log_weights = law.loss, law.log_weights
     tilted = _normalised(log_weights + rate * loss)
     if survival is None:
         return tilted

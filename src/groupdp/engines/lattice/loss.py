@@ -1,17 +1,7 @@
-"""One round's privacy loss as an increasing function of one normal coordinate, with certified errors.
+"""One branch's privacy loss Psi = log A - log B as an increasing function of the noise's coordinate u.
 
-With shifts m_i = c_i / sigma and R(u) = sum_i p_i exp(m_i u - m_i^2 / 2) the loss is log R(u) for "remove"
-and -log R(u) for "add". With t = u for "remove" and t = -u for "add" it increases in t, and P has the
-density
-
-    remove:  sum_i p_i phi(t - m_i)          add:  phi(t)
-
-Nodes are taken in chunks. In a chunk everything is relative to the component r that dominates in its
-middle:
-
-    log R = log p_r + m_r (u - m_r / 2) + log sum_i exp(alpha_i + beta_i (u - middle)),    beta_i = m_i - m_r
-
-so far components drop out exactly where they provably do not matter (docs/lattice.md, section 2).
+P has the density A(u) phi(u), Q has B(u) phi(u). Psi' is the mean of x under A's posterior plus that of y under B's, so
+Psi increases; it is neither convex nor concave in general. B(u) is the likelihood ratio of its side at v = -u.
 """
 
 from __future__ import annotations
@@ -21,19 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from groupdp.engines.interface import Direction
+from groupdp.engines.lattice.likelihood import FloatArray, Likelihood
 from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.pairs import Branch
 
-FloatArray = npt.NDArray[np.float64]
-
-LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-#: A component below e^-50 of another one, all over a chunk, is dropped there.
-_LOG_NEGLIGIBLE = -50.0
-#: Exponents relative to the chunk's reference stay below this, so nothing overflows.
-_LARGEST_EXPONENT = 300.0
 #: Elements (components x nodes) of one chunk: what fits the cache.
 _CHUNK_ELEMENTS = 1 << 17
 #: Widest chunk, in standard deviations of the noise.
@@ -42,66 +24,87 @@ _CHUNK_WIDTH = 2.0
 
 @dataclass(frozen=True, slots=True)
 class LossValues:
-    """What is known at every node t; `*_error` are certified absolute errors, the rest is not certified."""
+    """What is known at every node u; `*_error` and reaches are certified, the rest is not."""
 
     loss: FloatArray
     loss_error: FloatArray
     slope: FloatArray
-    """d loss / dt."""
+    """d loss / du."""
+    right_slope: FloatArray
+    """d log A / du, a part of it."""
     curvature: FloatArray
-    """d^2 loss / dt^2."""
+    """d^2 loss / du^2."""
     log_density: FloatArray
-    """log of P's density at t."""
+    """log of the branch's weight times P's density at u."""
     density_error: FloatArray
-    mixture_reach: FloatArray
-    """Largest |u - m_i| of any component that matters near t."""
+    right_reach: FloatArray
+    """Largest distance of u from the centre of a component of P that matters near u."""
+    left_reach: FloatArray
+    """The same for Q."""
 
 
-class RoundLoss:
-    """The privacy loss of one round in one direction, minus an `offset`."""
+class BranchLoss:
+    """The privacy loss of one branch minus an `offset`; P and Q are weighted by e^log_weight."""
 
-    def __init__(self, mixture: MixtureOfGaussians, direction: Direction, *, offset: float = 0.0) -> None:
-        self.mixture = mixture
+    def __init__(self, branch: Branch, *, log_weight: float = 0.0, offset: float = 0.0) -> None:
+        self.branch = branch
+        self.log_weight = log_weight
         self.offset = offset
-        self.direction: Direction = direction
-        self.sign = 1.0 if direction == "remove" else -1.0
-        self.log_probabilities = mixture.log_probabilities
-        with np.errstate(under="ignore"):
-            self.shifts: FloatArray = mixture.sensitivities / mixture.standard_deviation
-        self.largest_shift = float(self.shifts[-1])
-        absence = mixture.log_probability_of_absence
-        #: log p_0, relative error of a few units: the loss is bounded by it on one side. -inf if unbounded.
-        self.log_absence = absence
+        self.right = Likelihood(branch.right)
+        self.left = Likelihood(branch.left)
 
-    def shifted(self, offset: float) -> RoundLoss:
+    def shifted(self, offset: float) -> BranchLoss:
         """The same loss with another offset."""
-        return RoundLoss(self.mixture, self.direction, offset=offset)
+        return BranchLoss(self.branch, log_weight=self.log_weight, offset=offset)
+
+    @property
+    def largest_shift(self) -> float:
+        """The largest shift of either side."""
+        return max(self.right.largest, self.left.largest)
 
     @property
     def largest_loss(self) -> float:
-        """An upper bound on the loss, never attained; inf where there is none."""
-        if self.direction == "remove" or self.log_absence == -math.inf:
-            return math.inf
-        return -self.log_absence * (1.0 + ELEMENTARY)
+        """An upper bound on the loss, never attained unless it is 0; inf where there is none (L-1)."""
+        return largest_loss(self.branch)
 
-    def normal_components(self) -> tuple[FloatArray, FloatArray]:
-        """Centres and log-weights of P, a mixture of unit normals in t."""
-        if self.direction == "add":
-            return np.zeros(1), np.zeros(1)
-        return self.shifts, self.log_probabilities
+    @property
+    def log_ratio_at_rest(self) -> float | None:
+        """log(a_0 / b_0), the loss around which mass gathers while neither side shifts; None if a side always does."""
+        right, left = self.branch.right.log_mass_at_zero, self.branch.left.log_mass_at_zero
+        return right - left if math.isfinite(right) and math.isfinite(left) else None
 
     def evaluate(self, nodes: FloatArray, *, margin: float = 0.0) -> LossValues:
-        """Loss and density at increasing `nodes`.
+        """Loss and density at increasing `nodes` (L-2).
 
         With a `margin`, what is said about far components holds within that distance of each node too.
         """
-        rows = np.empty((7, len(nodes)))
+        rows = np.empty((9, len(nodes)))
         for start, end in self._chunks(nodes):
-            self._fill(nodes, start, end, margin, rows)
+            u = nodes[start:end]
+            a, b = self.right.evaluate(u, margin), self.left.evaluate(-u, margin)
+            out = rows[:, start:end]
+            loss = a.log_ratio - b.log_ratio - self.offset
+            out[0] = loss
+            # Two subtractions, and as much again for the grid positions that the loss is compared with.
+            out[1] = a.ratio_error + b.ratio_error
+            out[1] += UNIT * (
+                2.0 * (np.abs(a.log_ratio) + np.abs(b.log_ratio)) + 4.0 * (np.abs(loss) + abs(self.offset))
+            )
+            out[2] = a.mean + b.mean
+            out[3] = a.mean
+            out[4] = a.variance - b.variance
+            out[5] = a.log_density + self.log_weight
+            out[6] = a.density_error + UNIT * (9.0 * abs(self.log_weight) + 2.0 * np.abs(out[5]))
+            out[7] = a.reach
+            out[8] = b.reach
         return LossValues(*rows)
 
     def _chunks(self, nodes: FloatArray) -> Iterator[tuple[int, int]]:
-        largest = max(64, _CHUNK_ELEMENTS // min(len(self.shifts), 256))
+        components = max(len(self.right.shifts), len(self.left.shifts))
+        if components == 1:
+            yield 0, len(nodes)
+            return
+        largest = max(64, _CHUNK_ELEMENTS // min(components, 256))
         start = 0
         while start < len(nodes):
             end = int(np.searchsorted(nodes, nodes[start] + _CHUNK_WIDTH, side="right"))
@@ -109,66 +112,10 @@ class RoundLoss:
             yield start, end
             start = end
 
-    def _fill(self, nodes: FloatArray, start: int, end: int, margin: float, rows: FloatArray) -> None:
-        t = nodes[start:end]
-        lowest, highest = float(t.min()), float(t.max())
-        middle = self.sign * 0.5 * (lowest + highest)
-        half = 0.5 * (highest - lowest) + margin + 4.0 * UNIT * (abs(lowest) + abs(highest))
-        m, log_p = self.shifts, self.log_probabilities
-        r = int(np.argmax(log_p - 0.5 * (middle - m) ** 2))
-        reference, log_reference = float(m[r]), float(log_p[r])
-        from_reference = abs(middle - reference)
-        beta = m - reference
-        alpha = (log_p - log_reference) + beta * ((middle - reference) - 0.5 * beta)
-        distance = np.abs(middle - m) + half
-        # Units of roundoff in each exponent; none for the reference itself, whose exponent is exactly 0.
-        units = (
-            9.0 * (np.abs(log_p) + abs(log_reference))
-            + 5.0 * np.abs(beta) * (from_reference + np.abs(beta) + 2.0 * half)
-            + m * distance
-            + reference * (from_reference + half)
-        )
-        units[r] = 0.0
-        keep = alpha + np.abs(beta) * half + UNIT * units > _LOG_NEGLIGIBLE
-        keep[r] = True
-        if np.any(np.abs(beta[keep]) * half > _LARGEST_EXPONENT) and end - start > 1:
-            cut = start + (end - start) // 2
-            self._fill(nodes, start, cut, margin, rows)
-            self._fill(nodes, cut, end, margin, rows)
-            return
-        m, alpha, beta, distance, units = m[keep], alpha[keep], beta[keep], distance[keep], units[keep]
-        u = self.sign * t
-        weights = np.vstack((np.ones_like(m), beta, beta * beta, units))
-        if len(m) == 1:
-            sums = np.repeat(weights, len(t), axis=1)
-        else:
-            terms = np.multiply.outer(beta, u - middle)
-            terms += alpha[:, None]
-            with np.errstate(under="ignore"):
-                sums = weights @ np.exp(terms, out=terms)
-        mean = sums[1] / sums[0]
-        log_sum = np.log(sums[0])
-        most = float(units.max())
-        average = sums[3] / sums[0] if most * UNIT < 0.01 else np.full(len(t), most)
-        log_sum_error = UNIT * (1.02 * average + 3.0 * len(m) + 20.0 + 8.0 * np.abs(log_sum))
-        log_sum_error += 4e-22 * len(self.shifts)  # the dropped components
-        loss = log_reference + reference * (u - 0.5 * reference) + log_sum
-        away = np.abs(u - reference)
-        rows[0, start:end] = self.sign * loss - self.offset
-        rows[1, start:end] = log_sum_error + UNIT * (
-            8.0 * abs(log_reference)
-            + reference * (4.0 * np.abs(u - 0.5 * reference) + away)
-            + 6.0 * np.abs(loss)  # half of it for the rounding of grid positions the loss is compared with
-            + 4.0 * abs(self.offset)
-        )
-        rows[2, start:end] = reference + mean
-        rows[3, start:end] = self.sign * np.maximum(sums[2] / sums[0] - mean * mean, 0.0)
-        if self.direction == "remove":
-            rows[4, start:end] = (log_reference - 0.5 * away * away) + log_sum - LOG_SQRT_2PI
-            rows[5, start:end] = log_sum_error + UNIT * (
-                9.0 * abs(log_reference) + 3.0 * away * away + reference * away + 4.0 * np.abs(log_sum) + 8.0
-            )
-        else:
-            rows[4, start:end] = -0.5 * t * t - LOG_SQRT_2PI
-            rows[5, start:end] = UNIT * (2.0 * t * t + 8.0)
-        rows[6, start:end] = float(distance.max())
+
+def largest_loss(branch: Branch) -> float:
+    """An upper bound on a branch's loss (L-1): -log b_0 if P never shifts, else inf; 0 if Q never does either."""
+    if not branch.right.is_zero:
+        return math.inf
+    log_mass = branch.left.log_mass_at_zero
+    return math.inf if log_mass == -math.inf else -log_mass * (1.0 + ELEMENTARY)

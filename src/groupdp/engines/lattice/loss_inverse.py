@@ -1,9 +1,9 @@
-"""The coordinate t at which the loss has a given value: Newton's method inside proved brackets.
+"""The coordinate u at which the loss has a given value: Newton's method inside proved brackets.
 
-The loss increases in t, so two nodes of a table whose losses enclose the target enclose the solution;
+The loss increases in u, so two nodes of a table whose losses enclose the target enclose the solution;
 nothing is assumed about the single components. The first guess interpolates the inverse function between
-them (cubic, from losses and slopes); a Newton step that would leave the bracket is replaced by bisection.
-On a convex or a concave increasing function, which the loss is, Newton's steps cannot cycle.
+them (cubic, from losses and slopes); a Newton step that would leave the bracket is replaced by bisection. The
+loss is neither convex nor concave in general, so Newton's steps might cycle: every fourth one is a bisection.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.loss import FloatArray, RoundLoss
+from groupdp.engines.lattice.likelihood import FloatArray
+from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.support import LossTable
 
 _MOST_STEPS = 100
@@ -44,17 +45,17 @@ def first_guess(table: LossTable, interval: int, targets: FloatArray) -> tuple[F
     return np.where(good, guess, 0.5 * (low + high)), low, high
 
 
-def invert(round_loss: RoundLoss, table: LossTable, interval: int, targets: FloatArray) -> Inverse:
+def invert(branch_loss: BranchLoss, table: LossTable, interval: int, targets: FloatArray) -> Inverse:
     """Coordinates whose loss is `targets` up to twice the certified error of evaluating it.
 
     What does not converge (it cannot matter: callers use the certified loss, not the target) is left at the
     narrowest bracket found.
     """
     nodes, low, high = first_guess(table, interval, targets)
-    values = round_loss.evaluate(nodes)
+    values = branch_loss.evaluate(nodes)
     loss, error, slope = values.loss, values.loss_error, values.slope
     active = np.flatnonzero(np.abs(loss - targets) > 2.0 * error)
-    for _ in range(_MOST_STEPS):
+    for attempt in range(_MOST_STEPS):
         if len(active) == 0:
             break
         excess = loss[active] - targets[active]
@@ -63,7 +64,7 @@ def invert(round_loss: RoundLoss, table: LossTable, interval: int, targets: Floa
         high[active] = np.where(excess > 0.0, at, high[active])
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             step = at - excess / slope[active]
-        inside = (step > low[active]) & (step < high[active])
+        inside = (step > low[active]) & (step < high[active]) & (attempt % 4 != 3)
         step = np.where(inside, step, 0.5 * (low[active] + high[active]))
         moved = step != at
         active, step = active[moved], step[moved]
@@ -71,17 +72,17 @@ def invert(round_loss: RoundLoss, table: LossTable, interval: int, targets: Floa
             break
         order = np.argsort(step, kind="stable")
         active, step = active[order], step[order]
-        found = round_loss.evaluate(step)
+        found = branch_loss.evaluate(step)
         nodes[active], loss[active], slope[active] = step, found.loss, found.slope
         error[active] = found.loss_error
         active = active[np.abs(loss[active] - targets[active]) > 2.0 * error[active]]
     return Inverse(nodes, loss, error)
 
 
-def one_step(round_loss: RoundLoss, table: LossTable, interval: int, targets: FloatArray) -> FloatArray:
+def one_step(branch_loss: BranchLoss, table: LossTable, interval: int, targets: FloatArray) -> FloatArray:
     """Coordinates whose loss is near `targets`: one Newton step from the first guess. Not certified in any way."""
     guess, low, high = first_guess(table, interval, targets)
-    values = round_loss.evaluate(guess)
+    values = branch_loss.evaluate(guess)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         step = guess - (values.loss - targets) / values.slope
     return np.where((step > low) & (step < high), step, guess)

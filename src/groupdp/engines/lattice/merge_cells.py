@@ -1,10 +1,10 @@
-"""One round from below: a measure on the lattice that the round dominates, second order in the step.
+"""One branch from below: a measure on the lattice that it dominates, second order in the step.
 
 Merging all outcomes of a cell of losses into one is post-processing: the result, an atom with loss log
 P(cell)/Q(cell), is dominated. Booking the atom at a smaller loss keeps that. The cells' edges are placed
 such that log P(cell)/Q(cell) is a lattice point up to O(h^4), so next to nothing is lost in booking;
 merging itself costs O(h^2). Masses are rounded down, and what lies outside of the support is left out
-(docs/lattice.md, section 4).
+(L-6).
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from groupdp.engines.lattice.cells import MergingEdges, merging_edges
-from groupdp.engines.lattice.loss import FloatArray, RoundLoss
+from groupdp.engines.lattice.cells import NO_EDGES, GivenEdges, MergingEdges, merging_edges
+from groupdp.engines.lattice.grid_steps import LatticeCells
+from groupdp.engines.lattice.likelihood import FloatArray
+from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.quadrature import Panels, integrate_panels, subdivided
 from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
-from groupdp.engines.lattice.strides import LatticeCells
-from groupdp.engines.lattice.support import LossTable, Support
-from groupdp.engines.lattice.tilted_mass import IntArray, Tilt, TiltedMass
+from groupdp.engines.lattice.support import LossTable
+from groupdp.engines.lattice.tilted_mass import IntArray, TiltedMass
 
 #: Times a block's edges may be moved.
 _MOST_MOVES = 4
@@ -29,45 +30,37 @@ _NEAR_MISS = 0.1
 _NEGLIGIBLE = 1e-9
 
 
-def lower_measure(
-    round_loss: RoundLoss,
-    support: Support,
+def add_dominated(
+    mass: TiltedMass,
+    branch_loss: BranchLoss,
     table: LossTable,
     cells: Sequence[LatticeCells],
-    given: tuple[IntArray, FloatArray] = (np.zeros(0, dtype=np.int64), np.zeros(0)),
-    *,
-    step: float,
-    tilt: Tilt,
-    length: int,
     advance: Callable[[int], None],
-) -> TiltedMass:
-    """A measure on the lattice that the round dominates.
+    given: GivenEdges = NO_EDGES,
+) -> None:
+    """Add to `mass` a measure on the lattice that the branch dominates.
 
-    `cells` are those to use, for each interval of the support; `advance` is told how many are done.
-    Edges `given` (next to the pile) are by the lattice index of the cell to their right.
+    `cells` are those to use, for each interval of the support; `advance` is told how many are done. Edges `given`
+    (next to the loss at rest) are used as they are.
     """
-    mass = TiltedMass.empty(step=step, tilt=tilt, length=length)
     for interval, own_cells in enumerate(cells):
-        at_pile = interval == (0 if round_loss.direction == "remove" else len(cells) - 1)
-        known = given if at_pile else (given[0][:0], given[1][:0])
-        for edges in merging_edges(round_loss, table, interval, own_cells, known, step=step):
-            _add_merged(mass, round_loss, table, edges)
+        known = given if interval == given.interval else NO_EDGES
+        for edges in merging_edges(branch_loss, table, interval, own_cells, known, step=mass.step):
+            _add_merged(mass, branch_loss, table, edges)
             advance(len(edges.nodes))
-    mass.finish(up=False)
-    return mass
 
 
-def _add_merged(mass: TiltedMass, round_loss: RoundLoss, table: LossTable, edges: MergingEdges) -> None:
+def _add_merged(mass: TiltedMass, branch_loss: BranchLoss, table: LossTable, edges: MergingEdges) -> None:
     """Book every cell's atom at the largest lattice point that is certainly not above its loss."""
     step = mass.step
     nodes = edges.nodes
-    atoms, above = _merged(mass, round_loss, table, edges, nodes)
+    atoms, above = _merged(mass, branch_loss, table, edges, nodes)
     for _ in range(_MOST_MOVES):
-        moved = _moved_up(round_loss, nodes, atoms, above, edges.widths)
+        moved = _moved_up(branch_loss, nodes, atoms, above, edges.widths)
         if moved is None:
             break
         nodes = moved
-        atoms, above = _merged(mass, round_loss, table, edges, nodes)
+        atoms, above = _merged(mass, branch_loss, table, edges, nodes)
     shift = np.floor(above / step)
     rise = mass.tilt.rate * shift * step
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -77,13 +70,13 @@ def _add_merged(mass: TiltedMass, round_loss: RoundLoss, table: LossTable, edges
 
 
 def _merged(
-    mass: TiltedMass, round_loss: RoundLoss, table: LossTable, edges: MergingEdges, nodes: FloatArray
+    mass: TiltedMass, branch_loss: BranchLoss, table: LossTable, edges: MergingEdges, nodes: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """For every cell between consecutive `nodes`: a lower bound on its tilted mass, and on log P/Q - j h."""
-    panel_edges, pieces = subdivided(round_loss, table, nodes)
+    panel_edges, pieces = subdivided(table, nodes)
     index = np.repeat(edges.cells, pieces).astype(np.float64)
     starts = np.cumsum(pieces) - pieces
-    panels = integrate_panels(round_loss, panel_edges, *mass.exponents(index))
+    panels = integrate_panels(branch_loss, panel_edges, *mass.exponents(index))
     target = index * mass.step
     total, ratio, mass_error, ratio_error = merged_ratio(panels, target, starts)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -118,7 +111,7 @@ def merged_ratio(
 
 
 def _moved_up(
-    round_loss: RoundLoss, nodes: FloatArray, atoms: FloatArray, above: FloatArray, widths: FloatArray
+    branch_loss: BranchLoss, nodes: FloatArray, atoms: FloatArray, above: FloatArray, widths: FloatArray
 ) -> FloatArray | None:
     """Inner edges moved up where a cell narrowly misses its lattice point; None if there is nothing to do."""
     with np.errstate(invalid="ignore"):
@@ -130,7 +123,7 @@ def _moved_up(
         return None
     moved = nodes.copy()
     with np.errstate(divide="ignore", over="ignore"):
-        step = rise[at] / round_loss.evaluate(nodes[at + 1]).slope
+        step = rise[at] / branch_loss.evaluate(nodes[at + 1]).slope
     # At most a third of the way to the next edge: edges stay in order.
     moved[at + 1] += np.minimum(step, (nodes[at + 2] - nodes[at + 1]) / 3.0)
     return moved if bool(np.all(moved[1:] > moved[:-1])) else None

@@ -1,70 +1,120 @@
-"""A single round: delta(epsilon) in closed form, certified to a few roundings (docs/lattice.md, section 8).
+"""A single round: delta(epsilon) in closed form, certified to a few roundings (L-14, L-15).
 
-With u* such that log R(u*) = +-epsilon, x_i = u* - m_i, r_i = exp(m_i u* - m_i^2 / 2) and M the Mills
-ratio,
+With u such that Psi(u) = epsilon, and M the Mills ratio, a branch has
 
-    remove:  delta = sum_i p_i D_i,              D_i = Phi(-x_i) - r_i Phi(-u*)  =  phi(x_i) (M(x_i) - M(u*))
-    add:     delta = e^epsilon sum_i p_i E_i,    E_i = r_i Phi(u*) - Phi(x_i)    =  phi(x_i) (M(-u*) - M(-x_i))
+    delta = sum_i a_i D_i + e^epsilon sum_j b_j E_j
+    D_i = Phi(x_i - u) - r_i Phi(-u)    =  phi(u - x_i) (M(u - x_i) - M(u)),      r_i = exp(x_i u - x_i^2 / 2)
+    E_j = s_j Phi(-u) - Phi(-u - y_j)   =  phi(u + y_j) (M(u) - M(u + y_j)),      s_j = exp(-y_j u - y_j^2 / 2)
 
-with D_i - E_i = 1 - r_i. Every term is non-negative, and for each of them one of these forms does not
-cancel. delta decreases in epsilon, so evaluating at a point whose loss is certainly not above (not below)
-epsilon gives the upper (lower) bound.
+and E is what D + r - 1 is at v = -u. Every term is non-negative, and for each of them one of these forms does not
+cancel. delta decreases in epsilon, so evaluating at a point whose loss is certainly not above (not below) epsilon gives
+the upper (lower) bound. A public coin's delta is the weighted sum of its branches' (L-8).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from groupdp.engines.interface import Direction
-from groupdp.engines.lattice.loss import LOG_SQRT_2PI, FloatArray, RoundLoss
+from groupdp.engines.deadline import require_time
+from groupdp.engines.lattice.likelihood import LOG_SQRT_2PI, FloatArray, Likelihood
+from groupdp.engines.lattice.loss import BranchLoss, largest_loss
 from groupdp.engines.lattice.mills import mills, mills_difference
-from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.pairs import Branch, Round, Side
 
 _FAR = 5.0
 _MOST_DOUBLINGS = 1100
+_MOST_BISECTIONS = 50
 #: No coordinate beyond this is looked at.
 _FARTHEST = 1e15
 
 
-def one_round_log_delta(mixture: MixtureOfGaussians, direction: Direction, epsilon: float) -> tuple[float, float]:
-    """(lower, upper) of log delta(epsilon), for an epsilon strictly within the range of the loss."""
-    curve = _Curve(mixture, direction)
-    return curve.below(epsilon), curve.above(epsilon)
+class RoundCurve:
+    """The hockey-stick curve of one round: the weighted sum of its branches' curves (L-8)."""
+
+    def __init__(self, one: Round, deadline: float | None = None) -> None:
+        self.deadline = deadline
+        self.curves = [BranchCurve(branch) for branch in one.branches]
+        self.log_weights = list(one.log_weights)
+        self.largest_loss = max(curve.loss.largest_loss for curve in self.curves)
+
+    def above(self, epsilon: float) -> float:
+        """An upper bound on log delta(epsilon)."""
+        value = self._sum([curve.above(epsilon) for curve in self._timed()], 1.0)
+        return min(value, 0.0)
+
+    def below(self, epsilon: float) -> float:
+        """A lower bound on log delta(epsilon)."""
+        return self._sum([curve.below(epsilon) for curve in self._timed()], -1.0)
+
+    def _timed(self) -> Sequence[BranchCurve]:
+        require_time(self.deadline)
+        return self.curves
+
+    def _sum(self, values: list[float], sign: float) -> float:
+        """log sum_b w_b e^value_b, rounded to the side of `sign`."""
+        if len(values) == 1 and self.log_weights[0] == 0.0:
+            return values[0]
+        terms = np.add(values, self.log_weights)
+        top = float(terms.max())
+        if top == -math.inf:
+            return top
+        with np.errstate(under="ignore"):
+            total = math.fsum(np.exp(terms - top))
+        sizes = np.abs(np.where(np.isfinite(terms), values, 0.0)) + 10.0 * np.abs(self.log_weights)
+        error = 4.0 * ELEMENTARY + UNIT * (4.0 * float(np.max(sizes[terms > top - 60.0])) + 4.0 * abs(top) + 64.0)
+        error += 1e-25 * len(values)  # terms below e^-60 of the largest, whatever their errors up to a factor of 3
+        return top + math.log(total) + sign * error
+
+    def epsilon_near(self, log_delta: float) -> tuple[float, float]:
+        """(epsilon, slope): about where log delta is `log_delta`, and how steeply it falls; not certified."""
+        guesses = [curve.epsilon_near(log_delta - weight) for curve, weight in self._reaching(log_delta)]
+        start, slope = max(guesses, default=(0.0, 1.0))
+        if len(self.curves) == 1 or start <= 0.0:
+            return start, slope
+        low, high = 0.0, start
+        while self.above(high) > log_delta and high < 1e300:
+            low, high = high, 2.0 * high
+        for _ in range(20):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.above(middle) > log_delta else (low, middle)
+        apart = max(high - low, 1e-6 * high)
+        fall = self.above(max(low - apart, 0.0)) - self.above(high + apart)
+        slope = fall / (high - max(low - apart, 0.0) + apart)
+        return 0.5 * (low + high), slope if 0.0 < slope < math.inf else 1.0
+
+    def _reaching(self, log_delta: float) -> list[tuple[BranchCurve, float]]:
+        """A few branches heavy enough to reach `log_delta` on their own, with their log-weights."""
+        heavy = [
+            (curve, weight)
+            for curve, weight in zip(self.curves, self.log_weights, strict=True)
+            if weight > log_delta and not curve.branch.is_trivial
+        ]
+        return heavy[:: max(1, len(heavy) // 16)]
 
 
-def one_round_epsilon(mixture: MixtureOfGaussians, direction: Direction, log_delta: float) -> tuple[float, float]:
-    """(lower, upper) of the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
-    curve = _Curve(mixture, direction)
-    if curve.above(0.0) <= log_delta:
-        return 0.0, 0.0
-    start, slope = curve.epsilon_near(log_delta)
-    about = {"start": start, "slope": slope, "resolution": 1e-15}
-    lower = last_above(curve.below, log_delta, **about)
-    upper = first_at_most(curve.above, log_delta, **about)
-    largest = curve.loss.largest_loss
-    return min(lower, upper, largest), min(upper, largest)
+class BranchCurve:
+    """The hockey-stick curve of one branch, as a function of the coordinate u in which the loss increases."""
 
-
-class _Curve:
-    """The hockey-stick curve of one round, as a function of the coordinate t in which the loss increases."""
-
-    def __init__(self, mixture: MixtureOfGaussians, direction: Direction) -> None:
-        self.loss = RoundLoss(mixture, direction)
-        self.removing = direction == "remove"
-        self.probabilities = mixture.probabilities
+    def __init__(self, branch: Branch) -> None:
+        self.branch = branch
+        self.loss = BranchLoss(branch)
+        self.smallest_loss = -largest_loss(branch.mirrored)
 
     def above(self, epsilon: float) -> float:
         """An upper bound on log delta(epsilon)."""
         if epsilon >= self.loss.largest_loss:
             return -math.inf
+        if epsilon <= self.smallest_loss:
+            value = log_one_minus_exp(epsilon)
+            return min(value + 4.0 * ELEMENTARY * (1.0 + abs(value)), 0.0)
         at = self._point(epsilon, side=-1.0)
-        if at is None:  # within a rounding of the smallest loss, log p_0: delta <= 1 - p_0
-            return min(log_one_minus_exp(self.loss.log_absence) + 4.0 * ELEMENTARY, 0.0) if self.removing else 0.0
+        if at is None:  # within a rounding of the smallest loss, log a_0: delta <= P(shift > 0)
+            present = self.branch.right.log_mass_above_zero
+            return min(present + 4.0 * ELEMENTARY * (1.0 + abs(present)), 0.0) if self.branch.left.is_zero else 0.0
         value, error = self.log_delta_at(at)
         return min(value + error, 0.0)
 
@@ -74,6 +124,8 @@ class _Curve:
         if epsilon < 0.0:
             trivial = log_one_minus_exp(epsilon)
             trivial -= 4.0 * ELEMENTARY * (1.0 + abs(trivial))
+        if epsilon >= self.loss.largest_loss or epsilon <= self.smallest_loss:
+            return trivial
         at = self._point(epsilon, side=1.0)
         if at is None:
             return trivial
@@ -82,7 +134,7 @@ class _Curve:
 
     def epsilon_near(self, log_delta: float) -> tuple[float, float]:
         """(epsilon, slope): about where log delta is `log_delta`, and how steeply it falls; not certified."""
-        bracket = _enclose(lambda t: self.log_delta_at(t)[0] <= log_delta)
+        bracket = _enclose(lambda u: self.log_delta_at(u)[0] <= log_delta)
         if bracket is None:
             return 0.0, 1.0
         low, high = bracket
@@ -91,85 +143,142 @@ class _Curve:
             if not low < middle < high:
                 break
             low, high = (middle, high) if self.log_delta_at(middle)[0] > log_delta else (low, middle)
-        t = 0.5 * (low + high)
-        apart = 1e-5 * max(1.0, abs(t))
-        fall = self.log_delta_at(t - apart)[0] - self.log_delta_at(t + apart)[0]
-        rise = self.loss_at(t + apart)[0] - self.loss_at(t - apart)[0]
-        return self.loss_at(t)[0], fall / rise if fall > 0.0 and rise > 0.0 else 1.0
+        u = 0.5 * (low + high)
+        apart = 1e-5 * max(1.0, abs(u))
+        fall = self.log_delta_at(u - apart)[0] - self.log_delta_at(u + apart)[0]
+        rise = self.loss_at(u + apart)[0] - self.loss_at(u - apart)[0]
+        return self.loss_at(u)[0], fall / rise if fall > 0.0 and rise > 0.0 else 1.0
 
-    def loss_at(self, t: float) -> tuple[float, float, float]:
-        """(loss, certified error, slope). Where R is near 1 its distance from 1 is summed instead of R itself."""
-        values = self.loss.evaluate(np.array([t]))
+    def loss_at(self, u: float) -> tuple[float, float, float]:
+        """(loss, certified error, slope). Where A and B are near 1 their distances from 1 are summed instead."""
+        values = self.loss.evaluate(np.array([u]))
         loss, error, slope = float(values.loss[0]), float(values.loss_error[0]), float(values.slope[0])
-        u = self.loss.sign * t
-        m, p = self.loss.shifts, self.probabilities
-        rho = m * (u - 0.5 * m)
-        if float(rho.max()) > 1.0:
+        right, left = _log_ratio_near_one(self.branch.right, u), _log_ratio_near_one(self.branch.left, -u)
+        if right is None or left is None:
             return loss, error, slope
-        with np.errstate(under="ignore"):
-            terms = p * np.expm1(rho)
-            units = p * (12.0 * np.abs(np.expm1(rho)) + np.exp(rho) * (4.0 * np.abs(rho) + m * np.abs(u - m)))
-        total = math.fsum(terms)
-        if total < -0.5:
-            return loss, error, slope
-        own_error = 1.01 * UNIT * math.fsum(units) / (1.0 + total) + ELEMENTARY * abs(math.log1p(total)) + 1e-300
-        if own_error < error:
-            return self.loss.sign * math.log1p(total), own_error, slope
-        return loss, error, slope
+        near = right[0] - left[0]
+        own_error = right[1] + left[1] + 2.0 * UNIT * abs(near)
+        return (near, own_error, slope) if own_error < error else (loss, error, slope)
 
-    def log_delta_at(self, t: float) -> tuple[float, float]:
-        """(log delta, certified error) at the epsilon that is the loss at t."""
-        u = self.loss.sign * t
-        m, log_p = self.loss.shifts, self.loss.log_probabilities
-        present = m > 0.0
-        m, log_p = m[present], log_p[present]
-        log_terms, errors = (log_removing if self.removing else log_adding)(u, m)
-        log_terms = log_terms + log_p
-        errors = errors + UNIT * (9.0 * np.abs(log_p) + 2.0 * np.abs(log_terms))
-        if not np.all(np.isfinite(errors)):
-            return float(np.logaddexp.reduce(log_terms)), math.inf
-        top = float(log_terms.max())
-        if top == -math.inf:
+    def log_delta_at(self, u: float) -> tuple[float, float]:
+        """(log delta, certified error) at the epsilon that is the loss at u."""
+        parts = []
+        if not self.branch.right.is_zero:
+            parts.append(_log_sum_of(log_removing, u, self.loss.right))
+        if not self.branch.left.is_zero:
+            value, error = _log_sum_of(log_adding, -u, self.loss.left)
+            if value > -math.inf:
+                loss, loss_error, _ = self.loss_at(u)
+                value, error = value + loss, error + loss_error + UNIT * 2.0 * (abs(loss) + abs(value))
+            parts.append((value, error))
+        if not parts:
             return -math.inf, 0.0
-        with np.errstate(under="ignore", over="ignore"):
-            weights = np.exp(log_terms - top)
-        total = math.fsum(weights)
-        worst = float(np.max(np.where(weights > 1e-40, errors, 0.0)))
-        # Terms below 1e-40 of the largest may be off by any factor up to 1e10.
-        error = 1.01 * math.fsum(weights * np.minimum(errors, 1e10)) / total if worst < 0.01 else 1.01 * worst
-        value = top + math.log(total)
-        error += ELEMENTARY * 2.0 + UNIT * (len(m) ** 0.5 + 4.0 * abs(value) + 8.0)
-        if not self.removing:
-            loss, loss_error, _ = self.loss_at(t)
-            value, error = value + loss, error + loss_error + UNIT * 2.0 * (abs(loss) + abs(value))
-        return value, error
+        if len(parts) == 1:
+            return parts[0]
+        (first, first_error), (second, second_error) = sorted(parts)
+        if second == -math.inf:
+            return second, max(first_error, second_error)
+        # log(e^x + e^y) moves by no more than the weighted mean of the errors of x and y.
+        share = math.exp(max(first - second, -745.0))
+        value = second + math.log1p(share)
+        error = (
+            (second_error + share * first_error) / (1.0 + share)
+            if first_error < 0.01
+            else max(second_error, second_error + math.log1p(share * math.exp(min(first_error, 700.0))))
+        )
+        return value, 1.01 * error + 2.0 * ELEMENTARY + 4.0 * UNIT * abs(value)
 
     def _point(self, epsilon: float, *, side: float) -> float | None:
         """A coordinate near the solution whose loss is certainly not above (side -1) or below (side +1) epsilon."""
-        low, high = _enclose(lambda t: self.loss_at(t)[0] >= epsilon) or (-_FARTHEST, _FARTHEST)
-        t = 0.5 * (low + high)
-        loss, error, slope = self.loss_at(t)
-        for _ in range(200):
+        low, high = _enclose(lambda u: self.loss_at(u)[0] >= epsilon) or (-_FARTHEST, _FARTHEST)
+        u = 0.5 * (low + high)
+        loss, error, slope = self.loss_at(u)
+        for attempt in range(200):
             if abs(loss - epsilon) <= error:
                 break
-            low, high = (t, high) if loss < epsilon else (low, t)
-            step = t - (loss - epsilon) / slope if slope > 0.0 else math.nan
+            low, high = (u, high) if loss < epsilon else (low, u)
+            step = u - (loss - epsilon) / slope if slope > 0.0 and attempt % 4 != 3 else math.nan
             middle = 0.5 * (low + high)
             new = step if low < step < high else middle
             if not low < new < high:
                 break
-            t = new
-            loss, error, slope = self.loss_at(t)
-        distance = max(2.0 * error / slope if slope > 0.0 else 0.0, 4.0 * UNIT * abs(t), 1e-300)
-        for _ in range(_MOST_DOUBLINGS):
-            loss, error, _ = self.loss_at(t)
-            if side * (loss - epsilon) >= error:
-                return t
-            t += side * distance
+            u = new
+            loss, error, slope = self.loss_at(u)
+        before = u
+        distance = max(2.0 * error / slope if slope > 0.0 else 0.0, 4.0 * UNIT * abs(u), 1e-300)
+        for doublings in range(_MOST_DOUBLINGS):
+            if self._is_beyond(u, epsilon, side):
+                return u if doublings < 5 else self._nearest_beyond(before, u, epsilon, side)
+            before = u
+            u += side * distance
             distance *= 2.0
-            if not abs(t) <= _FARTHEST:
+            if not abs(u) <= _FARTHEST:
                 return None
         return None
+
+    def _is_beyond(self, u: float, epsilon: float, side: float) -> bool:
+        """Whether the loss at u is certainly not above (side -1) or below (side +1) epsilon."""
+        loss, error, _ = self.loss_at(u)
+        return side * (loss - epsilon) >= error
+
+    def _nearest_beyond(self, before: float, u: float, epsilon: float, side: float) -> float:
+        """A point of which that is certain, close to one of which it is not: at the end of a plateau doubling overshoots."""
+        for _ in range(_MOST_BISECTIONS):
+            middle = 0.5 * (before + u)
+            if middle in (before, u):
+                break
+            before, u = (before, middle) if self._is_beyond(middle, epsilon, side) else (middle, u)
+        return u
+
+
+def _log_ratio_near_one(side: Side, v: float) -> tuple[float, float] | None:
+    """(log of the likelihood ratio, certified error) from sum p_i (r_i - 1); None where that overflows or cancels."""
+    if side.is_zero:
+        return 0.0, 0.0
+    m, p, log_p = side.shifts, side.probabilities, side.log_probabilities
+    rho = m * (v - 0.5 * m)
+    if float(np.max(rho + log_p)) > 700.0:
+        return None
+    with np.errstate(under="ignore", over="ignore"):
+        # Where r_i is large p_i r_i is taken as one exponential: p_i may be as small as a double can be, or smaller.
+        grown = np.exp(log_p + rho)
+        change = np.expm1(np.minimum(rho, 1.0))
+        terms = np.where(rho > 1.0, grown - p, p * change)
+        units = np.where(rho > 1.0, (9.0 * np.abs(log_p) + 12.0) * grown + 4.0 * p, 12.0 * p * np.abs(change))
+        units += grown * (4.0 * np.abs(rho) + m * np.abs(v - m))
+    total = math.fsum(terms)
+    if total < -0.5:
+        return None
+    value = math.log1p(total)
+    return value, 1.01 * UNIT * math.fsum(units) / (1.0 + total) + ELEMENTARY * abs(value) + 1e-300
+
+
+def _log_sum_of(
+    terms_of: Callable[[float, FloatArray], tuple[FloatArray, FloatArray]], v: float, side: Likelihood
+) -> tuple[float, float]:
+    """(log of sum_i p_i x term_i, certified error) over the shifts above 0."""
+    present = side.shifts > 0.0
+    m, log_p = side.shifts[present], side.log_probabilities[present]
+    return log_sum_with_errors(*terms_of(v, m), log_p)
+
+
+def log_sum_with_errors(log_terms: FloatArray, errors: FloatArray, log_p: FloatArray) -> tuple[float, float]:
+    """(log of sum_i p_i x term_i, certified error)."""
+    log_terms = log_terms + log_p
+    errors = errors + UNIT * (9.0 * np.abs(log_p) + 2.0 * np.abs(log_terms))
+    if not np.all(np.isfinite(errors)):
+        return float(np.logaddexp.reduce(log_terms)), math.inf
+    top = float(log_terms.max())
+    if top == -math.inf:
+        return -math.inf, 0.0
+    with np.errstate(under="ignore", over="ignore"):
+        weights = np.exp(log_terms - top)
+    total = math.fsum(weights)
+    worst = float(np.max(np.where(weights > 1e-40, errors, 0.0)))
+    # Terms below 1e-40 of the largest may be off by any factor up to 1e10.
+    error = 1.01 * math.fsum(weights * np.minimum(errors, 1e10)) / total if worst < 0.01 else 1.01 * worst
+    value = top + math.log(total)
+    return value, error + ELEMENTARY * 2.0 + UNIT * (len(log_p) ** 0.5 + 4.0 * abs(value) + 8.0)
 
 
 def log_one_minus_exp(x: float) -> float:
@@ -186,7 +295,7 @@ def log_removing(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
         log_v, v_error = _log_kernel(x, np.full_like(m, -u), m)
         log_rest, rest_error = _log_minus_expm1(rho, rho_error)
         return np.logaddexp(log_v, log_rest), np.maximum(v_error, rest_error) + 2.0 * ELEMENTARY
-    return _log_removing_right(u, x, m)
+    return log_removing_right(u, x, m)
 
 
 def log_adding(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -199,7 +308,7 @@ def log_adding(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
     rho = m * (u - 0.5 * m)
     rho_error = UNIT * (4.0 * np.abs(rho) + m * np.abs(x))
     # r >= 1: E = D + (r - 1), taken relative to r.
-    log_d, d_error = _log_removing_right(u, x, m)
+    log_d, d_error = log_removing_right(u, x, m)
     log_rest, rest_error = _log_minus_expm1(-np.abs(rho), rho_error)
     log_e = np.logaddexp(log_d, rho + log_rest)
     e_error = np.maximum(d_error, rest_error + rho_error) + 2.0 * ELEMENTARY
@@ -216,8 +325,8 @@ def log_adding(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(use, near[0], log_e), np.where(use, near[1], e_error)
 
 
-def _log_removing_right(u: float, x: FloatArray, m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(log D_i, errors) for u > 0."""
+def log_removing_right(u: float | FloatArray, x: FloatArray, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(log D_i, errors) for u > 0, one or as many as there are m; x = u - m."""
     log_w, w_error = _log_kernel(x, np.maximum(x, -_FAR), np.where(x >= -_FAR, m, u + _FAR))
     # Far left of the component: D = 1 - phi(x) (M(-x) + M(u)), where the second part is below 1e-5.
     rest = np.exp(-0.5 * x * x - LOG_SQRT_2PI) * (mills(np.maximum(-x, 0.0)) + mills(np.full_like(m, u)))

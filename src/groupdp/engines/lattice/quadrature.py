@@ -1,4 +1,4 @@
-"""Gauss-Legendre quadrature of P and Q over narrow panels of t, with a certified relative error.
+"""Gauss-Legendre quadrature of P and Q over narrow panels of u, with a certified relative error.
 
 The n-point rule over a panel of width D is off by C_n D^(2n+1) f^(2n)(somewhere), C_n = (n!)^4 / ((2n+1)
 (2n)!^3). For a unit normal density f at distance at most X all over the panel, f^(2n) = He_2n f, |He_2n(x)|
@@ -7,7 +7,7 @@ is at most
 
     C_n D^(2n) E[(X^2 + Z^2)^n] e^(D X)
 
-and the same holds for a mixture whose components are all within X (docs/lattice.md, section 3).
+and the same holds for a mixture whose components are all within X (L-3).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.loss import FloatArray, LossValues, RoundLoss
+from groupdp.engines.lattice.likelihood import DROPPED, FloatArray
+from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
 from groupdp.engines.lattice.support import LossTable
 from groupdp.engines.lattice.tilted_mass import IntArray
@@ -37,6 +38,9 @@ _RULES = {
     3: (np.array([-1.0, 0.0, 1.0]) * math.sqrt(0.6), np.array([5.0, 8.0, 5.0]) / 9.0),
     4: (np.array([-_FAR, -_NEAR, _NEAR, _FAR]), np.array([_LIGHT, _HEAVY, _HEAVY, _LIGHT])),
 }
+
+
+FOUR_POINTS = _RULES[4]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,35 +69,33 @@ def rule_error(points: int, width: FloatArray, distance: FloatArray) -> FloatArr
         )
 
 
-def integrate_panels(
-    round_loss: RoundLoss, edges: FloatArray, exponents: FloatArray, exponent_error: FloatArray
-) -> Panels:
+def integrate_panels(loss: BranchLoss, edges: FloatArray, exponents: FloatArray, exponent_error: FloatArray) -> Panels:
     """Quadrature over the panels between consecutive `edges`; `exponents` (one per panel) are added to log P."""
     left, right = edges[:-1], edges[1:]
     width = right - left
     extent = np.maximum(np.abs(left), np.abs(right))
     widest = float(width.max())
-    points = _choose_rule(round_loss, extent, width)
+    points = _choose_rule(loss, extent, width)
     abscissas, weights = _RULES[points]
     half = 0.5 * width
     nodes = (0.5 * (left + right))[:, None] + half[:, None] * abscissas[None, :]
-    values = round_loss.evaluate(nodes.ravel(), margin=1.01 * widest)
+    values = loss.evaluate(nodes.ravel(), margin=1.01 * widest)
     shape = nodes.shape
     log_density = values.log_density.reshape(shape)
     with np.errstate(under="ignore", over="ignore"):  # callers discard what overflowed
         masses = np.exp(log_density + exponents[:, None]) * (half[:, None] * weights[None, :])
     displaced = 3.0 * UNIT * (extent + width)  # a node is off its exact place by at most this
     slope = values.slope.reshape(shape)
-    drift = _log_density_slope(round_loss, nodes, values, slope)
+    drift = values.right_slope.reshape(shape) - nodes  # d log P / du
     rounding = (
         values.density_error.reshape(shape)
         + np.abs(drift) * displaced[:, None]
         + 2.0 * UNIT * (np.abs(log_density) + np.abs(exponents)[:, None])
     )
-    reach = np.max(values.mixture_reach.reshape(shape), axis=1)
-    of_mixture = rule_error(points, width, reach) + 4e-22 * len(round_loss.shifts)
-    of_normal = rule_error(points, width, extent)
-    of_p, of_q = (of_mixture, of_normal) if round_loss.direction == "remove" else (of_normal, of_mixture)
+    of_p, of_q = (
+        rule_error(points, width, np.max(reach.reshape(shape), axis=1)) + DROPPED * len(side.shifts)
+        for reach, side in ((values.right_reach, loss.right), (values.left_reach, loss.left))
+    )
     return Panels(
         masses=masses,
         loss=values.loss.reshape(shape),
@@ -103,12 +105,11 @@ def integrate_panels(
     )
 
 
-def subdivided(round_loss: RoundLoss, table: LossTable, nodes: FloatArray) -> tuple[FloatArray, IntArray]:
+def subdivided(table: LossTable, nodes: FloatArray) -> tuple[FloatArray, IntArray]:
     """Edges of panels so narrow that P's quadrature is exact to rounding, and how many each cell was cut into."""
     left, right = nodes[:-1], nodes[1:]
     k = np.clip(np.searchsorted(table.nodes, left), 1, len(table.nodes) - 1)
-    reach = np.maximum(table.values.mixture_reach[k], table.values.mixture_reach[k - 1])
-    distance = np.maximum(np.abs(left), np.abs(right)) if round_loss.direction == "add" else reach
+    distance = np.maximum(table.values.right_reach[k], table.values.right_reach[k - 1])
     allowed = PANEL_WIDTH / np.maximum(distance, 2.0)
     pieces = np.maximum(np.ceil((right - left) / allowed), 1.0).astype(np.int64)
     if int(pieces.max()) == 1:
@@ -123,15 +124,10 @@ def subdivided(round_loss: RoundLoss, table: LossTable, nodes: FloatArray) -> tu
     return np.append(np.minimum(fine, np.repeat(right, pieces)), nodes[-1]), pieces
 
 
-def _choose_rule(round_loss: RoundLoss, extent: FloatArray, width: FloatArray) -> int:
-    """The cheapest rule that is exact to rounding for the normal density; 4 points otherwise."""
-    distance = extent + round_loss.largest_shift if round_loss.direction == "add" else extent
+def _choose_rule(loss: BranchLoss, extent: FloatArray, width: FloatArray) -> int:
+    """The cheapest rule that is exact to rounding for normal densities about as far as Q's; 4 points otherwise."""
+    distance = extent + loss.left.largest
     for points in (2, 3):
         if float(np.max(rule_error(points, width, np.maximum(distance, 14.0)))) <= _GOOD_ENOUGH:
             return points
     return 4
-
-
-def _log_density_slope(round_loss: RoundLoss, nodes: FloatArray, values: LossValues, slope: FloatArray) -> FloatArray:
-    """d log P / dt at the nodes."""
-    return slope - nodes if round_loss.direction == "remove" else -nodes

@@ -7,21 +7,17 @@ known.
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import Direction, Progress
-from groupdp.engines.lattice.importance import Survival
-from groupdp.engines.lattice.loss import FloatArray
+from groupdp.engines.deadline import require_time
+from groupdp.engines.interface import Progress
+from groupdp.engines.lattice.importance import Survival, log_importance
+from groupdp.engines.lattice.parts import Grid
 from groupdp.engines.lattice.plan import Plan, Saddle
-from groupdp.engines.lattice.solve import Grid, Solution, grid_for, solve
-from groupdp.engines.lattice.strides import cell_count
+from groupdp.engines.lattice.solve import Solution, grid_for, solve
 from groupdp.errors import LimitExceeded
 
 #: Bytes per point of the transform that one solve holds at its peak.
@@ -36,16 +32,16 @@ _STEEPEST = 4.0
 #: Fraction of the tolerance that is aimed at.
 _AIM = 0.85
 #: Asymptotic width relative to (c + 1) T h^2 / 8, with wider cells in the tails.
-_STRIDES = 1.25
+_WIDER = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """What is asked, and how far to go for it."""
 
-    direction: Direction
     tolerance: float
     memory_budget: float
+    deadline: float | None
     progress: Progress | None
     answer: Callable[[Solution, Saddle, Callable[[], None]], tuple[float, float]]
     """(lower, upper) of the quantity asked for; the last argument is called now and then, and may raise."""
@@ -89,11 +85,11 @@ def refine(task: Task, plan: Plan) -> Bounds:
     history: list[tuple[float, float]] = []
     points = cells = solves = 0
     for attempt in range(_MOST_SOLVES):
-        grid, limited = _affordable(task, plan, saddle, survival, step)
-        report = _stage(task.progress, attempt)
+        grid, limited, expected = _affordable(task, plan, saddle, survival, step)
+        advance = _reporter(task, attempt, 2.2 * expected)
         try:
-            solution = solve(plan, grid, epsilon=saddle.epsilon, survival=survival, progress=report)
-            low, high = task.answer(solution, saddle, functools.partial(report, 1.0))
+            solution = solve(plan, grid, epsilon=saddle.epsilon, survival=survival, advance=advance)
+            low, high = task.answer(solution, saddle, lambda: require_time(task.deadline))
         except LimitExceeded:
             if solves == 0:
                 raise
@@ -113,12 +109,9 @@ def refine(task: Task, plan: Plan) -> Bounds:
             saddle = task.located(0.5 * (lower + upper))
         step = _next_step(task, plan, saddle, allowed, history)
     if task.progress is not None:
-        with contextlib.suppress(LimitExceeded):  # of time: what has been found by then is not lost
-            task.progress(1.0)
+        task.progress(1.0)
     provenance = Provenance(
         engine="lattice",
-        adjacency=task.direction,
-        directions={task.direction: (lower, upper)},
         evaluations={"grid points": points, "cells": cells, "solves": solves},
         tolerance=task.tolerance,
         tolerance_met=upper - lower <= task.allowed(upper) if math.isfinite(upper) else lower == upper,
@@ -126,8 +119,13 @@ def refine(task: Task, plan: Plan) -> Bounds:
     return Bounds(lower, upper, provenance)
 
 
-def _affordable(task: Task, plan: Plan, saddle: Saddle, survival: Survival | None, step: float) -> tuple[Grid, bool]:
-    """The lattice for a step, or for the smallest step that the limits allow; infinity asks for a coarse one."""
+def _affordable(
+    task: Task, plan: Plan, saddle: Saddle, survival: Survival | None, step: float
+) -> tuple[Grid, bool, float]:
+    """The lattice for a step, or for the smallest step that the limits allow; infinity asks for a coarse one.
+
+    Also whether a limit decided, and about how many cells there will be.
+    """
     coarse = step == math.inf
     most_points = _COARSE if coarse else longest_transform(task.memory_budget)
     log_outside = _log_outside(task, plan, saddle)
@@ -137,12 +135,13 @@ def _affordable(task: Task, plan: Plan, saddle: Saddle, survival: Survival | Non
         step = max(least, _step_for(task, plan, saddle, 1.0, task.allowed(saddle.epsilon)))
     wanted = step
     for _ in range(60):
-        if _work(plan, saddle, survival, max(wanted, least)) <= (LARGEST_WORK / 100.0 if coarse else LARGEST_WORK):
+        cells, work = _work(plan, saddle, survival, max(wanted, least))
+        if work <= (LARGEST_WORK / 100.0 if coarse else LARGEST_WORK):
             break
         least = 1.5 * max(wanted, least)
     rate = min(saddle.rate, _STEEPEST / max(wanted, least))
     grid = grid_for(plan, rate, step=max(wanted, least), log_outside=log_outside, longest=most_points)
-    return grid, not coarse and least > wanted
+    return grid, not coarse and least > wanted, cells
 
 
 def longest_transform(memory_budget: float) -> int:
@@ -150,19 +149,14 @@ def longest_transform(memory_budget: float) -> int:
     return 1 << max(math.floor(math.log2(memory_budget / BYTES_PER_POINT)), 12)
 
 
-def _work(plan: Plan, saddle: Saddle, survival: Survival | None, step: float) -> float:
-    """Cells x components that matter at a time."""
-    work = 0.0
+def _work(plan: Plan, saddle: Saddle, survival: Survival | None, step: float) -> tuple[float, float]:
+    """(cells, cells x components that matter at a time) of one measure of every part."""
+    cells = work = 0.0
     for part in plan.parts:
-        log_mass = part.log_importance(saddle.rate, saddle.epsilon, survival)
-        count = cell_count(part.table, log_mass, rate=saddle.rate, step=step, share=plan.share(part))
-        work += count * _components_at_a_time(part.round_loss.shifts)
-    return work
-
-
-def _components_at_a_time(shifts: FloatArray) -> float:
-    """About how many components matter at one point, plus the cost of everything else."""
-    return 10.0 + float(np.max(np.searchsorted(shifts, shifts + 24.0) - np.arange(len(shifts))))
+        log_mass = log_importance(part.law, rate=saddle.rate, epsilon=saddle.epsilon, survival=survival)
+        own = part.work(log_mass, rate=saddle.rate, step=step, share=plan.share(part))
+        cells, work = cells + own[0], work + own[1]
+    return cells, work
 
 
 def _log_outside(task: Task, plan: Plan, saddle: Saddle) -> float:
@@ -207,15 +201,25 @@ def _step_for(task: Task, plan: Plan, saddle: Saddle, excess: float, allowed: fl
     for _ in range(60):
         middle = 0.5 * (low + high)
         step = at * math.exp(middle)
-        width = task.width_at(plan, saddle, step) * (_STRIDES + max(excess - _STRIDES, 0.0) * min(step / at, 1.0))
+        width = task.width_at(plan, saddle, step) * (_WIDER + max(excess - _WIDER, 0.0) * min(step / at, 1.0))
         low, high = (middle, high) if width <= _AIM * allowed else (low, middle)
     return at * math.exp(low)
 
 
-def _stage(progress: Progress | None, attempt: int) -> Callable[[float], None]:
-    """The share of the whole that one solve is: a coarse one is next to nothing, the next one most of it."""
-    if progress is None:
-        return lambda _: None
+def _reporter(task: Task, attempt: int, expected: float) -> Callable[[int], None]:
+    """Called with the cells done: reports the share of the whole, and raises when time is over.
+
+    Of the whole, a coarse solve is next to nothing, the next one most of it.
+    """
     starts = (0.0, 0.02, 0.6, 0.85, 0.95, 0.98, 1.0)
     start, end = starts[attempt], starts[attempt + 1]
-    return lambda fraction: progress(start + (end - start) * fraction)
+    done = 0
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        require_time(task.deadline)
+        if task.progress is not None:
+            task.progress(start + (end - start) * min(done / expected, 1.0))
+
+    return advance

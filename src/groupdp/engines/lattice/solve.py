@@ -9,33 +9,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from groupdp.engines.lattice.connect_dots import upper_measure
 from groupdp.engines.lattice.convolve import convolution_power
-from groupdp.engines.lattice.importance import Survival
-from groupdp.engines.lattice.merge_cells import lower_measure
-from groupdp.engines.lattice.piles import lower_layout, upper_offset
-from groupdp.engines.lattice.plan import Part, Plan
+from groupdp.engines.lattice.importance import Survival, log_importance
+from groupdp.engines.lattice.parts import Grid
+from groupdp.engines.lattice.plan import Plan
 from groupdp.engines.lattice.rounding import UNIT
-from groupdp.engines.lattice.strides import cells_of
 from groupdp.engines.lattice.tail import Tail
-from groupdp.engines.lattice.tilted_mass import Tilt, TiltedMass
+from groupdp.engines.lattice.tilted_mass import TiltedMass
 
 #: log2 of the shortest transform.
 SHORTEST = 10
 #: Chernoff exponents per lattice step stay below this: a law narrower than a step is not on a lattice.
 _STEEPEST = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The step of a lattice, a tilt, and the window of N lattice points that the transform sees."""
-
-    rate: float
-    step: float
-    length: int
-    left: float
-    theta_left: float
-    theta_right: float
 
 
 def grid_for(plan: Plan, rate: float, *, step: float, log_outside: float, longest: int) -> Grid:
@@ -89,47 +74,28 @@ def solve(
     *,
     epsilon: float = 0.0,
     survival: Survival | None = None,
-    progress: Callable[[float], None],
+    advance: Callable[[int], None],
 ) -> Solution:
-    """Discretise every part on both sides and compose; what matters for `epsilon` is resolved best."""
-    done = count = 0
+    """Discretise every part on both sides and compose; what matters for `epsilon` is resolved best.
 
-    def advance(more: int) -> None:
-        nonlocal done
-        done += more
-        progress(min(done / (2.2 * count), 1.0))
+    `advance` is told how many cells are done, and may raise.
+    """
+    cells = 0
+
+    def count(more: int) -> None:
+        nonlocal cells
+        cells += more
+        advance(more)
 
     tails = []
-    for above in (False, True):
+    for up in (False, True):
         masses = []
         for part in plan.parts:
-            log_mass = part.log_importance(grid.rate, epsilon, survival)
-            layout = (
-                None if above else lower_layout(part.round_loss, part.table, log_mass, rate=grid.rate, step=grid.step)
-            )
-            offset = upper_offset(part.round_loss) if layout is None else layout.offset
-            table = part.table.shifted(offset)
-            cells = cells_of(table, log_mass, rate=grid.rate, step=grid.step, share=plan.share(part))
-            count = max(count, len(plan.parts) * sum(len(own.indices) for own in cells))
-            arguments = part.round_loss.shifted(offset), part.support, table, cells
-            tilt = _tilt(part, grid, offset)
-            if layout is None:
-                mass = upper_measure(*arguments, step=grid.step, tilt=tilt, length=grid.length, advance=advance)
-            else:
-                given = layout.right_indices, layout.edges
-                mass = lower_measure(*arguments, given, step=grid.step, tilt=tilt, length=grid.length, advance=advance)
-            masses.append(mass)
+            log_mass = log_importance(part.law, rate=grid.rate, epsilon=epsilon, survival=survival)
+            masses.append(part.measure(grid, log_mass, share=plan.share(part), up=up, advance=count))
         tails.append(compose_tail(masses, [part.rounds for part in plan.parts], left=grid.left))
-    return Solution(below=tails[0], above=tails[1], cells=count)
-
-
-def _tilt(part: Part, grid: Grid, offset: float) -> Tilt:
-    """The tilt of one part's loss minus `offset`."""
-    k = part.cumulant(grid.rate)[0] - grid.rate * offset
-    thetas = (grid.theta_left, grid.theta_right)
-    shifted = [part.cumulant(grid.rate + theta)[0] - (grid.rate + theta) * offset for theta in thetas]
-    moments = tuple((theta, value - k) for theta, value in zip(thetas, shifted, strict=True))
-    return Tilt(rate=grid.rate, log_scale=k, moments=moments, offset=offset)
+        advance(0)
+    return Solution(below=tails[0], above=tails[1], cells=cells // 2)
 
 
 def compose_tail(masses: list[TiltedMass], rounds: list[int], *, left: float) -> Tail:

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from groupdp.engines.lattice.importance import Survival
-from groupdp.engines.lattice.loss import FloatArray
+from groupdp.engines.lattice.likelihood import FloatArray
 from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
 
 #: Terms beyond e^-50 of the largest possible one are bounded, not summed.

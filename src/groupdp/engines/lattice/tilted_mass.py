@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.engines.lattice.loss import FloatArray
+from groupdp.engines.lattice.likelihood import FloatArray
 from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
 
 IntArray = npt.NDArray[np.int64]

@@ -1,0 +1,200 @@
+"""Where to put the lattice, and the first cells on it: at the loss near which mass gathers like an atom.
+
+While neither side shifts the loss is about log(a_0 / b_0), the loss at rest: a good part of P may lie within far less than a
+step of it, to one side of it if only one side ever shifts, to both sides if both do. The two measures may use different
+lattices. Above, a lattice point at the loss at rest leaves nothing to split. Below, cells next to it are too coarse for
+the smooth rule of `cells.merging_shift`, so their edges are solved for, one by one towards it, the direction in which
+errors shrink; and the lattice is put such that the cell that contains it is on the lattice too. All of this affects how
+narrow the bracket is, never whether it is valid.
+
+With z the loss minus the loss at rest, a cell [a, b] of u has
+
+    log P/Q = rest + Z(a, b),      Z(a, b) = -log(int_a^b p e^-z du / int_a^b p du)
+
+and the lattice goes through rest + s h for a position s such that the cell around it, between the last edges of both
+sides, has Z = s h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupdp.engines.lattice.cells import NO_EDGES, GivenEdges, growth, merging_shift
+from groupdp.engines.lattice.likelihood import FloatArray
+from groupdp.engines.lattice.loss import BranchLoss
+from groupdp.engines.lattice.support import LossTable
+
+#: Cells on each side of the loss at rest whose edges are solved for.
+_CELLS = 24
+#: Positions that are tried at a time; each of three rounds narrows them down.
+_TRIED = 24
+#: Positions lie within this of where mass gathers.
+_WAY = 2.5
+_NEWTON_STEPS = 8
+#: Where only one side shifts, the cell around the loss at rest lies where the density rises by a few nats a step.
+_STEEP = 4.0
+#: Cells across which sqrt(P Q) changes by more than this factor (in logarithm) are too coarse for the smooth rule ...
+_COARSE = 0.15
+#: ... which matters if they hold more of the importance than this, times the step, times 1 + tilt.
+_MATTERS = 0.02
+_NODES = 4001
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """An offset of the lattice, and edges that go with it."""
+
+    offset: float
+    edges: GivenEdges = NO_EDGES
+
+
+def lower_layout(loss: BranchLoss, table: LossTable, log_mass: FloatArray, *, rate: float, step: float) -> Layout:
+    """The lattice of the lower measure, and its cells next to the loss at rest (0 if there is none)."""
+    rest = loss.log_ratio_at_rest
+    if rest is None:
+        return Layout(0.0)
+    plain = Layout(rest)
+    rise = growth(table)
+    with np.errstate(under="ignore"):
+        coarse = float(np.sum(np.exp(log_mass)[np.abs(rise) * step > _COARSE]))
+    if not coarse > _MATTERS * (1.0 + rate) * step:
+        return plain
+    nearest = int(np.argmin(np.abs(table.values.loss - rest)))
+    interval = next(i for i, (begin, end) in enumerate(table.breaks) if begin <= nearest < end)
+    low, high = _positions(loss, table, interval, rest, step)
+    picture = _Picture(loss, table, interval, rest, (max(abs(low), abs(high)) + _CELLS + 1.0) * step)
+    for _ in range(3):
+        positions = np.linspace(low, high, _TRIED)
+        left, right = picture.edges(table, interval, positions, step)
+        excess = picture.excess(left, right, positions * step)
+        if not np.all(np.isfinite(excess)):
+            return plain
+        # The excess falls with the position: the last one at which it is not negative books nothing too high.
+        k = int(np.count_nonzero(np.logical_and.accumulate(excess >= 0.0)))
+        low, high = float(positions[max(k - 1, 0)]), float(positions[min(k, _TRIED - 1)])
+    chosen = max(k - 1, 0)
+    offset = rest + float(positions[chosen]) * step - 16.0 * picture.error
+    nodes = np.concatenate((left[::-1, chosen], right[:, chosen]))
+    first = 1 - len(left)
+    indices = np.arange(first, first + len(nodes), dtype=np.int64)
+    if not np.all(np.diff(nodes) > 0.0):
+        return plain
+    return Layout(offset, GivenEdges(interval, indices, nodes))
+
+
+def _positions(loss: BranchLoss, table: LossTable, interval: int, rest: float, step: float) -> tuple[float, float]:
+    """Positions of the lattice to try, in steps from the loss at rest."""
+    if not (loss.right.is_zero or loss.left.is_zero):
+        return -0.5 * _WAY, 0.5 * _WAY
+    begin, end = table.breaks[interval]
+    distance = np.abs(table.values.loss[begin:end] - rest)
+    sign = -1.0 if loss.right.is_zero else 1.0
+    flat = np.flatnonzero(sign * growth(table)[begin:end] * step <= _STEEP)
+    nearest = 0.0
+    if len(flat):
+        nearest = max(float(distance[flat[0] if sign > 0.0 else flat[-1]]) / step - 1.0, 0.0)
+    return (nearest, nearest + _WAY) if sign > 0.0 else (-nearest - _WAY, -nearest)
+
+
+class _Picture:
+    """Cumulative integrals of p and of p (e^-z - 1) next to the loss at rest, for planning."""
+
+    def __init__(self, loss: BranchLoss, table: LossTable, interval: int, rest: float, farthest: float) -> None:
+        self.rest = rest
+        begin, end = table.breaks[interval]
+        nodes = table.nodes[begin:end]
+        distance = np.abs(table.values.loss[begin:end] - rest)
+        near = np.flatnonzero(distance <= max(farthest, float(np.min(distance))))
+        ends = nodes[max(int(near[0]) - 1, 0)], nodes[min(int(near[-1]) + 1, len(nodes) - 1)]
+        self.u: FloatArray = np.linspace(*ends, _NODES)
+        self.open_left, self.open_right = not loss.left.is_zero, not loss.right.is_zero
+        values = loss.shifted(rest).evaluate(self.u)
+        self.z = np.maximum.accumulate(values.loss)
+        self.error = float(np.min(values.loss_error))
+        with np.errstate(under="ignore", over="ignore"):
+            density = np.exp(values.log_density - float(np.max(values.log_density)))
+            self.of_p = _Cumulative(density, self.u)
+            self.of_excess = _Cumulative(density * np.expm1(-np.maximum(self.z, -700.0)), self.u)
+
+    def edges(
+        self, table: LossTable, interval: int, positions: FloatArray, step: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Edges to the left and to the right of the loss at rest (rows, outwards), for every position (columns).
+
+        The outermost edge is that of the smooth rule; every other one makes the cell outside of it end up on
+        the lattice. A side that does not open has none.
+        """
+        return tuple(self._side(table, interval, positions, step, sign) for sign in (-1, 1))  # type: ignore[return-value]
+
+    def _side(self, table: LossTable, interval: int, positions: FloatArray, step: float, sign: int) -> FloatArray:
+        if not (self.open_right if sign > 0 else self.open_left):
+            return np.empty((0, len(positions)))
+        reach = sign * float(self.z[-1] if sign > 0 else self.z[0]) / step - float(np.max(sign * positions)) - 1.0
+        count = int(min(max(reach, 1.0), float(_CELLS)))
+        outermost = (positions + sign * (count - 0.5)) * step
+        shift = merging_shift(table, interval, self.rest + outermost, np.full(len(positions), step))
+        edges = np.empty((count, len(positions)))
+        edges[-1] = np.interp(outermost - shift, self.z, self.u)
+        for j in range(count - 1, 0, -1):
+            wanted, near = (positions + sign * j) * step, (positions + sign * (j - 0.5)) * step
+            edges[j - 1] = self._inner_edge(edges[j], wanted, near, sign)
+        return edges
+
+    def _inner_edge(self, outer: FloatArray, wanted: FloatArray, near: FloatArray, sign: int) -> FloatArray:
+        """The edge whose cell up to `outer` has Z = wanted: Newton's method from z = near; the end if there is none."""
+        end = np.full(len(outer), self.u[0] if sign > 0 else self.u[-1])
+        at = np.interp(near, self.z, self.u)
+        at = np.where(sign * (outer - at) > 0.0, at, 0.5 * (end + outer))
+        low, high = (end, outer) if sign > 0 else (outer, end)
+        for _ in range(_NEWTON_STEPS):
+            mass, excess = self.of_p(outer) - self.of_p(at), self.of_excess(outer) - self.of_excess(at)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                off = -np.log1p(excess / mass) - wanted
+                density = np.interp(at, self.u, self.of_p.values)
+                leaving = np.interp(at, self.u, self.of_excess.values)
+                slope = (leaving - density * excess / mass) / (mass + excess)
+                step = at - off / slope
+            low, high = np.where(off < 0.0, at, low), np.where(off < 0.0, high, at)
+            inside = np.isfinite(step) & (step > low) & (step < high)
+            at = np.where(inside, step, 0.5 * (low + high))
+        a, b = (end, outer) if sign > 0 else (outer, end)
+        none = sign * (self._mean(a, b) - wanted) >= 0.0
+        return np.where(none, end, at)
+
+    def excess(self, left: FloatArray, right: FloatArray, wanted: FloatArray) -> FloatArray:
+        """Z - wanted of the cell between both sides; where there is no room for it, the sign that moves it there."""
+        a = left[0] if len(left) else np.full(len(wanted), self.u[0])
+        b = right[0] if len(right) else np.full(len(wanted), self.u[-1])
+        found = self._mean(a, b) - wanted
+        if len(left) and len(right):
+            return np.where(b > a, found, np.nan)
+        return np.where(b > a, found, 1.0 if len(right) else -1.0)
+
+    def _mean(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Z(a, b); where the cell is empty, z at its inner end."""
+        mass = self.of_p(b) - self.of_p(a)
+        excess = self.of_excess(b) - self.of_excess(a)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = -np.log1p(excess / mass)
+        return np.where((mass > 0.0) & np.isfinite(found), found, np.interp(b, self.u, self.z))
+
+
+class _Cumulative:
+    """The integral of a smooth function from the first node on: corrected trapezoid rule, cubic in between."""
+
+    def __init__(self, values: FloatArray, nodes: FloatArray) -> None:
+        self.values, self.start, self.step = values, float(nodes[0]), float(nodes[1] - nodes[0])
+        slopes = np.gradient(values, self.step, edge_order=2)
+        pieces = 0.5 * self.step * (values[1:] + values[:-1]) + self.step**2 / 12.0 * (slopes[:-1] - slopes[1:])
+        self.sums = np.concatenate(([0.0], np.cumsum(pieces)))
+
+    def __call__(self, u: FloatArray) -> FloatArray:
+        place = np.clip((u - self.start) / self.step, 0.0, len(self.values) - 1.0)
+        k = np.minimum(place.astype(np.int64), len(self.values) - 2)
+        s = place - k
+        rise = s * s * (3.0 - 2.0 * s)
+        bend = s * (1.0 - s) * self.step * ((1.0 - s) * self.values[k] - s * self.values[k + 1])
+        result: FloatArray = self.sums[k] + rise * (self.sums[k + 1] - self.sums[k]) + bend
+        return result

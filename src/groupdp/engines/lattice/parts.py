@@ -1,0 +1,230 @@
+"""The parts of a composition, prepared: how each round's loss is put on a lattice from above and from below.
+
+A part knows the rough law of its loss, for planning, and makes both measures on a given grid. Rounds of pairs do it
+branch by branch: the measure of a public coin is the weighted sum of its branches' measures (L-8).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from groupdp.engines.lattice.atoms import Layout, lower_layout
+from groupdp.engines.lattice.cells import NO_EDGES, GivenEdges
+from groupdp.engines.lattice.connect_dots import add_dominating
+from groupdp.engines.lattice.grid_steps import LatticeCells, cell_count, lattice_cells, width_exponents
+from groupdp.engines.lattice.likelihood import FloatArray
+from groupdp.engines.lattice.loss import BranchLoss
+from groupdp.engines.lattice.merge_cells import add_dominated
+from groupdp.engines.lattice.rough_law import RoughLaw
+from groupdp.engines.lattice.support import LossTable, Support, loss_table, support_of
+from groupdp.engines.lattice.tilted_mass import IntArray, Tilt, TiltedMass
+from groupdp.errors import LimitExceeded
+from groupdp.pairs import Round
+
+#: Largest shift the engine's arithmetic is good for.
+LARGEST_SHIFT = 1e8
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The step of a lattice, a tilt, and the window of N lattice points that the transform sees."""
+
+    rate: float
+    step: float
+    length: int
+    left: float
+    theta_left: float
+    theta_right: float
+
+
+class Part(Protocol):
+    """One mechanism of the composition, run `rounds` times."""
+
+    rounds: int
+    law: RoughLaw
+    log_dead_mass: float
+    """log of about what is moved to +infinity above, and left out below."""
+
+    def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
+        """About how many cells a measure has, and what it costs in evaluations of one component at one node."""
+        ...
+
+    def measure(
+        self, grid: Grid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
+    ) -> TiltedMass:
+        """The dominating (up) or the dominated measure; losses whose importance e^log_mass is large are resolved best.
+
+        `advance` is told how many cells are done.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One branch of a round: its loss, where its mass is, its place in the round's rough law."""
+
+    loss: BranchLoss
+    support: Support
+    table: LossTable
+    begin: int
+    end: int
+
+
+class RoundPart:
+    """A round of pairs: every branch of its coin whose weight is not negligible."""
+
+    def __init__(self, one: Round, rounds: int, *, log_cut: float, log_left_cut: float) -> None:
+        self.rounds = rounds
+        losses = [
+            BranchLoss(branch, log_weight=weight) for branch, weight in zip(one.branches, one.log_weights, strict=True)
+        ]
+        for loss in losses:
+            require_moderate_shift(loss)
+        self.total_components = sum(len(loss.right.shifts) for loss in losses)
+        supports = [
+            (loss, support_of(loss, log_cut=log_cut, log_left_cut=log_left_cut, components=self.total_components))
+            for loss in losses
+        ]
+        live = [(loss, support) for loss, support in supports if support is not None]
+        #: Branches left out altogether, at their full weight.
+        self.lost = [loss for loss, support in supports if support is None]
+        self.log_lost_mass = -math.inf
+        if self.lost:
+            self.log_lost_mass = float(np.logaddexp.reduce([loss.log_weight for loss in self.lost])) + 1e-9
+        dead = [support.log_dead_mass for _, support in live]
+        self.log_dead_mass = float(np.logaddexp.reduce([*dead, self.log_lost_mass]))
+        self.pieces: list[_Piece] = []
+        used = 0
+        for loss, support in live:
+            table = loss_table(loss, support, 1.0 / len(live))
+            self.pieces.append(_Piece(loss, support, table, used, used + len(table.nodes)))
+            used += len(table.nodes)
+        if not self.pieces:
+            raise AssertionError("a round must have a branch of positive weight")
+        self.law = _law_of(self.pieces)
+
+    def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
+        exponents = width_exponents(self.law, log_mass, rate=rate, step=step, share=share)
+        cells = work = 0.0
+        for piece in self.pieces:
+            own = slice(piece.begin, piece.end)
+            law = RoughLaw(self.law.loss[own], self.law.log_weights[own], self.law.spacing[own], piece.table.breaks)
+            count = cell_count(law, exponents[own], step)
+            cells, work = cells + count, work + count * _components_at_a_time(piece.loss)
+        return cells, work
+
+    def measure(
+        self, grid: Grid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
+    ) -> TiltedMass:
+        layout, gathering = self._layout(log_mass, rate=grid.rate, step=grid.step, up=up)
+        law = RoughLaw(self.law.loss - layout.offset, self.law.log_weights, self.law.spacing, self.law.breaks)
+        exponents = width_exponents(law, log_mass, rate=grid.rate, step=grid.step, share=share)
+        mass = TiltedMass.empty(step=grid.step, tilt=tilt_of(self.law, grid, layout.offset), length=grid.length)
+        for piece in self.pieces:
+            given = layout.edges if piece is gathering else NO_EDGES
+            self._add(mass, piece, layout.offset, exponents, advance, up=up, given=given)
+        if up:
+            mass.add_infinite(self.log_lost_mass)
+        mass.finish(up=up)
+        return mass
+
+    def whole_measure(self, step: float, length: int, *, up: bool) -> TiltedMass:
+        """The untilted measure on every point of the lattice through 0."""
+        mass = TiltedMass.empty(step=step, tilt=Tilt(rate=0.0, log_scale=0.0), length=length)
+        exponents = np.zeros(len(self.law.loss), dtype=np.int64)
+        for piece in self.pieces:
+            self._add(mass, piece, 0.0, exponents, lambda _: None, up=up)
+        if up:
+            mass.add_infinite(self.log_lost_mass)
+        mass.finish(up=up)
+        return mass
+
+    def _add(
+        self,
+        mass: TiltedMass,
+        piece: _Piece,
+        offset: float,
+        exponents: IntArray,
+        advance: Callable[[int], None],
+        *,
+        up: bool,
+        given: GivenEdges = NO_EDGES,
+    ) -> None:
+        loss, table = piece.loss.shifted(offset), piece.table.shifted(offset)
+        cells = cells_of(table, exponents[piece.begin : piece.end], mass.step)
+        if up:
+            add_dominating(mass, loss, piece.support, table, cells, advance)
+        else:
+            add_dominated(mass, loss, table, cells, advance, given)
+
+    def _layout(self, log_mass: FloatArray, *, rate: float, step: float, up: bool) -> tuple[Layout, _Piece | None]:
+        """The lattice, laid for the branch with the most mass near its loss at rest; and that branch."""
+        heaviest, piece = -math.inf, None
+        for candidate in self.pieces:
+            if candidate.loss.log_ratio_at_rest is None:
+                continue
+            weight = candidate.loss.log_weight + candidate.loss.branch.right.log_mass_at_zero
+            if weight > heaviest:
+                heaviest, piece = weight, candidate
+        if piece is None or piece.loss.log_ratio_at_rest is None:
+            return Layout(0.0), None
+        if up:
+            return Layout(piece.loss.log_ratio_at_rest), piece
+        own = log_mass[piece.begin : piece.end]
+        return lower_layout(piece.loss, piece.table, own, rate=rate, step=step), piece
+
+
+def require_moderate_shift(loss: BranchLoss) -> None:
+    """Refuse shifts that the engine's arithmetic is not good for."""
+    if not loss.largest_shift <= LARGEST_SHIFT:
+        raise LimitExceeded(
+            f"the largest sensitivity is {loss.largest_shift:.3g} times the noise; the lattice engine takes at "
+            f"most {LARGEST_SHIFT:g} times."
+        )
+
+
+def cells_of(table: LossTable, exponents: IntArray, step: float) -> list[LatticeCells]:
+    """The cells to use in each interval of the table, with the widths given at its nodes."""
+    loss = table.values.loss
+    return [lattice_cells(loss[begin:end], exponents[begin:end], step) for begin, end in table.breaks]
+
+
+def tilt_of(law: RoughLaw, grid: Grid, offset: float) -> Tilt:
+    """The tilt of one part's loss minus `offset`."""
+    k = law.cumulant(grid.rate)[0] - grid.rate * offset
+    thetas = (grid.theta_left, grid.theta_right)
+    shifted = [law.cumulant(grid.rate + theta)[0] - (grid.rate + theta) * offset for theta in thetas]
+    moments = tuple((theta, value - k) for theta, value in zip(thetas, shifted, strict=True))
+    return Tilt(rate=grid.rate, log_scale=k, moments=moments, offset=offset)
+
+
+def _law_of(pieces: list[_Piece]) -> RoughLaw:
+    """The tables of all branches, one after the other."""
+    log_weights = []
+    for piece in pieces:
+        own = np.log(piece.table.weights) + piece.table.values.log_density
+        own[0] = np.logaddexp(own[0], piece.support.log_left_mass)
+        log_weights.append(own)
+    tables = [piece.table for piece in pieces]
+    with np.errstate(under="ignore"):
+        spacing = [table.weights * np.maximum(table.values.slope, 1e-300) for table in tables]
+    breaks = tuple((piece.begin + begin, piece.begin + end) for piece in pieces for begin, end in piece.table.breaks)
+    return RoughLaw(
+        np.concatenate([table.values.loss for table in tables]),
+        np.concatenate(log_weights),
+        np.concatenate(spacing),
+        breaks,
+    )
+
+
+def _components_at_a_time(loss: BranchLoss) -> float:
+    """About how many components matter at one point, plus the cost of everything else."""
+    most = 0.0
+    for side in (loss.right, loss.left):
+        most += float(np.max(np.searchsorted(side.shifts, side.shifts + 24.0) - np.arange(len(side.shifts))))
+    return 9.0 + most
