@@ -1,4 +1,4 @@
-"""Composition by the lattice engine (L-7, L-9, L-20): a few rounds in balls, oracle tables, closed forms, identities."""
+"""Composition by the lattice engine (L-7, L-9, L-20): a few rounds in balls, tables, closed forms, identities."""
 
 from __future__ import annotations
 
