@@ -1,6 +1,6 @@
 """The compiled part: everything else about the package is in pyproject.toml.
 
-Optional: where it cannot be built, the NumPy engine that follows the same proofs answers instead, more slowly.
+Optional: where it cannot be built, the lattice engine answers instead, more slowly.
 """
 
 import sys
@@ -13,7 +13,7 @@ KERNEL = Path("src/groupdp/engines/spectral/kernel")
 # The error bounds assume that every operation is rounded on its own: no contraction, no reordering. errno and traps are
 # not used, so that square roots and comparisons become plain instructions.
 FLAGS = (
-    []
+    ["/O2", "/std:c11", "/fp:precise"]
     if sys.platform == "win32"
     else ["-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 )

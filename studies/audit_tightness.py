@@ -33,7 +33,8 @@ from groupdp.audit import (
     measured_curve,
     worst_case,
 )
-from groupdp.dpsgd import DPSGD, FixedBatchSampling, PoissonSampling, Sampling
+from groupdp.dpsgd import DPSGD
+from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 
 SAMPLINGS: dict[str, Sampling] = {
     "poisson": PoissonSampling(rate=0.1),

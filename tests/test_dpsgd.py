@@ -32,7 +32,7 @@ def test_descriptions_cannot_be_changed(description):
     [(PoissonSampling, (0.1,)), (FixedBatchSampling, (5, 100)), (DPSGD, (POISSON, 1.0, 10))],
 )
 def test_arguments_are_given_by_name(kind, values):
-    """DPSGD(sampling, 1000, 1.0) would be an easy and silent mistake."""
+    """DPSGD(sampling, 1000, 1.0) would be an easy and silent mistake; the sampling alone may go without its name."""
     with pytest.raises(TypeError):
         kind(*values)
     assert kind(**dict(zip((field.name for field in dataclasses.fields(kind)), values, strict=False)))

@@ -14,8 +14,6 @@ from groupdp._version import VERSION as __version__
 from groupdp.bounds import Bounds as Bounds
 from groupdp.bounds import Provenance as Provenance
 from groupdp.dpsgd import DPSGD as DPSGD
-from groupdp.dpsgd import FixedBatchSampling as FixedBatchSampling
-from groupdp.dpsgd import PoissonSampling as PoissonSampling
 from groupdp.errors import GroupDPError as GroupDPError
 from groupdp.errors import InvalidArgument as InvalidArgument
 from groupdp.errors import LimitExceeded as LimitExceeded
@@ -23,6 +21,14 @@ from groupdp.guarantees import delta as delta
 from groupdp.guarantees import epsilon as epsilon
 from groupdp.guarantees import log_delta as log_delta
 from groupdp.mixture import MixtureOfGaussians as MixtureOfGaussians
+from groupdp.samplings import BallsInBinsSampling as BallsInBinsSampling
+from groupdp.samplings import FixedBatchSampling as FixedBatchSampling
+from groupdp.samplings import FixedOrderSampling as FixedOrderSampling
+from groupdp.samplings import PoissonSampling as PoissonSampling
+from groupdp.samplings import PoissonSources as PoissonSources
+from groupdp.samplings import ShuffledOnceSampling as ShuffledOnceSampling
+from groupdp.samplings import ShuffledSampling as ShuffledSampling
+from groupdp.samplings import TruncatedPoissonSampling as TruncatedPoissonSampling
 
 if TYPE_CHECKING:
     from groupdp.baselines import linear_reference as linear_reference
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from groupdp.people.cap import choose_cap as choose_cap
     from groupdp.people.view import people_view as people_view
     from groupdp.pld.distribution import PrivacyLossDistribution as PrivacyLossDistribution
+    from groupdp.sweeps import sweep as sweep
     from groupdp.tradeoff import TradeOff as TradeOff
     from groupdp.tradeoff import trade_off as trade_off
     from groupdp.tradeoff.risk import risk as risk
@@ -58,23 +65,30 @@ _ON_DEMAND = {
     "groupdp.people.view": ("people_view",),
     "groupdp.pld.distribution": ("PrivacyLossDistribution",),
     "groupdp.tradeoff.risk": ("risk",),
+    "groupdp.sweeps": ("sweep",),
     "groupdp.tradeoff": ("TradeOff", "trade_off"),
 }
 _MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names}
 
 __all__ = [
     "DPSGD",
+    "BallsInBinsSampling",
     "Bounds",
     "Calibration",
     "FixedBatchSampling",
+    "FixedOrderSampling",
     "GroupDPError",
     "InvalidArgument",
     "LimitExceeded",
     "MixtureOfGaussians",
     "PoissonSampling",
+    "PoissonSources",
     "PrivacyLossDistribution",
     "Provenance",
+    "ShuffledOnceSampling",
+    "ShuffledSampling",
     "TradeOff",
+    "TruncatedPoissonSampling",
     "__version__",
     "calibrate_batch_size",
     "calibrate_group_size",
@@ -90,6 +104,7 @@ __all__ = [
     "people_view",
     "renyi_vadhan_epsilon",
     "risk",
+    "sweep",
     "trade_off",
     "vadhan_epsilon",
 ]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import numbers
+from fractions import Fraction
 from typing import Any
 
 from groupdp.errors import InvalidArgument
 
 #: Counts beyond this are refused: doubles no longer hold every integer.
 LARGEST_COUNT = 2**53
+#: Largest dataset size accepted.
+LARGEST_DATASET = 10**15
 
 
 def shown(value: object) -> str:
@@ -64,6 +67,38 @@ def require_integer(name: str, value: Any, *, at_least: int, at_most: int = LARG
     if number > at_most:
         raise InvalidArgument(f"{name} must be an integer of at most {at_most}, got {shown_integer(number)}.")
     return number
+
+
+def require_fraction(name: str, value: Any) -> Fraction:
+    """`value` as an exact number of at least 0: a number, or a text like "15", "0.5" or "256/60000".
+
+    A double is taken as the decimal that it prints as, which is what was meant: 0.1 is 1/10.
+    """
+    try:
+        if isinstance(value, bool) or (isinstance(value, str) and len(value) > 100):
+            raise ValueError
+        if isinstance(value, numbers.Rational):
+            number = Fraction(value)
+        else:
+            text = value.strip() if isinstance(value, str) else repr(float(value))
+            _, _, exponent = text.lower().partition("e")
+            if exponent and abs(int(exponent)) > 400:
+                raise ValueError
+            number = Fraction(text)
+        if number < 0:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise InvalidArgument(
+            f"{name} must be a number of at least 0 or a fraction like 256/60000, got {shown(value)}."
+        ) from None
+    return number
+
+
+def require_boolean(name: str, value: Any) -> bool:
+    """`value` if it is True or False."""
+    if not isinstance(value, bool):
+        raise InvalidArgument(f"{name} must be true or false, got {shown(value)}.")
+    return value
 
 
 def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:

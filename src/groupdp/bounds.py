@@ -46,11 +46,14 @@ class Provenance:
     engine: str = "exact"
     """"spectral", "lattice", "closed form" or "exact"."""
 
+    implementation: str = ""
+    """Which implementation of the engine answered: "compiled" or "NumPy"; empty for exact values."""
+
     adjacency: str | None = None
-    """The direction that decided the result: "add" or "remove"."""
+    """The ordered change of datasets that decided the result, like "add" or "remove"."""
 
     directions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """(lower, upper) of every direction that was evaluated."""
+    """(lower, upper) of every ordered change that was evaluated."""
 
     evaluations: Mapping[str, int] = field(default_factory=dict)
     """What it cost: quadrature nodes, contour steps, grid points."""
@@ -81,7 +84,8 @@ class Bounds:
     """An interval that is proved to contain the true value.
 
     For an epsilon or a delta, `upper` is the guarantee and `lower` says how far it is from the best
-    possible one. A comparison is true only when it holds for every value inside: `bounds <= 8` means
+    possible one (of every analysis if it is `tight`, of this analysis if not). A comparison is true only when it holds
+    for every value inside: `bounds <= 8` means
     `upper <= 8`, and both `bounds <= 8` and `bounds >= 8` are false when 8 lies strictly inside.
     There is no midpoint: `float(bounds)` is an error, choose a side.
     """
@@ -89,10 +93,18 @@ class Bounds:
     lower: float
     upper: float
     provenance: Provenance = field(default_factory=Provenance, compare=False, repr=False)
+    tight: bool = field(default=True, compare=False, repr=False)
+    """Whether some loss and datasets attain what was analysed, so that no valid guarantee is below `lower`. If not, the
+    guarantee is valid all the same, but `lower` is a bound on this analysis alone: a better one may prove less."""
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:  # also catches NaN: a bug, never the user's fault
             raise AssertionError(f"bounds are not ordered: lower {self.lower!r}, upper {self.upper!r}")
+
+    @property
+    def quality(self) -> str:
+        """ "tight" or "valid, not tight"."""
+        return "tight" if self.tight else "valid, not tight"
 
     @property
     def width(self) -> float:

@@ -5,51 +5,22 @@ Descriptions are frozen and validate themselves; nothing here computes privacy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
 from typing import Any
 
-from groupdp._validation import LARGEST_COUNT, require_integer, require_number, shown
+from groupdp._validation import LARGEST_COUNT, require_fraction, require_integer, require_number, shown
+from groupdp.epochs import steps_of_epochs
 from groupdp.errors import InvalidArgument
+from groupdp.samplings.sampling import Sampling
 
-#: Largest dataset size accepted.
-LARGEST_DATASET = 10**15
 #: Smallest noise multiplier above zero that is accepted (zero itself is: it means no privacy).
 SMALLEST_NOISE = 1e-6
 #: Largest noise multiplier accepted.
 LARGEST_NOISE = 1e18
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoissonSampling:
-    """Every round includes each example independently with probability `rate`."""
-
-    rate: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", require_number("rate", self.rate, above=0.0, at_most=1.0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixedBatchSampling:
-    """Every round draws `batch_size` of the dataset's examples, uniformly, without replacement."""
-
-    batch_size: int
-    dataset_size: int
-    """Size of the smaller of the two neighbouring datasets: the one without the group."""
-
-    def __post_init__(self) -> None:
-        batch_size = require_integer("batch_size", self.batch_size, at_least=1, at_most=LARGEST_DATASET)
-        dataset_size = require_integer("dataset_size", self.dataset_size, at_least=1, at_most=LARGEST_DATASET)
-        if batch_size > dataset_size:
-            raise InvalidArgument(f"batch_size must be at most dataset_size={dataset_size}, got {batch_size}.")
-        object.__setattr__(self, "batch_size", batch_size)
-        object.__setattr__(self, "dataset_size", dataset_size)
-
-
-Sampling = PoissonSampling | FixedBatchSampling
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DPSGD:
     """A run (or one phase of a run): `steps` rounds with the same sampling and noise.
 
@@ -61,14 +32,16 @@ class DPSGD:
     """
 
     sampling: Sampling
+    _: KW_ONLY  # DPSGD(sampling, 1000, 1.0) would be an easy and silent mistake
     noise_multiplier: float
     steps: int
     microbatch_size: int = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.sampling, PoissonSampling | FixedBatchSampling):
+        if not isinstance(self.sampling, Sampling):
             raise InvalidArgument(
-                f"sampling must be a PoissonSampling or a FixedBatchSampling, got {shown(self.sampling)}."
+                f"sampling must be one of groupdp's samplings, like PoissonSampling(rate=0.01), got "
+                f"{shown(self.sampling)}."
             )
         noise = require_number("noise_multiplier", self.noise_multiplier, at_least=0.0, at_most=LARGEST_NOISE)
         if 0.0 < noise < SMALLEST_NOISE:
@@ -79,6 +52,22 @@ class DPSGD:
         object.__setattr__(self, "steps", require_integer("steps", self.steps, at_least=0))
         microbatch_size = require_integer("microbatch_size", self.microbatch_size, at_least=1)
         object.__setattr__(self, "microbatch_size", microbatch_size)
+
+    @classmethod
+    def from_epochs(
+        cls, sampling: Sampling, *, noise_multiplier: float, epochs: float | str | Fraction, microbatch_size: int = 1
+    ) -> DPSGD:
+        """A run of so many passes over the data, each rounded up to whole steps (`steps_of_epochs`)."""
+        if not isinstance(sampling, Sampling):
+            raise InvalidArgument(f"sampling must be one of groupdp's samplings, got {shown(sampling)}.")
+        passes = require_fraction("epochs", epochs)
+        steps = steps_of_epochs(passes, sampling.share_of_data())
+        return cls(sampling, noise_multiplier=noise_multiplier, steps=steps, microbatch_size=microbatch_size)
+
+    @property
+    def in_microbatches(self) -> bool:
+        """Whether averages of several examples are clipped instead of single examples."""
+        return self.microbatch_size > 1
 
 
 def phases_of(run: Any) -> tuple[DPSGD, ...]:

@@ -1,71 +1,73 @@
 """The three questions: epsilon for a delta, delta for an epsilon, and its logarithm.
 
-Formal guarantee. Let D and D' be datasets such that one is the other plus up to `group_size` examples, and let
+Formal guarantee. Let D and D' be neighbouring datasets (adjacency.py) that differ by up to `group_size` examples, and
+let
 M be the run described, releasing every iterate. Then for every event E
 
     P(M(D) in E) <= e^epsilon P(M(D') in E) + delta,
 
-with the `upper` side of what is returned here, for D the larger dataset ("remove"), the smaller one ("add") or either
-("add-or-remove"). No smaller value holds for every loss and dataset than the `lower` side (Ganesh 2024,
-Theorems 3.1 and 3.3 and section 3.3).
+with the `upper` side of what is returned here. If it says `tight`, no smaller value than the `lower` side holds for
+every loss and dataset (Ganesh 2024, Theorems 3.1 and 3.3 and section 3.3; docs/samplings.md); if not, the `lower` side
+is a bound on this analysis.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp.accounting import ENGINES, Options, epsilon_ceiling_of, epsilon_of, log_delta_of
 from groupdp.bounds import Bounds, Provenance
-from groupdp.directions import Options, epsilon_ceiling_of, epsilon_of, log_delta_of
-from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Direction, Progress, share_of
+from groupdp.compositions import Question, question_of
+from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Progress, share_of
 from groupdp.errors import InvalidArgument
-from groupdp.mixture import MixtureOfGaussians
-from groupdp.reductions import Composition, compose_run
-
-ADJACENCIES = ("add", "remove", "add-or-remove")
-ENGINES = ("auto", "spectral", "lattice")
 
 
 def epsilon(
     run: Any,
     *,
     delta: float,
-    group_size: int | None = None,
+    group_size: Any = None,
     adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
     rounds: int | None = None,
     engine: str = "auto",
     tolerance: float | None = None,
     memory_budget: int = DEFAULT_MEMORY,
     progress: Progress | None = None,
+    every_change: bool = False,
 ) -> Bounds:
     """Bounds on the smallest epsilon >= 0 such that the run is (epsilon, delta)-DP for groups of `group_size`.
 
     `run` is a `DPSGD`, a sequence of them (phases, composed), or a `MixtureOfGaussians` with a number of `rounds`
-    instead of a group size. delta_upper(upper) <= delta is certified, and delta_lower(lower) >= delta unless lower
-    is 0. Infinite where no finite epsilon exists (no noise).
+    instead of a group size. `removed` and `added` in place of a group size: so many leave while so many join, in either
+    order. delta_upper(upper) <= delta is certified, and delta_lower(lower) >= delta unless lower is 0. Infinite where
+    no
+    finite epsilon exists (no noise).
 
     `tolerance` asks for a width relative to max(1, epsilon); `provenance.tolerance_met` says whether it was
     reached. `memory_budget` is how many bytes the lattice engine may take for its transforms (the spectral engine needs
-    no more than 300 MB): the less, the coarser its lattice may have to be. `progress` is called with the fraction done
-    by computations of more than a moment; an exception raised in it stops them.
+    no more than 400 MB): the less, the coarser its lattice may have to be. `progress` is called with the fraction done
+    by computations of more than a moment; an exception raised in it stops them. `every_change` evaluates every ordered
+    change closely (`provenance.directions`), also those that provably do not decide the answer.
     """
-    composition = composition_of(run, group_size=group_size, rounds=rounds)
+    question = question_of(run, group_size=group_size, adjacency=adjacency, removed=removed, added=added, rounds=rounds)
     target = math.log(require_number("delta", delta, above=0.0, below=1.0))
     options = options_of(engine=engine, tolerance=tolerance, memory_budget=memory_budget, progress=progress)
-    directions = directions_of(adjacency)
-    if not composition:
-        return Bounds(0.0, 0.0, Provenance(engine="exact"))
-    return epsilon_of_composition(composition, directions, target, options)
+    return epsilon_of_question(question, target, options, every_change=every_change)
 
 
 def log_delta(
     run: Any,
     *,
     epsilon: float,
-    group_size: int | None = None,
+    group_size: Any = None,
     adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
     rounds: int | None = None,
     engine: str = "auto",
     tolerance: float | None = None,
@@ -73,93 +75,55 @@ def log_delta(
     progress: Progress | None = None,
 ) -> Bounds:
     """Bounds on log delta(epsilon), also where delta is far below the smallest double; -inf where delta is 0."""
-    composition = composition_of(run, group_size=group_size, rounds=rounds)
+    question = question_of(run, group_size=group_size, adjacency=adjacency, removed=removed, added=added, rounds=rounds)
     target = require_number("epsilon", epsilon, at_least=0.0)
     options = options_of(engine=engine, tolerance=tolerance, memory_budget=memory_budget, progress=progress)
-    directions = directions_of(adjacency)
-    if not composition:
-        return Bounds(-math.inf, -math.inf, Provenance(engine="exact"))
-    return log_delta_of_composition(composition, directions, target, options)
+    return log_delta_of_question(question, target, options)
 
 
-def delta(
-    run: Any,
-    *,
-    epsilon: float,
-    group_size: int | None = None,
-    adjacency: str = "add-or-remove",
-    rounds: int | None = None,
-    engine: str = "auto",
-    tolerance: float | None = None,
-    memory_budget: int = DEFAULT_MEMORY,
-    progress: Progress | None = None,
+def delta(run: Any, *, epsilon: float, **options: Any) -> Bounds:
+    """Bounds on delta(epsilon); where it underflows, [0, smallest double]: use `log_delta` there.
+
+    Takes the options of `log_delta`.
+    """
+    return exponential(log_delta(run, epsilon=epsilon, **options))
+
+
+def exponential(logarithm: Bounds) -> Bounds:
+    """Bounds on delta from bounds on log delta."""
+    return replace(logarithm, lower=exp_down(logarithm.lower), upper=exp_up(logarithm.upper))
+
+
+def epsilon_of_question(
+    question: Question, log_delta: float, options: Options, *, every_change: bool = False
 ) -> Bounds:
-    """Bounds on delta(epsilon); where it underflows, [0, smallest double]: use `log_delta` there."""
-    logarithm = log_delta(
-        run,
-        epsilon=epsilon,
-        group_size=group_size,
-        adjacency=adjacency,
-        rounds=rounds,
-        engine=engine,
-        tolerance=tolerance,
-        memory_budget=memory_budget,
-        progress=progress,
-    )
-    return Bounds(exp_down(logarithm.lower), exp_up(logarithm.upper), logarithm.provenance)
-
-
-def epsilon_of_composition(
-    composition: Composition, directions: tuple[Direction, ...], log_delta: float, options: Options
-) -> Bounds:
-    """The worse of the directions; one that provably does not matter is not evaluated (Chernoff screen)."""
-    results: dict[Direction, Bounds] = {}
-    for index, direction in enumerate(directions):
-        if results and options.engine != "lattice":
+    """The worst of the ordered changes; one that provably does not matter is not evaluated closely (Chernoff
+    screen)."""
+    results: dict[str, Bounds] = {}
+    for index, (name, composition) in enumerate(question.compositions):
+        if results and options.engine != "lattice" and not every_change:
             worst = max(done.lower for done in results.values())
-            if epsilon_ceiling_of(composition, direction, log_delta, enough=worst) < worst:
+            if epsilon_ceiling_of(composition, log_delta, enough=worst) < worst:
                 continue
-        part = _part_of(options, index, len(directions))
-        results[direction] = epsilon_of(composition, direction, log_delta, part)
-    return _worse(results)
+        part = _part_of(options, index, len(question.compositions))
+        results[name] = epsilon_of(composition, log_delta, part)
+    return _worst(results, question.tight)
 
 
-def log_delta_of_composition(
-    composition: Composition, directions: tuple[Direction, ...], epsilon: float, options: Options
-) -> Bounds:
-    """The worse of the directions."""
-    results: dict[Direction, Bounds] = {}
-    for index, direction in enumerate(directions):
-        part = _part_of(options, index, len(directions))
-        results[direction] = log_delta_of(composition, direction, epsilon, part)
-    return _worse(results)
+def log_delta_of_question(question: Question, epsilon: float, options: Options) -> Bounds:
+    """The worst of the ordered changes."""
+    results: dict[str, Bounds] = {}
+    for index, (name, composition) in enumerate(question.compositions):
+        part = _part_of(options, index, len(question.compositions))
+        results[name] = log_delta_of(composition, epsilon, part)
+    return _worst(results, question.tight)
 
 
 def _part_of(options: Options, index: int, count: int) -> Options:
-    """The options of one of `count` directions: each reports its share of the progress."""
+    """The options of one of `count` compositions: each reports its share of the progress."""
     if options.progress is None:
         return options
     return replace(options, progress=share_of(options.progress, index, count))
-
-
-def composition_of(run: Any, *, group_size: Any = None, rounds: Any = None) -> Composition:
-    """The composition of mixtures to be accounted for, from whatever describes it."""
-    if isinstance(run, MixtureOfGaussians):
-        if group_size is not None:
-            raise InvalidArgument(f"group_size must be left out for a MixtureOfGaussians, got {shown(group_size)}.")
-        if rounds is None:
-            raise InvalidArgument("rounds must be given for a MixtureOfGaussians, got None.")
-        count = require_integer("rounds", rounds, at_least=0)
-        return ((run, count),) if count > 0 and not run.is_trivial else ()
-    if rounds is not None:
-        raise InvalidArgument(f"rounds must be left out for a run (it has steps), got {shown(rounds)}.")
-    return compose_run(run, group_size)
-
-
-def directions_of(adjacency: Any) -> tuple[Direction, ...]:
-    """The directions an adjacency comprises; the one that is worse more often comes first."""
-    chosen = require_choice("adjacency", adjacency, ADJACENCIES)
-    return ("remove", "add") if chosen == "add-or-remove" else (cast("Direction", chosen),)
 
 
 def options_of(
@@ -193,9 +157,9 @@ def exp_down(logarithm: float) -> float:
     return max(math.nextafter(math.exp(logarithm) * (1.0 - 4.0 * 2.0**-52), -math.inf), 0.0)
 
 
-def _worse(results: dict[Direction, Bounds]) -> Bounds:
-    """The larger of the directions, side by side, with the provenance of the one with the larger upper side."""
-    decisive = max(results, key=lambda direction: results[direction].upper)
+def _worst(results: dict[str, Bounds], tight: bool) -> Bounds:
+    """The largest, side by side, with the provenance of the one with the largest upper side."""
+    decisive = max(results, key=lambda name: results[name].upper)
     provenance = results[decisive].provenance
     evaluations: dict[str, int] = {}
     for result in results.values():
@@ -206,10 +170,12 @@ def _worse(results: dict[Direction, Bounds]) -> Bounds:
         results[decisive].upper,
         Provenance(
             engine=provenance.engine,
+            implementation=provenance.implementation,
             adjacency=decisive,
-            directions={direction: (result.lower, result.upper) for direction, result in results.items()},
+            directions={name: (result.lower, result.upper) for name, result in results.items()},
             evaluations=evaluations,
             tolerance=provenance.tolerance,
             tolerance_met=all(result.provenance.tolerance_met for result in results.values()),
         ),
+        tight,
     )

@@ -42,7 +42,8 @@ class Side:
     _key: tuple[bytes, bytes, bytes]
 
     def __init__(self, shifts: FloatArray, law: Law) -> None:
-        contents = tuple(np.asarray(array, dtype=np.float64).tobytes() for array in (shifts, *law))
+        # + 0.0 makes one zero of both: equal sides have equal bytes.
+        contents = tuple((np.asarray(array, dtype=np.float64) + 0.0).tobytes() for array in (shifts, *law))
         for name, content in zip(("shifts", "probabilities", "log_probabilities"), contents, strict=True):
             object.__setattr__(self, name, np.frombuffer(content))  # bytes cannot be made writable again
         object.__setattr__(self, "_key", contents)
@@ -230,25 +231,36 @@ class Round:
 
 
 class Profile(Protocol):
-    """A round known by a bound on its hockey stick alone (profiles.py). Immutable and hashable."""
+    """A round known by a bound on its hockey sticks alone (profiles.py). Immutable and hashable."""
 
     @property
-    def mirrored(self) -> Profile:
-        """The profile with P and Q exchanged."""
+    def mirrored(self) -> Profile: ...
+
+    @property
+    def is_trivial(self) -> bool: ...
+
+    @property
+    def has_noise(self) -> bool: ...
+
+    @property
+    def largest_shift(self) -> float:
+        """It is dominated by N(largest_shift, 1) against N(0, 1)."""
         ...
 
     @property
-    def is_trivial(self) -> bool:
-        """Whether nothing can be told from this round."""
+    def log_mass_at_zero(self) -> float:
+        """log of the probability of an outcome with loss 0, whatever the noise."""
         ...
 
     @property
-    def has_noise(self) -> bool:
-        """Whether all shifts are finite."""
+    def log_mass_above_zero(self) -> float:
+        """log of the rest: a bound on its hockey stick at alpha = 1."""
         ...
 
+    def __hash__(self) -> int: ...
 
-#: Rounds with the number of times each is run.
+
+#: Rounds (or profiles) with the number of times each is run.
 Composition = tuple[tuple[Round | Profile, int], ...]
 
 

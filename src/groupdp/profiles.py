@@ -1,8 +1,8 @@
 """Rounds that are known by a bound on their hockey stick alone: profiles, which no pair of mixtures has.
 
 A profile stands beside `pairs.Round` in a composition; docs/samplings.md has the proof that it bounds the sampling it
-is made for. Only the lattice engine composes profiles: from above by connecting the dots, from below by merging, so that
-its bounds enclose the composition of the profile.
+is made for. Only the lattice engine composes profiles: from above by connecting the dots, from below by merging, so
+that its bounds enclose the composition of the profile.
 """
 
 from __future__ import annotations
@@ -75,3 +75,18 @@ class SubstitutionEnvelope:
     def has_noise(self) -> bool:
         """Whether all shifts are finite."""
         return math.isfinite(self.side.largest)
+
+    @property
+    def largest_shift(self) -> float:
+        """It is dominated by N(largest_shift, 1) against N(0, 1): no component is farther from another."""
+        return self.side.largest
+
+    @property
+    def log_mass_at_zero(self) -> float:
+        """log h_0: nobody of the group is in the batch."""
+        return self.side.log_mass_at_zero
+
+    @property
+    def log_mass_above_zero(self) -> float:
+        """log(1 - h_0), a bound on its hockey stick at alpha = 1."""
+        return self.side.log_mass_above_zero

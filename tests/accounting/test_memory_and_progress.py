@@ -11,7 +11,8 @@ import pytest
 import groupdp
 from command_line import assert_one_sentence
 from command_line import groupdp as command
-from groupdp import DPSGD, InvalidArgument, PoissonSampling, directions
+from groupdp import DPSGD, InvalidArgument, PoissonSampling
+from groupdp.accounting import engine_choice as directions
 from groupdp.cli import support
 from groupdp.engines.interface import SMALLEST_MEMORY
 

@@ -17,8 +17,9 @@ from groupdp.audit import (
     runs_to_see_gap,
     worst_case,
 )
-from groupdp.dpsgd import DPSGD, FixedBatchSampling, PoissonSampling
+from groupdp.dpsgd import DPSGD
 from groupdp.mixture import MixtureOfGaussians
+from groupdp.samplings import FixedBatchSampling, PoissonSampling
 
 CONFIDENCE = 0.999
 TRIALS = 20_000

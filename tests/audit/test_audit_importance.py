@@ -13,8 +13,9 @@ import groupdp
 from groupdp.audit import importance_delta
 from groupdp.audit.importance import _bernstein
 from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
-from groupdp.dpsgd import DPSGD, FixedBatchSampling, PoissonSampling, Sampling
+from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 from paths import DATA
 
 ONE_ROUND = json.loads((DATA / "one_round_delta.json").read_text())["cases"]

@@ -12,7 +12,7 @@ from groupdp import DPSGD, PoissonSampling
 from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon
 from groupdp.baselines.growth import Growth
 from groupdp.baselines.renyi_divergence import ORDERS, log_moment, renyi_divergences
-from groupdp.reductions import compose_run
+from mixtures import compose_run
 
 PAPER = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
 QUIET = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=2000)

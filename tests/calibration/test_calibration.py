@@ -174,8 +174,8 @@ def test_noise_is_zero_where_the_group_is_hardly_ever_sampled() -> None:
             lambda: calibrate_noise(PAPER, epsilon=1.0, delta=0.5, group_size=1, tolerance=0.0),
             "tolerance must be",
         ),
-        (lambda: calibrate_rate(FIXED, epsilon=1.0, delta=0.5, group_size=1), "PoissonSampling"),
-        (lambda: calibrate_batch_size(PAPER, epsilon=1.0, delta=0.5, group_size=1), "FixedBatchSampling"),
+        (lambda: calibrate_rate(FIXED, epsilon=1.0, delta=0.5, group_size=1), "grows with a sampling rate"),
+        (lambda: calibrate_batch_size(PAPER, epsilon=1.0, delta=0.5, group_size=1), "grows with a batch size"),
         (
             lambda: calibrate_noise(
                 [PAPER, replace(FIXED, noise_multiplier=0.0)], epsilon=1.0, delta=1e-6, group_size=1

@@ -13,7 +13,7 @@ from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.tilted_mass import TiltedMass
 from groupdp.laws import binomial_law
 from groupdp.mixture import MixtureOfGaussians
-from groupdp.reductions import pairs_of
+from mixtures import pairs_of
 
 BITS = 256
 

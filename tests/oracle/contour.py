@@ -1,7 +1,7 @@
 """The oracle for compositions: delta as a contour integral, computed twice.
 
     delta(eps) = 1/(2 pi i) int e^{K(z) - eps z} / (z (z+1)) dz   on Re z = c,    K(z) = log E_P[e^{zL}]
-    K(z) = sum_j T_j log G_j(1 + z)   (remove),    sum_j T_j log G_j(-z)   (add)
+    K(z) = sum_j T_j log G_j(z),    G_j(z) = sum_b w_b E[A_b(U)^{1+z} B_b(U)^{-z}]
 
 Powers G^T have integer exponents, so no branch of a logarithm has to be followed.
 """
@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from flint import acb, acb_mat, arb, ctx
 
-from oracle.mixture import PRECISION, Composition, Mixture, exact
-
-_SIGN = {"remove": 1, "add": -1}  # the loss is sign * Psi(u)
+from oracle.mixture import PRECISION, exact
+from oracle.pairs import Gaussian, Round, Rounds
 
 
 class Disagreement(AssertionError):
@@ -27,26 +26,28 @@ class Disagreement(AssertionError):
 class _Line:
     """K, K' and K'' on the real axis, on a coarse grid: where to put the contour, not its value."""
 
-    def __init__(self, composition: Composition, direction: str) -> None:
-        self.composition, self.sign = composition, _SIGN[direction]
-        self.largest_loss = _largest_loss(composition) if direction == "add" else arb.pos_inf()
+    def __init__(self, rounds: Rounds) -> None:
+        self.rounds = rounds
+        self.largest_loss = arb(0)
+        for one, times in rounds:  # infinity is not multiplied: the ball would hold everything
+            loss = one.largest_loss
+            self.largest_loss = self.largest_loss + times * loss if loss.is_finite() else arb.pos_inf()
+            if not loss.is_finite():
+                break
         self._known: dict[float, tuple[float, float, float]] = {}
-
-    def power(self, c: float) -> arb:
-        """w = a + i s with a = 1 + c (remove) or -c (add): exact, a double would round 1 + c."""
-        return arb(c) + 1 if self.sign > 0 else -arb(c)
 
     def moments(self, c: float) -> tuple[float, float, float]:
         if c not in self._known:
             cgf = mean = variance = arb(0)
-            for mixture, rounds in self.composition:
-                a, nats = self.power(c), 25 + math.log(rounds)
-                step = 2.0 ** math.floor(math.log2(mixture.step(float(a), 0.0, nats)))  # few distinct ones
-                log_total, losses, weights = _weights(mixture, a, step, nats)
-                first = sum((w * x for w, x in zip(weights, losses, strict=True)), arb(0))
-                second = sum((w * (x - first) ** 2 for w, x in zip(weights, losses, strict=True)), arb(0))
-                cgf, mean, variance = cgf + rounds * log_total, mean + rounds * first, variance + rounds * second
-            self._known[c] = float(cgf.mid()), self.sign * float(mean.mid()), float(variance.mid())
+            for one, times in self.rounds:
+                parts = [branch.moments(c, 25 + math.log(times)) for _, branch in one.coin]
+                log_total, shares = one.shares([part[0] for part in parts])
+                first = sum((w * m for w, (_, m, _) in zip(shares, parts, strict=True)), arb(0))
+                second = sum(
+                    (w * (v + (m - first) * (m - first)) for w, (_, m, v) in zip(shares, parts, strict=True)), arb(0)
+                )
+                cgf, mean, variance = cgf + times * log_total, mean + times * first, variance + times * second
+            self._known[c] = float(cgf.mid()), float(mean.mid()), float(variance.mid())
         return self._known[c]
 
     def epsilon_at(self, c: float) -> float:
@@ -77,19 +78,6 @@ class _Line:
             middle = math.sqrt(low * high)
             low, high = (middle, high) if function(middle) < target else (low, middle)
         return low
-
-
-def _weights(mixture: Mixture, a: arb, step: float, nats: float) -> tuple[arb, list[arb], list[arb]]:
-    """log G(a), losses Psi(u_n), and phi(u_n) R(u_n)^a divided by their sum."""
-    nodes = mixture.nodes(float(a), step, nats)
-    losses = [mixture.loss(step, n) for n in nodes]
-    h = arb(step)
-    logs = [a * loss - (h * n) ** 2 / 2 for n, loss in zip(nodes, losses, strict=True)]
-    top = max(float(x.mid()) for x in logs)
-    weights = [(x - top).exp() for x in logs]
-    total = sum(weights, arb(0))
-    log_total = (total * h / (2 * arb.pi()).sqrt()).log() + top
-    return log_total, losses, [w / total for w in weights]
 
 
 class _Contour:
@@ -146,14 +134,29 @@ class _Contour:
 def _sampled(line: _Line, c: float, h: float, count: int, nats: float, vary: float) -> tuple[arb, list[acb]]:
     """K(c), and e^{K(c + i j h) - K(c)} for j < count."""
     cgf, samples = arb(0), [acb(1)] * count
-    for mixture, rounds in line.composition:
-        a, fine = line.power(c), nats + math.log(rounds) + 5
-        step = mixture.step(float(a), count * h, fine) / vary
-        log_total, losses, weights = _weights(mixture, a, step, fine)
-        phi = _transform(losses, weights, line.sign * h, count)
-        cgf += rounds * log_total
-        samples = [sample * value**rounds for sample, value in zip(samples, phi, strict=True)]
+    for one, times in line.rounds:
+        log_total, phi = _round_sampled(one, arb(c), h, count, nats + math.log(times) + 5, vary)
+        cgf += times * log_total
+        samples = [sample * value**times for sample, value in zip(samples, phi, strict=True)]
     return cgf, samples
+
+
+def _round_sampled(one: Round, c: arb, h: float, count: int, nats: float, vary: float) -> tuple[arb, list[acb]]:
+    """log G(c), and G(c + i j h) / G(c) for j < count; branches share one transform, Gaussian ones have a formula."""
+    parts = []
+    for _, branch in one.coin:
+        if isinstance(branch, Gaussian):
+            parts.append((branch.log_moment(c), [], []))
+        else:
+            parts.append(branch.terms(c, branch.step(float(c), count * h, nats) / vary, nats))
+    log_total, shares = one.shares([part[0] for part in parts])
+    losses = [loss for _, some, _ in parts for loss in some]
+    weights = [share * w for share, (_, _, some) in zip(shares, parts, strict=True) for w in some]
+    phi = _transform(losses, weights, h, count) if losses else [acb(0)] * count
+    for share, (_, branch) in zip(shares, one.coin, strict=True):
+        if isinstance(branch, Gaussian):
+            phi = [value + share * branch.turned(c, arb(h) * j) for j, value in enumerate(phi)]
+    return log_total, phi
 
 
 def _transform(losses: list[arb], weights: list[arb], h: float, count: int) -> list[acb]:
@@ -187,7 +190,7 @@ def _cost(line: _Line, c: float, epsilon: float, log_delta: float, nats: float) 
 def _period(line: _Line, c: float, epsilon: float, log_delta: float, nats: float) -> float:
     """Y = 2 pi / h such that the aliases e^{mcY} delta(epsilon + mY), m = -1 and 1, are e^-nats delta(epsilon)."""
     period = (nats - log_delta) / c
-    while line.sign > 0 or epsilon + period < float(line.largest_loss):
+    while epsilon + period < float(line.largest_loss):
         beyond = line.solve(line.epsilon_at, epsilon + period, 0.02)
         if line.log_chernoff(beyond, epsilon + period) + c * period - log_delta < -nats:
             break
@@ -200,39 +203,48 @@ def _reach(line: _Line, c: float, nats: float) -> float:
 
     Seen in double precision, unless the rounds are so few that their 1e-16 would not add up to e^-nats.
     """
-    scan = _sizes if sum(rounds for _, rounds in line.composition) * 30 > nats else _sizes_in_balls
+    in_doubles = sum(times for _, times in line.rounds) * 30 > nats
     s = math.sqrt(2 * nats / line.moments(c)[2])
     while True:
-        if s * max(mixture.float_shifts[-1] for mixture, _ in line.composition) > 3e5:
+        if s * max(one.reach for one, _ in line.rounds) > 3e5:
             raise NotImplementedError(f"a contour beyond {s:.0f} is too long for this oracle: too few rounds")
         points = s * np.geomspace(1.0, 1.7, 20)
-        sizes = [rounds * np.log(scan(mixture, line.power(c), points, nats)) for mixture, rounds in line.composition]
+        sizes = [
+            times * np.log(_sizes(one, c, points) if in_doubles else _sizes_in_balls(one, c, points, nats))
+            for one, times in line.rounds
+        ]
         if np.sum(sizes, axis=0).max() < -nats:
             return s
         s *= 1.2
 
 
-def _sizes(mixture: Mixture, a: arb, points: np.ndarray, nats: float) -> np.ndarray:
-    step = mixture.step(float(a), points[-1], 36.0)
-    u = step * np.array(mixture.nodes(float(a), step, 40.0))
-    loss = mixture.float_loss(u)
-    log_weight = float(a) * loss - u * u / 2
-    weight = np.exp(log_weight - log_weight.max())
-    phi = [abs(np.dot(weight, np.exp(1j * point * loss))) / weight.sum() for point in points]
-    return np.maximum(phi, 1e-16)
+def _sizes(one: Round, c: float, points: np.ndarray) -> np.ndarray:
+    _, shares = one.shares([branch.moments(c, 25)[0] for _, branch in one.coin])
+    parts = [float(share) * branch.sizes(c, points) for share, (_, branch) in zip(shares, one.coin, strict=True)]
+    return np.maximum(abs(np.sum(parts, axis=0)), 1e-16)
 
 
-def _sizes_in_balls(mixture: Mixture, a: arb, points: np.ndarray, nats: float) -> np.ndarray:
-    _, losses, weights = _weights(mixture, a, mixture.step(float(a), points[-1], nats), nats)
-    terms = list(zip(losses, weights, strict=True))
-    return np.array([float(sum((w * acb(0, s * x).exp() for x, w in terms), acb(0)).abs_upper()) for s in points])
+def _sizes_in_balls(one: Round, c: float, points: np.ndarray, nats: float) -> np.ndarray:
+    total, at = [acb(0)] * len(points), arb(c)
+    _, shares = one.shares([branch.moments(c, nats)[0] for _, branch in one.coin])
+    for share, (_, branch) in zip(shares, one.coin, strict=True):
+        if isinstance(branch, Gaussian):
+            total = [value + share * branch.turned(at, arb(s)) for value, s in zip(total, points.tolist(), strict=True)]
+            continue
+        _, losses, weights = branch.terms(at, branch.step(c, points[-1], nats), nats)
+        terms = list(zip(losses, weights, strict=True))
+        total = [
+            value + share * sum((w * acb(0, s * x).exp() for x, w in terms), acb(0))
+            for value, s in zip(total, points.tolist(), strict=True)
+        ]
+    return np.array([float(value.abs_upper()) for value in total])
 
 
-def log_delta(composition: Composition, *, epsilon: Any, direction: str, digits: int = 20) -> arb:
-    """log delta(epsilon) of the composed pair, in one direction; minus infinity where delta is zero."""
+def log_delta(rounds: Rounds, *, epsilon: Any, digits: int = 20) -> arb:
+    """log delta(epsilon) of the composed pair; minus infinity where delta is zero."""
     with ctx.workprec(PRECISION):
         target = arb(exact(epsilon))
-        line = _Line(composition, direction)
+        line = _Line(rounds)
         if target >= line.largest_loss:
             return arb.neg_inf()
         center = float(target)
@@ -244,11 +256,11 @@ def log_delta(composition: Composition, *, epsilon: Any, direction: str, digits:
         return _agreed(first, second, max(1.0, abs(estimate)) * 10.0**-digits)
 
 
-def epsilon(composition: Composition, *, delta: Any, direction: str, digits: int = 20) -> arb:
-    """The smallest epsilon >= 0 with delta(epsilon) <= delta, in one direction."""
+def epsilon(rounds: Rounds, *, delta: Any, digits: int = 20) -> arb:
+    """The smallest epsilon >= 0 with delta(epsilon) <= delta."""
     with ctx.workprec(PRECISION):
         log_target = arb(exact(delta)).log()
-        line = _Line(composition, direction)
+        line = _Line(rounds)
         guess, c = _bracketed(line, log_target)
         if guess == 0:
             return arb(0)
@@ -292,10 +304,3 @@ def _agreed(first: arb, second: arb, slack: float) -> arb:
     if not abs(first - second) < slack:
         raise Disagreement(f"two contours differ: {first.str(30)} and {second.str(30)}")
     return first.union(second)
-
-
-def _largest_loss(composition: Composition) -> arb:
-    """The add direction's loss never exceeds -sum_j T_j log p_0j."""
-    if any(mixture.absence == 0 for mixture, _ in composition):
-        return arb.pos_inf()
-    return -sum((rounds * mixture.absence.log() for mixture, rounds in composition), arb(0))

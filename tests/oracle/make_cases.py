@@ -1,7 +1,7 @@
-"""Writes tests/data/oracle_cases.json: what the oracle says, never what the package says.
+"""Writes tests/data/oracle_cases.json and oracle_pairs.json: what the oracle says, never what the package says.
 
-.venv/bin/python tests/oracle/make_cases.py          # only cases that the file does not have yet
-.venv/bin/python tests/oracle/make_cases.py --all    # everything again (about ten minutes)
+PYTHONPATH=tests .venv/bin/python tests/oracle/make_cases.py          # only cases that the file does not have yet
+PYTHONPATH=tests .venv/bin/python tests/oracle/make_cases.py --all    # everything again (about twenty minutes)
 """
 
 from __future__ import annotations
@@ -9,20 +9,32 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import oracle
+from oracle import envelope as oracle_envelope
+from oracle import few_rounds as oracle_few_rounds
+from oracle import laws, pair_cases
 from paths import DATA
 
 FILE = DATA / "oracle_cases.json"
+PAIRS_FILE = DATA / "oracle_pairs.json"
 ABOUT = (
     "By tests/oracle.py in 256-bit ball arithmetic, each value on two contours that agree to 1e-18 or better. "
     "Real parameters are doubles: '0.01' means the double nearest to 0.01, at its exact binary value. "
     "'fixed' means 2 x Hypergeom(batch_size, dataset_size + group_size, group_size). "
     "Written by tests/oracle/make_cases.py."
 )
+ABOUT_PAIRS = (
+    "By tests/oracle in 256-bit ball arithmetic, each value by two contours that agree to 1e-18 or better, by a closed "
+    "form (one round), or by extrapolated lattices (2 to 5 rounds); 'digits' says how many where fewer than 17. Real "
+    "parameters are doubles, at their exact binary value. Laws: tests/oracle/laws.py. Written by make_cases.py."
+)
 Case = dict[str, Any]
 DIRECTIONS = ("remove", "add")
+REAL = ("sampling_rate", "noise_multiplier", "delta", "epsilon")
 
 
 def poisson(rate: float, noise: float, steps: int) -> Case:
@@ -182,24 +194,68 @@ def solved(asked: Case) -> Case:
     return {**asked, **answers}
 
 
+def solved_pair(asked: Case) -> Case:
+    doubles = {key: float(value) if key in REAL else value for key, value in asked.items()}
+    if "counts" in asked:
+        doubles["counts"] = [(float(rate), count) for rate, count in asked["counts"]]
+    if asked["kind"] == "fixed-batch-substitute":
+        return {**asked, **solved_envelope(doubles)}
+    answers: Case = {}
+    for name, rounds in laws.compositions(doubles).items():
+        if "delta" in asked:
+            value = oracle.epsilon(rounds, delta=doubles["delta"])
+            answers[f"epsilon{name}"] = value.str(20, radius=False)
+        elif 1 < sum(times for _, times in rounds) <= 5 and not asked["kind"].startswith(("shuffled", "balls")):
+            value = oracle_few_rounds.log_delta(rounds, epsilon=doubles["epsilon"], step=0.01)
+            digits = min(answers.get("digits", 99), int(value.rel_accuracy_bits() * 0.3))
+            answers |= {f"log_delta{name}": value.str(digits + 1, radius=False), "digits": digits}
+        else:
+            value = oracle.log_delta(rounds, epsilon=doubles["epsilon"])
+            answers[f"log_delta{name}"] = value.str(20, radius=False) if value.is_finite() else "-inf"
+    return {**asked, **answers}
+
+
+def solved_envelope(asked: Case) -> Case:
+    one = oracle_envelope.Envelope(
+        asked["batch_size"], asked["dataset_size"], asked["group_size"], asked["noise_multiplier"]
+    )
+    if "delta" in asked:
+        return {"epsilon": f"{oracle_envelope.epsilon(one, asked['steps'], delta=asked['delta']):.9g}", "digits": 8}
+    value = oracle_envelope.log_delta(one, asked["steps"], epsilon=asked["epsilon"])
+    return {"log_delta": f"{value:.9g}", "digits": 8}
+
+
 def question(entry: Case) -> str:
-    return json.dumps({key: value for key, value in entry.items() if not key.endswith(DIRECTIONS)})
+    asked = {key: value for key, value in entry.items() if not key.startswith(("epsilon_", "log_delta"))}
+    asked.pop("digits", None)
+    if "delta" in asked:
+        asked.pop("epsilon", None)
+    return json.dumps(asked)
+
+
+def written(file: Path, about: str, parts: dict[str, tuple[list[Case], Callable[[Case], Case]]]) -> None:
+    """Solves what the file does not have yet; everything with --all."""
+    known: dict[str, Case] = {}
+    if file.exists() and "--all" not in sys.argv:
+        stored = json.loads(file.read_text())
+        known = {question(entry): entry for name in parts for entry in stored.get(name, [])}
+    contents: dict[str, Any] = {"about": about}
+    for name, (asked_for, solve) in parts.items():
+        contents[name] = []
+        for asked in asked_for:
+            start = time.perf_counter()
+            entry = known.get(question(asked)) or solve(asked)
+            print(f"{time.perf_counter() - start:6.1f} s  {json.dumps(entry)}", file=sys.stderr, flush=True)
+            contents[name].append(entry)
+            if entry is not known.get(question(asked)):
+                file.write_text(json.dumps(contents, indent=1) + "\n")
+    file.write_text(json.dumps(contents, indent=1) + "\n")
 
 
 def main() -> None:
-    known: dict[str, Case] = {}
-    if FILE.exists() and "--all" not in sys.argv:
-        stored = json.loads(FILE.read_text())
-        known = {question(entry): entry for part in stored.values() if part != ABOUT for entry in part}
-    written: dict[str, Any] = {"about": ABOUT}
-    for part, asked_for in (("cases", CASES), ("log_deltas", LOG_DELTAS), ("mixtures", MIXTURES)):
-        written[part] = []
-        for asked in asked_for:
-            start = time.perf_counter()
-            entry = known.get(question(asked)) or solved(asked)
-            print(f"{time.perf_counter() - start:6.1f} s  {json.dumps(entry)}", file=sys.stderr, flush=True)
-            written[part].append(entry)
-    FILE.write_text(json.dumps(written, indent=1) + "\n")
+    mixtures = {"cases": (CASES, solved), "log_deltas": (LOG_DELTAS, solved), "mixtures": (MIXTURES, solved)}
+    written(FILE, ABOUT, mixtures)
+    written(PAIRS_FILE, ABOUT_PAIRS, {"cases": (pair_cases.CASES, solved_pair)})
 
 
 if __name__ == "__main__":

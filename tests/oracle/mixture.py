@@ -1,11 +1,11 @@
 """Mixtures of Gaussians for the oracle: exact rationals in, balls out.
 
-R(u) = sum_i p_i exp(m_i u - m_i^2 / 2),    Psi = log R,    G(w) = E[R(U)^w],  U ~ N(0, 1)
+R(u) = sum_i p_i exp(m_i u - m_i^2 / 2) is a mixture's density over that of N(0, 1). A mixture is also a side of a pair
+(pairs.py): A(u) = R(u) on the right, B(u) = R(-u) on the left.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -61,34 +61,6 @@ class Mixture:
         for m, log_p in zip(self.float_shifts, self.float_logs, strict=True):
             result = np.logaddexp(result, log_p + m * u - m * m / 2)
         return result
-
-    def step(self, a: float, s: float, nats: float) -> float:
-        """A step in u that makes the trapezoid rule for G(a + i s) good to e^-nats: on the strip |Im u| <= d,
-        theta = m_max d, the error is e^{s theta} (cos theta)^{min(a, 0)} e^{-2 pi d / step}."""
-        rate = min(
-            (nats + d2 + max(-a, 0.0) * -math.log(math.cos(theta))) / theta
-            for theta in (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.1, 1.2, 1.3)
-            for d2 in [(theta / self.float_shifts[-1]) ** 2 / 2]
-        )
-        return 2 * math.pi / (self.float_shifts[-1] * (s + rate))
-
-    def nodes(self, a: float, step: float, nats: float) -> list[int]:
-        """The n for which phi(u) R(u)^a at u = n step is not below its maximum by a factor e^nats."""
-        reach = math.sqrt(2 * nats) + 2
-        low = min(a, 0.0) * self.float_shifts[-1] - reach
-        if a < 0 and self.float_shifts[0] == 0:  # R^a is at most p_0^a, and R(0)^a at u = 0
-            low = max(low, -math.sqrt(2 * (nats - a * (self.float_loss(np.zeros(1))[0] - self.float_logs[0]))) - 1)
-        high = max(a, 1.0) * self.float_shifts[-1] + reach
-        if (high - low) / 0.02 > 5e6:
-            raise NotImplementedError("the quadrature range is too wide for this oracle")
-        u = np.arange(low, high, 0.02)
-        log_density = a * self.float_loss(u) - u * u / 2
-        inside = np.flatnonzero(log_density >= log_density.max() - nats)
-        runs = np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1)
-        found: set[int] = set()
-        for run in runs:
-            found.update(range(math.floor(u[run[0]] / step) - 1, math.ceil((u[run[-1]] + 0.02) / step) + 2))
-        return sorted(found)
 
 
 Composition = list[tuple[Mixture, int]]

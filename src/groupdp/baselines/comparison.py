@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from groupdp.baselines import old_tool_epsilon, vadhan_epsilons
+from groupdp.baselines.poisson_claim import poisson_claim
 from groupdp.baselines.vadhan import multiple
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
+from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon
 
 #: Columns of the CSV, in order.
@@ -34,10 +37,13 @@ class Point:
     epsilon: Bounds
     linear: Bounds
     """k times the epsilon of one example: a reference line, not a guarantee."""
-    vadhan: float
-    """A certified upper bound by Vadhan's lemma (geometric form) on the exact curve of one example."""
-    old_tool: float
+    vadhan: float | None
+    """A certified upper bound by Vadhan's lemma (geometric form) on the exact curve of one example; None where there is
+    no such analysis of the sampling."""
+    old_tool: float | None
     """What the old tool's arithmetic ends with, possibly infinite."""
+    poisson_claim: float | None = None
+    """What Poisson accounting would claim for a run that does not sample like that: not a guarantee."""
 
     def row(self) -> tuple[float, ...]:
         """The values of `COLUMNS`."""
@@ -47,8 +53,8 @@ class Point:
             self.epsilon.upper,
             self.linear.lower,
             self.linear.upper,
-            self.vadhan,
-            self.old_tool,
+            math.nan if self.vadhan is None else self.vadhan,
+            math.nan if self.old_tool is None else self.old_tool,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -56,9 +62,11 @@ class Point:
         return {
             "group_size": self.group_size,
             "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
+            "tight": self.epsilon.tight,
             "linear": {"lower": self.linear.lower, "upper": self.linear.upper},
             "vadhan_upper": self.vadhan,
             "old_tool": self.old_tool,
+            **({} if self.poisson_claim is None else {"poisson_claim_not_a_guarantee": self.poisson_claim}),
         }
 
 
@@ -72,7 +80,8 @@ def compare(
 ) -> list[Point]:
     """The tight epsilon and the baselines for every group size.
 
-    What the lemma gives is within 1e-4 of its best. The old tool knows add-or-remove adjacency only.
+    What the lemma gives is within 1e-4 of its best. The old tool knows add-or-remove adjacency only; samplings with a
+    public coin, substitution and zero-out have no such baselines.
     """
     report = progress if progress is not None else (lambda _: None)
     sizes = list(group_sizes)
@@ -81,29 +90,41 @@ def compare(
     for done, size in enumerate(sizes):
         report(0.2 * done / len(sizes))
         ours.append(epsilon(run, delta=delta, group_size=size, adjacency=adjacency))
-    vadhan = vadhan_epsilons(
-        run,
-        delta=delta,
-        group_sizes=sizes,
-        form="geometric",
-        adjacency=adjacency,
-        intervals=0,  # only the upper bound is shown
-        tolerance=1e-4,
-        progress=lambda fraction: report(0.2 + 0.7 * fraction),
-    )
+    vadhan = _vadhan(run, delta, sizes, adjacency, lambda fraction: report(0.2 + 0.7 * fraction))
     points = []
     for done, size in enumerate(sizes):
         report(0.9 + 0.1 * done / len(sizes))
+        claim = poisson_claim(run, delta=delta, group_size=size, adjacency=adjacency)
         points.append(
             Point(
                 group_size=size,
                 epsilon=ours[done],
                 linear=multiple(one, size),
-                vadhan=vadhan[done].upper,
-                old_tool=old_tool_epsilon(run, delta=delta, group_size=size),
+                vadhan=None if vadhan is None else vadhan[done].upper,
+                old_tool=None if vadhan is None else old_tool_epsilon(run, delta=delta, group_size=size),
+                poisson_claim=None if claim is None else claim.upper,
             )
         )
     return points
+
+
+def _vadhan(run: Any, delta: float, sizes: list[int], adjacency: str, progress: Progress) -> list[Bounds] | None:
+    """Vadhan's lemma for every group size; None where one example has no analysis to start from."""
+    if adjacency not in ("add-or-remove", "add", "remove"):
+        return None
+    try:
+        return vadhan_epsilons(
+            run,
+            delta=delta,
+            group_sizes=sizes,
+            form="geometric",
+            adjacency=adjacency,
+            intervals=0,  # only the upper bound is shown
+            tolerance=1e-4,
+            progress=progress,
+        )
+    except InvalidArgument:
+        return None
 
 
 def as_csv(points: Sequence[Point], *, leading: Sequence[tuple[str, str]] = ()) -> str:

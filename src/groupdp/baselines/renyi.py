@@ -14,10 +14,11 @@ import math
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
+from groupdp.adjacency import LARGEST_GROUP
 from groupdp.baselines.growth import FORMS, ROUNDING, Form, Growth
+from groupdp.baselines.one_example import Composition, example_composition
 from groupdp.baselines.renyi_divergence import ORDERS, renyi_divergences
 from groupdp.bounds import Bounds, Provenance
-from groupdp.reductions import LARGEST_GROUP, Composition, compose_run
 
 
 def renyi_vadhan_epsilon(run: Any, *, delta: float, group_size: int, form: Form = "geometric") -> Bounds:
@@ -30,7 +31,7 @@ def renyi_vadhan_epsilon(run: Any, *, delta: float, group_size: int, form: Form 
     size = require_integer("group_size", group_size, at_least=0, at_most=LARGEST_GROUP)
     target = require_number("delta", delta, above=0.0, at_most=1.0)
     require_choice("form", form, FORMS)
-    composition = compose_run(run, min(size, 1))
+    composition = example_composition(run) if size > 0 else ()
     provenance = Provenance(engine="renyi", adjacency="remove")
     if not composition or target == 1.0:
         return Bounds(0.0, 0.0, provenance)

@@ -17,9 +17,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from groupdp.baselines.one_example import Composition
 from groupdp.bounds import Bounds
 from groupdp.mixture import MixtureOfGaussians
-from groupdp.reductions import Composition
 
 FloatArray = npt.NDArray[np.float64]
 

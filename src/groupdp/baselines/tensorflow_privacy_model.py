@@ -14,9 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 from groupdp._validation import require_integer, require_number
+from groupdp.adjacency import LARGEST_GROUP
 from groupdp.baselines.growth import Growth
+from groupdp.baselines.one_example import example_composition
 from groupdp.baselines.renyi_divergence import ORDERS, renyi_divergences
-from groupdp.reductions import LARGEST_GROUP, compose_run
 
 #: How far below its best estimate the walk looks: one decade.
 DECADE = math.log(10.0)
@@ -30,7 +31,7 @@ def old_tool_epsilon(run: Any, *, delta: float, group_size: int) -> float:
     """
     size = require_integer("group_size", group_size, at_least=0, at_most=LARGEST_GROUP)
     target = require_number("delta", delta, above=0.0, at_most=1.0)
-    composition = compose_run(run, min(size, 1))
+    composition = example_composition(run) if size > 0 else ()
     if not composition:
         return 0.0
     divergences = [bounds.upper for bounds in renyi_divergences(composition)]

@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
+from groupdp.adjacency import LARGEST_GROUP
 from groupdp.baselines.growth import FORMS, Form, Growth
+from groupdp.baselines.one_example import Composition, example_composition
 from groupdp.baselines.renyi import best_example_epsilon
 from groupdp.baselines.smallest_feasible import Curve, Problem, smallest_feasible
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
 from groupdp.guarantees import epsilon, log_delta
-from groupdp.reductions import LARGEST_GROUP, Composition, compose_run
 
 #: Beyond this epsilon of one example the upper bound is Chernoff's: there within a percent, and instant.
 LARGEST_EXACT = 1e4
@@ -69,7 +70,7 @@ def vadhan_epsilons(
     sizes = [require_integer("group_size", size, at_least=0, at_most=LARGEST_GROUP) for size in group_sizes]
     log_target = math.log(require_number("delta", delta, above=0.0, below=1.0))
     require_choice("form", form, FORMS)
-    composition = compose_run(run, 1)
+    composition = example_composition(run)
     # Dozens of values are needed: the contour's take milliseconds, and where it has none Chernoff's bound stands.
     chosen = "spectral" if engine == "auto" and sum(rounds for _, rounds in composition) > 1 else engine
     curves = {

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from groupdp.reductions import Composition
+from groupdp.pairs import Branch, Composition, FloatArray, Round, Side
 
 #: Components looked at per mixture: a start need not be better than that.
 _MOST_COMPONENTS = 128
@@ -27,17 +27,35 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def composed_mu(composition: Composition, noise_factor: float = 1.0) -> float:
-    """sqrt(sum_j T_j chi^2_j), chi^2 the divergence of one round's mixture from the plain Gaussian."""
+    """sqrt(sum_j T_j chi^2_j), chi^2 = int (P - Q)^2 / phi of one round."""
     total = 0.0
-    for mixture, rounds in composition:
-        if mixture.standard_deviation == 0.0:
+    for one, times in composition:
+        if not one.has_noise:
             return math.inf
-        mode = int(np.argmax(mixture.probabilities))
-        kept = slice(max(mode - _MOST_COMPONENTS // 2, 0), mode + _MOST_COMPONENTS // 2)
-        p = mixture.probabilities[kept]
-        m = mixture.sensitivities[kept] / (mixture.standard_deviation * noise_factor)
-        total += rounds * float(p @ np.expm1(np.minimum(np.multiply.outer(m, m), 300.0)) @ p)
-    return math.sqrt(total)
+        if isinstance(one, Round):
+            parts = zip(one.log_weights, one.branches, strict=True)
+            total += times * math.fsum(
+                math.exp(weight) * _squared_distance(part, noise_factor) for weight, part in parts
+            )
+        else:
+            total += (
+                times
+                * math.expm1(min((one.largest_shift / noise_factor) ** 2, 300.0))
+                * math.exp(2.0 * one.log_mass_above_zero)
+            )
+    return math.sqrt(max(total, 0.0))
+
+
+def _squared_distance(branch: Branch, noise_factor: float) -> float:
+    (x, a), (y, b) = (_likeliest(side, noise_factor) for side in (branch.right, branch.left))
+    shifts, weights = np.concatenate((x, -y)), np.concatenate((a, -b))
+    return float(weights @ np.expm1(np.minimum(np.multiply.outer(shifts, shifts), 300.0)) @ weights)
+
+
+def _likeliest(side: Side, noise_factor: float) -> tuple[FloatArray, FloatArray]:
+    mode = int(np.argmax(side.probabilities))
+    kept = slice(max(mode - _MOST_COMPONENTS // 2, 0), mode + _MOST_COMPONENTS // 2)
+    return side.shifts[kept] / noise_factor, side.probabilities[kept]
 
 
 def noise_factor_for(composition: Composition, mu: float) -> float:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from groupdp._validation import LARGEST_COUNT, require_integer, require_number, shown
+from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds, round_down
 from groupdp.calibration.counts import calibrate_count
 from groupdp.calibration.guess import composed_mu, gaussian_mu, noise_factor_for
@@ -21,17 +22,9 @@ from groupdp.calibration.real import Found, calibrate_real
 from groupdp.calibration.result import Calibration
 from groupdp.calibration.search import Scale
 from groupdp.calibration.target import LARGEST_TOLERANCE, SMALLEST_TOLERANCE, Run, Target, Trial, target_of
-from groupdp.dpsgd import (
-    DPSGD,
-    LARGEST_NOISE,
-    SMALLEST_NOISE,
-    FixedBatchSampling,
-    PoissonSampling,
-    phases_of,
-)
+from groupdp.dpsgd import DPSGD, LARGEST_NOISE, SMALLEST_NOISE, phases_of
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
-from groupdp.reductions import LARGEST_GROUP, compose_run
 
 #: Smallest sampling rate tried.
 SMALLEST_RATE = 1e-300
@@ -42,8 +35,10 @@ def calibrate_noise(
     *,
     epsilon: float,
     delta: float,
-    group_size: int,
+    group_size: Any = None,
     adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
     tolerance: float = 1e-9,
     start: float | None = None,
     engine: str = "auto",
@@ -55,7 +50,9 @@ def calibrate_noise(
     multipliers are all scaled by one common factor: the value found. `start` is a noise multiplier (or factor) to
     begin with, if one that is close is known.
     """
-    target, accuracy = _read_target(epsilon, delta, group_size, adjacency, engine, progress, tolerance)
+    target, accuracy = _read_target(
+        epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance
+    )
     phases = phases_of(run)
     single = len(phases) == 1
     parameter = "noise_multiplier" if single else "noise_factor"
@@ -81,7 +78,7 @@ def calibrate_noise(
         return result(Found(0.0, without.bounds, None, None, True))
     if start is None:
         factor = noise_factor_for(
-            compose_run(unit if len(unit) > 1 else unit[0], target.group_size),
+            target.composition(unit),
             gaussian_mu(target.epsilon, target.delta),
         )
     else:
@@ -104,8 +101,10 @@ def calibrate_steps(
     *,
     epsilon: float,
     delta: float,
-    group_size: int,
+    group_size: Any = None,
     adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
     phase: int | None = None,
     engine: str = "auto",
     progress: Progress | None = None,
@@ -114,14 +113,14 @@ def calibrate_steps(
 
     The steps in `run` are not looked at; of several phases, `phase` (counted from 0) says which one to extend.
     """
-    target, _ = _read_target(epsilon, delta, group_size, adjacency, engine, progress, None)
+    target, _ = _read_target(epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
     phases, index, put = _one_phase(run, phase)
     others = sum(one.steps for i, one in enumerate(phases) if i != index)
 
     def make(steps: int) -> Run:
         return put(replace(phases[index], steps=steps))
 
-    per_step = composed_mu(compose_run(replace(phases[index], steps=1), target.group_size))
+    per_step = composed_mu(target.composition(replace(phases[index], steps=1)))
     ratio = gaussian_mu(target.epsilon, target.delta) / per_step if per_step > 0.0 else math.inf
     found = calibrate_count(
         target,
@@ -139,8 +138,10 @@ def calibrate_rate(
     *,
     epsilon: float,
     delta: float,
-    group_size: int,
+    group_size: Any = None,
     adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
     phase: int | None = None,
     tolerance: float = 1e-9,
     engine: str = "auto",
@@ -150,20 +151,18 @@ def calibrate_rate(
 
     The rate in `run` is not looked at; of several phases, `phase` (counted from 0) says which one's to choose.
     """
-    target, accuracy = _read_target(epsilon, delta, group_size, adjacency, engine, progress, tolerance)
+    target, accuracy = _read_target(
+        epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance
+    )
     phases, index, put = _one_phase(run, phase)
-    if not isinstance(phases[index].sampling, PoissonSampling):
-        raise InvalidArgument(
-            "sampling must be a PoissonSampling to choose its rate, got a FixedBatchSampling: choose a batch size."
-        )
+    made = _maker(phases[index], "rate", "a sampling rate")
 
     def make(rate: float) -> Run:
-        return put(replace(phases[index], sampling=PoissonSampling(rate=rate)))
+        return put(made(rate))
 
     # Where rates are small, mu is nearly proportional to the rate.
     reference = 1e-4
-    small = replace(phases[index], sampling=PoissonSampling(rate=reference))
-    mu = composed_mu(compose_run(small, target.group_size))
+    mu = composed_mu(target.composition(made(reference)))
     start = reference * gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else reference
     found = calibrate_real(
         target,
@@ -181,8 +180,10 @@ def calibrate_batch_size(
     *,
     epsilon: float,
     delta: float,
-    group_size: int,
+    group_size: Any = None,
     adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
     phase: int | None = None,
     engine: str = "auto",
     progress: Progress | None = None,
@@ -191,28 +192,23 @@ def calibrate_batch_size(
 
     The batch size in `run` is not looked at; of several phases, `phase` (counted from 0) says which one's to choose.
     """
-    target, _ = _read_target(epsilon, delta, group_size, adjacency, engine, progress, None)
+    target, _ = _read_target(epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
     phases, index, put = _one_phase(run, phase)
-    sampling = phases[index].sampling
-    if not isinstance(sampling, FixedBatchSampling):
-        raise InvalidArgument(
-            "sampling must be a FixedBatchSampling to choose its batch size, got a PoissonSampling: choose a rate."
-        )
-    dataset_size = sampling.dataset_size
+    made = _maker(phases[index], "batch_size", "a batch size")
+    dataset_size: int = phases[index].sampling.values()["dataset_size"]
+    largest = dataset_size - (target.kept_places() or 0)
 
     def make(batch_size: int) -> Run:
-        chosen = FixedBatchSampling(batch_size=batch_size, dataset_size=dataset_size)
-        return put(replace(phases[index], sampling=chosen))
+        return put(made(batch_size))
 
-    one = replace(phases[index], sampling=FixedBatchSampling(batch_size=1, dataset_size=dataset_size))
-    mu = composed_mu(compose_run(one, target.group_size))
+    mu = composed_mu(target.composition(made(1)))
     ratio = gaussian_mu(target.epsilon, target.delta) / mu if mu > 0.0 else math.inf
     found = calibrate_count(
         target,
         lambda batch_size, side: target.try_run(make(batch_size), adjacency=side),
-        start=math.floor(min(ratio, float(dataset_size))),
+        start=math.floor(min(ratio, float(largest))),
         smallest=1,
-        largest=dataset_size,
+        largest=max(largest, 1),
         impossible=lambda bounds: _cannot(target, "even a batch of one example", bounds),
     )
     return _result(target, "batch_size", found, make(int(found.value)), None)
@@ -233,12 +229,15 @@ def calibrate_group_size(
     )
     phases = phases_of(run)
     whole: Run = phases[0] if len(phases) == 1 else phases
-    sizes = [phase.sampling.dataset_size for phase in phases if isinstance(phase.sampling, FixedBatchSampling)]
+    if any(phase.sampling.sources is not None for phase in phases):
+        raise InvalidArgument("run must draw from one source for its group size to be chosen, got several sources.")
+    limits = (phase.sampling.largest_group(target.adjacency) for phase in phases)
+    sizes = [limit for limit in limits if limit is not None]
 
     def attempt(group_size: int, side: str | None) -> Trial:
         return target.try_run(whole, group_size=group_size, adjacency=side)
 
-    mu = composed_mu(compose_run(whole, 1))
+    mu = composed_mu(target.composition(whole))
     ratio = gaussian_mu(target.epsilon, target.delta) / mu if mu > 0.0 else math.inf
     found = calibrate_count(
         target,
@@ -255,17 +254,19 @@ def calibrate_group_size(
 def _read_target(
     epsilon: Any,
     delta: Any,
-    group_size: Any,
-    adjacency: Any,
+    neighbours: tuple[Any, Any, Any, Any],
     engine: Any,
     progress: Progress | None,
     tolerance: Any,
 ) -> tuple[Target, float]:
+    group_size, adjacency, removed, added = neighbours
     target = target_of(
         epsilon=epsilon,
         delta=delta,
         group_size=group_size,
         adjacency=adjacency,
+        removed=removed,
+        added=added,
         engine=engine,
         progress=progress,
     )
@@ -291,6 +292,23 @@ def _one_phase(run: Any, phase: Any) -> tuple[tuple[DPSGD, ...], int, Callable[[
         return (*phases[:index], changed, *phases[index + 1 :])
 
     return phases, index, put
+
+
+def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], DPSGD]:
+    """The phase with another value of an attribute of its sampling, in which epsilon must grow."""
+    if attribute not in phase.sampling.epsilon_grows_with:
+        raise InvalidArgument(
+            f"sampling must be one whose epsilon grows with {what} for it to be chosen, got {shown(phase.sampling)}."
+        )
+    values = phase.sampling.values()
+    field = next(name for name, own in phase.sampling.fields.items() if own == attribute)
+
+    def make(value: Any) -> DPSGD:
+        chosen = {own: values[name] for name, own in phase.sampling.fields.items()}
+        chosen[phase.sampling.fields[field]] = value
+        return replace(phase, sampling=type(phase.sampling)(**chosen))
+
+    return make
 
 
 def _clipped_noise(noise: float) -> float:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupdp._validation import require_integer, require_number
+from groupdp._validation import require_choice, require_integer, require_number
+from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP
 from groupdp.bounds import Bounds
+from groupdp.compositions import question_of
 from groupdp.dpsgd import DPSGD
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
-from groupdp.guarantees import directions_of, options_of
 from groupdp.guarantees import epsilon as epsilon_of_run
-from groupdp.reductions import LARGEST_GROUP
+from groupdp.guarantees import options_of
+from groupdp.pairs import Composition
 
 #: Largest epsilon that is calibrated for: beyond it there is no privacy to speak of, and no engine is quick.
 LARGEST_TARGET = 1e5
@@ -51,30 +54,46 @@ class Target:
 
     epsilon: float
     delta: float
-    group_size: int
+    group_size: Any
     adjacency: str
     engine: str
     progress: Progress | None
+    removed: Any = None
+    added: Any = None
     trials: int = 0
     last_error: LimitExceeded | None = field(default=None)
 
     def try_run(self, run: Run, *, group_size: int | None = None, adjacency: str | None = None) -> Trial:
-        """One certified evaluation; in one direction only if `adjacency` is given."""
+        """One certified evaluation; of one ordered change alone if `adjacency` names one."""
         self.trials += 1
         if self.progress is not None:
             self.progress(1.0 - 0.93**self.trials)  # how many trials remain is not known
+        one_change = adjacency is not None and adjacency in ADJACENCIES and self.removed is None and self.added is None
         try:
             bounds = epsilon_of_run(
                 run,
                 delta=self.delta,
                 group_size=self.group_size if group_size is None else group_size,
-                adjacency=adjacency or self.adjacency,
+                adjacency=adjacency if one_change and adjacency is not None else self.adjacency,
+                removed=self.removed,
+                added=self.added,
                 engine=self.engine,
             )
         except LimitExceeded as error:
             self.last_error = error
             return Trial(None, passes=False, fails=False)
         return Trial(bounds, passes=bounds.upper <= self.epsilon, fails=bounds.lower > self.epsilon)
+
+    def composition(self, run: Run) -> Composition:
+        """The composition of pairs that is worst most often: where to start a search."""
+        question = question_of(
+            run, group_size=self.group_size, adjacency=self.adjacency, removed=self.removed, added=self.added
+        )
+        return question.compositions[0][1]
+
+    def kept_places(self) -> int | None:
+        """The group's size where its members keep their places in both datasets."""
+        return self.group_size if self.adjacency in ("substitute", "zero-out") else None
 
     def decline(self) -> LimitExceeded:
         """The reason when no candidate could be certified."""
@@ -89,15 +108,20 @@ def target_of(
     adjacency: Any,
     engine: Any,
     progress: Progress | None,
+    removed: Any = None,
+    added: Any = None,
 ) -> Target:
-    """A validated target."""
+    """A validated target. What a group is depends on the run, which says so when it is first tried."""
     options_of(engine=engine, progress=progress)
-    directions_of(adjacency)
+    if not isinstance(group_size, Mapping) and removed is None and added is None:
+        group_size = require_integer("group_size", group_size, at_least=1, at_most=LARGEST_GROUP)
     return Target(
         epsilon=require_number("epsilon", epsilon, above=0.0, at_most=LARGEST_TARGET),
         delta=require_number("delta", delta, above=0.0, below=1.0),
-        group_size=require_integer("group_size", group_size, at_least=1, at_most=LARGEST_GROUP),
-        adjacency=adjacency,
+        group_size=group_size,
+        adjacency=require_choice("adjacency", adjacency, ADJACENCIES),
         engine=engine,
         progress=progress,
+        removed=removed,
+        added=added,
     )

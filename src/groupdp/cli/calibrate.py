@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from groupdp.bounds import round_up
+from groupdp.cli.asked import Asked, with_run
 from groupdp.cli.support import (
-    Adjacency,
     AsJSON,
-    BatchSize,
-    DatasetSize,
-    Delta,
-    Epochs,
     Epsilon,
-    GroupSize,
-    MicrobatchSize,
-    NoiseMultiplier,
-    SamplingRate,
-    Steps,
     emit_json,
+    emit_run,
     emit_table,
     handle_errors,
     lower_text,
     option,
     progress_bar,
-    read_adjacency,
-    read_integer,
     read_number,
     run_as_json,
-    run_from_options,
     upper_text,
 )
 
 if TYPE_CHECKING:
     from groupdp.calibration import Calibration
-    from groupdp.dpsgd import DPSGD
 
 _EXAMPLE = """
 Example:
@@ -60,173 +49,62 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="calibrate")
 
 
-def noise(
-    *,
-    sampling_rate: SamplingRate = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    microbatch_size: MicrobatchSize = "1",
-    epsilon: Epsilon,
-    delta: Delta,
-    group_size: GroupSize = "1",
-    adjacency: Adjacency = "add-or-remove",
-    tolerance: Tolerance = "1e-9",
-    as_json: AsJSON = False,
-) -> None:
-    """The smallest noise multiplier."""
-    run = run_from_options(
-        sampling_rate=sampling_rate,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        noise_multiplier="1",
-        steps=steps,
-        epochs=epochs,
-        microbatch_size=microbatch_size,
-    )
+#: Whom a calibration is for; the target's delta is an option of its own.
+_QUESTION = ("delta", "group_size", "adjacency", "removed", "added")
+
+
+@with_run(question=_QUESTION, assumed={"noise_multiplier": "1"})
+def noise(asked: Asked, *, epsilon: Epsilon, tolerance: Tolerance = "1e-9", as_json: AsJSON = False) -> None:
+    """The smallest noise multiplier (or, of several phases, the common factor on their noise)."""
     from groupdp.calibration import calibrate_noise
 
-    extra = {"tolerance": read_number("tolerance", tolerance), "group_size": _group_size(group_size)}
-    _answer(calibrate_noise, run, epsilon, delta, adjacency, as_json, **extra)
+    extra = {"tolerance": read_number("tolerance", tolerance), **asked.neighbours}
+    _answer(calibrate_noise, asked, epsilon, as_json, **extra)
 
 
-def steps(
-    *,
-    sampling_rate: SamplingRate = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    noise_multiplier: NoiseMultiplier,
-    microbatch_size: MicrobatchSize = "1",
-    epsilon: Epsilon,
-    delta: Delta,
-    group_size: GroupSize = "1",
-    adjacency: Adjacency = "add-or-remove",
-    as_json: AsJSON = False,
-) -> None:
+@with_run(question=_QUESTION, assumed={"steps": "1"})
+def steps(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> None:
     """The largest number of steps."""
-    run = run_from_options(
-        sampling_rate=sampling_rate,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        noise_multiplier=noise_multiplier,
-        steps="1",
-        epochs=None,
-        microbatch_size=microbatch_size,
-    )
     from groupdp.calibration import calibrate_steps
 
-    _answer(calibrate_steps, run, epsilon, delta, adjacency, as_json, group_size=_group_size(group_size))
+    _answer(calibrate_steps, asked, epsilon, as_json, **asked.neighbours)
 
 
-def rate(
-    *,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps,
-    microbatch_size: MicrobatchSize = "1",
-    epsilon: Epsilon,
-    delta: Delta,
-    group_size: GroupSize = "1",
-    adjacency: Adjacency = "add-or-remove",
-    tolerance: Tolerance = "1e-9",
-    as_json: AsJSON = False,
-) -> None:
+@with_run(question=_QUESTION, assumed={"sampling": "poisson", "sampling_rate": "1"})
+def rate(asked: Asked, *, epsilon: Epsilon, tolerance: Tolerance = "1e-9", as_json: AsJSON = False) -> None:
     """The largest Poisson sampling rate."""
-    run = run_from_options(
-        sampling_rate="1",
-        batch_size=None,
-        dataset_size=None,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        epochs=None,
-        microbatch_size=microbatch_size,
-    )
     from groupdp.calibration import calibrate_rate
 
-    extra = {"tolerance": read_number("tolerance", tolerance), "group_size": _group_size(group_size)}
-    _answer(calibrate_rate, run, epsilon, delta, adjacency, as_json, **extra)
+    extra = {"tolerance": read_number("tolerance", tolerance), **asked.neighbours}
+    _answer(calibrate_rate, asked, epsilon, as_json, **extra)
 
 
-def batch(
-    *,
-    dataset_size: DatasetSize,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps,
-    microbatch_size: MicrobatchSize = "1",
-    epsilon: Epsilon,
-    delta: Delta,
-    group_size: GroupSize = "1",
-    adjacency: Adjacency = "add-or-remove",
-    as_json: AsJSON = False,
-) -> None:
+@with_run(question=_QUESTION, assumed={"sampling": "fixed-batch", "batch_size": "1"})
+def batch(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> None:
     """The largest fixed batch size."""
-    run = run_from_options(
-        sampling_rate=None,
-        batch_size="1",
-        dataset_size=dataset_size,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        epochs=None,
-        microbatch_size=microbatch_size,
-    )
     from groupdp.calibration import calibrate_batch_size
 
-    _answer(calibrate_batch_size, run, epsilon, delta, adjacency, as_json, group_size=_group_size(group_size))
+    _answer(calibrate_batch_size, asked, epsilon, as_json, **asked.neighbours)
 
 
-def group_size(
-    *,
-    sampling_rate: SamplingRate = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    microbatch_size: MicrobatchSize = "1",
-    epsilon: Epsilon,
-    delta: Delta,
-    adjacency: Adjacency = "add-or-remove",
-    as_json: AsJSON = False,
-) -> None:
+@with_run(question=("delta", "adjacency"))
+def group_size(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> None:
     """The largest number of examples per person."""
-    run = run_from_options(
-        sampling_rate=sampling_rate,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        epochs=epochs,
-        microbatch_size=microbatch_size,
-    )
     from groupdp.calibration import calibrate_group_size
 
-    _answer(calibrate_group_size, run, epsilon, delta, adjacency, as_json)
+    _answer(calibrate_group_size, asked, epsilon, as_json, adjacency=asked.file.adjacency)
 
 
-def _group_size(text: str) -> int:
-    return read_integer("group_size", text, at_least=1)
-
-
-def _answer(
-    calibrate: Callable[..., Calibration],
-    run: DPSGD,
-    epsilon: str,
-    delta: str,
-    adjacency: str,
-    as_json: bool,
-    **extra: Any,
-) -> None:
-    question = {
-        "epsilon": read_number("epsilon", epsilon),
-        "delta": read_number("delta", delta),
-        "adjacency": read_adjacency(adjacency),
-    }
+def _answer(calibrate: Callable[..., Calibration], asked: Asked, epsilon: str, as_json: bool, **extra: Any) -> None:
+    question = {"epsilon": read_number("epsilon", epsilon), "delta": asked.delta}
     with progress_bar("calibrate") as progress:
-        found = calibrate(run, **question, **extra, progress=progress)
+        found = calibrate(asked.run, **question, **extra, progress=progress)
+    phases = found.run if isinstance(found.run, tuple) else (found.run,)
     if as_json:
-        assert not isinstance(found.run, tuple)
-        emit_json({**found.as_dict(), "run": run_as_json(found.run)})
+        described = [run_as_json(phase) for phase in phases]
+        emit_json({**found.as_dict(), "run": described[0] if len(described) == 1 else described})
         return
+    emit_run(replace(asked, file=replace(asked.file, phases=phases)))
     rows = [(str(found.value), lower_text(found.epsilon.lower, 12), upper_text(found.epsilon.upper, 12), "meets it")]
     if found.failing_value is not None and found.failing_epsilon is not None:
         failing = found.failing_epsilon
@@ -234,7 +112,7 @@ def _answer(
         rows.append((str(found.failing_value), *sides, "fails, proved"))
     emit_table(
         f"{found.parameter.replace('_', ' ')} for epsilon = {found.target_epsilon!r} at delta = {found.delta!r}, "
-        f"groups of up to {found.group_size}",
+        f"{'groups of up to ' + str(found.group_size) if found.parameter == 'group_size' else asked.group_text()}",
         (found.parameter.replace("_", " "), "epsilon at least", "epsilon at most", "target"),
         rows,
         note=_optimality(found),

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from groupdp._validation import shown
+from groupdp.cli.asked import Asked, with_run
 from groupdp.cli.support import (
-    Adjacency,
     AsJSON,
-    BatchSize,
-    DatasetSize,
-    Delta,
-    Epochs,
-    MicrobatchSize,
     NewFiles,
-    NoiseMultiplier,
-    SamplingRate,
-    Steps,
     emit_json,
     emit_table,
     handle_errors,
     progress_bar,
-    read_adjacency,
     read_group_sizes,
-    read_number,
-    run_as_json,
-    run_from_options,
+    require_new,
     upper_text,
 )
 from groupdp.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from groupdp.baselines.comparison import Point
 
 _EXAMPLE = """
 Example:
@@ -45,20 +38,13 @@ def register(app: typer.Typer) -> None:
     app.command(name="curve", epilog=_EXAMPLE)(handle_errors(curve))
 
 
+@with_run(question=("delta", "adjacency"))
 def curve(
+    asked: Asked,
     *,
-    sampling_rate: SamplingRate = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    microbatch_size: MicrobatchSize = "1",
-    delta: Delta,
     group_sizes: Annotated[
         str, typer.Option("--group-sizes", metavar="SIZES", help="1:32, or 1:32:4 (every fourth), or 1,2,4.")
     ] = "1:32",
-    adjacency: Adjacency = "add-or-remove",
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG by suffix.")
     ] = None,
@@ -66,23 +52,15 @@ def curve(
     as_json: AsJSON = False,
 ) -> None:
     """epsilon against group size: the tight value, and what one had before."""
-    run = run_from_options(
-        sampling_rate=sampling_rate,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        epochs=epochs,
-        microbatch_size=microbatch_size,
-    )
-    target = read_number("delta", delta, above=0.0, below=1.0)
+    run, target, chosen = asked.run, asked.delta, asked.file.adjacency
     sizes = read_group_sizes(group_sizes)
-    chosen = read_adjacency(adjacency)
     from groupdp.baselines.comparison import as_csv, compare
     from groupdp.figures.curves import check_picture_name, draw_curves, save_figure
 
     if plot is not None:
         check_picture_name("plot", plot)
+    require_new(plot, "plot", force=asked.force)
+    require_new(csv, "csv", force=asked.force)
     if plot is not None and csv is not None and Path(plot).resolve() == Path(csv).resolve():
         raise InvalidArgument(f"csv must be another file than plot, got {shown(csv)} for both.")
     with NewFiles() as files:
@@ -101,22 +79,38 @@ def curve(
                 "points": [point.as_json() for point in points],
                 "delta": target,
                 "adjacency": chosen,
-                "run": run_as_json(run),
+                "run": asked.as_json_fields()["run"],
             }
         )
         return
+    for line in asked.summary()[:-1]:
+        typer.echo(line)
+    columns: list[tuple[str, Callable[[Point], float | None]]] = [
+        ("this analysis", lambda point: point.epsilon.upper),
+        ("k x one", lambda point: point.linear.upper),
+        ("Vadhan, exact", lambda point: point.vadhan),
+        ("Vadhan, old tool", lambda point: point.old_tool),
+        ("Poisson claim", lambda point: point.poisson_claim),
+    ]
+    present = [(name, value) for name, value in columns if any(value(point) is not None for point in points)]
+    notes = ["k x one example is a reference line, not a guarantee."]
+    if not points[0].epsilon.tight:
+        notes.append("This analysis is valid, not tight.")
+    if points[0].poisson_claim is not None:
+        notes.append("The Poisson claim is not a guarantee for this run: its batches are not sampled like that.")
     emit_table(
         f"epsilon at delta = {target!r} against group size ({chosen}); upper bounds, rounded up",
-        ("k", "this analysis", "k x one example", "Vadhan, exact", "Vadhan, old tool"),
+        ("k", *(name for name, _ in present)),
         [
             (
                 str(point.group_size),
-                upper_text(point.epsilon.upper, 6),
-                upper_text(point.linear.upper, 6),
-                upper_text(point.vadhan, 6),
-                upper_text(point.old_tool, 6),
+                *("" if (at := value(point)) is None else upper_text(at, 6) for _, value in present),
             )
             for point in points
         ],
-        note="k x one example is a reference line, not a guarantee.",
+        note=" ".join(notes),
     )
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else upper_text(value, 6)

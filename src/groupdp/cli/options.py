@@ -5,11 +5,13 @@ All arrive as text, to be read by `values`: every bad value then gets the librar
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
-ADJACENCIES = ("add-or-remove", "add", "remove")
+from groupdp.adjacency import ADJACENCIES
 
 _RUN = "The run"
 _QUESTION = "The question"
@@ -78,3 +80,122 @@ AsJSON = Annotated[
     bool,
     typer.Option("--json", help="Machine-readable output, in full precision.", rich_help_panel=_OUTPUT),
 ]
+
+
+def _text(name: str, metavar: str, text: str, panel: str) -> Any:
+    return Annotated[str | None, option(name, metavar, text, panel)]
+
+
+def _texts(name: str, metavar: str, text: str, panel: str) -> Any:
+    return Annotated[list[str] | None, option(name, metavar, text, panel)]
+
+
+def _flag(name: str, text: str, panel: str) -> Any:
+    return Annotated[bool, typer.Option(name, help=text, rich_help_panel=panel, show_default=False)]
+
+
+def _choice(name: str, choices: tuple[str, ...], text: str, panel: str) -> Any:
+    return Annotated[
+        str | None,
+        typer.Option(
+            name,
+            metavar="NAME",
+            help=text,
+            rich_help_panel=panel,
+            show_default=False,
+            autocompletion=lambda: list(choices),
+        ),
+    ]
+
+
+_SAMPLING_NAMES = (
+    "poisson",
+    "fixed-batch",
+    "truncated-poisson",
+    "shuffled",
+    "shuffled-once",
+    "fixed-order",
+    "balls-in-bins",
+    "poisson-sources",
+)
+
+#: The type and the default of every option about the run or the question, by the name it has in commands.
+_SHARED: dict[str, tuple[Any, Any]] = {
+    "run_file": (
+        Annotated[
+            str | None,
+            typer.Argument(metavar="[RUN.TOML]", help="A run file (- for standard input); options override it."),
+        ],
+        None,
+    ),
+    "sampling": (
+        _choice("--sampling", _SAMPLING_NAMES, f"How batches are chosen: {', '.join(_SAMPLING_NAMES)}.", _RUN),
+        None,
+    ),
+    "sampling_rate": (
+        _text("--sampling-rate", "NUMBER", "Probability that an example joins a batch: 0.01 or 256/60000.", _RUN),
+        None,
+    ),
+    "batch_size": (_text("--batch-size", "INTEGER", "Examples in a batch (for poisson: on average).", _RUN), None),
+    "dataset_size": (
+        _text(
+            "--dataset-size",
+            "INTEGER",
+            "Examples in the dataset without the group; for substitute and zero-out, in either.",
+            _RUN,
+        ),
+        None,
+    ),
+    "largest_batch": (
+        _text("--largest-batch", "INTEGER", "truncated-poisson: larger batches are cut to this size.", _RUN),
+        None,
+    ),
+    "batches": (_text("--batches", "INTEGER", "balls-in-bins: batches of an epoch.", _RUN), None),
+    "one_per_batch": (_flag("--one-per-batch", "fixed-order: no batch holds two of one person.", _RUN), False),
+    "sources": (
+        _texts("--source", "NAME=RATE", "poisson-sources: a source and its rate; once for each.", _RUN),
+        None,
+    ),
+    "noise_multiplier": (
+        _text("--noise-multiplier", "NUMBER", "Standard deviation of the noise over the clipping norm.", _RUN),
+        None,
+    ),
+    "steps": (_text("--steps", "INTEGER", "Number of steps.", _RUN), None),
+    "epochs": (_text("--epochs", "NUMBER", "Instead of --steps: passes over the data (rounded up).", _RUN), None),
+    "microbatch_size": (
+        _text("--microbatch-size", "INTEGER", "Examples averaged before clipping (default 1: each is clipped).", _RUN),
+        None,
+    ),
+    "phases": (
+        _texts("--phase", "KEY=VALUE,...", "A whole phase, with the keys of a run file; once for each.", _RUN),
+        None,
+    ),
+    "save": (_text("--save", "RUN.TOML", "Also write the run to this file.", _OUTPUT), None),
+    "force": (_flag("--force", "Replace files that exist.", _OUTPUT), False),
+    "delta": (_text("--delta", "NUMBER", "The delta of (epsilon, delta)-DP.", _QUESTION), None),
+    "group_size": (
+        _text(
+            "--group-size",
+            "INTEGER",
+            "Examples that one person may have (default 1); with sources web=3,books=5.",
+            _QUESTION,
+        ),
+        None,
+    ),
+    "adjacency": (
+        _choice("--adjacency", ADJACENCIES, f"Which datasets are neighbours: {', '.join(ADJACENCIES)}.", _QUESTION),
+        None,
+    ),
+    "removed": (_text("--removed", "INTEGER", "Instead of a group: so many leave ...", _QUESTION), None),
+    "added": (_text("--added", "INTEGER", "... while so many join, in either order.", _QUESTION), None),
+}
+#: What every command that takes a run offers to describe it.
+RUN_PARAMETERS = tuple(name for name in _SHARED if name not in ("delta", "group_size", "adjacency", "removed", "added"))
+
+
+def parameters_of(names: Iterable[str]) -> list[inspect.Parameter]:
+    """Parameters of a command for the shared options of these names."""
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_SHARED[name][1], annotation=_SHARED[name][0])
+        for name in names
+    ]

@@ -12,15 +12,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, ParamSpec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import typer
 
 from groupdp._files import NewFiles
+from groupdp._validation import shown
 from groupdp._version import VERSION
+from groupdp.adjacency import ADJACENCIES
 from groupdp.bounds import Bounds, round_down, round_up
 from groupdp.cli.options import (
-    ADJACENCIES,
     Adjacency,
     AsJSON,
     BatchSize,
@@ -46,8 +48,11 @@ from groupdp.cli.values import (
     read_number,
     run_from_options,
 )
-from groupdp.errors import GroupDPError
+from groupdp.errors import GroupDPError, InvalidArgument
 from groupdp.run_file.describe import run_as_json
+
+if TYPE_CHECKING:
+    from groupdp.cli.asked import Asked
 
 __all__ = [
     "ADJACENCIES",
@@ -69,6 +74,7 @@ __all__ = [
     "bounds_as_json",
     "dump_json",
     "emit_json",
+    "emit_run",
     "emit_table",
     "fail",
     "handle_errors",
@@ -81,6 +87,7 @@ __all__ = [
     "read_integer",
     "read_memory",
     "read_number",
+    "require_new",
     "run_as_json",
     "run_from_options",
     "upper_text",
@@ -134,6 +141,12 @@ def emit_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
         console.print(Text(note))
 
 
+def emit_run(asked: Asked) -> None:
+    """Print the run as it was understood."""
+    for line in asked.summary():
+        typer.echo(line)
+
+
 def upper_text(value: float, digits: int = 8) -> str:
     """An upper bound for people: rounded up."""
     return round_up(value, digits) if math.isfinite(value) else _infinite(value)
@@ -159,6 +172,12 @@ def handle_errors(command: Callable[Parameters, None]) -> Callable[Parameters, N
             fail(str(error))
 
     return guarded
+
+
+def require_new(path: str | None, name: str, *, force: bool) -> None:
+    """Refuses a file that exists, unless it may be replaced."""
+    if path is not None and Path(path).exists() and not force:
+        raise InvalidArgument(f"{name} must be a new file, or --force be given to replace it, got {shown(path)}.")
 
 
 def fail(sentence: str) -> NoReturn:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from groupdp._validation import require_choice, require_integer, require_number, shown
-from groupdp.cli.options import ADJACENCIES
+from groupdp._validation import LARGEST_DATASET, require_choice, require_integer, require_number, shown
+from groupdp.adjacency import ADJACENCIES
 from groupdp.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def read_adjacency(text: str) -> str:
 
 def read_group_sizes(text: str) -> list[int]:
     """The group sizes that `first:last`, `first:last:step` or a list `1,2,4` spells, in increasing order."""
-    from groupdp.reductions import LARGEST_GROUP
+    from groupdp.adjacency import LARGEST_GROUP
 
     sizes: Sequence[int] = ()
     if re.fullmatch(r"\d{1,9}:\d{1,9}(:\d{1,9})?", text, re.ASCII):
@@ -100,8 +100,9 @@ def run_from_options(
     microbatch_size: str = "1",
 ) -> DPSGD:
     """The run that the options describe: Poisson sampling by a rate, fixed batches by a batch size."""
-    from groupdp.dpsgd import DPSGD, LARGEST_DATASET, FixedBatchSampling, PoissonSampling, Sampling
+    from groupdp.dpsgd import DPSGD
     from groupdp.epochs import steps_of_epochs
+    from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 
     sampling: Sampling
     if sampling_rate is not None:
@@ -120,7 +121,7 @@ def run_from_options(
             batch_size=read_integer("batch_size", batch_size, at_least=1, at_most=LARGEST_DATASET),
             dataset_size=read_integer("dataset_size", dataset_size, at_least=1, at_most=LARGEST_DATASET),
         )
-        fraction_of_data = Fraction(sampling.batch_size, sampling.dataset_size)
+        fraction_of_data = sampling.share_of_data()
     if (steps is None) == (epochs is None):
         raise InvalidArgument("steps or epochs must be given, and not both.")
     if steps is not None:

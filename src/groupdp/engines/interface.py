@@ -1,13 +1,12 @@
-"""What every engine answers, for one direction of one composition.
+"""What every engine answers, for one composition of pairs.
 
-An engine is two functions. Both return certified bounds; neither validates user input (that is done before)
-nor combines directions (that is done after, in `guarantees`).
+An engine is two functions. Both return certified bounds; neither validates user input (that is done before) nor
+knows who was added or removed (that is decided before, and combined after, in `guarantees`).
 
-    log_delta(composition, *, direction, epsilon, ...)      -> Bounds on log delta(epsilon)
-    epsilon(composition, *, direction, log_delta, ...)      -> Bounds on the smallest epsilon >= 0 with that delta
+    log_delta(composition, *, epsilon, ...)      -> Bounds on log delta(epsilon)
+    epsilon(composition, *, log_delta, ...)      -> Bounds on the smallest epsilon >= 0 with that delta
 
-with   delta(epsilon) = H_{e^epsilon}(P, Q)   of the composed pair: P is the mixture for "remove" and the
-plain Gaussian for "add".
+with   delta(epsilon) = H_{e^epsilon}(P, Q)   of the composed pair.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run described in a small TOML file: phases, delta, group size. The format is in docs/statement.md.
+"""A run described in a small TOML file: phases, and the question about them. The format is in docs/run-file.md.
 
 Whatever is wrong gets one sentence with the file, the line, the key, its value and what would be right.
 """
@@ -6,19 +6,20 @@ Whatever is wrong gets one sentence with the file, the line, the key, its value 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from groupdp._validation import require_choice, require_integer, require_number, shown
-from groupdp.dpsgd import DPSGD, LARGEST_DATASET, FixedBatchSampling, PoissonSampling, Sampling, phases_of
-from groupdp.epochs import steps_of_epochs
+from groupdp._validation import require_choice, shown
+from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP
+from groupdp.compositions import question_of
+from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
-from groupdp.reductions import LARGEST_GROUP
+from groupdp.run_file.phases import COMMON_KEYS, FieldError, integer, keys_of, number, phase_of
 from groupdp.run_file.toml_lines import KeyPath, line_of
+from groupdp.samplings import SAMPLINGS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,30 +28,40 @@ else:  # pragma: no cover
 
 #: Largest file read, in bytes: a run is a page, not a book.
 LARGEST_FILE = 100_000
-ADJACENCIES = ("add-or-remove", "add", "remove")
-SAMPLINGS = ("poisson", "fixed-batch")
-_TOP_KEYS = ("title", "delta", "group_size", "adjacency", "phase")
-_COMMON_KEYS = ("sampling", "noise_multiplier", "steps", "epochs", "microbatch_size")
-_SAMPLING_KEYS = {"poisson": ("sampling_rate",), "fixed-batch": ("batch_size", "dataset_size")}
+_TOP_KEYS = ("title", "delta", "group_size", "adjacency", "removed", "added", "phase")
+_DEFAULT_TITLE = "DP-SGD run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFile:
-    """What a run file says, validated."""
+    """What a run file says, validated; what it does not say about the question is None."""
 
-    title: str
+    title: str = _DEFAULT_TITLE
     phases: tuple[DPSGD, ...]
-    delta: float
-    group_size: int
-    adjacency: str
+    delta: float | None = None
+    group_size: Any = None
+    """A number, or a mapping from sources to numbers."""
+    adjacency: str = ADJACENCIES[0]
+    removed: Any = None
+    added: Any = None
+
+    @property
+    def stated_delta(self) -> float:
+        """The delta, which has to be given."""
+        if self.delta is None:
+            raise InvalidArgument("delta must be given: the delta of (epsilon, delta)-DP.")
+        return self.delta
 
 
 def read_run_file(path: str | Path) -> RunFile:
-    """The run that the TOML file at `path` describes."""
+    """The run that the TOML file at `path` describes; "-" is standard input."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-        text = content.decode("utf-8")
+        if str(path) == "-":
+            content = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        else:
+            with open(path, "rb") as file:
+                content = file.read(LARGEST_FILE + 1)
+        text = content.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
         raise InvalidArgument(f"run file must be a readable TOML file, got {shown(str(path))} ({reason}).") from None
@@ -82,12 +93,12 @@ class _Reader:
         self._document = document
 
     def run(self) -> RunFile:
-        self._refuse_unknown((), self._document, _TOP_KEYS)
-        title = self._take((), "title", _require_line, default="DP-SGD run")
-        delta = self._take((), "delta", lambda key, value: _number(key, value, above=0.0, below=1.0))
-        group_size = self._take((), "group_size", _integer_between(1, LARGEST_GROUP))
+        self._refuse_unknown(self._document, _TOP_KEYS)
+        title = self._take("title", _require_line, default=_DEFAULT_TITLE)
+        delta = self._take("delta", lambda key, value: number(key, _unquoted(key, value), above=0.0, below=1.0))
+        groups = {key: self._take(key, _group) for key in ("group_size", "removed", "added")}
         adjacency = self._take(
-            (), "adjacency", lambda key, value: require_choice(key, value, ADJACENCIES), default="add-or-remove"
+            "adjacency", lambda key, value: require_choice(key, value, ADJACENCIES), default=ADJACENCIES[0]
         )
         tables = self._document.get("phase", None)
         if tables is None:
@@ -95,123 +106,82 @@ class _Reader:
         if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
             raise self._complaint(("phase",), "phase must be a table written [[phase]], one for each phase.")
         phases = tuple(self._phase(index, table) for index, table in enumerate(tables))
-        smallest = min(
-            (phase.sampling.dataset_size for phase in phases if isinstance(phase.sampling, FixedBatchSampling)),
-            default=group_size,
-        )
-        if group_size > smallest:
-            raise self._complaint(
-                ("group_size",), f"group_size must be at most dataset_size={smallest}, got {group_size}."
-            )
         try:
             phases_of(phases)
         except InvalidArgument as error:
             raise InvalidArgument(f"{self._name}: {error}") from None
-        return RunFile(title=title, phases=phases, delta=delta, group_size=group_size, adjacency=adjacency)
+        file = RunFile(title=title, phases=phases, delta=delta, adjacency=adjacency, **groups)
+        self._check_question(file)
+        return file
+
+    def _check_question(self, file: RunFile) -> None:
+        """Refuses at its line a group or an adjacency that the run has no answer for."""
+        if file.group_size is None and file.removed is None and file.added is None:
+            return
+        try:
+            question_of(
+                file.phases,
+                group_size=file.group_size,
+                adjacency=file.adjacency,
+                removed=file.removed,
+                added=file.added,
+            )
+        except InvalidArgument as error:
+            first = str(error).split(" ")[0].partition("[")[0]
+            key = first if first in self._document else "group_size" if "group_size" in self._document else "removed"
+            if key not in self._document:
+                key = "added"
+            raise self._complaint((key,), str(error)) from None
 
     def _phase(self, index: int, table: dict[str, Any]) -> DPSGD:
         where: KeyPath = ("phase", index)
-        kind = self._take(where, "sampling", lambda key, value: require_choice(key, value, SAMPLINGS))
-        self._refuse_unknown(where, table, (*_COMMON_KEYS, *_SAMPLING_KEYS[kind]), of=f" in a {kind} phase")
-        sampling: Sampling
-        if kind == "poisson":
-            rate = self._take(where, "sampling_rate", _rate)
-            sampling = PoissonSampling(rate=float(rate))
-            fraction_of_data = _fraction(rate)
-        else:
-            batch = self._take(where, "batch_size", _integer_between(1, LARGEST_DATASET))
-            dataset = self._take(where, "dataset_size", _integer_between(1, LARGEST_DATASET))
-            if batch > dataset:
-                raise self._complaint(
-                    (*where, "batch_size"), f"batch_size must be at most dataset_size={dataset}, got {batch}."
-                )
-            sampling = FixedBatchSampling(batch_size=batch, dataset_size=dataset)
-            fraction_of_data = Fraction(batch, dataset)
-        steps = self._steps(where, table, fraction_of_data)
-        noise = self._take(where, "noise_multiplier", _number)
-        microbatch = self._take(where, "microbatch_size", _integer_between(1), default=1)
         try:
-            return DPSGD(sampling=sampling, noise_multiplier=noise, steps=steps, microbatch_size=microbatch)
-        except InvalidArgument as error:  # what is left to refuse is the size of the noise
-            raise self._complaint((*where, "noise_multiplier"), str(error)) from None
+            for key, value in table.items():
+                _unquoted(key, value)
+            if table.get("steps") == 0:
+                raise FieldError("steps", "steps must be an integer of at least 1, got 0.")
+            return phase_of(table)
+        except FieldError as error:
+            if error.key in table:
+                raise self._complaint((*where, error.key), str(error)) from None
+            known = (*COMMON_KEYS, *(key for kind in SAMPLINGS for key in keys_of(kind)))
+            if error.key in known and str(error).endswith("must be given."):
+                sentence = f"{error.key} must be given in phase {index + 1}, which begins here."
+            else:
+                sentence = f"{error} (phase {index + 1} begins here)".replace(". (", " (") + "."
+            raise InvalidArgument(f"{self._name}, line {line_of(self._text, where)}: {sentence}") from None
 
-    def _steps(self, where: KeyPath, table: dict[str, Any], fraction_of_data: Fraction) -> int:
-        if "steps" in table and "epochs" in table:
-            raise self._complaint((*where, "epochs"), "epochs must not be given together with steps.")
-        if "epochs" in table:
-            epochs = self._take(where, "epochs", _exact_above_zero)
-            try:
-                return steps_of_epochs(epochs, fraction_of_data)
-            except InvalidArgument as error:
-                raise self._complaint((*where, "epochs"), str(error)) from None
-        steps: int = self._take(where, "steps", _integer_between(1))
-        return steps
-
-    def _take(self, where: KeyPath, key: str, check: Callable[[str, Any], Any], default: Any = None) -> Any:
-        """The checked value of a key; its default, or a complaint, where it is missing."""
-        table: Any = self._document
-        for part in where:
-            table = table[part]
-        if key not in table:
-            if default is not None:
-                return default
-            if where:
-                line = line_of(self._text, where)
-                raise InvalidArgument(
-                    f"{self._name}, line {line}: {key} must be given in phase {where[1] + 1}, which begins here."
-                )
-            raise InvalidArgument(f"{self._name}: {key} must be given, before the first [[phase]].")
+    def _take(self, key: str, check: Callable[[str, Any], Any], default: Any = None) -> Any:
+        """The checked value of a key at the top, or its default where it is missing."""
+        if key not in self._document:
+            return default
         try:
-            return check(key, table[key])
+            return check(key, self._document[key])
         except InvalidArgument as error:
-            raise self._complaint((*where, key), str(error)) from None
+            raise self._complaint((key,), str(error)) from None
 
-    def _refuse_unknown(self, where: KeyPath, table: dict[str, Any], allowed: tuple[str, ...], of: str = "") -> None:
+    def _refuse_unknown(self, table: dict[str, Any], allowed: tuple[str, ...]) -> None:
         for key in table:
             if key not in allowed:
                 wanted = ", ".join(allowed)
-                raise self._complaint((*where, key), f"{shown(key)} is not a known key{of}: {wanted} are.")
+                raise self._complaint((key,), f"{shown(key)} is not a known key: {wanted} are.")
 
     def _complaint(self, path: KeyPath, sentence: str) -> InvalidArgument:
         return InvalidArgument(f"{self._name}, line {line_of(self._text, path)}: {sentence}")
 
 
-def _number(key: str, value: Any, **limits: float | None) -> float:
-    if isinstance(value, str):
-        raise InvalidArgument(f"{key} must be a number without quotes, got {shown(value)}.")
-    if isinstance(value, Decimal):
-        value = float(value)
-    return require_number(key, value, **limits)
-
-
-def _rate(key: str, value: Any) -> Any:
-    rate = _number(key, value)
-    if rate > 1.0:
-        raise InvalidArgument(
-            f"{key} must be a probability in (0, 1], got {rate:g} (a percentage p is written p / 100)."
-        )
-    require_number(key, rate, above=0.0, at_most=1.0)
+def _unquoted(key: str, value: Any) -> Any:
+    """In a file, texts are names, and ratios like "256/60000"; a number has no quotes."""
+    if isinstance(value, str) and key != "sampling" and "/" not in value:
+        raise FieldError(key, f"{key} must be a number without quotes, got {shown(value)}.")
     return value
 
 
-def _exact_above_zero(key: str, value: Any) -> Fraction:
-    _number(key, value, above=0.0)
-    return _fraction(value)
-
-
-def _fraction(value: Any) -> Fraction:
-    """A number that is finite and not 0 as a double, exactly: its exponent is small."""
-    return Fraction(value)
-
-
-def _integer_between(at_least: int, at_most: int | None = None) -> Callable[[str, Any], int]:
-    def check(key: str, value: Any) -> int:
-        if isinstance(value, Decimal):
-            value = float(value)
-        limits = {} if at_most is None else {"at_most": at_most}
-        return require_integer(key, value, at_least=at_least, **limits)
-
-    return check
+def _group(key: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {source: integer(f"{key}.{source}", count, at_least=0) for source, count in value.items()}
+    at_least = 1 if key == "group_size" else 0
+    return integer(key, _unquoted(key, value), at_least=at_least, at_most=LARGEST_GROUP)
 
 
 def _require_line(key: str, value: Any) -> str:

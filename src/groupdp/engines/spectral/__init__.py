@@ -1,22 +1,15 @@
-"""The spectral engine: delta as a contour integral of the composed moment function.
+"""The spectral engine: delta as a contour integral of the composed moment function, compiled.
 
-    rounds.py     one round of a mixture, trimmed and in units of the noise
-    thinning.py   outcomes too rare to matter, discarded smoothly at a stated price
-    prepare.py    a composition trimmed and thinned for a given size of delta
-    ratio.py      the likelihood ratio on a grid of u, with its rounding error
-    moments.py    G(a) = E[R^a]: quadrature, its error, and rigorous upper bounds for the Chernoff bounds
-    small_loss.py G(a) - 1 without cancellation, for many rounds of small losses
-    tilted.py     one round under its exponentially tilted law: weights, losses, log G, every error bounded
-    decay.py      how fast its characteristic function falls, for every frequency beyond a given one
-    saddle.py     where to cross the real axis
-    contour.py    the sampled integrand, its aliases and its truncation: certified delta(epsilon)
-    engine.py     log_delta and epsilon
-    compiled.py   the common case in C (kernel/, the same files), asked first; what it declines is answered here
+    packing.py        a composition as the kernel reads it
+    engine.py         log_delta, epsilon, epsilons, epsilon_ceiling
     neighbourhood.py  one contour for the deltas near an epsilon, for trade-off curves
+    kernel/           the engine itself, in C; its map is at the top of kernel/spectral.h
 
-The proofs are in docs/numerics.md; section numbers in the code refer to it.
+The proofs are in docs/numerics.md; numbers S-1, S-2, ... in the code refer to it. Where there was no compiler at
+installation, every function raises `LimitExceeded`, and `auto` uses the lattice engine.
 """
 
-from groupdp.engines.spectral.engine import epsilon, epsilon_ceiling, log_delta
+from groupdp.engines.spectral.engine import AVAILABLE, epsilon, epsilon_ceiling, epsilons, log_delta
+from groupdp.engines.spectral.neighbourhood import Neighbourhood, neighbourhood
 
-__all__ = ["epsilon", "epsilon_ceiling", "log_delta"]
+__all__ = ["AVAILABLE", "Neighbourhood", "epsilon", "epsilon_ceiling", "epsilons", "log_delta", "neighbourhood"]

@@ -1,31 +1,76 @@
 from collections.abc import Sequence
+from typing import Any
 
-from groupdp.engines.spectral.rounds import FloatArray
+from groupdp.pairs import FloatArray
 
-Phase = tuple[FloatArray, FloatArray, FloatArray, float, float]
+#: log weight; shifts, probabilities and log probabilities of the right side; of the left side.
+PackedBranch = tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
+#: Repetitions; branches; mu and log weights of the branches N(mu, 1) against N(0, 1).
+PackedRound = tuple[float, Sequence[PackedBranch], FloatArray, FloatArray]
+#: lower, upper, nodes, contour steps, evaluations of delta.
+Found = tuple[float, float, int, int, int]
 
-def epsilon(
-    composition: Sequence[Phase], adding: bool, log_delta: float, /
-) -> tuple[float, float, int, int, int] | None: ...
-def log_delta(
-    composition: Sequence[Phase], adding: bool, epsilon: float, /
-) -> tuple[float, float, int, int, int] | None: ...
-def epsilon_ceiling(composition: Sequence[Phase], adding: bool, log_delta: float, enough: float, /) -> float | None: ...
-def stages(composition: Sequence[Phase], adding: bool, log_delta: float, /) -> dict[str, float] | None: ...
+# A string is the reason why a question was declined.
+def epsilon(composition: Sequence[PackedRound], log_delta: float, /) -> Found | str: ...
+def log_delta(composition: Sequence[PackedRound], epsilon: float, /) -> Found | str: ...
+def epsilon_ceiling(composition: Sequence[PackedRound], log_delta: float, enough: float, /) -> float | str: ...
+def epsilons(questions: Sequence[tuple[Sequence[PackedRound], float]], /) -> list[Found | str]: ...
+def stages(composition: Sequence[PackedRound], log_delta: float, /) -> dict[str, float] | str: ...
+def neighbourhood(
+    composition: Sequence[PackedRound], epsilon: float, log_delta: float, /
+) -> tuple[object, float, int, int] | str | None: ...
+def evaluate(
+    handle: object,
+    epsilons: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    value: FloatArray,
+    slope: FloatArray,
+    /,
+) -> None: ...
 
-# For the tests: what the answers rest on, each with the bound that is claimed for it.
-def table(phase: Phase, step: float, first: float, nodes: int, /) -> tuple[list[float], ...] | None: ...
+# For the tests: what the answers rest on, each with the bound that is claimed for it; None where declined.
+def table(
+    composition: Sequence[PackedRound], step: float, first: float, nodes: int, /
+) -> dict[str, list[float]] | None: ...
+def slope_errors(composition: Sequence[PackedRound], u: float, /) -> tuple[float, float] | None: ...
 def quadrature(
-    phase: Phase, edge: float, width: float, exponent: float, frequency: float, log_tolerance: float, /
-) -> tuple[list[float], list[float], float] | None: ...
-def tails(phase: Phase, step: float, first: float, nodes: int, exponent: float, /) -> float | None: ...
+    composition: Sequence[PackedRound],
+    edge: float,
+    width: float,
+    tilt: float,
+    frequency: float,
+    log_tolerance: float,
+    /,
+) -> dict[str, Any] | None: ...
+def tails(
+    composition: Sequence[PackedRound],
+    step: float,
+    first: float,
+    nodes: int,
+    tilt: float,
+    edge: float = 0.0,
+    width: float = 0.0,
+    /,
+) -> float | None: ...
 def tilted(
-    phase: Phase,
-    adding: bool,
+    composition: Sequence[PackedRound],
     tilt: float,
     frequency: float,
     log_tolerance: float,
     frequencies: list[float],
     /,
-) -> tuple[list[float], list[float], float, float, float, float, list[float]] | None: ...
-def discarded(phase: Phase, log_delta: float, epsilon: float, /) -> tuple[float, ...] | None: ...
+) -> dict[str, Any] | None: ...
+def characteristic(
+    composition: Sequence[PackedRound], tilt: float, step: float, log_tolerance: float, samples: int, /
+) -> dict[str, Any] | None: ...
+def scan(composition: Sequence[PackedRound], tilts: list[float], /) -> dict[str, list[float]] | None: ...
+def prepared(composition: Sequence[PackedRound], log_delta: float, /) -> dict[str, Any] | None: ...
+def discarded(composition: Sequence[PackedRound], log_delta: float, epsilon: float, /) -> dict[str, Any] | None: ...
+def contour(
+    composition: Sequence[PackedRound], epsilon: float, log_delta: float, log_planned: float, /
+) -> dict[str, Any] | None: ...
+def thinning(
+    composition: Sequence[PackedRound], width: float, log_budget: float, u: float, /
+) -> tuple[float, float, float] | None: ...
+def log_normal_cdf(t: float, /) -> float: ...

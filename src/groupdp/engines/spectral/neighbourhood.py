@@ -1,18 +1,18 @@
 """delta near one epsilon: one contour, good for many evaluations close to where it was planned.
 
 The trade-off curve needs delta at a dozen neighbouring epsilons at a time. Each evaluation carries the same certified
-bounds as `log_delta`, including the corrections for what was trimmed.
+bounds as `log_delta`, including the corrections for what was left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from groupdp.engines.interface import Direction
-from groupdp.engines.spectral.contour import Contour, build
-from groupdp.engines.spectral.prepare import Prepared, prepare
-from groupdp.engines.spectral.saddle import saddle_for_epsilon
-from groupdp.reductions import Composition
+import numpy as np
+
+from groupdp.engines.spectral.engine import declined, require_kernel
+from groupdp.engines.spectral.packing import packed
+from groupdp.pairs import Composition, FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,35 +20,46 @@ class Neighbourhood:
     """Certified log delta, and approximate slopes, near one epsilon."""
 
     epsilon: float
-    prepared: Prepared
-    contour: Contour
+    deviation: float
+    """Standard deviation of the loss under P, roughly: the scale on which delta changes its character."""
+    handle: object = field(repr=False)
     accuracy: float = 1e-8
+    """How closely an optimum is worth locating."""
 
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the loss under P, roughly: the scale on which delta changes its character."""
-        return self.prepared.deviation
+    def evaluate(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """(lower, upper) certified for log delta, then log delta and its slope to many digits but without a claim."""
+        points = np.ascontiguousarray(epsilons, dtype=np.float64)
+        lower, upper, value, slope = (np.empty_like(points) for _ in range(4))
+        from groupdp.engines.spectral import _kernel
+
+        _kernel.evaluate(self.handle, points, lower, upper, value, slope)
+        return lower, upper, value, slope
+
+    def log_deltas(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Certified (lower, upper) at each epsilon; wide far away from where the contour was planned."""
+        lower, upper, _, _ = self.evaluate(epsilons)
+        return lower, upper
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Certified (lower, upper); wide far away from where the contour was planned."""
-        return self.prepared.corrected(self.contour, epsilon)
+        lower, upper, _, _ = self.evaluate(np.array([epsilon]))
+        return float(lower[0]), float(upper[0])
 
     def log_delta_slope(self, epsilon: float) -> tuple[float, float]:
         """log delta and its derivative, to many digits but without a claim."""
-        return self.contour.log_delta_slope(epsilon)
+        _, _, value, slope = self.evaluate(np.array([epsilon]))
+        return float(value[0]), float(slope[0])
 
 
-def neighbourhood(
-    composition: Composition, *, direction: Direction, epsilon: float, log_delta: float = -60.0
-) -> Neighbourhood | None:
+def neighbourhood(composition: Composition, epsilon: float, *, log_delta: float = -60.0) -> Neighbourhood | None:
     """A contour planned for this epsilon; None where delta is 0 there. `log_delta`: a guess of its size, if any."""
-    assumed = min(log_delta, -1.0)
-    for _ in range(8):
-        prepared = prepare(composition, direction, assumed)
-        if epsilon >= prepared.largest_loss:
-            return None
-        saddle = saddle_for_epsilon(prepared.rounds, direction, epsilon, prepared.mean, prepared.deviation)
-        if assumed <= saddle.log_delta + 1.0:
-            break
-        assumed = saddle.log_delta - 10.0
-    return Neighbourhood(epsilon, prepared, build(prepared.rounds, direction, saddle))
+    require_kernel()
+    from groupdp.engines.spectral import _kernel
+
+    found = _kernel.neighbourhood(packed(composition), epsilon, log_delta)
+    if found is None:
+        return None
+    if isinstance(found, str):
+        raise declined(found)
+    handle, deviation, _, _ = found
+    return Neighbourhood(epsilon, deviation, handle)

@@ -1,4 +1,4 @@
-/* Floating-point model (section 6): IEEE doubles, no contraction, elementary functions within 8 U of the result. */
+/* Floating-point model (S-1): IEEE doubles, no contraction, elementary functions within 8 U of the result. */
 #ifndef GROUPDP_ARITHMETIC_H
 #define GROUPDP_ARITHMETIC_H
 
@@ -22,16 +22,31 @@
 #define LOG_2 0.69314718055994530942
 
 /* Compiled twice where the loader can choose: for any processor, and for those with wider vectors. Rounding is the same
- * in both: no contraction. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+ * in both: no contraction. Function clones need GCC and an ELF loader; elsewhere there is one version. GROUPDP_PLAIN_C
+ * does without all extensions. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) &&                       \
+    !defined(GROUPDP_PLAIN_C)
 #define WIDE __attribute__((target_clones("avx2", "default")))
 #else
 #define WIDE
 #endif
 
-/* Four doubles at once, wherever they lie: an extension of GCC and Clang. */
+/* Four doubles at once, wherever they lie: an extension of GCC and Clang; plain C11 adds the same four lanes in the same
+ * order. */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(GROUPDP_PLAIN_C)
+#define LANES_IN_ONE 1
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* passed to nothing that is not inlined */
+#endif
 typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 #define FOUR(pointer) (*(const four *)(pointer))
+#define NO_LANES {0.0}
+#else
+typedef struct {
+    double lane[4];
+} four;
+#define NO_LANES {{0.0}}
+#endif
 
 #define BLOCK 128
 
@@ -61,9 +76,48 @@ static inline void add_compensated(double *total, double *lost, double x)
     *total = sum;
 }
 
+#ifdef LANES_IN_ONE
+#define LANE(four_of_them, i) ((four_of_them)[i])
+static inline void add_four(four *to, const double *x) { *to += FOUR(x); }
+static inline void add_products(four *to, const double *x, const double *y) { *to += FOUR(x) * FOUR(y); }
+/* x v - y w, and x w + y v. */
+static inline void add_real_parts(four *to, const double *x, const double *y, const double *v, const double *w)
+{
+    *to += FOUR(x) * FOUR(v) - FOUR(y) * FOUR(w);
+}
+static inline void add_imaginary_parts(four *to, const double *x, const double *y, const double *v, const double *w)
+{
+    *to += FOUR(x) * FOUR(w) + FOUR(y) * FOUR(v);
+}
+#else
+#define LANE(four_of_them, i) ((four_of_them).lane[i])
+static inline void add_four(four *to, const double *x)
+{
+    for (int i = 0; i < 4; i++)
+        to->lane[i] += x[i];
+}
+static inline void add_products(four *to, const double *x, const double *y)
+{
+    for (int i = 0; i < 4; i++)
+        to->lane[i] += x[i] * y[i];
+}
+static inline void add_real_parts(four *to, const double *x, const double *y, const double *v, const double *w)
+{
+    for (int i = 0; i < 4; i++)
+        to->lane[i] += x[i] * v[i] - y[i] * w[i];
+}
+static inline void add_imaginary_parts(four *to, const double *x, const double *y, const double *v, const double *w)
+{
+    for (int i = 0; i < 4; i++)
+        to->lane[i] += x[i] * w[i] + y[i] * v[i];
+}
+#endif
+
 static inline double joined(const four *one, const four *other)
 {
-    four both = *one + *other;
+    double both[4];
+    for (int i = 0; i < 4; i++)
+        both[i] = LANE(*one, i) + LANE(*other, i);
     return (both[0] + both[1]) + (both[2] + both[3]);
 }
 
@@ -72,13 +126,13 @@ static inline double dot(const double *x, const double *y, int n)
     double total = 0.0, lost = 0.0;
     for (int start = 0; start < n; start += BLOCK) {
         int end = start + BLOCK < n ? start + BLOCK : n, i = start;
-        four one = {0.0}, other = {0.0};
+        four one = NO_LANES, other = NO_LANES;
         for (; i + 8 <= end; i += 8) {
-            one += FOUR(x + i) * FOUR(y + i);
-            other += FOUR(x + i + 4) * FOUR(y + i + 4);
+            add_products(&one, x + i, y + i);
+            add_products(&other, x + i + 4, y + i + 4);
         }
         for (; i < end; i++)
-            one[i % 4] += x[i] * y[i];
+            LANE(one, i % 4) += x[i] * y[i];
         add_compensated(&total, &lost, joined(&one, &other));
     }
     return total + lost;
@@ -89,13 +143,13 @@ static inline double sum(const double *x, int n)
     double total = 0.0, lost = 0.0;
     for (int start = 0; start < n; start += BLOCK) {
         int end = start + BLOCK < n ? start + BLOCK : n, i = start;
-        four one = {0.0}, other = {0.0};
+        four one = NO_LANES, other = NO_LANES;
         for (; i + 8 <= end; i += 8) {
-            one += FOUR(x + i);
-            other += FOUR(x + i + 4);
+            add_four(&one, x + i);
+            add_four(&other, x + i + 4);
         }
         for (; i < end; i++)
-            one[i % 4] += x[i];
+            LANE(one, i % 4) += x[i];
         add_compensated(&total, &lost, joined(&one, &other));
     }
     return total + lost;

@@ -1,4 +1,4 @@
-/* The sampled contour: one set of samples serves every epsilon near the one it was planned for (contour.py).
+/* The sampled contour: one set of samples serves every epsilon near the one it was planned for.
  *
  *     delta(eps) = 1 / (2 pi i) int e^{K(z) - eps z} k(z) dz  over Re z = c,       k(z) = 1 / (z (z + 1))
  *
@@ -19,9 +19,9 @@ static const double NEARBY[] = {0.9, 0.95, 0.98, 1.01, 1.03, 1.06, 1.1, 1.15, 1.
 /* log of 1 / (e^x - 1). */
 static double log_series(double x) { return -x - log(-expm1(-x)); }
 
-/* log of a bound on sum_{m != 0} e^{m c Y} delta(eps + m Y): Chernoff with tilt c' < c for m < 0 (c' = 0 is delta <= 1)
+/* S-5: log of a bound on sum_{m != 0} e^{m c Y} delta(eps + m Y): Chernoff with tilt c' < c for m < 0 (c' = 0 is delta <= 1)
  * and c' > c for m > 0, summed as a geometric series. `series` may hold log_series(|c' - c| Y). */
-static double log_alias(const scan *found, double tilt, double epsilon, double period, const double *series)
+double log_alias(const scan *found, double tilt, double epsilon, double period, const double *series)
 {
     double left = log_series(tilt * period), right = INFINITY;
     for (int i = 0; i < found->size; i++) {
@@ -43,8 +43,8 @@ static double choose_period(workspace *space, const saddle *at, double deviation
 {
     int low = -1, high = PERIODS - 1;
     double ratio = pow(1e5, 1.0 / (PERIODS - 1)), shortest = 4.0 * deviation;
-    if (log_alias(&at->found, at->tilt, at->epsilon, shortest * pow(ratio, high), NULL) > goal)
-        decline(space);
+    if (!(log_alias(&at->found, at->tilt, at->epsilon, shortest * pow(ratio, high), NULL) <= goal))
+        decline(space, ALIASES);
     while (high - low > 1) {
         int middle = (low + high) / 2;
         if (log_alias(&at->found, at->tilt, at->epsilon, shortest * pow(ratio, middle), NULL) <= goal)
@@ -55,26 +55,26 @@ static double choose_period(workspace *space, const saddle *at, double deviation
     return shortest * pow(ratio, high);
 }
 
-static double truncation_level(const decay *decays, int phases, double frequency)
+static double truncation_level(const decay *decays, int rounds, double frequency)
 {
     double level = -log(PI * frequency);
-    for (int i = 0; i < phases; i++)
+    for (int i = 0; i < rounds; i++)
         level += log_decay(&decays[i], frequency);
     return level;
 }
 
 /* The smallest frequency S (to 2 per cent) with prod B(S)^T / (pi S) below e^goal; infinite if there is none near. */
-static double choose_truncation(const decay *decays, int phases, double reach, double goal)
+static double choose_truncation(const decay *decays, int rounds, double reach, double goal)
 {
     double low = 0.5 * reach, high = 1.2 * reach, factor = 1.4;
-    for (; !(truncation_level(decays, phases, high) <= goal); high *= factor, factor *= 1.4) {
+    for (; !(truncation_level(decays, rounds, high) <= goal); high *= factor, factor *= 1.4) {
         low = high;
         if (!(high < 1e8 * reach))
             return INFINITY;
     }
     while (high > 1.02 * low) {
         double middle = sqrt(low * high);
-        if (truncation_level(decays, phases, middle) <= goal)
+        if (truncation_level(decays, rounds, middle) <= goal)
             high = middle;
         else
             low = middle;
@@ -96,29 +96,50 @@ static double interpolated_variance(const scan *found, double tilt)
 static double expected_reach(workspace *space, const saddle *at, double reach, double log_planned)
 {
     const prepared *problem = at->by.problem;
-    decay *decays = allocate(space, problem->phases * sizeof(decay));
-    double log_scale = 0.0;
-    for (int i = 0; i < problem->phases; i++) {
-        const quadrature *grid = &at->by.grids[i];
-        int nodes = grid->table.nodes;
-        tilted_round rough = {.law = grid->law, .step = grid->step, .table = grid->table};
-        rough.exponent = problem->direction == REMOVE ? 1.0 + at->tilt : -at->tilt;
-        rough.weight = doubles(space, nodes);
-        double top = -INFINITY;
-        for (int j = 0; j < nodes; j++) {
-            rough.weight[j] = rough.exponent * grid->table.psi[j] + grid->log_weight[j];
-            top = larger(top, rough.weight[j]);
+    decay *decays = allocate(space, problem->rounds * sizeof(decay));
+    double log_scale = 0.0, c = at->tilt, half = 0.5 * c * (c + 1.0);
+    for (int i = 0; i < problem->rounds; i++) {
+        const round_law *law = &problem->round[i];
+        tilted_round rough = {.law = law, .tilt = c, .branches = law->branches};
+        rough.branch = allocate(space, (law->branches + 1) * sizeof(tilted_branch));
+        rough.omega = doubles(space, law->gaussians + 1);
+        rough.gaussian_error = doubles(space, law->gaussians + 1);
+        double top = -INFINITY, all = 0.0;
+        for (int b = 0; b < law->branches; b++) {
+            const quadrature *grid = &at->by.grids[i][b];
+            double *weight = doubles(space, grid->table.nodes), log_weight = law->branch[b].log_weight;
+            for (int j = 0; j < grid->table.nodes; j++) {
+                weight[j] = log_weight + grid->table.right.log[j] + c * grid->table.psi[j] + grid->log_weight[j];
+                top = larger(top, weight[j]);
+            }
+            rough.branch[b] = (tilted_branch){.grid = *grid, .weight = weight};
         }
-        for (int j = 0; j < nodes; j++)
-            rough.weight[j] = exp(rough.weight[j] - top);
-        double total = sum(rough.weight, nodes);
-        for (int j = 0; j < nodes; j++)
-            rough.weight[j] /= total;
-        log_scale += grid->law->count * (top + log(total));
+        for (int b = 0; b < law->gaussians; b++) {
+            rough.omega[b] = law->gaussian_log_weight[b] + half * law->mu[b] * law->mu[b];
+            rough.gaussian_error[b] = 0.0;
+            top = larger(top, rough.omega[b]);
+        }
+        for (int b = 0; b < law->branches; b++) {
+            tilted_branch *part = &rough.branch[b];
+            for (int j = 0; j < part->grid.table.nodes; j++)
+                part->weight[j] = exp(part->weight[j] - top);
+            part->share = sum(part->weight, part->grid.table.nodes);
+            all += part->share;
+        }
+        for (int b = 0; b < law->gaussians; b++)
+            all += rough.omega[b] = exp(rough.omega[b] - top);
+        for (int b = 0; b < law->branches; b++) {
+            rough.branch[b].share /= all;
+            for (int j = 0; j < rough.branch[b].grid.table.nodes; j++)
+                rough.branch[b].weight[j] /= all;
+        }
+        for (int b = 0; b < law->gaussians; b++)
+            rough.omega[b] /= all;
+        log_scale += law->count * (top + log(all));
         decays[i] = certify(space, &rough, 64, 0);
     }
     double goal = at->log_delta - (log_scale - at->tilt * at->epsilon) + log_planned;
-    double found = choose_truncation(decays, problem->phases, reach, goal);
+    double found = choose_truncation(decays, problem->rounds, reach, goal);
     if (found > TRUSTED * reach) /* too coarse a grid to tell, with few rounds */
         return 3.5 * reach;
     return larger(1.15 * found, 1.2 * reach);
@@ -128,45 +149,44 @@ static double expected_reach(workspace *space, const saddle *at, double reach, d
  * delta expected there. */
 contour build(workspace *space, const prepared *problem, saddle *at, double log_planned)
 {
-    int phases = problem->phases;
+    int rounds = problem->rounds;
     double total_rounds = 0.0, deviation = sqrt(interpolated_variance(&at->found, at->tilt));
-    for (int i = 0; i < phases; i++)
-        total_rounds += problem->rounds[i].count;
+    for (int i = 0; i < rounds; i++)
+        total_rounds += problem->round[i].count;
     /* A Gaussian characteristic function would be negligible beyond this frequency; the certificate asks for more. */
     double reach = sqrt(-2.0 * log_planned) / deviation;
     begin(space, REACH);
     double planned = expected_reach(space, at, reach, log_planned);
     double log_tolerance = log_planned - 3.0 - log(total_rounds);
-    tilted_round *tilted = allocate(space, phases * sizeof(tilted_round));
-    decay *decays = allocate(space, phases * sizeof(decay));
+    tilted_round *tilted = allocate(space, rounds * sizeof(tilted_round));
+    decay *decays = allocate(space, rounds * sizeof(decay));
     contour path = {.tilt = at->tilt};
     for (int tries = 0;; tries++) {
         double scale = 0.0, lost = 0.0, centre_lost = 0.0;
         path.log_scale_error = path.centre = path.centre_size = 0.0;
-        for (int i = 0; i < phases; i++) {
+        for (int i = 0; i < rounds; i++) {
             begin(space, TILT);
-            tilted[i] =
-                tilt_round(space, &problem->rounds[i], problem->direction, at->tilt, planned, log_tolerance);
+            tilted[i] = tilt_round(space, &problem->round[i], at->tilt, planned, log_tolerance);
             begin(space, DECAY);
-            double rounds = tilted[i].law->count;
-            add_compensated(&scale, &lost, rounds * tilted[i].log_moment);
-            path.log_scale_error += 1.01 * rounds * tilted[i].log_moment_error;
+            double count = tilted[i].law->count;
+            add_compensated(&scale, &lost, count * tilted[i].log_moment);
+            path.log_scale_error += 1.01 * count * tilted[i].log_moment_error;
             /* To 2 U of its size: an error of the centre moves epsilon, and 4 U is what is charged for it. */
-            add_compensated(&path.centre, &centre_lost, rounds * tilted[i].centre);
-            path.centre_size += rounds * fabs(tilted[i].centre);
+            add_compensated(&path.centre, &centre_lost, count * tilted[i].centre);
+            path.centre_size += count * fabs(tilted[i].centre);
             decays[i] = certify(space, &tilted[i], RECTANGLES, 1);
         }
         path.log_scale = scale + lost;
         path.centre += centre_lost;
         /* The trapezoid sum is of this size, relative to e^{K(c) - c eps}. */
         double size = at->log_delta - (path.log_scale - at->tilt * at->epsilon);
-        double certified = choose_truncation(decays, phases, reach, size + log_planned);
+        double certified = choose_truncation(decays, rounds, reach, size + log_planned);
         if (certified <= planned) {
             reach = certified;
             break;
         }
         if (tries == 3)
-            decline(space);
+            decline(space, TRUNCATION);
         if (certified < INFINITY)
             planned = 1.1 * certified;
         else
@@ -174,9 +194,9 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
     }
     /* Each product's rounding, and that of their sum. */
     path.log_scale_error += 4.0 * U * fabs(path.log_scale);
-    for (int i = 0; i < phases; i++)
+    for (int i = 0; i < rounds; i++)
         path.log_scale_error += U * fabs(tilted[i].law->count * tilted[i].log_moment);
-    path.centre_size *= 1.0 + phases * U;
+    path.centre_size *= 1.0 + rounds * U;
 
     begin(space, PERIOD);
     double goal = at->log_delta + log_planned, longest = LONG_PERIOD * deviation;
@@ -189,7 +209,7 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
     /* The quadratures are certified up to the planned frequency: the contour may end earlier than wanted, not later. */
     double steps = smaller(ceil(reach / path.step), floor(planned / path.step));
     if (!(steps >= 2.0 && steps <= LARGEST_CONTOUR))
-        decline(space);
+        decline(space, STEPS);
     int samples = path.samples = (int)steps + 1;
     path.period = 2.0 * PI / path.step * (1.0 - 1e-15);
     path.frequency = doubles(space, samples);
@@ -200,13 +220,13 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
         path.frequency[i] = path.step * i;
         path.real[i] = path.imaginary[i] = log_error_of[i] = log_largest[i] = 0.0;
     }
-    for (int i = 0; i < phases; i++) {
-        add_characteristic(space, &tilted[i], phases, &path, log_error_of, log_largest);
+    for (int i = 0; i < rounds; i++) {
+        add_characteristic(space, &tilted[i], rounds, &path, log_error_of, log_largest);
         path.log_truncation += log_decay(&decays[i], path.frequency[samples - 1]);
-        path.nodes += tilted[i].table.nodes;
+        path.nodes += tilted[i].nodes;
     }
     finish_samples(space, &path, log_error_of, log_largest);
-    path.found = &at->found;
+    path.found = at->found;
     path.alias = doubles(space, at->found.size);
     for (int i = 0; i < at->found.size; i++)
         path.alias[i] = log_series(fabs(at->found.tilt[i] - path.tilt) * path.period);
@@ -239,7 +259,8 @@ void contour_slope(const contour *path, double epsilon, double *value, double *s
     *slope = derivative / total;
 }
 
-/* (lower, upper) for log delta(epsilon) of the rounds as trimmed; lower may be -inf. */
+/* (lower, upper) for log delta(epsilon) of the rounds as trimmed; lower may be -inf. The sum (S-21), truncation (S-6),
+ * aliases (S-5). */
 void contour_log_delta(const contour *path, double epsilon, double *lower, double *upper)
 {
     double total, derivative;
@@ -254,7 +275,7 @@ void contour_log_delta(const contour *path, double epsilon, double *lower, doubl
         return;
     double exponent = path->log_scale - path->tilt * epsilon;
     double slack = path->log_scale_error + 6.0 * U * (fabs(path->log_scale) + fabs(path->tilt * epsilon));
-    double log_aliases = log_alias(path->found, path->tilt, epsilon, path->period, path->alias);
+    double log_aliases = log_alias(&path->found, path->tilt, epsilon, path->period, path->alias);
     double aliases = exp(smaller(log_aliases - exponent + slack, 700.0));
     double logarithm = log(total + error), sure = (total - error - aliases) * (1.0 - 4.0 * U);
     double high = logarithm + ELEMENTARY * fabs(logarithm) + exponent + slack + 8.0 * U;

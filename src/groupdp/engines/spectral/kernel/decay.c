@@ -1,4 +1,4 @@
-/* How fast the characteristic function of one round's loss falls (decay.py; section 7).
+/* How fast the characteristic function of one round's loss falls (S-22).
  *
  *     |phi(s')| <= 1 - sum_r t_r W_r (1 - env(s W_r / 2))   for every s' >= s
  */
@@ -6,7 +6,7 @@
 #include "spectral.h"
 
 /* Everything here is inequality; this covers all rounding in the sums below. */
-#define ROUNDING (1.0 - 1e-7)
+#define SHORT_OF (1.0 - 1e-7)
 #define LARGEST_NUMBER_OF_PEAKS 12
 
 /* Cuts off the largest function below `height` that rises to its highest cell and falls after it, and appends its
@@ -50,41 +50,71 @@ static void peel(workspace *space, const double *width, double *height, int cell
     }
 }
 
-/* Rectangles from a piecewise constant minorant of the density of the loss, one cell per node (section 7), compressed
- * to so many per peak; without `caution` from the density at the nodes itself, for an estimate. */
-decay certify(workspace *space, const tilted_round *tilted, int rectangles, int caution)
+/* Rectangles of one branch: a minorant of the density of the loss, constant on the image of each node's cell, compressed
+ * to so many rectangles per peak; without `caution` from the density at the nodes itself, for an estimate. */
+static void certify_branch(workspace *space, const tilted_branch *part, double c, int rectangles, int caution,
+                           decay *bound)
 {
-    const ratio_table *table = &tilted->table;
-    const round_law *law = tilted->law;
-    int cells = table->nodes;
-    double a = tilted->exponent, h = tilted->step, growth = 0.5 * (law->m[law->size - 1] - law->m[0]) * h;
+    const quadrature *grid = &part->grid;
+    const branch_table *table = &grid->table;
+    const branch *of = grid->of;
+    int cells = table->nodes, monotone = is_zero(&of->left) || is_zero(&of->right);
+    double span = larger(span_of(&of->right), span_of(&of->left)), h = grid->step, growth = 0.5 * span * h;
     double *width = doubles(space, cells), *height = doubles(space, cells);
-    double stretch = expm1(growth), shrink = 0.5 * (1.0 + exp(-growth));
-    double doubt = slope_error(law, larger(fabs(table->u[0]), fabs(table->u[cells - 1])));
+    double stretch = expm1(growth), shrink = growth > 1e-9 ? -expm1(-growth) / growth : 1.0 - growth;
+    if (monotone) /* Psi' is at least its value at the node on one half of the cell */
+        shrink = 0.5 * (1.0 + shrink);
+    double reach = larger(fabs(table->u[0]), fabs(table->u[cells - 1]));
+    double doubt = larger(slope_error(&of->right, reach), slope_error(&of->left, reach));
     if (!(doubt < 0.01))
-        decline(space);
+        decline(space, ROUNDED);
+    double mass = 0.0;
     for (int j = 0; j < cells; j++) {
-        double slope = table->slope[j], u = table->u[j];
-        width[j] = h * slope * (1.0 - doubt) * ROUNDING * shrink;
+        double slope = table->slope[j], u = table->u[j], tilted_slope = table->right.mean[j] + c * slope;
+        width[j] = h * slope * (1.0 - doubt) * SHORT_OF * shrink;
+        mass += part->weight[j];
         /* A weight may be too large by its error: the heights must stay below the density. */
-        height[j] = tilted->weight[j] / (h * slope) * (1.0 - 1.01 * doubt - tilted->weight_error);
+        height[j] = part->weight[j] / (h * slope) * (1.0 - 1.01 * doubt - part->weight_error);
         if (caution) {
-            double drift = fabs(a * slope - u) + fabs(a) * slope * (stretch + 2.0 * doubt) + 0.5 * h;
-            if (law->thin.thinned)
-                drift += steepness(&law->thin, u + 0.5 * h);
+            double drift = fabs(tilted_slope - u) + tilted_slope * (stretch + 2.0 * doubt) + 0.5 * h;
+            if (of->thin.thinned)
+                drift += steepness(&of->thin, u + 0.5 * h);
             height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - growth);
         }
-        if (!isfinite(height[j]))
+        /* Means below the normal doubles have lost their relative accuracy. */
+        if (!isfinite(height[j]) || !(slope > 1e-280))
             height[j] = 0.0;
     }
-    decay bound = {.rounds = law->count};
-    bound.width = doubles(space, LARGEST_NUMBER_OF_PEAKS * rectangles);
-    bound.mass = doubles(space, LARGEST_NUMBER_OF_PEAKS * rectangles);
     for (int i = 0; i < LARGEST_NUMBER_OF_PEAKS; i++) {
-        peel(space, width, height, cells, rectangles, &bound);
-        if (dot(width, height, cells) < 0.02)
+        peel(space, width, height, cells, rectangles, bound);
+        if (dot(width, height, cells) < 0.02 * mass)
             break;
     }
+}
+
+decay certify(workspace *space, const tilted_round *tilted, int rectangles, int caution)
+{
+    const round_law *law = tilted->law;
+    decay bound = {.count = law->count, .gaussians = law->gaussians, .mu = law->mu};
+    /* Branches share what one of them alone would have. */
+    int each = rectangles / (tilted->branches > 0 ? tilted->branches : 1);
+    each = each < 16 ? 16 : each;
+    size_t room = (size_t)LARGEST_NUMBER_OF_PEAKS * each * (size_t)tilted->branches;
+    bound.width = doubles(space, room);
+    bound.mass = doubles(space, room);
+    bound.log_share = doubles(space, law->gaussians + 1);
+    for (int b = 0; b < tilted->branches; b++) {
+        bookmark place = mark(space);
+        spend(space, 30.0 * tilted->branch[b].grid.table.nodes);
+        certify_branch(space, &tilted->branch[b], tilted->tilt, each, caution, &bound);
+        rewind_to(space, place);
+    }
+    for (int b = 0; b < tilted->branches; b++)
+        bound.on_grids += tilted->branch[b].share;
+    for (int b = 0; b < law->gaussians; b++)
+        bound.log_share[b] = log(tilted->omega[b] * (1.0 + tilted->gaussian_error[b])) + 1e-12;
+    if (law->gaussians == 1 && tilted->branches == 0)
+        bound.log_share[0] = 0.0;
     return bound;
 }
 
@@ -102,5 +132,14 @@ double log_decay(const decay *bound, double frequency)
     double captured = 0.0;
     for (int r = 0; r < bound->rectangles; r++)
         captured += bound->mass[r] * one_minus_envelope(0.5 * frequency * bound->width[r]);
-    return bound->rounds * log1p(-smaller(captured * ROUNDING, 1.0 - 1e-15));
+    /* |phi| <= sum_b omega_b |phi_b|: what the rectangles leave, and the Gaussian branches' e^{-s^2 mu^2 / 2}. */
+    double rest = -INFINITY, square = 0.5 * frequency * frequency * SHORT_OF;
+    for (int b = 0; b < bound->gaussians; b++)
+        rest = log_add(rest, bound->log_share[b] - square * bound->mu[b] * bound->mu[b]);
+    if (bound->on_grids > 0.0) {
+        double left = larger(bound->on_grids - captured * SHORT_OF, 1e-15);
+        rest = rest == -INFINITY ? log(left) : log_add(rest, log(left));
+        rest += 1e-14;
+    }
+    return bound->count * smaller(rest, 0.0);
 }

@@ -1,60 +1,61 @@
-/* From delta to epsilon: Newton on the samples, then outward until both sides are certified (engine.py; section 9). */
+/* From delta to epsilon: Newton on the samples, then outward until both sides are certified (S-25). */
 #include "arithmetic.h"
 #include "spectral.h"
 
-/* Errors planned, relative to delta: those of an answer, and those of a bound that is only compared (1e-14, 1e-3). */
-#define LOG_FINE -32.2361913
-#define LOG_COARSE -6.9
 /* A tilted law so many times wider than the loss is about rare, large losses. */
 #define HEAVY 8.0
 /* A contour is good for a root whose log delta is this close to that at its own epsilon. */
 #define CLOSE 0.5
-/* An answer of the search is given if it is this narrow, relative to max(1, epsilon). */
-#define ACCEPTABLE 1e-6
 /* Doublings of the distance from the root before giving up on certifying a side. */
 #define OUTWARD 40
 
-/* Certified (lower, upper) of log delta(epsilon) for the composition before trimming (section 5). */
-static void corrected(const prepared *problem, const contour *path, double epsilon, double *lower, double *upper)
+/* (lower, upper) of log delta(epsilon) of the composition as trimmed: the contour's part, and what is known of the
+ * outcomes discarded (S-14). */
+static void as_trimmed(const prepared *problem, const contour *path, double epsilon, double *lower, double *upper)
 {
-    if (epsilon >= problem->largest_loss) {
+    contour_log_delta(path, epsilon, lower, upper);
+    if (!problem->discarded.exact)
+        return;
+    double log_least, log_most;
+    bound_discarded(&problem->discarded, epsilon, &log_least, &log_most);
+    *lower = log_add(*lower, log_least);
+    *lower -= isfinite(*lower) ? 4e-15 * (1.0 + fabs(*lower)) : 0.0;
+    *upper = smaller(log_add(*upper, log_most) + 4e-15 * (1.0 + fabs(*upper)), 0.0);
+}
+
+/* Certified (lower, upper) of log delta(epsilon) for the composition before trimming. */
+void corrected(const prepared *problem, const contour *path, double epsilon, double *lower, double *upper)
+{
+    if (epsilon >= problem->largest_loss) { /* S-3 */
         *lower = *upper = -INFINITY;
         return;
     }
-    contour_log_delta(path, epsilon, lower, upper);
-    if (problem->discarded.exact) {
-        double least, most;
-        bound_discarded(&problem->discarded, epsilon, &least, &most);
-        *lower = log_add(*lower, log(least));
-        *lower -= isfinite(*lower) ? 4e-15 * (1.0 + fabs(*lower)) : 0.0;
-        *upper = smaller(log_add(*upper, log(most)) + 4e-15 * (1.0 + fabs(*upper)), 0.0);
-    }
-    if (problem->log_dropped == -INFINITY)
-        return;
-    if (problem->direction == REMOVE) {
+    double unused;
+    as_trimmed(problem, path, epsilon, lower, upper);
+    if (problem->shift > 0.0) /* S-11 */
+        as_trimmed(problem, path, nextafter(epsilon - problem->shift, -INFINITY), &unused, upper);
+    if (problem->log_dropped > -INFINITY) /* S-10, S-12, S-13 */
         *upper = smaller(log_add(*upper, problem->log_dropped) + 1e-15 * (1.0 + fabs(*upper)), 0.0);
-        return;
-    }
-    /* -log(1 - eta) <= 2 eta; the mixture is at least (1 - eta) times the trimmed one, in every round. */
-    double unused, shift = 2.0 * exp(problem->log_dropped);
-    contour_log_delta(path, nextafter(epsilon - shift, -INFINITY), &unused, upper);
 }
 
 /* log delta without corrections, and its derivative. */
-static void uncorrected(const prepared *problem, const contour *path, double epsilon, double *value, double *slope)
+void uncorrected(const prepared *problem, const contour *path, double epsilon, double *value, double *slope)
 {
     contour_slope(path, epsilon, value, slope);
     const discarded_part *part = &problem->discarded;
-    double q = exp(epsilon) * part->q, known = part->p - q;
-    if (!part->exact || !(known > 0.0))
+    if (!part->exact || part->log_p == -INFINITY)
         return;
+    double q = exp(epsilon + part->log_q - part->log_p); /* relative to p */
+    if (!(q < 1.0))
+        return;
+    double known = part->log_p + log1p(-q), known_slope = -q / (1.0 - q);
     if (!isfinite(*value)) {
-        *value = log(known);
-        *slope = -q / known;
+        *value = known;
+        *slope = known_slope;
         return;
     }
-    double both = log_add(*value, log(known)), share = exp(*value - both);
-    *slope = share * *slope - (1.0 - share) * q / known;
+    double both = log_add(*value, known), share = exp(*value - both);
+    *slope = share * *slope + (1.0 - share) * known_slope;
     *value = both;
 }
 
@@ -68,7 +69,7 @@ static double find_root(workspace *space, const prepared *problem, const contour
         uncorrected(problem, path, root, &value, &slope);
         ++*evaluations;
         if (!(isfinite(value) && isfinite(slope) && slope < 0.0))
-            decline(space);
+            decline(space, TOO_WIDE);
         double change = (target - value) / slope, farthest = path->period / 8.0;
         double next = larger(root + larger(smaller(change, farthest), -farthest), 0.0);
         /* The last step of Newton's method squares the distance: what is left is beyond doubles. */
@@ -117,38 +118,70 @@ static double certified_below(const prepared *problem, const contour *path, doub
 /* The target is a rounded logarithm: each side is certified against the worse of its neighbours. */
 static double slack_of(double target) { return 4.0 * U * fabs(target); }
 
-/* Whether the bounds are narrow; they are valid at any rate. */
+/* The root near `start` on one contour, certified on both sides. */
+static void enclose_root(workspace *space, const prepared *problem, const contour *path, double start, double target,
+                         answer *result)
+{
+    result->nodes = path->nodes;
+    result->samples = path->samples;
+    double rate, lower, upper, slack = slack_of(target);
+    double root = find_root(space, problem, path, start, target, &rate, &result->evaluations);
+    corrected(problem, path, root, &lower, &upper);
+    result->upper = certified_above(problem, path, root, target - slack, rate, upper, &result->evaluations);
+    result->lower = certified_below(problem, path, root, target + slack, rate, lower, &result->evaluations);
+}
+
+/* Whether the bounds are narrow; they are valid at any rate. Next to 0 the loss's own scale counts. */
+static int is_narrow(const prepared *problem, const answer *result)
+{
+    double scale = larger(result->upper, smaller(problem->deviation, 1.0));
+    return isfinite(result->upper) && result->upper - result->lower <= NARROW * scale;
+}
+
 int certified_epsilon(workspace *space, const prepared *problem, saddle *at, double target, answer *result)
 {
     if (!(at->epsilon > 0.0))
-        decline(space);
+        return epsilon_next_to_zero(space, problem, target, result);
     contour path = build(space, problem, at, LOG_FINE);
     begin(space, ROOT);
-    result->nodes = path.nodes;
-    result->samples = path.samples;
-    double rate, lower, upper, slack = slack_of(target);
-    double root = find_root(space, problem, &path, at->epsilon, target, &rate, &result->evaluations);
-    corrected(problem, &path, root, &lower, &upper);
-    result->upper = certified_above(problem, &path, root, target - slack, rate, upper, &result->evaluations);
-    result->lower = certified_below(problem, &path, root, target + slack, rate, lower, &result->evaluations);
-    return isfinite(result->upper) && result->upper - result->lower <= NARROW * result->upper;
+    enclose_root(space, problem, &path, at->epsilon, target, result);
+    return is_narrow(problem, result);
+}
+
+/* The root is at or next to epsilon = 0: decided with a contour planned there. */
+int epsilon_next_to_zero(workspace *space, const prepared *problem, double target, answer *result)
+{
+    saddle at = saddle_for_epsilon(space, problem, 0.0);
+    contour path = build(space, problem, &at, LOG_FINE);
+    begin(space, ROOT);
+    double lower, upper;
+    corrected(problem, &path, 0.0, &lower, &upper);
+    if (upper <= target - slack_of(target)) {
+        *result = (answer){.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
+        return 1;
+    }
+    enclose_root(space, problem, &path, 0.0, target, result);
+    return is_narrow(problem, result);
 }
 
 /* Whether the tilted law is so much wider than the loss that it must be about something else: rare, large losses. */
-int heavy_tailed(const prepared *problem, const saddle *at)
+int heavy_tailed(const prepared *problem, const saddle *at) { return at->deviation > HEAVY * problem->deviation; }
+
+static prepared ready(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon, int near)
 {
-    return problem->direction == REMOVE && at->deviation > HEAVY * problem->deviation;
+    return near ? prepare_near(space, rounds, whole, log_delta, epsilon) : prepare(space, rounds, whole, log_delta);
 }
 
-/* Coarse contours, each for an epsilon of its own, until log delta is close to the target; then a fine one. */
-answer search_epsilon(workspace *space, int phases, const round_law *whole, double target, double start,
-                      double ceiling)
+/* Coarse contours, each for an epsilon of its own, until log delta is close to the target; then a fine one. With `near`,
+ * each is prepared for its own epsilon (S-14). */
+answer search_epsilon(workspace *space, int rounds, const round_law *whole, double target, double start,
+                      double ceiling, int near)
 {
     double low = 0.0, high = ceiling, x = start > low && start < high ? start : 0.5 * (low + high);
     bookmark place = mark(space);
     for (int i = 0; i < 40; i++) {
         rewind_to(space, place);
-        prepared problem = prepare_near(space, phases, whole, target, x);
+        prepared problem = ready(space, rounds, whole, target, x, near);
         saddle at = saddle_for_epsilon(space, &problem, x);
         at.log_delta = target;
         contour path = build(space, &problem, &at, LOG_COARSE);
@@ -157,8 +190,9 @@ answer search_epsilon(workspace *space, int phases, const round_law *whole, doub
         corrected(&problem, &path, x, &lower, &upper);
         int sound = isfinite(value) && slope < 0.0;
         double next = sound ? x + (target - value) / slope : 0.5 * (low + high);
-        if (sound && fabs(value - target) < CLOSE) {
-            x = next;
+        /* Next to delta = 1 a logarithm says little: then relative to the target. */
+        if (sound && fabs(value - target) < CLOSE * smaller(1.0, -target)) {
+            x = smaller(larger(next, low), high);
             break;
         }
         if (upper <= target)
@@ -169,39 +203,39 @@ answer search_epsilon(workspace *space, int phases, const round_law *whole, doub
             break;
         x = next > low && next < high ? next : 0.5 * (low + high);
     }
-    answer result = {.lower = 0.0};
+    answer best = {.lower = 0.0, .upper = INFINITY};
     for (int i = 0; i < 2; i++) {
+        answer result = {.lower = 0.0};
         rewind_to(space, place);
-        prepared problem = prepare_near(space, phases, whole, target, x);
+        prepared problem = ready(space, rounds, whole, target, x, near);
         saddle at = saddle_for_epsilon(space, &problem, x);
         at.log_delta = target;
-        if (certified_epsilon(space, &problem, &at, target, &result))
-            return result;
+        int narrow = certified_epsilon(space, &problem, &at, target, &result);
+        if (result.upper - result.lower < best.upper - best.lower)
+            best = result;
+        if (narrow || !isfinite(result.upper))
+            break;
         x = 0.5 * (result.lower + result.upper);
     }
-    if (!(isfinite(result.upper) && result.upper - result.lower <= ACCEPTABLE * larger(1.0, result.upper)))
-        decline(space);
-    return result;
+    return best;
 }
 
-answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon, double tolerance)
+answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon)
 {
     contour path = build(space, problem, at, LOG_FINE);
     answer result = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
     corrected(problem, &path, epsilon, &result.lower, &result.upper);
-    if (!(isfinite(result.lower) && result.upper - result.lower <= tolerance * larger(1.0, fabs(result.upper))))
-        decline(space);
     return result;
 }
 
 /* The same where losses are rare and large: a coarse contour says how small delta is, a fine one is planned for it. */
-answer search_log_delta(workspace *space, int phases, const round_law *whole, double epsilon)
+answer search_log_delta(workspace *space, int rounds, const round_law *whole, double epsilon)
 {
     double expected = -20.0;
     bookmark place = mark(space);
     for (int i = 0; i < 8; i++) {
         rewind_to(space, place);
-        prepared problem = prepare_near(space, phases, whole, expected, epsilon);
+        prepared problem = prepare_near(space, rounds, whole, expected, epsilon);
         saddle at = saddle_for_epsilon(space, &problem, epsilon);
         at.log_delta = expected;
         contour path = build(space, &problem, &at, LOG_COARSE);
@@ -210,28 +244,26 @@ answer search_log_delta(workspace *space, int phases, const round_law *whole, do
         corrected(&problem, &path, epsilon, &lower, &upper);
         if (isfinite(value) && isfinite(lower) && upper - lower < CLOSE && fabs(value - expected) < 5.0) {
             rewind_to(space, place);
-            problem = prepare_near(space, phases, whole, value, epsilon);
+            problem = prepare_near(space, rounds, whole, value, epsilon);
             at = saddle_for_epsilon(space, &problem, epsilon);
             at.log_delta = value;
-            return certified_log_delta(space, &problem, &at, epsilon, ACCEPTABLE);
+            return certified_log_delta(space, &problem, &at, epsilon);
         }
         expected = isfinite(value) && value < expected - 5.0 ? value : expected - 15.0;
     }
-    decline(space);
+    decline(space, TOO_WIDE);
     return (answer){.lower = 0.0};
 }
 
 /* A rigorous upper bound on epsilon, by Chernoff alone. */
 double chernoff_ceiling(workspace *space, const prepared *problem, const scan *found, double target)
 {
-    double left = target, ceiling;
-    if (problem->direction == REMOVE && problem->log_dropped > -INFINITY)
-        left += log1p(-exp(problem->log_dropped - target));
-    ceiling = larger(epsilon_ceiling(found, left), 0.0);
-    if (problem->direction == ADD && problem->log_dropped > -INFINITY)
-        ceiling += 2.0 * exp(problem->log_dropped);
+    double left = target;
+    if (problem->log_dropped > -INFINITY) /* S-10, S-12, S-13 */
+        left += log1p(-exp(problem->log_dropped - target)) - 1e-15 * fabs(target);
+    double ceiling = larger(epsilon_ceiling(found, left), 0.0) + problem->shift; /* S-11 */
     if (isnan(ceiling))
-        decline(space);
+        decline(space, ALIASES);
     return smaller(nextafter(ceiling, INFINITY), problem->largest_loss);
 }
 
@@ -239,7 +271,7 @@ double chernoff_ceiling(workspace *space, const prepared *problem, const scan *f
 double coarse_ceiling(workspace *space, const prepared *problem, saddle *at, double target)
 {
     if (!(at->epsilon > 0.0))
-        decline(space);
+        decline(space, TOO_WIDE);
     contour path = build(space, problem, at, LOG_COARSE);
     int evaluations = 0;
     double rate, lower, upper, root = find_root(space, problem, &path, at->epsilon, target, &rate, &evaluations);

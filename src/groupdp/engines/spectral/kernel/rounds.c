@@ -1,17 +1,16 @@
-/* A composition made ready for a given size of delta (rounds.py, thinning.py, prepare.py; section 5). */
+/* A composition made ready for a given size of delta: what is too rare to change it is left out, at a price. */
 #include "arithmetic.h"
 #include "spectral.h"
 
 #define SMALLEST_SHIFT 1e-290
+#define SMALLEST_GAUSSIAN 1e-140
 #define LARGEST_SHIFT 1e7
-/* Dropped components and discarded outcomes may cost this much (e^-36) of delta, each. */
+/* Dropped shifts and branches, and discarded outcomes, may cost this much (e^-36) of delta, each. */
 #define LOG_TRIM -36.0
 #define NARROWEST_THINNING 1e-3
 #define THINNED_ABOVE -20.0
-/* Plain Gaussian rounds are cut into at least this many, of a shift of at most 1. */
-#define DIVISIONS 256.0
 
-static double log_normal_cdf(double t)
+double log_normal_cdf(double t)
 {
     if (t >= 9.0)
         return 0.0;
@@ -36,29 +35,29 @@ double steepness(const thinning *thin, double u)
     return exp(-0.5 * t * t - HALF_LOG_2PI - log_normal_cdf(-t)) / thin->width;
 }
 
-/* Keeps the smallest sensitivities, drops at most e^log_budget of probability: a law stochastically dominated by the
- * true one. */
-static round_law trimmed(workspace *space, const round_law *whole, double log_budget)
+/* Keeps the smallest shifts, drops at most e^log_budget of probability: a law stochastically dominated by the true one
+ * (S-10, S-11). */
+static side trimmed(workspace *space, const side *whole, double log_budget, double *log_dropped)
 {
     int keep = whole->size;
-    double tail = -INFINITY, log_dropped = -INFINITY;
+    double tail = -INFINITY;
+    *log_dropped = -INFINITY;
     while (keep > 1) {
-        if (keep == 2 && whole->m[0] == 0.0)
+        if (keep == 2 && whole->shift[0] == 0.0)
             break; /* one component that differs from the plain Gaussian stays */
         /* The rounding of accumulated logarithms is far below this slack. */
         double with_it = log_add(tail, whole->log_p[keep - 1]);
         if (with_it + 1e-6 > log_budget)
             break;
         tail = with_it;
-        log_dropped = tail + 1e-6;
+        *log_dropped = tail + 1e-6;
         keep--;
     }
-    round_law result = *whole;
+    side result = *whole;
     result.size = keep;
-    result.log_dropped = log_dropped;
-    if (log_dropped > -INFINITY) {
+    if (*log_dropped > -INFINITY) {
         double *p = doubles(space, keep), *log_p = doubles(space, keep);
-        double shift = log1p(-exp(log_dropped)), factor = exp(-shift);
+        double shift = log1p(-exp(*log_dropped)), factor = exp(-shift);
         for (int i = 0; i < keep; i++) {
             p[i] = whole->p[i] * factor;
             log_p[i] = whole->log_p[i] - shift;
@@ -69,88 +68,150 @@ static round_law trimmed(workspace *space, const round_law *whole, double log_bu
     return result;
 }
 
-/* A Gaussian is infinitely divisible: T rounds of shift m are T' rounds of m sqrt(T / T'), T' any real number. */
-static void divide(workspace *space, round_law *law)
-{
-    if (law->size > 1)
-        return;
-    double divisions = larger(DIVISIONS, law->count * law->m[0] * law->m[0]);
-    if (law->count >= divisions)
-        return;
-    double *m = doubles(space, 1);
-    m[0] = law->m[0] * sqrt(law->count / divisions);
-    law->m = m;
-    law->count = divisions;
-}
-
 /* The lowest edge that discards at most e^log_budget, each component an equal share: Phi(-z) <= e^{-z^2/2} / 2. */
-static thinning discard(const round_law *law, double width, double log_budget)
+thinning discard(const side *right, double width, double log_budget)
 {
     double spread = sqrt(1.0 + width * width), edge = -INFINITY, discarded = -INFINITY;
-    for (int i = 0; i < law->size; i++) {
-        double room = law->log_p[i] + log(law->size) - log_budget - LOG_2;
-        edge = larger(edge, law->m[i] + spread * sqrt(2.0 * larger(room, 0.0)));
+    for (int i = 0; i < right->size; i++) {
+        double room = right->log_p[i] + log(right->size) - log_budget - LOG_2;
+        edge = larger(edge, right->shift[i] + spread * sqrt(2.0 * larger(room, 0.0)));
     }
-    for (int i = 0; i < law->size; i++) {
-        double z = (edge - law->m[i]) / spread;
-        discarded = log_add(discarded, law->log_p[i] - LOG_2 - 0.5 * z * z);
+    for (int i = 0; i < right->size; i++) {
+        double z = (edge - right->shift[i]) / spread;
+        discarded = log_add(discarded, right->log_p[i] - LOG_2 - 0.5 * z * z);
     }
     return (thinning){.thinned = 1, .edge = edge, .width = width, .log_discarded = discarded + 1e-6};
 }
 
 /* Thinned if a tilt of the size expected would pile mass up beyond anything that matters. */
-static void thin_out(round_law *law, double tilt, double log_budget)
+static void thin_out(branch *of, double tilt, double log_budget)
 {
-    double a = 1.0 + tilt, beyond = -INFINITY;
-    double width = smaller(larger(3.0 / (a * law->m[law->size - 1]), NARROWEST_THINNING), 1.0);
-    thinning thin = discard(law, width, log_budget);
-    for (int i = 0; i < law->size; i++) {
-        double short_of_it = larger(thin.edge - a * law->m[i], 0.0);
-        double level = a * law->log_p[i] + 0.5 * a * (a - 1.0) * law->m[i] * law->m[i];
-        beyond = larger(beyond, level - 0.5 * short_of_it * short_of_it);
+    const side *right = &of->right, *left = &of->left;
+    double a = 1.0 + tilt, beyond = -INFINITY, steepest = a * largest_shift(right) + tilt * largest_shift(left);
+    double width = smaller(larger(3.0 / steepest, NARROWEST_THINNING), 1.0), log_b = 0.0, mean, variance;
+    thinning thin = discard(right, width, log_budget);
+    double at = -INFINITY;
+    for (int i = 0; i < right->size; i++) {
+        double slope = a * right->shift[i];
+        at = is_zero(left) ? slope : concave_peak(left, tilt, slope, 0.0, 0.0, at);
+        double where = larger(at, thin.edge);
+        if (!is_zero(left))
+            side_at(left, -where, &log_b, &mean, &variance);
+        double level = a * (right->log_p[i] - 0.5 * right->shift[i] * right->shift[i]) + slope * where;
+        beyond = larger(beyond, level - 0.5 * where * where - tilt * log_b);
     }
     if (beyond > THINNED_ABOVE)
-        law->thin = thin;
+        of->thin = thin;
+}
+
+/* The shifts of one side within the limits; `finest` becomes the smallest positive one met so far. */
+static void check_side(workspace *space, const side *law, double *finest)
+{
+    if (is_zero(law))
+        return;
+    double smallest = law->shift[0] > 0.0 || law->size == 1 ? law->shift[0] : law->shift[1];
+    if (!(smallest >= SMALLEST_SHIFT && largest_shift(law) <= LARGEST_SHIFT))
+        decline(space, SHIFTS);
+    *finest = smaller(*finest, smallest);
+}
+
+/* The largest loss of one round, infinite if there is none (S-3). */
+static double largest_loss_of(const round_law *law)
+{
+    double largest = 0.0;
+    for (int b = 0; b < law->branches; b++) {
+        const branch *of = &law->branch[b];
+        int bounded = is_zero(&of->right) && of->left.shift[0] == 0.0;
+        largest = larger(largest, bounded ? -of->left.log_p[0] : INFINITY);
+    }
+    for (int b = 0; b < law->gaussians; b++)
+        if (law->mu[b] > 0.0)
+            largest = INFINITY;
+    return largest;
+}
+
+/* One round without its rare branches and shifts; what that costs is added to the composition's. */
+static round_law trim_round(workspace *space, const round_law *whole, prepared *result)
+{
+    round_law law = {.count = whole->count};
+    law.branch = allocate(space, (whole->branches + 1) * sizeof(branch));
+    double *mu = doubles(space, whole->gaussians + 1), *log_weight = doubles(space, whole->gaussians + 1);
+    int parts = whole->branches + whole->gaussians;
+    double budget = result->log_budget, of_branches = budget - log(parts), worst = 0.0, lost = 0.0;
+    for (int b = 0; b < whole->branches; b++) {
+        branch of = whole->branch[b];
+        if (parts > 1 && of.log_weight < of_branches) {
+            lost += of.weight;
+            continue;
+        }
+        double right_dropped, left_dropped;
+        of.right = trimmed(space, &whole->branch[b].right, budget, &right_dropped);
+        of.left = trimmed(space, &whole->branch[b].left, budget, &left_dropped);
+        result->log_dropped = log_add(result->log_dropped, right_dropped + of.log_weight + log(law.count));
+        worst = larger(worst, 2.0 * exp(left_dropped)); /* -log(1 - eta) <= 2 eta for eta <= 1/2 (S-11) */
+        law.branch[law.branches++] = of;
+    }
+    for (int b = 0; b < whole->gaussians; b++) {
+        if (parts > 1 && whole->gaussian_log_weight[b] < of_branches) {
+            lost += exp(whole->gaussian_log_weight[b]);
+            continue;
+        }
+        mu[law.gaussians] = whole->mu[b];
+        log_weight[law.gaussians++] = whole->gaussian_log_weight[b];
+    }
+    law.mu = mu;
+    law.gaussian_log_weight = log_weight;
+    law.lost = lost;
+    if (lost > 0.0) /* S-12 */
+        result->log_dropped = log_add(result->log_dropped, log(lost) + 1e-9 + log(law.count));
+    result->shift += law.count * worst * (1.0 + 1e-9);
+    return law;
 }
 
 /* The rounds, trimmed for a delta of e^log_delta. */
-prepared trim(workspace *space, int phases, const round_law *whole, enum direction direction, double log_delta)
+prepared trim(workspace *space, int rounds, const round_law *whole, double log_delta)
 {
     double total = 0.0, finest = INFINITY, ceiling = 0.0;
-    for (int j = 0; j < phases; j++) {
+    for (int j = 0; j < rounds; j++) {
         const round_law *law = &whole[j];
-        double smallest = law->m[0] > 0.0 || law->size == 1 ? law->m[0] : law->m[1];
-        if (!(smallest >= SMALLEST_SHIFT && law->m[law->size - 1] <= LARGEST_SHIFT))
-            decline(space);
-        finest = smaller(finest, smallest);
+        for (int b = 0; b < law->branches; b++) {
+            check_side(space, &law->branch[b].right, &finest);
+            check_side(space, &law->branch[b].left, &finest);
+        }
+        for (int b = 0; b < law->gaussians; b++) {
+            if (!(law->mu[b] == 0.0 || (law->mu[b] >= SMALLEST_GAUSSIAN && law->mu[b] <= LARGEST_SHIFT)))
+                decline(space, SHIFTS);
+            if (law->mu[b] > 0.0)
+                finest = smaller(finest, law->mu[b]);
+        }
         total += law->count;
-        ceiling += law->m[0] == 0.0 ? -law->count * law->log_p[0] : INFINITY;
+        ceiling += law->count * largest_loss_of(law);
     }
-    prepared result = {.phases = phases, .direction = direction, .log_dropped = -INFINITY};
+    prepared result = {.rounds = rounds, .log_dropped = -INFINITY};
     /* Losses as small as the finest shift move delta's scale in epsilon accordingly. */
     result.log_budget = smaller(log_delta, 0.0) - log(total) + LOG_TRIM - 2.0 * larger(0.0, -log(finest));
-    result.rounds = allocate(space, phases * sizeof(round_law));
-    for (int j = 0; j < phases; j++) {
-        round_law *law = &result.rounds[j];
-        *law = trimmed(space, &whole[j], result.log_budget);
-        divide(space, law);
-        result.log_dropped = log_add(result.log_dropped, law->log_dropped + log(law->count));
-    }
+    result.round = allocate(space, rounds * sizeof(round_law));
+    for (int j = 0; j < rounds; j++)
+        result.round[j] = trim_round(space, &whole[j], &result);
     /* The sum of positive terms, rounded up. */
-    result.largest_loss = direction == ADD ? ceiling * (1.0 + 1e-14 + phases * 4.0 * U) : INFINITY;
+    result.largest_loss = ceiling * (1.0 + 1e-14 + rounds * 4.0 * U);
     loss_scale(space, &result);
     return result;
 }
 
-prepared prepare(workspace *space, int phases, const round_law *whole, enum direction direction, double log_delta)
+prepared prepare(workspace *space, int rounds, const round_law *whole, double log_delta)
 {
-    prepared result = trim(space, phases, whole, direction, log_delta);
+    prepared result = trim(space, rounds, whole, log_delta);
     double tilt = (sqrt(2.0 * larger(-log_delta, 0.0)) + 1.0) / result.deviation;
-    for (int j = 0; direction == REMOVE && j < phases; j++) {
-        round_law *law = &result.rounds[j];
-        thin_out(law, tilt, result.log_budget);
-        if (law->thin.thinned)
-            result.log_dropped = log_add(result.log_dropped, law->thin.log_discarded + log(law->count));
+    for (int j = 0; j < rounds; j++) {
+        round_law *law = &result.round[j];
+        for (int b = 0; b < law->branches; b++) {
+            branch *of = &law->branch[b];
+            thin_out(of, tilt, result.log_budget);
+            if (of->thin.thinned)
+                result.log_dropped =
+                    log_add(result.log_dropped, of->thin.log_discarded + of->log_weight + log(law->count));
+        }
     }
     return result;
 }

@@ -1,4 +1,4 @@
-/* The composed characteristic function on the contour's frequencies (contour.py; sections 2 and 6). */
+/* The composed characteristic function on the contour's frequencies (S-19, S-20). */
 #include "arithmetic.h"
 #include "spectral.h"
 
@@ -8,7 +8,7 @@
 /* A modulus below this is not resolved. */
 #define UNRESOLVED 1e-15
 /* Error of D = e^{i s l} - 1, relative to s |l|: 24 U where it comes from sine and cosine, 5 U for each of the at most
- * 14 times that D_{j + k} = D_j + D_k + D_j D_k is used (section 6). */
+ * 14 times that D_{j + k} = D_j + D_k + D_j D_k is used (S-19). */
 #define EXPONENTIAL (94.0 * U)
 
 /* Rows of e^{i n s l} - 1, n = 0, ..., rows - 1, one per multiple of the frequency s. */
@@ -41,39 +41,34 @@ WIDE static void exponentials(double s, int rows, const double *offset, int node
 WIDE static void complex_dot(const double *x, const double *y, const double *v, const double *w, int n, double *real,
                              double *imaginary)
 {
-    four one = {0.0}, one_more = {0.0}, other = {0.0}, other_more = {0.0};
+    four one = NO_LANES, one_more = NO_LANES, other = NO_LANES, other_more = NO_LANES;
     int i = 0;
     for (; i + 8 <= n; i += 8) {
-        one += FOUR(x + i) * FOUR(v + i) - FOUR(y + i) * FOUR(w + i);
-        other += FOUR(x + i) * FOUR(w + i) + FOUR(y + i) * FOUR(v + i);
-        one_more += FOUR(x + i + 4) * FOUR(v + i + 4) - FOUR(y + i + 4) * FOUR(w + i + 4);
-        other_more += FOUR(x + i + 4) * FOUR(w + i + 4) + FOUR(y + i + 4) * FOUR(v + i + 4);
+        add_real_parts(&one, x + i, y + i, v + i, w + i);
+        add_imaginary_parts(&other, x + i, y + i, v + i, w + i);
+        add_real_parts(&one_more, x + i + 4, y + i + 4, v + i + 4, w + i + 4);
+        add_imaginary_parts(&other_more, x + i + 4, y + i + 4, v + i + 4, w + i + 4);
     }
     for (; i < n; i++) {
-        one[i % 4] += x[i] * v[i] - y[i] * w[i];
-        other[i % 4] += x[i] * w[i] + y[i] * v[i];
+        LANE(one, i % 4) += x[i] * v[i] - y[i] * w[i];
+        LANE(other, i % 4) += x[i] * w[i] + y[i] * v[i];
     }
     *real = joined(&one, &one_more);
     *imaginary = joined(&other, &other_more);
 }
 
-/* Adds T log(phi(s) e^{-i s centre}) of one round to the samples, with the bounds that its error adds.
- *
- * With D_j = e^{i j h l} - 1, l = L - centre: about 2 sqrt(J) rows and their products give all J values, and since
- * every D is known relative to s |l| the error of phi - 1 is proportional to s, not to 1 (section 6). */
-void add_characteristic(workspace *space, const tilted_round *tilted, int phases, contour *path,
-                               double *log_error_of, double *log_largest)
+/* E[D] over the nodes, all samples. With D_j = e^{i j h l} - 1, l = L - centre: about 2 sqrt(J) rows and their products
+ * give all J values, and since every D is known relative to s |l| the error of phi - 1 is proportional to s, not to 1. */
+static void sample_nodes(workspace *space, const tilted_round *tilted, const contour *path, double *d, double *e)
 {
-    int samples = path->samples, nodes = tilted->table.nodes, rows = (int)sqrt(samples - 1.0) + 1;
+    int samples = path->samples, nodes = tilted->nodes, rows = (int)sqrt(samples - 1.0) + 1;
     int blocks = (samples + rows - 1) / rows;
     if ((double)nodes * (rows + blocks) > LARGEST_EXPONENTIALS)
-        decline(space);
-    spend(space, (double)nodes * samples + 4.0 * nodes * (rows + blocks));
-    double *offset = doubles(space, nodes), *distances = doubles(space, nodes), *weight = tilted->weight;
-    for (int j = 0; j < nodes; j++) {
+        decline(space, NODES);
+    spend(space, 1.2 * nodes * samples + 8.0 * nodes * (rows + blocks));
+    double *offset = doubles(space, nodes), *weight = tilted->weight;
+    for (int j = 0; j < nodes; j++)
         offset[j] = tilted->loss[j] - tilted->centre;
-        distances[j] = fabs(offset[j]);
-    }
     double *fine_real = doubles(space, (size_t)rows * nodes), *fine_imaginary = doubles(space, (size_t)rows * nodes);
     double *real = doubles(space, (size_t)blocks * nodes), *imaginary = doubles(space, (size_t)blocks * nodes);
     exponentials(path->step, rows, offset, nodes, fine_real, fine_imaginary);
@@ -83,10 +78,6 @@ void add_characteristic(workspace *space, const tilted_round *tilted, int phases
         row_real[j] = dot(weight, fine_real + (size_t)j * nodes, nodes);
         row_imaginary[j] = dot(weight, fine_imaginary + (size_t)j * nodes, nodes);
     }
-    double distance = dot(weight, distances, nodes), rounds = tilted->law->count;
-    double by_frequency = tilted->first_order_error + (EXPONENTIAL + 2.0 * SUMMED) * distance;
-    double by_square = 3.0 * (nodes + 60.0) * U * 0.25 * tilted->variance;
-    double constant = exp(tilted->log_quadrature_error);
     for (int b = 0; b < blocks; b++) {
         double *x = real + (size_t)b * nodes, *y = imaginary + (size_t)b * nodes;
         for (int j = 0; j < nodes; j++) {
@@ -96,29 +87,83 @@ void add_characteristic(workspace *space, const tilted_round *tilted, int phases
         double block_real = sum(x, nodes), block_imaginary = sum(y, nodes);
         for (int j = 0; j < rows && b * rows + j < samples; j++) {
             int i = b * rows + j;
-            double s = path->frequency[i], d, e;
-            complex_dot(x, y, fine_real + (size_t)j * nodes, fine_imaginary + (size_t)j * nodes, nodes, &d, &e);
-            d += block_real + row_real[j];
-            e += block_imaginary + row_imaginary[j];
-            double error = s * by_frequency + s * s * by_square + constant, log_modulus;
-            /* Near 1 the modulus comes from |1 + d|^2 - 1; away from 1, where that would cancel, from 1 + d itself.
-             * Below 1e-15, 1e-15 stands in, with its error. */
-            double squared = 2.0 * d + (d * d + e * e), modulus = hypot(1.0 + d, e);
-            if (squared > -0.75)
-                log_modulus = 0.5 * log1p(squared);
-            else
-                log_modulus = log(larger(modulus, UNRESOLVED));
-            if (modulus < UNRESOLVED)
-                error += 2.0 * UNRESOLVED;
-            double angle = atan2(e, 1.0 + d);
-            path->real[i] += rounds * log_modulus;
-            path->imaginary[i] += rounds * angle;
-            /* |log(1 + x)| <= -log(1 - |x|); where that is of no use, the modulus and its error bound the sample. */
-            double relative = error * exp(-log_modulus);
-            double rounding = (LOGARITHM + phases * U) * (fabs(log_modulus) + fabs(angle));
-            log_error_of[i] += rounds * (rounding - log1p(-smaller(relative, 1.0 - 1e-12)));
-            log_largest[i] += rounds * (log_modulus + rounding + log1p(relative) * (1.0 + ELEMENTARY));
+            complex_dot(x, y, fine_real + (size_t)j * nodes, fine_imaginary + (size_t)j * nodes, nodes, &d[i], &e[i]);
+            d[i] += block_real + row_real[j];
+            e[i] += block_imaginary + row_imaginary[j];
         }
+    }
+}
+
+/* Adds E[D] over the Gaussian branches: E_b[e^{i s l}] = e^{-s^2 mu^2 / 2 + i s (mu^2 (c + 1/2) - centre)}, each D right to
+ * 24 U (s |l| + s^2 mu^2 / 2). What is left out is added to the constant error. */
+static void sample_gaussians(workspace *space, const tilted_round *tilted, const contour *path, double *d, double *e)
+{
+    const round_law *law = tilted->law;
+    spend(space, 40.0 * law->gaussians * path->samples);
+    for (int b = 0; b < law->gaussians; b++) {
+        double omega = tilted->omega[b], square = law->mu[b] * law->mu[b];
+        double mean = (tilted->tilt + 0.5) * square - tilted->centre;
+        if (omega < 1e-25)
+            continue; /* charged below */
+        for (int i = 0; i < path->samples; i++) {
+            double s = path->frequency[i], fall = 0.5 * s * s * square;
+            if (fall > 50.0) { /* e^-50 is charged below */
+                d[i] -= omega;
+                continue;
+            }
+            double half = 0.5 * s * mean, sine = sin(half), less = expm1(-fall), factor = 1.0 + less;
+            d[i] += omega * (less - factor * (2.0 * sine * sine));
+            e[i] += omega * (factor * (2.0 * sine * cos(half)));
+        }
+    }
+}
+
+/* Adds T log(phi(s) e^{-i s centre}) of one round to the samples, with the bounds that its error adds (S-19, S-20). */
+void add_characteristic(workspace *space, const tilted_round *tilted, int rounds, contour *path,
+                        double *log_error_of, double *log_largest)
+{
+    int samples = path->samples, nodes = tilted->nodes;
+    const round_law *law = tilted->law;
+    double *real = doubles(space, samples), *imaginary = doubles(space, samples);
+    for (int i = 0; i < samples; i++)
+        real[i] = imaginary[i] = 0.0;
+    if (nodes > 0)
+        sample_nodes(space, tilted, path, real, imaginary);
+    sample_gaussians(space, tilted, path, real, imaginary);
+    double distance = 0.0, count = law->count, square = 0.0, left_out = 0.0;
+    for (int j = 0; j < nodes; j++)
+        distance += tilted->weight[j] * fabs(tilted->loss[j] - tilted->centre);
+    for (int b = 0; b < law->gaussians; b++) {
+        double one = law->mu[b] * law->mu[b];
+        distance += tilted->omega[b] * fabs((tilted->tilt + 0.5) * one - tilted->centre);
+        square += tilted->omega[b] * 0.5 * one;
+        left_out += tilted->omega[b] < 1e-25 ? 2.0 * tilted->omega[b] : tilted->omega[b] * 2e-22;
+    }
+    double adding = (law->gaussians + 4.0) * U; /* of the sum over the Gaussian branches */
+    double by_frequency = tilted->first_order_error + (EXPONENTIAL + 2.0 * SUMMED + adding) * distance;
+    double by_square = tilted->second_order_error + 3.0 * (nodes + 60.0) * U * 0.25 * tilted->variance;
+    by_square += (24.0 * U + adding) * square;
+    double constant = tilted->constant_error + left_out;
+    for (int i = 0; i < samples; i++) {
+        double s = path->frequency[i], d = real[i], e = imaginary[i];
+        double error = s * by_frequency + s * s * by_square + constant, log_modulus;
+        /* Near 1 the modulus comes from |1 + d|^2 - 1; away from 1, where that would cancel, from 1 + d itself. Below
+         * 1e-15, 1e-15 stands in, with its error. */
+        double squared = 2.0 * d + (d * d + e * e), modulus = hypot(1.0 + d, e);
+        if (squared > -0.75)
+            log_modulus = 0.5 * log1p(squared);
+        else
+            log_modulus = log(larger(modulus, UNRESOLVED));
+        if (modulus < UNRESOLVED)
+            error += 2.0 * UNRESOLVED;
+        double angle = atan2(e, 1.0 + d);
+        path->real[i] += count * log_modulus;
+        path->imaginary[i] += count * angle;
+        /* |log(1 + x)| <= -log(1 - |x|); where that is of no use, the modulus and its error bound the sample. */
+        double relative = error * exp(-log_modulus);
+        double rounding = (LOGARITHM + rounds * U) * (fabs(log_modulus) + fabs(angle));
+        log_error_of[i] += count * (rounding - log1p(-smaller(relative, 1.0 - 1e-12)));
+        log_largest[i] += count * (log_modulus + rounding + log1p(relative) * (1.0 + ELEMENTARY));
     }
 }
 

@@ -1,5 +1,5 @@
-/* Where to cross the real axis: K(c) = sum_j T_j log G_j on a set of tilts (saddle.py). Only `upper` is used in proofs;
- * the rest chooses the contour, and a poor choice costs width, never validity. */
+/* Where to cross the real axis: K(c) = sum_j T_j log G_j on a set of tilts. Only `level` is used in proofs (S-24); the
+ * rest chooses the contour, and a poor choice costs width, never validity. */
 #include "arithmetic.h"
 #include "spectral.h"
 
@@ -16,20 +16,24 @@
 /* Tilts around the saddle, as multiples of it, for the Chernoff bounds. */
 static const double AROUND[] = {0.4, 0.6, 0.8, 1.15, 1.3, 1.5, 2.0, 3.0};
 
-static double exponent_of(enum direction direction, double tilt) { return direction == REMOVE ? 1.0 + tilt : -tilt; }
+/* log of c^c / (1 + c)^{1 + c}, written so that large c does not cancel, and rounded up: delta(eps) <= kappa(c)
+ * e^{K(c) - c eps}. */
+static double log_kappa(double tilt) { return (-tilt * log1p(1.0 / tilt) - log1p(tilt)) * (1.0 - 24.0 * U); }
 
-/* log of c^c / (1 + c)^{1 + c}, written so that large c does not cancel: delta(eps) <= kappa(c) e^{K(c) - c eps}. */
-static double log_kappa(double tilt) { return -tilt * log1p(1.0 / tilt) - log1p(tilt); }
+/* log of a moment, an upper bound on it, and mean and variance of the loss under the tilted law. */
+typedef struct {
+    double log, upper, mean, variance;
+} moment;
 
-/* log of the trapezoid sum of phi chi R^a, with mean and variance of Psi under the tilted law. */
-static double moment(const quadrature *grid, double a, double *mean, double *variance)
+/* The trapezoid sum of phi chi A^{1+c} B^{-c} of one branch. */
+static moment branch_moment_of(const quadrature *grid, double c)
 {
-    const double *psi = grid->table.psi, *log_weight = grid->log_weight;
+    const double *psi = grid->table.psi, *log_a = grid->table.right.log, *log_weight = grid->log_weight;
     double top = -INFINITY, total = 0.0, first = 0.0, second = 0.0;
     for (int j = 0; j < grid->table.nodes; j++)
-        top = larger(top, a * psi[j] + log_weight[j]);
+        top = larger(top, log_a[j] + c * psi[j] + log_weight[j]);
     for (int j = 0; j < grid->table.nodes; j++) {
-        double distance = a * psi[j] + log_weight[j] - top;
+        double distance = log_a[j] + c * psi[j] + log_weight[j] - top;
         if (distance < FAR_BELOW)
             continue;
         double term = exp(distance);
@@ -37,55 +41,117 @@ static double moment(const quadrature *grid, double a, double *mean, double *var
         first += term * psi[j];
         second += term * psi[j] * psi[j];
     }
-    *mean = first / total;
-    *variance = larger(second / total - *mean * *mean, 1e-30 * second / total);
-    return top + log(total);
+    moment found = {.log = top + log(total), .mean = first / total, .upper = INFINITY};
+    found.variance = larger(second / total - found.mean * found.mean, 1e-30 * second / total);
+    return found;
 }
 
-/* log G and its upper bound from second-order terms, where the loss is small. */
-static void refine_small_loss(const quadrature *grid, enum direction direction, double tilt, double log_relative,
-                              double *log_moment, double *log_upper)
+/* log G and its upper bound from second-order terms, where the loss is small (S-23). */
+static void refine_small_loss(const quadrature *grid, double tilt, double log_relative, moment *found)
 {
-    if (!(*log_moment < 0.5 && log_relative < -1.0))
+    if (!(found->log < 0.5 && log_relative < -1.0))
         return;
     double excess, error;
-    excess_moment(grid, direction, tilt, &excess, &error);
-    if (!(isfinite(excess) && isfinite(error)))
+    excess_moment(grid, tilt, &excess, &error);
+    double trapezoid = exp(log_relative + found->log) + identity_error(grid, tilt);
+    const thinning *thin = &grid->of->thin;
+    if (thin->exact) { /* E[chi A] + c E[chi (A - B)] = 1 + c zeta - (1 + c) eta */
+        double less = (1.0 + tilt) * exp(thin->log_eta), more = tilt * exp(thin->log_zeta);
+        excess += more - less;
+        trapezoid += (less + more) * (thin->relative_error + 1e-12) + (1.0 + tilt) * 1e-300;
+    } else if (thin->thinned) {
+        trapezoid += 2.0 * (1.0 + tilt) * exp(thin->log_discarded);
+    }
+    double most = excess + 1.01 * (error + trapezoid);
+    if (!(isfinite(most) && excess > -0.5))
         return;
-    double trapezoid = exp(log_relative + *log_moment) + (1.0 + tilt) * identity_error(grid);
-    if (grid->law->thin.thinned)
-        trapezoid += 2.0 * (1.0 + tilt) * exp(grid->law->thin.log_discarded);
-    *log_moment = log1p(excess);
-    *log_upper = log1p(excess + 1.01 * (error + trapezoid)) * (1.0 + 1e-12);
+    found->log = log1p(excess);
+    found->upper = log1p(most);
+    found->upper += 1e-12 * fabs(found->upper);
+}
+
+/* One round at one tilt: its branches' moments joined by the coin (S-18, S-24). */
+static moment round_moment(workspace *space, const scanner *by, int i, double tilt, double *logs)
+{
+    const round_law *law = &by->problem->round[i];
+    double half = 0.5 * tilt * (tilt + 1.0), top = -INFINITY, upper_top = -INFINITY;
+    int parts = law->branches + law->gaussians;
+    moment *found = (moment *)logs;
+    spend(space, 20.0 * law->gaussians);
+    for (int b = 0; b < law->branches; b++) {
+        const quadrature *grid = &by->grids[i][b];
+        spend(space, 20.0 * (grid->table.nodes + grid->of->right.size));
+        found[b] = branch_moment_of(grid, tilt);
+        double log_relative = log_error(grid, tilt, found[b].log, 0.0);
+        if (log_relative < -1.0) {
+            /* Rounding: that of Psi times the exponent, of the weight (its normal tail included), and of the sum. */
+            double slack = (1.0 + tilt) * by->psi_doubt[i][b] + 32.0 * U * by->weight_size[i][b];
+            slack += (grid->table.nodes + 10.0) * U + 1e-12;
+            found[b].upper = found[b].log + slack - log1p(-exp(log_relative));
+        }
+        if (law->count > MANY_ROUNDS)
+            refine_small_loss(grid, tilt, log_relative, &found[b]);
+    }
+    if (parts == 1 && law->branches == 1 && law->lost == 0.0)
+        return found[0];
+    for (int b = 0; b < law->gaussians; b++) {
+        double square = law->mu[b] * law->mu[b], v = half * square;
+        found[law->branches + b] = (moment){v, v * (1.0 + 24.0 * U), (tilt + 0.5) * square, square};
+    }
+    if (parts == 1 && law->lost == 0.0)
+        return found[0];
+    /* With many rounds of small losses log G is summed from G - 1, as the branches' own are. */
+    double excess = -law->lost, upper_excess = -law->lost * (1.0 - 1e-9), total = 0.0, upper_total = 0.0;
+    double size = law->lost;
+    for (int b = 0; b < parts; b++) {
+        double log_weight = b < law->branches ? law->branch[b].log_weight : law->gaussian_log_weight[b - law->branches];
+        double w = exp(log_weight), beyond = expm1(found[b].upper);
+        excess += w * expm1(found[b].log);
+        size += w * fabs(beyond);
+        upper_excess += w * beyond * (1.0 + copysign(1e-13 * (1.0 + fabs(log_weight)), beyond));
+        found[b].log += log_weight;
+        found[b].upper += log_weight + 1e-14 * (1.0 + fabs(log_weight) + fabs(found[b].upper));
+        top = larger(top, found[b].log);
+        upper_top = larger(upper_top, found[b].upper);
+    }
+    moment joint = {.upper = upper_top};
+    for (int b = 0; b < parts; b++) {
+        double term = exp(found[b].log - top);
+        total += term;
+        upper_total += exp(found[b].upper - upper_top);
+        joint.mean += term * found[b].mean;
+        joint.variance += term * (found[b].variance + found[b].mean * found[b].mean);
+    }
+    joint.mean /= total;
+    joint.variance = larger(joint.variance / total - joint.mean * joint.mean, 1e-30 * joint.variance / total);
+    joint.log = top + log(total);
+    joint.upper = upper_top + log(upper_total) + 1e-12;
+    if (isfinite(upper_excess) && joint.log < 0.5 && upper_excess > -0.5) {
+        joint.log = log1p(excess);
+        joint.upper = smaller(joint.upper, log1p(upper_excess) + 1e-12 * size + 1e-300);
+    }
+    return joint;
 }
 
 /* K, K', K'' and the Chernoff bound at one tilt, put in its place among the others: its position. */
 static int add_tilt(workspace *space, const scanner *by, scan *found, double tilt)
 {
-    enum direction direction = by->problem->direction;
-    double a = exponent_of(direction, tilt), k = 0.0, mean = 0.0, variance = 0.0, upper = 0.0;
-    for (int i = 0; i < by->problem->phases; i++) {
-        const quadrature *grid = &by->grids[i];
-        spend(space, 20.0 * (grid->table.nodes + grid->law->size));
-        double count = grid->law->count, one_mean, one_variance, log_upper = INFINITY;
-        double log_moment = moment(grid, a, &one_mean, &one_variance);
-        double log_relative = log_error(grid, a, log_moment, 0.0);
-        if (log_relative < -1.0) {
-            /* Rounding: that of Psi times the exponent, of the weight (its normal tail included), and of the sum. */
-            double slack = fabs(a) * by->psi_doubt[i] + 32.0 * U * by->weight_size[i];
-            slack += (grid->table.nodes + 10.0) * U + 1e-12;
-            log_upper = log_moment + slack - log1p(-exp(log_relative));
-        }
-        if (count > MANY_ROUNDS)
-            refine_small_loss(grid, direction, tilt, log_relative, &log_moment, &log_upper);
-        k += count * log_moment;
-        mean += count * (direction == REMOVE ? one_mean : -one_mean);
-        variance += count * one_variance;
-        upper += count * log_upper;
+    double k = 0.0, mean = 0.0, variance = 0.0, upper = 0.0;
+    bookmark place = mark(space);
+    for (int i = 0; i < by->problem->rounds; i++) {
+        const round_law *law = &by->problem->round[i];
+        double count = law->count;
+        double *logs = doubles(space, (size_t)(law->branches + law->gaussians + 1) * sizeof(moment) / sizeof(double));
+        moment one = round_moment(space, by, i, tilt, logs);
+        k += count * one.log;
+        mean += count * one.mean;
+        variance += count * one.variance;
+        upper += count * one.upper;
     }
+    rewind_to(space, place);
     upper += 1e-12 * fabs(upper);
     if (found->size == found->room)
-        decline(space);
+        decline(space, ALIASES);
     int at = found->size++;
     for (; at > 0 && found->tilt[at - 1] > tilt; at--) {
         found->tilt[at] = found->tilt[at - 1];
@@ -99,6 +165,7 @@ static int add_tilt(workspace *space, const scanner *by, scan *found, double til
     found->mean[at] = mean;
     found->variance[at] = variance;
     found->level[at] = log_kappa(tilt) + upper;
+    found->level[at] += 2.0 * U * fabs(found->level[at]);
     return at;
 }
 
@@ -106,28 +173,33 @@ static int add_tilt(workspace *space, const scanner *by, scan *found, double til
 static saddle start(workspace *space, const prepared *problem, double largest)
 {
     if (!(largest <= LARGEST_TILT))
-        decline(space);
+        decline(space, ALIASES);
     saddle at = {.by = {.problem = problem, .largest = largest}};
     scanner *by = &at.by;
-    double one = exponent_of(problem->direction, largest * SMALLEST_SHARE);
-    double other = exponent_of(problem->direction, largest);
-    by->grids = allocate(space, problem->phases * sizeof(quadrature));
-    by->psi_doubt = doubles(space, problem->phases);
-    by->weight_size = doubles(space, problem->phases);
-    for (int i = 0; i < problem->phases; i++) {
-        const round_law *law = &problem->rounds[i];
+    by->grids = allocate(space, problem->rounds * sizeof(quadrature *));
+    by->psi_doubt = allocate(space, problem->rounds * sizeof(double *));
+    by->weight_size = allocate(space, problem->rounds * sizeof(double *));
+    for (int i = 0; i < problem->rounds; i++) {
+        const round_law *law = &problem->round[i];
         /* Relative error of G well below 1 / T: it enters K multiplied by T. */
         double log_tolerance = -12.0 - log(law->count) - log1p(largest);
-        by->grids[i] = plan(space, law, smaller(one, other), larger(one, other), 0.0, log_tolerance,
-                            law->count > MANY_ROUNDS);
-        const quadrature *grid = &by->grids[i];
-        double doubt = 0.0, size = 0.0;
-        for (int j = 0; j < grid->table.nodes; j++) {
-            doubt = larger(doubt, grid->table.psi_error[j] + 4.0 * U * fabs(grid->table.psi[j]));
-            size = larger(size, fabs(grid->log_weight[j]));
+        by->grids[i] = allocate(space, (law->branches + 1) * sizeof(quadrature));
+        by->psi_doubt[i] = doubles(space, law->branches + 1);
+        by->weight_size[i] = doubles(space, law->branches + 1);
+        for (int b = 0; b < law->branches; b++) {
+            by->grids[i][b] = plan(space, &law->branch[b], largest * SMALLEST_SHARE, largest, 0.0, log_tolerance,
+                                   law->count > MANY_ROUNDS);
+            const quadrature *grid = &by->grids[i][b];
+            const branch_table *table = &grid->table;
+            double doubt = 0.0, size = 0.0;
+            for (int j = 0; j < table->nodes; j++) {
+                double error = larger(table->psi_error[j], table->right.log_error[j]);
+                doubt = larger(doubt, error + 4.0 * U * (fabs(table->psi[j]) + fabs(table->right.log[j])));
+                size = larger(size, fabs(grid->log_weight[j]));
+            }
+            by->psi_doubt[i][b] = doubt;
+            by->weight_size[i][b] = size;
         }
-        by->psi_doubt[i] = doubt;
-        by->weight_size[i] = size;
     }
     scan *found = &at.found;
     double **columns[] = {&found->tilt, &found->k, &found->mean, &found->variance, &found->level};
@@ -185,7 +257,7 @@ static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
         int i = add_tilt(space, &at->by, found, tilt), close;
         double excess = excess_at(found, i, what, &close);
         if (isnan(excess) || tries == MOST_TRIES)
-            decline(space);
+            decline(space, ALIASES);
         if (close || tilt == at->by.largest * SMALLEST_SHARE) {
             if (tilt + 14.0 / sqrt(found->variance[i]) > at->by.largest)
                 return 0; /* the aliases on the right could not be bounded */
@@ -265,26 +337,52 @@ double epsilon_ceiling(const scan *found, double log_delta)
 /* Mean and standard deviation of the composed loss under P, roughly. */
 void loss_scale(workspace *space, prepared *problem)
 {
-    double a = exponent_of(problem->direction, 0.0), mean = 0.0, variance = 0.0;
-    for (int i = 0; i < problem->phases; i++) {
-        const round_law *law = &problem->rounds[i];
-        quadrature grid = plan(space, law, a, a, 0.0, -12.0, 0);
-        double total = 0.0, first = 0.0, second = 0.0;
-        for (int j = 0; j < grid.table.nodes; j++) {
-            double weight = exp(grid.log_weight[j] + a * grid.table.psi[j]);
-            total += weight;
-            first += weight * grid.table.psi[j];
+    double mean = 0.0, variance = 0.0;
+    bookmark place = mark(space);
+    for (int i = 0; i < problem->rounds; i++) {
+        const round_law *law = &problem->round[i];
+        double first = 0.0, second = 0.0, weights = 0.0;
+        for (int b = 0; b < law->branches; b++) {
+            quadrature grid = plan(space, &law->branch[b], 0.0, 0.0, 0.0, -12.0, 0);
+            const double *psi = grid.table.psi, *log_a = grid.table.right.log;
+            double total = 0.0, one = 0.0, other = 0.0, w = law->branch[b].weight;
+            for (int j = 0; j < grid.table.nodes; j++) {
+                double weight = exp(grid.log_weight[j] + log_a[j]);
+                total += weight;
+                one += weight * psi[j];
+            }
+            one /= total;
+            for (int j = 0; j < grid.table.nodes; j++)
+                other += exp(grid.log_weight[j] + log_a[j]) * (psi[j] - one) * (psi[j] - one);
+            weights += w;
+            first += w * one;
+            second += w * (other / total + one * one);
         }
-        first /= total;
-        for (int j = 0; j < grid.table.nodes; j++) {
-            double distance = grid.table.psi[j] - first;
-            second += exp(grid.log_weight[j] + a * grid.table.psi[j]) * distance * distance;
+        for (int b = 0; b < law->gaussians; b++) {
+            double w = exp(law->gaussian_log_weight[b]), square = law->mu[b] * law->mu[b];
+            weights += w;
+            first += w * 0.5 * square;
+            second += w * (square + 0.25 * square * square);
         }
-        mean += law->count * (problem->direction == REMOVE ? first : -first);
-        variance += law->count * second / total;
+        first /= weights;
+        mean += law->count * first;
+        variance += law->count * larger(second / weights - first * first, 1e-12 * second / weights);
     }
+    rewind_to(space, place);
     problem->mean = mean;
     problem->deviation = sqrt(variance);
     if (!(problem->deviation > 1e-140))
-        decline(space);
+        decline(space, SHIFTS);
+}
+
+/* For the tests: K and its Chernoff level at the tilts given. */
+scan scan_at(workspace *space, const prepared *problem, const double *tilts, int count)
+{
+    double largest = 0.0;
+    for (int i = 0; i < count; i++)
+        largest = larger(largest, tilts[i]);
+    saddle at = start(space, problem, largest);
+    for (int i = 0; i < count && i < MOST_TILTS; i++)
+        add_tilt(space, &at.by, &at.found, tilts[i]);
+    return at.found;
 }

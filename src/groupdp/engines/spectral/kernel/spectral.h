@@ -1,8 +1,21 @@
-/* The spectral engine's common case, compiled: one direction of one composition, from its mixtures to bounds.
+/* The spectral engine: certified bounds for one composition of rounds of pairs with coins.
  *
- * File by file this follows the Python modules of the same names one directory up, with the same inequalities (only
- * discard.c has no counterpart there); the sections cited are those of docs/numerics.md. What is unusual (bounds that
- * are not narrow, sizes beyond the limits) is declined, and the Python engine answers instead.
+ *     workspace.c   memory and work of one call, and where to go when it is declined
+ *     side.c        one side's density ratio on nodes, with its rounding error
+ *     branch.c      G(c) = E[A^{1+c} B^{-c}] of one branch by the trapezoid rule: step, range, proved error
+ *     small_loss.c  G(c) - 1 without cancellation
+ *     rounds.c      a composition made ready for a given size of delta: what is too rare is left out, at a price
+ *     discard.c     outcomes whose loss alone exceeds epsilon, left to closed forms
+ *     scan.c        K(c) on a set of tilts: Chernoff bounds, and where to cross the real axis
+ *     tilted.c      one round under its tilted law: weights, losses, log G, every error bounded
+ *     decay.c       how fast its characteristic function falls, for every frequency beyond a given one
+ *     samples.c     the composed characteristic function on the contour's frequencies
+ *     contour.c     the sampled integral, its aliases and its truncation: certified delta(epsilon)
+ *     root.c        from delta to epsilon
+ *     answers.c     the questions, and which of the ways above answers them
+ *
+ * None of these knows of Python (python_*.c do). Numbers S-1, S-2, ... are those of docs/numerics.md. What is beyond the
+ * stated limits is declined, never answered badly.
  */
 #ifndef GROUPDP_SPECTRAL_H
 #define GROUPDP_SPECTRAL_H
@@ -10,30 +23,48 @@
 #include <setjmp.h>
 #include <stddef.h>
 
-enum direction { REMOVE, ADD };
-
 /* The stages of an answer, for those who want it faster. */
 enum stage { PREPARE, SCAN, REACH, TILT, DECAY, PERIOD, SAMPLES, ROOT, STAGES };
+
+/* Why a call was declined. */
+enum reason {
+    ANSWERED,
+    NO_NUMBER,        /* an argument that is not finite */
+    SHIFTS,           /* shifts outside of the range of doubles worked with */
+    MEMORY,
+    WORK,
+    NODES,            /* too many nodes of a quadrature */
+    STEPS,            /* too many steps of a contour */
+    ALIASES,          /* no period short enough, or tilts beyond the limit */
+    TRUNCATION,       /* the characteristic function decays too slowly: too few rounds */
+    ROUNDED,          /* rounding errors too large for the error analysis */
+    TOO_WIDE,         /* no narrow bounds were found */
+    RARE_LOSSES,      /* the closed forms for large losses do not apply */
+    REASONS
+};
 
 /* Memory of one call, freed at once; where to go when the call is declined; and where its time goes, if asked for. */
 struct chunk;
 typedef struct {
     struct chunk *chunks;
-    size_t allocated;
+    size_t allocated, chunk; /* so far, and the least that is asked of the system at a time */
     double work; /* done so far, in multiplications or so */
-    jmp_buf declined;
+    jmp_buf *declined;
+    enum reason reason;
     double *seconds; /* by stage, or NULL */
     enum stage stage;
     double since;
 } workspace;
 
-void take(workspace *space);
+/* Takes over memory kept from an earlier call, if any (may be NULL), and returns what the next call may keep. */
+void take(workspace *space, struct chunk *kept);
+struct chunk *release(workspace *space);
+void forget(struct chunk *kept);
 void *allocate_or_null(workspace *space, size_t bytes);
 void *allocate(workspace *space, size_t bytes);
 double *doubles(workspace *space, size_t count);
-void decline(workspace *space);
+void decline(workspace *space, enum reason why);
 void spend(workspace *space, double work);
-void release(workspace *space);
 void begin(workspace *space, enum stage stage);
 typedef struct {
     struct chunk *chunk;
@@ -42,103 +73,146 @@ typedef struct {
 bookmark mark(const workspace *space);
 void rewind_to(workspace *space, bookmark place);
 
-/* One round in units of its noise (rounds.py), with outcomes too rare to matter discarded (thinning.py). */
+/* A law of shifts >= 0, increasing, in units of the noise. */
+typedef struct {
+    int size;
+    const double *shift, *p, *log_p;
+} side;
+
+/* Outcomes kept with probability chi(u) = Phi((edge - u) / width) (S-13). */
 typedef struct {
     int thinned;
     double edge, width, log_discarded;
-    int exact; /* then what is discarded is known: under P (eta) and under Q (zeta), to a relative error */
-    double eta, zeta, relative_error;
+    int exact; /* then what is discarded is known under P (eta) and under Q (zeta), to a relative error (S-14) */
+    double log_eta, log_zeta, relative_error;
 } thinning;
 
+/* P = sum_i a_i N(x_i, 1) with (x, a) = right against Q = sum_j b_j N(-y_j, 1) with (y, b) = left, of a coin. */
 typedef struct {
-    int size; /* components: shifts m increasing, probabilities p */
-    const double *m, *p, *log_p;
-    double count, log_dropped;
+    side right, left;
+    double weight, log_weight; /* of the coin */
     thinning thin;
+} branch;
+
+/* A coin. Branches N(mu, 1) against N(0, 1) have closed forms and are kept apart; mu = 0 tells nothing. */
+typedef struct {
+    int branches, gaussians;
+    branch *branch;
+    const double *mu, *gaussian_log_weight;
+    double count;
+    double lost; /* probability of the branches left out (S-12) */
 } round_law;
 
 /* The part of delta from outcomes of which some round was discarded (discard.c): p - e^eps q, and at most e^eps times
- * the remainder more than that for eps up to `farthest`; at most p at any rate. */
+ * the remainder more than that for eps up to `farthest`; at most p at any rate (S-14). */
 typedef struct {
     int exact;
-    double p, p_error, q, q_error, remainder, farthest;
+    double log_p, p_error, log_q, q_error, log_remainder, farthest; /* errors are relative */
 } discarded_part;
 
 typedef struct {
-    int phases;
-    round_law *rounds;
-    enum direction direction;
-    double log_budget, log_dropped, largest_loss, mean, deviation;
+    int rounds;
+    round_law *round;
+    double log_budget;
+    double log_dropped; /* log of what delta may lose (S-10, S-12, S-13) */
+    double shift;       /* what epsilon may lose (S-11) */
+    double largest_loss, mean, deviation;
     discarded_part discarded;
 } prepared;
 
-prepared prepare(workspace *space, int phases, const round_law *whole, enum direction direction, double log_delta);
-prepared prepare_near(workspace *space, int phases, const round_law *whole, double log_delta, double epsilon);
-prepared trim(workspace *space, int phases, const round_law *whole, enum direction direction, double log_delta);
-void bound_discarded(const discarded_part *part, double epsilon, double *least, double *most);
+prepared prepare(workspace *space, int rounds, const round_law *whole, double log_delta);
+prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon);
+prepared trim(workspace *space, int rounds, const round_law *whole, double log_delta);
+void bound_discarded(const discarded_part *part, double epsilon, double *log_least, double *log_most);
+thinning discard(const side *right, double width, double log_budget);
+double log_normal_cdf(double t);
 double log_keep(const thinning *thin, double u);
 double steepness(const thinning *thin, double u);
 
-/* R(u) = sum_i p_i exp(m_i u - m_i^2 / 2) on nodes, with its rounding error (ratio.py). */
+/* R(v) = sum_i p_i exp(m_i v - m_i^2 / 2) of one side on nodes: v = u for the right side, -u for the left (S-15). */
+typedef struct {
+    double *log, *mean, *log_error; /* log R, the posterior mean of the shift, |error of log R| */
+} side_table;
+
+side_table tabulate_side(workspace *space, const side *law, int mirrored, const double *u, int nodes);
+void side_at(const side *law, double v, double *log, double *mean, double *variance);
+double slope_error(const side *law, double u);
+static inline int is_zero(const side *law) { return law->shift[law->size - 1] == 0.0; }
+static inline double largest_shift(const side *law) { return law->shift[law->size - 1]; }
+static inline double span_of(const side *law) { return law->shift[law->size - 1] - law->shift[0]; }
+
+/* A branch on nodes: Psi = log A - log B, its slope, and the error of Psi. */
 typedef struct {
     int nodes;
-    double *u, *psi, *slope, *excess, *psi_error, *excess_error;
-} ratio_table;
+    double *u, *psi, *slope, *psi_error;
+    side_table right, left;
+} branch_table;
 
-ratio_table tabulate(workspace *space, const round_law *law, double step, double first, int nodes);
-
-/* G(a) = E[R^a] by the trapezoid rule (moments.py). */
+/* G(c) = E[chi A^{1+c} B^{-c}] by the trapezoid rule. */
 typedef struct {
-    const round_law *law;
+    const branch *of;
     double step, strip;
-    ratio_table table;
+    branch_table table;
     double *log_weight; /* log(step phi(u) chi(u)) */
 } quadrature;
 
-quadrature plan(workspace *space, const round_law *law, double lowest, double highest, double frequency,
+branch_table tabulate(workspace *space, const branch *of, double step, double first, int nodes);
+quadrature plan(workspace *space, const branch *of, double lowest, double highest, double frequency,
                 double log_tolerance, int with_identity);
-double log_error(const quadrature *grid, double exponent, double log_moment, double frequency);
-double log_tails(const quadrature *grid, double exponent);
-double slope_error(const round_law *law, double u);
+double log_error(const quadrature *grid, double tilt, double log_moment, double frequency);
+double log_tails(const quadrature *grid, double tilt);
+double log_tails_of_left(const quadrature *grid);
+double concave_peak(const side *left, double tilt, double offset, double pull, double edge, double start);
 
-/* G(a) - 1 without cancellation (small_loss.py). */
-void excess_moment(const quadrature *grid, enum direction direction, double tilt, double *excess, double *error);
-double identity_error(const quadrature *grid);
+/* G(c) - 1 without cancellation (S-23). */
+void excess_moment(const quadrature *grid, double tilt, double *excess, double *error);
+double identity_error(const quadrature *grid, double tilt);
 
-/* One round under its tilted law (tilted.py). */
+/* One branch of a round under its tilted law, and the round. */
+typedef struct {
+    quadrature grid;
+    double *weight; /* of the branch's nodes, as shares of the round */
+    double weight_error; /* largest relative error of a weight as a share of the true law (S-17) */
+    double share;        /* of the round, an upper bound */
+} tilted_branch;
+
 typedef struct {
     const round_law *law;
-    double exponent, step;
-    ratio_table table;
+    double tilt;
+    int branches, nodes; /* nodes of all branches, one after the other */
+    tilted_branch *branch;
     double *weight, *loss;
-    double log_moment, log_moment_error, centre, variance, log_quadrature_error, first_order_error;
-    double weight_error; /* largest relative error of a weight as a share of the true G(a) */
+    double *omega, *gaussian_error; /* shares of the Gaussian branches, and their relative errors */
+    double log_moment, log_moment_error, centre, variance;
+    double first_order_error, second_order_error, constant_error; /* of E[D]: times s, times s^2, on its own (S-19) */
 } tilted_round;
 
-tilted_round tilt_round(workspace *space, const round_law *law, enum direction direction, double tilt,
-                        double frequency, double log_tolerance);
+tilted_round tilt_round(workspace *space, const round_law *law, double tilt, double frequency, double log_tolerance);
 
-/* |phi(s)| for every frequency beyond one (decay.py). */
+/* |phi(s)| for every frequency beyond one (S-22). */
 typedef struct {
-    int rectangles;
+    int rectangles, gaussians;
     double *width, *mass;
-    double rounds;
+    const double *mu;
+    double *log_share; /* of the Gaussian branches, an upper bound */
+    double on_grids;   /* the share of all others */
+    double count;
 } decay;
 
 decay certify(workspace *space, const tilted_round *tilted, int rectangles, int caution);
 double log_decay(const decay *bound, double frequency);
 
-/* K(c) on a set of tilts (saddle.py). */
+/* K(c) on a set of tilts. */
 typedef struct {
     int size, room;
     double *tilt, *k, *mean, *variance;
-    double *level; /* upper bound on log kappa + K: delta(eps) <= e^{level - tilt eps} */
+    double *level; /* upper bound on log kappa + K: delta(eps) <= e^{level - tilt eps} (S-5, S-24) */
 } scan;
 
 typedef struct {
     const prepared *problem;
-    quadrature *grids;
-    double *psi_doubt, *weight_size; /* of each grid: largest error of Psi, largest |log weight| */
+    quadrature **grids;               /* of every branch of every round */
+    double **psi_doubt, **weight_size; /* of each grid: largest error of Psi, largest |log weight| */
     double largest;
 } scanner;
 
@@ -153,42 +227,78 @@ saddle saddle_for_delta(workspace *space, const prepared *problem, double log_de
 saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsilon);
 void extend(workspace *space, saddle *at, const double *multiples, int count);
 double epsilon_ceiling(const scan *found, double log_delta);
+scan scan_at(workspace *space, const prepared *problem, const double *tilts, int count);
 
-/* The sampled contour (contour.py). */
+/* The sampled contour. */
 typedef struct {
     double tilt, log_scale, log_scale_error, period, step;
     int samples, nodes;
-    double *frequency, *real, *imaginary, *sample_error; /* e^{K(c + is) - K(c) - i s centre} */
-    double *kernel_real, *kernel_imaginary;              /* 1 / (z (1 + z)) */
+    double *frequency, *real, *imaginary; /* e^{K(c + is) - K(c) - i s centre} */
+    double *kernel_real, *kernel_imaginary; /* 1 / (z (1 + z)) */
     double centre, centre_size, log_truncation;
     double error_plain, error_angle, error_frequency; /* sums over the samples behind the error of a sum */
-    const scan *found;
+    scan found;
     double *alias; /* log of 1 / (e^{|c' - c| Y} - 1) for each tilt c' of the scan */
 } contour;
 
-void add_characteristic(workspace *space, const tilted_round *tilted, int phases, contour *path, double *log_error_of,
+void add_characteristic(workspace *space, const tilted_round *tilted, int rounds, contour *path, double *log_error_of,
                         double *log_largest);
 void finish_samples(workspace *space, contour *path, const double *log_error_of, const double *log_largest);
 contour build(workspace *space, const prepared *problem, saddle *at, double log_planned);
 void contour_log_delta(const contour *path, double epsilon, double *lower, double *upper);
 void contour_slope(const contour *path, double epsilon, double *value, double *slope);
+double log_alias(const scan *found, double tilt, double epsilon, double period, const double *series);
 
+/* Errors planned, relative to delta: those of an answer, and those of a bound that is only compared (1e-14, 1e-3). */
+#define LOG_FINE -32.2361913
+#define LOG_COARSE -6.9
 /* An answer is given if it is this narrow, relative to itself. */
 #define NARROW 1e-9
 
-/* The answers (engine.py). */
+/* The answers. */
 typedef struct {
     double lower, upper;
     int nodes, samples, evaluations;
 } answer;
 
+void corrected(const prepared *problem, const contour *path, double epsilon, double *lower, double *upper);
+void uncorrected(const prepared *problem, const contour *path, double epsilon, double *value, double *slope);
 int certified_epsilon(workspace *space, const prepared *problem, saddle *at, double log_delta, answer *result);
-answer search_epsilon(workspace *space, int phases, const round_law *whole, double log_delta, double start,
-                      double ceiling);
-answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon, double tolerance);
-answer search_log_delta(workspace *space, int phases, const round_law *whole, double epsilon);
+int epsilon_next_to_zero(workspace *space, const prepared *problem, double log_delta, answer *result);
+answer search_epsilon(workspace *space, int rounds, const round_law *whole, double log_delta, double start,
+                      double ceiling, int near);
+answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon);
+answer search_log_delta(workspace *space, int rounds, const round_law *whole, double epsilon);
 int heavy_tailed(const prepared *problem, const saddle *at);
 double chernoff_ceiling(workspace *space, const prepared *problem, const scan *found, double log_delta);
 double coarse_ceiling(workspace *space, const prepared *problem, saddle *at, double log_delta);
+
+enum question { EPSILON, LOG_DELTA, CEILING };
+typedef struct {
+    enum question question;
+    double argument, enough;
+    int rounds;
+    round_law *whole;
+    answer found;
+} job;
+
+double log_from_exchanged(double epsilon, double log_exchanged, double direction);
+
+/* 1 if it is answered; 0 otherwise, with the reason in the workspace. */
+int solve(workspace *space, job *work);
+
+/* A contour planned for one epsilon, good for many evaluations near it. */
+typedef struct {
+    int exchanged;     /* planned for P and Q exchanged, at -epsilon */
+    prepared problem;  /* without its rounds */
+    contour path;
+} neighbourhood;
+
+/* 1, or 0 if it is declined, or -1 if delta is 0 there. Everything that it needs later is in `keep`. */
+int neighbourhood_of(workspace *space, workspace *keep, const job *work, double log_delta, neighbourhood *found);
+void neighbourhood_log_delta(const neighbourhood *at, double epsilon, double *lower, double *upper);
+void neighbourhood_slope(const neighbourhood *at, double epsilon, double *value, double *slope);
+
+round_law *exchanged(workspace *space, const job *work);
 
 #endif

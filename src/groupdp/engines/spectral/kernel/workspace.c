@@ -1,4 +1,5 @@
-/* Memory of one call. The first chunk is kept for the next one: fresh pages cost more than what is done on them. */
+/* Memory and work of one call. One chunk may be kept for the next call: fresh pages cost more than what is done on them.
+ */
 #include "spectral.h"
 
 #include <stdlib.h>
@@ -6,8 +7,8 @@
 
 /* A call that needs more than this is declined. */
 #define LARGEST_WORKSPACE ((size_t)400 << 20)
-/* So is one that would take longer than a few seconds. */
-#define LARGEST_WORK 1e10
+/* So is one that would take longer than a fraction of a second (about 1e9 a second). */
+#define LARGEST_WORK 6e8
 #define CHUNK ((size_t)4 << 20)
 
 struct chunk {
@@ -16,16 +17,15 @@ struct chunk {
     double content[];
 };
 
-/* Only touched while the interpreter's lock is held. */
-static struct chunk *kept;
-
-void take(workspace *space)
+void take(workspace *space, struct chunk *kept)
 {
     space->chunks = kept;
     space->allocated = kept == NULL ? 0 : kept->size;
+    space->chunk = CHUNK;
     space->seconds = NULL;
     space->work = 0.0;
-    kept = NULL;
+    space->reason = ANSWERED;
+    space->declined = NULL;
 }
 
 void *allocate_or_null(workspace *space, size_t bytes)
@@ -35,7 +35,7 @@ void *allocate_or_null(workspace *space, size_t bytes)
     bytes = (bytes + 63) & ~(size_t)63;
     struct chunk *top = space->chunks;
     if (top == NULL || top->size - top->used < bytes) {
-        size_t size = bytes > CHUNK ? bytes : CHUNK;
+        size_t size = bytes > space->chunk ? bytes : space->chunk;
         if (size > LARGEST_WORKSPACE || space->allocated > LARGEST_WORKSPACE - size)
             return NULL;
         top = malloc(sizeof(struct chunk) + size);
@@ -56,24 +56,29 @@ void *allocate(workspace *space, size_t bytes)
 {
     void *result = allocate_or_null(space, bytes);
     if (result == NULL)
-        decline(space);
+        decline(space, MEMORY);
     return result;
 }
 
 double *doubles(workspace *space, size_t count) { return allocate(space, count * sizeof(double)); }
 
-void decline(workspace *space) { longjmp(space->declined, 1); }
+void decline(workspace *space, enum reason why)
+{
+    space->reason = why;
+    longjmp(*space->declined, 1);
+}
 
 /* Called before the work is done. */
 void spend(workspace *space, double work)
 {
     space->work += work;
     if (!(space->work <= LARGEST_WORK))
-        decline(space);
+        decline(space, WORK);
 }
 
-void release(workspace *space)
+struct chunk *release(workspace *space)
 {
+    struct chunk *kept = NULL;
     while (space->chunks != NULL) {
         struct chunk *top = space->chunks;
         space->chunks = top->next;
@@ -85,7 +90,11 @@ void release(workspace *space)
             free(top);
         }
     }
+    return kept;
 }
+
+/* Frees what release() returned. */
+void forget(struct chunk *kept) { free(kept); }
 
 /* What was done since the last stage began is counted for it; STAGES ends the count. */
 void begin(workspace *space, enum stage stage)

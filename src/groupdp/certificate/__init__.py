@@ -1,0 +1,43 @@
+"""Certificates: a claim about a run's privacy, and a small independent program that proves it.
+
+    reading    a file of unknown origin: bounded before it is used
+    laws       the laws a claim is about, rebuilt as exact rationals
+    checker    proves or refutes a claim, in ball arithmetic
+    hints      where the checker's contour should lie, in plain floats
+    writer     the claim, from a run
+
+`reading`, `laws` and `checker` import nothing else of groupdp. All need python-flint, the extra `verify`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from groupdp.certificate.checker import Verdict as Verdict
+    from groupdp.certificate.checker import verify as verify
+    from groupdp.certificate.reading import NotACertificate as NotACertificate
+    from groupdp.certificate.writer import Certificate as Certificate
+    from groupdp.certificate.writer import certify as certify
+
+__all__ = ["Certificate", "NotACertificate", "Verdict", "certify", "verify"]
+
+_HOMES = {
+    "Certificate": "writer",
+    "NotACertificate": "reading",
+    "Verdict": "checker",
+    "certify": "writer",
+    "verify": "checker",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    try:
+        importlib.import_module("flint")
+    except ImportError as error:
+        raise ImportError("certificates need python-flint: pip install 'groupdp[verify]'") from error
+    return getattr(importlib.import_module(f"groupdp.certificate.{_HOMES[name]}"), name)

@@ -1,0 +1,365 @@
+"""A small independent program that proves or refutes a certificate, in ball arithmetic (python-flint).
+
+It trusts what a claim means and nothing else: the laws are rebuilt from the run (`laws`), hints are only hints, and
+every error is enclosed. docs/certificate.md has the theorems taken on trust and the inequalities C-1, C-2, ... cited
+here. Nothing of groupdp is imported but `reading` and `laws`, beside this file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+from typing import Any
+
+from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq
+
+from groupdp.certificate.envelope import profile_line
+from groupdp.certificate.laws import (
+    Change,
+    Composition,
+    Gaussians,
+    Law,
+    Mixtures,
+    Profile,
+    changes,
+    composition,
+    phases,
+    support,
+    tight,
+)
+from groupdp.certificate.lines import Line, Place, layers
+from groupdp.certificate.reading import Clock, NotACertificate, Undecided, digest, fields, hint, number, read
+
+#: Most bits of a ball, nodes of a quadrature, points of a contour.
+LARGEST_PRECISION, MOST_NODES, MOST_POINTS = 2_000, 100_000, 50_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`outcome` is "verified", "refuted" or "undecided"; `reason` says why, `digest` of which certificate."""
+
+    outcome: str
+    reason: str
+    digest: str
+    details: tuple[str, ...] = ()
+
+
+# ---- one round: closed form
+
+
+def normal(x: arb) -> arb:
+    """Phi(x)."""
+    return (-x / arb(2).sqrt()).erfc() / 2
+
+
+def one_round(one: Mixtures | Gaussians | Profile, epsilon: fmpq) -> tuple[arb, arb]:
+    """C-4: (lower, upper) of delta(epsilon) after one round: every optimal event is a half-line u > threshold."""
+    level, total = arb(epsilon).exp(), arb(0)
+    if isinstance(one, Gaussians):
+        for p, square in one.coin:
+            mu = arb(square).sqrt()
+            total += p * (normal(mu / 2 - epsilon / mu) - level * normal(-mu / 2 - epsilon / mu))
+        return total.lower(), total.upper()
+    if isinstance(one, Profile):
+        raise Undecided("one round of replaced examples in fixed batches")
+    unit = arb(one.unit)
+    for right, left in one.branches:
+        a, b = polynomial(right, unit), polynomial(left, unit)
+        if a.degree() < 1 and (b.degree() < 1 or level * b[0] >= a[0]):
+            continue  # the loss never exceeds log(a_0 / b_0)
+        ends = [arb(-1), arb(1)]
+        for side, sign in enumerate((-1, 1)):
+            while not sign * gap(a, b, level, ends[side], unit) > 0:
+                ends[side] *= 2
+                if ends[side].abs_upper() > 1e15:
+                    raise Undecided("the threshold of one round could not be enclosed")
+        for _ in range(4 * ctx.prec):
+            middle = ((ends[0] + ends[1]) / 2).mid()
+            value = gap(a, b, level, middle, unit)
+            if not (value < 0 or value > 0):
+                break
+            ends[0 if value < 0 else 1] = middle
+        u = ends[0].union(ends[1])
+        total += sum((p * normal(i * unit - u) for i, p in enumerate(right)), arb(0))
+        total -= level * sum((p * normal(-j * unit - u) for j, p in enumerate(left)), arb(0))
+    return total.lower(), (total + one.missing).upper()
+
+
+def gap(a: arb_poly, b: arb_poly, level: arb, u: arb, unit: arb) -> arb:
+    """A(u) - e^epsilon B(u), which changes its sign once, from - to +."""
+    t = (u * unit).exp()
+    return a(t) - level * b(1 / t)
+
+
+def polynomial(law: Law, unit: arb) -> arb_poly:
+    """sum_i p_i e^{-(i unit)^2 / 2} t^i: the density over phi(u), at t = e^{unit u} (P) or e^{-unit u} (Q)."""
+    return arb_poly([p * (-((i * unit) ** 2) / 2).exp() for i, p in enumerate(law)])
+
+
+# ---- many rounds: delta as a trapezoid sum on the line Re z = c
+
+
+def gaussian_line(coin: list[tuple[fmpq, fmpq]], at: Place) -> Line:
+    """C-7: G(z) = sum p e^{square z (z + 1) / 2}, and the size of every term falls with Im z."""
+    samples = []
+    for j in range(max(at.count, 1)):
+        at.clock.check()
+        z = acb(at.c, at.step * j)
+        samples.append(sum((p * (z * (z + 1) * square / 2).exp() for p, square in coin), acb(0)))
+    far = sum((p * (at.beyond * (at.beyond + 1) * square / 2).exp() for p, square in coin), arb(0))
+    past = at.c * (at.c + 1) - (at.step * at.count) ** 2
+    size = sum((p * (past * square / 2).exp() for p, square in coin), arb(0))
+    return Line(samples, far, size / samples[0].real, arb(0), arb(0))
+
+
+class Quadrature:
+    """G(z) = int A^{1+z} B^{-z} phi du for one branch, by the trapezoid rule with every error bounded."""
+
+    def __init__(self, right: Law, left: Law, unit: arb, hints: Any, clock: Clock) -> None:
+        self.h, self.strip = (arb(hint(hints, name, 1e-9, 100)) for name in ("step", "strip"))
+        first, last = (int(hint(hints, name, -1e9, 1e9)) for name in ("first", "last"))
+        if not 1 < last - first < MOST_NODES:
+            raise Undecided(f"the quadrature must have from 2 to {MOST_NODES} nodes")
+        xs, ys = support(right), support(left)
+        self.x, self.y = (unit * xs[0], unit * xs[-1]), (unit * ys[0], unit * ys[-1])
+        spans = self.strip * (self.x[1] - self.x[0]), self.strip * (self.y[1] - self.y[0])
+        if not (spans[0] < arb.pi() and spans[1] < arb.pi()):
+            raise Undecided("the strip is too wide")
+        self.cosine = (spans[1] / 2).cos()
+        a, b = polynomial(right, unit), polynomial(left, unit)
+        da, db, self.nodes = a.derivative(), b.derivative(), []
+        for n in range(first, last + 1):  # u, log A, log B, (log A)', -(log B)'
+            clock.check()
+            u = self.h * n
+            t = (unit * u).exp()
+            va, vb = a(t), b(1 / t)
+            self.nodes.append((u, va.log(), vb.log(), unit * t * da(t) / va, unit * db(1 / t) / (t * vb)))
+
+    def weights(self, z: arb) -> tuple[list[arb], arb]:
+        """C-9: h phi(u) A^{1+z} B^{-z} at the nodes, and a bound on their sum over the nodes beyond both ends."""
+        found = [
+            ((1 + z) * la - z * lb - u * u / 2).exp() * self.h / (2 * arb.pi()).sqrt() for u, la, lb, _, _ in self.nodes
+        ]
+        left = self.h * ((1 + z) * self.x[0] + z * self.nodes[0][4] - self.nodes[0][0])
+        right = self.h * (self.nodes[-1][0] - (1 + z) * self.x[1] - z * self.nodes[-1][4])
+        if not (left > 0 and right > 0):
+            raise Undecided("the quadrature's range is too short")
+        return found, found[0] / left.expm1() + found[-1] / right.expm1()
+
+    def error(self, z: arb, s: arb) -> arb:
+        """C-8: |trapezoid - G(z + i s)| / G(z), from above."""
+        size = self.strip**2 / 2 + s * self.strip * (self.x[1] + self.y[1]) - z * self.cosine.log()
+        return 2 * size.exp() / (2 * arb.pi() * self.strip / self.h).expm1()
+
+    def upper(self, z: arb) -> arb:
+        """G(z) at a real z, from above (C-8, C-9)."""
+        weights, tails = self.weights(z)
+        error = self.error(z, arb(0))
+        if not error < 1:
+            raise Undecided("the quadrature's step is too long")
+        return (sum(weights, arb(0)) + tails) / (1 - error)
+
+    def lost(self, c: arb, s: arb) -> arb:
+        """C-10: G(c) - |G(c + i s')| for every s' >= s, from below, by a minorant of the loss's density."""
+        heights = []
+        for (u, la, lb, sa, sb), (v, _, lb_next, sa_next, _) in zip(self.nodes, self.nodes[1:], strict=False):
+            here, there = (1 + c) * la - c * lb - u * u / 2, (1 + c) * (la + self.h * sa) - c * lb_next - v * v / 2
+            height = (here.min(there).exp() / ((sa_next + sb) * (2 * arb.pi()).sqrt())).lower()
+            heights.append(height if height > 0 else arb(0))
+        return layers([la - lb for _, la, lb, _, _ in self.nodes], heights, s)
+
+
+def kept(law: Law, low: int, high: int) -> tuple[Law, arb]:
+    """The part of a law on low..high, and the probability of the rest."""
+    rest = sum((arb(p) for i, p in enumerate(law) if not low <= i <= high), arb(0))
+    return [p if low <= i else fmpq(0) for i, p in enumerate(law[: high + 1])], rest
+
+
+def mixture_line(one: Mixtures, hints: Any, at: Place) -> Line:
+    """A round of mixtures: the sum over its branches."""
+    line = Line([acb(0)] * max(at.count, 1), arb(0), arb(0), one.missing, arb(0))
+    low, high, left_high = (int(hint(hints, name, 0, 1e6)) for name in ("right_from", "right_to", "left_to"))
+    lost = arb(0)
+    for right, left in one.branches:
+        (right, dropped), (left, dropped_left) = kept(right, low, high), kept(left, 0, left_high)
+        line.dropped += dropped
+        if not support(right):
+            continue
+        if not support(left):
+            raise Undecided("a branch of Q has lost all of its shifts")
+        line.raised = line.raised.max(dropped_left / reduce(arb.max, map(arb, left)))
+        branch = Quadrature(right, left, arb(one.unit), hints, at.clock)
+        weights, tails = branch.weights(at.c)
+        most = branch.upper(at.c)
+        sums = transform([la - lb for _, la, lb, _, _ in branch.nodes], weights, at)
+        for j, value in enumerate(sums):
+            error = tails + most * branch.error(at.c, at.step * j)
+            ball = (-error).union(error)
+            line.samples[j] += value + (acb(ball, ball) if j else ball)
+        line.far += branch.upper(at.beyond)
+        if at.count and branch.x[1] + branch.y[1] > 0:
+            lost += branch.lost(at.c, at.step * at.count)
+    line.decay = 1 - lost / line.samples[0].real.upper()
+    return line
+
+
+def line_of(one: Mixtures | Gaussians | Profile, hints: Any, at: Place) -> Line:
+    """A round of any kind on Re z = c."""
+    if isinstance(one, Gaussians):
+        return gaussian_line(one.coin, at)
+    if isinstance(one, Profile):
+        return profile_line(one, hints, at)
+    return mixture_line(one, hints, at)
+
+
+def transform(losses: list[arb], weights: list[arb], at: Place) -> list[acb]:
+    """sum_n weight_n e^{i j step loss_n} for j < count, as products of matrices: j = width * row + column."""
+    count = max(at.count, 1)
+    width = math.isqrt(count - 1) + 1
+    total = acb_mat(-(-count // width), width)
+    for start in range(0, len(losses), 500):
+        at.clock.check()
+        part = list(zip(losses[start : start + 500], weights[start : start + 500], strict=True))
+        columns = [turns(at.step * loss, width) for loss, _ in part]
+        rows = [[w * turn for turn in turns(at.step * width * loss, total.nrows())] for loss, w in part]
+        total += acb_mat(rows).transpose() * acb_mat(columns)
+    return list(total.entries()[:count])
+
+
+def turns(angle: arb, count: int) -> list[acb]:
+    """e^{i j angle} for j < count, each from two of half its exponent: balls would grow along a chain."""
+    values = [acb(1), acb(angle.cos(), angle.sin())]
+    for j in range(2, count):
+        values.append(values[j // 2] * values[j - j // 2])
+    return values[:count]
+
+
+class Contour:
+    """All that is needed of a composition and does not depend on epsilon."""
+
+    def __init__(self, parts: Composition, hints: Any, clock: Clock) -> None:
+        c, beyond = (arb(hint(hints, name, 1e-9, 1e9)) for name in ("abscissa", "beyond"))
+        self.at = Place(
+            c, beyond, arb(hint(hints, "step", 1e-12, 1e9)), int(hint(hints, "points", 0, MOST_POINTS)), clock
+        )
+        listed = hints.get("rounds")
+        if not c < beyond or not isinstance(listed, list) or len(listed) != len(parts):
+            raise Undecided("the hints must have beyond > abscissa, and rounds as many as the composition")
+        lines = [(line_of(one, part, self.at), times) for (one, times), part in zip(parts, listed, strict=True)]
+        self.dropped = sum((times * line.dropped for line, times in lines), arb(0))
+        self.raised = sum((times * line.raised for line, times in lines), arb(0)).expm1()
+        self.far = sum((times * line.far.log() for line, times in lines), arb(0))
+        self.decay = reduce(mul, (line.decay.upper() ** times for line, times in lines))
+        self.powers = [
+            reduce(mul, (line.samples[j] ** times for line, times in lines)) for j in range(max(self.at.count, 1))
+        ]
+        self.largest = largest_loss(parts)
+
+    def delta(self, epsilon: fmpq) -> tuple[arb, arb]:
+        """(lower, upper) of delta(epsilon): C-11 for both, C-12 to C-15 for what is missing."""
+        at, eps, peak = self.at, arb(epsilon), self.powers[0].real
+        upper = (log_kappa(at.c) - at.c * eps).exp() * peak
+        if at.count < 2:
+            return arb(0), (upper + self.dropped).upper()
+        total = arb(0)
+        for j, (power, turn) in enumerate(zip(self.powers, turns(-at.step * eps, at.count), strict=True)):
+            z = acb(at.c, at.step * j)
+            total += (power * turn / (z * (z + 1))).real * (2 if j else 1)
+        scale, period = (-at.c * eps).exp() / arb.pi(), 2 * arb.pi() / at.step
+        total *= scale * at.step / 2
+        rest = scale * peak * self.decay / (at.step * (at.count - 1))  # C-13
+        left = 1 / (at.c * period).expm1()  # C-14
+        right = (log_kappa(at.beyond) + self.far - at.beyond * eps).exp() / (
+            (at.beyond - at.c) * period
+        ).expm1()  # C-15
+        if eps + period >= self.largest:
+            right = arb(0)
+        lower = total - rest - left - right - self.raised
+        return lower.lower().max(arb(0)), ((total + rest).upper().min(upper.upper()) + self.dropped).upper()
+
+
+def log_kappa(c: arb) -> arb:
+    """C-11: delta(epsilon) <= kappa(c) e^{K(c) - c epsilon}, kappa(c) = c^c / (1 + c)^(1 + c)."""
+    return c * c.log() - (1 + c) * (1 + c).log()
+
+
+def largest_loss(parts: Composition) -> arb:
+    """C-16: no loss exceeds this; infinite where some P has a positive shift."""
+    total = arb(0)
+    for one, times in parts:
+        if not isinstance(one, Mixtures) or any((support(a), support(b)[:1]) != ([0], [0]) for a, b in one.branches):
+            return arb.pos_inf()
+        total += times * reduce(arb.max, (arb(right[0] / left[0]).log() for right, left in one.branches))
+    return total
+
+
+# ---- the verdict
+
+
+def verify(text: str | bytes, *, seconds: float = 300.0) -> Verdict:
+    """Prove or refute the certificate in `text`, within `seconds`. NotACertificate is raised if it is none."""
+    certificate = fields(read(text), "a certificate", {"format", "version", "claim", "hints"}, {"made_by"})
+    claim = fields(
+        certificate["claim"],
+        "the claim",
+        {"run", "adjacency", "delta", "epsilon", "tight"},
+        {"group_size", "removed", "added"},
+    )
+    target = number(claim["delta"], "delta", fmpq(10) ** -320, 1)
+    sides = fields(claim["epsilon"], "epsilon", {"lower", "upper"}, set())
+    lower = number(sides["lower"], "epsilon.lower", 0, fmpq(10) ** 12)
+    upper = None if sides["upper"] == "infinity" else number(sides["upper"], "epsilon.upper", lower, fmpq(10) ** 12)
+    if type(claim["tight"]) is not bool:
+        raise NotACertificate("tight must be true or false.")
+    hints = certificate["hints"] if isinstance(certificate["hints"], dict) else {}
+    pairs, run, clock, details, found = changes(claim), phases(claim["run"]), Clock(seconds), [], []
+    for change in pairs:
+        try:
+            found.append(both_sides(run, change, hints.get(change.name), (upper, lower or None), clock))
+            told = (f"[{low.str(15, radius=False)}, {high.str(15, radius=False)}]" for low, high in found[-1])
+            details.append("{}: delta is in {} at epsilon.upper and in {} at epsilon.lower.".format(change.name, *told))
+        except Undecided as missing:
+            found.append([(arb(0), arb(1))] * 2)
+            details.append(f"{change.name}: {missing}.")
+    with ctx.workprec(LARGEST_PRECISION):
+        outcome, reason = verdict(target, upper, lower, found)
+    if outcome != "refuted" and claim["tight"] and not all(tight(phase, change) for phase in run for change in pairs):
+        outcome, reason = "refuted", "it says tight, and the analysis is valid but not known to be tight"
+    return Verdict(outcome, reason, digest(certificate), tuple(details))
+
+
+def verdict(target: fmpq, upper: fmpq | None, lower: fmpq, found: list[Any]) -> tuple[str, str]:
+    """C-17: an upper side must hold for every pair of datasets, a lower side for one."""
+    if upper is not None and any(at[0][0] > target for at in found):
+        return "refuted", "delta(epsilon.upper) is above delta"
+    if lower > 0 and all(at[1][1] < target for at in found):
+        return "refuted", "delta(epsilon.lower) is below delta"
+    if upper is not None and not all(at[0][1] <= target for at in found):
+        return "undecided", "delta(epsilon.upper) <= delta was not proved"
+    if lower > 0 and not any(at[1][0] >= target for at in found):
+        return "undecided", "delta(epsilon.lower) >= delta was not proved"
+    return "verified", "delta(epsilon.upper) <= delta <= delta(epsilon.lower)"
+
+
+def both_sides(
+    run: Any, change: Change, hints: Any, sides: tuple[fmpq | None, fmpq | None], clock: Clock
+) -> list[tuple[arb, arb]]:
+    """(lower, upper) of delta at epsilon.upper and at epsilon.lower, for one ordered pair of datasets."""
+    with ctx.workprec(int(hint(hints, "precision", 64, LARGEST_PRECISION)) if isinstance(hints, dict) else 192):
+        parts = composition(run, change, clock.check)
+        evaluate: Callable[[fmpq], tuple[arb, arb]] | None = None
+        found = []
+        for epsilon in sides:
+            if epsilon is None or arb(epsilon) >= largest_loss(parts):
+                found.append((arb(0), arb(0)))  # C-16; or nothing is claimed
+                continue
+            if evaluate is None and sum(times for _, times in parts) == 1:
+                evaluate = lambda x: one_round(parts[0][0], x)  # noqa: E731
+            if evaluate is None and not isinstance(hints, dict):
+                raise Undecided("it has no hints, and many rounds need them")
+            evaluate = evaluate or Contour(parts, hints, clock).delta
+            found.append(evaluate(epsilon))
+        return found

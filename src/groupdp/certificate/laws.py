@@ -1,0 +1,276 @@
+"""The laws a claim is about, rebuilt from its run: exact rationals, or balls where a sum is infinite in practice.
+
+docs/certificate.md has the table of laws (C-1) and the proofs. In units of the noise, P is a mixture of N(+x, 1) and Q
+a mixture of N(-y, 1), x and y >= 0; a group's members that are only in the first dataset move P, the others move Q.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import mul
+from typing import Any
+
+from flint import arb, fmpq, fmpq_poly, fmpz_poly
+
+from groupdp.certificate.reading import (
+    LARGEST_DATASET,
+    LARGEST_GROUP,
+    LARGEST_STEPS,
+    MOST_PHASES,
+    NotACertificate,
+    Undecided,
+    fields,
+    integer,
+    number,
+)
+
+#: Most ordered pairs of an adjacency.
+MOST_PAIRS = 500
+Law = list[Any]  # probabilities (fmpq, or arb where only enclosed) of the shifts 0, 1, 2, ... times a unit
+
+SIZES = {"batch_size", "dataset_size", "largest_batch", "batches"}
+OPTIONAL = {"fixed-order": {"one_per_batch"}}
+FIELDS = {
+    "poisson": {"sampling_rate"},
+    "poisson-sources": {"sampling_rates"},
+    "fixed-batch": {"batch_size", "dataset_size"},
+    "truncated-poisson": {"sampling_rate", "largest_batch", "dataset_size"},
+    "shuffled": {"batch_size", "dataset_size"},
+    "shuffled-once": {"batch_size", "dataset_size"},
+    "fixed-order": {"batch_size", "dataset_size"},
+    "balls-in-bins": {"batches"},
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """An ordered pair of datasets: `removed` are in P's only, `added` in Q's only (numbers, or tables by source)."""
+
+    name: str
+    removed: Any
+    added: Any
+    kept: bool = False  # zero-out: what is missing keeps its places
+
+
+@dataclass
+class Mixtures:
+    """Branches (A, B): P = sum A_i N(i unit), Q = sum B_j N(-j unit); which branch it is, is public.
+
+    A and B carry the branch's probability. Branches of probability `missing` in all, at most, are left out.
+    """
+
+    branches: list[tuple[Law, Law]]
+    unit: fmpq
+    missing: arb = field(default_factory=lambda: arb(0))
+
+
+@dataclass
+class Gaussians:
+    """A public coin over (probability, square): P = N(sqrt(square)) against Q = N(0)."""
+
+    coin: list[tuple[fmpq, fmpq]]
+
+
+@dataclass
+class Profile:
+    """The envelope of fixed batches with k examples replaced (C-18): batches hold i of them with probability law[i]."""
+
+    law: list[fmpq]
+    unit: fmpq
+
+
+Composition = list[tuple[Mixtures | Gaussians | Profile, int]]
+
+
+def changes(claim: dict[str, Any]) -> list[Change]:
+    """The ordered pairs an adjacency comprises."""
+    adjacency, size = claim["adjacency"], claim.get("group_size")
+    if adjacency == "removed-and-added":
+        a, b = (group(claim.get(name), name) for name in ("removed", "added"))
+        return [Change(f"remove {a}, add {b}", a, b)] + ([Change(f"remove {b}, add {a}", b, a)] if a != b else [])
+    k = group(size, "group_size")
+    none = dict.fromkeys(k, 0) if isinstance(k, dict) else 0
+    if adjacency == "add-and-remove":
+        return [Change(f"remove {a}, add {b}", a, b) for a, b in splits(k)]
+    one = {"remove": Change("remove", k, none), "add": Change("add", none, k), "substitute": Change("substitute", k, k)}
+    if adjacency == "zero-out":
+        return [Change("zero-out", k, none, True), Change("zero-out, reversed", none, k, True)]
+    if adjacency == "add-or-remove":
+        return [one["remove"], one["add"]]
+    if not isinstance(adjacency, str) or adjacency not in one:
+        raise NotACertificate("the adjacency is none of those in docs/certificate.md.")
+    return [one[adjacency]]
+
+
+def splits(k: Any) -> list[tuple[Any, Any]]:
+    """Every (removed, added) of k changes in all, source by source where k is a table."""
+    sizes = k if isinstance(k, dict) else {None: k}
+    if math.prod(size + 1 for size in sizes.values()) > MOST_PAIRS:
+        raise NotACertificate(f"add-and-remove may have at most {MOST_PAIRS} splits.")
+    found = []
+    for removed in itertools.product(*(range(size, -1, -1) for size in sizes.values())):
+        a = dict(zip(sizes, removed, strict=True))
+        b = {name: size - a[name] for name, size in sizes.items()}
+        found.append((a, b) if isinstance(k, dict) else (a[None], b[None]))
+    return found
+
+
+def group(value: Any, where: str) -> Any:
+    """A number of examples, or a table of numbers by source."""
+    if isinstance(value, dict) and 0 < len(value) <= 16:
+        return {name: integer(size, where, 0, LARGEST_GROUP) for name, size in value.items()}
+    return integer(value, where, 0, LARGEST_GROUP)
+
+
+def support(law: Law) -> list[int]:
+    """The shifts that may have a probability: all but those where it is exactly zero (a ball around zero is not)."""
+    return [i for i, p in enumerate(law) if not p == 0]  # noqa: SIM201
+
+
+def hypergeometric(drawn: int, others: int, marked: int) -> Law:
+    """How many of `marked` are among `drawn` of `others` + `marked`, drawn <= others; by exact ratios."""
+    law = [reduce(lambda p, j: p * fmpq(others + marked - drawn - j, others + marked - j), range(marked), fmpq(1))]
+    for i in range(min(marked, drawn)):
+        law.append(law[-1] * fmpq((marked - i) * (drawn - i), (i + 1) * (others - drawn + i + 1)))
+    return law
+
+
+def truncated(rate: fmpq, largest: int, others: int, size: int) -> tuple[list[tuple[Law, Law]], arb]:
+    """C-2: branches (law of m + d, law of d), one a class of s, the batch's size without the group; what is missing."""
+    if size > 64 or others > 10**7 or rate == 1 or others * rate > 10**5:
+        raise Undecided("truncated Poisson batches: groups of up to 64, expected batches of up to 10^5, a rate below 1")
+    odds, mode = arb(rate / (1 - rate)), int(others * rate.p // rate.q)
+    present = (fmpq_poly([1 - rate, rate]) ** size).coeffs()
+    ways = arb(others + 1).lgamma() - arb(mode + 1).lgamma() - arb(others - mode + 1).lgamma()
+    weights, rest = {mode: ways.exp() * arb(rate) ** mode * arb(1 - rate) ** (others - mode)}, arb(0)
+    for direction in (1, -1):  # s ~ Binom(others, rate), by ratios that fall on either side of the mode
+        s, ratio = mode, arb(1)
+        while 0 <= s + direction <= others and weights[s] > arb(2) ** -700:
+            ratio = odds * (others - s) / (s + 1) if direction > 0 else s / (odds * (others - s + 1))
+            weights[s + direction] = weights[s] * ratio
+            s += direction
+        rest += weights[s] * ratio / (1 - ratio) if 0 < s < others else 0
+    branches: dict[int, tuple[Law, Law]] = {}
+    for s, weight in weights.items():
+        room = min(size, max(0, largest - s))
+        right, left = branches.setdefault(room, ([arb(0)] * (2 * size + 1), [arb(0)] * (size + 1)))
+        for h, probability in enumerate(present):
+            p = weight * probability
+            for j in range(h - room):  # P(m = room), then P(m + 1) / P(m)
+                p *= fmpq(max(s, largest) + h - largest - j, s + h - j)
+            for m in range(min(h, room), min(h, largest) + 1):
+                d = max(0, m - room)
+                right[m + d], left[d] = right[m + d] + p, left[d] + p
+                p *= fmpq((h - m) * (largest - m), (m + 1) * (s - largest + m + 1)) if m < h else 0
+    for room in {0, size} & branches.keys():  # the classes of many s: any of those left out belong to them
+        laws = ([p if p.is_zero() else p + rest.union(arb(0)) for p in law] for law in branches[room])
+        branches[room] = (next(laws), next(laws))
+    return list(branches.values()), rest
+
+
+def squares(ways: Callable[[int, int], int], batches: int, last: list[int], size: int, whole: int) -> list[Any]:
+    """C-3: the law of sum c_t^2 for `size` dealt to `batches`, and one more batch that takes c in last[c] ways.
+
+    ways(j, c): in how many ways a batch takes c of j that are left.
+    """
+    if size > 64:
+        raise Undecided("shuffled batches and balls in bins: groups of up to 64")
+    powers = [fmpz_poly([1])]  # in y^(pairs in one batch): sum c_t^2 = size + 2 pairs
+    for j in range(1, size + 1):
+        total = fmpz_poly([])
+        for c in range(1, j + 1):
+            total += (powers[j - c] * ((c * (batches + 1) - j) * ways(j, c))).left_shift(math.comb(c, 2))
+        powers.append(fmpz_poly([x // j for x in total.coeffs()]))
+    ends = ((powers[size - c] * last[c]).left_shift(math.comb(c, 2)) for c in range(size + 1) if last[c])
+    counts = sum(ends, fmpz_poly([])).coeffs()
+    return [(fmpq(count, whole), fmpq(size + 2 * pairs)) for pairs, count in enumerate(counts) if count != 0]
+
+
+def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians | Profile, int]:
+    """C-1: what dominates a phase, as the table in docs/certificate.md says, with the number of times it is run."""
+    sampling = phase["sampling"]
+    noise = number(phase["noise_multiplier"], "noise_multiplier", 0, fmpq(10) ** 18)
+    steps = integer(phase["steps"], "steps", 0, LARGEST_STEPS)
+    micro = integer(phase.get("microbatch_size", 1), "microbatch_size", 1, LARGEST_STEPS) > 1
+    sizes = {name: integer(phase[name], name, 1, LARGEST_DATASET) for name in FIELDS[sampling] if name in SIZES}
+    rates = phase.get("sampling_rates") if sampling == "poisson-sources" else {None: phase.get("sampling_rate", "1")}
+    a, b = (part if isinstance(part, dict) else {None: part} for part in (change.removed, change.added))
+    if not isinstance(rates, dict) or not a.keys() == b.keys() <= rates.keys():
+        raise NotACertificate("a group must name sources of the run for poisson-sources, and be a number otherwise.")
+    rate = {name: number(rates[name], "sampling_rate", 0, 1) for name in a}
+    if noise == 0 or sum(len(str(rate[name].q)) * max(a[name], b[name]) for name in a) > 30_000:
+        raise Undecided("a phase without noise, or a sampling rate of too many digits for so large a group")
+    if sampling in ("poisson", "poisson-sources"):
+        sides = [reduce(mul, (fmpq_poly([1 - rate[s], rate[s]]) ** part[s] for s in part)) for part in (a, b)]
+        return Mixtures([(list(sides[0].coeffs()), list(sides[1].coeffs()))], (2 if micro else 1) / noise), steps
+    k, n, size = max(a[None], b[None]), sizes.get("dataset_size", 0), sizes.get("batch_size", 1)
+    one_sided, exchange = 0 in (a[None], b[None]) and not change.kept, change.kept or a == b
+    if sampling == "fixed-batch" and one_sided and size <= n:
+        law = hypergeometric(size, n, k)
+        return Mixtures([(law, [fmpq(1)]) if a[None] else ([fmpq(1)], law)], 2 / noise), steps
+    if sampling == "fixed-batch" and exchange and size <= n - k and 0 < k <= 32:
+        return Profile(hypergeometric(size, n - k, k), 2 / noise), steps
+    if sampling == "truncated-poisson" and (one_sided or change.kept) and not micro:
+        found, missing = truncated(rate[None], sizes["largest_batch"], n, k)
+        if one_sided:
+            found = [(law, [sum(law, arb(0))]) for law, _ in found]
+        return Mixtures(found if a[None] else [(left, right) for right, left in found], 1 / noise, missing), steps
+    unit = 2 if micro or (a == b and sampling != "balls-in-bins") else 1
+    if sampling == "balls-in-bins":  # those who leave and those who join are thrown independently
+        batches, k = sizes["batches"], a[None] + b[None]
+        law = squares(math.comb, batches, [1] + [0] * k, k, batches**k)
+    elif sampling == "fixed-order" and exchange and k <= n and size <= n:
+        batches, alone = n // size, phase.get("one_per_batch", False) is True
+        if alone and k > -(-n // size):
+            raise Undecided("with one_per_batch a group must not be larger than there are batches")
+        law = [(fmpq(1), fmpq(k if alone else k // size * size**2 + (k % size) ** 2))]
+    elif sampling in ("shuffled", "shuffled-once") and exchange and k <= n and size <= min(n, 10**7):
+        batches, last = n // size, [math.comb(n % size, c) for c in range(k + 1)]
+        law = squares(lambda _, c: math.comb(size, c), batches, last, k, math.comb(n, k))
+    else:
+        raise Undecided(f"no law is proved here for {sampling} and {change.name}")
+    epochs = -(-steps // batches)  # one that is begun counts
+    once = epochs if sampling in ("shuffled-once", "fixed-order") else 1  # the same allocation in every epoch
+    factor = fmpq(unit**2) * once / noise**2
+    return Gaussians([(p, square * factor) for p, square in law]), epochs // once if epochs else 0
+
+
+def tight(phase: dict[str, Any], change: Change) -> bool:
+    """C-1: whether some loss and datasets attain what `rounds` says."""
+    always = phase["sampling"] in ("poisson", "poisson-sources", "fixed-order")
+    return always or (phase["sampling"] == "fixed-batch" and change.name in ("add", "remove"))
+
+
+def phases(run: Any) -> list[dict[str, Any]]:
+    """The phases of a run, each with exactly the names its sampling asks for."""
+    if not isinstance(run, list) or not 1 <= len(run) <= MOST_PHASES:
+        raise NotACertificate(f"run must be a list of 1 to {MOST_PHASES} phases.")
+    for phase in run:
+        sampling = phase.get("sampling") if isinstance(phase, dict) else None
+        if not isinstance(sampling, str) or sampling not in FIELDS:
+            raise NotACertificate(f"the sampling of a phase must be one of {', '.join(FIELDS)}.")
+        required = {"sampling", "noise_multiplier", "steps", *FIELDS[sampling]}
+        fields(phase, f"a phase of {sampling}", required, OPTIONAL.get(sampling, set()) | {"microbatch_size"})
+    return run
+
+
+def composition(run: Any, change: Change, check: Callable[[], None] = lambda: None) -> Composition:
+    """The rounds of all phases; Gaussian ones (a single square) are one, with the sum of their squares."""
+    found: Composition = []
+    square = fmpq(0)
+    for phase in phases(run):
+        check()  # a phase takes a second at most: the caller may want to stop in between
+        one, times = rounds(phase, change)
+        if isinstance(one, Mixtures) and len(one.branches) == 1:
+            points = [support(law) for law in one.branches[0]]
+            if all(len(point) == 1 for point in points):
+                one = Gaussians([(fmpq(1), ((points[0][0] + points[1][0]) * one.unit) ** 2)])
+        if isinstance(one, Gaussians) and len(one.coin) == 1:
+            square += one.coin[0][1] * times
+        elif times:
+            found.append((one, times))
+    return found + ([(Gaussians([(fmpq(1), square)]), 1)] if square else [])

@@ -1,0 +1,105 @@
+"""Reading a certificate of unknown origin: nothing in it is believed, and everything is bounded before it is used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from typing import Any
+
+from flint import fmpq
+
+#: Largest file in bytes, and largest group, number of steps, dataset, number of phases.
+LARGEST_FILE, LARGEST_GROUP, LARGEST_STEPS, LARGEST_DATASET, MOST_PHASES = 1_000_000, 1_000, 10**9, 10**15, 16
+_DECIMAL = re.compile(r"\d{1,30}(\.\d{1,40})?(e[+-]?\d{1,3})?", re.ASCII)
+_HEXADECIMAL = re.compile(r"0x([01])\.([0-9a-f]{1,13})p([+-]\d{1,4})", re.ASCII)
+
+
+class NotACertificate(ValueError):
+    """The file is not a certificate, or claims something that has no meaning here."""
+
+
+class Undecided(Exception):
+    """Neither the claim nor its opposite could be proved; says what was missing."""
+
+
+class Clock:
+    """Raises Undecided once `seconds` have passed; asked often enough that no step in between is long."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.end = seconds, time.monotonic() + seconds
+
+    def check(self) -> None:
+        """Raise if the time is over."""
+        if time.monotonic() > self.end:
+            raise Undecided(f"a proof was not found within {self.seconds:g} seconds")
+
+
+def read(text: str | bytes) -> dict[str, Any]:
+    """The JSON object in `text`; no repeated names, no NaN, at most LARGEST_FILE bytes."""
+    if len(text) > LARGEST_FILE:
+        raise NotACertificate(f"a certificate has at most {LARGEST_FILE} bytes, this one has {len(text)}.")
+
+    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise NotACertificate("a certificate must not say the same thing twice: a name is repeated.")
+        return dict(pairs)
+
+    try:
+        found = json.loads(text, object_pairs_hook=table, parse_constant=lambda name: table([(name, 0)] * 2))
+    except NotACertificate:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise NotACertificate(
+            f"a certificate is a JSON object, and this is not JSON ({type(error).__name__})."
+        ) from None
+    kind = (found.get("format"), repr(found.get("version"))) if isinstance(found, dict) else None
+    if kind != ("groupdp certificate", "1"):
+        raise NotACertificate('a certificate says "format": "groupdp certificate" and "version": 1.')
+    assert isinstance(found, dict)
+    return found
+
+
+def digest(certificate: dict[str, Any]) -> str:
+    """SHA-256 of the canonical JSON: sorted names, no spaces."""
+    return hashlib.sha256(json.dumps(certificate, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def fields(value: Any, where: str, required: set[str], optional: set[str]) -> dict[str, Any]:
+    """`value` as a table with exactly these names."""
+    if not isinstance(value, dict) or not required <= value.keys() <= required | optional:
+        raise NotACertificate(f"{where} must be a table of {', '.join(sorted(required))} (and nothing unknown).")
+    return value
+
+
+def number(value: Any, where: str, low: Any, high: Any) -> fmpq:
+    """The exact rational that a string spells, as a decimal or a hexadecimal float, within [low, high]."""
+    spelled = value if isinstance(value, str) and len(value) < 90 else ""
+    if found := _HEXADECIMAL.fullmatch(spelled):
+        whole, part, exponent = found.groups()
+        exact = fmpq(int(whole + part, 16)) * fmpq(2) ** (int(exponent) - 4 * len(part))
+    elif _DECIMAL.fullmatch(spelled):
+        digits, _, exponent = spelled.partition("e")
+        whole, _, part = digits.partition(".")
+        exact = fmpq(int(whole + part), 1) * fmpq(10) ** (int(exponent or 0) - len(part))
+    else:
+        raise NotACertificate(f"{where} must be a string that spells a number, such as '0.01' or '0x1.8p-3'.")
+    if not low <= exact <= high:
+        raise NotACertificate(f"{where} must be from {low} to {high}.")
+    return exact
+
+
+def integer(value: Any, where: str, low: int, high: int) -> int:
+    """`value` if it is an integer in [low, high]."""
+    if type(value) is not int or not low <= value <= high:
+        raise NotACertificate(f"{where} must be an integer from {low} to {high}.")
+    return value
+
+
+def hint(table: Any, name: str, low: float, high: float) -> float:
+    """A hint: a finite number in [low, high]. Hints decide whether a proof succeeds, never what it proves."""
+    value = table.get(name) if isinstance(table, dict) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise Undecided(f"the hint {name} must be a number from {low:g} to {high:g}")
+    return float(value)

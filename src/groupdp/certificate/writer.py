@@ -1,0 +1,156 @@
+"""Certificates: the claim, and the hints with which the checker proves it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+from groupdp._version import VERSION
+from groupdp.certificate.checker import Verdict, verify
+from groupdp.certificate.hints import hints_for
+from groupdp.certificate.laws import changes, composition, phases, tight
+from groupdp.certificate.reading import NotACertificate, Undecided, digest
+from groupdp.dpsgd import DPSGD, phases_of
+from groupdp.errors import InvalidArgument
+from groupdp.guarantees import epsilon
+from groupdp.run_file.describe import run_as_json
+
+#: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.
+_OUTWARD = Decimal("2e-14")
+#: How far below the claim's own width the checker's errors are asked to be, one attempt after the other.
+_ATTEMPTS = (1e-2, 1e-4, 1e-7)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A claim with hints, as it is written to a file; `verdict` is what the checker said of it."""
+
+    document: dict[str, Any]
+    verdict: Verdict
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON."""
+        return digest(self.document)
+
+    @property
+    def text(self) -> str:
+        """The file's content."""
+        return json.dumps(self.document, indent=1) + "\n"
+
+
+def certify(
+    run: Any,
+    *,
+    delta: float,
+    group_size: Any = None,
+    adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
+    seconds: float = 300.0,
+    progress: Any = None,
+) -> Certificate:
+    """The certificate that `run` has the epsilon that `groupdp.epsilon` says, at `delta` and for a group.
+
+    Formal guarantee: if `verdict.outcome` is "verified", then delta(epsilon.upper) <= delta, and delta(epsilon.lower)
+    >= delta unless epsilon.lower is 0, for the decimals in the claim. Bounds are moved outward by 2e-14 relatively.
+    """
+    question: dict[str, Any] = {"adjacency": adjacency, "removed": removed, "added": added}
+    bounds = epsilon(run, delta=delta, group_size=group_size, progress=progress, **question)
+    claim = claim_of(run, delta=delta, group_size=group_size, **question)
+    claim["epsilon"] = outward(bounds.lower, bounds.upper)
+    claim["tight"] = bounds.tight and is_tight(claim)
+    return certificate_of(claim, seconds=seconds)
+
+
+def claim_of(run: Any, *, delta: float, group_size: Any, adjacency: str, removed: Any = None, added: Any = None) -> Any:
+    """What is claimed about: the run, the group and delta, as the checker reads them."""
+    if removed is not None or added is not None:
+        group = {"adjacency": "removed-and-added", "removed": _counts(removed), "added": _counts(added)}
+    else:
+        group = {"adjacency": adjacency, "group_size": _counts(group_size)}
+    return {"run": [described(phase) for phase in phases_of(run)], **group, "delta": spelled(delta)}
+
+
+def _counts(group: Any) -> Any:
+    return {name: int(count) for name, count in group.items()} if isinstance(group, Mapping) else int(group or 0)
+
+
+def described(phase: DPSGD) -> dict[str, Any]:
+    """One phase under the names of run files, its floats as the decimals that name them."""
+    return {name: _exact(value) for name, value in run_as_json(phase).items()}
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _exact(part) for name, part in value.items()}
+    return spelled(value) if isinstance(value, float) else value
+
+
+def certificate_of(claim: dict[str, Any], *, seconds: float = 300.0) -> Certificate:
+    """The certificate of a claim, tried out: hints are refined until the checker decides, or stays undecided."""
+    try:
+        pairs = changes(claim)
+        phases(claim["run"])
+    except NotACertificate as error:
+        raise InvalidArgument(str(error)) from None
+    lower, upper = (float(claim["epsilon"][side]) for side in ("lower", "upper"))
+    log_delta = float(Decimal(claim["delta"]).ln())
+    verdict = None
+    for share in _ATTEMPTS:
+        hints = {}
+        for change in pairs:
+            try:
+                parts = composition(claim["run"], change)
+                if sum(times for _, times in parts) < 2:
+                    continue  # a closed form needs no hints
+                middle = lower + (upper - lower) / 2 if math.isfinite(upper) else lower
+                width = max((upper - lower) / max(middle, 1e-9), 1e-14) if math.isfinite(upper) else 1e-3
+                hints[change.name] = hints_for(
+                    parts, epsilon=middle, log_delta=log_delta, accuracy=share * width * middle
+                )
+            except Undecided:
+                continue  # the checker will say what is missing
+        document = {
+            "format": "groupdp certificate",
+            "version": 1,
+            "made_by": f"groupdp {VERSION}",
+            "claim": claim,
+            "hints": hints,
+        }
+        try:
+            verdict = verify(json.dumps(document), seconds=seconds)
+        except NotACertificate as error:
+            raise InvalidArgument(str(error)) from None
+        if verdict.outcome != "undecided":
+            break
+    assert verdict is not None
+    return Certificate(document, verdict)
+
+
+def outward(lower: float, upper: float) -> dict[str, str]:
+    """Both sides as decimals, a little further apart than the doubles."""
+    low, high = Decimal(lower) * (1 - _OUTWARD), Decimal(upper) * (1 + _OUTWARD) if math.isfinite(upper) else None
+    return {
+        "lower": _spelled(low, ROUND_FLOOR) if lower > 0.0 else "0",
+        "upper": "infinity" if high is None else _spelled(high, ROUND_CEILING),
+    }
+
+
+def _spelled(value: Decimal, rounding: str) -> str:
+    return format(Context(prec=17, rounding=rounding).plus(value), "f")
+
+
+def spelled(value: float) -> str:
+    """The shortest decimal that names a double, in the checker's spelling."""
+    text = repr(float(value))
+    return text[:-2] if text.endswith(".0") else text.replace("e-0", "e-").replace("e+", "e")
+
+
+def is_tight(claim: dict[str, Any]) -> bool:
+    """Whether the checker knows the claim's laws to be attained."""
+    return all(tight(phase, change) for phase in claim["run"] for change in changes(claim))

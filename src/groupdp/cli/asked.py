@@ -1,0 +1,246 @@
+"""What a command line says about the run and the question: one object for every command.
+
+A run is a file, options, or a file with options that override it. `with_run` gives a command all the options that
+describe a run, and hands it an `Asked`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, get_type_hints
+
+import typer
+
+from groupdp._validation import require_choice, shown
+from groupdp.adjacency import ADJACENCIES
+from groupdp.cli.options import RUN_PARAMETERS, parameters_of
+from groupdp.cli.support import require_new
+from groupdp.dpsgd import DPSGD
+from groupdp.errors import InvalidArgument
+from groupdp.run_file.describe import run_as_json
+from groupdp.run_file.phases import integer, keys_of, number, phase_of
+from groupdp.run_file.read import RunFile, read_run_file
+from groupdp.samplings import SAMPLINGS
+
+#: Options that describe a phase, in the order of the help.
+PHASE_KEYS = (
+    "sampling",
+    "sampling_rate",
+    "batch_size",
+    "dataset_size",
+    "largest_batch",
+    "batches",
+    "one_per_batch",
+    "sampling_rates",
+    "noise_multiplier",
+    "steps",
+    "epochs",
+    "microbatch_size",
+)
+#: What a command asks about a run, unless it says otherwise.
+QUESTION = ("delta", "group_size", "adjacency", "removed", "added")
+#: Ways to describe what a step visits; an option of this kind replaces all that a file says of it.
+_LENGTHS = ("steps", "epochs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The run and the question, validated."""
+
+    file: RunFile
+    force: bool = False
+    """Whether files that exist may be replaced."""
+
+    @property
+    def run(self) -> DPSGD | tuple[DPSGD, ...]:
+        """One phase, or all of them."""
+        return self.file.phases[0] if len(self.file.phases) == 1 else self.file.phases
+
+    @property
+    def delta(self) -> float:
+        """The delta, which must have been given."""
+        return self.file.stated_delta
+
+    @property
+    def neighbours(self) -> dict[str, Any]:
+        """The arguments of the library's functions that say which datasets are neighbours."""
+        if self.file.removed is not None or self.file.added is not None:
+            return {"removed": self.file.removed or 0, "added": self.file.added or 0}
+        size = self.file.group_size
+        return {"group_size": 1 if size is None else size, "adjacency": self.file.adjacency}
+
+    def as_json_fields(self) -> dict[str, Any]:
+        """The question and the run under the names of the run file."""
+        phases = [run_as_json(phase) for phase in self.file.phases]
+        return {**self.neighbours, "run": phases[0] if len(phases) == 1 else phases}
+
+    def group_text(self) -> str:
+        """Whom the answer is about: "groups of up to 9"."""
+        if self.file.removed is not None or self.file.added is not None:
+            return f"{self.file.removed or 0} removed while {self.file.added or 0} are added"
+        size = self.neighbours["group_size"]
+        if isinstance(size, Mapping):
+            return "up to " + " and ".join(f"{count} of {source}" for source, count in size.items())
+        return "nobody (a group of size 0)" if size == 0 else f"groups of up to {size}"
+
+    def summary(self) -> list[str]:
+        """The run as it was understood, a line for each phase, and the neighbours."""
+        lines = []
+        for index, phase in enumerate(self.file.phases, 1):
+            prefix = f"phase {index}: " if len(self.file.phases) > 1 else ""
+            micro = f", microbatches of {phase.microbatch_size}" if phase.in_microbatches else ""
+            steps = f"{phase.steps} step{'' if phase.steps == 1 else 's'}"
+            run = f"{phase.sampling.describe()}, noise multiplier {phase.noise_multiplier!r}"
+            lines.append(f"{prefix}{run}{micro}, {steps}")
+        adjacency = "" if "removed" in self.neighbours else f", {self.file.adjacency}"
+        return [*lines, f"{self.group_text()}{adjacency}"]
+
+
+def with_run(
+    *,
+    question: tuple[str, ...] = ("delta", "group_size", "adjacency", "removed", "added"),
+    assumed: Mapping[str, str] = {},
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options that describe a run and its question, as its argument `asked`.
+
+    `assumed` are values of options that the command does not need (a calibration of the noise needs no noise).
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        own = [
+            one.replace(annotation=hints[one.name])
+            for one in inspect.signature(command).parameters.values()
+            if one.name != "asked"
+        ]
+        shared = parameters_of((*RUN_PARAMETERS, *question))
+
+        @functools.wraps(command)
+        def wrapped(**given: Any) -> None:
+            names = [one.name for one in shared]
+            asked = asked_of({name: given.pop(name) for name in names}, assumed=assumed)
+            command(asked=asked, **given)
+
+        wrapped.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {one.name: one.annotation for one in (*shared, *own)}
+        return wrapped
+
+    return decorate
+
+
+def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingProxyType({})) -> Asked:
+    """From the options' texts to the run and the question; writes the run file that --save names."""
+    values = {key: given[key] for key in PHASE_KEYS if given.get(key) not in (None, False)}
+    if given.get("sources"):
+        values["sampling_rates"] = _pairs("source", given["sources"])
+    path = given.get("run_file")
+    base = read_run_file(path) if path is not None else None
+    phases = _phases(base, values, given.get("phases") or [], assumed)
+    file = replace(base, phases=phases) if base is not None else RunFile(phases=phases)
+    file = replace(file, **_question(given))
+    asked = Asked(file=file, force=bool(given.get("force")))
+    if given.get("save"):
+        _save(asked, given["save"])
+    return asked
+
+
+def _phases(
+    base: RunFile | None, values: dict[str, Any], texts: list[str], assumed: Mapping[str, str]
+) -> tuple[DPSGD, ...]:
+    if texts:
+        if values or base is not None:
+            raise InvalidArgument("phase must describe whole phases, without a run file or other options of the run.")
+        return tuple(phase_of(_pairs("phase", text.split(","))) for text in texts)
+    if base is not None:
+        if not values:
+            return base.phases
+        if len(base.phases) > 1:
+            raise InvalidArgument(
+                f"{next(iter(values))} can override a run file with one phase, this one has {len(base.phases)}."
+            )
+        values = _overridden(run_as_json(base.phases[0]), values)
+    elif "sampling" not in values:
+        values = {"sampling": assumed.get("sampling") or _guessed(values), **values}
+    missing = {key: value for key, value in assumed.items() if not any(one in values for one in _together(key))}
+    return (phase_of({**missing, **values}),)
+
+
+def _together(key: str) -> tuple[str, ...]:
+    return _LENGTHS if key in _LENGTHS else (key,)
+
+
+def _overridden(described: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """What a file says of its phase, with what the options say in its place."""
+    kind = values.get("sampling", described["sampling"])
+    require_choice("sampling", kind, tuple(SAMPLINGS))
+    kept = {key: value for key, value in described.items() if key in keys_of(kind) and key != "sampling"}
+    if any(key in values for key in _LENGTHS):
+        kept.pop("steps", None)
+    if "batch_size" in values and "sampling_rate" in kept:
+        kept.pop("sampling_rate")
+    return {"sampling": kind, **kept, **values}
+
+
+def _guessed(values: Mapping[str, Any]) -> str:
+    """The sampling that the other options can only mean."""
+    for key, kind in (
+        ("largest_batch", "truncated-poisson"),
+        ("sampling_rate", "poisson"),
+        ("sampling_rates", "poisson-sources"),
+        ("batches", "balls-in-bins"),
+    ):
+        if key in values:
+            return kind
+    names = ", ".join(SAMPLINGS)
+    if "batch_size" in values or "dataset_size" in values:
+        raise InvalidArgument(f"sampling must say how batches of that size are chosen ({names}), got nothing.")
+    raise InvalidArgument(f"a run file, or sampling ({names}) with its options, must be given.")
+
+
+def _question(given: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if given.get("delta") is not None:
+        found["delta"] = number("delta", given["delta"], above=0.0, below=1.0)
+    for key in ("group_size", "removed", "added"):
+        if given.get(key) is not None:
+            found[key] = _group(key, given[key])
+    if given.get("adjacency") is not None:
+        found["adjacency"] = require_choice("adjacency", given["adjacency"], ADJACENCIES)
+    if ("removed" in found or "added" in found) and "group_size" not in found:
+        found["group_size"] = None
+    if "group_size" in found and found["group_size"] is not None and not ("removed" in found or "added" in found):
+        found |= {"removed": None, "added": None}
+    return found
+
+
+def _group(key: str, text: str) -> Any:
+    """A number, or source=number,source=number."""
+    if "=" in text:
+        counts = _pairs(key, text.split(","))
+        return {source: integer(f"{key} of {source}", count, at_least=0) for source, count in counts.items()}
+    return integer(key, text, at_least=0)
+
+
+def _pairs(name: str, texts: list[str]) -> dict[str, str]:
+    """name=value, each name once."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip() or not value.strip() or key.strip() in found:
+            raise InvalidArgument(f"{name} must be written name=value, each name once, got {shown(text)}.")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _save(asked: Asked, path: str) -> None:
+    from groupdp._files import NewFiles
+    from groupdp.run_file.write import run_file_text
+
+    require_new(path, "save", force=asked.force)
+    with NewFiles("save") as files:
+        files.write_text(path, run_file_text(asked.file))
+    typer.echo(f"wrote {path}", err=True)

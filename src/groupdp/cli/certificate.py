@@ -1,0 +1,106 @@
+"""`groupdp certify` and `groupdp verify`: a claim that anybody can check, and the check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from groupdp._validation import shown
+from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.support import AsJSON, NewFiles, emit_json, handle_errors, progress_bar, read_number
+from groupdp.errors import InvalidArgument
+
+_CERTIFY_EXAMPLE = """
+Example:
+
+    groupdp certify --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9 --out claim.json
+"""
+_VERIFY_EXAMPLE = """
+Example:
+
+    groupdp verify claim.json
+"""
+#: Exit status of each outcome.
+STATUS = {"verified": 0, "refuted": 1, "undecided": 3}
+
+Seconds = Annotated[
+    str, typer.Option("--seconds", metavar="NUMBER", help="Give up, undecided, after this long (300 if not given).")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(name="certify", epilog=_CERTIFY_EXAMPLE)(handle_errors(certify))
+    app.command(name="verify", epilog=_VERIFY_EXAMPLE)(handle_errors(verify))
+
+
+@with_run()
+def certify(
+    asked: Asked,
+    *,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.")
+    ] = None,
+    seconds: Seconds = "300",
+) -> None:
+    """A certificate of the run's epsilon, tried out: whoever has it need not trust this program."""
+    target = asked.delta
+    limit = read_number("seconds", seconds, above=0.0)
+    _need_flint()
+    from groupdp import certificate
+
+    with NewFiles("out") as files:
+        if out is not None:
+            files.temporary(out)  # find out now whether it can be written
+        with progress_bar("certify") as progress:
+            made = certificate.certify(asked.run, delta=target, seconds=limit, progress=progress, **asked.neighbours)
+        if out is not None:
+            files.write_text(out, made.text)
+        else:
+            typer.echo(made.text, nl=False)
+    typer.echo(f"{made.verdict.outcome}: {made.verdict.reason}; sha256 {made.digest}", err=True)
+    raise typer.Exit(STATUS[made.verdict.outcome])
+
+
+def verify(
+    claim: Annotated[str, typer.Argument(metavar="CLAIM.JSON", help="The certificate: docs/certificate.md.")],
+    *,
+    seconds: Seconds = "300",
+    as_json: AsJSON = False,
+) -> None:
+    """Prove or refute a certificate. Exit status: 0 verified, 1 refuted, 3 undecided, 2 if it is no certificate."""
+    limit = read_number("seconds", seconds, above=0.0)
+    _need_flint()
+    from groupdp import certificate
+    from groupdp.certificate.reading import LARGEST_FILE
+
+    try:
+        with Path(claim).open("rb") as file:
+            text = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise InvalidArgument(
+            f"claim must be a file that can be read, got {shown(claim)} ({error.strerror})."
+        ) from None
+    try:
+        found = certificate.verify(text, seconds=limit)
+    except certificate.NotACertificate as error:
+        raise InvalidArgument(f"claim must be a certificate, got {shown(claim)}: {error}") from None
+    if as_json:
+        emit_json(
+            {"outcome": found.outcome, "reason": found.reason, "sha256": found.digest, "details": list(found.details)}
+        )
+    else:
+        typer.echo(f"{found.outcome}: {found.reason}")
+        for line in found.details:
+            typer.echo(f"  {line}")
+        typer.echo(f"  sha256 {found.digest}")
+    raise typer.Exit(STATUS[found.outcome])
+
+
+def _need_flint() -> None:
+    try:
+        import flint  # noqa: F401
+    except ImportError:
+        raise InvalidArgument("certificates need python-flint: install groupdp with its extra 'verify'.") from None

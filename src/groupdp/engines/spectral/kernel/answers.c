@@ -1,0 +1,212 @@
+/* The questions, and which of the ways of root.c answers them. */
+#include "arithmetic.h"
+#include "spectral.h"
+
+/* Bounds that are not narrow are given if they are this narrow, relative to max(1, |answer|); wider ones are declined.
+ */
+#define ACCEPTABLE 1e-6
+
+/* What one way of answering leaves for the next. */
+typedef struct {
+    job *work;
+    int settled, heavy, scanned, way;
+    double start, ceiling;
+    answer best;
+} course;
+
+typedef void way_of_answering(workspace *, course *);
+
+/* Runs one way; 0 where it declined. The memory it took is given back. */
+static int attempt(workspace *space, way_of_answering *way, course *along)
+{
+    jmp_buf *outer = space->declined, here;
+    bookmark place = mark(space);
+    int finished = 0;
+    space->declined = &here;
+    if (setjmp(here) == 0) {
+        way(space, along);
+        finished = 1;
+    }
+    space->declined = outer;
+    rewind_to(space, place);
+    return finished;
+}
+
+static void keep_narrower(course *along, answer found)
+{
+    double width = found.upper - found.lower, before = along->best.upper - along->best.lower;
+    if (width < before || (found.lower == -INFINITY && found.upper == -INFINITY) ||
+        (!(before < INFINITY) && found.upper < along->best.upper))
+        along->best = found;
+}
+
+static void epsilon_directly(workspace *space, course *along)
+{
+    job *work = along->work;
+    begin(space, PREPARE);
+    prepared problem = prepare(space, work->rounds, work->whole, work->argument);
+    begin(space, SCAN);
+    saddle at = saddle_for_delta(space, &problem, work->argument);
+    along->start = at.epsilon;
+    along->ceiling = chernoff_ceiling(space, &problem, &at.found, work->argument);
+    along->scanned = 1;
+    along->heavy = heavy_tailed(&problem, &at);
+    if (along->heavy && at.epsilon > 0.0)
+        return;
+    answer found = {.lower = 0.0};
+    along->settled = certified_epsilon(space, &problem, &at, work->argument, &found);
+    keep_narrower(along, found);
+    begin(space, STAGES);
+}
+
+static void epsilon_by_search(workspace *space, course *along)
+{
+    job *work = along->work;
+    double start = along->start, low = along->best.lower, high = along->best.upper;
+    if (isfinite(high) && low > 0.0 && (high < 1.1 * low || !(start > low && start < high)))
+        start = 0.5 * (low + high);
+    answer found = search_epsilon(space, work->rounds, work->whole, work->argument, start, along->ceiling, along->way);
+    keep_narrower(along, found);
+    along->settled = isfinite(found.upper) && found.upper - found.lower <= NARROW * larger(found.upper, 1.0);
+    begin(space, STAGES);
+}
+
+static void ceiling_by_chernoff(workspace *space, course *along)
+{
+    job *work = along->work;
+    prepared problem = prepare(space, work->rounds, work->whole, work->argument);
+    saddle at = saddle_for_delta(space, &problem, work->argument);
+    along->best.upper = chernoff_ceiling(space, &problem, &at.found, work->argument);
+    along->scanned = 1; /* whatever may be declined from here on */
+    if (!(along->best.upper < work->enough)) {
+        double closer = coarse_ceiling(space, &problem, &at, work->argument);
+        if (closer < along->best.upper)
+            along->best.upper = closer;
+    }
+}
+
+static void log_delta_directly(workspace *space, course *along)
+{
+    job *work = along->work;
+    double assumed = -60.0;
+    bookmark place = mark(space);
+    for (int tries = 0; tries < 8; tries++) {
+        rewind_to(space, place);
+        prepared problem = prepare(space, work->rounds, work->whole, assumed);
+        if (work->argument >= problem.largest_loss) {
+            along->best = (answer){.lower = -INFINITY, .upper = -INFINITY};
+            along->settled = 1;
+            return;
+        }
+        saddle at = saddle_for_epsilon(space, &problem, work->argument);
+        along->heavy = heavy_tailed(&problem, &at);
+        if (along->heavy && along->way == 0)
+            return;
+        double left_out = larger(problem.log_dropped, log(problem.shift));
+        if (left_out == -INFINITY || assumed <= at.log_delta + 1.0) {
+            keep_narrower(along, certified_log_delta(space, &problem, &at, work->argument));
+            along->settled = along->best.upper - along->best.lower <= NARROW * larger(1.0, fabs(along->best.upper));
+            return;
+        }
+        assumed = at.log_delta - 10.0;
+    }
+}
+
+static void log_delta_by_search(workspace *space, course *along)
+{
+    job *work = along->work;
+    keep_narrower(along, search_log_delta(space, work->rounds, work->whole, work->argument));
+}
+
+/* P and Q exchanged. */
+round_law *exchanged(workspace *space, const job *work)
+{
+    round_law *result = allocate(space, work->rounds * sizeof(round_law));
+    for (int j = 0; j < work->rounds; j++) {
+        result[j] = work->whole[j];
+        result[j].branch = allocate(space, (result[j].branches + 1) * sizeof(branch));
+        for (int b = 0; b < result[j].branches; b++) {
+            result[j].branch[b] = work->whole[j].branch[b];
+            result[j].branch[b].right = work->whole[j].branch[b].left;
+            result[j].branch[b].left = work->whole[j].branch[b].right;
+        }
+    }
+    return result;
+}
+
+/* log of 1 - e^eps + e^eps delta', delta' the curve with P and Q exchanged at -eps (S-26); moved outward. For eps > 0 two
+ * positive terms are subtracted, and their rounding is charged. */
+double log_from_exchanged(double epsilon, double log_exchanged, double direction)
+{
+    double kept = exp(epsilon) * -expm1(log_exchanged); /* e^eps (1 - delta') */
+    if (epsilon <= 0.0) {
+        double value = kept < 0.5 ? log1p(-kept) : log(exp(epsilon + log_exchanged) - expm1(epsilon));
+        return smaller(value + direction * 1e-14 * fabs(value), 0.0);
+    }
+    double plus = exp(epsilon + log_exchanged), minus = expm1(epsilon);
+    double rest = larger(plus - minus + direction * 1e-13 * (1.0 + epsilon) * (plus + minus), 0.0);
+    return smaller(log(rest) + direction * 1e-14, 0.0);
+}
+
+static void ask_log_delta(workspace *space, course *along)
+{
+    int done = attempt(space, log_delta_directly, along);
+    if (!(done && along->settled) && space->reason != WORK)
+        attempt(space, log_delta_by_search, along);
+    along->way = 1;
+    if (!along->settled && along->heavy && space->reason != WORK && !(along->best.upper - along->best.lower < INFINITY))
+        attempt(space, log_delta_directly, along);
+}
+
+static void log_delta_below_zero(workspace *space, course *along)
+{
+    job turned = *along->work, *work = along->work;
+    turned.whole = exchanged(space, work);
+    turned.argument = -work->argument;
+    course other = {.work = &turned, .best = {.lower = -INFINITY, .upper = INFINITY}};
+    ask_log_delta(space, &other);
+    if (other.best.upper == INFINITY)
+        decline(space, space->reason);
+    along->best = other.best;
+    along->best.lower = log_from_exchanged(work->argument, other.best.lower, -1.0);
+    along->best.upper = log_from_exchanged(work->argument, other.best.upper, 1.0);
+}
+
+static int acceptable(const answer *found)
+{
+    if (found->lower == -INFINITY && found->upper == -INFINITY)
+        return 1;
+    double width = found->upper - found->lower;
+    return isfinite(found->upper) && isfinite(found->lower) && width <= ACCEPTABLE * larger(1.0, fabs(found->upper));
+}
+
+int solve(workspace *space, job *work)
+{
+    course along = {.work = work, .best = {.lower = -INFINITY, .upper = INFINITY}};
+    space->reason = ANSWERED;
+    space->work = 0.0;
+    if (!isfinite(work->argument)) {
+        space->reason = NO_NUMBER;
+        return 0;
+    }
+    if (work->question == CEILING) {
+        attempt(space, ceiling_by_chernoff, &along);
+        work->found = along.best;
+        return along.scanned;
+    }
+    if (work->question == EPSILON) {
+        attempt(space, epsilon_directly, &along);
+        for (along.way = 1; along.way >= 0 && along.scanned && !along.settled && space->reason != WORK; along.way--)
+            attempt(space, epsilon_by_search, &along);
+    } else if (work->argument < 0.0) {
+        attempt(space, log_delta_below_zero, &along);
+    } else {
+        ask_log_delta(space, &along);
+    }
+    work->found = along.best;
+    if (acceptable(&along.best))
+        return 1;
+    if (space->reason == ANSWERED || along.best.upper < INFINITY)
+        space->reason = TOO_WIDE;
+    return 0;
+}

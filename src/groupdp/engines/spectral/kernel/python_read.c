@@ -1,0 +1,171 @@
+/* From what Python passes to rounds in units of the noise. */
+#include "python_binding.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LARGEST_COMPOSITION 100000
+#define LARGEST_SIDE 1000000
+#define LARGEST_COIN 100000
+/* Probabilities that are rounded. */
+#define MOST (1.0 + 1e-9)
+/* Every whole number up to here is a double. */
+#define MOST_ROUNDS 0x1p53
+
+/* Copies a buffer of doubles: 1, 0 if there is no memory for it, -1 with a Python error set. Declines by value, never
+ * by a jump: the buffer has to be released. */
+static int copied(workspace *space, PyObject *source, Py_ssize_t largest, const double **content, Py_ssize_t *count)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(source, &view, PyBUF_CONTIG_RO | PyBUF_FORMAT) != 0)
+        return -1;
+    int status = 1;
+    *content = NULL;
+    *count = 0;
+    if (view.itemsize != sizeof(double) || view.format == NULL || strcmp(view.format, "d") != 0) {
+        PyErr_SetString(PyExc_ValueError, "a law must be given as buffers of doubles");
+        status = -1;
+    } else if (view.len / view.itemsize > largest) {
+        status = 0;
+    } else {
+        double *result = allocate_or_null(space, view.len + sizeof(double));
+        *count = view.len / view.itemsize;
+        if (result == NULL)
+            status = 0;
+        else
+            memcpy(result, view.buf, view.len);
+        *content = result;
+    }
+    PyBuffer_Release(&view);
+    if (status == 0)
+        space->reason = MEMORY;
+    return status;
+}
+
+/* Everything below relies on increasing shifts and finite logarithms, and a NaN could hide in a comparison. */
+static int is_law(const side *law)
+{
+    double before = -1.0;
+    for (int i = 0; i < law->size; i++) {
+        double shift = law->shift[i], p = law->p[i], log_p = law->log_p[i];
+        if (!(shift > before && shift >= 0.0 && isfinite(shift) && p >= 0.0 && p <= MOST && log_p < MOST - 1.0 &&
+              isfinite(log_p)))
+            return 0;
+        before = shift;
+    }
+    return law->size > 0;
+}
+
+/* One side: 1, 0 if it is declined, -1 with a Python error set. */
+static int read_side(workspace *space, PyObject **sources, side *law)
+{
+    const double **contents[] = {&law->shift, &law->p, &law->log_p};
+    Py_ssize_t sizes[3];
+    for (int i = 0; i < 3; i++) {
+        int status = copied(space, sources[i], LARGEST_SIDE, contents[i], &sizes[i]);
+        if (status != 1)
+            return status;
+    }
+    law->size = (int)sizes[0];
+    if (sizes[0] != sizes[1] || sizes[0] != sizes[2] || !is_law(law)) {
+        PyErr_SetString(PyExc_ValueError, "a law must have increasing shifts >= 0, as many probabilities up to 1, and "
+                                          "their finite logarithms");
+        return -1;
+    }
+    return 1;
+}
+
+static int read_branch(workspace *space, PyObject *source, branch *of)
+{
+    PyObject *sides[6];
+    if (!PyTuple_Check(source)) {
+        PyErr_SetString(PyExc_TypeError, "a branch must be a tuple");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(source, "dOOOOOO", &of->log_weight, &sides[0], &sides[1], &sides[2], &sides[3], &sides[4],
+                          &sides[5]))
+        return -1;
+    if (!(of->log_weight < MOST - 1.0 && isfinite(of->log_weight))) {
+        PyErr_SetString(PyExc_ValueError, "a law must give every branch a probability up to 1");
+        return -1;
+    }
+    of->weight = exp(of->log_weight);
+    int status = read_side(space, sides, &of->right);
+    return status == 1 ? read_side(space, sides + 3, &of->left) : status;
+}
+
+static int read_gaussians(workspace *space, PyObject *mu, PyObject *log_weights, round_law *law)
+{
+    Py_ssize_t count, weights;
+    int status = copied(space, mu, LARGEST_COIN, &law->mu, &count);
+    if (status == 1)
+        status = copied(space, log_weights, LARGEST_COIN, &law->gaussian_log_weight, &weights);
+    if (status != 1)
+        return status;
+    law->gaussians = (int)count;
+    int sound = count == weights;
+    for (Py_ssize_t b = 0; sound && b < count; b++)
+        sound = law->mu[b] >= 0.0 && isfinite(law->mu[b]) && law->gaussian_log_weight[b] < MOST - 1.0 &&
+                isfinite(law->gaussian_log_weight[b]);
+    if (!sound) {
+        PyErr_SetString(PyExc_ValueError, "a law must have finite shifts >= 0 and as many probabilities up to 1");
+        return -1;
+    }
+    return 1;
+}
+
+/* One round: 1, 0 if it is declined, -1 with a Python error set. */
+static int read_round(workspace *space, PyObject *source, round_law *law)
+{
+    PyObject *branches, *mu, *log_weights;
+    if (!PyTuple_Check(source)) {
+        PyErr_SetString(PyExc_TypeError, "a round must be a tuple");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(source, "dOOO", &law->count, &branches, &mu, &log_weights))
+        return -1;
+    if (!(law->count >= 1.0)) {
+        PyErr_SetString(PyExc_ValueError, "a law must be run at least once");
+        return -1;
+    }
+    int status = read_gaussians(space, mu, log_weights, law);
+    PyObject *all = status == 1 ? PySequence_Tuple(branches) : NULL;
+    if (all == NULL)
+        return status == 1 ? -1 : status;
+    Py_ssize_t count = PyTuple_GET_SIZE(all);
+    law->branches = (int)count;
+    law->branch = count <= LARGEST_COIN ? allocate_or_null(space, ((size_t)count + 1) * sizeof(branch)) : NULL;
+    status = law->branch != NULL && law->count <= MOST_ROUNDS;
+    space->reason = MEMORY;
+    for (Py_ssize_t b = 0; status == 1 && b < count; b++) {
+        law->branch[b] = (branch){.weight = 0.0};
+        status = read_branch(space, PyTuple_GET_ITEM(all, b), &law->branch[b]);
+    }
+    Py_DECREF(all);
+    if (status == 1 && law->branches + law->gaussians == 0) {
+        PyErr_SetString(PyExc_ValueError, "a law must have a branch");
+        return -1;
+    }
+    return status;
+}
+
+int read_composition(workspace *space, PyObject *composition, int *number, round_law **whole)
+{
+    PyObject *rounds = PySequence_Tuple(composition);
+    if (rounds == NULL)
+        return -1;
+    Py_ssize_t count = PyTuple_GET_SIZE(rounds);
+    int status = count > 0 && count <= LARGEST_COMPOSITION;
+    space->reason = MEMORY;
+    if (status == 1) {
+        *number = (int)count;
+        *whole = allocate_or_null(space, count * sizeof(round_law));
+        status = *whole != NULL;
+    }
+    for (Py_ssize_t i = 0; status == 1 && i < count; i++) {
+        (*whole)[i] = (round_law){.count = 0.0};
+        status = read_round(space, PyTuple_GET_ITEM(rounds, i), &(*whole)[i]);
+    }
+    Py_DECREF(rounds);
+    return status;
+}

@@ -1,0 +1,212 @@
+"""One phase from named values, wherever they come from: a run file, the command line, a request.
+
+Values are numbers, or texts that spell them ("0.01", "256/60000"). Whatever is wrong is a `FieldError`, one sentence
+that
+also says which key it is about, so that a caller can point at a line or at a field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from groupdp._validation import LARGEST_DATASET, require_boolean, require_choice, require_integer, require_number, shown
+from groupdp.dpsgd import DPSGD
+from groupdp.epochs import steps_of_epochs
+from groupdp.errors import InvalidArgument
+from groupdp.samplings import SAMPLINGS, Sampling
+
+#: Keys of every phase, whatever its sampling.
+COMMON_KEYS = ("sampling", "noise_multiplier", "steps", "epochs", "microbatch_size")
+#: Longer texts are not numbers anybody means.
+LONGEST_NUMBER = 100
+
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_RATIO = re.compile(r"(\d{1,18})\s*/\s*(\d{1,18})", re.ASCII)
+
+
+class FieldError(InvalidArgument):
+    """What is wrong with one of the named values."""
+
+    def __init__(self, key: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.key = key
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FieldError, (self.key, str(self))
+
+
+def phase_of(values: Mapping[str, Any]) -> DPSGD:
+    """The phase that the values describe; `sampling` is its name, the other keys are those of `keys_of(sampling)`.
+
+    Poisson sampling may be given by batch_size and dataset_size in place of a rate: each example with probability
+    batch_size / dataset_size.
+    """
+    kind = _checked("sampling", values, lambda key, value: require_choice(key, value, tuple(SAMPLINGS)))
+    allowed = keys_of(kind)
+    for key in values:
+        if key not in allowed:
+            raise FieldError(key, f"{shown(key)} is not a known key in a {kind} phase: {', '.join(allowed)} are.")
+    sampling, share = _sampling(kind, values)
+    noise = _checked("noise_multiplier", values, number)
+    microbatch = _checked("microbatch_size", values, lambda key, value: integer(key, value, at_least=1), default=1)
+    steps = _steps(values, share)
+    try:
+        return DPSGD(sampling, noise_multiplier=noise, steps=steps, microbatch_size=microbatch)
+    except InvalidArgument as error:  # what is left to refuse is the size of the noise
+        raise FieldError("noise_multiplier", str(error)) from None
+
+
+def keys_of(kind: str) -> tuple[str, ...]:
+    """The keys that a phase with this sampling may have."""
+    fields = tuple(SAMPLINGS[kind].fields)
+    if "sampling_rate" in fields:
+        fields = (*fields, *(key for key in ("batch_size", "dataset_size") if key not in fields))
+    return (*COMMON_KEYS, *fields)
+
+
+def _sampling(kind: str, values: Mapping[str, Any]) -> tuple[Sampling, Callable[[], Fraction]]:
+    """The sampling, and the share of the data that a step visits, exactly as it was written."""
+    chosen = SAMPLINGS[kind]
+    attributes: dict[str, Any] = {}
+    share: Fraction | None = None
+    for key, attribute in chosen.fields.items():
+        if key == "sampling_rate":
+            share = _rate(values, needs_dataset="dataset_size" in chosen.fields)
+            attributes[attribute] = float(share)
+        else:
+            attributes[attribute] = _checked(key, values, _READERS[key], default=_DEFAULTS.get(key))
+    try:
+        sampling = chosen(**attributes)
+    except InvalidArgument as error:
+        key = next((key for key in chosen.fields if str(error).startswith(key)), next(iter(chosen.fields)))
+        raise FieldError(key, str(error)) from None
+    return sampling, (sampling.share_of_data if share is None else lambda: share)
+
+
+def _rate(values: Mapping[str, Any], *, needs_dataset: bool) -> Fraction:
+    if "sampling_rate" in values:
+        if "batch_size" in values or ("dataset_size" in values and not needs_dataset):
+            other = "batch_size" if "batch_size" in values else "dataset_size"
+            raise FieldError(other, f"{other} must not be given together with sampling_rate.")
+        rate: Fraction = _checked("sampling_rate", values, _probability)
+        return rate
+    if "batch_size" not in values:
+        raise FieldError("sampling_rate", "sampling_rate must be given, or batch_size and dataset_size instead.")
+    batch = _checked("batch_size", values, _READERS["batch_size"])
+    dataset = _checked("dataset_size", values, _READERS["dataset_size"])
+    if batch > dataset:
+        raise FieldError("batch_size", f"batch_size must be at most dataset_size={dataset}, got {batch}.")
+    return Fraction(batch, dataset)
+
+
+def _steps(values: Mapping[str, Any], share: Callable[[], Fraction]) -> int:
+    if "steps" in values and "epochs" in values:
+        raise FieldError("epochs", "epochs must not be given together with steps.")
+    if "epochs" not in values:
+        steps: int = _checked("steps", values, lambda key, value: integer(key, value, at_least=0))
+        return steps
+    epochs = _checked("epochs", values, lambda key, value: exact(key, value, above=0.0))
+    try:
+        return steps_of_epochs(epochs, share())
+    except InvalidArgument as error:
+        raise FieldError("epochs", str(error)) from None
+
+
+def _checked(key: str, values: Mapping[str, Any], check: Callable[[str, Any], Any], default: Any = None) -> Any:
+    if key not in values:
+        if default is not None:
+            return default
+        raise FieldError(key, f"{key} must be given.")
+    try:
+        return check(key, values[key])
+    except FieldError:
+        raise
+    except InvalidArgument as error:
+        raise FieldError(key, str(error)) from None
+
+
+def exact(key: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> Fraction:
+    """A number exactly as it was written: a text is a decimal or a ratio, a double the decimal it prints as."""
+    if isinstance(value, str):
+        found = _exact_text(key, value)
+    else:
+        double = require_number(key, float(value) if isinstance(value, Decimal) else value)
+        found = Fraction(value) if isinstance(value, int | Decimal | Fraction) else Fraction(repr(double))
+    require_number(key, _as_double(key, found, value), above=above, at_least=at_least)
+    return found
+
+
+def _exact_text(key: str, text: str) -> Fraction:
+    stripped = text.strip()
+    if len(text) <= LONGEST_NUMBER:
+        ratio = _RATIO.fullmatch(stripped)
+        if ratio and int(ratio[2]) > 0:
+            return Fraction(int(ratio[1]), int(ratio[2]))
+        if _DECIMAL.fullmatch(stripped):
+            return Fraction(stripped)
+    raise InvalidArgument(f"{key} must be a finite number, got {shown(text)}.")
+
+
+def _as_double(key: str, number: Fraction, value: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        raise InvalidArgument(f"{key} must be a finite number, got {shown(value)}.") from None
+
+
+def number(key: str, value: Any, **limits: float | None) -> float:
+    """A double, from a number or a text that spells one."""
+    if isinstance(value, str):
+        return require_number(key, _as_double(key, _exact_text(key, value), value), **limits)
+    return require_number(key, float(value) if isinstance(value, Decimal) else value, **limits)
+
+
+def integer(key: str, value: Any, *, at_least: int, **limits: int) -> int:
+    """An integer, or a text that spells one."""
+    if isinstance(value, str):
+        stripped = value.strip()
+        if len(value) > LONGEST_NUMBER or not re.fullmatch(r"[+-]?\d+", stripped, re.ASCII):
+            raise InvalidArgument(f"{key} must be an integer of at least {at_least}, got {shown(value)}.")
+        value = int(stripped)
+    if isinstance(value, Decimal):
+        value = float(value)
+    return require_integer(key, value, at_least=at_least, **limits)
+
+
+def _probability(key: str, value: Any) -> Fraction:
+    rate = exact(key, value)
+    if rate > 1:
+        raise InvalidArgument(
+            f"{key} must be a probability in (0, 1], got {float(rate):g} (a percentage p is written p / 100)."
+        )
+    require_number(key, float(rate), above=0.0, at_most=1.0)
+    return rate
+
+
+def _size(key: str, value: Any) -> int:
+    return integer(key, value, at_least=1, at_most=LARGEST_DATASET)
+
+
+def _truth(key: str, value: Any) -> bool:
+    return require_boolean(key, {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value)
+
+
+def _rates(key: str, value: Any) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise InvalidArgument(f"{key} must be a table of sources with their rates, got {shown(value)}.")
+    return {str(source): float(_probability(f"{key}.{source}", rate)) for source, rate in value.items()}
+
+
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "batch_size": _size,
+    "dataset_size": _size,
+    "largest_batch": _size,
+    "batches": _size,
+    "one_per_batch": _truth,
+    "sampling_rates": _rates,
+}
+_DEFAULTS: dict[str, Any] = {"one_per_batch": False}

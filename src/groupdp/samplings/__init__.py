@@ -1,0 +1,51 @@
+"""How runs choose their batches: one file a sampling, each with its laws, assumptions and names.
+
+    sampling.py            what every sampling says about itself
+    poisson.py             each example on its own
+    sources.py             the same, with a rate for each source
+    truncated_poisson.py   the same, with a largest batch
+    fixed_batch.py         batches of one size, drawn without replacement
+    shuffled.py            epochs in shuffled order, anew or once
+    fixed_order.py         epochs in a fixed order
+    balls_in_bins.py       every example into one batch of an epoch, independently
+
+Proofs and what is tight: docs/samplings.md.
+"""
+
+from groupdp.samplings.balls_in_bins import BallsInBinsSampling
+from groupdp.samplings.fixed_batch import FixedBatchSampling
+from groupdp.samplings.fixed_order import FixedOrderSampling
+from groupdp.samplings.poisson import PoissonSampling
+from groupdp.samplings.sampling import Rounds, Sampling
+from groupdp.samplings.shuffled import ShuffledOnceSampling, ShuffledSampling
+from groupdp.samplings.sources import PoissonSources
+from groupdp.samplings.truncated_poisson import TruncatedPoissonSampling
+
+#: Every sampling there is, by its name in run files and on the command line.
+SAMPLINGS: dict[str, type[Sampling]] = {
+    kind.name: kind
+    for kind in (
+        PoissonSampling,
+        FixedBatchSampling,
+        TruncatedPoissonSampling,
+        ShuffledSampling,
+        ShuffledOnceSampling,
+        FixedOrderSampling,
+        BallsInBinsSampling,
+        PoissonSources,
+    )
+}
+
+__all__ = [
+    "SAMPLINGS",
+    "BallsInBinsSampling",
+    "FixedBatchSampling",
+    "FixedOrderSampling",
+    "PoissonSampling",
+    "PoissonSources",
+    "Rounds",
+    "Sampling",
+    "ShuffledOnceSampling",
+    "ShuffledSampling",
+    "TruncatedPoissonSampling",
+]

@@ -1,0 +1,154 @@
+"""Fixed-size batches, drawn without replacement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from groupdp._validation import LARGEST_DATASET, require_integer
+from groupdp.adjacency import Change, is_empty
+from groupdp.errors import InvalidArgument
+from groupdp.laws import hypergeometric_law
+from groupdp.pairs import ZERO, Profile, Round, Side
+from groupdp.samplings.poisson import counted
+from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.worlds import World, fixed_batches
+
+#: An example of the group takes another one's place: gradients +e and -e.
+_UNIT = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedBatchSampling(Sampling):
+    """Every round draws `batch_size` of the dataset's examples, uniformly, without replacement."""
+
+    batch_size: int
+    dataset_size: int
+    """Size of the smaller of two neighbouring datasets, the one without the group; for substitution and zero-out, where
+    both have the same size, that size."""
+
+    name: ClassVar[str] = "fixed-batch"
+    title: ClassVar[str] = "fixed-size batches"
+    fields: ClassVar[dict[str, str]] = {"batch_size": "batch_size", "dataset_size": "dataset_size"}
+    adjacencies: ClassVar[tuple[str, ...]] = ("add-or-remove", "add", "remove", "substitute", "zero-out")
+    refusals: ClassVar[dict[str, str]] = {
+        "add-and-remove": "no bound is proved where some examples leave and others join",
+        "exchange": "no bound is proved where some examples leave and another number of them join",
+    }
+    epsilon_grows_with: ClassVar[tuple[str, ...]] = ("batch_size",)
+
+    def __post_init__(self) -> None:
+        batch_size, dataset_size = batch_and_dataset(self.batch_size, self.dataset_size)
+        object.__setattr__(self, "batch_size", batch_size)
+        object.__setattr__(self, "dataset_size", dataset_size)
+
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        """2 x Hypergeom(B, n + k, k) against 0 for k removed, and its mirror image (P-4, tight).
+
+        k replaced or zeroed: the envelope P-5, valid. (Hypergeom, Hypergeom) with N(+i) against N(-i) is no bound, and
+        neither is 1 x Hypergeom for zeroed examples: they still take a place.) In microbatches an example of the group
+        takes a displaced one's place in one average, so the factor 2 is already there.
+        """
+        size = change.size
+        if not isinstance(size, int):
+            raise AssertionError("a group by sources needs a sampling with sources")
+        if change.keeps_places or not (is_empty(change.removed) or is_empty(change.added)):
+            return ((self._envelope(size, noise), steps),)
+        side = _side(self.batch_size, self.dataset_size, size, noise)
+        return ((Round.of(side, ZERO) if is_empty(change.added) else Round.of(ZERO, side), steps),)
+
+    def _envelope(self, size: int, noise: float) -> Profile | Round:
+        others = self.dataset_size - size
+        if others < self.batch_size:
+            raise InvalidArgument(
+                f"group_size must be at most dataset_size - batch_size = {self.dataset_size - self.batch_size} for "
+                f"substitution and zero-out, got {size}."
+            )
+        return _envelope(self.batch_size, others, size, noise)
+
+    def is_tight(self, change: Change) -> bool:
+        return not change.keeps_places and (is_empty(change.removed) or is_empty(change.added))
+
+    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
+        return (
+            "Every step draws a uniformly random batch of the stated size, without replacement, anew.",
+            "The dataset size is public.",
+        )
+
+    def share_of_data(self) -> Fraction:
+        return Fraction(self.batch_size, self.dataset_size)
+
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        while True:
+            yield uniform_subsets(generator, self.batch_size, trials, dataset_size)
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """Whoever is not in the group moves by -1 and the group by +1: attains P-4. Replaced members move like all
+        others afterwards, zeroed ones not at all: near P-5.
+        """
+        size = counted(change.size)
+        if change.keeps_places or change.is_substitution:
+            others, there = self.dataset_size - size, 0.0 if change.keeps_places else -1.0
+        else:
+            others, there = self.dataset_size, None
+        first, second = (
+            World(
+                ((-1.0, others), (move or 0.0, 0 if move is None else size)),
+                fixed_batches(
+                    self.batch_size, others, 0 if move is None else size, ordinary_move=-1.0, group_move=move or 0.0
+                ),
+            )
+            for move in (1.0, there)
+        )
+        return (second, first) if is_empty(change.removed) else (first, second)
+
+    def largest_group(self, adjacency: str) -> int | None:
+        if adjacency in ("substitute", "zero-out"):
+            return self.dataset_size - self.batch_size
+        return self.dataset_size
+
+
+def batch_and_dataset(batch_size: object, dataset_size: object) -> tuple[int, int]:
+    """Both sizes, checked: 1 <= batch_size <= dataset_size."""
+    batch = require_integer("batch_size", batch_size, at_least=1, at_most=LARGEST_DATASET)
+    dataset = require_integer("dataset_size", dataset_size, at_least=1, at_most=LARGEST_DATASET)
+    if batch > dataset:
+        raise InvalidArgument(f"batch_size must be at most dataset_size={dataset}, got {batch}.")
+    return batch, dataset
+
+
+@lru_cache(maxsize=64)
+def _side(batch_size: int, dataset_size: int, size: int, noise: float) -> Side:
+    if size > dataset_size:
+        raise InvalidArgument(f"group_size must be at most dataset_size={dataset_size}, got {size}.")
+    law = hypergeometric_law(batch_size, dataset_size, size)
+    return Side.from_sensitivities(_UNIT * np.arange(len(law[0]), dtype=np.float64), law, noise)
+
+
+@lru_cache(maxsize=64)
+def _envelope(batch_size: int, others: int, size: int, noise: float) -> Profile | Round:
+    from groupdp.profiles import SubstitutionEnvelope
+
+    law = hypergeometric_law(batch_size, others, size)
+    side = Side.from_sensitivities(_UNIT * np.arange(len(law[0]), dtype=np.float64), law, noise)
+    return SubstitutionEnvelope(side)
+
+
+def uniform_subsets(generator: np.random.Generator, batch_size: int, trials: int, dataset_size: int) -> BoolArray:
+    """Selection sampling (Knuth, volume 2, algorithm S): exactly uniform, in integer arithmetic.
+
+    With r examples left to see and b places left, the next one enters with probability b / r.
+    """
+    if batch_size > dataset_size:
+        raise InvalidArgument(f"batch_size must be at most dataset_size={dataset_size}, got {batch_size}.")
+    included = np.empty((dataset_size, trials), dtype=np.bool_)
+    places = np.full(trials, batch_size, dtype=np.int64)
+    for position in range(dataset_size):
+        np.less(generator.integers(0, dataset_size - position, size=trials), places, out=included[position])
+        places -= included[position]
+    return included.T

@@ -1,0 +1,97 @@
+"""What every sampling says about itself. Adding one is adding a file here and a line in the package's registry."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from groupdp.adjacency import Change
+from groupdp.errors import InvalidArgument
+from groupdp.pairs import Profile, Round
+from groupdp.samplings.worlds import World
+
+BoolArray = npt.NDArray[np.bool_]
+
+#: Rounds (or profiles) with the number of times each is run.
+Rounds = tuple[tuple[Round | Profile, int], ...]
+
+
+class Sampling(ABC):
+    """How a run chooses its batches, and what that means for a group's privacy."""
+
+    __slots__ = ()
+
+    #: In run files and on the command line.
+    name: ClassVar[str]
+    #: In prose: "Poisson sampling".
+    title: ClassVar[str]
+    #: Names of its fields in run files and on the command line, with the attributes they set.
+    fields: ClassVar[Mapping[str, str]]
+    #: Adjacencies it has a law for; "exchange" is removed=a, added=b.
+    adjacencies: ClassVar[tuple[str, ...]]
+    #: Why it has none for each of the others.
+    refusals: ClassVar[Mapping[str, str]] = {}
+    #: Attributes in which epsilon grows, so that a calibration may solve for them.
+    epsilon_grows_with: ClassVar[tuple[str, ...]] = ()
+    #: Whether such runs are often, and wrongly, accounted as Poisson sampling.
+    mistaken_for_poisson: ClassVar[bool] = False
+
+    @abstractmethod
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        """The rounds that dominate `steps` steps for a change of a supported adjacency, in units of the noise."""
+
+    @abstractmethod
+    def is_tight(self, change: Change) -> bool:
+        """Whether some loss and datasets attain the rounds, so that no better guarantee exists."""
+
+    @abstractmethod
+    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
+        """What has to hold of the training code, in sentences."""
+
+    @abstractmethod
+    def share_of_data(self) -> Fraction:
+        """The fraction of the data that one step visits: an epoch is its inverse in steps."""
+
+    @abstractmethod
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        """Really sampled: for each step, a (trials, dataset_size) array that says who is in the batch."""
+
+    @abstractmethod
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """Two datasets of this change that leak as much as is known, with the exact densities of what they release.
+
+        `ordinary_examples` is the size of the common part where the sampling does not say it.
+        """
+
+    @property
+    def sources(self) -> tuple[str, ...] | None:
+        """The names of its sources, if a group is counted source by source."""
+        return None
+
+    def largest_group(self, adjacency: str) -> int | None:
+        """The largest group the datasets allow under an adjacency; None where they do not say."""
+        return None
+
+    def values(self) -> dict[str, Any]:
+        """Its fields by their names in run files."""
+        return {name: getattr(self, attribute) for name, attribute in self.fields.items()}
+
+    def describe(self) -> str:
+        """In a line: "Poisson sampling, sampling_rate = 0.01"."""
+        parts = (f"{name} = {value!r}" for name, value in self.values().items())
+        return ", ".join((self.title, *parts))
+
+    def require_adjacency(self, adjacency: str) -> None:
+        """Refuses, with the reason, an adjacency that no law is proved for."""
+        if adjacency in self.adjacencies:
+            return
+        supported = [name for name in self.adjacencies if name != "exchange"]
+        asked = "removed and added" if adjacency == "exchange" else repr(adjacency)
+        raise InvalidArgument(
+            f"adjacency must be {' or '.join(supported)} for {self.title}, got {asked}: {self.refusals[adjacency]}."
+        )

@@ -1,0 +1,170 @@
+"""Shuffled epochs: the dataset is permuted and dealt to batches, every example in one of them.
+
+How many of the group share a batch is given away (a public coin), and no amplification is claimed beyond it: Poisson
+accounting of a shuffled run is no bound of any kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from groupdp.adjacency import Change, is_empty
+from groupdp.errors import InvalidArgument
+from groupdp.laws.allocation import SquaresLaw, dealt_squares_law
+from groupdp.pairs import ZERO, Branch, Round, Side
+from groupdp.samplings.fixed_batch import batch_and_dataset
+from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.worlds import World, dealt_members
+
+_OTHER_SIZE = "with another number of examples every later batch changes, and no bound is proved"
+#: Adjacencies with another number of examples in the two datasets.
+REFUSALS = dict.fromkeys(("add-or-remove", "add", "remove", "add-and-remove", "exchange"), _OTHER_SIZE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffledSampling(Sampling):
+    """Every epoch permutes the dataset anew and cuts it into batches of `batch_size`.
+
+    `steps` that end inside an epoch count as a whole one; a last batch that is smaller may be used or dropped.
+    """
+
+    batch_size: int
+    dataset_size: int
+    """Size of either dataset: both have the same."""
+
+    name: ClassVar[str] = "shuffled"
+    title: ClassVar[str] = "shuffled epochs"
+    fields: ClassVar[dict[str, str]] = {"batch_size": "batch_size", "dataset_size": "dataset_size"}
+    adjacencies: ClassVar[tuple[str, ...]] = ("zero-out", "substitute")
+    refusals: ClassVar[dict[str, str]] = REFUSALS
+    mistaken_for_poisson: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        batch_size, dataset_size = batch_and_dataset(self.batch_size, self.dataset_size)
+        object.__setattr__(self, "batch_size", batch_size)
+        object.__setattr__(self, "dataset_size", dataset_size)
+
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        """One epoch is a coin over r = sum_t c_t^2 with branch N(sqrt(r)) against N(0) (P-7); twice that if
+        replaced."""
+        unit = unit_of(change, microbatches)
+        coin = dealt_coin(group_in(change, self.dataset_size), self.batch_size, self.dataset_size, unit, noise)
+        return ((coin, self.epochs(steps)),)
+
+    def epochs(self, steps: int) -> int:
+        """Epochs begun in `steps` steps; with a last, smaller batch dropped an epoch has floor(n / B) of them."""
+        return -(-steps // (self.dataset_size // self.batch_size))
+
+    def is_tight(self, change: Change) -> bool:
+        return False
+
+    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
+        return (
+            "Every epoch permutes the whole dataset uniformly at random, anew, and every example is in at most one "
+            "batch "
+            "of it.",
+            "The sum of clipped gradients is divided by a number that does not depend on the data.",
+        )
+
+    def share_of_data(self) -> Fraction:
+        return Fraction(self.batch_size, self.dataset_size)
+
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        while True:
+            yield from dealt(generator.random((trials, dataset_size)).argsort(axis=1), self.batch_size)
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """The group moves by +1 in one dataset, by 0 (zeroed) or -1 (replaced) in the other; all others do not move.
+
+        Attains P-7 where the allocation is released too.
+        """
+        return self._worlds(change, once=False)
+
+    def _worlds(self, change: Change, *, once: bool) -> tuple[World, World]:
+        size = group_in(change, self.dataset_size)
+        whole, rest = divmod(self.dataset_size, self.batch_size)
+        sizes = [self.batch_size] * whole + [rest] * (rest > 0)
+        first, second = (
+            World(((0.0, self.dataset_size - size), (move, size)), dealt_members(size, move, sizes, once=once))
+            for move in (1.0, -1.0 if change.is_substitution else 0.0)
+        )
+        return (second, first) if is_empty(change.removed) else (first, second)
+
+    def largest_group(self, adjacency: str) -> int | None:
+        return self.dataset_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffledOnceSampling(ShuffledSampling):
+    """The dataset is permuted once, and every epoch of a phase goes through the same batches again."""
+
+    name: ClassVar[str] = "shuffled-once"
+    title: ClassVar[str] = "epochs in one shuffled order"
+
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        """E epochs over one allocation: a coin over r, once, with branch N(sqrt(r E)) against N(0) (P-7)."""
+        if steps == 0:
+            return ()
+        unit = unit_of(change, microbatches) * math.sqrt(self.epochs(steps))
+        size = group_in(change, self.dataset_size)
+        return ((dealt_coin(size, self.batch_size, self.dataset_size, unit, noise), 1),)
+
+    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
+        return (
+            "The dataset is permuted uniformly at random, once for each phase, and every example is in at most one "
+            "batch of "
+            "an epoch.",
+            "The sum of clipped gradients is divided by a number that does not depend on the data.",
+        )
+
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        order = generator.random((trials, dataset_size)).argsort(axis=1)
+        while True:
+            yield from dealt(order, self.batch_size)
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        return self._worlds(change, once=True)
+
+
+def dealt(order: np.ndarray[tuple[int, ...], np.dtype[np.int64]], batch_size: int) -> Iterator[BoolArray]:
+    """One epoch's batches: place order[trial, i] of example i, cut into consecutive batches."""
+    batch = order // batch_size
+    for step in range(-(-order.shape[1] // batch_size)):
+        yield batch == step
+
+
+def unit_of(change: Change, microbatches: bool) -> float:
+    """How far one member moves the sum: zeroed by 1, replaced by 2; a clipped average moves by up to 2 in any case."""
+    return 2.0 if change.is_substitution or microbatches else 1.0
+
+
+def group_in(change: Change, dataset_size: int) -> int:
+    """The size of the group, which is part of the dataset."""
+    size = change.size
+    if not isinstance(size, int):
+        raise AssertionError("a group by sources needs a sampling with sources")
+    if size > dataset_size:
+        raise InvalidArgument(f"group_size must be at most dataset_size={dataset_size}, got {size}.")
+    return size
+
+
+@lru_cache(maxsize=64)
+def dealt_coin(size: int, batch_size: int, dataset_size: int, unit: float, noise: float) -> Round:
+    """The coin over r for a group dealt to batches, each member moving the sum by `unit`."""
+    return squares_coin(dealt_squares_law(size, batch_size, dataset_size), unit, noise)
+
+
+def squares_coin(squares: SquaresLaw, unit: float, noise: float) -> Round:
+    """A public coin over r with branch N(unit sqrt(r) / noise) against N(0)."""
+    values, (_, log_weights) = squares
+    if len(values) == 1 and values[0] == 0.0:
+        return Round.of(ZERO, ZERO)
+    shifts = [unit * math.sqrt(r) / noise if noise > 0.0 else math.inf for r in values.tolist()]
+    return Round((Branch(Side.point(shift), ZERO) for shift in shifts), log_weights.tolist())

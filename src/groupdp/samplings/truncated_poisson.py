@@ -1,0 +1,117 @@
+"""Poisson sampling with a largest batch: what is above it is cut at random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from groupdp._validation import LARGEST_DATASET, require_integer, require_number
+from groupdp.adjacency import Change, is_empty
+from groupdp.errors import InvalidArgument
+from groupdp.pairs import ZERO, Branch, Round, Side
+from groupdp.samplings.poisson import counted, stated_fraction
+from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.worlds import World, cut_batches
+
+_NO_LAW = "which of the others are cut away then depends on both groups, and no bound is proved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncatedPoissonSampling(Sampling):
+    """Every round includes each example independently with probability `rate`; of a batch above `largest_batch` that
+    many
+    are kept, uniformly at random. Padding a batch up to that size changes nothing.
+    """
+
+    rate: float
+    largest_batch: int
+    dataset_size: int
+    """Size of the common part, public and exact: the dataset without the group. Epsilon is not monotone in it."""
+
+    name: ClassVar[str] = "truncated-poisson"
+    title: ClassVar[str] = "truncated Poisson sampling"
+    fields: ClassVar[dict[str, str]] = {
+        "sampling_rate": "rate",
+        "largest_batch": "largest_batch",
+        "dataset_size": "dataset_size",
+    }
+    adjacencies: ClassVar[tuple[str, ...]] = ("add-or-remove", "add", "remove", "zero-out")
+    refusals: ClassVar[dict[str, str]] = {"substitute": _NO_LAW, "add-and-remove": _NO_LAW, "exchange": _NO_LAW}
+
+    def __post_init__(self) -> None:
+        values = {
+            "rate": require_number("rate", self.rate, above=0.0, at_most=1.0),
+            "largest_batch": require_integer("largest_batch", self.largest_batch, at_least=1, at_most=LARGEST_DATASET),
+            "dataset_size": require_integer("dataset_size", self.dataset_size, at_least=1, at_most=LARGEST_DATASET),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        """A public coin over the classes of the common sample's size (P-6): (m + d, 0) for members removed, its mirror
+        image
+        for members added; (m + d, d) where they are zeroed and keep their places.
+        """
+        if microbatches:
+            raise InvalidArgument(
+                "microbatch_size must be 1 for truncated Poisson sampling, got more: which microbatch an example "
+                "lands in "
+                "depends on which others were cut away."
+            )
+        size = change.size
+        if not isinstance(size, int):
+            raise AssertionError("a group by sources needs a sampling with sources")
+        coin = _coin(self, size, noise, change.keeps_places)
+        return ((coin if is_empty(change.added) else coin.mirrored, steps),)
+
+    def is_tight(self, change: Change) -> bool:
+        return False
+
+    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
+        return (
+            "Every step includes each example independently with the stated probability, and cuts a larger batch to "
+            "the "
+            "stated size uniformly at random.",
+            "The size of the dataset without the group is public and exactly as stated.",
+        )
+
+    def share_of_data(self) -> Fraction:
+        return stated_fraction(self.rate)
+
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        while True:
+            sampled = generator.random((trials, dataset_size)) < self.rate
+            order = np.where(sampled, generator.random((trials, dataset_size)), np.inf)
+            rank = order.argsort(axis=1).argsort(axis=1)
+            yield sampled & (rank < self.largest_batch)
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """The group moves by +1; whoever it displaces by -1 where the cap cuts more often than not, else by 0."""
+        size, others = counted(change.size), self.dataset_size
+        away = -1.0 if self.rate * others >= self.largest_batch else 0.0
+
+        def world(members: int, move: float) -> World:
+            shape = {"ordinary_move": away, "group_move": move}
+            sums = cut_batches(self.rate, self.largest_batch, others, members, **shape)
+            return World(((away, others), (move, members)), sums)
+
+        first, second = world(size, 1.0), world(size, 0.0) if change.keeps_places else world(0, 0.0)
+        return (second, first) if is_empty(change.removed) else (first, second)
+
+
+@lru_cache(maxsize=64)
+def _coin(sampling: TruncatedPoissonSampling, size: int, noise: float, keeps_places: bool) -> Round:
+    from groupdp.laws.truncated import truncated_classes
+
+    classes = truncated_classes(sampling.rate, sampling.largest_batch, sampling.dataset_size, size)
+    branches = []
+    for one in classes:
+        right = Side.from_sensitivities(one.sensitivities, one.law, noise)
+        left = Side.from_sensitivities(one.displaced, one.displaced_law, noise) if keeps_places else ZERO
+        branches.append(Branch(right, left))
+    return Round(branches, [one.log_weight for one in classes])

@@ -1,0 +1,90 @@
+"""From a run to a certificate that is verified."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+
+import pytest
+
+import groupdp
+from groupdp.certificate import certify, verify
+from groupdp.certificate.writer import outward, spelled
+from paths import ROOT
+
+POISSON = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.02), noise_multiplier=2.0, steps=300)
+FIXED = groupdp.DPSGD(
+    sampling=groupdp.FixedBatchSampling(batch_size=20, dataset_size=1000), noise_multiplier=4.0, steps=200
+)
+
+
+@pytest.mark.parametrize("run", [POISSON, FIXED, [POISSON, FIXED]], ids=["poisson", "fixed", "phases"])
+@pytest.mark.parametrize("adjacency", ["add", "remove", "add-or-remove"])
+def test_a_run_is_certified(run, adjacency):
+    bounds = groupdp.epsilon(run, delta=1e-7, group_size=3, adjacency=adjacency)
+    made = certify(run, delta=1e-7, group_size=3, adjacency=adjacency)
+    assert made.verdict.outcome == "verified"
+    assert verify(made.text) == made.verdict
+    assert made.digest == made.verdict.digest
+    claimed = made.document["claim"]["epsilon"]
+    assert float(claimed["lower"]) <= bounds.lower
+    assert float(claimed["upper"]) >= bounds.upper
+    assert float(claimed["upper"]) - float(claimed["lower"]) < bounds.upper - bounds.lower + 1e-12 * bounds.upper
+
+
+def test_one_round_and_none_are_certified_too():
+    once = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.02), noise_multiplier=1.0, steps=1)
+    assert certify(once, delta=1e-9, group_size=5).verdict.outcome == "verified"
+    never = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.02), noise_multiplier=1.0, steps=0)
+    assert certify(never, delta=1e-9, group_size=5).verdict.outcome == "verified"
+
+
+def test_too_few_rounds_are_undecided_and_say_why():
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.02), noise_multiplier=1.0, steps=2)
+    made = certify(run, delta=1e-9, group_size=1, adjacency="remove", seconds=10.0)
+    assert made.verdict.outcome == "undecided"
+    assert made.verdict.details
+
+
+def test_a_bad_question_is_refused_as_by_epsilon():
+    with pytest.raises(groupdp.InvalidArgument, match="delta"):
+        certify(POISSON, delta=2.0, group_size=3)
+    with pytest.raises(groupdp.InvalidArgument, match="adjacency"):
+        certify(POISSON, delta=1e-6, group_size=3, adjacency="sideways")
+
+
+def test_the_digest_is_of_the_content_not_of_the_spaces():
+    made = certify(POISSON, delta=1e-7, group_size=3)
+    assert verify(json.dumps(made.document)).digest == made.digest
+    assert verify(json.dumps(made.document, indent=8, sort_keys=True)).digest == made.digest
+
+
+def test_decimals_are_outward():
+    sides = outward(0.1, 0.1)
+    assert float(sides["lower"]) < 0.1 < float(sides["upper"])
+    assert outward(0.0, float("inf")) == {"lower": "0", "upper": "infinity"}
+    assert [spelled(x) for x in (1.0, 0.01, 1e-6, 1e-300, 1e22)] == ["1", "0.01", "1e-6", "1e-300", "1e22"]
+
+
+def test_without_flint_the_extra_is_named():
+    script = "import sys; sys.modules['flint'] = None\nfrom groupdp import certificate\ncertificate.certify"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "groupdp[verify]" in done.stderr
+
+
+def test_the_checker_imports_nothing_else_of_groupdp():
+    allowed = {"groupdp.certificate.laws", "groupdp.certificate.reading"}
+    for name in ("checker", "laws", "reading"):
+        tree = ast.parse((ROOT / "src" / "groupdp" / "certificate" / f"{name}.py").read_text())
+        for found in ast.walk(tree):
+            if isinstance(found, ast.Import):
+                assert not any(part.name.startswith("groupdp") for part in found.names)
+            elif isinstance(found, ast.ImportFrom):
+                assert found.level == 0
+                assert found.module in allowed or not str(found.module).startswith("groupdp")
+
+
+def test_the_checker_stays_small():
+    assert len((ROOT / "src" / "groupdp" / "certificate" / "checker.py").read_text().splitlines()) <= 400

@@ -1,0 +1,78 @@
+"""`groupdp certify` and `groupdp verify`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from command_line import assert_one_sentence, groupdp
+
+RUN = "--sampling-rate 0.01 --noise-multiplier 4 --steps 500 --delta 1e-6 --group-size 4"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    path = tmp_path_factory.mktemp("certificates") / "claim.json"
+    outcome = groupdp(f"certify {RUN} --out {path}")
+    assert outcome.status == 0, outcome
+    assert outcome.output == ""
+    assert outcome.errors.startswith("verified: ")
+    return path
+
+
+def test_what_was_certified_is_verified(certificate):
+    outcome = groupdp(f"verify {certificate}")
+    assert outcome.status == 0
+    assert outcome.output.startswith("verified: delta(epsilon.upper) <= delta <= delta(epsilon.lower)\n")
+    found = groupdp(f"verify {certificate} --json").json
+    assert found["outcome"] == "verified"
+    assert found["sha256"] in outcome.output
+    assert len(found["details"]) == 2
+
+
+def test_the_claim_is_what_epsilon_says(certificate):
+    claim = json.loads(certificate.read_text())["claim"]
+    bounds = groupdp(f"epsilon {RUN} --json").json["epsilon"]
+    assert float(claim["epsilon"]["lower"]) <= bounds["lower"] <= bounds["upper"] <= float(claim["epsilon"]["upper"])
+    assert float(claim["epsilon"]["upper"]) - float(claim["epsilon"]["lower"]) < 1e-9
+    assert claim["run"] == [
+        {"sampling": "poisson", "sampling_rate": "0.01", "noise_multiplier": "4", "steps": 500, "microbatch_size": 1}
+    ]
+    assert claim["tight"] is True
+
+
+def test_without_a_file_the_certificate_goes_to_the_terminal(certificate):
+    outcome = groupdp(f"certify {RUN}")
+    assert outcome.status == 0
+    assert json.loads(outcome.output) == json.loads(certificate.read_text())
+
+
+def test_a_false_claim_is_refuted_with_status_1(certificate, tmp_path):
+    document = json.loads(certificate.read_text())
+    document["claim"]["delta"] = "9.999e-7"
+    path = tmp_path / "false.json"
+    path.write_text(json.dumps(document))
+    outcome = groupdp(f"verify {path}")
+    assert outcome.status == 1
+    assert outcome.output.startswith("refuted: delta(epsilon.upper) is above delta\n")
+
+
+def test_a_claim_without_hints_is_undecided_with_status_3(certificate, tmp_path):
+    document = json.loads(certificate.read_text())
+    document["hints"] = {}
+    path = tmp_path / "bare.json"
+    path.write_text(json.dumps(document))
+    outcome = groupdp(f"verify {path}")
+    assert outcome.status == 3
+    assert "was not proved" in outcome.output
+
+
+def test_what_is_no_certificate_gets_one_sentence(tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text("{}")
+    assert_one_sentence(groupdp(f"verify {path}"), "claim must be a certificate", "version")
+    assert_one_sentence(groupdp(f"verify {tmp_path / 'absent.json'}"), "claim must be a file", "No such file")
+    assert_one_sentence(groupdp(f"verify {tmp_path}"), "claim must be a file")
+    assert_one_sentence(groupdp(f"verify {path} --seconds -1"), "seconds", "-1")
+    assert_one_sentence(groupdp(f"certify {RUN} --out {tmp_path}"), "out must be a file")
