@@ -3,8 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BROWSER_STAMP := $(VENV)/.browser
+# The tools that groupdp works inside, in an environment of their own: they bring PyTorch and JAX.
+TOOLS := .venv-integrations
+TOOLS_STAMP := $(TOOLS)/.installed
 
-.PHONY: demo test study bench profile clean
+.PHONY: demo test test-integrations test-browser study bench profile clean
 
 demo: $(STAMP)  ## install, then draw the paper's figures and print what was measured
 	$(BIN)/groupdp figures --out figures
@@ -15,15 +19,26 @@ test: $(STAMP)  ## install, then lint, types, tests
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
 
+test-browser: $(BROWSER_STAMP)  ## the page in the system's Chromium, driven by Playwright
+	@command -v chromium > /dev/null || { echo 'make test-browser needs Chromium on the path: apt-get install chromium (Debian, Ubuntu), or your system'"'"'s package of that name.' >&2; exit 1; }
+	$(BIN)/python -m pytest tests_browser
+
+test-integrations: $(TOOLS_STAMP)  ## install Opacus, JAX Privacy, dp_accounting and riskcal, then train with them
+	GROUPDP_TOOLS=all OMP_NUM_THREADS=1 $(TOOLS)/bin/python -m pytest -n 2 tests/integrations
+
 study: $(STAMP)  ## slow: both engines on thousands of random runs, the audit at full size, certificates and mutations of their checker
 	$(BIN)/python studies/engines_agree.py
 	$(BIN)/python studies/audit_tightness.py
 	$(BIN)/python studies/certificates.py
 	$(BIN)/python studies/mutations.py
+	$(BIN)/python studies/containment.py
 
-bench: $(STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
+bench: $(BROWSER_STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/environment.py
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/page.py
+	$(BIN)/python benchmarks/load.py
 
 profile: $(STAMP)  ## where a call's time goes, and how far it is above the arithmetic it cannot do without
 	$(BIN)/python benchmarks/floor.py
@@ -34,5 +49,18 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/engines
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
 
+$(BROWSER_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'
+	touch $(BROWSER_STAMP)
+
+# PyTorch first and alone, at the pinned version: asked for by another package, the newest build comes with CUDA.
+$(TOOLS_STAMP): pyproject.toml setup.py constraints-integrations.txt $(wildcard src/groupdp/engines/spectral/kernel/*)
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-integrations.txt \
+	  $(shell grep '^torch==' constraints-integrations.txt)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-integrations.txt \
+	  --editable '.[cli,dp_accounting,opacus,jax_privacy,riskcal]' hypothesis pytest pytest-xdist
+	touch $(TOOLS_STAMP)
+
 clean:
-	rm -rf $(VENV) figures build dist src/groupdp/engines/spectral/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(TOOLS) figures build dist src/groupdp/engines/spectral/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

@@ -22,8 +22,10 @@ from pathlib import Path
 import numpy as np
 
 import groupdp
-from groupdp.engines.spectral import _kernel, compiled
-from groupdp.engines.spectral.prepare import prepare
+from groupdp.compositions import question_of
+from groupdp.engines.spectral import _kernel
+from groupdp.engines.spectral.packing import packed
+from groupdp.pairs import Composition
 
 GROUPS = (1, 9, 32)
 NOISE, RATE, STEPS, DELTA = 1.0, 0.01, 2000, 1e-6
@@ -59,6 +61,10 @@ def _run() -> groupdp.DPSGD:
     return groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=RATE), noise_multiplier=NOISE, steps=STEPS)
 
 
+def _rounds(k: int) -> Composition:
+    return question_of(_run(), group_size=k, adjacency="remove").compositions[0][1]
+
+
 def _call(k: int) -> groupdp.Bounds:
     return groupdp.epsilon(_run(), delta=DELTA, group_size=k, adjacency="remove")
 
@@ -66,8 +72,9 @@ def _call(k: int) -> groupdp.Bounds:
 def _sizes(k: int) -> tuple[int, int, int]:
     """Components after trimming, quadrature nodes and contour steps of the call."""
     evaluations = _call(k).provenance.evaluations
-    prepared = prepare(compose_run(_run(), k), "remove", float(np.log(DELTA)))
-    return len(prepared.rounds[0].m), evaluations["nodes"], evaluations["contour steps"]
+    prepared = _kernel.prepared(packed(_rounds(k)), float(np.log(DELTA)))
+    assert prepared is not None
+    return prepared["right"], evaluations["nodes"], evaluations["contour steps"]
 
 
 def _table(nodes: int, components: int) -> Callable[[], object]:
@@ -100,9 +107,9 @@ def _products(nodes: int, steps: int) -> Callable[[], object]:
 
 def _stages(k: int) -> dict[str, float]:
     """Seconds in each stage of the compiled engine: where the next improvement is to be found."""
-    phases = compiled.packed(compose_run(_run(), k))
-    calls = [_kernel.stages(phases, False, float(np.log(DELTA))) for _ in range(PROFILED_CALLS)]
-    answered = [call for call in calls if call is not None]
+    rounds = packed(_rounds(k))
+    calls = [_kernel.stages(rounds, float(np.log(DELTA))) for _ in range(PROFILED_CALLS)]
+    answered = [call for call in calls if not isinstance(call, str)]
     return {name: statistics.median(call[name] for call in answered) for name in answered[0]}
 
 

@@ -35,9 +35,7 @@ def test_what_is_proved_used_and_attacked_is_the_same(prefix: str, note: str):
     used = numbers(prefix, sources)
     attacked = numbers(prefix, (path for path in TESTS.rglob("*.py") if path != Path(__file__)))
     assert proved, f"docs/{note} has no numbered inequality"
-    assert used == proved, (
-        f"used but not stated: {sorted(used - proved)}; stated but not used: {sorted(proved - used)}"
-    )
+    assert used == proved, f"used but not stated: {sorted(used - proved)}; stated but not used: {sorted(proved - used)}"
     assert attacked == proved, (
         f"in tests but not stated: {sorted(attacked - proved)}; without a test: {sorted(proved - attacked)}"
     )

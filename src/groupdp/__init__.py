@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from groupdp.people.cap import choose_cap as choose_cap
     from groupdp.people.view import people_view as people_view
     from groupdp.pld.distribution import PrivacyLossDistribution as PrivacyLossDistribution
+    from groupdp.sweeps import sweep as sweep
     from groupdp.tradeoff import TradeOff as TradeOff
     from groupdp.tradeoff import trade_off as trade_off
     from groupdp.tradeoff.risk import risk as risk
@@ -64,6 +65,7 @@ _ON_DEMAND = {
     "groupdp.people.view": ("people_view",),
     "groupdp.pld.distribution": ("PrivacyLossDistribution",),
     "groupdp.tradeoff.risk": ("risk",),
+    "groupdp.sweeps": ("sweep",),
     "groupdp.tradeoff": ("TradeOff", "trade_off"),
 }
 _MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names}
@@ -102,6 +104,7 @@ __all__ = [
     "people_view",
     "renyi_vadhan_epsilon",
     "risk",
+    "sweep",
     "trade_off",
     "vadhan_epsilon",
 ]

@@ -1,4 +1,5 @@
-"""Public coins for the tests: balls in bins, and Poisson batches cut to a largest size (double precision is enough here)."""
+"""Public coins for the tests: balls in bins, and Poisson batches cut to a largest size (double precision is enough
+here)."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def compositions(case: Mapping[str, Any]) -> dict[str, Rounds]:
         how = {"unit": 2 if "substitute" in kind else 1, "once": "once" in kind}
         if kind.startswith("shuffled"):
             return {"": shuffled(case["batch_size"], case["batches"], k, noise, steps, **how)}
-        if kind.startswith("balls-in-bins"):
-            return {"": balls_in_bins(case["batches"], k, noise, steps, **how)}
+        if kind.startswith("balls-in-bins"):  # those who leave and those who join are thrown independently
+            return {"": balls_in_bins(case["batches"], how["unit"] * k, noise, steps)}
         raise ValueError(f"no law for {kind}")
     return {"_remove": right, "_add": mirrored(right)}

@@ -207,8 +207,8 @@ def solved_pair(asked: Case) -> Case:
             answers[f"epsilon{name}"] = value.str(20, radius=False)
         elif 1 < sum(times for _, times in rounds) <= 5 and not asked["kind"].startswith(("shuffled", "balls")):
             value = oracle_few_rounds.log_delta(rounds, epsilon=doubles["epsilon"], step=0.01)
-            digits = int(value.rel_accuracy_bits() * 0.3)
-            answers |= {f"log_delta{name}": value.str(digits, radius=False), "digits": digits}
+            digits = min(answers.get("digits", 99), int(value.rel_accuracy_bits() * 0.3))
+            answers |= {f"log_delta{name}": value.str(digits + 1, radius=False), "digits": digits}
         else:
             value = oracle.log_delta(rounds, epsilon=doubles["epsilon"])
             answers[f"log_delta{name}"] = value.str(20, radius=False) if value.is_finite() else "-inf"
@@ -247,6 +247,8 @@ def written(file: Path, about: str, parts: dict[str, tuple[list[Case], Callable[
             entry = known.get(question(asked)) or solve(asked)
             print(f"{time.perf_counter() - start:6.1f} s  {json.dumps(entry)}", file=sys.stderr, flush=True)
             contents[name].append(entry)
+            if entry is not known.get(question(asked)):
+                file.write_text(json.dumps(contents, indent=1) + "\n")
     file.write_text(json.dumps(contents, indent=1) + "\n")
 
 

@@ -84,7 +84,7 @@ CASES = [
     truncated(16, 0.01, 20_000, 230, 4.0, 1000, delta=1e-6),
     truncated(1, 0.5, 10, 5, 5.0, 100, delta=1e-4),
     truncated(5, 0.2, 10, 2, 6.0, 100, delta=1e-5),  # the group alone may fill the batch
-    truncated(3, 0.1, 0, 2, 5.0, 300, delta=1e-5),  # nobody else
+    truncated(3, 0.1, 1, 2, 5.0, 300, delta=1e-5),  # nearly nobody else
     truncated(2, 0.001, 1_000_000, 1030, 1.2, 3000, delta=1e-7),
     truncated(2, 0.01, 10_000_000, 100_000, 1.5, 1000, delta=1e-6),
     truncated(3, 0.02, 5000, 110, 2.0, 1000, delta=1e-20),
@@ -128,7 +128,7 @@ CASES = [
     sources([(1.0, 1), (0.01, 4)], 10.0, 300, delta=1e-6),
     sources([(0.001 * j, 2) for j in range(1, 11)], 2.0, 2000, delta=1e-7),
     sources([(0.01, 3), (0.001, 5)], 1.0, 2000, delta=1e-30),
-    sources([(0.2, 1), (0.1, 2)], 1.5, 2, epsilon=1.0),
+    sources([(0.2, 1), (0.1, 2)], 1.5, 2, epsilon=0.5),
     sources([(0.01, 3), (0.001, 5)], 2.0, 2000, "-substitute", delta=1e-6),
     sources([(0.1, 1), (0.02, 2)], 3.0, 400, "-substitute", delta=1e-5),
     # the envelope, to eight digits

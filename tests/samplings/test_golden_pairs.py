@@ -52,9 +52,7 @@ def questions(case: dict[str, Any]) -> list[tuple[dict[str, Any], str, str]]:
         adjacency = {"shuffled": "zero-out", "balls-in-bins": "remove", "fixed-batch-substitute": "substitute"}
         name = adjacency[case["kind"]]
         return [({"group_size": group, "adjacency": name}, name, case["epsilon"])]
-    return [
-        ({"group_size": group, "adjacency": name}, name, case[f"epsilon_{name}"]) for name in ("remove", "add")
-    ]
+    return [({"group_size": group, "adjacency": name}, name, case[f"epsilon_{name}"]) for name in ("remove", "add")]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

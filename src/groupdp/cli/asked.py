@@ -10,7 +10,6 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
@@ -19,6 +18,7 @@ import typer
 from groupdp._validation import require_choice, shown
 from groupdp.adjacency import ADJACENCIES
 from groupdp.cli.options import RUN_PARAMETERS, parameters_of
+from groupdp.cli.support import require_new
 from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
 from groupdp.run_file.describe import run_as_json
@@ -52,7 +52,8 @@ class Asked:
     """The run and the question, validated."""
 
     file: RunFile
-    as_json: bool = False
+    force: bool = False
+    """Whether files that exist may be replaced."""
 
     @property
     def run(self) -> DPSGD | tuple[DPSGD, ...]:
@@ -141,9 +142,9 @@ def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingPr
     phases = _phases(base, values, given.get("phases") or [], assumed)
     file = replace(base, phases=phases) if base is not None else RunFile(phases=phases)
     file = replace(file, **_question(given))
-    asked = Asked(file=file, as_json=bool(given.get("as_json")))
+    asked = Asked(file=file, force=bool(given.get("force")))
     if given.get("save"):
-        _save(asked, given["save"], force=bool(given.get("force")))
+        _save(asked, given["save"])
     return asked
 
 
@@ -235,12 +236,11 @@ def _pairs(name: str, texts: list[str]) -> dict[str, str]:
     return found
 
 
-def _save(asked: Asked, path: str, *, force: bool) -> None:
+def _save(asked: Asked, path: str) -> None:
     from groupdp._files import NewFiles
     from groupdp.run_file.write import run_file_text
 
-    if Path(path).exists() and not force:
-        raise InvalidArgument(f"save must be a new file, or --force be given to replace it, got {shown(path)}.")
+    require_new(path, "save", force=asked.force)
     with NewFiles("save") as files:
         files.write_text(path, run_file_text(asked.file))
     typer.echo(f"wrote {path}", err=True)

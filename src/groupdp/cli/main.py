@@ -18,12 +18,18 @@ COMMANDS = (
     "groupdp.cli.guarantees",
     "groupdp.cli.curve",
     "groupdp.cli.calibrate",
+    "groupdp.cli.sweep",
     "groupdp.cli.tradeoff",
+    "groupdp.cli.count",
+    "groupdp.cli.explain",
     "groupdp.cli.people",
+    "groupdp.cli.bound",
     "groupdp.cli.audit",
     "groupdp.cli.statement",
     "groupdp.cli.certificate",
+    "groupdp.cli.import_run",
     "groupdp.cli.figures",
+    "groupdp.cli.serve",
 )
 
 

@@ -163,7 +163,8 @@ class PrivacyLossDistribution:
     def epsilon(self, delta: float) -> Bounds:
         """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta; inf if `tail_mass` exceeds it."""
         target = require_number("delta", delta, above=0.0, below=1.0)
-        about = {"start": max(self.mean_bounds[1], 0.0), "slope": 1.0, "resolution": 1e-12}
+        mean = self.mean_bounds[1]  # where nothing is known of it (imported distributions), any start will do
+        about = {"start": max(mean, 0.0) if mean < math.inf else 1.0, "slope": 1.0, "resolution": 1e-12}
         lower = last_above(lambda x: _log_ratio(self.lower.delta_below(x), target), 0.0, **about)
         upper = first_at_most(lambda x: _log_ratio(self.upper.delta_above(x), target), 0.0, **about)
         return Bounds(min(lower, upper), upper, self._provenance())

@@ -22,8 +22,10 @@
 #define LOG_2 0.69314718055994530942
 
 /* Compiled twice where the loader can choose: for any processor, and for those with wider vectors. Rounding is the same
- * in both: no contraction. Function clones need GCC and an ELF loader; elsewhere there is one version. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+ * in both: no contraction. Function clones need GCC and an ELF loader; elsewhere there is one version. GROUPDP_PLAIN_C
+ * does without all extensions. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) &&                       \
+    !defined(GROUPDP_PLAIN_C)
 #define WIDE __attribute__((target_clones("avx2", "default")))
 #else
 #define WIDE
@@ -31,7 +33,7 @@
 
 /* Four doubles at once, wherever they lie: an extension of GCC and Clang; plain C11 adds the same four lanes in the same
  * order. */
-#if defined(__GNUC__) || defined(__clang__)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(GROUPDP_PLAIN_C)
 #define LANES_IN_ONE 1
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi" /* passed to nothing that is not inlined */

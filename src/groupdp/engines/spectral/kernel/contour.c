@@ -259,7 +259,8 @@ void contour_slope(const contour *path, double epsilon, double *value, double *s
     *slope = derivative / total;
 }
 
-/* (lower, upper) for log delta(epsilon) of the rounds as trimmed; lower may be -inf. */
+/* (lower, upper) for log delta(epsilon) of the rounds as trimmed; lower may be -inf. The sum (S-21), truncation (S-6),
+ * aliases (S-5). */
 void contour_log_delta(const contour *path, double epsilon, double *lower, double *upper)
 {
     double total, derivative;

@@ -103,8 +103,8 @@ static void sample_gaussians(workspace *space, const tilted_round *tilted, const
     for (int b = 0; b < law->gaussians; b++) {
         double omega = tilted->omega[b], square = law->mu[b] * law->mu[b];
         double mean = (tilted->tilt + 0.5) * square - tilted->centre;
-        if (omega < 1e-25 || square == 0.0)
-            continue; /* D = 0 there; a share this small is charged below */
+        if (omega < 1e-25)
+            continue; /* charged below */
         for (int i = 0; i < path->samples; i++) {
             double s = path->frequency[i], fall = 0.5 * s * s * square;
             if (fall > 50.0) { /* e^-50 is charged below */

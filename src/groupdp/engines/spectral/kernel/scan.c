@@ -16,8 +16,9 @@
 /* Tilts around the saddle, as multiples of it, for the Chernoff bounds. */
 static const double AROUND[] = {0.4, 0.6, 0.8, 1.15, 1.3, 1.5, 2.0, 3.0};
 
-/* log of c^c / (1 + c)^{1 + c}, written so that large c does not cancel: delta(eps) <= kappa(c) e^{K(c) - c eps}. */
-static double log_kappa(double tilt) { return -tilt * log1p(1.0 / tilt) - log1p(tilt); }
+/* log of c^c / (1 + c)^{1 + c}, written so that large c does not cancel, and rounded up: delta(eps) <= kappa(c)
+ * e^{K(c) - c eps}. */
+static double log_kappa(double tilt) { return (-tilt * log1p(1.0 / tilt) - log1p(tilt)) * (1.0 - 24.0 * U); }
 
 /* log of a moment, an upper bound on it, and mean and variance of the loss under the tilted law. */
 typedef struct {
@@ -54,12 +55,19 @@ static void refine_small_loss(const quadrature *grid, double tilt, double log_re
     excess_moment(grid, tilt, &excess, &error);
     double trapezoid = exp(log_relative + found->log) + identity_error(grid, tilt);
     const thinning *thin = &grid->of->thin;
-    if (thin->thinned)
+    if (thin->exact) { /* E[chi A] + c E[chi (A - B)] = 1 + c zeta - (1 + c) eta */
+        double less = (1.0 + tilt) * exp(thin->log_eta), more = tilt * exp(thin->log_zeta);
+        excess += more - less;
+        trapezoid += (less + more) * (thin->relative_error + 1e-12) + (1.0 + tilt) * 1e-300;
+    } else if (thin->thinned) {
         trapezoid += 2.0 * (1.0 + tilt) * exp(thin->log_discarded);
-    if (!(isfinite(excess) && isfinite(error) && isfinite(trapezoid)))
+    }
+    double most = excess + 1.01 * (error + trapezoid);
+    if (!(isfinite(most) && excess > -0.5))
         return;
     found->log = log1p(excess);
-    found->upper = log1p(excess + 1.01 * (error + trapezoid)) * (1.0 + 1e-12);
+    found->upper = log1p(most);
+    found->upper += 1e-12 * fabs(found->upper);
 }
 
 /* One round at one tilt: its branches' moments joined by the coin (S-18, S-24). */
@@ -157,6 +165,7 @@ static int add_tilt(workspace *space, const scanner *by, scan *found, double til
     found->mean[at] = mean;
     found->variance[at] = variance;
     found->level[at] = log_kappa(tilt) + upper;
+    found->level[at] += 2.0 * U * fabs(found->level[at]);
     return at;
 }
 

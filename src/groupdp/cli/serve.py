@@ -1,0 +1,90 @@
+"""`groupdp serve`: the page that answers while you drag, and the API under it."""
+
+from __future__ import annotations
+
+import socket
+from typing import Annotated
+
+import typer
+
+from groupdp.cli.support import fail, handle_errors, option, read_integer, read_number
+
+_EXAMPLE = """
+Example:
+
+    groupdp serve --port 8000
+"""
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="serve", epilog=_EXAMPLE)(handle_errors(serve))
+
+
+def serve(
+    *,
+    port: Annotated[
+        str, option("--port", "INTEGER", "Port to listen on; 0 for any that is free.", "The server")
+    ] = "8000",
+    host: Annotated[
+        str, option("--host", "ADDRESS", "Address to listen on: this machine alone if not given.", "The server")
+    ] = "127.0.0.1",
+    seconds: Annotated[
+        str, option("--seconds", "NUMBER", "Longest time that one question may take.", "The server")
+    ] = "30",
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page in a browser.")] = False,
+) -> None:
+    """A page that answers while you drag, and its JSON interface."""
+    number = read_integer("port", port, at_least=0, at_most=65535)
+    longest = read_number("seconds", seconds, at_least=1.0, at_most=3600.0)
+    try:
+        import uvicorn
+
+        from groupdp.web.app import build_app
+    except ImportError:
+        fail("The page needs starlette and uvicorn: pip install 'groupdp[web]'.")
+    from groupdp.web.pool import Limits
+
+    listener = _listen(host, number)
+    address = listener.getsockname()
+    shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+    url = f"http://{shown}:{address[1]}/"
+    hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
+    if host not in _LOOPBACK:
+        hosts = ("*",)
+        typer.echo(
+            f"Whoever can reach {shown}:{address[1]} can use this server and its processors: there is no password and "
+            "no encryption. Put it behind a proxy that has both, or leave --host out.",
+            err=True,
+        )
+    typer.echo(f"groupdp answers at {url} (Ctrl-C ends it).")
+    configuration = uvicorn.Config(
+        build_app(Limits(seconds=longest), hosts=hosts),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=2,
+        h11_max_incomplete_event_size=32 * 1024,
+        limit_concurrency=1000,
+    )
+    if not no_browser:
+        import threading
+        import webbrowser
+
+        threading.Timer(1.0, webbrowser.open, (url,)).start()  # the listener is open already: nothing is refused
+    uvicorn.Server(configuration).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(512)
+    except OSError as error:
+        listener.close()
+        fail(f"host and port must be a free address of this machine, got {host!r} and {port} ({error.strerror}).")
+    return listener

@@ -1,0 +1,193 @@
+"""`groupdp sweep`: epsilon for every combination of values, as a table, a file or a picture."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+import typer
+
+from groupdp._validation import shown
+from groupdp.adjacency import ADJACENCIES
+from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.support import (
+    AsJSON,
+    NewFiles,
+    emit_json,
+    emit_run,
+    emit_table,
+    handle_errors,
+    lower_text,
+    progress_bar,
+    require_new,
+    upper_text,
+)
+from groupdp.errors import InvalidArgument
+
+_EXAMPLE = """
+Example:
+
+    groupdp sweep run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png
+"""
+#: Rows printed where no file is asked for.
+_MOST_ROWS = 200
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="sweep", epilog=_EXAMPLE)(handle_errors(sweep))
+
+
+@with_run()
+def sweep(
+    asked: Asked,
+    *,
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            "--vary",
+            metavar="NAME=VALUES",
+            help="first:last:count (reals), first:last (integers), or a list 1,2,4; once for each name.",
+        ),
+    ],
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", metavar="FILE", help="Write the rows: .csv or .parquet.")
+    ] = None,
+    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Compute on this Dask scheduler.")
+    ] = None,
+    as_json: AsJSON = False,
+) -> None:
+    """epsilon for every combination of values; with --out an interrupted sweep goes on where it stopped."""
+    from groupdp.sweeps.grid import grid_of
+
+    values = values_of(vary)
+    neighbours = asked.neighbours
+    if "removed" in neighbours:
+        raise InvalidArgument("group_size must be given for a sweep in place of removed and added.")
+    grid = grid_of(
+        asked.run,
+        delta=asked.file.delta,
+        group_size=neighbours["group_size"],
+        adjacency=neighbours["adjacency"],
+        vary=values,
+    )
+    require_new(out, "out", force=asked.force)
+    require_new(plot, "plot", force=asked.force)
+    rows = _computed(grid, out, scheduler)
+    if plot is not None:
+        from groupdp.figures import title_lines
+        from groupdp.figures.curves import check_picture_name, save_figure
+        from groupdp.figures.sweeps import draw_sweep
+
+        check_picture_name("plot", plot)
+        with NewFiles("plot") as files:
+            save_figure(draw_sweep(rows, title=title_lines(asked.summary()[:-1])), files.temporary(plot))
+    if as_json:
+        emit_json({"rows": [row.as_dict() for row in rows], "delta": grid.delta, **asked.as_json_fields()})
+        return
+    emit_run(asked)
+    for path in (out, plot):
+        if path is not None:
+            typer.echo(f"wrote {path}")
+    if out is None:
+        _emit(rows, grid.names)
+
+
+def _computed(grid: Any, out: str | None, scheduler: str | None) -> list[Any]:
+    from groupdp.sweeps.files import PartialRows, check_name, write_rows
+    from groupdp.sweeps.sweep import rows_of
+
+    with progress_bar("sweep") as progress:
+        if out is None:
+            rows = []
+            for done in rows_of(grid, scheduler=scheduler):
+                rows.extend(done)
+                progress(len(rows) / len(grid))
+            return rows
+        check_name("out", out)
+        with NewFiles("out") as files:
+            files.temporary(out)  # find out now whether it can be written
+        partial = PartialRows(out, grid)
+        try:
+            rows = partial.read()
+            if rows:
+                partial.write(rows)
+            for done in rows_of(grid, first=len(rows), scheduler=scheduler):
+                rows.extend(done)
+                partial.write(done)
+                progress(len(rows) / len(grid))
+        finally:
+            partial.close()
+    write_rows(rows, out)
+    partial.remove()
+    return rows
+
+
+def _emit(rows: list[Any], names: tuple[str, ...]) -> None:
+    shown_rows = rows[:_MOST_ROWS]
+    refused = sum(row.refused is not None for row in rows)
+    notes = []
+    if len(rows) > len(shown_rows):
+        notes.append(f"{len(rows) - len(shown_rows)} more rows: --out FILE has all of them.")
+    if refused:
+        notes.append(f"{refused} refused; the first: {next(row.refused for row in rows if row.refused is not None)}")
+    emit_table(
+        "epsilon for every combination",
+        (*(name.replace("_", " ") for name in names), "at least", "at most"),
+        [
+            (
+                *(f"{value:g}" if isinstance(value, float) else str(value) for value in row.values.values()),
+                "refused" if row.refused else lower_text(row.epsilon_lower, 8),
+                "refused" if row.refused else upper_text(row.epsilon_upper, 8),
+            )
+            for row in shown_rows
+        ],
+        note=" ".join(notes),
+    )
+
+
+def values_of(texts: list[str]) -> dict[str, list[Any]]:
+    """The values that NAME=first:last:count, NAME=first:last and NAME=1,2,4 spell."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not name or not values or name in found or len(text) > 100_000:
+            raise InvalidArgument(f"vary must be written NAME=VALUES, each name once, got {shown(text)}.")
+        found[name] = _spelled(text, name, values)
+    return found
+
+
+def _spelled(text: str, name: str, values: str) -> list[Any]:
+    if name == "adjacency":
+        chosen = [value.strip() for value in values.split(",")]
+        if all(value in ADJACENCIES for value in chosen):
+            return list(chosen)
+    parts = values.split(":")
+    try:
+        if len(parts) == 2:
+            first, last = (int(part) for part in parts)
+            if first <= last <= first + 1_000_000:
+                return list(range(first, last + 1))
+        if len(parts) == 3:
+            low, high, count = float(parts[0]), float(parts[1]), int(parts[2])
+            if math.isfinite(low) and math.isfinite(high) and 2 <= count <= 1_000_000:
+                step = (high - low) / (count - 1)
+                return [low + i * step for i in range(count - 1)] + [high]
+        if len(parts) == 1:
+            return [_number(value) for value in values.split(",")]
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidArgument(f"vary must look like {name}=1:50, {name}=0.5:4:200 or {name}=1,2,4, got {shown(text)}.")
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        value = float(text)
+        if not math.isfinite(value):
+            raise
+        return value

@@ -1,0 +1,196 @@
+"""Runs to and from the DpEvents of dp_accounting 0.6.
+
+An event describes one dataset; a guarantee is about two of them that differ by a group. Where the dataset's size
+matters, it is that of the dataset the event names: with the group in it under add-or-remove (dp_accounting's own
+convention), so that the common part has k examples fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import groupdp
+from groupdp._validation import require_choice, require_integer, shown
+from groupdp.dpsgd import DPSGD, phases_of
+from groupdp.errors import InvalidArgument
+from groupdp.integrations.extras import require_package
+from groupdp.integrations.mixture_law import MixtureLaw
+from groupdp.mixture import MixtureOfGaussians
+
+dp_event: Any = require_package("dp_accounting.dp_event", extra="dp_accounting", tool="dp_accounting")
+
+_REASONS = {
+    "LaplaceDpEvent": "Laplace noise has no group-level law here: groupdp accounts for Gaussian noise",
+    "DiscreteLaplaceDpEvent": "discrete Laplace noise has no group-level law here: groupdp accounts for Gaussian noise",
+    "RandomizedResponseDpEvent": "randomized response has no group-level law here: groupdp accounts for Gaussian noise",
+    "ZCDpEvent": "a zCDP bound says how one example is protected, not how a group is sampled",
+    "RepeatAndSelectDpEvent": "selection over a random number of runs has no group-level law here",
+    "SingleEpochTreeAggregationDpEvent": "correlated noise: the reduction to single steps holds for one example only",
+    "SampledWithReplacementDpEvent": "batches drawn with replacement have no group-level law here: an example may be "
+    "in one batch several times",
+}
+
+
+class UnsupportedEvent(Exception):
+    """An event, or a part of one, that groupdp has no group-level law for."""
+
+    def __init__(self, event: Any, reason: str) -> None:
+        super().__init__(reason)
+        self.event = event
+        self.reason = reason
+
+
+def rounds_of(event: Any, count: int, *, group_size: int, adjacency: str) -> list[tuple[DPSGD, int]]:
+    """The rounds that `count` times `event` consists of, with how often each is run; `UnsupportedEvent` otherwise.
+
+    Events without an effect (NoOp, a sampling probability or a sample size of 0) are no rounds. NonPrivateDpEvent is
+    not handled here: it has no description.
+    """
+    if isinstance(event, dp_event.NoOpDpEvent):
+        return []
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        try:
+            times = require_integer("count", event.count, at_least=0)
+        except InvalidArgument as error:
+            raise UnsupportedEvent(event, str(error)) from None
+        return rounds_of(event.event, times * count, group_size=group_size, adjacency=adjacency)
+    if isinstance(event, dp_event.ComposedDpEvent):
+        parts = (rounds_of(part, count, group_size=group_size, adjacency=adjacency) for part in event.events)
+        return [one for part in parts for one in part]
+    try:
+        one = _one_round(event, group_size=group_size, adjacency=adjacency)
+        if one is not None:
+            one.sampling.require_adjacency(adjacency)
+    except InvalidArgument as error:
+        raise UnsupportedEvent(event, str(error)) from None
+    return [] if one is None else [(one, count)]
+
+
+def _one_round(event: Any, *, group_size: int, adjacency: str) -> DPSGD | None:
+    same_size = adjacency in ("substitute", "zero-out")
+    if isinstance(event, dp_event.GaussianDpEvent):
+        return _step(groupdp.PoissonSampling(rate=1.0), event.noise_multiplier)
+    if isinstance(event, dp_event.PoissonSampledDpEvent):
+        noise = _gaussian_inside(event)
+        if event.sampling_probability == 0.0:
+            return None
+        return _step(groupdp.PoissonSampling(rate=event.sampling_probability), noise)
+    if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
+        noise = _gaussian_inside(event)
+        if event.sample_size == 0:
+            return None
+        size = require_integer("source_dataset_size", event.source_dataset_size, at_least=1)
+        if not same_size:
+            size = _common_part(event, "source_dataset_size", size, group_size)
+        return _step(groupdp.FixedBatchSampling(batch_size=event.sample_size, dataset_size=size), noise)
+    if isinstance(event, dp_event.TruncatedSubsampledGaussianDpEvent):
+        if 0 in (event.sampling_probability, event.truncated_batch_size, event.dataset_size):
+            return None
+        size = _common_part(event, "dataset_size", event.dataset_size, group_size)
+        sampling = groupdp.TruncatedPoissonSampling(
+            rate=event.sampling_probability, largest_batch=event.truncated_batch_size, dataset_size=size
+        )
+        return _step(sampling, event.noise_multiplier)
+    if isinstance(event, dp_event.MixtureOfGaussiansDpEvent):
+        return _mixture(event, group_size=group_size)
+    raise UnsupportedEvent(event, _REASONS.get(type(event).__name__, "groupdp has no group-level law for this event"))
+
+
+def _step(sampling: Any, noise_multiplier: Any) -> DPSGD:
+    return DPSGD(sampling=sampling, noise_multiplier=noise_multiplier, steps=1)
+
+
+def _gaussian_inside(event: Any) -> Any:
+    if not isinstance(event.event, dp_event.GaussianDpEvent):
+        raise UnsupportedEvent(
+            event,
+            f"only a GaussianDpEvent may be sampled: how a group's examples enter {type(event.event).__name__} "
+            "together is not known",
+        )
+    return event.event.noise_multiplier
+
+
+def _common_part(event: Any, name: str, size: Any, group_size: int) -> int:
+    whole = require_integer(name, size, at_least=1)
+    if whole <= group_size:
+        raise UnsupportedEvent(
+            event,
+            f"{name} must be above group_size={group_size}, for a dataset without the group to exist, got {whole}",
+        )
+    return whole - group_size
+
+
+def _mixture(event: Any, *, group_size: int) -> DPSGD:
+    if group_size != 1:
+        raise UnsupportedEvent(
+            event,
+            "a mixture of Gaussians says what one unit does to the sum; what a group of several does to it cannot be "
+            f"read off: describe the sampling instead, or use group_size=1 (got {group_size})",
+        )
+    mixture = MixtureOfGaussians(event.sensitivities, event.sampling_probs, event.standard_deviation)
+    return _step(MixtureLaw(mixture), event.standard_deviation)
+
+
+def from_dp_event(event: Any, *, group_size: int, adjacency: str = "add-or-remove") -> tuple[DPSGD, ...]:
+    """The phases of the run that an event describes; equal neighbours are counted together.
+
+    `group_size` is needed where an event names the size of the dataset with the group in it.
+    """
+    if not isinstance(event, dp_event.DpEvent):
+        raise InvalidArgument(f"event must be a DpEvent, got {shown(event)}.")
+    size = require_integer("group_size", group_size, at_least=1)
+    chosen = require_choice("adjacency", adjacency, ("add-or-remove", "substitute", "zero-out"))
+    try:
+        rounds = rounds_of(event, 1, group_size=size, adjacency=chosen)
+    except UnsupportedEvent as error:
+        raise InvalidArgument(f"event must be one that groupdp has a law for, got {error}.") from None
+    phases: list[DPSGD] = []
+    for one, count in rounds:
+        if isinstance(one.sampling, MixtureLaw):
+            raise InvalidArgument("event must describe steps of DP-SGD, got a MixtureOfGaussiansDpEvent.")
+        if phases and replace(phases[-1], steps=1) == one:
+            phases[-1] = replace(one, steps=phases[-1].steps + count)
+        else:
+            phases.append(replace(one, steps=count))
+    return tuple(phases)
+
+
+def to_dp_event(run: DPSGD | Sequence[DPSGD], *, group_size: int, adjacency: str = "add-or-remove") -> Any:
+    """The event that describes `run` to dp_accounting's accountants."""
+    size = require_integer("group_size", group_size, at_least=1)
+    chosen = require_choice("adjacency", adjacency, ("add-or-remove", "substitute", "zero-out"))
+    events = [
+        dp_event.SelfComposedDpEvent(_event_of(phase, size, chosen), phase.steps)
+        for phase in phases_of(run)
+        if phase.steps > 0
+    ]
+    if not events:
+        return dp_event.NoOpDpEvent()
+    return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
+
+
+def _event_of(phase: DPSGD, group_size: int, adjacency: str) -> Any:
+    if phase.microbatch_size != 1:
+        raise InvalidArgument(
+            f"microbatch_size must be 1 for a DpEvent, which cannot say more, got {phase.microbatch_size}."
+        )
+    sampling = phase.sampling
+    gaussian = dp_event.GaussianDpEvent(phase.noise_multiplier)
+    if isinstance(sampling, groupdp.PoissonSampling):
+        return gaussian if sampling.rate == 1.0 else dp_event.PoissonSampledDpEvent(sampling.rate, gaussian)
+    if isinstance(sampling, groupdp.FixedBatchSampling):
+        whole = sampling.dataset_size + (0 if adjacency in ("substitute", "zero-out") else group_size)
+        return dp_event.SampledWithoutReplacementDpEvent(whole, sampling.batch_size, gaussian)
+    if isinstance(sampling, groupdp.TruncatedPoissonSampling):
+        return dp_event.TruncatedSubsampledGaussianDpEvent(
+            dataset_size=sampling.dataset_size + group_size,
+            sampling_probability=sampling.rate,
+            truncated_batch_size=sampling.largest_batch,
+            noise_multiplier=phase.noise_multiplier,
+        )
+    raise InvalidArgument(
+        "sampling must be Poisson, truncated Poisson or of fixed batches for a DpEvent: there is no event for "
+        f"{shown(sampling)}."
+    )

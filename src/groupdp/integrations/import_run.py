@@ -1,0 +1,165 @@
+"""Runs from what training left behind: checkpoints of Opacus, histories, hyperparameters in JSON.
+
+| content | is taken for |
+|---|---|
+| a PyTorch file with "privacy_accountant_state_dict" | a checkpoint of Opacus (read without executing anything in it) |
+| a JSON list of [noise multiplier, sample rate, steps] | a history of Opacus |
+| a JSON object with "history" | the same, in the layout of a state dict |
+| a JSON object with "number_of_examples" | hyperparameters of TensorFlow Privacy |
+| a JSON object with "num_samples" and "num_updates" | DpParams of JAX Privacy |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groupdp._validation import require_choice, shown
+from groupdp.dpsgd import DPSGD
+from groupdp.errors import InvalidArgument
+from groupdp.integrations.extras import require_package
+from groupdp.integrations.opacus_history import from_opacus
+
+#: Largest JSON file read, in bytes; checkpoints may be larger, they hold a model.
+LARGEST_JSON = 10_000_000
+_OURS = re.compile(r"groupdp-(\d{1,6})(?:-(substitute|zero-out))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedRun:
+    """A run, and what its source says about the question to ask."""
+
+    phases: tuple[DPSGD, ...]
+    source: str
+    """What it was taken for, in words."""
+    group_size: int | None = None
+    adjacency: str | None = None
+    delta: float | None = None
+
+
+def import_run(path: str | Path) -> ImportedRun:
+    """The run that a checkpoint, a history or hyperparameters describe."""
+    file = Path(path)
+    try:
+        if zipfile.is_zipfile(file):
+            return _from_content(_checkpoint(file))
+        with open(file, "rb") as stream:
+            content = stream.read(LARGEST_JSON + 1)
+    except OSError as error:
+        raise InvalidArgument(
+            f"source must be a file that can be read, got {shown(str(path))} ({error.strerror or error})."
+        ) from None
+    if len(content) > LARGEST_JSON:
+        raise InvalidArgument(
+            f"source must be at most {LARGEST_JSON} bytes unless it is a checkpoint, got {shown(str(path))}."
+        )
+    try:
+        return _from_content(json.loads(content))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InvalidArgument):
+            raise
+        raise InvalidArgument(
+            f"source must be a PyTorch checkpoint or JSON, got {shown(str(path))}, which is neither."
+        ) from None
+
+
+def _checkpoint(file: Path) -> Any:
+    """The content of a PyTorch file; only tensors and plain containers are allowed in it."""
+    torch = require_package("torch", extra="opacus", tool="PyTorch to read a checkpoint")
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises what the archive, the unpickler or its checks happen to raise
+        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise InvalidArgument(
+            "source must be a checkpoint of tensors and plain containers, which are read without executing anything, "
+            f"got {shown(str(file))} ({reason})."
+        ) from None
+
+
+def _from_content(content: Any) -> ImportedRun:
+    if isinstance(content, Mapping):
+        if "number_of_examples" in content:
+            return _from_tensorflow_privacy(dict(content))
+        if "num_samples" in content:
+            return _from_jax_privacy(dict(content))
+        state = content.get("privacy_accountant_state_dict", content)
+        if isinstance(state, Mapping) and "history" in state:
+            return _from_opacus(state)
+        raise InvalidArgument(
+            "source must hold a privacy_accountant_state_dict, a history, number_of_examples or num_samples, got the "
+            f"keys {shown(sorted(map(str, content))[:6])}."
+        )
+    return ImportedRun(phases=from_opacus(content), source="a history of Opacus")
+
+
+def _from_opacus(state: Mapping[str, Any]) -> ImportedRun:
+    mechanism = state.get("mechanism")
+    found = _OURS.fullmatch(mechanism) if isinstance(mechanism, str) else None
+    return ImportedRun(
+        phases=from_opacus(state),
+        source=f"a history of Opacus's accountant {mechanism}" if mechanism else "a history of Opacus",
+        group_size=int(found[1]) if found else None,
+        adjacency=found[2] if found else None,
+    )
+
+
+def _from_tensorflow_privacy(content: dict[str, Any]) -> ImportedRun:
+    from groupdp.integrations.tensorflow_privacy import from_tensorflow_privacy
+
+    delta = content.pop("delta", None)
+    known = (
+        "number_of_examples",
+        "batch_size",
+        "num_epochs",
+        "noise_multiplier",
+        "used_microbatching",
+        "max_examples_per_user",
+    )
+    _refuse_unknown(content, known, required=known[:4])
+    content.setdefault("max_examples_per_user", 1)
+    found = from_tensorflow_privacy(**content)
+    return ImportedRun(
+        phases=(found.poisson_run,),
+        source="hyperparameters of TensorFlow Privacy, under Poisson sampling",
+        group_size=found.max_examples_per_user,
+        delta=delta,
+    )
+
+
+def _from_jax_privacy(content: dict[str, Any]) -> ImportedRun:
+    from groupdp.integrations.jax_privacy import dp_params_of, from_dp_params
+
+    updates = content.pop("num_updates", None)
+    known = (
+        "num_samples",
+        "batch_size",
+        "noise_multipliers",
+        "delta",
+        "examples_per_user",
+        "cycle_length",
+        "sampling_method",
+        "truncated_batch_size",
+    )
+    _refuse_unknown(content, known, required=known[:4])
+    if updates is None:
+        raise InvalidArgument("num_updates must be given with num_samples.")
+    params = dp_params_of(content)
+    return ImportedRun(
+        phases=from_dp_params(updates, params),
+        source="DpParams of JAX Privacy",
+        group_size=1 if params.examples_per_user is None else params.examples_per_user,
+        delta=params.delta,
+    )
+
+
+def _refuse_unknown(content: Mapping[str, Any], known: tuple[str, ...], *, required: tuple[str, ...]) -> None:
+    for key in content:
+        require_choice("key", key, known)
+    for key in required:
+        if key not in content:
+            raise InvalidArgument(f"{key} must be given with {required[0]}.")

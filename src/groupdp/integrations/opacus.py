@@ -1,0 +1,239 @@
+"""Group-level guarantees inside Opacus.
+
+    groupdp.integrations.opacus.register(group_size=8)
+    engine = PrivacyEngine(accountant="groupdp-8")        # everything else stays as it is
+    engine.get_epsilon(1e-6)                              # for groups of up to 8 examples
+
+or, with the refusals made before anything is wrapped and the noise calibrated to the steps that are really run,
+
+    engine = GroupPrivacyEngine(group_size=8)
+
+Opacus makes its accountants without arguments and stores their names in checkpoints, so there is a class and a name for
+every group size and adjacency. What is returned is the upper side of groupdp's bounds, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, ClassVar
+
+import groupdp
+from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp.adjacency import LARGEST_GROUP
+from groupdp.bounds import Bounds, Provenance
+from groupdp.errors import InvalidArgument
+from groupdp.integrations.callers import calling_frames
+from groupdp.integrations.extras import require_package
+from groupdp.integrations.opacus_adaptive import accounted_noise, gradient_noise, warn_about_batch_size
+from groupdp.integrations.opacus_history import Entry, entries_of
+from groupdp.integrations.opacus_history import from_opacus as from_opacus
+from groupdp.integrations.opacus_history import to_opacus as to_opacus
+from groupdp.integrations.opacus_loaders import (
+    epoch_of,
+    poisson_rate_of,
+    refusal_of_loader,
+    run_of,
+    warn_about_empty_batches,
+)
+from groupdp.integrations.opacus_loaders import poisson_run as poisson_run
+from groupdp.integrations.opacus_loaders import shuffled_run as shuffled_run
+
+_opacus: Any = require_package("opacus", extra="opacus", tool="Opacus")
+_accountants: Any = require_package("opacus.accountants", extra="opacus", tool="Opacus")
+
+#: Adjacencies with a law for Poisson sampling that an accountant may be registered for.
+ADJACENCIES = ("add-or-remove", "substitute", "zero-out")
+
+
+class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
+    """An accountant of Opacus for groups; use a subclass made by `register` or `accountant_class`.
+
+    Formal guarantee: after the steps in `history`, each with Poisson sampling at its rate, all iterates together are
+    (get_epsilon(delta), delta)-DP for datasets that differ by a group, in the sense of `adjacency`.
+    """
+
+    group_size: ClassVar[int]
+    adjacency: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history: list[Entry] = []
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+        """Counts one step; equal ones in a row are one entry of the history."""
+        noise, rate = float(noise_multiplier), float(sample_rate)
+        if self.history and self.history[-1][:2] == (noise, rate):
+            noise, rate, steps = self.history.pop()
+            self.history.append((noise, rate, steps + 1))
+        else:
+            self.history.append((noise, rate, 1))
+
+    def get_epsilon(self, delta: float, **options: Any) -> float:
+        """The guarantee so far. Opacus's calibration passes the arguments of `make_private` on: of these only
+        `unclipped_num_std` (adaptive clipping) matters.
+        """
+        return self.get_epsilon_bounds(delta, unclipped_num_std=options.get("unclipped_num_std")).upper
+
+    def get_epsilon_bounds(self, delta: float, *, unclipped_num_std: float | None = None) -> Bounds:
+        """Certified bounds on the smallest epsilon so far."""
+        target = require_number("delta", delta, above=0.0, below=1.0)
+        history = self.history
+        if unclipped_num_std is not None:
+            history = [(accounted_noise(noise, unclipped_num_std), rate, steps) for noise, rate, steps in history]
+        if not history:
+            return Bounds(0.0, 0.0, Provenance(engine="exact"))
+        return groupdp.epsilon(from_opacus(history), delta=target, group_size=self.group_size, adjacency=self.adjacency)
+
+    def __len__(self) -> int:
+        """Steps counted so far."""
+        return sum(steps for _, _, steps in self.history)
+
+    @classmethod
+    def mechanism(cls) -> str:
+        """The name it is registered under, which checkpoints carry."""
+        return accountant_name(cls.group_size, cls.adjacency)
+
+    def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
+        """The hook that counts an optimizer's steps.
+
+        Refuses if it can see that the engine that asks has a loader which does not draw Poisson samples at this rate.
+        """
+        for name, variables in calling_frames("opacus"):
+            if name == "make_private" and not isinstance(variables.get("self"), GroupPrivacyEngine):
+                refusal = refusal_of_loader(variables.get("data_loader"), sample_rate)
+                if refusal:
+                    raise InvalidArgument(refusal)
+                warn_about_empty_batches(variables.get("data_loader"))
+        return self.hook_at(sample_rate)
+
+    def hook_at(self, sample_rate: float) -> Callable[[Any], None]:
+        """The hook for an optimizer whose batches are known to be Poisson samples at this rate."""
+        rate = require_number("sample_rate", sample_rate, above=0.0, at_most=1.0)
+
+        def count(optimizer: Any) -> None:
+            if optimizer.accumulated_iterations != 1:
+                raise InvalidArgument(
+                    "accumulated_iterations must be 1, got "
+                    f"{optimizer.accumulated_iterations}: an example may be in several of the batches whose gradients "
+                    "were added up, so a step at the summed rate is no bound; BatchMemoryManager splits one batch "
+                    "instead."
+                )
+            self.step(noise_multiplier=_accounted_noise_of(optimizer), sample_rate=rate)
+
+        return count
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes over a history that was saved under the same group size and adjacency; anything else is refused."""
+        saved = state_dict.get("mechanism") if isinstance(state_dict, Mapping) else None
+        if saved != self.mechanism():
+            raise InvalidArgument(
+                f"state_dict must be of the accountant {self.mechanism()!r}, got one of {shown(saved)}: a checkpoint "
+                "is resumed with the group size and adjacency it was made with (from_opacus reads its history for any)."
+            )
+        self.history = entries_of(state_dict.get("history"))
+
+    def state_dict(self, destination: Any = None) -> Any:
+        """Opacus's own layout."""
+        destination = OrderedDict() if destination is None else destination
+        destination["history"] = list(self.history)
+        destination["mechanism"] = self.mechanism()
+        return destination
+
+
+def accountant_name(group_size: int, adjacency: str = "add-or-remove") -> str:
+    """ "groupdp-8", or "groupdp-8-substitute" for an adjacency other than the default."""
+    size = require_integer("group_size", group_size, at_least=1, at_most=LARGEST_GROUP)
+    chosen = require_choice("adjacency", adjacency, ADJACENCIES)
+    return f"groupdp-{size}" if chosen == "add-or-remove" else f"groupdp-{size}-{chosen}"
+
+
+@cache
+def accountant_class(group_size: int, adjacency: str = "add-or-remove") -> type[GroupAccountant]:
+    """The accountant's class for one group size and adjacency."""
+    name = accountant_name(group_size, adjacency)
+    members = {"group_size": group_size, "adjacency": adjacency, "__module__": __name__, "__doc__": f"{name}."}
+    return type(f"GroupAccountant_{name.removeprefix('groupdp-').replace('-', '_')}", (GroupAccountant,), members)
+
+
+def register(*, group_size: int, adjacency: str = "add-or-remove") -> str:
+    """Makes `PrivacyEngine(accountant=name)` work and returns the name: "groupdp-8" for groups of up to 8 examples."""
+    name = accountant_name(group_size, adjacency)
+    # Registering again is harmless: the class is the same. The name is ours, so nothing else is overwritten.
+    _accountants.register_accountant(name, accountant_class(int(group_size), adjacency), force=True)
+    return name
+
+
+class GroupPrivacyEngine(_opacus.PrivacyEngine):  # type: ignore[misc]
+    """Opacus's engine for groups of up to `group_size` examples, which refuses what it cannot account for.
+
+    `make_private` records the rate that the loader really draws with (Opacus itself records 1 / 92 for a loader of 93
+    batches, which samples with 1 / 93), and `make_private_with_epsilon` finds the least noise for the steps that the
+    loader really runs.
+    """
+
+    def __init__(self, *, group_size: int, adjacency: str = "add-or-remove", secure_mode: bool = False) -> None:
+        super().__init__(accountant=register(group_size=group_size, adjacency=adjacency), secure_mode=secure_mode)
+
+    def make_private(self, *, data_loader: Any, poisson_sampling: bool = True, **options: Any) -> Any:
+        """Opacus's `make_private`; `poisson_sampling=False` needs a loader that draws Poisson samples itself."""
+        if not poisson_sampling:
+            refusal = refusal_of_loader(data_loader, None)
+            if refusal:
+                raise InvalidArgument(refusal)
+        wrapped = super().make_private(data_loader=data_loader, poisson_sampling=poisson_sampling, **options)
+        optimizer, loader = wrapped[1], wrapped[-1]
+        rate = poisson_rate_of(loader)
+        if rate is None:
+            raise AssertionError("Opacus made a loader that does not draw Poisson samples")
+        warn_about_empty_batches(loader)
+        optimizer.attach_step_hook(self.accountant.hook_at(rate))
+        return wrapped
+
+    def make_private_with_epsilon(
+        self, *, data_loader: Any, target_epsilon: float, target_delta: float, epochs: float, **options: Any
+    ) -> Any:
+        """`make_private` with the least noise for which `epochs` passes stay within the target, spent budget apart."""
+        if len(self.accountant) > 0:
+            warnings.warn(
+                "This engine has counted steps already: the noise is chosen for the new ones alone, so that the "
+                "guarantee for all of them is weaker than the target.",
+                stacklevel=2,
+            )
+        options.pop("epsilon_tolerance", None)  # Opacus's search has one; this noise is the least there is
+        epoch = epoch_of(data_loader, poisson_sampling=options.get("poisson_sampling", True))
+        run = run_of(epoch, noise_multiplier=1.0, epochs=epochs)
+        accounted = groupdp.calibrate_noise(
+            run,
+            epsilon=target_epsilon,
+            delta=target_delta,
+            group_size=self.accountant.group_size,
+            adjacency=self.accountant.adjacency,
+        ).value
+        if options.get("clipping") == "adaptive":
+            accounted = gradient_noise(accounted, options.get("unclipped_num_std"))
+        return self.make_private(data_loader=data_loader, noise_multiplier=accounted, **options)
+
+    def get_epsilon_bounds(self, delta: float) -> Bounds:
+        """Certified bounds on the smallest epsilon so far."""
+        bounds: Bounds = self.accountant.get_epsilon_bounds(delta)
+        return bounds
+
+
+def _accounted_noise_of(optimizer: Any) -> float:
+    """The noise multiplier that one step of this optimizer amounts to."""
+    noise = float(optimizer.noise_multiplier)
+    if getattr(optimizer, "_adjusted_noise_multiplier", None) is not None:
+        raise InvalidArgument(
+            "clipping must not be adaptive together with ghost clipping: the noise then depends on the size of the "
+            "batch, which is private, and no guarantee is proved; clipping='adaptive' with grad_sample_mode='hooks' is "
+            "counted."
+        )
+    unclipped = getattr(optimizer, "unclipped_num_std", None)
+    if unclipped is None:
+        return noise
+    warn_about_batch_size()
+    return accounted_noise(noise, float(unclipped)) if math.isfinite(noise) else noise

@@ -1,0 +1,92 @@
+"""Certified epsilons for many points: the kernel answers batches without the interpreter's lock.
+
+Every point gets exactly what `groupdp.epsilon` returns for it: the worst of its ordered changes, where one that
+provably
+does not decide is not evaluated closely. What the kernel declines goes the ordinary way, one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from groupdp.accounting import Options
+from groupdp.accounting.engine_choice import is_one_round
+from groupdp.bounds import Bounds
+from groupdp.compositions import Question, question_of
+from groupdp.engines import spectral
+from groupdp.errors import GroupDPError, LimitExceeded
+from groupdp.guarantees import epsilon_of_question
+from groupdp.pairs import Composition, Round
+from groupdp.sweeps.grid import Point
+
+#: Wider answers of the kernel are left to `epsilon_of_question`, which intersects them with the lattice engine's.
+_WIDE = 1e-5
+
+#: (lower, upper, tight), or the sentence of a refusal.
+Outcome = tuple[float, float, bool] | str
+
+
+def evaluate(points: Sequence[Point]) -> list[Outcome]:
+    """Bounds for every point, in order."""
+    questions: list[Question | str] = []
+    for point in points:
+        run = point.run if len(point.run) > 1 else point.run[0]
+        try:
+            questions.append(question_of(run, group_size=point.group_size, adjacency=point.adjacency))
+        except GroupDPError as error:
+            questions.append(str(error))
+    quick = _by_kernel(questions, [math.log(point.delta) for point in points]) if spectral.AVAILABLE else {}
+    return [
+        _outcome(question, math.log(point.delta), quick.get(index))
+        for index, (point, question) in enumerate(zip(points, questions, strict=True))
+    ]
+
+
+def _outcome(question: Question | str, log_delta: float, quick: Bounds | None) -> Outcome:
+    if isinstance(question, str):
+        return question
+    try:
+        found = quick if quick is not None else epsilon_of_question(question, log_delta, Options())
+    except GroupDPError as error:
+        return str(error)
+    return found.lower, found.upper, question.tight
+
+
+def _by_kernel(questions: Sequence[Question | str], targets: Sequence[float]) -> dict[int, Bounds]:
+    """What the kernel answers for whole questions, by their position."""
+    found: dict[int, Bounds] = {}
+    suited = [
+        (index, question, targets[index])
+        for index, question in enumerate(questions)
+        if isinstance(question, Question) and all(_suits(composition) for _, composition in question.compositions)
+    ]
+    first = spectral.epsilons([(question.compositions[0][1], target) for _, question, target in suited])
+    for (index, question, target), answer in zip(suited, first, strict=True):
+        worst = answer if isinstance(answer, Bounds) and answer.relative_width <= _WIDE else None
+        for _, composition in question.compositions[1:]:
+            worst = None if worst is None else _with_other(worst, composition, target)
+        if worst is not None:
+            found[index] = worst
+    return found
+
+
+def _suits(composition: Composition) -> bool:
+    """Whether the kernel is what `auto` would ask."""
+    return (
+        len(composition) > 0
+        and all(isinstance(one, Round) and one.has_noise for one, _ in composition)
+        and not is_one_round(composition)
+    )
+
+
+def _with_other(worst: Bounds, composition: Composition, target: float) -> Bounds | None:
+    try:
+        if spectral.epsilon_ceiling(composition, log_delta=target, enough=worst.lower) < worst.lower:
+            return worst
+        other = spectral.epsilon(composition, log_delta=target)
+    except LimitExceeded:
+        return None
+    if other.relative_width > _WIDE:
+        return None
+    return Bounds(max(worst.lower, other.lower), max(worst.upper, other.upper))

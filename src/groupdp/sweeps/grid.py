@@ -1,0 +1,137 @@
+"""The points of a sweep: every combination of the values that vary, and the run and question each of them means."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from groupdp._validation import require_integer, require_number, shown
+from groupdp.adjacency import ADJACENCIES
+from groupdp.dpsgd import DPSGD, phases_of
+from groupdp.errors import InvalidArgument
+from groupdp.run_file.describe import run_as_json
+from groupdp.run_file.phases import keys_of, phase_of
+
+#: Most points of one sweep.
+LARGEST_SWEEP = 1_000_000
+#: Names that vary the question instead of the run.
+QUESTION_KEYS = ("delta", "group_size", "adjacency")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One combination of values: the run and the question it means."""
+
+    values: tuple[Any, ...]
+    run: tuple[DPSGD, ...]
+    delta: float
+    group_size: Any
+    adjacency: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A run, a question, and the values of what varies, in order."""
+
+    phases: tuple[DPSGD, ...]
+    delta: float | None
+    group_size: Any
+    adjacency: str
+    vary: tuple[tuple[str, tuple[Any, ...]], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What varies."""
+        return tuple(name for name, _ in self.vary)
+
+    def __len__(self) -> int:
+        return math.prod(len(values) for _, values in self.vary)
+
+    def points(self, first: int = 0, last: int | None = None) -> Iterator[Point]:
+        """The points from number `first` to before `last`; the last name varies fastest."""
+        made: dict[tuple[Any, ...], tuple[DPSGD, ...]] = {}
+        combinations = itertools.product(*(values for _, values in self.vary))
+        for values in itertools.islice(combinations, first, last):
+            chosen = dict(zip(self.names, values, strict=True))
+            about_run = tuple((name, value) for name, value in chosen.items() if name not in QUESTION_KEYS)
+            if about_run not in made:
+                made[about_run] = self._run(dict(about_run))
+            delta: Any = chosen.get("delta", self.delta)
+            yield Point(
+                values,
+                made[about_run],
+                float(delta),
+                chosen.get("group_size", self.group_size),
+                chosen.get("adjacency", self.adjacency),
+            )
+
+    def _run(self, values: dict[str, Any]) -> tuple[DPSGD, ...]:
+        if not values:
+            return self.phases
+        (phase,) = self.phases
+        if set(values) <= {"noise_multiplier", "steps", "microbatch_size"}:
+            return (replace(phase, **values),)
+        described = run_as_json(phase)
+        if "epochs" in values:
+            described.pop("steps")
+        if "batch_size" in values and "batch_size" not in phase.sampling.fields:
+            described.pop("sampling_rate", None)
+        return (phase_of({**described, **values}),)
+
+
+def grid_of(run: Any, *, delta: Any, group_size: Any, adjacency: Any, vary: Any) -> Grid:
+    """A validated grid: every value is tried on the run before anything is computed."""
+    phases = phases_of(run)
+    if not isinstance(vary, Mapping) or not vary:
+        raise InvalidArgument(f"vary must be a mapping from names to sequences of values, got {shown(vary)}.")
+    lists = tuple((name, _values(name, values)) for name, values in vary.items())
+    about_run = [name for name, _ in lists if name not in QUESTION_KEYS]
+    if about_run and len(phases) > 1:
+        raise InvalidArgument(f"vary must leave a run of {len(phases)} phases as it is, got {shown(about_run[0])}.")
+    known = (*keys_of(phases[0].sampling.name), *QUESTION_KEYS)
+    for name in about_run:
+        if name not in known or name == "sampling":
+            names = ", ".join(one for one in known if one != "sampling")
+            raise InvalidArgument(f"vary must name what a run or question has ({names}), got {shown(name)}.")
+    if delta is None and "delta" not in vary:
+        raise InvalidArgument("delta must be given, or vary.")
+    grid = Grid(
+        phases=phases,
+        delta=None if delta is None else require_number("delta", delta, above=0.0, below=1.0),
+        group_size=1 if group_size is None else group_size,
+        adjacency=adjacency,
+        vary=lists,
+    )
+    if len(grid) > LARGEST_SWEEP:
+        raise InvalidArgument(f"vary must amount to at most {LARGEST_SWEEP} points, got {len(grid)}.")
+    _try_values(grid)
+    return grid
+
+
+def _values(name: str, values: Any) -> tuple[Any, ...]:
+    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+        raise InvalidArgument(f"vary[{name!r}] must be a sequence of values, got {shown(values)}.")
+    listed = tuple(getattr(value, "item", lambda value=value: value)() for value in values)
+    if not listed:
+        raise InvalidArgument(f"vary[{name!r}] must have at least one value, got none.")
+    if name == "adjacency" and any(value not in ADJACENCIES for value in listed):
+        raise InvalidArgument(f"vary['adjacency'] must be some of {', '.join(ADJACENCIES)}, got {shown(listed)}.")
+    if name == "group_size":
+        return tuple(require_integer("group_size", value, at_least=0) for value in listed)
+    if name == "delta":
+        return tuple(require_number("delta", value, above=0.0, below=1.0) for value in listed)
+    return listed
+
+
+def _try_values(grid: Grid) -> None:
+    """Every value once, with the first ones of the others: a bad one is refused now, not after an hour."""
+    firsts: Sequence[Any] = [values[0] for _, values in grid.vary]
+    for position, (name, values) in enumerate(grid.vary):
+        if name in QUESTION_KEYS:
+            continue
+        for value in values:
+            chosen = dict(zip(grid.names, [*firsts[:position], value, *firsts[position + 1 :]], strict=True))
+            grid._run({key: one for key, one in chosen.items() if key not in QUESTION_KEYS})

@@ -1,0 +1,164 @@
+"""The page and the API over HTTP: routes, limits, headers.
+
+No answer names a file, a folder or a line of the machine; no page loads anything from another host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from groupdp.web import fields, json_text
+from groupdp.web.answers import QUESTIONS
+from groupdp.web.openapi import description
+from groupdp.web.pool import Limits, Pool
+
+STATIC = Path(__file__).parent / "static"
+#: Largest body of a request, in bytes; a file of counts may be larger.
+LARGEST_BODY = 64 * 1024
+LARGEST_COUNTS = 8 * 1024 * 1024
+#: How long a client may take to send its body, in seconds.
+BODY_SECONDS = 10.0
+
+_HEADERS = {
+    b"content-security-policy": (
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+    b"cache-control": b"no-cache",
+}
+
+
+def build_app(
+    limits: Limits | None = None, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
+) -> Starlette:
+    """The application. It answers to the names in `hosts` alone, so that no page elsewhere reaches it under another."""
+    pool = Pool(limits)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await pool.start()
+        try:
+            yield
+        finally:
+            await pool.stop()
+
+    routes = [
+        Route("/", _page, methods=["GET"]),
+        Route("/api/openapi.json", _json(description), methods=["GET"]),
+        Route("/api/form", _json(fields.as_json), methods=["GET"]),
+        *(Route(f"/api/{name}", _question(name, pool), methods=["POST"]) for name in QUESTIONS),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(_SafeHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+        exception_handlers={HTTPException: _refused, Exception: _bug},
+        lifespan=lifespan,
+    )
+
+
+class _SafeHeaders:
+    """Every answer carries the same headers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                present = {name.lower() for name, _ in message["headers"]}
+                extra = [(name, value) for name, value in _HEADERS.items() if name not in present]
+                message = {**message, "headers": [*message["headers"], *extra]}
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def _question(name: str, pool: Pool) -> Callable[[Request], Awaitable[Response]]:
+    largest = LARGEST_COUNTS if name == "people" else LARGEST_BODY
+
+    async def endpoint(request: Request) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise HTTPException(415, "content-type must be application/json.")
+        body = await _body(request, largest)
+        gone = asyncio.ensure_future(_disconnected(request))
+        try:
+            status, text = await pool.ask(name, body, gone)
+        finally:
+            gone.cancel()
+        headers = {"retry-after": "1"} if status == 503 else None
+        return Response(text, status, headers=headers, media_type="application/json")
+
+    return endpoint
+
+
+async def _body(request: Request, largest: int) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdecimal() or int(declared[:20]) > largest:
+        raise HTTPException(413, f"body must be at most {largest} bytes.")
+    parts: list[bytes] = []
+    size = 0
+
+    async def read() -> None:
+        nonlocal size
+        async for part in request.stream():
+            size += len(part)
+            if size > largest:
+                raise HTTPException(413, f"body must be at most {largest} bytes.")
+            parts.append(part)
+
+    try:
+        await asyncio.wait_for(read(), BODY_SECONDS)
+    except (TimeoutError, asyncio.TimeoutError):
+        raise HTTPException(408, f"body must arrive within {BODY_SECONDS:g} seconds.") from None
+    except ClientDisconnect:
+        raise HTTPException(400, "body must arrive whole.") from None
+    return b"".join(parts)
+
+
+async def _disconnected(request: Request) -> None:
+    """Returns when the client has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _page(_: Request) -> Response:
+    return Response((STATIC / "index.html").read_bytes(), media_type="text/html; charset=utf-8")
+
+
+def _json(make: Callable[[], object]) -> Callable[[Request], Awaitable[Response]]:
+    text = json_text.encode(make())
+
+    async def endpoint(_: Request) -> Response:
+        return Response(text, media_type="application/json")
+
+    return endpoint
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kinds = {404: "not-found", 405: "method-not-allowed", 413: "too-large", 415: "unsupported-media-type"}
+    text = json_text.error(kinds.get(error.status_code, "bad-request"), error.detail)
+    return Response(text, error.status_code, headers=error.headers, media_type="application/json")
+
+
+async def _bug(_: Request, error: Exception) -> Response:
+    return Response(json_text.error("bug", "This request met a bug in groupdp."), 500, media_type="application/json")

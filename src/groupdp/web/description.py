@@ -1,0 +1,137 @@
+"""A question in JSON, as the library's objects: phases are read as in run files, the rest here.
+
+Numbers arrive as exact decimals, so that epochs are counted without rounding. Whatever is wrong gets the library's
+sentence, and with it the field, and the phase counted from 0, it is about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp.adjacency import ADJACENCIES
+from groupdp.dpsgd import DPSGD, phases_of
+from groupdp.errors import InvalidArgument
+from groupdp.run_file.phases import FieldError, phase_of
+from groupdp.web.fields import FIELDS, MOST_PHASES
+
+#: What says whom the guarantee is about.
+NEIGHBOUR = ("group_size", "removed", "added", "adjacency")
+
+
+class InvalidField(InvalidArgument):
+    """An invalid argument that says which field of a form it is about."""
+
+    def __init__(self, sentence: str, field: str | None = None, phase: int | None = None) -> None:
+        super().__init__(sentence)
+        self.field = field
+        self.phase = phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A run and whom it is asked about."""
+
+    phases: tuple[DPSGD, ...]
+    document: Mapping[str, Any]
+    """The question as it came, for what else is in it."""
+
+    @property
+    def run(self) -> DPSGD | list[DPSGD]:
+        """What the library's functions take."""
+        return self.phases[0] if len(self.phases) == 1 else list(self.phases)
+
+    @property
+    def neighbour(self) -> dict[str, Any]:
+        """The arguments that say whom the guarantee is about."""
+        return {**self.group, "adjacency": self.adjacency}
+
+    @property
+    def group(self) -> dict[str, Any]:
+        """The group's size, or how many are removed and added instead."""
+        given = {name: plain(self.document[name]) for name in NEIGHBOUR[:3] if name in self.document}
+        if not given:
+            raise InvalidField("group_size must be given: how many examples may one person have?", "group_size")
+        if isinstance(given.get("group_size"), int):
+            require_integer("group_size", given["group_size"], at_least=1)
+        return given
+
+    @property
+    def has_one_size(self) -> bool:
+        """Whether a group is one number of examples, so that there is a curve over it."""
+        return self.phases[0].sampling.sources is None and "removed" not in self.document
+
+    @property
+    def adjacency(self) -> str:
+        """The adjacency's name."""
+        return require_choice("adjacency", self.document.get("adjacency", ADJACENCIES[0]), ADJACENCIES)
+
+    def number(self, name: str, **limits: float | None) -> float:
+        """A number of the question that must be given."""
+        if name not in self.document:
+            raise InvalidField(f"{name} must be given.", name)
+        return require_number(name, plain(self.document[name]), **limits)
+
+    @property
+    def delta(self) -> float:
+        """The target delta."""
+        return self.number("delta", above=0.0, below=1.0)
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """The JSON object in a request's body, its decimals exact."""
+    try:
+        document = json.loads(body, parse_float=Decimal, parse_constant=_no_constant)
+    except (ValueError, ArithmeticError, RecursionError):
+        raise InvalidField("body must be a JSON object, and is not.") from None
+    if not isinstance(document, dict):
+        raise InvalidField(f"body must be a JSON object, got {shown(plain(document))}.")
+    return document
+
+
+def read_question(document: Mapping[str, Any], *, also: Sequence[str] = ()) -> Question:
+    """The run that a question describes; `also` are the fields it may have besides the usual ones."""
+    allowed = ("phases", *NEIGHBOUR, "delta", *also)
+    for name in document:
+        if name not in allowed:
+            raise InvalidField(f"{shown(name)} is not a known field: {', '.join(allowed)} are.")
+    phases = document.get("phases")
+    if not isinstance(phases, list) or not phases or not all(isinstance(phase, dict) for phase in phases):
+        raise InvalidField(f"phases must be a list of one object or more, got {shown(plain(phases))}.", "phases")
+    if len(phases) > MOST_PHASES:
+        raise InvalidField(f"phases must be at most {MOST_PHASES}, got {len(phases)}.", "phases")
+    return Question(phases=phases_of([_phase(phase, index) for index, phase in enumerate(phases)]), document=document)
+
+
+def plain(value: Any) -> Any:
+    """A value of the document as the library takes it: exact decimals become doubles."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    return value
+
+
+def field_of(error: InvalidArgument) -> str | None:
+    """The field that a sentence of the library begins with."""
+    if isinstance(error, InvalidField):
+        return error.field
+    word = str(error).partition(" ")[0].partition("[")[0].partition(".")[0]
+    return word if word in FIELDS or word in ("sampling", "adjacency", "phases", "counts", "column") else None
+
+
+def _phase(table: Mapping[str, Any], index: int) -> DPSGD:
+    try:
+        return phase_of(table)
+    except FieldError as error:
+        raise InvalidField(str(error), error.key if error.key in FIELDS else field_of(error), index) from None
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(text)

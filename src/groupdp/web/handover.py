@@ -1,0 +1,81 @@
+"""The same question elsewhere: as a command line, as Python, as a run file. Each gives the same answer."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from groupdp.adjacency import ADJACENCIES
+from groupdp.dpsgd import DPSGD
+from groupdp.run_file.describe import run_as_json
+from groupdp.web.description import Question
+
+
+def as_command(question: Question) -> str:
+    """The command that prints the same bounds; several phases of several sources go through a run file."""
+    phases = [_phase_options(phase) for phase in question.phases]
+    if len(phases) == 1:
+        words = _words(phases[0])
+    elif any(isinstance(value, Mapping) for phase in phases for value in phase.values()):
+        return "groupdp epsilon run.toml"
+    else:
+        words = [f"--phase {','.join(f'{name}={_plain(value)}' for name, value in phase.items())}" for phase in phases]
+    asked = {"delta": question.delta, **question.group}
+    if question.adjacency != ADJACENCIES[0]:
+        asked["adjacency"] = question.adjacency
+    return " ".join(["groupdp epsilon", *words, *_words(asked)])
+
+
+def _phase_options(phase: DPSGD) -> dict[str, Any]:
+    """What has to be said of a phase, under the names of run files."""
+    values = run_as_json(phase)
+    return {
+        name: value for name, value in values.items() if value is not False and (name, value) != ("microbatch_size", 1)
+    }
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    words = []
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if name == "sampling_rates":
+            words += [f"--source {shlex.quote(f'{source}={rate!r}')}" for source, rate in value.items()]
+        elif isinstance(value, Mapping):
+            words.append(f"{option} {shlex.quote(','.join(f'{source}={count}' for source, count in value.items()))}")
+        else:
+            words.append(option if value is True else f"{option} {_plain(value)}")
+    return words
+
+
+def as_python(question: Question) -> str:
+    """A program that prints the same bounds."""
+    lines = ["import groupdp", ""]
+    if len(question.phases) == 1:
+        lines += [f"run = {_phase(question.phases[0])}"]
+    else:
+        lines += ["run = [", *(f"    {_phase(phase)}," for phase in question.phases), "]"]
+    arguments = {"delta": question.delta, **question.group}
+    if question.adjacency != ADJACENCIES[0]:
+        arguments["adjacency"] = question.adjacency
+    spelled = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    lines += [f"epsilon = groupdp.epsilon(run, {spelled})", "print(epsilon)"]
+    return "\n".join(lines) + "\n"
+
+
+def _phase(phase: DPSGD) -> str:
+    sampling = phase.sampling
+    values = sampling.values()
+    inner = ", ".join(f"{attribute}={values[name]!r}" for name, attribute in sampling.fields.items())
+    micro = f", microbatch_size={phase.microbatch_size}" if phase.microbatch_size != 1 else ""
+    return (
+        f"groupdp.DPSGD(sampling=groupdp.{type(sampling).__name__}({inner}), "
+        f"noise_multiplier={phase.noise_multiplier!r}, steps={phase.steps}{micro})"
+    )
+
+
+def _plain(value: Any) -> str:
+    """A number as the shortest decimal that is this double."""
+    if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
+        return str(int(value))
+    return str(value)

@@ -1,0 +1,255 @@
+"""The description of the API (OpenAPI 3.1): every question, its fields, and what answers it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from groupdp._version import VERSION
+from groupdp.adjacency import ADJACENCIES
+from groupdp.run_file.phases import keys_of
+from groupdp.samplings import SAMPLINGS
+from groupdp.web.answers import BASELINES, PARAMETERS, statement_formats
+from groupdp.web.fields import FIELDS, MOST_GROUP_SIZES, MOST_PHASES, Field
+
+Schema = dict[str, Any]
+
+_NUMBER: Schema = {
+    "description": 'A number; the strings "Infinity" and "-Infinity" stand for what JSON has no number for.',
+    "anyOf": [{"type": "number"}, {"enum": ["Infinity", "-Infinity"]}],
+}
+_BOUNDS: Schema = {
+    "type": "object",
+    "description": "Certified bounds: the upper side is the guarantee. The texts are rounded outward.",
+    "required": ["lower", "upper", "lower_text", "upper_text", "tight"],
+    "properties": {
+        "lower": {"$ref": "#/components/schemas/Number"},
+        "upper": {"$ref": "#/components/schemas/Number"},
+        "lower_text": {"type": "string"},
+        "upper_text": {"type": "string"},
+        "tight": {
+            "type": "boolean",
+            "description": "Whether the lower side bounds every valid guarantee; if false, only this analysis.",
+        },
+    },
+}
+_ERROR: Schema = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["kind", "sentence", "field", "phase"],
+            "properties": {
+                "kind": {"type": "string"},
+                "sentence": {"type": "string", "description": "One sentence: what is wrong, and what would be right."},
+                "field": {"type": ["string", "null"]},
+                "phase": {"type": ["integer", "null"], "description": "Counted from 0."},
+            },
+        }
+    },
+}
+_GROUP_SIZES: Schema = {
+    "type": "array",
+    "items": {"type": "integer", "minimum": 1},
+    "minItems": 1,
+    "maxItems": MOST_GROUP_SIZES,
+    "description": "1 to 32 if not given.",
+}
+_GROUP: Schema = {
+    "description": "A number of examples; for several sources, a number for each.",
+    "anyOf": [
+        {"type": "integer", "minimum": 0},
+        {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+    ],
+}
+_TITLE: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
+
+
+def description() -> Schema:
+    """The whole description."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "groupdp",
+            "version": VERSION,
+            "description": "Certified group-level differential privacy for DP-SGD. Every question is a POST of JSON.",
+        },
+        "paths": {
+            **_questions(),
+            "/api/form": {"get": _get("Every field with its unit, meaning and range; the samplings and adjacencies.")},
+            "/api/openapi.json": {"get": _get("This description.")},
+        },
+        "components": {
+            "schemas": {
+                "Number": _NUMBER,
+                "Bounds": _BOUNDS,
+                "Error": _ERROR,
+                "Phase": _phase(),
+                "Neighbour": _GROUP,
+            }
+        },
+    }
+
+
+def _questions() -> Schema:
+    delta, epsilon = {"delta": _field("delta")}, {"epsilon": _field("epsilon")}
+    sizes = {"group_sizes": _GROUP_SIZES}
+    points: Schema = {"type": "array", "items": {"type": "object"}}
+    text: Schema = {"type": "string"}
+    bounds: Schema = {"$ref": "#/components/schemas/Bounds"}
+    number: Schema = {"$ref": "#/components/schemas/Number"}
+    rates: Schema = {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}, "maxItems": 100}
+    pair: Schema = {"type": "integer", "minimum": 1}
+    return {
+        "/api/epsilon": _post(
+            "Bounds on epsilon for a delta, and what they assume.",
+            delta,
+            {"epsilon": bounds, "sentence": text, "assumptions": {"type": "array", "items": text}},
+        ),
+        "/api/delta": _post("Bounds on delta for an epsilon.", epsilon, {"delta": bounds, "log_delta": bounds}),
+        "/api/curve": _post("Bounds on epsilon for many group sizes.", {**delta, **sizes}, {"points": points}),
+        "/api/baseline": _post(
+            "What one had before, for many group sizes: upper bounds, except the old tool's, which only models it.",
+            {"name": {"enum": list(BASELINES)}, **delta, **sizes},
+            {"name": text, "points": points},
+            optional=("group_sizes",),
+        ),
+        "/api/calibrate": _post(
+            "The least noise, the most steps, the largest rate, batch or group that meets a target epsilon.",
+            {
+                **epsilon,
+                **delta,
+                "parameter": {"enum": list(PARAMETERS)},
+                "phase": {"type": "integer", "minimum": 0, "description": "Of several phases, the one to change."},
+            },
+            {"parameter": text, "value": number, "value_text": text, "epsilon": bounds},
+            optional=("parameter", "phase"),
+        ),
+        "/api/tradeoff": _post(
+            "The trade-off curve, and what an attacker could do in words.",
+            {
+                **delta,
+                "false_positive_rates": rates,
+                "prior": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+            },
+            {"points": points, "words": {"type": "array", "items": text}, "advantage": bounds, "success": bounds},
+            optional=("delta", "false_positive_rates", "prior"),
+        ),
+        "/api/people": _post(
+            "Each person's epsilon, from the text of a CSV file of counts, or from a tally of [examples, people].",
+            {
+                **delta,
+                "csv": text,
+                "column": text,
+                "tally": {
+                    "type": "array",
+                    "items": {
+                        "type": "array",
+                        "prefixItems": [pair, pair],
+                        "items": pair,
+                        "minItems": 2,
+                        "maxItems": 2,
+                    },
+                },
+            },
+            {"people": {"type": "integer"}, "counts": points},
+            optional=("csv", "column", "tally"),
+        ),
+        "/api/statement": _post(
+            "The privacy statement.",
+            {**delta, "title": _TITLE, "format": {"enum": list(statement_formats())}},
+            {"format": text, "text": text},
+            optional=("title", "format"),
+        ),
+        "/api/handover": _post(
+            "The same question as a command line, as Python and as a run file.",
+            {**delta, "title": _TITLE},
+            {"command": text, "python": text, "toml": text},
+            optional=("title",),
+        ),
+    }
+
+
+def _post(summary: str, also: Schema, answer: Schema, *, optional: tuple[str, ...] = ("group_sizes",)) -> Schema:
+    """A question: a run, a neighbour and `also` in, `answer` out."""
+    properties: Schema = {
+        "phases": {
+            "type": "array",
+            "items": {"$ref": "#/components/schemas/Phase"},
+            "minItems": 1,
+            "maxItems": MOST_PHASES,
+            "description": "The run, phase by phase.",
+        },
+        "group_size": _neighbour("group_size"),
+        "removed": _neighbour("removed"),
+        "added": _neighbour("added"),
+        "adjacency": {"enum": list(ADJACENCIES), "description": "add-or-remove if not given."},
+        **also,
+    }
+    required = ["phases", *(name for name in also if name not in optional)]
+    request = {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
+    reply = {"type": "object", "required": list(answer), "properties": answer}
+    refusals = {
+        "400": "The question is invalid.",
+        "413": "The body is too large.",
+        "415": "The body is not JSON by its content type.",
+        "422": "The question is valid, but exceeds a stated limit of time or memory.",
+        "503": "The server is busy: ask again in a moment.",
+    }
+    return {
+        "post": {
+            "summary": summary,
+            "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
+            "responses": {
+                "200": {"description": "The answer.", "content": {"application/json": {"schema": reply}}},
+                **{
+                    status: {
+                        "description": text,
+                        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+                    }
+                    for status, text in refusals.items()
+                },
+            },
+        }
+    }
+
+
+def _get(summary: str) -> Schema:
+    content = {"application/json": {"schema": {"type": "object"}}}
+    return {"summary": summary, "responses": {"200": {"description": "The answer.", "content": content}}}
+
+
+def _phase() -> Schema:
+    """One phase: a sampling with its fields, noise, and steps or epochs."""
+    names = [name for kind in SAMPLINGS for name in keys_of(kind) if name != "sampling"]
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["sampling", "noise_multiplier"],
+        "properties": {
+            "sampling": {
+                "enum": list(SAMPLINGS),
+                "description": "; ".join(f"{name}: {kind.title}" for name, kind in SAMPLINGS.items()) + ".",
+            },
+            **{name: _field(name) for name in dict.fromkeys(names)},
+        },
+        "description": "Either steps or epochs; of the other fields, those of the sampling.",
+    }
+
+
+def _neighbour(name: str) -> Schema:
+    field = FIELDS[name]
+    instead = "Instead of group_size. " if name != "group_size" else ""
+    reference = {"$ref": "#/components/schemas/Neighbour"}
+    return {"allOf": [reference], "description": f"{instead}{field.label} ({field.unit}). {field.meaning}"}
+
+
+def _field(name: str) -> Schema:
+    field: Field = FIELDS[name]
+    kinds: dict[str, Schema] = {
+        "number": {"type": "number", "minimum": 0},
+        "integer": {"type": "integer", "minimum": 0},
+        "flag": {"type": "boolean"},
+        "table": {"type": "object", "additionalProperties": {"type": "number"}},
+    }
+    return {**kinds[field.kind], "description": f"{field.label} ({field.unit}). {field.meaning}"}

@@ -1,0 +1,125 @@
+"""The process that answers: one question at a time, read from standard input, answered on standard output.
+
+    ask NAME SECONDS LENGTH\\n + LENGTH bytes        ->        STATUS LENGTH\\n + LENGTH bytes
+    cancel\\n                                                   the question being answered is given up
+
+It says "ready\\n" once, when the library is loaded.
+
+A question that takes longer than its seconds, or is cancelled, stops at the next report of progress; a computation
+that does not report is ended from outside, by `pool`. End of input ends the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from typing import BinaryIO
+
+from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
+from groupdp.web import json_text
+from groupdp.web.answers import QUESTIONS
+from groupdp.web.description import InvalidField, field_of, read_json
+
+#: Address space of a worker, in bytes: a question that needs more is refused.
+ADDRESS_SPACE = 6 * 2**30
+
+OK, BAD, LIMIT, CANCELLED, BUG = 200, 400, 422, 499, 500
+
+
+class Cancelled(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Clock:
+    """Stops a question at its time limit, or when it is cancelled."""
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+        self._seconds = 0.0
+        self._until = 0.0
+
+    def start(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until = time.monotonic() + seconds
+
+    def progress(self, _: float) -> None:
+        """Called by computations, with the fraction done."""
+        if self.cancelled.is_set():
+            raise Cancelled
+        if time.monotonic() > self._until:
+            raise LimitExceeded(out_of_time(self._seconds))
+
+
+def out_of_time(seconds: float) -> str:
+    """The sentence of a question that took too long."""
+    return f"This question takes longer than {seconds:g} seconds, which is this server's limit: ask groupdp directly."
+
+
+def answer(name: str, body: bytes, clock: Clock) -> tuple[int, bytes]:
+    """The HTTP status and the JSON text that answer a question."""
+    try:
+        return OK, json_text.encode(QUESTIONS[name](read_json(body), clock.progress))
+    except InvalidArgument as error:
+        phase = error.phase if isinstance(error, InvalidField) else None
+        return BAD, json_text.error("invalid-argument", str(error), field=field_of(error), phase=phase)
+    except (LimitExceeded, GroupDPError) as error:
+        return LIMIT, json_text.error("limit-exceeded", str(error))
+    except MemoryError:
+        return LIMIT, json_text.error("limit-exceeded", "This question needs more memory than this server gives it.")
+    except Cancelled:
+        return CANCELLED, json_text.error("cancelled", "The question was given up.")
+    except Exception:
+        traceback.print_exc()  # for whoever runs the server; the answer names neither files nor lines
+        return BUG, json_text.error("bug", "This question met a bug in groupdp: the server's log has the details.")
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends the input
+    _limit_memory()
+    clock = Clock()
+    questions: queue.SimpleQueue[tuple[str, float, bytes] | None] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, questions, clock), daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):  # the server has ended
+        output.write(b"ready\n")
+        output.flush()
+        while (question := questions.get()) is not None:
+            name, seconds, body = question
+            clock.start(seconds)
+            status, text = answer(name, body, clock)
+            output.write(b"%d %d\n" % (status, len(text)) + text)
+            output.flush()
+    os._exit(0)
+
+
+def _read(stream: BinaryIO, questions: queue.SimpleQueue[tuple[str, float, bytes] | None], clock: Clock) -> None:
+    for line in stream:
+        words = line.split()
+        if words and words[0] == b"cancel":
+            clock.cancelled.set()
+            continue
+        name, seconds, length = words[1].decode(), float(words[2]), int(words[3])
+        body = stream.read(length)
+        clock.cancelled.clear()
+        questions.put((name, seconds, body))
+    questions.put(None)
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # pragma: no cover (Windows)
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""TensorFlow Privacy's hyperparameters as runs, and a statement in its layout."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import groupdp
+from groupdp.integrations import loaders
+from groupdp.integrations.tensorflow_privacy import from_tensorflow_privacy, statement, to_tensorflow_privacy
+
+USUAL = {
+    "number_of_examples": 20_000,
+    "batch_size": 200,
+    "num_epochs": 20,
+    "noise_multiplier": 4.0,
+    "used_microbatching": False,
+    "max_examples_per_user": 8,
+}
+
+
+def test_hyperparameters_become_runs():
+    found = from_tensorflow_privacy(**USUAL)
+    assert found.poisson_run == groupdp.DPSGD(
+        sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=4.0, steps=2000
+    )
+    assert found.shuffled_run.sampling == groupdp.ShuffledSampling(batch_size=200, dataset_size=20_000)
+    assert found.ordered_run.sampling == groupdp.FixedOrderSampling(batch_size=200, dataset_size=20_000)
+    # With the old tool the user is told 4.945; the truth is 4.4437.
+    assert groupdp.epsilon(found.poisson_run, delta=1e-6, group_size=8).upper == pytest.approx(4.4437, abs=1e-4)
+    assert from_tensorflow_privacy(**{**USUAL, "used_microbatching": True}).poisson_run.microbatch_size > 1
+
+
+def test_steps_are_rounded_up_once_at_the_end():
+    assert loaders.tensorflow_privacy_steps(15, 256, 60_000) == math.ceil(15 * 60_000 / 256) == 3516
+    assert loaders.tensorflow_privacy_steps(0.1, 100, 10_000) == 11  # the double 0.1 is above a tenth
+    assert loaders.tensorflow_privacy_steps(1, 7, 7) == 1
+
+
+def test_the_statement_has_the_layout_and_the_true_numbers():
+    text = statement(from_tensorflow_privacy(**USUAL), delta=1e-6)
+    lines = text.splitlines()
+    assert lines[0].startswith("DP-SGD over 20000 examples in batches of 200, noise multiplier 4.0, 20 epochs")
+    assert "at most 8 examples per user" in lines[0]
+    assert text.index("Example-level DP, at delta = 1e-06") < text.index("User-level DP, 8 examples per user")
+    numbers = [line.split()[-1] for line in lines if line.startswith("    Epsilon")]
+    found = from_tensorflow_privacy(**USUAL)
+    expected = [
+        groupdp.epsilon(run, delta=1e-6, group_size=k, adjacency=adjacency).upper
+        for k in (1, 8)
+        for run, adjacency in (
+            (found.ordered_run, "zero-out"),
+            (found.shuffled_run, "zero-out"),
+            (found.poisson_run, "add-or-remove"),
+        )
+    ]
+    assert [float(number) for number in numbers] == pytest.approx(expected, rel=1e-5)
+    assert all(float(number) >= value for number, value in zip(numbers, expected, strict=True))
+    assert numbers[-1] == "4.44372"
+    assert "Vadhan's lemma" in text
+    assert "4.9453" in text
+    assert max(map(len, lines[2:])) <= 120
+
+
+def test_one_example_and_microbatches():
+    alone = statement(from_tensorflow_privacy(**{**USUAL, "max_examples_per_user": 1}), delta=1e-6)
+    assert "Vadhan" not in alone
+    text = statement(from_tensorflow_privacy(**{**USUAL, "used_microbatching": True}), delta=1e-6)
+    assert "with microbatching" in text
+    assert "without" not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"max_examples_per_user": None}, "max_examples_per_user must be given"),
+        ({"max_examples_per_user": 0}, "max_examples_per_user must be"),
+        ({"batch_size": 30_000}, "batch_size must be"),
+        ({"num_epochs": -1}, "num_epochs must be"),
+        ({"num_epochs": math.inf}, "num_epochs must be"),
+        ({"noise_multiplier": "4"}, "noise_multiplier must be"),
+        ({"used_microbatching": 3}, "used_microbatching must be"),
+        ({"number_of_examples": 0}, "number_of_examples must be"),
+    ],
+)
+def test_wrong_hyperparameters_get_a_sentence(changes, sentence):
+    with pytest.raises(groupdp.InvalidArgument, match=sentence):
+        from_tensorflow_privacy(**{**USUAL, **changes})
+
+
+def test_runs_become_hyperparameters_and_come_back():
+    run = from_tensorflow_privacy(**USUAL).poisson_run
+    arguments = to_tensorflow_privacy(run, number_of_examples=20_000, max_examples_per_user=8)
+    assert from_tensorflow_privacy(**arguments).poisson_run == run
+    with pytest.raises(groupdp.InvalidArgument, match="rate must be batch_size / 20001"):
+        to_tensorflow_privacy(run, number_of_examples=20_001, max_examples_per_user=8)
+    shuffled = from_tensorflow_privacy(**USUAL).shuffled_run
+    with pytest.raises(groupdp.InvalidArgument, match="run must have Poisson sampling"):
+        to_tensorflow_privacy(shuffled, number_of_examples=20_000, max_examples_per_user=8)
+
+
+def test_loaders_have_rules_of_their_own():
+    assert loaders.opacus_epoch(93).steps == 92
+    assert loaders.opacus_epoch(100) == loaders.Epoch(0.01, 100)
+    assert loaders.batches_of(186, 2) == 93
+    assert loaders.batches_of(187, 2) == 94
+    assert loaders.batches_of(187, 2, drop_last=True) == 93
+    assert loaders.opacus_steps(1, 1 / 93) == 92
+    assert loaders.opacus_steps(10, 1 / 93) == int(10 / (1 / 93))
+    with pytest.raises(groupdp.InvalidArgument, match="batch_size must be at most dataset_size=5"):
+        loaders.batches_of(5, 6, drop_last=True)

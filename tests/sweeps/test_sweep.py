@@ -1,0 +1,102 @@
+"""Sweeps: every row is what `epsilon` answers, whatever the executor; files are whole or resumable."""
+
+from __future__ import annotations
+
+import csv
+import json
+from concurrent.futures import ProcessPoolExecutor
+
+import pyarrow.parquet
+import pytest
+
+import groupdp
+from command_line import assert_one_sentence
+from command_line import groupdp as command
+from groupdp.sweeps.files import PartialRows
+from groupdp.sweeps.grid import grid_of
+from groupdp.sweeps.sweep import CHUNK, rows_of
+
+RUN = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
+VARY = {"noise_multiplier": [0.8, 2.0, 4.0], "group_size": [0, 1, 9]}
+
+
+def direct(values: dict, **more) -> groupdp.Bounds:
+    run = groupdp.DPSGD(RUN.sampling, noise_multiplier=values.get("noise_multiplier", 1.0), steps=2000)
+    size = values.get("group_size", 1)
+    return groupdp.epsilon(run, delta=values.get("delta", 1e-6), group_size=size, **more)
+
+
+def test_every_row_is_the_answer_of_its_own_question():
+    rows = groupdp.sweep(RUN, delta=1e-6, vary=VARY)
+    assert [tuple(row.values.values()) for row in rows] == [(s, k) for s in (0.8, 2.0, 4.0) for k in (0, 1, 9)]
+    for row in rows:
+        expected = direct(row.values)
+        assert (row.epsilon_lower, row.epsilon_upper, row.tight) == (expected.lower, expected.upper, True)
+
+
+def test_substitution_and_deltas_vary_too():
+    rows = groupdp.sweep(RUN, vary={"delta": [1e-5, 1e-9], "adjacency": ["substitute", "add"]}, group_size=3)
+    for row in rows:
+        expected = groupdp.epsilon(RUN, delta=row.values["delta"], group_size=3, adjacency=row.values["adjacency"])
+        assert (row.epsilon_lower, row.epsilon_upper) == (expected.lower, expected.upper)
+
+
+def test_an_executor_of_processes_answers_the_same():
+    with ProcessPoolExecutor(max_workers=1) as pool:
+        assert groupdp.sweep(RUN, delta=1e-6, vary=VARY, executor=pool) == groupdp.sweep(RUN, delta=1e-6, vary=VARY)
+
+
+def test_what_is_refused_says_so_in_its_row():
+    run = groupdp.DPSGD(groupdp.FixedBatchSampling(batch_size=5, dataset_size=10), noise_multiplier=2.0, steps=50)
+    good, bad = groupdp.sweep(run, delta=1e-6, vary={"group_size": [2, 11]})
+    assert good.refused is None
+    assert bad.epsilon_upper is None
+    assert bad.refused == "group_size must be at most dataset_size=10, got 11."
+
+
+@pytest.mark.parametrize(
+    "vary",
+    [{}, None, {"noise": [1]}, {"noise_multiplier": []}, {"noise_multiplier": "1"}, {"noise_multiplier": [-1.0]},
+     {"group_size": [1.5]}, {"adjacency": ["sideways"]}, {"delta": [2.0]}, {"sampling": ["poisson"]}],
+)  # fmt: skip
+def test_bad_grids_are_refused_before_anything_is_computed(vary):
+    with pytest.raises(groupdp.InvalidArgument):
+        groupdp.sweep(RUN, delta=1e-6, vary=vary)
+
+
+def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path):
+    sizes = {"group_size": list(range(1, 2 * CHUNK))}
+    grid = grid_of(RUN, delta=1e-6, group_size=1, adjacency="add-or-remove", vary={**sizes, "steps": [1]})
+    path = str(tmp_path / "grid.csv")
+    first = next(rows_of(grid))
+    partial = PartialRows(path, grid)
+    partial.write(first)
+    partial.close()
+    with open(f"{path}.partial", "a") as file:
+        file.write('["1.0", "2.')  # cut off in the middle of a line
+    assert PartialRows(path, grid).read() == first
+    other = grid_of(RUN, delta=1e-7, group_size=1, adjacency="add-or-remove", vary={**sizes, "steps": [1]})
+    assert PartialRows(path, other).read() == []
+
+
+def test_the_command_writes_tables_and_pictures(tmp_path):
+    asked = "sweep --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6"
+    table, picture, text = (tmp_path / name for name in ("grid.parquet", "grid.png", "grid.csv"))
+    both = f"{asked} --vary noise_multiplier=1:4:3 --vary group_size=1:2 -o {table} --plot {picture}"
+    done = command(both)
+    assert done.status == 0
+    assert "wrote" in done.output
+    rows = pyarrow.parquet.read_table(table).to_pylist()
+    assert [(row["noise_multiplier"], row["group_size"]) for row in rows] == [
+        (s, k) for s in (1.0, 2.5, 4.0) for k in (1, 2)
+    ]
+    assert picture.stat().st_size > 5000
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.parquet", "grid.png"]
+    assert_one_sentence(command(both), "out", "--force")
+    assert command(f"{asked} --vary steps=1000,2000 -o {text}").status == 0
+    with open(text, newline="") as file:
+        assert len(list(csv.DictReader(file))) == 2
+    answer = json.loads(command(f"{asked} --vary steps=1000,2000 --json").output)
+    assert len(answer["rows"]) == 2
+    for bad in ("noise_multiplier", "noise_multiplier=1:2:x", "noise_multiplier=", "group_size=5:1"):
+        assert_one_sentence(command(f"{asked} --vary {bad}"), "vary must")

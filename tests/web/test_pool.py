@@ -1,0 +1,100 @@
+"""Turns, cancellation and replacement of the processes that answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+from groupdp.web.pool import SLOW, Limits, Pool
+from web.questions import question, without_group
+
+HEAVY = json.dumps(without_group(name="fdp", group_sizes=list(range(20, 100)))).encode()
+QUICK = json.dumps(question()).encode()
+
+
+def never():
+    return asyncio.get_running_loop().create_future()
+
+
+async def with_pool(work, **limits):
+    pool = Pool(Limits(**{"quick": 1, "slow": 1, "old": 1, "seconds": 20.0, **limits}))
+    await pool.start()
+    try:
+        return await work(pool)
+    finally:
+        await pool.stop()
+
+
+def test_slow_questions_have_a_lane_of_their_own():
+    assert "baseline" in SLOW
+
+    async def work(pool):
+        heavy = asyncio.ensure_future(pool.ask("baseline", HEAVY, never()))
+        await asyncio.sleep(0.2)
+        statuses = [(await pool.ask("epsilon", QUICK, never()))[0] for _ in range(5)]
+        assert not heavy.done()
+        heavy.cancel()
+        return statuses
+
+    assert asyncio.run(with_pool(work)) == [200] * 5
+
+
+def test_a_question_nobody_waits_for_is_given_up_and_the_worker_kept():
+    async def work(pool):
+        gone = never()
+        asyncio.get_running_loop().call_later(1.0, gone.set_result, None)
+        started = time.monotonic()
+        status, _ = await pool.ask("baseline", HEAVY, gone)
+        assert time.monotonic() - started < 15.0
+        before = set(pool._workers)
+        after = (await pool.ask("epsilon", QUICK, never()))[0]
+        return status, after, len(before)
+
+    assert asyncio.run(with_pool(work)) == (499, 200, 3)
+
+
+def test_a_worker_that_does_not_listen_is_replaced(monkeypatch):
+    from groupdp.web import pool as pools
+
+    monkeypatch.setattr(pools, "GRACE", 0.0)
+    monkeypatch.setattr(pools.Worker, "cancel", lambda _: None)
+
+    async def work(pool):
+        status, text = await pool.ask("baseline", HEAVY, never())
+        after = [(await pool.ask(name, QUICK, never()))[0] for name in ("epsilon", "epsilon", "handover")]
+        return status, json.loads(text)["error"]["kind"], after
+
+    status, kind, after = asyncio.run(with_pool(work, seconds=4.0))
+    assert (status, kind, after) == (422, "limit-exceeded", [200, 200, 200])
+
+
+def test_a_worker_that_ends_takes_only_its_question_with_it():
+    async def work(pool):
+        await pool.ask("handover", QUICK, never())  # the workers are there
+        asked = asyncio.ensure_future(pool.ask("baseline", HEAVY, never()))
+        await asyncio.sleep(1.0)
+        for worker in list(pool._workers):
+            worker._process.kill()
+        status = (await asked)[0]
+        return status, (await pool.ask("epsilon", QUICK, never()))[0]  # those found dead are replaced
+
+    assert asyncio.run(with_pool(work)) == (422, 200)
+
+
+def test_waiting_questions_are_limited():
+    async def work(pool):
+        answers = await asyncio.gather(*(pool.ask("epsilon", QUICK, never()) for _ in range(12)))
+        return sorted(status for status, _ in answers)
+
+    statuses = asyncio.run(with_pool(work, waiting=5))
+    assert statuses.count(200) >= 5
+    assert statuses[-1] == 503
+
+
+def test_an_old_question_frees_its_turn():
+    async def work(pool):
+        old = asyncio.ensure_future(pool.ask("epsilon", QUICK, never()))
+        return (await old)[0], pool._old
+
+    assert asyncio.run(with_pool(work, young_seconds=0.0))[1] == 0

@@ -1,0 +1,122 @@
+"""A real server: what is malformed, cut off, slow or given up never takes it down; and the command that starts it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from command_line import assert_one_sentence, groupdp
+from web.questions import question, without_group
+
+HEAVY = without_group(name="fdp", group_sizes=list(range(20, 100)))
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    program = "from groupdp.cli import main; main()"
+    command = [sys.executable, "-c", program, "serve", "--port", "0", "--no-browser", "--seconds", "60"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    assert process.stdout is not None
+    found = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())
+    assert found is not None
+    yield int(found[1])
+    process.send_signal(signal.SIGINT)
+    process.wait(20)
+    process.stdout.close()
+
+
+def ask(port: int, name: str, document: object) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    body = json.dumps(document)
+    connection.request("POST", f"/api/{name}", body, {"content-type": "application/json"})
+    response = connection.getresponse()
+    answer = response.status, response.read()
+    connection.close()
+    return answer
+
+
+def send(port: int, data: bytes, *, listen: bool = True) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as line:
+        line.sendall(data)
+        if not listen:
+            return b""
+        line.shutdown(socket.SHUT_WR)
+        try:
+            return line.recv(65536)
+        except ConnectionError:
+            return b""
+
+
+def request(body: bytes, *, length: int | None = None, path: str = "/api/epsilon") -> bytes:
+    size = len(body) if length is None else length
+    head = (f"POST {path} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", f"Content-Length: {size}")
+    return "\r\n".join((*head, "", "")).encode() + body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x00" * 1000,
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"x: y\r\n" * 20_000 + b"\r\n",
+        request(b'{"phases": [', length=10_000),
+        request(b"{}", length=10**15),
+        b"POST /api/epsilon HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -5\r\n\r\n",
+        b"POST /api/epsilon HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+def test_malformed_and_cut_off_requests_do_not_take_it_down(port, data):
+    send(port, data)
+    send(port, data, listen=False)
+    assert ask(port, "epsilon", question())[0] == 200
+
+
+def test_slow_clients_do_not_stall_the_others(port):
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
+    for index, line in enumerate(slow):
+        line.sendall(b"POST /api/epsilon HT" if index % 2 else request(b'{"phases"', length=500))
+    status, text = ask(port, "epsilon", question())
+    for line in slow:
+        line.close()
+    assert status == 200
+    assert json.loads(text)["epsilon"]["upper"] < 40.9
+
+
+def test_questions_given_up_make_room_for_others(port):
+    body = json.dumps(HEAVY).encode()
+    for _ in range(6):
+        send(port, request(body, path="/api/baseline"), listen=False)
+    started = time.monotonic()
+    assert ask(port, "epsilon", question())[0] == 200
+    status, _ = ask(port, "baseline", without_group(name="renyi", group_sizes=[2]))
+    assert status == 200
+    assert time.monotonic() - started < 50.0  # the six alone would take minutes
+
+
+def test_answers_name_no_path_of_the_machine(port):
+    for document in (question(), question(delta=-1), {"phases": "x"}):
+        text = ask(port, "epsilon", document)[1].decode()
+        assert "/home" not in text
+        assert os.getcwd() not in text
+        assert sys.prefix not in text
+
+
+@pytest.mark.parametrize("line", ["serve --port many", "serve --port 70000", "serve --seconds 0"])
+def test_a_bad_option_gets_one_sentence(line):
+    assert_one_sentence(groupdp(line), "must be", "got")
+
+
+def test_a_port_that_is_taken_gets_one_sentence(port):
+    assert_one_sentence(groupdp(f"serve --no-browser --port {port}"), "host and port must be", str(port))
