@@ -31,10 +31,12 @@ study: $(STAMP)  ## slow: both engines on thousands of random runs, the audit at
 	$(BIN)/python studies/audit_tightness.py
 	$(BIN)/python studies/certificates.py
 	$(BIN)/python studies/mutations.py
+	$(BIN)/python studies/containment.py
 
 bench: $(BROWSER_STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/environment.py
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/load.py
 

@@ -25,6 +25,7 @@ PROMISES = (
 SECTIONS = {
     "paper": "The paper's setting: q = 0.01, T = 2 000, delta = 1e-6",
     "fixed": "Fixed batches: 500 of 50 000, T = 2 000, delta = 1e-6",
+    "replaced": "Examples replaced: q = 0.01, sigma = 1, T = 2 000, delta = 1e-6",
     "accuracy": "Time against accuracy: k = 1 with sigma = 1, and k = 9 with sigma = 4",
     "group size": "Large groups: sigma = 4, q = 0.01, T = 2 000, delta = 1e-6",
     "steps": "Many steps: k = 1, sigma = 1, q = 0.447 / sqrt(T), delta = 1e-6",

@@ -92,7 +92,7 @@ def _run(
     if key in results["results"]:
         return []
     known = truths[truth.key_of(one)]
-    sent = {name: one[name] for name in ("question", "phases", "group_size", "delta")}
+    sent = {name: one[name] for name in ("question", "phases", "group_size", "delta", "adjacency")}
     if one["question"] == "noise":
         if "epsilon" not in known:
             return []

@@ -59,13 +59,19 @@ def _golden() -> dict[str, Truth]:
         epsilon = max(case["epsilon_remove"], case["epsilon_add"], key=Fraction)
         one = {"phases": phases, "group_size": case["group_size"], "delta": case["delta"]}
         result[_comparable(one)] = {"epsilon": epsilon, "source": "golden table"}
+    for case in json.loads((TESTS / "data" / "pairs.json").read_text())["cases"]:
+        if case["kind"] == "poisson-substitute" and case["removed"] == case["added"]:
+            phase = {"sampling": "poisson", **{n: case[n] for n in ("sampling_rate", "noise_multiplier", "steps")}}
+            one = {"phases": [phase], "group_size": case["removed"], "delta": case["delta"], "adjacency": "substitute"}
+            result[_comparable(one)] = {"epsilon": case["epsilon"], "source": "golden table"}
     return result
 
 
 def _comparable(one: dict[str, Any]) -> str:
     """The question with numbers compared by value: "1.0" and "1" are the same."""
     phases = [sorted((n, v if n == "sampling" else str(Fraction(v))) for n, v in p.items()) for p in one["phases"]]
-    return json.dumps([phases, one["group_size"], str(Fraction(one["delta"]))])
+    adjacency = one.get("adjacency", "add-or-remove")
+    return json.dumps([phases, one["group_size"], str(Fraction(one["delta"])), adjacency])
 
 
 def _by_oracle(one: work.Item) -> Truth:
@@ -90,6 +96,8 @@ def _oracle(one: work.Item, queue: multiprocessing.Queue[Truth]) -> None:
         {n: float(v) if isinstance(v, str) and n != "sampling" else v for n, v in p.items()} for p in one["phases"]
     ]
     try:
+        if one["adjacency"] != "add-or-remove":
+            raise ValueError(f"no oracle here for {one['adjacency']}")
         composition = oracle.compose(phases, group_size=one["group_size"])
         found = [
             oracle.epsilon(composition, delta=float(one["delta"]), direction=direction)

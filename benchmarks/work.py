@@ -48,6 +48,7 @@ AUTODP_PHI = setting("autodp AFA", "autodp_mechanisms", "default", "estimate", r
 #: Every tool at its defaults, where one example is asked about.
 ONE_EXAMPLE = [GROUPDP, PLD_DEFAULT, RDP, PRV_DEFAULT, OPACUS_PRV, OPACUS_RDP, AUTODP_RDP]
 MIXTURES = [GROUPDP, PLD_DEFAULT, PLD_MEDIUM, PLD_COARSE]
+JAX_USERS = setting("JAX Privacy user level", "jax_privacy_users", "default (grid 1e-4)", "upper bound")
 
 
 def poisson(noise: str, *, rate: str = RATE, steps: int = STEPS) -> dict[str, Any]:
@@ -73,6 +74,7 @@ def item(
     group_size: int = 1,
     delta: str = DELTA,
     question: str = "epsilon",
+    adjacency: str = "add-or-remove",
     note: str = "",
 ) -> Item:
     """`question` is "epsilon", or "noise": the noise multiplier for the epsilon that the true one has."""
@@ -83,6 +85,7 @@ def item(
         "group_size": group_size,
         "delta": delta,
         "question": question,
+        "adjacency": adjacency,
         "settings": settings,
         "note": note,
     }
@@ -90,7 +93,10 @@ def item(
 
 def key_of(work: Item) -> str:
     """What was asked, as text: the same question has the same key, whatever section asks it."""
-    return json.dumps([work["question"], work["phases"], work["group_size"], work["delta"]], separators=(",", ":"))
+    asked = [work["question"], work["phases"], work["group_size"], work["delta"]]
+    if work["adjacency"] != "add-or-remove":
+        asked.append(work["adjacency"])
+    return json.dumps(asked, separators=(",", ":"))
 
 
 def items() -> list[Item]:
@@ -98,6 +104,7 @@ def items() -> list[Item]:
     return [
         *_paper(),
         *_fixed_batches(),
+        *_replaced(),
         *_accuracy(),
         *_group_sizes(),
         *_steps(),
@@ -114,6 +121,7 @@ def quick_items() -> list[Item]:
     chosen = [
         *(one for one in _paper() if one["label"] in ("k=1, sigma=4", "k=4, sigma=4")),
         *(one for one in _fixed_batches() if one["label"] == "k=4, sigma=8"),
+        *(one for one in _replaced() if one["label"] == "k=2"),
         *(one for one in _accuracy() if one["label"] == "k=1"),
         *(one for one in _group_sizes() if one["group_size"] == 64),
         *(one for one in _steps() if one["label"] == "T=1e4"),
@@ -130,7 +138,7 @@ def _paper() -> list[Item]:
     result = []
     for noise in NOISES:
         for k in GROUPS:
-            tools = MIXTURES
+            tools = [*MIXTURES, JAX_USERS] if noise == "4" and k in (8, 32) else MIXTURES
             if k == 1:
                 tools = [*ONE_EXAMPLE, PLD_MEDIUM, PLD_COARSE] + ([PLD_MIXTURE, AUTODP_PHI] if noise == "1" else [])
             result.append(item("paper", f"k={k}, sigma={noise}", [poisson(noise)], tools, group_size=k))
@@ -139,7 +147,17 @@ def _paper() -> list[Item]:
 
 def _fixed_batches() -> list[Item]:
     cases = [("4", 1), ("4", 9), ("8", 4), ("8", 32)]
-    return [item("fixed", f"k={k}, sigma={s}", [fixed(s)], MIXTURES, group_size=k) for s, k in cases]
+    tools = [*MIXTURES, JAX_USERS]
+    return [item("fixed", f"k={k}, sigma={s}", [fixed(s)], tools, group_size=k) for s, k in cases]
+
+
+def _replaced() -> list[Item]:
+    """k examples replaced by others; dp_accounting has this for one (REPLACE_ONE)."""
+    tools = {1: [GROUPDP, PLD_DEFAULT, PLD_MEDIUM, PLD_COARSE]}
+    return [
+        item("replaced", f"k={k}", [poisson("1")], tools.get(k, [GROUPDP]), group_size=k, adjacency="substitute")
+        for k in (1, 2, 4)
+    ]
 
 
 def _accuracy() -> list[Item]:

@@ -22,6 +22,7 @@ WARM_UP: dict[str, Any] = {
     "question": "epsilon",
     "group_size": 1,
     "delta": "1e-5",
+    "adjacency": "add-or-remove",
     "phases": [{"sampling": "poisson", "sampling_rate": "0.02", "noise_multiplier": "3", "steps": 300}],
 }
 

@@ -84,9 +84,8 @@ def main() -> None:
     kept = capped(generator, whose)
     test = np.setdiff1d(np.arange(len(whose)), kept)[:2000]
     counts = np.bincount(whose)
-    print(
-        f"{len(counts)} patients sent {len(whose)} recordings: {np.median(counts):.0f} is usual, {counts.max()} the most."
-    )
+    usual, most = int(np.median(counts)), counts.max()
+    print(f"{len(counts)} patients sent {len(whose)} recordings: {usual} is usual, {most} the most.")
     print(f"With at most {CAP} of each patient {len(kept)} stay ({len(kept) / len(whose):.0%}).\n")
 
     made = config(CAP).plan

@@ -28,6 +28,8 @@ def single_example_phases(work: dict[str, Any]) -> list[tuple[float, float, int]
 
     The noise multiplier is NaN where it is what is asked for.
     """
+    if work["adjacency"] != "add-or-remove":
+        raise Unsupported("adding and removing only")
     if work["group_size"] != 1 or any(phase["sampling"] != "poisson" for phase in work["phases"]):
         raise Unsupported("one example under Poisson sampling only")
     return [

@@ -25,8 +25,14 @@ def prepare(work: dict[str, Any], options: dict[str, Any]) -> Callable[[], dict[
     delta, k = float(work["delta"]), work["group_size"]
     mixture_only = options.get("always_mixture", False)
 
+    relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+    if work["adjacency"] == "substitute":
+        if k != 1 or any(phase["sampling"] != "poisson" for phase in work["phases"]):
+            raise Unsupported("one example replaced under Poisson sampling only")
+        relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+
     def accountant() -> Any:
-        return pld.PLDAccountant(value_discretization_interval=options["grid"])
+        return pld.PLDAccountant(relation, value_discretization_interval=options["grid"])
 
     laws = [_law(phase, k) for phase in work["phases"]]
 

@@ -20,7 +20,8 @@ def prepare(work: dict[str, Any], options: dict[str, Any]) -> Callable[[], dict[
     _forget()
 
     def bounds() -> dict[str, Any]:
-        found = groupdp.epsilon([_phase(p) for p in work["phases"]], delta=delta, group_size=k, **options)
+        runs = [_phase(p) for p in work["phases"]]
+        found = groupdp.epsilon(runs, delta=delta, group_size=k, adjacency=work["adjacency"], **options)
         provenance = found.provenance
         return {
             "value": found.upper,

@@ -10,7 +10,11 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as theirs
 
 import groupdp
-from groupdp.integrations.dp_accounting_pld import from_dp_accounting, to_dp_accounting
+from groupdp.integrations.dp_accounting_pld import (
+    from_dp_accounting,
+    run_to_dp_accounting,
+    to_dp_accounting,
+)
 
 MIXTURE = groupdp.MixtureOfGaussians([0.0, 1.0, 2.0], [0.81, 0.18, 0.01], 1.5)
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0)
@@ -78,6 +82,43 @@ def test_an_imported_mechanism_composes_with_a_run():
     assert alone.upper < both.epsilon(1e-6).upper <= alone.upper + 0.25 + 1e-3
     assert both.epsilon(1e-6).lower == pytest.approx(alone.lower, rel=1e-6)  # the import may do nothing at all
     assert from_dp_accounting(laplace, direction="remove", grid_step=step).epsilon(1e-6).lower == 0.0
+
+
+@pytest.mark.parametrize("adjacency", ["add-or-remove", "substitute", "zero-out"])
+def test_a_whole_run_is_exported(adjacency):
+    phases = [
+        groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.02), noise_multiplier=2.0, steps=60),
+        groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=3.0, steps=40),
+    ]
+    exported = run_to_dp_accounting(phases, group_size=3, adjacency=adjacency)
+    bounds = groupdp.epsilon(phases, delta=1e-6, group_size=3, adjacency=adjacency)
+    found = exported.get_epsilon_for_delta(1e-6)
+    assert bounds.lower <= found
+    assert found == pytest.approx(bounds.upper, rel=1e-4)
+    assert exported._symmetric == (adjacency == "substitute")
+
+
+def test_what_cannot_be_exported_is_refused():
+    fixed = groupdp.DPSGD(
+        sampling=groupdp.FixedBatchSampling(batch_size=10, dataset_size=1000), noise_multiplier=2.0, steps=5
+    )
+    noiseless = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.02), noise_multiplier=0.0, steps=5)
+    for run, adjacency, sentence in (
+        (fixed, "substitute", "a law by pairs"),
+        (noiseless, "add-or-remove", "run must have noise"),
+        (groupdp.DPSGD(sampling=fixed.sampling, noise_multiplier=1.0, steps=0), "add-or-remove", "run must have steps"),
+        (fixed, "remove", "adjacency must be one of"),
+    ):
+        with pytest.raises(groupdp.InvalidArgument, match=sentence):
+            run_to_dp_accounting(run, group_size=2, adjacency=adjacency)
+
+
+def test_imported_distributions_can_be_stored(tmp_path):
+    laplace = theirs.from_laplace_mechanism(4.0, value_discretization_interval=2.0**-10)
+    imported = from_dp_accounting(laplace, direction="remove")
+    imported.save(tmp_path / "imported.npz")
+    again = groupdp.PrivacyLossDistribution.load(tmp_path / "imported.npz")
+    assert again.epsilon(1e-6) == imported.epsilon(1e-6)
 
 
 @pytest.mark.parametrize("index", [-1000, -7, 0, 7, 1000, 999_999])

@@ -16,7 +16,7 @@ from groupdp.baselines.fdp import fdp_epsilon
 from groupdp.errors import InvalidArgument
 from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.gaussian import gaussian_delta
-from groupdp.tradeoff.minorant import Values, extreme_below
+from groupdp.tradeoff.minorant import Minorant, smallest_sum
 from groupdp.tradeoff.risk import posterior, risk
 
 PAPER = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
@@ -167,8 +167,9 @@ def test_the_minorant_stays_below(points: list[float], weight: float) -> None:
     x = sorted(points)
     if min(np.diff(x)) < 1e-3:
         return
-    values = Values(x, [math.exp(-one) for one in x], [math.exp(-one) for one in x])
-    bound = extreme_below([values], lambda at, d: d + weight * at, smallest=True)
+    at = np.array(x)
+    values = np.exp(-at)[None] * np.array([[1.0 - 1e-15], [1.0 + 1e-15]])
+    bound = smallest_sum(Minorant(at, at, values[:1], values[1:]), np.array([weight]))[0]
     exact = weight * (1.0 - math.log(weight)) if weight < 1.0 else 1.0
     assert bound <= exact + 1e-12
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_choice, require_integer, require_number
+from groupdp.adjacency import ADJACENCIES
 from groupdp.audit.confidence import lower_limit, rank_grid, require_confidence, upper_limit
 from groupdp.audit.simulation import Scores
 from groupdp.errors import InvalidArgument
@@ -24,10 +25,10 @@ from groupdp.errors import InvalidArgument
 FloatArray = npt.NDArray[np.float64]
 Direction = Literal["add", "remove"]
 
-ADJACENCIES = ("add", "remove", "add-or-remove")
-
 #: Scores of either kind below which no audit is attempted.
 FEWEST_RUNS = 2
+#: What the few roundings of a bound may amount to, relative to its parts: it is rounded down by as much.
+_ROUNDING = 2.0**-49
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +85,9 @@ def epsilon_lower_bound(
         return np.log(np.maximum(hit - level, 1e-300)) - np.log(false_alarm)
 
     operation, sure = _chosen_operation(scores, gain, confidence, adjacency, seed)
-    surplus = operation.hit_rate_lower - level
+    surplus = math.nextafter(operation.hit_rate_lower - level, -math.inf) if level > 0.0 else operation.hit_rate_lower
     value = math.log(surplus / operation.false_alarm_rate_upper) if surplus > 0.0 else 0.0
-    value = max(0.0, value)
+    value = max(0.0, value - _ROUNDING * (1.0 + abs(value)))
     return LowerBound(quantity="epsilon", value=value, epsilon=value, delta=level, confidence=sure, operation=operation)
 
 
@@ -109,7 +110,9 @@ def delta_lower_bound(
         return hit - factor * false_alarm
 
     operation, sure = _chosen_operation(scores, gain, confidence, adjacency, seed)
-    value = max(0.0, operation.hit_rate_lower - factor * operation.false_alarm_rate_upper)
+    false_alarms = factor * operation.false_alarm_rate_upper
+    value = operation.hit_rate_lower - false_alarms
+    value = max(0.0, value - _ROUNDING * (operation.hit_rate_lower + false_alarms))
     return LowerBound(quantity="delta", value=value, epsilon=level, delta=value, confidence=sure, operation=operation)
 
 
@@ -136,9 +139,9 @@ def _chosen_operation(
 
 
 def directions_of(adjacency: Any) -> tuple[Direction, ...]:
-    """The directions an adjacency asks about."""
+    """The directions an adjacency asks about: "remove" compares the first dataset with the second, "add" backwards."""
     chosen = require_choice("adjacency", adjacency, ADJACENCIES)
-    return ("remove", "add") if chosen == "add-or-remove" else ("add",) if chosen == "add" else ("remove",)
+    return ("add",) if chosen == "add" else ("remove",) if chosen == "remove" else ("remove", "add")
 
 
 def split(scores: Scores, seed: int) -> Halves:

@@ -60,7 +60,7 @@ def _one_direction(example: TradeOff, size: int, log_target: float, progress: Pr
         return Bounds(0.0, 0.0)
     best_upper, best_lower = math.inf, 0.0
     # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta.
-    low, high = -math.inf, log_target
+    low, high = -math.inf, 0.0
     log_alpha = log_target
     before: tuple[float, float] | None = None
     for iteration in range(_MOST_ITERATIONS):
@@ -72,9 +72,11 @@ def _one_direction(example: TradeOff, size: int, log_target: float, progress: Pr
             low = max(low, log_alpha)
         else:
             high = min(high, log_alpha)
-        if log_image > log_target:
-            # (h^k(alpha) - delta) / alpha is a lower bound on e^eps for this analysis.
-            gap = log_image + math.log(-math.expm1(log_target - log_image))
+        # (h^k(alpha) - delta) / alpha is a lower bound on e^eps for this analysis; the difference of the logarithms is
+        # charged with their own rounding, which is not small beside it near the root.
+        excess = log_image - log_target - _ROUNDING * (abs(log_image) + abs(log_target))
+        if excess > 0.0:
+            gap = log_image + math.log(-math.expm1(-excess))
             best_lower = max(best_lower, gap - log_alpha - _ROUNDING * (abs(gap) + abs(log_alpha) + 1.0))
         if best_upper < math.inf and best_upper - best_lower <= 1e-8 * best_upper:
             break
@@ -108,8 +110,9 @@ def _chain(example: TradeOff, size: int, log_alpha: float) -> tuple[float, float
         # A <- delta + e^eps A, in logarithms.
         carried = epsilon + log_intercept
         largest = max(log_delta, carried)
-        log_intercept = largest + math.log(math.exp(log_delta - largest) + math.exp(carried - largest))
-        log_intercept += _ROUNDING * (1.0 + abs(log_intercept) + abs(epsilon))
+        if largest > -math.inf:  # else nothing but pure privacy so far
+            log_intercept = largest + math.log(math.exp(log_delta - largest) + math.exp(carried - largest))
+            log_intercept += _ROUNDING * (1.0 + abs(log_intercept) + abs(epsilon))
         total += epsilon
         orbit = log_lower
     return total + size * _ROUNDING * abs(total), log_intercept, orbit

@@ -16,18 +16,21 @@ from typing import Any
 
 from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq
 
+from groupdp.certificate.envelope import profile_line
 from groupdp.certificate.laws import (
     Change,
     Composition,
     Gaussians,
     Law,
     Mixtures,
+    Profile,
     changes,
     composition,
     phases,
     support,
     tight,
 )
+from groupdp.certificate.lines import Line, Place, layers
 from groupdp.certificate.reading import Clock, NotACertificate, Undecided, digest, fields, hint, number, read
 
 #: Most bits of a ball, nodes of a quadrature, points of a contour.
@@ -52,7 +55,7 @@ def normal(x: arb) -> arb:
     return (-x / arb(2).sqrt()).erfc() / 2
 
 
-def one_round(one: Mixtures | Gaussians, epsilon: fmpq) -> tuple[arb, arb]:
+def one_round(one: Mixtures | Gaussians | Profile, epsilon: fmpq) -> tuple[arb, arb]:
     """C-4: (lower, upper) of delta(epsilon) after one round: every optimal event is a half-line u > threshold."""
     level, total = arb(epsilon).exp(), arb(0)
     if isinstance(one, Gaussians):
@@ -60,6 +63,8 @@ def one_round(one: Mixtures | Gaussians, epsilon: fmpq) -> tuple[arb, arb]:
             mu = arb(square).sqrt()
             total += p * (normal(mu / 2 - epsilon / mu) - level * normal(-mu / 2 - epsilon / mu))
         return total.lower(), total.upper()
+    if isinstance(one, Profile):
+        raise Undecided("one round of replaced examples in fixed batches")
     unit = arb(one.unit)
     for right, left in one.branches:
         a, b = polynomial(right, unit), polynomial(left, unit)
@@ -95,28 +100,6 @@ def polynomial(law: Law, unit: arb) -> arb_poly:
 
 
 # ---- many rounds: delta as a trapezoid sum on the line Re z = c
-
-
-@dataclass
-class Line:
-    """A round on Re z = c."""
-
-    samples: list[acb]  # G(c + i j step)
-    far: arb  # G(beyond), from above
-    decay: arb  # |G(c + i s) / G(c)| for every s past the last sample, from above
-    dropped: arb  # the probability under P of what was left out (C-5)
-    raised: arb  # what leaving out large shifts of Q may have raised delta by (C-6)
-
-
-@dataclass
-class Place:
-    """Where the contour lies: Re z = c, Im z = 0, step, ..., (count - 1) step; `beyond` > c is for the aliases."""
-
-    c: arb
-    beyond: arb
-    step: arb
-    count: int
-    clock: Clock
 
 
 def gaussian_line(coin: list[tuple[fmpq, fmpq]], at: Place) -> Line:
@@ -180,26 +163,13 @@ class Quadrature:
         return (sum(weights, arb(0)) + tails) / (1 - error)
 
     def lost(self, c: arb, s: arb) -> arb:
-        """C-10: G(c) - |G(c + i s')| for every s' >= s, from below: layers of a minorant of the loss's density."""
+        """C-10: G(c) - |G(c + i s')| for every s' >= s, from below, by a minorant of the loss's density."""
         heights = []
         for (u, la, lb, sa, sb), (v, _, lb_next, sa_next, _) in zip(self.nodes, self.nodes[1:], strict=False):
             here, there = (1 + c) * la - c * lb - u * u / 2, (1 + c) * (la + self.h * sa) - c * lb_next - v * v / 2
             height = (here.min(there).exp() / ((sa_next + sb) * (2 * arb.pi()).sqrt())).lower()
             heights.append(height if height > 0 else arb(0))
-        edges = [la - lb for _, la, lb, _, _ in self.nodes]
-        total, stack = arb(0), [(edges[0], arb(0))]
-        for edge, height in zip(edges, [*heights, arb(0)], strict=True):
-            start = edge
-            while stack[-1][1] > height:
-                start, top = stack.pop()
-                width = (edge - start).lower()
-                if width > 0:
-                    x = s * width / 2
-                    env = x.sinc() if x < arb.pi() / 2 else 1 / x
-                    total += (top - height.max(stack[-1][1])) * width * (1 - env)
-            if height > stack[-1][1]:
-                stack.append((start, height))
-        return total.lower().max(arb(0))
+        return layers([la - lb for _, la, lb, _, _ in self.nodes], heights, s)
 
 
 def kept(law: Law, low: int, high: int) -> tuple[Law, arb]:
@@ -236,6 +206,15 @@ def mixture_line(one: Mixtures, hints: Any, at: Place) -> Line:
     return line
 
 
+def line_of(one: Mixtures | Gaussians | Profile, hints: Any, at: Place) -> Line:
+    """A round of any kind on Re z = c."""
+    if isinstance(one, Gaussians):
+        return gaussian_line(one.coin, at)
+    if isinstance(one, Profile):
+        return profile_line(one, hints, at)
+    return mixture_line(one, hints, at)
+
+
 def transform(losses: list[arb], weights: list[arb], at: Place) -> list[acb]:
     """sum_n weight_n e^{i j step loss_n} for j < count, as products of matrices: j = width * row + column."""
     count = max(at.count, 1)
@@ -269,13 +248,7 @@ class Contour:
         listed = hints.get("rounds")
         if not c < beyond or not isinstance(listed, list) or len(listed) != len(parts):
             raise Undecided("the hints must have beyond > abscissa, and rounds as many as the composition")
-        lines = [
-            (
-                gaussian_line(one.coin, self.at) if isinstance(one, Gaussians) else mixture_line(one, part, self.at),
-                times,
-            )
-            for (one, times), part in zip(parts, listed, strict=True)
-        ]
+        lines = [(line_of(one, part, self.at), times) for (one, times), part in zip(parts, listed, strict=True)]
         self.dropped = sum((times * line.dropped for line, times in lines), arb(0))
         self.raised = sum((times * line.raised for line, times in lines), arb(0)).expm1()
         self.far = sum((times * line.far.log() for line, times in lines), arb(0))
@@ -317,7 +290,7 @@ def largest_loss(parts: Composition) -> arb:
     """C-16: no loss exceeds this; infinite where some P has a positive shift."""
     total = arb(0)
     for one, times in parts:
-        if isinstance(one, Gaussians) or any((support(a), support(b)[:1]) != ([0], [0]) for a, b in one.branches):
+        if not isinstance(one, Mixtures) or any((support(a), support(b)[:1]) != ([0], [0]) for a, b in one.branches):
             return arb.pos_inf()
         total += times * reduce(arb.max, (arb(right[0] / left[0]).log() for right, left in one.branches))
     return total

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from flint import arb
 
 from groupdp.certificate.checker import largest_loss
-from groupdp.certificate.laws import Composition, Gaussians, Law, Mixtures
+from groupdp.certificate.laws import Composition, Gaussians, Law, Mixtures, Profile
 from groupdp.certificate.reading import Undecided
 
 FloatArray = npt.NDArray[np.float64]
@@ -92,10 +92,7 @@ class FloatMixtures:
 
     def decay(self, rectangles: tuple[FloatArray, FloatArray], s: float, c: float) -> float:
         """log of the bound on |phi(s')| for s' >= s."""
-        widths, masses = rectangles
-        x = np.maximum(s * widths / 2, 1e-12)
-        env = np.where(x < math.pi / 2, np.sin(x) / x, 1 / x)
-        return math.log1p(-min(float((masses * (1 - env)).sum()), 1 - 1e-12))
+        return _decay_of(rectangles, s)
 
 
 class FloatGaussians:
@@ -123,6 +120,94 @@ class FloatGaussians:
         return math.log(float(np.exp(logs - top - self.squares * s * s / 2).sum()) + 1e-300) - math.log(
             float(np.exp(logs - top).sum())
         )
+
+
+class FloatProfile:
+    """The envelope of fixed batches in floats: alpha(t) on a grid, and the changes of its active set."""
+
+    def __init__(self, one: Profile) -> None:
+        self.h = np.array([arb_to_float(p) for p in one.law])
+        self.mu = arb_to_float(one.unit) * np.arange(len(self.h))
+        self.start = -float(self.mu[1]) / 2
+        self.behind = float(np.max(-np.log(self.h[1:]) / self.mu[1:]))  # own thresholds come later than t
+        self._grid(0.0)
+
+    def _ratios(self, t: FloatArray) -> FloatArray:
+        return np.exp(np.minimum(-self.mu[1:, None] * t - self.mu[1:, None] ** 2 / 2, 600.0))
+
+    def _excess(self, alpha: FloatArray, ratios: FloatArray) -> FloatArray:
+        return np.asarray((1 - alpha) * self.h[0] + (self.h[1:, None] * np.maximum(ratios - alpha, 0.0)).sum(axis=0))
+
+    def _grid(self, c: float) -> None:
+        self.largest_c = max(1.5 * c, 1.0)
+        self.step = min(0.004, 0.02 / float(self.mu[-1]))
+        end = -(1 + self.largest_c) * float(self.mu[-1]) - 25.0 - self.behind
+        if (self.start - end) / self.step * len(self.h) > 5e7:
+            raise Undecided("hints would take too much memory")
+        steps = np.arange(int((self.start - end) / self.step), dtype=np.float64)
+        self.t: FloatArray = self.start - self.step * (steps + 0.5)
+        ratios = self._ratios(self.t)
+        low, high = np.zeros(len(self.t)), np.log(np.maximum(ratios.max(axis=0), 1.0))
+        for _ in range(60):
+            middle = (low + high) / 2
+            above = self._excess(np.exp(middle), ratios) > 0
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        self.x = (low + high) / 2
+        active = ratios > np.exp(self.x)
+        weight = self.h[0] + (self.h[1:, None] * active).sum(axis=0)
+        log_phi = -(self.t**2) / 2 - 0.5 * math.log(2 * math.pi) + math.log(self.step)
+        self.parts = [(self.x, np.log(weight) + log_phi)]  # loss, log of the density of Q
+        for i in range(1, len(self.h)):
+            alone = (self._excess(ratios[i - 1], ratios) >= 0) & (self.t <= -self.mu[i] / 2)
+            own = -self.mu[i] * self.t[alone] - self.mu[i] ** 2 / 2
+            self.parts.append((own, math.log(self.h[i]) + log_phi[alone]))
+        self.active = active
+        total = sum(float((np.exp(q + x) + np.exp(q)).sum()) for x, q in self.parts)
+        self.atom = max(1.0 - total, 1e-300)
+
+    def cumulants(self, c: float) -> tuple[float, float, float]:
+        if c > self.largest_c:
+            self._grid(c)
+        losses = np.concatenate([[0.0], *(np.concatenate((x, -x)) for x, _ in self.parts)])
+        rows = (np.concatenate((q + (1 + c) * x, q - c * x)) for x, q in self.parts)
+        logs = np.concatenate([[math.log(self.atom)], *rows])
+        top = float(logs.max())
+        w = np.exp(logs - top)
+        total = float(w.sum())
+        mean = float((w * losses).sum()) / total
+        return top + math.log(total), mean, float((w * (losses - mean) ** 2).sum()) / total
+
+    def rectangles(self, c: float) -> tuple[FloatArray, FloatArray]:
+        """Widths and probabilities of the layers of the active part's density (C-20)."""
+        log_g = self.cumulants(c)[0]
+        x, q = self.parts[0]
+        widths: list[float] = []
+        masses: list[float] = []
+        for row in (q + (1 + c) * x - log_g, q - c * x - log_g):
+            thin = max(1, len(x) // 2000)
+            edges = x[::thin]
+            heights = 0.85 * np.exp(np.minimum(row[::thin][:-1], row[::thin][1:])) * thin / np.diff(edges)
+            _stack(edges.tolist(), heights.tolist(), widths, masses)
+        return np.array(widths), np.array(masses)
+
+    def decay(self, rectangles: tuple[FloatArray, FloatArray], s: float, c: float) -> float:
+        """log of the bound on |phi(s')| for s' >= s."""
+        return _decay_of(rectangles, s)
+
+    def events(self) -> list[list[float]]:
+        """(t, i) where i becomes active or ceases to be, by bisection."""
+        found = []
+        for i in range(1, len(self.h)):
+            row = self.active[i - 1]
+            for n in np.flatnonzero(row[1:] != row[:-1]).tolist():
+                high, low = float(self.t[n]), float(self.t[n + 1])
+                for _ in range(60):
+                    middle = (low + high) / 2
+                    ratios = self._ratios(np.array([middle]))
+                    is_active = bool(self._excess(ratios[i - 1], ratios)[0] < 0)
+                    low, high = (low, middle) if is_active == bool(row[n]) else (middle, high)
+                found.append([middle, i])
+        return sorted(found, reverse=True)
 
 
 def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy: float) -> dict[str, Any]:
@@ -172,8 +257,14 @@ def _screen(cumulant: Any, epsilon: float, log_delta: float) -> float | None:
     return None
 
 
-def _in_floats(parts: Composition, log_charge: float) -> list[FloatMixtures | FloatGaussians]:
-    return [FloatGaussians(one) if isinstance(one, Gaussians) else FloatMixtures(one, log_charge) for one, _ in parts]
+def _in_floats(parts: Composition, log_charge: float) -> list[Any]:
+    found: list[Any] = []
+    for one, _ in parts:
+        if isinstance(one, Mixtures):
+            found.append(FloatMixtures(one, log_charge))
+        else:
+            found.append(FloatProfile(one) if isinstance(one, Profile) else FloatGaussians(one))
+    return found
 
 
 def _saddle(cumulant: Any, epsilon: float) -> float:
@@ -219,12 +310,13 @@ def _length(rounds: Any, times: list[float], c: float, peak: float, log_error: f
     raise Undecided("the contour would be too long: too few rounds")
 
 
-def _grid_hints(
-    one: FloatMixtures | FloatGaussians, c: float, beyond: float, length: float, nats: float
-) -> dict[str, Any]:
+def _grid_hints(one: Any, c: float, beyond: float, length: float, nats: float) -> dict[str, Any]:
     """The quadrature of one round: its strip, its step, its range."""
     if isinstance(one, FloatGaussians):
         return {}
+    if isinstance(one, FloatProfile):
+        end = -(1 + beyond) * float(one.mu[-1]) - math.sqrt(2 * nats) - 2.0 - one.behind
+        return {"events": [event for event in one.events() if event[0] > end], "end": end, "cells": 1000}
     best, strip = 0.0, 0.0
     widest = min(math.pi / max(*one.spans, 1e-9), 8.0)
     for d in (widest * np.linspace(0.05, 0.97, 47)).tolist():
@@ -282,6 +374,13 @@ def _log_sum(u: FloatArray, logs: FloatArray, unit: float, sign: float) -> tuple
     for i in np.flatnonzero(np.isfinite(logs)):
         mean += i * unit * np.exp(logs[i] + sign * i * unit * u - (i * unit) ** 2 / 2 - total)
     return total, mean
+
+
+def _decay_of(rectangles: tuple[FloatArray, FloatArray], s: float) -> float:
+    widths, masses = rectangles
+    x = np.maximum(s * widths / 2, 1e-12)
+    env = np.where(x < math.pi / 2, np.sin(x) / x, 1 / x)
+    return math.log1p(-min(float((masses * (1 - env)).sum()), 1 - 1e-12))
 
 
 def _stack(edges: list[float], heights: list[float], widths: list[float], masses: list[float]) -> None:

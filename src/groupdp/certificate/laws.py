@@ -75,7 +75,15 @@ class Gaussians:
     coin: list[tuple[fmpq, fmpq]]
 
 
-Composition = list[tuple[Mixtures | Gaussians, int]]
+@dataclass
+class Profile:
+    """The envelope of fixed batches with k examples replaced (C-18): batches hold i of them with probability law[i]."""
+
+    law: list[fmpq]
+    unit: fmpq
+
+
+Composition = list[tuple[Mixtures | Gaussians | Profile, int]]
 
 
 def changes(claim: dict[str, Any]) -> list[Change]:
@@ -182,7 +190,7 @@ def squares(ways: Callable[[int, int], int], batches: int, last: list[int], size
     return [(fmpq(count, whole), fmpq(size + 2 * pairs)) for pairs, count in enumerate(counts) if count != 0]
 
 
-def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians, int]:
+def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians | Profile, int]:
     """C-1: what dominates a phase, as the table in docs/certificate.md says, with the number of times it is run."""
     sampling = phase["sampling"]
     noise = number(phase["noise_multiplier"], "noise_multiplier", 0, fmpq(10) ** 18)
@@ -204,6 +212,8 @@ def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians, int]:
     if sampling == "fixed-batch" and one_sided and size <= n:
         law = hypergeometric(size, n, k)
         return Mixtures([(law, [fmpq(1)]) if a[None] else ([fmpq(1)], law)], 2 / noise), steps
+    if sampling == "fixed-batch" and exchange and size <= n - k and 0 < k <= 32:
+        return Profile(hypergeometric(size, n - k, k), 2 / noise), steps
     if sampling == "truncated-poisson" and (one_sided or change.kept) and not micro:
         found, missing = truncated(rate[None], sizes["largest_batch"], n, k)
         if one_sided:

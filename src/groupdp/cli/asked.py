@@ -10,7 +10,6 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
@@ -19,6 +18,7 @@ import typer
 from groupdp._validation import require_choice, shown
 from groupdp.adjacency import ADJACENCIES
 from groupdp.cli.options import RUN_PARAMETERS, parameters_of
+from groupdp.cli.support import require_new
 from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
 from groupdp.run_file.describe import run_as_json
@@ -240,8 +240,7 @@ def _save(asked: Asked, path: str) -> None:
     from groupdp._files import NewFiles
     from groupdp.run_file.write import run_file_text
 
-    if Path(path).exists() and not asked.force:
-        raise InvalidArgument(f"save must be a new file, or --force be given to replace it, got {shown(path)}.")
+    require_new(path, "save", force=asked.force)
     with NewFiles("save") as files:
         files.write_text(path, run_file_text(asked.file))
     typer.echo(f"wrote {path}", err=True)

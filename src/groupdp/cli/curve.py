@@ -18,6 +18,7 @@ from groupdp.cli.support import (
     handle_errors,
     progress_bar,
     read_group_sizes,
+    require_new,
     upper_text,
 )
 from groupdp.errors import InvalidArgument
@@ -58,6 +59,8 @@ def curve(
 
     if plot is not None:
         check_picture_name("plot", plot)
+    require_new(plot, "plot", force=asked.force)
+    require_new(csv, "csv", force=asked.force)
     if plot is not None and csv is not None and Path(plot).resolve() == Path(csv).resolve():
         raise InvalidArgument(f"csv must be another file than plot, got {shown(csv)} for both.")
     with NewFiles() as files:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from groupdp._validation import require_choice, shown
-from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar
-from groupdp.errors import InvalidArgument
+from groupdp._validation import require_choice
+from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar, require_new
 
 _EXAMPLE = """
 Example:
 
     groupdp statement run.toml --out statement.md
 """
-_FORMATS = ("markdown", "text", "json")
+_FORMATS = ("markdown", "text", "latex", "json")
 
 
 def register(app: typer.Typer) -> None:
@@ -24,8 +23,9 @@ def register(app: typer.Typer) -> None:
     app.command(name="statement", epilog=_EXAMPLE)(handle_errors(statement))
 
 
+@with_run()
 def statement(
-    run_file: Annotated[str, typer.Argument(metavar="RUN.TOML", help="The run: docs/statement.md has the format.")],
+    asked: Asked,
     *,
     form: Annotated[
         str,
@@ -37,28 +37,24 @@ def statement(
         ),
     ] = "markdown",
     out: Annotated[
-        str | None, typer.Option("--out", metavar="FILE", help="Write it to a file instead of the terminal.")
+        str | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.")
     ] = None,
     as_json: AsJSON = False,
 ) -> None:
     """A privacy statement for reviewers: what is guaranteed, for whom, and what it assumes."""
     chosen = "json" if as_json else require_choice("format", form, _FORMATS)
-    from groupdp.run_file.read import read_run_file
+    require_new(out, "out", force=asked.force)
     from groupdp.statement import text as statements
 
-    run = read_run_file(run_file)
-    if out is not None and Path(out).resolve() == Path(run_file).resolve():
-        raise InvalidArgument(f"out must be another file than the run file, got {shown(out)}.")
+    render = {"markdown": statements.as_markdown, "text": statements.as_text, "latex": statements.as_latex}
     with NewFiles("out") as files:
         if out is not None:
             files.temporary(out)  # find out now whether it can be written
         with progress_bar("statement") as progress:
-            made = statements.make_statement(run, progress=progress)
-        if chosen == "json":
-            text = dump_json(statements.as_json(made)) + "\n"
-        else:
-            text = statements.as_markdown(made) if chosen == "markdown" else statements.as_text(made)
-        if out is not None:
-            files.write_text(out, text)
-        else:
+            made = statements.make_statement(asked.file, progress=progress)
+        text = dump_json(statements.as_json(made)) + "\n" if chosen == "json" else render[chosen](made)
+        if out is None:
             typer.echo(text, nl=False)
+            return
+        files.write_text(out, text)
+    typer.echo(f"wrote {out}", err=True)

@@ -12,11 +12,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import typer
 
 from groupdp._files import NewFiles
+from groupdp._validation import shown
 from groupdp._version import VERSION
 from groupdp.adjacency import ADJACENCIES
 from groupdp.bounds import Bounds, round_down, round_up
@@ -46,7 +48,7 @@ from groupdp.cli.values import (
     read_number,
     run_from_options,
 )
-from groupdp.errors import GroupDPError
+from groupdp.errors import GroupDPError, InvalidArgument
 from groupdp.run_file.describe import run_as_json
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ __all__ = [
     "read_integer",
     "read_memory",
     "read_number",
+    "require_new",
     "run_as_json",
     "run_from_options",
     "upper_text",
@@ -169,6 +172,12 @@ def handle_errors(command: Callable[Parameters, None]) -> Callable[Parameters, N
             fail(str(error))
 
     return guarded
+
+
+def require_new(path: str | None, name: str, *, force: bool) -> None:
+    """Refuses a file that exists, unless it may be replaced."""
+    if path is not None and Path(path).exists() and not force:
+        raise InvalidArgument(f"{name} must be a new file, or --force be given to replace it, got {shown(path)}.")
 
 
 def fail(sentence: str) -> NoReturn:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +19,7 @@ from groupdp.cli.support import (
     handle_errors,
     lower_text,
     progress_bar,
+    require_new,
     upper_text,
 )
 from groupdp.errors import InvalidArgument
@@ -73,17 +73,17 @@ def sweep(
         adjacency=neighbours["adjacency"],
         vary=values,
     )
-    for name, path in (("out", out), ("plot", plot)):
-        if path is not None and Path(path).exists() and not asked.force:
-            raise InvalidArgument(f"{name} must be a new file, or --force be given to replace it, got {shown(path)}.")
+    require_new(out, "out", force=asked.force)
+    require_new(plot, "plot", force=asked.force)
     rows = _computed(grid, out, scheduler)
     if plot is not None:
+        from groupdp.figures import title_lines
         from groupdp.figures.curves import check_picture_name, save_figure
         from groupdp.figures.sweeps import draw_sweep
 
         check_picture_name("plot", plot)
         with NewFiles("plot") as files:
-            save_figure(draw_sweep(rows, title="; ".join(asked.summary()[:-1])), files.temporary(plot))
+            save_figure(draw_sweep(rows, title=title_lines(asked.summary()[:-1])), files.temporary(plot))
     if as_json:
         emit_json({"rows": [row.as_dict() for row in rows], "delta": grid.delta, **asked.as_json_fields()})
         return

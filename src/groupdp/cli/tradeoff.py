@@ -6,30 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from groupdp.cli.asked import Asked, with_run
 from groupdp.cli.support import (
-    Adjacency,
     AsJSON,
-    BatchSize,
-    DatasetSize,
-    Epochs,
-    GroupSize,
-    MicrobatchSize,
     NewFiles,
-    NoiseMultiplier,
-    SamplingRate,
-    Steps,
     bounds_as_json,
     emit_json,
+    emit_run,
     emit_table,
     handle_errors,
     lower_text,
     option,
     progress_bar,
-    read_adjacency,
-    read_integer,
     read_number,
-    run_as_json,
-    run_from_options,
+    require_new,
     upper_text,
 )
 
@@ -49,22 +39,16 @@ def register(app: typer.Typer) -> None:
     app.command(name="tradeoff", epilog=_EXAMPLE)(handle_errors(tradeoff))
 
 
+@with_run(question=("group_size", "adjacency", "removed", "added"))
 def tradeoff(
+    asked: Asked,
     *,
-    sampling_rate: SamplingRate = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    microbatch_size: MicrobatchSize = "1",
-    group_size: GroupSize = "1",
-    adjacency: Adjacency = "add-or-remove",
     prior: Annotated[
-        str, option("--prior", "NUMBER", "Probability of taking part, before the attack.", "The question")
+        str, option("--prior", "NUMBER", "Probability of taking part, before the attack (default 0.5).", "The question")
     ] = "0.5",
     rates: Annotated[
-        str, option("--rates", "LIST", "False positive rates, separated by commas.", "The question")
+        str,
+        option("--rates", "LIST", "False positive rates (default 1e-6,1e-3,0.01,0.1,0.5).", "The question"),
     ] = "1e-6,1e-3,0.01,0.1,0.5",
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="Draw the curve: PNG, PDF or SVG by suffix.")
@@ -72,19 +56,9 @@ def tradeoff(
     as_json: AsJSON = False,
 ) -> None:
     """How well could an attacker tell whether a person took part?"""
-    run = run_from_options(
-        sampling_rate=sampling_rate,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        epochs=epochs,
-        microbatch_size=microbatch_size,
-    )
-    size = read_integer("group_size", group_size)
-    chosen = read_adjacency(adjacency)
-    asked = [read_number("rates", text, at_least=0.0, at_most=1.0) for text in rates.split(",")]
+    levels = [read_number("rates", text, at_least=0.0, at_most=1.0) for text in rates.split(",")]
     before = read_number("prior", prior, above=0.0, below=1.0)
+    require_new(plot, "plot", force=asked.force)
     from groupdp.tradeoff import trade_off
     from groupdp.tradeoff.risk import risk
 
@@ -95,25 +69,29 @@ def tradeoff(
             check_picture_name("plot", plot)
             files.temporary(plot)  # find out now whether it can be written
         with progress_bar("tradeoff") as progress:
-            function = trade_off(run, group_size=size, adjacency=chosen)
-            points = function.curve(asked)
-            found = risk(
-                run, group_size=size, adjacency=chosen, false_positive_rates=asked, prior=before, progress=progress
-            )
+            function = trade_off(asked.run, **asked.neighbours)
+            points = function.curve(levels)
+            found = risk(asked.run, false_positive_rates=levels, prior=before, progress=progress, **asked.neighbours)
             if plot is not None:
+                from groupdp.figures import title_lines
                 from groupdp.figures.tradeoff import draw_trade_off
 
-                draw_trade_off(function.curve(progress=progress), files.temporary(plot), group_size=size)
+                draw_trade_off(
+                    function.curve(tolerance=2e-3, progress=progress),
+                    files.temporary(plot),
+                    title=title_lines(asked.summary()),
+                )
     if as_json:
-        emit_json({**_payload(found, points), "run": run_as_json(run)})
+        emit_json({**_payload(found, points), "tight": function.tight, **asked.as_json_fields()})
         return
-    _emit(found, points)
+    emit_run(asked)
+    _emit(found, points, asked)
+    if plot is not None:
+        typer.echo(f"wrote {plot}", err=True)
 
 
 def _payload(found: Risk, points: TradeOffCurve) -> dict[str, object]:
     return {
-        "group_size": found.group_size,
-        "adjacency": found.adjacency,
         "advantage": bounds_as_json(found.advantage),
         "gaussian_mu": found.gaussian.mu,
         "gaussian_mu_error": found.gaussian.error,
@@ -137,10 +115,10 @@ def _payload(found: Risk, points: TradeOffCurve) -> dict[str, object]:
     }
 
 
-def _emit(found: Risk, points: TradeOffCurve) -> None:
+def _emit(found: Risk, points: TradeOffCurve, asked: Asked) -> None:
     emit_table(
-        f"The best attack on groups of up to {found.group_size} ({found.adjacency})",
-        ("false positive rate", "true positive rate at most", "false negative rate at least", "posterior at most"),
+        f"The best attack on {asked.group_text()}",
+        ("false alarms", "detected, at most", "missed, at least", "posterior, at most"),
         [
             (
                 f"{rate:g}",

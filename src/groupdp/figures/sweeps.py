@@ -47,9 +47,8 @@ def draw_sweep(rows: Sequence[Row], *, title: str) -> Figure:
 def _curves(axes: Any, names: list[str], first: list[Any], second: list[Any], uppers: dict[Any, float]) -> None:
     for index, other in enumerate(second or [None]):
         values = [uppers[(value,) if other is None else (value, other)] for value in first]
-        label = (
-            None if other is None else f"{names[1].replace('_', ' ')} = {other:g}" if _is_number(other) else str(other)
-        )
+        shown = f"{other:g}" if isinstance(other, int | float) else str(other)
+        label = None if other is None else f"{names[1].replace('_', ' ')} = {shown}"
         style = {"color": _COLOURS[index % len(_COLOURS)], "linestyle": _LINES[index % len(_LINES)], "linewidth": 1.8}
         axes.plot(first, values, label=label, **style)
     axes.set_xlabel(names[0].replace("_", " "))

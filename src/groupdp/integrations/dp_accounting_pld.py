@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_choice, require_number, shown
+from groupdp.compositions import question_of
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.extras import require_package
-from groupdp.pld import distribution as _ours
+from groupdp.pairs import Round
 from groupdp.pld.distribution import LARGEST_GRID, PrivacyLossDistribution
+from groupdp.pld.measures import Measure
 
 _theirs: Any = require_package(
     "dp_accounting.pld.privacy_loss_distribution", extra="dp_accounting", tool="dp_accounting"
 )
 _pmf: Any = require_package("dp_accounting.pld.pld_pmf", extra="dp_accounting", tool="dp_accounting")
 
-_Measure: Any = vars(_ours)["Measure"]
 #: Masses may miss a total of 1 by this much; more is not a law of losses.
 _ROOM = 1e-6
 
@@ -50,9 +51,48 @@ def to_dp_accounting(remove: PrivacyLossDistribution, add: PrivacyLossDistributi
             raise InvalidArgument(f"add must be given: a distribution with direction {one.direction} is one half.")
         if one.grid_step != remove.grid_step:
             raise InvalidArgument(f"{name} must have grid_step {remove.grid_step!r}, got {one.grid_step!r}.")
-        upper = one.upper
-        measures.append(_pmf.DensePLDPmf(upper.step, upper.first, np.array(upper.masses), upper.infinite_mass, True))
+        measures.append(_exported(one))
     return _theirs.PrivacyLossDistribution(*measures)
+
+
+def run_to_dp_accounting(
+    run: Any,
+    *,
+    group_size: int,
+    adjacency: str = "add-or-remove",
+    grid_step: float = 1e-3,
+    tail_mass: float = 1e-30,
+) -> Any:
+    """The upper measures of a whole run for a group, composed here, as dp_accounting's PrivacyLossDistribution.
+
+    Adjacencies add-or-remove, substitute and zero-out; every round has to be one of pairs, not of an envelope.
+    """
+    require_choice("adjacency", adjacency, ("add-or-remove", "substitute", "zero-out"))
+    question = question_of(run, group_size=group_size, adjacency=adjacency)
+    if question.is_empty:
+        raise InvalidArgument("run must have steps and group_size be at least 1, got nothing that could be told apart.")
+    found = []
+    for _, composition in question.compositions:
+        if not all(isinstance(one, Round) and one.has_noise for one, _ in composition):
+            raise InvalidArgument(
+                f"run must have noise and a law by pairs to be a distribution of dp_accounting, got adjacency "
+                f"{adjacency!r} for {shown(run)}."
+            )
+        composed: PrivacyLossDistribution | None = None
+        for one, times in composition:
+            assert isinstance(one, Round)
+            part = PrivacyLossDistribution.from_round(
+                one, direction="pair", grid_step=grid_step, tail_mass=tail_mass
+            ).self_compose(times)
+            composed = part if composed is None else composed.compose(part)
+        assert composed is not None
+        found.append(_exported(composed))
+    return _theirs.PrivacyLossDistribution(*found)
+
+
+def _exported(one: PrivacyLossDistribution) -> Any:
+    upper = one.upper
+    return _pmf.DensePLDPmf(upper.step, upper.first, np.array(upper.masses), upper.infinite_mass, True)
 
 
 def from_dp_accounting(
@@ -87,10 +127,10 @@ def from_dp_accounting(
     first, masses = _regridded(int(dense._lower_loss), masses, theirs, step)
     # What is missing of a total of 1 is counted as revealed outright.
     missing = max(1.0 - math.fsum(masses) - infinite, 0.0)
-    upper = _Measure(step, first, masses, min(infinite + missing * (1.0 + 1e-12), 1.0))
+    upper = Measure(step, first, masses, min(infinite + missing * (1.0 + 1e-12), 1.0))
     return PrivacyLossDistribution(
         direction=chosen,
-        lower=_Measure(step, 0, np.ones(1)),
+        lower=Measure(step, 0, np.ones(1)),
         upper=upper,
         mean_bounds=(0.0, math.inf),
         variance_bounds=(0.0, math.inf),

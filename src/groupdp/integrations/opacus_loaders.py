@@ -57,7 +57,8 @@ def warn_about_empty_batches(data_loader: Any) -> None:
     if chance > _RARE:
         warnings.warn(
             f"Opacus's distributed loader leaves out empty batches, here with probability {chance:.1g} a step and "
-            "process: the guarantee is for what is released besides the number of steps; larger batches make it negligible.",
+            "process: the guarantee is for what is released besides the number of steps; larger batches make it "
+            "negligible.",
             stacklevel=3,
         )
 

@@ -1,4 +1,4 @@
-"""The trade-off function at one point, enclosed by duality.
+"""The trade-off function of many rounds, enclosed by duality from certified values of delta.
 
 With delta(eps) the curve of a pair (P, Q) and f its trade-off function (Q the null hypothesis), for every x = e^eps
 
@@ -10,38 +10,47 @@ and, with delta~ the curve of the reversed pair (Q, P) and gamma = 1 - alpha,
     f(alpha)   = max_x  (gamma - delta~(x)) / x.
 
 The first loses no digits where alpha is small, the second where f is. Any x gives a bound on one side; the other
-side follows from convexity (`minorant`). For add-or-remove, delta is the larger of the two directions and f the
-symmetric convex envelope of both curves: min{f, f^-1}** (their Proposition E.1).
+side follows from convexity (`minorant`). For several pairs, delta is the largest of them and f the convex envelope of
+all curves: for add-or-remove min{f, f^-1}** (their Proposition E.1).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from groupdp.bounds import Bounds
-from groupdp.tradeoff.delta_curve import DeltaCurve, Local
-from groupdp.tradeoff.minorant import Values, extreme_below
+from groupdp.tradeoff.delta_curve import DeltaCurve
+from groupdp.tradeoff.minorant import FloatArray, Minorant, down, largest_ratio, smallest_sum, up
 
 _MOST_STEPS = 60
-#: Unit roundoff times a few: covers scaling, exponentials and the lines drawn through the values.
-_ROUNDING = 16.0 * 2.0**-52
+_UNIT = 2.0**-53
+#: Relative error of an exponential or a logarithm: 4 units in the last place.
+_ELEMENTARY = 8.0 * _UNIT
+#: Where delta is evaluated around an optimum, in units of the change that moves the level by a factor e.
+_FINE_LADDER = (1e-6, 8e-6, 6e-5, 5e-4, 4e-3, 0.03, 0.25)
+_COARSE_LADDER = (2e-3, 0.02, 0.2)
 
-#: From a local delta curve and an epsilon to the logarithm of the rate to be matched there.
-Level = Callable[[Local, float], float]
+Curves = Sequence[DeltaCurve]
+#: From a curve and an epsilon to the logarithm of the rate to be matched there.
+Level = Callable[[DeltaCurve, float], float]
 
 
-def log_false_positive_level(local: Local, epsilon: float) -> float:
-    """log Q(L > eps) = log(-delta') - eps."""
-    value, slope = local.log_delta_slope(epsilon)
+def log_false_positive_level(curve: DeltaCurve, epsilon: float) -> float:
+    """log Q(L > eps) = log(-delta') - eps, about."""
+    value, slope = curve.log_delta_slope(epsilon)
     if value > -1e-9:
         return math.inf  # delta is nearly 1, its slope drowns in rounding: far below every loss
     return min(value + math.log(-slope) - epsilon, 0.0) if slope < 0.0 and math.isfinite(slope) else -math.inf
 
 
-def log_true_positive_level(local: Local, epsilon: float) -> float:
-    """log P(L > eps) = log(delta - delta')."""
-    value, slope = local.log_delta_slope(epsilon)
+def log_true_positive_level(curve: DeltaCurve, epsilon: float) -> float:
+    """log P(L > eps) = log(delta - delta'), about."""
+    value, slope = curve.log_delta_slope(epsilon)
     if value > -1e-9:
         return math.inf
     return min(value + math.log1p(-slope), 0.0) if slope <= 0.0 and math.isfinite(slope) else -math.inf
@@ -54,21 +63,18 @@ def locate(curve: DeltaCurve, level: Level, target: float, start: float) -> tupl
     """
     low, high = -math.inf, math.inf
     epsilon = start
-    here = curve.near(epsilon)
-    step = unit = 1.0 if here is None or math.isinf(here.deviation) else here.deviation
+    step = unit = 1.0
     before: tuple[float, float] | None = None
-    accuracy = 1e-8
     for _ in range(_MOST_STEPS):
-        local = curve.near(epsilon)
-        excess = -math.inf if local is None else level(local, epsilon) - target
-        accuracy = accuracy if local is None else local.accuracy
+        excess = level(curve, epsilon) - target
+        accuracy = 1e-3 if curve.is_costly else 1e-6
         if excess > 0.0:
             low = epsilon
         else:
             high = epsilon
         if before is not None and math.isfinite(excess) and before[0] != epsilon:
             fall = (before[1] - excess) / (epsilon - before[0])
-            unit = min(max(1.0 / fall, 1e-6), 1e6) if fall > 0.0 else unit
+            unit = min(max(1.0 / fall, 1e-12), 1e6) if fall > 0.0 else unit
         before = (epsilon, excess) if math.isfinite(excess) else None
         if abs(excess) <= accuracy:
             break
@@ -82,128 +88,144 @@ def locate(curve: DeltaCurve, level: Level, target: float, start: float) -> tupl
         if following in (low, high) or abs(following - epsilon) <= accuracy * unit:
             break
         epsilon = following
-    local = curve.near(epsilon)
-    if local is not None and not curve.is_costly:
-        nearby = 1e-3 / (1.0 + min(abs(local.log_delta_slope(epsilon)[1]), 1e6))
-        fall = (level(local, epsilon - nearby) - level(local, epsilon + nearby)) / (2.0 * nearby)
-        unit = min(max(1.0 / fall, 1e-6), 1e6) if fall > 0.0 and math.isfinite(fall) else unit
     return epsilon, unit
 
 
-def log_true_positive_rate(curves: tuple[DeltaCurve, ...], log_alpha: float, start: float) -> tuple[Bounds, float]:
-    """Bounds on log TPR(alpha), and the epsilon that attains it (a start for the next one)."""
-    epsilon, values, reference = _surroundings(curves, log_false_positive_level, log_alpha, start)
-    exponent = epsilon + log_alpha - reference
-    weight = math.exp(min(exponent, 700.0))  # a smaller one is good for the lower bound
-    heavier = weight if exponent <= 700.0 else math.inf
-    upper = min(max(one.upper[i] for one in values) + heavier * x for i, x in enumerate(values[0].x))
-    lower = extreme_below(values, lambda x, d: d + weight * x, smallest=True)
-    slack = _ROUNDING * (1.0 + abs(epsilon) + abs(log_alpha) + abs(reference))
-    log_upper = min(reference + math.log(upper) + slack, 0.0)
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Certified values around an epsilon*: of delta in units of e^reference, at places x in units of e^epsilon*."""
+
+    centre: float
+    reference: float
+    minorant: Minorant
+
+    @classmethod
+    def at(cls, curves: Curves, points: Sequence[float], centre: float, fallback: float) -> Values:
+        """delta of every curve at increasing epsilons."""
+        logs = np.array([[curve.log_delta(point) for point in points] for curve in curves])
+        tops = logs[:, :, 1].max(axis=0)
+        nearest = int(np.argmin(np.abs(np.array(points) - centre)))
+        reference = float(tops[nearest])
+        if reference == -math.inf:
+            finite = tops[np.isfinite(tops)]
+            reference = float(finite.min()) if len(finite) else fallback
+        # Values so far above the reference that they would overflow say nothing about the optimum.
+        kept = np.flatnonzero(tops - reference <= 600.0)
+        at = np.array(points)[kept]
+        x_low, x_high = _exponential(at - centre)
+        apart = np.concatenate(([True], x_low[1:] > x_high[:-1]))
+        kept, x_low, x_high = kept[apart], x_low[apart], x_high[apart]
+        logs = logs[:, kept]
+        lower, _ = _exponential(logs[:, :, 0] - reference)
+        _, upper = _exponential(logs[:, :, 1] - reference)
+        return cls(centre, reference, Minorant(x_low, x_high, lower, upper))
+
+    @property
+    def largest_upper(self) -> FloatArray:
+        """Upper bounds on the largest of the curves at every place."""
+        return np.asarray(self.minorant.upper.max(axis=0))
+
+
+def _exponential(exponent: FloatArray, error: npt.ArrayLike = 0.0) -> tuple[FloatArray, FloatArray]:
+    """(lower, upper) of e^exponent for an exponent that is off by one rounding, and by `error` (at most 0.1)."""
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        value = np.exp(exponent)
+        relative = np.where(
+            np.isfinite(exponent), _ELEMENTARY + 2.0 * _UNIT * np.abs(exponent) + 1.1 * np.asarray(error), 0.0
+        )
+        lower, upper = down(value * (1.0 - relative)), up(up(value * (1.0 + relative)))
+        return np.maximum(down(lower), 0.0), np.where(np.isneginf(exponent), 0.0, upper)
+
+
+def true_positive_rates(values: Values, log_alphas: FloatArray, room: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(lower, upper) of log TPR at many alphas, from the same values of delta; `room`: errors of log alpha (T-7)."""
+    exponents = values.centre + log_alphas - values.reference
+    error = room + 2.0 * _UNIT * (np.abs(log_alphas) + abs(values.centre))
+    weight, _ = _exponential(np.minimum(exponents, 700.0), error)
+    _, heavier = _exponential(exponents, error)
+    heavier = np.where(exponents <= 700.0, heavier, np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        upper = up(values.largest_upper[None] + up(heavier[:, None] * values.minorant.high[None])).min(axis=1)
+    lower = smallest_sum(values.minorant, weight)
+    log_lower, log_upper = _logarithms(lower, upper, values.reference)
     # TPR >= alpha: the test that tosses a coin.
-    log_lower = max(reference + math.log(lower) - slack if lower > 0.0 else -math.inf, log_alpha)
-    return Bounds(min(log_lower, log_upper), log_upper), epsilon
+    return np.maximum(log_lower, log_alphas - room), np.minimum(log_upper, 0.0)
 
 
-def log_false_negative_rate(mirrored: tuple[DeltaCurve, ...], gamma: Bounds, start: float) -> tuple[Bounds, float]:
-    """Bounds on log f(alpha) for gamma = 1 - alpha, from the curves of the reversed pairs; and where."""
-    log_gamma = math.log(gamma.upper)
-    epsilon, values, reference = _surroundings(mirrored, log_true_positive_level, log_gamma, start)
-    scale = math.exp(min(-reference, 700.0))
-    low, high = gamma.lower * scale * (1.0 - _ROUNDING), gamma.upper * scale * (1.0 + _ROUNDING)
-    if reference < -700.0:
-        high = math.inf
-
-    def ratio(x: float, d: float) -> float:
-        if x > 0.0:
-            return (high - d) / x
-        return math.inf if high > d else -math.inf
-
-    lower = max((low - max(one.upper[i] for one in values)) / x for i, x in enumerate(values[0].x))
-    upper = extreme_below(values, ratio, smallest=False)
-    slack = _ROUNDING * (1.0 + abs(epsilon) + abs(reference))
-    log_scale = reference - epsilon
-    log_lower = math.log(lower) + log_scale - slack if lower > 0.0 else -math.inf
+def false_negative_rates(values: Values, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(lower, upper) of log f for gamma = 1 - alpha in [low, high], from values of the reversed pairs (T-7)."""
+    scale_low, scale_high = _exponential(np.array([min(-values.reference, 700.0)]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        low_scaled, high_scaled = down(low * scale_low), up(high * scale_high)
+        if values.reference < -700.0:
+            high_scaled = np.full_like(high, np.inf)
+        surplus = down(low_scaled[:, None] - values.largest_upper[None])
+        lower = np.where(surplus > 0.0, down(surplus / values.minorant.high[None]), 0.0).max(axis=1)
+        upper = largest_ratio(values.minorant, high_scaled)
+    log_lower, log_upper = _logarithms(lower, upper, values.reference - values.centre)
     # f <= 1 - alpha.
-    log_upper = min(math.log(upper) + log_scale + slack if upper > 0.0 else log_scale - 700.0, log_gamma, 0.0)
-    return Bounds(min(log_lower, log_upper), log_upper), epsilon
+    with np.errstate(divide="ignore"):
+        ceiling = np.log(high)
+    return log_lower, np.minimum(np.minimum(log_upper, ceiling + _ELEMENTARY * np.abs(ceiling)), 0.0)
 
 
-def _surroundings(
-    curves: tuple[DeltaCurve, ...], level: Level, target: float, start: float
-) -> tuple[float, list[Values], float]:
-    """delta of every curve around the optimum: epsilon*, values in units of e^reference at x / e^epsilon*."""
+def _logarithms(lower: FloatArray, upper: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
+    """log of (lower, upper) plus the scale, rounded outward."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = np.log(np.maximum(lower, 0.0)), np.log(np.maximum(upper, 5e-324))
+        low_room = _ELEMENTARY * np.abs(low) + 4.0 * _UNIT * (abs(scale) + np.abs(low))
+        high_room = _ELEMENTARY * np.abs(high) + 4.0 * _UNIT * (abs(scale) + np.abs(high))
+        low, high = low + scale - low_room, high + scale + high_room
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+def log_true_positive_rate(curves: Curves, log_alpha: float, room: float, start: float) -> tuple[Bounds, float]:
+    """Bounds on log TPR(alpha), log alpha being off by up to `room`; and the epsilon of the tangent."""
+    values = _surroundings(curves, log_false_positive_level, log_alpha, start)
+    lower, upper = true_positive_rates(values, np.array([log_alpha]), np.array([room]))
+    return Bounds(float(lower[0]), float(upper[0])), values.centre
+
+
+def log_false_negative_rate(mirrored: Curves, gamma: Bounds, start: float) -> tuple[Bounds, float]:
+    """Bounds on log f(alpha) for gamma = 1 - alpha, from the curves of the reversed pairs; and where."""
+    values = _surroundings(mirrored, log_true_positive_level, math.log(gamma.upper), start)
+    lower, upper = false_negative_rates(values, np.array([gamma.lower]), np.array([gamma.upper]))
+    return Bounds(float(lower[0]), float(upper[0])), values.centre
+
+
+def _surroundings(curves: Curves, level: Level, target: float, start: float) -> Values:
+    """delta of every curve around the optimum."""
     epsilon, unit = _optimum(curves, level, target, start)
     unit = min(unit, 100.0)
-    # In units of the change that moves the level by 1, on both sides of the optimum.
-    ladder = max((curve.ladder(epsilon) for curve in curves), key=len)
-    shifts = [-unit * step for step in reversed(ladder)] + [0.0] + [unit * step for step in ladder]
-    points = [epsilon + shift for shift in shifts]
-    logs = [[_bounds_at(curve, epsilon, point) for point in points] for curve in curves]
-    middle = len(ladder)
-    reference = max(one[middle][1] for one in logs)
-    if reference == -math.inf:
-        reference = max(max(sides[1] for sides in one) for one in logs)
-    if reference == -math.inf:
-        reference = target
-    # Values so far above the reference that they would overflow say nothing about the optimum; nor do repeated points.
-    kept = [
-        i
-        for i in range(len(points))
-        if all(one[i][1] - reference <= 600.0 for one in logs)
-        and (i == 0 or math.exp(points[i] - epsilon) > math.exp(points[i - 1] - epsilon))
-    ]
-    points = [points[i] for i in kept]
-    x = [math.exp(point - epsilon) for point in points]
-    values = []
-    for one in logs:
-        lower = [math.exp(one[i][0] - reference) for i in kept]
-        upper = [math.exp(one[i][1] - reference) for i in kept]
-        # The rounding of x, of the exponentials and of the lines, as if it were the values'. By convexity
-        # |d delta / dx| is at most the first chord's slope from the second point on; 4 covers the first point.
-        steepness = 4.0 * (upper[0] - lower[1]) / (points[1] - points[0]) if len(points) > 1 else 0.0
-        room = _ROUNDING * (max(upper[0], 1.0) + abs(steepness))
-        values.append(Values(x, [max(low - room, 0.0) for low in lower], [high + room for high in upper]))
-    return epsilon, values, reference
+    ladder = _COARSE_LADDER if any(curve.is_costly for curve in curves) else _FINE_LADDER
+    steps = (*(-step for step in reversed(ladder)), 0.0, *ladder)
+    points = sorted({epsilon + unit * step for step in steps})
+    return Values.at(curves, points, epsilon, target)
 
 
-def _bounds_at(curve: DeltaCurve, centre: float, point: float) -> tuple[float, float]:
-    local = curve.near(centre, exactly=True)
-    if local is not None:
-        return local.log_delta(point)
-    # delta is 0 at the centre, so also beyond it; before it, nothing is known.
-    return (-math.inf, -math.inf) if point >= centre else (-math.inf, 0.0)
-
-
-def _optimum(curves: tuple[DeltaCurve, ...], level: Level, target: float, start: float) -> tuple[float, float]:
-    """The epsilon for one curve, or for the larger of two: where one of them has it, or where they cross."""
+def _optimum(curves: Curves, level: Level, target: float, start: float) -> tuple[float, float]:
+    """The epsilon for one curve, or for the largest of several: where one of them has it, or where two cross."""
     found = [locate(curve, level, target, start) for curve in curves]
     if len(found) == 1:
         return found[0]
-    gaps = [_gap(curves, epsilon) for epsilon, _ in found]
-    if gaps[0] >= 0.0:
-        return found[0]
-    if gaps[1] <= 0.0:
-        return found[1]
-    # The second curve is the larger at the first one's optimum, and the other way round: they cross in between.
-    negative, positive = found[0][0], found[1][0]
-    for _ in range(60):
-        middle = 0.5 * (negative + positive)
-        if middle in (negative, positive):
+    for index, one in enumerate(found):
+        if _largest(curves, one[0]) == index:
+            return one
+    # No curve is the largest at its own optimum. To the left of the best epsilon the largest curve has a level above
+    # the target, to the right one below it: bisect on that.
+    low, high = min(one[0] for one in found), max(one[0] for one in found)
+    for _ in range(16 if any(curve.is_costly for curve in curves) else 50):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
             break
-        if _gap(curves, middle) < 0.0:
-            negative = middle
+        if level(curves[_largest(curves, middle)], middle) > target:
+            low = middle
         else:
-            positive = middle
-    return 0.5 * (negative + positive), found[0][1]
+            high = middle
+    return 0.5 * (low + high), found[0][1]
 
 
-def _gap(curves: tuple[DeltaCurve, ...], epsilon: float) -> float:
-    """log delta of the first curve minus that of the second, about."""
-    values = []
-    for curve in curves:
-        local = curve.near(epsilon)
-        values.append(-math.inf if local is None else local.log_delta_slope(epsilon)[0])
-    if values[0] == values[1]:
-        return 0.0
-    return values[0] - values[1]
+def _largest(curves: Curves, epsilon: float) -> int:
+    """Which curve has the largest delta, about."""
+    values = [curve.log_delta(epsilon)[1] for curve in curves]
+    return values.index(max(values))

@@ -21,20 +21,25 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_number
-from groupdp.accounting import log_revealed
 from groupdp.bounds import Bounds
 from groupdp.compositions import question_of
 from groupdp.engines.interface import Progress
 from groupdp.guarantees import exp_down, exp_up, options_of
 from groupdp.pairs import mirrored
+from groupdp.tradeoff.closed_form import Envelope, Levels
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.enclosure import (
     log_false_negative_rate,
     log_false_positive_level,
     log_true_positive_rate,
 )
+from groupdp.tradeoff.half_lines import log_complement
+from groupdp.tradeoff.sketch import Sketch
 
 FloatArray = npt.NDArray[np.float64]
+
+#: Relative error of a logarithm: 4 units in the last place.
+_ELEMENTARY = 2.0**-50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +80,11 @@ class TradeOff:
         every = {one: DeltaCurve(one, options) for one in (*ordered, *reversed_pairs)}
         self._curves = tuple(every[one] for one in ordered)
         self._mirrored = tuple(every[one] for one in reversed_pairs)
+        rounds_alone = [curve.in_closed_form() for curve in self._curves] if self.composition else [None]
+        found = [one for one in rounds_alone if one is not None]
+        self._closed = Envelope(found) if len(found) == len(rounds_alone) else None
+        self._largest_loss = max(curve.largest_loss for curve in self._curves)
+        self._largest_mirrored_loss = max(curve.largest_loss for curve in self._mirrored)
         self._log_middle: float | None = None
         # (log rate, the epsilon found for it), for each of the two dualities
         self._starts: list[tuple[float, float]] = [(0.0, 0.0)]
@@ -82,28 +92,39 @@ class TradeOff:
 
     def log_true_positive_rate(self, log_false_positive_rate: float) -> Bounds:
         """Bounds on log TPR for a false positive rate given by its logarithm, however small."""
+        return self._log_true_positive_rate(log_false_positive_rate, 0.0)[0]
+
+    def _log_true_positive_rate(
+        self, log_alpha: float, room: float, sketch: Sketch | None = None
+    ) -> tuple[Bounds, float]:
+        """Bounds on log TPR, log alpha being off by up to `room`, and the epsilon of the tangent, about."""
         if not self.composition:
-            return Bounds(log_false_positive_rate, log_false_positive_rate)
-        if log_false_positive_rate == -math.inf:
-            revealed = self._revealed()
-            room = 1e-14 * (1.0 + abs(revealed)) if revealed > -math.inf else 0.0
-            return Bounds(revealed - room, min(revealed + room, 0.0))
-        bounds, epsilon = log_true_positive_rate(
-            self._curves, log_false_positive_rate, self._start(log_false_positive_rate)
-        )
-        self._starts.append((log_false_positive_rate, epsilon))
-        return bounds
+            return Bounds(log_alpha - room, min(log_alpha + room, 0.0)), 0.0
+        if log_alpha == -math.inf:
+            revealed = max(curve.log_revealed for curve in self._curves)
+            around = 1e-14 * (1.0 + abs(revealed)) if revealed > -math.inf else 0.0
+            return Bounds(revealed - around, min(revealed + around, 0.0)), math.inf
+        if self._closed is not None:
+            levels = Levels(np.array([log_alpha]), np.array([log_complement(log_alpha)]))
+            power, _, loss = self._closed.rates(levels)
+            return Bounds(float(power.lower[0]), float(power.upper[0])), float(loss[0])
+        if sketch is not None:
+            bounds, epsilon = Bounds(*sketch.true_positive_rate(log_alpha, room)), 0.0
+        else:
+            bounds, epsilon = log_true_positive_rate(self._curves, log_alpha, room, self._start(log_alpha))
+            self._starts.append((log_alpha, epsilon))
+        # dP <= e^largest dQ: P(S) <= e^largest Q(S) (T-8).
+        ceiling = log_alpha + room + self._largest_loss
+        ceiling += _ELEMENTARY * (1.0 + abs(log_alpha) + abs(ceiling)) if ceiling < math.inf else 0.0
+        return Bounds(bounds.lower, min(bounds.upper, ceiling)), epsilon
 
     def tangent(self, log_false_positive_rate: float) -> tuple[float, float, float]:
         """(log delta, epsilon, log of a lower bound on TPR): TPR(a) <= delta + e^epsilon a for all a, tight here.
 
         epsilon >= 0 and delta are certified; the closer to the tangent, the better.
         """
-        bounds, epsilon = log_true_positive_rate(
-            self._curves, log_false_positive_rate, self._start(log_false_positive_rate)
-        )
-        self._starts.append((log_false_positive_rate, epsilon))
-        epsilon = max(epsilon, 0.0)
+        bounds, epsilon = self._log_true_positive_rate(log_false_positive_rate, 0.0)
+        epsilon = min(max(epsilon, 0.0), 1e300)
         return self.log_delta(epsilon).upper, epsilon, bounds.lower
 
     @property
@@ -111,18 +132,15 @@ class TradeOff:
         """Whether every evaluation of delta takes long: then ask for few points."""
         return any(curve.is_costly for curve in self._curves + self._mirrored)
 
-    def log_delta(self, epsilon: float, *, rough: bool = False, mirrored: bool = False) -> Bounds:
+    def log_delta(self, epsilon: float, *, mirrored: bool = False) -> Bounds:
         """Bounds on log delta(epsilon), for any real epsilon: the larger of the adjacency's directions.
 
-        `rough`: wider bounds will do, such as those of a contour planned nearby. `mirrored`: of the reversed pair.
+        `mirrored`: of the reversed pair.
         """
         if not self.composition:
             value = -math.inf if epsilon >= 0.0 else math.log(-math.expm1(epsilon))
             return Bounds(value, value)
-        sides = []
-        for curve in self._mirrored if mirrored else self._curves:
-            local = curve.near(epsilon, exactly=not rough)
-            sides.append((-math.inf, -math.inf) if local is None else local.log_delta(epsilon))
+        sides = [curve.log_delta(epsilon) for curve in (self._mirrored if mirrored else self._curves)]
         return Bounds(max(low for low, _ in sides), max(high for _, high in sides))
 
     def true_positive_rate(self, false_positive_rate: float) -> Bounds:
@@ -133,14 +151,15 @@ class TradeOff:
         """Bounds on the smallest false negative rate of attacks with at most this false positive rate."""
         return self._rates(false_positive_rate)[0]
 
-    def curve(self, false_positive_rates: Any = None, *, progress: Progress | None = None) -> TradeOffCurve:
-        """Both rates at many points; by default from 1e-12 to 1 - 1e-12."""
+    def curve(
+        self, false_positive_rates: Any = None, *, tolerance: float | None = None, progress: Progress | None = None
+    ) -> TradeOffCurve:
+        """Both rates at many points; by default from 1e-12 to 1 - 1e-12.
+
+        `tolerance` (1e-3 and more, say, for a picture): relative widths of about that will do, and take less time.
+        """
         rates = _rates_asked(false_positive_rates)
-        results = []
-        for done, rate in enumerate(rates):
-            results.append(self._rates(float(rate)))
-            if progress is not None:
-                progress((done + 1) / len(rates))
+        results = self._all_rates(rates, tolerance, progress)
         sides = np.array([[fnr.lower, fnr.upper, tpr.lower, tpr.upper] for fnr, tpr in results]).T
         return TradeOffCurve(
             false_positive_rate=rates,
@@ -151,31 +170,102 @@ class TradeOff:
             adjacency=self.adjacency,
         )
 
-    def _rates(self, alpha: float) -> tuple[Bounds, Bounds]:
+    def _all_rates(
+        self, rates: FloatArray, tolerance: float | None, progress: Progress | None
+    ) -> list[tuple[Bounds, Bounds]]:
+        """(false negative rate, true positive rate) for every rate."""
+        if self._closed is not None:
+            inside = (rates > 0.0) & (rates < 1.0)
+            found = iter(self._in_closed_form(rates[inside]))
+            return [next(found) if one else self._rates(float(rate)) for one, rate in zip(inside, rates, strict=True)]
+        if tolerance is None or not self.composition:
+            tolerance = 0.0
+        sketches = self._sketches(rates, tolerance) if tolerance > 0.0 else (None, None)
+        results = []
+        for done, rate in enumerate(rates):
+            results.append(self._rates(float(rate), *sketches))
+            if progress is not None:
+                progress((done + 1) / len(rates))
+        return results
+
+    def _sketches(self, rates: FloatArray, tolerance: float) -> tuple[Sketch | None, Sketch | None]:
+        """Samples of delta for the rates on either side of the middle, where evaluating delta is quick."""
+        middle = self._log_middle_rate()
+        if self.is_costly:
+            return None, None
+        inside = rates[(rates > 0.0) & (rates < 1.0)]
+        small = inside[np.log(inside) <= middle]
+        large = inside[np.log(inside) > middle]
+        forward = Sketch.for_true_positive_rates(self._curves, np.log(small), tolerance) if len(small) else None
+        if not len(large):
+            return forward, None
+        return forward, Sketch.for_false_negative_rates(self._mirrored, np.log1p(-large), tolerance)
+
+    def _in_closed_form(self, alphas: FloatArray) -> list[tuple[Bounds, Bounds]]:
+        assert self._closed is not None
+        # For alpha above 1/2 the subtraction is exact (Sterbenz).
+        gammas = np.where(alphas <= 0.5, np.log1p(-alphas), np.log(1.0 - np.minimum(alphas, 1.0 - 2.0**-53)))
+        power, miss, _ = self._closed.rates(Levels(np.log(alphas), gammas))
+        results = []
+        for p_low, p_high, m_low, m_high in zip(power.lower, power.upper, miss.lower, miss.upper, strict=True):
+            tpr = Bounds(exp_down(float(p_low)), exp_up(float(p_high)))
+            fnr = Bounds(exp_down(float(m_low)), exp_up(float(m_high)))
+            results.append((_both(fnr, _complement(tpr)), _both(tpr, _complement(fnr))))
+        return results
+
+    def _rates(
+        self, alpha: float, sketch: Sketch | None = None, mirrored_sketch: Sketch | None = None
+    ) -> tuple[Bounds, Bounds]:
         """(false negative rate, true positive rate)."""
         alpha = require_number("false_positive_rate", alpha, at_least=0.0, at_most=1.0)
         if alpha == 1.0:
             return Bounds(0.0, 0.0), Bounds(1.0, 1.0)
-        if alpha == 0.0 or not self.composition or math.log(alpha) <= self._log_middle_rate():
-            logarithm = self.log_true_positive_rate(math.log(alpha) if alpha > 0.0 else -math.inf)
+        if not self.composition:
+            return _complement(Bounds(alpha, alpha)), Bounds(alpha, alpha)
+        if self._closed is not None and alpha > 0.0:
+            return self._in_closed_form(np.array([alpha]))[0]
+        if alpha == 0.0:
+            logarithm, _ = self._log_true_positive_rate(-math.inf, 0.0)
             tpr = Bounds(exp_down(logarithm.lower), exp_up(logarithm.upper))
             return _complement(tpr), tpr
+        log_alpha = math.log(alpha)
+        if log_alpha <= self._log_middle_rate():
+            logarithm, _ = self._log_true_positive_rate(log_alpha, _ELEMENTARY * abs(log_alpha), sketch)
+            tpr = _both(Bounds(exp_down(logarithm.lower), exp_up(logarithm.upper)), self._between(log_alpha, alpha))
+            return _complement(tpr), tpr
+        fnr = self._small_false_negative_rate(alpha, mirrored_sketch)
+        return fnr, _both(_complement(fnr), self._between(log_alpha, alpha))
+
+    def _between(self, log_alpha: float, alpha: float) -> Bounds:
+        """A coin has power alpha; and dP <= e^largest dQ, so P(S) <= e^largest Q(S) (T-8)."""
+        ceiling = log_alpha + self._largest_loss
+        if not ceiling < 0.0:
+            return Bounds(alpha, 1.0)
+        return Bounds(alpha, exp_up(ceiling + _ELEMENTARY * (1.0 + abs(log_alpha) + abs(ceiling))))
+
+    def _small_false_negative_rate(self, alpha: float, sketch: Sketch | None) -> Bounds:
         gamma = 1.0 - alpha
-        exact = 1.0 - gamma == alpha and alpha >= 0.5  # Sterbenz: then the subtraction is exact
+        exact = alpha >= 0.5  # Sterbenz: then the subtraction is exact
         low, high = (gamma, gamma) if exact else (math.nextafter(gamma, 0.0), min(math.nextafter(gamma, 2.0), 1.0))
-        start = min(self._mirrored_starts, key=lambda pair: abs(pair[0] - math.log(gamma)))[1]
-        log_fnr, epsilon = log_false_negative_rate(self._mirrored, Bounds(low, high), start)
-        self._mirrored_starts.append((math.log(gamma), epsilon))
-        fnr = Bounds(exp_down(log_fnr.lower), exp_up(log_fnr.upper))
-        return fnr, _complement(fnr)
+        if sketch is not None:
+            log_fnr = Bounds(*sketch.false_negative_rate(low, high))
+        else:
+            start = min(self._mirrored_starts, key=lambda pair: abs(pair[0] - math.log(gamma)))[1]
+            log_fnr, epsilon = log_false_negative_rate(self._mirrored, Bounds(low, high), start)
+            self._mirrored_starts.append((math.log(gamma), epsilon))
+        # dQ <= e^largest dP, and so 1 - alpha <= e^largest f (T-8).
+        floor = -math.inf
+        if self._largest_mirrored_loss < math.inf:
+            floor = math.log(low) - self._largest_mirrored_loss
+            floor -= _ELEMENTARY * (1.0 + abs(math.log(low)) + abs(floor))
+        return Bounds(exp_down(max(log_fnr.lower, floor)), exp_up(log_fnr.upper))
 
     def _log_middle_rate(self) -> float:
         """log of the false positive rate at epsilon = 0, about: below it the first duality is used."""
         if self._log_middle is None:
             levels = []
             for curve in self._curves:
-                local = curve.near(0.0)
-                levels.append(-math.inf if local is None else log_false_positive_level(local, 0.0))
+                levels.append(log_false_positive_level(curve, 0.0))
             # An infinite level says that delta(0) is nearly 1: Q(L > 0) <= 1 - delta(0) is too small to be resolved.
             self._log_middle = max(level if level < 0.0 else -20.0 for level in levels)
         return self._log_middle
@@ -184,21 +274,27 @@ class TradeOff:
         """The epsilon of the nearest rate so far; at first 0."""
         return min(self._starts, key=lambda pair: abs(pair[0] - log_alpha))[1]
 
-    def _revealed(self) -> float:
-        """log of the true positive rate without any false positive: rounds without noise may give the group away."""
-        return max(log_revealed(curve.composition) for curve in self._curves)
-
 
 def trade_off(
     run: Any,
     *,
-    group_size: int | None = None,
+    group_size: Any = None,
     adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
     rounds: int | None = None,
     engine: str = "auto",
 ) -> TradeOff:
     """The trade-off function of `run` for groups of `group_size` (or of a `MixtureOfGaussians` over `rounds`)."""
-    return TradeOff(run, group_size=group_size, adjacency=adjacency, rounds=rounds, engine=engine)
+    return TradeOff(
+        run,
+        group_size=group_size,
+        adjacency=adjacency,
+        removed=removed,
+        added=added,
+        rounds=rounds,
+        engine=engine,
+    )
 
 
 def _complement(rate: Bounds) -> Bounds:
@@ -206,6 +302,11 @@ def _complement(rate: Bounds) -> Bounds:
     lower = max(math.nextafter(1.0 - rate.upper, -math.inf), 0.0) if rate.upper > 0.0 else 1.0
     upper = min(math.nextafter(1.0 - rate.lower, math.inf), 1.0) if rate.lower > 0.0 else 1.0
     return Bounds(lower if rate.upper < 1.0 else 0.0, upper)
+
+
+def _both(one: Bounds, other: Bounds) -> Bounds:
+    """What is in both intervals, each of which contains the truth."""
+    return Bounds(max(one.lower, other.lower), min(one.upper, other.upper))
 
 
 def _rates_asked(rates: Any) -> FloatArray:

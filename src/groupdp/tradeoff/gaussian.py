@@ -10,19 +10,20 @@ for all alpha: neither curve is further than kappa from the other in both error 
     kappa = sup over eps of |delta(eps) - delta_mu(eps)| / (1 + e^eps).
 
 The supremum is certified between the sampled epsilons: delta and delta_mu are convex in x = e^eps, so each lies below
-its chords and above its chords extended.
+its chords and above its chords extended (T-6, T-10).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from groupdp.engines.interface import Progress
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.tradeoff.function import TradeOff
-from groupdp.tradeoff.minorant import Values
+from groupdp.tradeoff.minorant import FloatArray, Minorant, down, up
 
 #: Sampled epsilons: the certified error is at least about the square of 1 / points.
 _POINTS = 96
@@ -67,10 +68,11 @@ def best_gaussian(function: TradeOff, *, progress: Progress | None = None) -> Ga
             sides.append(_delta(function, epsilon, mirrored=mirrored))
             if progress is not None:
                 progress(0.3 + 0.7 * (part + done / points) / len(both))
-        samples.append(([low for low, _ in sides], [high for _, high in sides]))
+        samples.append((np.array([low for low, _ in sides]), np.array([high for _, high in sides])))
+    at = np.array(epsilons)
 
     def error(mu: float) -> float:
-        return max(_error(mu, epsilons, lower, upper) for lower, upper in samples)
+        return max(_error(mu, at, lower, upper) for lower, upper in samples)
 
     start = _mu_of_advantage(first[1])
     low, high = 0.5 * start, 1.5 * start + 1e-12
@@ -86,13 +88,13 @@ def best_gaussian(function: TradeOff, *, progress: Progress | None = None) -> Ga
 
 
 def _delta(function: TradeOff, epsilon: float, *, mirrored: bool = False) -> tuple[float, float]:
-    bounds = function.log_delta(epsilon, rough=True, mirrored=mirrored)
+    bounds = function.log_delta(epsilon, mirrored=mirrored)
     return exp_down(bounds.lower), exp_up(bounds.upper)
 
 
 def _reach(function: TradeOff, advantage: float) -> float:
     """The epsilon where delta(eps) / (1 + e^eps) is negligible, to a tenth; some allowance for small advantages."""
-    goal = min(_NEGLIGIBLE, 1e-3 * advantage)
+    goal = max(min(_NEGLIGIBLE, 1e-3 * advantage), 1e-300)
     low, high = 0.0, math.log(1.0 / goal)
     for _ in range(4 if function.is_costly else 8):
         middle = 0.5 * (low + high) if low > 0.0 else 0.25 * high
@@ -105,25 +107,25 @@ def _reach(function: TradeOff, advantage: float) -> float:
     return high
 
 
-def _error(mu: float, epsilons: Sequence[float], lower: Sequence[float], upper: Sequence[float]) -> float:
-    """Upper bound on sup |delta - delta_mu| / (1 + x) over x >= 1."""
-    x = [math.exp(epsilon) for epsilon in epsilons]
-    gaussian = [gaussian_delta(epsilon, mu) for epsilon in epsilons]
-    ours = Values(x, lower, upper)
-    theirs = Values(x, [max(d - _CLOSED_FORM, 0.0) for d in gaussian], [d + _CLOSED_FORM for d in gaussian])
-    worst = max(ours.upper[-1], theirs.upper[-1]) / (1.0 + x[-1])
-    for i in range(1, len(x)):
-        for above, below in ((ours, theirs), (theirs, ours)):
-            slope = (above.upper[i] - above.upper[i - 1]) / (x[i] - x[i - 1])
-            lines = below.lines_between(i)
-            candidates = [x[i - 1], x[i]]
-            for j, (a, b) in enumerate(lines):
-                candidates += [
-                    (c - a) / (b - d) for c, d in lines[:j] if b != d and x[i - 1] < (c - a) / (b - d) < x[i]
-                ]
-            for at in candidates:
-                chord = above.upper[i - 1] + slope * (at - x[i - 1])
-                worst = max(worst, (chord - max(a + b * at for a, b in lines)) / (1.0 + at))
+def _error(mu: float, epsilons: FloatArray, lower: FloatArray, upper: FloatArray) -> float:
+    """Upper bound on sup |delta - delta_mu| / (1 + x) over x >= 1 (T-10)."""
+    x = np.exp(epsilons)
+    # A place x that is off by a factor 1 + r moves delta by hardly more than r: x |d delta / dx| <= 1 (T-9).
+    room = 2.0**-49 * (1.0 + epsilons)
+    gaussian = np.array([gaussian_delta(float(epsilon), mu) for epsilon in epsilons])
+    sides = (
+        (np.maximum(lower - room, 0.0), upper + room),
+        (np.maximum(gaussian - _CLOSED_FORM - room, 0.0), gaussian + _CLOSED_FORM + room),
+    )
+    worst = max(float(one[1][-1]) for one in sides) / (1.0 + float(x[-1]))
+    for (_, above), below in (sides, sides[::-1]):
+        ends, lines = Minorant(x, x, below[0][None], below[1][None]).pieces()
+        # A chord decreases: taken at a place rounded down and a slope rounded up it is not below itself.
+        slope = up((above[1:] - above[:-1]) / (x[1:] - x[:-1]))[:, None]
+        chord = up(above[:-1, None] + up(slope * np.where(slope < 0.0, down(ends - x[:-1, None]), ends - x[:-1, None])))
+        chord = np.minimum(chord, above[:-1, None])
+        gaps = up(up(chord[None] - lines) / down(1.0 + ends[None]))
+        worst = max(worst, float(np.maximum(gaps[..., :-1], gaps[..., 1:]).min(axis=0).max()))
     return worst * (1.0 + 1e-12)
 
 

@@ -15,6 +15,7 @@ from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.guarantees import delta as delta_of_run
+from groupdp.guarantees import exp_down, exp_up
 from groupdp.tradeoff import TradeOff, trade_off
 from groupdp.tradeoff.gaussian import GaussianFit, best_gaussian
 
@@ -23,7 +24,7 @@ from groupdp.tradeoff.gaussian import GaussianFit, best_gaussian
 class Risk:
     """How well an attacker could tell whether the group took part."""
 
-    group_size: int | None
+    group_size: Any
     adjacency: str
 
     advantage: Bounds
@@ -49,8 +50,10 @@ class Risk:
 def risk(
     run: Any,
     *,
-    group_size: int | None = None,
+    group_size: Any = None,
     adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
     rounds: int | None = None,
     false_positive_rates: Sequence[float] = (1e-3, 1e-6),
     prior: float = 0.5,
@@ -59,13 +62,15 @@ def risk(
 ) -> Risk:
     """Advantage, best Gaussian, true positive rates and posteriors, each certified."""
     before = require_number("prior", prior, above=0.0, below=1.0)
-    function = trade_off(run, group_size=group_size, adjacency=adjacency, rounds=rounds, engine=engine)
     question: dict[str, Any] = {
         "group_size": group_size,
         "adjacency": adjacency,
+        "removed": removed,
+        "added": added,
         "rounds": rounds,
         "engine": engine,
     }
+    function = trade_off(run, **question)
     advantage = delta_of_run(run, epsilon=0.0, **question)
     rates = {float(rate): function.true_positive_rate(rate) for rate in false_positive_rates}
     if progress is not None:
@@ -85,11 +90,16 @@ def risk(
 def posterior(true_positive_rate: Bounds, false_positive_rate: float, *, prior: float) -> Bounds:
     """Probability of having taken part, given a positive answer: prior TPR / (prior TPR + (1 - prior) FPR)."""
 
-    def of(rate: float) -> float:
-        hit, miss = prior * rate, (1.0 - prior) * false_positive_rate
-        return hit / (hit + miss) if hit + miss > 0.0 else prior
+    odds = (1.0 - prior) / prior
 
-    lower, upper = of(true_positive_rate.lower), of(true_positive_rate.upper)
+    def of(rate: float) -> float:
+        # As 1 / (1 + odds FPR / TPR): the quotient of two rates does not underflow where their products do.
+        if rate > 0.0:
+            return 1.0 / (1.0 + odds * (false_positive_rate / rate)) if math.isfinite(odds) else 0.0
+        return 0.0 if false_positive_rate > 0.0 else prior
+
+    lower = of(true_positive_rate.lower)
+    upper = of(true_positive_rate.upper) if math.isfinite(odds) else 1.0
     return Bounds(max(lower * (1.0 - 1e-15), 0.0), min(upper * (1.0 + 1e-15), 1.0))
 
 
@@ -100,7 +110,10 @@ def success(function: TradeOff, prior: float) -> Bounds:
     """
     if not function.composition:
         return Bounds(max(prior, 1.0 - prior), max(prior, 1.0 - prior))
-    log_delta = function.log_delta(math.log((1.0 - prior) / prior))
-    lower = (1.0 - prior) + prior * math.exp(log_delta.lower)
-    upper = (1.0 - prior) + prior * math.exp(log_delta.upper)
-    return Bounds(lower * (1.0 - 1e-14), min(upper * (1.0 + 1e-14), 1.0))
+    # The larger of a coin's weights, by always giving the same answer.
+    known = max(prior, 1.0 - prior)
+    level = math.log1p(-prior) - math.log(prior)
+    room = 2.0**-49 * (1.0 + abs(math.log1p(-prior)) + abs(math.log(prior)))
+    lower = (1.0 - prior) + prior * exp_down(function.log_delta(level + room).lower)
+    upper = (1.0 - prior) + prior * exp_up(function.log_delta(level - room).upper)
+    return Bounds(max(lower * (1.0 - 1e-14), known * (1.0 - 1e-15)), min(upper * (1.0 + 1e-14), 1.0))

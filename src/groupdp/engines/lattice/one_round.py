@@ -27,6 +27,7 @@ from groupdp.pairs import Branch, Round, Side
 
 _FAR = 5.0
 _MOST_DOUBLINGS = 1100
+_MOST_BISECTIONS = 50
 #: No coordinate beyond this is looked at.
 _FARTHEST = 1e15
 
@@ -203,29 +204,48 @@ class BranchCurve:
                 break
             u = new
             loss, error, slope = self.loss_at(u)
+        before = u
         distance = max(2.0 * error / slope if slope > 0.0 else 0.0, 4.0 * UNIT * abs(u), 1e-300)
-        for _ in range(_MOST_DOUBLINGS):
-            loss, error, _ = self.loss_at(u)
-            if side * (loss - epsilon) >= error:
-                return u
+        for doublings in range(_MOST_DOUBLINGS):
+            if self._is_beyond(u, epsilon, side):
+                return u if doublings < 5 else self._nearest_beyond(before, u, epsilon, side)
+            before = u
             u += side * distance
             distance *= 2.0
             if not abs(u) <= _FARTHEST:
                 return None
         return None
 
+    def _is_beyond(self, u: float, epsilon: float, side: float) -> bool:
+        """Whether the loss at u is certainly not above (side -1) or below (side +1) epsilon."""
+        loss, error, _ = self.loss_at(u)
+        return side * (loss - epsilon) >= error
+
+    def _nearest_beyond(self, before: float, u: float, epsilon: float, side: float) -> float:
+        """A point of which that is certain, close to one of which it is not: at the end of a plateau doubling overshoots."""
+        for _ in range(_MOST_BISECTIONS):
+            middle = 0.5 * (before + u)
+            if middle in (before, u):
+                break
+            before, u = (before, middle) if self._is_beyond(middle, epsilon, side) else (middle, u)
+        return u
+
 
 def _log_ratio_near_one(side: Side, v: float) -> tuple[float, float] | None:
-    """(log of the likelihood ratio, certified error) from sum p_i (r_i - 1), where no r_i is large; None elsewhere."""
+    """(log of the likelihood ratio, certified error) from sum p_i (r_i - 1); None where that overflows or cancels."""
     if side.is_zero:
         return 0.0, 0.0
-    m, p = side.shifts, side.probabilities
+    m, p, log_p = side.shifts, side.probabilities, side.log_probabilities
     rho = m * (v - 0.5 * m)
-    if float(rho.max()) > 1.0:
+    if float(np.max(rho + log_p)) > 700.0:
         return None
-    with np.errstate(under="ignore"):
-        terms = p * np.expm1(rho)
-        units = p * (12.0 * np.abs(np.expm1(rho)) + np.exp(rho) * (4.0 * np.abs(rho) + m * np.abs(v - m)))
+    with np.errstate(under="ignore", over="ignore"):
+        # Where r_i is large p_i r_i is taken as one exponential: p_i may be as small as a double can be, or smaller.
+        grown = np.exp(log_p + rho)
+        change = np.expm1(np.minimum(rho, 1.0))
+        terms = np.where(rho > 1.0, grown - p, p * change)
+        units = np.where(rho > 1.0, (9.0 * np.abs(log_p) + 12.0) * grown + 4.0 * p, 12.0 * p * np.abs(change))
+        units += grown * (4.0 * np.abs(rho) + m * np.abs(v - m))
     total = math.fsum(terms)
     if total < -0.5:
         return None

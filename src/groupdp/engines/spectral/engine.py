@@ -7,6 +7,7 @@ interpreter's lock while it computes, so that threads run at the same time.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from groupdp.bounds import Bounds, Provenance
@@ -24,6 +25,8 @@ except ImportError:
 else:
     AVAILABLE = True
 
+#: Questions passed to the kernel in one call: enough that the call itself costs nothing, few enough to fit in memory.
+_AT_ONCE = 512
 #: What the kernel's reasons for declining mean (docs/numerics.md, limits).
 _LIMITS = {
     "argument": "it answers for finite arguments",
@@ -58,11 +61,15 @@ def epsilon(composition: Composition, *, log_delta: float) -> Bounds:
 def epsilons(questions: Iterable[tuple[Composition, float]]) -> list[Bounds | LimitExceeded]:
     """What `epsilon` answers, or would raise, for each (composition, log_delta): one call for many questions.
 
-    The interpreter's lock is released once for all of them: a caller with several threads splits the questions.
+    The interpreter's lock is released for hundreds of them at a time: a caller with several threads splits the
+    questions.
     """
     require_kernel()
-    found = _kernel.epsilons([(packed(composition), target) for composition, target in questions])
-    return [declined(one) if isinstance(one, str) else _bounds(one) for one in found]
+    answers: list[Bounds | LimitExceeded] = []
+    remaining = iter(questions)
+    while part := [(packed(composition), target) for composition, target in islice(remaining, _AT_ONCE)]:
+        answers += (declined(one) if isinstance(one, str) else _bounds(one) for one in _kernel.epsilons(part))
+    return answers
 
 
 def epsilon_ceiling(composition: Composition, *, log_delta: float, enough: float) -> float:

@@ -1,0 +1,131 @@
+"""`groupdp explain` and `groupdp spend`: what an epsilon means, and how it is spent while training goes on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.support import (
+    AsJSON,
+    NewFiles,
+    bounds_as_json,
+    emit_json,
+    emit_run,
+    emit_table,
+    handle_errors,
+    lower_text,
+    option,
+    progress_bar,
+    read_number,
+    require_new,
+    upper_text,
+)
+
+_EXPLAIN_EXAMPLE = """
+Example:
+
+    groupdp explain run.toml --prior 0.1 --false-alarms 0.01
+"""
+_SPEND_EXAMPLE = """
+Example:
+
+    groupdp spend run.toml --target 8 --plot spend.png
+"""
+
+Prior = Annotated[
+    str, option("--prior", "NUMBER", "Probability of taking part before the release (default 0.5).", "The question")
+]
+FalseAlarms = Annotated[
+    str, option("--false-alarms", "NUMBER", "The attacker's rate of false alarms (default 0.01).", "The question")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(name="explain", epilog=_EXPLAIN_EXAMPLE)(handle_errors(explain))
+    app.command(name="spend", epilog=_SPEND_EXAMPLE)(handle_errors(spend))
+
+
+@with_run()
+def explain(asked: Asked, *, prior: Prior = "0.5", false_alarms: FalseAlarms = "0.01", as_json: AsJSON = False) -> None:
+    """What this epsilon means for one person, with certified numbers."""
+    before = read_number("prior", prior, above=0.0, below=1.0)
+    rate = read_number("false_alarms", false_alarms, above=0.0, below=1.0)
+    from groupdp.statement.explain import explain as explained
+
+    with progress_bar("explain") as progress:
+        found = explained(
+            asked.run,
+            delta=asked.delta,
+            prior=before,
+            false_alarm_rate=rate,
+            progress=progress,
+            **asked.neighbours,
+        )
+    if as_json:
+        emit_json({**found.as_json(), **asked.as_json_fields()})
+        return
+    emit_run(asked)
+    for sentence in found.sentences():
+        typer.echo(f"- {sentence}")
+
+
+@with_run()
+def spend(
+    asked: Asked,
+    *,
+    target: Annotated[
+        str | None, option("--target", "NUMBER", "An epsilon: at which step is it reached?", "The question")
+    ] = None,
+    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG.")] = None,
+    as_json: AsJSON = False,
+) -> None:
+    """epsilon against steps: the budget spent after each epoch."""
+    limit = None if target is None else read_number("target", target, above=0.0)
+    require_new(plot, "plot", force=asked.force)
+    from groupdp.figures.curves import check_picture_name, save_figure
+    from groupdp.sweeps.spend import spend as spent
+
+    if plot is not None:
+        check_picture_name("plot", plot)
+    with NewFiles("plot") as files:
+        if plot is not None:
+            files.temporary(plot)  # find out now whether it can be written
+        with progress_bar("spend") as progress:
+            found = spent(asked.run, delta=asked.delta, target=limit, progress=progress, **asked.neighbours)
+            if plot is not None:
+                from groupdp.figures import title_lines
+                from groupdp.figures.spending import draw_spending
+
+                save_figure(draw_spending(found, title=title_lines(asked.summary())), files.temporary(plot))
+    if as_json:
+        emit_json(
+            {
+                "points": [{"steps": one.steps, "epsilon": bounds_as_json(one.epsilon)} for one in found.points],
+                "target": found.target,
+                "last_step_within": found.last_step_within,
+                "delta": asked.delta,
+                **asked.as_json_fields(),
+            }
+        )
+        return
+    emit_run(asked)
+    every = max(1, len(found.points) // 20)
+    shown = [one for index, one in enumerate(found.points, 1) if index % every == 0 or index == len(found.points)]
+    note = ""
+    if found.target is not None:
+        note = (
+            f"epsilon = {found.target:g} is exceeded from the first step on."
+            if found.last_step_within is None
+            else f"The last step within epsilon = {found.target:g} is step {found.last_step_within}."
+        )
+    emit_table(
+        f"epsilon spent at delta = {asked.delta!r} for {asked.group_text()}",
+        ("after step", "at least", "at most"),
+        [(str(one.steps), lower_text(one.epsilon.lower), upper_text(one.epsilon.upper)) for one in shown],
+        note=note,
+    )
+    if plot is not None:
+        typer.echo(f"wrote {plot}", err=True)

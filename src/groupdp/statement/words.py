@@ -1,0 +1,187 @@
+"""The sentences of a statement: whom it is for, what it means, what it assumes, how it was computed.
+
+Every epsilon in them is an upper bound, rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from groupdp.bounds import round_up
+from groupdp.dpsgd import DPSGD
+from groupdp.run_file.read import RunFile
+from groupdp.statement.numbers import Statement
+
+#: Significant digits of an epsilon in a statement.
+DIGITS = 5
+
+
+def guarantee(statement: Statement) -> str:
+    """The one sentence that matters."""
+    run = statement.run
+    delta, relation = plain(run.stated_delta), _adjacency(run)
+    if statement.epsilon.upper == math.inf:
+        return (
+            f"No finite epsilon protects {_whom(run)} at delta = {delta} under {relation}: "
+            "this run gives no differential privacy there."
+        )
+    return (
+        f"The training run is (epsilon, delta)-differentially private for {_whom(run)} under {relation}, "
+        f"with epsilon = {rounded(statement.epsilon.upper)} and delta = {delta}."
+    )
+
+
+def meaning(run: RunFile, *, guaranteed: bool = True) -> str:
+    """What the sentence means, and for whom it holds."""
+    if not guaranteed:
+        return (
+            f"With a probability above {plain(run.stated_delta)}, somebody who sees what the run releases becomes "
+            "certain that a person's examples were used."
+        )
+    return (
+        f"For any two datasets of which {_relation(run)}, and any event E about everything the run releases, "
+        "P(E on the first) <= e^epsilon P(E on the second) + delta. It holds for every person who has at most "
+        f"{_size(run)} in the dataset, whatever the others have."
+    )
+
+
+def _relation(run: RunFile) -> str:
+    """How two neighbouring datasets differ."""
+    if run.group_size is None:
+        return (
+            f"one has {_told(run.removed or 0)} that the other has not, which in turn has {_told(run.added or 0)} "
+            "of its own"
+        )
+    size = _size(run)
+    return {
+        "add-or-remove": f"one is the other plus at most {size}",
+        "add": f"the second is the first plus at most {size}",
+        "remove": f"the first is the second plus at most {size}",
+        "substitute": f"one is the other with {size} replaced by as many others",
+        "zero-out": f"one is the other with the gradients of {size} replaced by zero",
+        "add-and-remove": f"one is the other after at most {size} were added or removed",
+    }[run.adjacency]
+
+
+def _told(group: Any) -> str:
+    if isinstance(group, Mapping):
+        return " and ".join(f"{count} from {source}" for source, count in group.items()) or "nothing"
+    return f"{group} example{'' if group == 1 else 's'}"
+
+
+def _size(run: RunFile) -> str:
+    return _told(max(run.removed or 0, run.added or 0) if run.group_size is None else run.group_size)
+
+
+def _whom(run: RunFile) -> str:
+    if run.group_size is None:
+        return f"{_told(run.removed or 0)} that leave while {_told(run.added or 0)} join"
+    return "one example" if run.group_size == 1 else f"any group of up to {_told(run.group_size)}"
+
+
+def _adjacency(run: RunFile) -> str:
+    return "exchange in either order" if run.group_size is None else f"{run.adjacency} adjacency"
+
+
+def assumptions(run: RunFile) -> list[str]:
+    """What must be true of the training for the guarantee to hold."""
+    sentences = [f"No person has more than {_size(run)} in the dataset."]
+    for phase in run.phases:
+        for sentence in phase.sampling.assumptions(microbatches=phase.in_microbatches):
+            if sentence not in sentences:
+                sentences.append(sentence)
+    fixed_divisor = "The sum of clipped gradients is divided by a number that does not depend on the data."
+    if run.adjacency == "zero-out" and fixed_divisor not in sentences:
+        sentences.append(fixed_divisor)
+    sizes = {phase.sampling.values().get("dataset_size", 0) for phase in run.phases} - {0}
+    if sizes:
+        both = run.adjacency in ("substitute", "zero-out")
+        which = "Either dataset has" if both else "The smaller of the two datasets (without the group) has at least"
+        sentences.append(f"{which} {max(sizes)} examples; dataset sizes are public.")
+    if any(not phase.in_microbatches for phase in run.phases):
+        sentences.append(
+            "Every example's gradient is clipped to the clipping norm on its own before anything is summed."
+        )
+    if any(phase.in_microbatches for phase in run.phases):
+        sentences.append(
+            "Where microbatches are stated, averages of that many gradients are clipped instead of single ones: one "
+            "example then moves a clipped average by up to twice the clipping norm, and the sensitivity is doubled "
+            "accordingly (where a member takes another one's place, the factor of two is there already)."
+        )
+    sentences += [
+        "In every round, independent Gaussian noise of standard deviation (noise multiplier x clipping norm) is "
+        "added to the sum of the batch, by a generator whose output cannot be told from randomness.",
+        "Every iterate may be released: all checkpoints are covered, not only the last one.",
+        "The data influence nothing else: choices made by looking at them (architecture, hyperparameters, the "
+        "stopping round) are not accounted for here.",
+    ]
+    return sentences
+
+
+def method(statement: Statement) -> str:
+    """How the number came about, and how good it is."""
+    text = (
+        f"groupdp {statement.version}, from the pair of distributions that dominates the run (mixture of Gaussians "
+        "mechanisms; Ganesh 2024, extended to pairs of opposed mixtures), composed over all rounds, with every error "
+        "of discretisation, truncation and rounding bounded."
+    )
+    if statement.epsilon.upper < math.inf:
+        text += (
+            f" The smallest epsilon of that pair lies in {statement.epsilon:10}; the upper end, rounded up to "
+            f"{DIGITS} digits, is the one stated."
+        )
+        text += (
+            " Some loss and some dataset attain it, so no analysis of all iterates can do better without assuming "
+            "more about them."
+            if statement.epsilon.tight
+            else " The guarantee is valid and not claimed to be tight: a better analysis may prove less."
+        )
+    if set(statement.changes) == {"add", "remove"}:
+        text += (
+            f" By direction: {rounded(statement.changes['add'].upper)} if the group is added, "
+            f"{rounded(statement.changes['remove'].upper)} if it is removed."
+        )
+    if statement.run.stated_delta > 1e-4:
+        text += " Note that delta is large: it should be well below one over the number of people."
+    return text
+
+
+def old_analysis(statement: Statement) -> str:
+    """What one would have had to state before."""
+    if statement.poisson_claim is not None:
+        return (
+            "Accounted as Poisson sampling, as is often done, this run would claim epsilon = "
+            f"{rounded(statement.poisson_claim.upper)}. That is not a guarantee: its batches are not sampled like that."
+        )
+    if statement.vadhan is None or statement.old_tool is None or statement.one_example is None:
+        return "There was no analysis of such runs for groups before."
+    finite = statement.old_tool < math.inf
+    if statement.run.group_size == 1:
+        old = rounded(statement.old_tool) if finite else "infinite"
+        return f"For single examples the customary Renyi accounting gives epsilon = {old} at the same delta."
+    infinite = "epsilon = infinity, because an intermediate delta underflows"
+    old = f"epsilon = {rounded(statement.old_tool)}" if finite else infinite
+    return (
+        f"For single examples the epsilon is {rounded(statement.one_example.upper)} at the same delta. Before, a "
+        "group's guarantee was derived from the single example's by Vadhan's lemma: with exact arithmetic and the "
+        f"best choice of the intermediate delta that gives epsilon = {rounded(statement.vadhan.upper)}; with "
+        f"customary Renyi accounting in double precision {old}."
+    )
+
+
+def batches(phase: DPSGD) -> str:
+    """How a phase chooses its batches."""
+    micro = f", microbatches of {phase.microbatch_size}" if phase.in_microbatches else ""
+    return f"{phase.sampling.describe()}{micro}"
+
+
+def rounded(value: float) -> str:
+    """An epsilon, rounded up."""
+    return round_up(value, DIGITS) if value < math.inf else "infinity"
+
+
+def plain(value: float) -> str:
+    """A parameter as it was given: the shortest decimal that is this double."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)

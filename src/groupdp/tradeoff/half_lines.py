@@ -1,0 +1,177 @@
+"""One round in closed form: its optimal tests are half-lines (docs/tradeoff.md, T-3).
+
+With P = sum_i a_i N(x_i, 1) and Q = sum_j b_j N(-y_j, 1) the loss increases with u, so the most powerful test of its
+level is {U > u} for some u:
+
+    level = sum_j b_j Phi(-(u + y_j)),      power = sum_i a_i Phi(-(u - x_i)).
+
+Under a public coin the most powerful tests are thresholds in the loss: one u for every branch. An infinite shift is an
+outcome that gives the world away: +infinity of P belongs to every test, -infinity of Q to none.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from groupdp.pairs import Round, Side
+from groupdp.tradeoff.monotone import bracket, solve, step_out
+from groupdp.tradeoff.normal_tails import UNIT, FloatArray, Sides, log_normal_tail, log_sum
+
+#: Shifts are taken to be right to this many roundings of their size, logarithms of probabilities likewise.
+_SHIFT_ROUNDINGS = 6.0
+_LAW_ROUNDINGS = 10.0
+
+
+class HalfLines:
+    """Tests {U > u_b in branch b} of one round; u is an array (number of tests, number of branches)."""
+
+    def __init__(self, one: Round) -> None:
+        self.branches = len(one.branches)
+        self.right = _World([branch.right for branch in one.branches], one.log_weights, 1.0)
+        self.left = _World([branch.left for branch in one.branches], one.log_weights, -1.0)
+        self._trivial = [branch.is_trivial for branch in one.branches]
+        self._range = [
+            (
+                -branch.left.log_mass_at_zero * (1.0 + 32.0 * UNIT) if branch.right.is_zero else math.inf,
+                branch.right.log_mass_at_zero * (1.0 + 32.0 * UNIT) if branch.left.is_zero else -math.inf,
+            )
+            for branch in one.branches
+        ]
+        self._right_alone = [_World([branch.right], (0.0,), 1.0) for branch in one.branches]
+        self._left_alone = [_World([branch.left], (0.0,), -1.0) for branch in one.branches]
+
+    def log_power(self, u: FloatArray) -> Sides:
+        """log P(U > u): the true positive rate."""
+        return self.right.log_above(u)
+
+    def log_miss(self, u: FloatArray) -> Sides:
+        """log P(U <= u): the false negative rate."""
+        return self.right.log_below(u)
+
+    def log_level(self, u: FloatArray) -> Sides:
+        """log Q(U > u): the false positive rate."""
+        return self.left.log_above(u)
+
+    def log_pass(self, u: FloatArray) -> Sides:
+        """log Q(U <= u): one minus the false positive rate."""
+        return self.left.log_below(u)
+
+    def loss(self, u: FloatArray, branch: int) -> Sides:
+        """The privacy loss of one branch at u (one-dimensional)."""
+        over, under = self._right_alone[branch].log_ratio(u), self._left_alone[branch].log_ratio(u)
+        with np.errstate(invalid="ignore"):
+            room = 2.0 * UNIT * (np.abs(over.upper) + np.abs(under.upper))
+            lower, upper = over.lower - under.upper - room, over.upper - under.lower + room
+        return Sides(np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper))
+
+    def thresholds(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(before, about, after): loss(before) <= t <= loss(after), certainly, in every branch; close together."""
+        found = [self._threshold(t, branch) for branch in range(self.branches)]
+        before, about, after = (np.stack([one[i] for one in found], axis=1) for i in range(3))
+        return before, about, after
+
+    def _threshold(self, t: FloatArray, branch: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        if self._trivial[branch]:  # the loss is 0 everywhere
+            about = np.where(t >= 0.0, np.inf, -np.inf)
+            return about, about, np.where(t <= 0.0, -np.inf, np.inf)
+        # A loss that is bounded never reaches its bound (T-8): beyond it a test is all or nothing.
+        largest, smallest = self._range[branch]
+        never, always = t >= largest, t <= smallest
+        if np.any(never | always):
+            everywhere = np.where(never, np.inf, -np.inf)
+            inside = ~(never | always)
+            found = [np.array(everywhere) for _ in range(3)]
+            if np.any(inside):
+                for whole, part in zip(found, self._inside(t[inside], branch), strict=True):
+                    whole[inside] = part
+            return found[0], found[1], found[2]
+        return self._inside(t, branch)
+
+    def _inside(self, t: FloatArray, branch: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        def excess(u: FloatArray) -> FloatArray:
+            return self.loss(u, branch).middle - t
+
+        start = np.full(len(t), 8.0)
+        about = solve(excess, *bracket(excess, -start, start), 4.0 * UNIT * np.abs(t))
+        before = step_out(about, -1.0, lambda u: self.loss(u, branch).upper <= t)
+        after = step_out(about, 1.0, lambda u: self.loss(u, branch).lower >= t)
+        return before, about, after
+
+
+class _World:
+    """One side of a round: normals around sign * shift, with weights, over all branches."""
+
+    def __init__(self, sides: list[Side], log_weights: tuple[float, ...], sign: float) -> None:
+        counts = [len(side.shifts) for side in sides]
+        self.sign = sign
+        self.shifts = np.concatenate([side.shifts for side in sides])
+        weights = np.repeat(np.array(log_weights), counts)
+        law = np.concatenate([side.log_probabilities for side in sides])
+        self.log_law = law + weights
+        self.law_error = _LAW_ROUNDINGS * UNIT * (np.abs(law) + np.abs(weights))
+        self.branch = np.repeat(np.arange(len(sides)), counts)
+        self.infinite = np.isinf(self.shifts)
+
+    @property
+    def log_infinite(self) -> Sides:
+        """log of the mass at infinity."""
+        law = np.where(self.infinite, self.log_law, -np.inf)[None, :]
+        return _capped(log_sum(Sides(law - self.law_error, law + self.law_error)))
+
+    @property
+    def log_finite(self) -> float:
+        """About the log of the other mass."""
+        return float(log_sum(Sides(*2 * (np.where(self.infinite, -np.inf, self.log_law),))).upper)
+
+    def _places(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(u minus the centres, its error)."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            z = u[:, self.branch] - self.sign * self.shifts
+            z = np.where(self.infinite, -self.sign * np.inf, z)
+            error = UNIT * (2.0 * np.abs(z) + _SHIFT_ROUNDINGS * self.shifts)
+        return z, np.where(np.isinf(z), 0.0, error)
+
+    def log_above(self, u: FloatArray) -> Sides:
+        """log of the mass above u."""
+        z, error = self._places(u)
+        return self._weighted(log_normal_tail(z, error))
+
+    def log_below(self, u: FloatArray) -> Sides:
+        """log of the mass at or below u."""
+        z, error = self._places(u)
+        return self._weighted(log_normal_tail(-z, error))
+
+    def _weighted(self, tails: Sides) -> Sides:
+        return _capped(log_sum(_summands(self.log_law, self.law_error, tails)))
+
+    def log_ratio(self, u: FloatArray) -> Sides:
+        """log of the density at u over the standard normal's: log sum_i w_i exp(sign shift_i u - shift_i^2 / 2)."""
+        m = np.where(self.infinite, 0.0, self.shifts)
+        with np.errstate(over="ignore", invalid="ignore"):
+            exponent = m * (self.sign * u[:, None] - 0.5 * m)
+            error = UNIT * (4.0 * np.abs(exponent) + _SHIFT_ROUNDINGS * m * (np.abs(u[:, None]) + m))
+            exponent = np.where(self.infinite, -np.inf, exponent)
+            parts = Sides(exponent - error, exponent + error)
+            return log_sum(_summands(self.log_law, self.law_error, parts))
+
+
+def _summands(log_law: FloatArray, law_error: FloatArray, parts: Sides) -> Sides:
+    """log_law + parts, rounded outward; what is not a number (infinity minus infinity) is no bound at all."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        lower, upper = log_law + parts.lower, log_law + parts.upper
+        lower = lower - (law_error + 2.0 * UNIT * np.abs(lower))
+        upper = np.where(np.isneginf(upper), upper, upper + (law_error + 2.0 * UNIT * np.abs(upper)))
+    return Sides(np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper))
+
+
+def _capped(logs: Sides) -> Sides:
+    return Sides(np.minimum(logs.lower, 0.0), np.minimum(logs.upper, 0.0))
+
+
+def log_complement(logarithm: float) -> float:
+    """log(1 - e^x) for x <= 0."""
+    if logarithm == 0.0:
+        return -math.inf
+    return math.log(-math.expm1(logarithm)) if logarithm > -1.0 else math.log1p(-math.exp(logarithm))
