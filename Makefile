@@ -36,6 +36,7 @@ study: $(STAMP)  ## slow: both engines on thousands of random runs, the audit at
 bench: $(BROWSER_STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/environment.py
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/load.py
 

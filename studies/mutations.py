@@ -2,8 +2,8 @@
 
     python studies/mutations.py [--only C-13]
 
-Every mutation is a change of one line of `laws` or `checker` that forgets an error, a condition or half of a bound, so
-that a false claim could be verified. The tests of the inequalities are run against the changed copy; a mutation is
+Every mutation is a change of one line of the checker or its laws that forgets an error, a condition or half of a bound,
+so that a false claim could be verified. The tests of the inequalities are run against the changed copy; a mutation is
 caught if one of them fails. Prints which test caught it; exit status 1 if fewer than nine in ten are caught.
 """
 
@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ("inequalities", "laws", "golden")
+TESTS = ("inequalities", "laws", "envelope", "golden")
 
 #: (inequality, file, what stands there, what replaces it, what that forgets)
 MUTATIONS = (
@@ -38,7 +38,7 @@ MUTATIONS = (
     ("C-9", "checker", "found[0] / left.expm1() + found[-1]", "found[-1]", "the left tail"),
     ("C-9", "checker", "+ found[-1] / right.expm1()", "", "the right tail"),
     ("C-10", "checker", "(sa_next + sb)", "(sa_next + sb) / 2", "half of the slope"),
-    ("C-10", "checker", "x.sinc() if x < arb.pi() / 2 else 1 / x", "x.sinc() ** 2", "the envelope"),
+    ("C-10", "lines", "x.sinc() if x < arb.pi() / 2 else 1 / x", "x.sinc() ** 2", "the envelope"),
     ("C-11", "checker", "return c * c.log() - (1 + c)", "return c * c.log() - 2 * (1 + c)", "Chernoff's constant"),
     ("C-12", "checker", ".real * (2 if j else 1)", ".real * 2", "that j = 0 counts once"),
     ("C-13", "checker", "((total + rest).upper()", "(total.upper()", "truncation, from above"),
@@ -49,6 +49,16 @@ MUTATIONS = (
     ("C-16", "checker", "or arb(epsilon) >= largest_loss(parts)", "or arb(epsilon) >= 1", "the largest loss"),
     ("C-17", "checker", "if upper is not None and not all(", "if upper is not None and not any(", "all but one pair"),
     ("C-17", "checker", "if lower > 0 and not any(", "if False and not any(", "the lower side"),
+    (
+        "C-18",
+        "envelope",
+        "if not all(self.is_proved(piece) for piece in self.pieces)",
+        "if False",
+        "to prove active sets",
+    ),
+    ("C-19", "envelope", "return total + ball(beyond)", "return total", "the end of the envelope's integral"),
+    ("C-19", "envelope", "+ (-z * log).exp()) * phi", ") * phi", "losses below zero"),
+    ("C-20", "envelope", "* weight / slope", "* weight * 4 / slope", "a fourth of the envelope's density"),
 )
 
 

@@ -69,9 +69,19 @@ def _of_a_pair(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
         run = {"sampling": kind, "batch_size": batch, "dataset_size": batch * batches, **noise}
         run["steps"] = batches * case["epochs"]
         yield about(run, case["epsilon"], delta, adjacency="zero-out", group_size=case["group_size"])
+    elif kind == "fixed-batch-substitute":
+        sizes = {name: case[name] for name in ("batch_size", "dataset_size")}
+        run = {"sampling": "fixed-batch", **sizes, "steps": case["steps"], **noise}
+        truth = about(run, case["epsilon"], delta, adjacency="substitute", group_size=case["group_size"])
+        yield {"claim": {**truth["claim"], "tight": False}, "epsilon": case["epsilon"], "digits": case["digits"]}
     elif kind == "balls-in-bins":
         run = {"sampling": kind, "batches": case["batches"], "steps": case["batches"] * case["epochs"], **noise}
         yield about(run, case["epsilon"], delta, adjacency="add-or-remove", group_size=case["group_size"])
+
+
+def margin(truth: dict[str, Any]) -> str:
+    """How far from the truth claims are made, relatively: well above what is known of it."""
+    return "1e-7" if "digits" in truth else "1e-9"
 
 
 def named(truth: dict[str, Any]) -> str:

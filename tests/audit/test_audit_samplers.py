@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from groupdp.audit import FixedBatchSampler, PoissonSampler, ReusedBatchSampler, sampler_of
+from groupdp.audit import DescribedSampler, ReusedBatchSampler, sampler_of
 from groupdp.errors import InvalidArgument
 from groupdp.samplings import FixedBatchSampling, PoissonSampling
 
@@ -55,7 +55,7 @@ def across_rounds(rounds: tuple[np.ndarray, np.ndarray], probability: float) -> 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 1.0])
 def test_poisson_sampling_includes_each_example_independently(rate: float) -> None:
     size = 7
-    rounds = two_rounds(PoissonSampler(rate=rate), size)
+    rounds = two_rounds(sampler_of(PoissonSampling(rate=rate)), size)
     assert inclusion(rounds, rate) > FALSE_ALARM
     assert pairwise(rounds[0], rate**2) > FALSE_ALARM
     assert across_rounds(rounds, rate**2) > FALSE_ALARM
@@ -66,7 +66,7 @@ def test_poisson_sampling_includes_each_example_independently(rate: float) -> No
 
 @pytest.mark.parametrize(("batch_size", "size"), [(1, 5), (3, 6), (5, 6), (6, 6)])
 def test_fixed_batches_are_uniform_over_all_subsets_of_their_size(batch_size: int, size: int) -> None:
-    rounds = two_rounds(FixedBatchSampler(batch_size=batch_size), size)
+    rounds = two_rounds(sampler_of(FixedBatchSampling(batch_size=batch_size, dataset_size=100)), size)
     for one in rounds:
         assert np.all(one.sum(axis=1) == batch_size)
     rate = batch_size / size
@@ -84,7 +84,7 @@ def test_fixed_batches_are_uniform_over_all_subsets_of_their_size(batch_size: in
 
 
 def test_a_rate_that_is_off_by_a_twentieth_is_noticed() -> None:
-    assert inclusion(two_rounds(PoissonSampler(rate=0.315), 7), 0.3) < FALSE_ALARM
+    assert inclusion(two_rounds(sampler_of(PoissonSampling(rate=0.315)), 7), 0.3) < FALSE_ALARM
 
 
 def test_sampling_with_replacement_would_be_noticed() -> None:
@@ -102,22 +102,25 @@ def test_a_reused_batch_is_uniform_but_its_rounds_are_not_independent() -> None:
 
 
 def test_a_seed_decides_everything() -> None:
-    for sampler in (PoissonSampler(rate=0.3), FixedBatchSampler(batch_size=2)):
+    for sampler in (
+        sampler_of(PoissonSampling(rate=0.3)),
+        sampler_of(FixedBatchSampling(batch_size=2, dataset_size=100)),
+    ):
         first, again, other = (two_rounds(sampler, 5, seed) for seed in (4, 4, 5))
         assert np.array_equal(first, again)
         assert not np.array_equal(first, other)
 
 
 def test_a_description_gives_its_sampler() -> None:
-    assert sampler_of(PoissonSampling(rate=0.2)) == PoissonSampler(rate=0.2)
     described = FixedBatchSampling(batch_size=3, dataset_size=8)
-    assert sampler_of(described) == FixedBatchSampler(batch_size=3)
+    assert sampler_of(described) == DescribedSampler(described)
 
 
 def test_bad_samplers_are_refused_with_a_sentence() -> None:
     with pytest.raises(InvalidArgument, match=r"rate must be in \(0, 1\], got 1.5."):
-        PoissonSampler(rate=1.5)
+        sampler_of(PoissonSampling(rate=1.5))
     with pytest.raises(InvalidArgument, match="batch_size must be an integer of at least 1"):
-        FixedBatchSampler(batch_size=0)
+        sampler_of(FixedBatchSampling(batch_size=0, dataset_size=100))
+    sampler = sampler_of(FixedBatchSampling(batch_size=4, dataset_size=100))
     with pytest.raises(InvalidArgument, match="batch_size must be at most dataset_size=3, got 4"):
-        next(FixedBatchSampler(batch_size=4).batches(np.random.default_rng(0), trials=1, dataset_size=3))
+        next(sampler.batches(np.random.default_rng(0), trials=1, dataset_size=3))

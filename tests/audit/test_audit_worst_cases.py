@@ -226,7 +226,11 @@ def test_what_cannot_be_simulated_is_refused_with_a_sentence() -> None:
 
 def test_the_simulation_shares_nothing_with_the_accountant() -> None:
     folder = Path(groupdp.audit.__file__).parent
-    allowed = {"groupdp._validation", "groupdp.errors", "groupdp.dpsgd"}
+    allowed = {"groupdp._validation", "groupdp.errors", "groupdp.dpsgd", "groupdp.adjacency", "groupdp.samplings"}
+    allowed |= {"groupdp.samplings.fixed_batch", "groupdp.samplings.worlds"}
+    worlds = (folder.parent / "samplings" / "worlds.py").read_text()
+    assert "import groupdp" not in worlds
+    assert "from groupdp" not in worlds
     simulation = {"samplers", "trainer", "worst_cases", "attack", "simulation"}
     allowed |= {f"groupdp.audit.{name}" for name in simulation}
     for name in simulation:

@@ -152,10 +152,10 @@ def test_the_strip_bound_holds_and_is_not_far_off():
     # C-8: against a quadrature that is far finer
     law = hypergeometric(5, 20, 3)
     for right, left in ((law, [fmpq(1)]), ([fmpq(1)], law), (law, law)):
-        for c, s in ((0.5, 0.0), (0.5, 2.0), (4.0, 1.0)):
+        for c, s, strip in ((0.5, 0.0, 1.0), (0.5, 2.0, 1.0), (4.0, 1.0, 1.0), (30.0, 0.0, 1.4)):
             values = []
             for step in (1 / 64, 1.0, 1.5, 2.0):
-                hints = {"step": step, "strip": 1.0, "first": int(-30 / step), "last": int(40 / step)}
+                hints = {"step": step, "strip": strip, "first": int(-30 / step), "last": int(90 / step)}
                 branch = Quadrature(right, left, arb("0.7"), hints, Clock(60))
                 weights, _ = branch.weights(arb(c))
                 terms = (w * acb(0, arb(s) * (n[1] - n[2])).exp() for w, n in zip(weights, branch.nodes, strict=True))

@@ -67,8 +67,8 @@ def test_people_from_csv_and_parquet_agree(tmp_path: Path):
     bare.write_text("".join(f"{n}\n" for n in counts))
     options = f"{RUN} --noise-multiplier 2 --delta 1e-6 --json"
     answers = [
-        groupdp(f"people {csv} --column n {options}").json,
-        groupdp(f"people {parquet} --column n {options}").json,
+        groupdp(f"people {csv} --counts n {options}").json,
+        groupdp(f"people {parquet} --counts n {options}").json,
         groupdp(f"people {bare} {options} --plot {tmp_path / 'people.svg'}").json,
     ]
     assert answers[0] == answers[1] == answers[2]
@@ -88,7 +88,7 @@ def test_people_from_csv_and_parquet_agree(tmp_path: Path):
         ("n\n0\n", "at least 1"),
         ("", "empty"),
         ("n\n", "non-empty"),
-        ("a,b\n1,2\n", "column must name"),
+        ("a,b\n1,2\n", "counts must be a column (say --counts NAME"),
     ],
 )
 def test_bad_files_are_one_sentence(tmp_path: Path, text, words):
@@ -115,4 +115,43 @@ def test_cap_recommends_and_draws(tmp_path: Path):
     assert answer["recommended"] == best["cap"]
     assert best["epsilon"]["upper"] <= 8.0
     assert (tmp_path / "cap.pdf").read_bytes().startswith(b"%PDF")
+    assert any("sample people" in sentence or "sample examples" in sentence for sentence in answer["advice"])
     assert_one_sentence(groupdp(f"cap {path} --epsilon 8 --delta 1e-6 --batch-size 64"), "steps or epochs")
+
+
+def test_cap_without_a_minimum_share_shows_the_frontier_and_chooses_nothing(tmp_path: Path):
+    path = tmp_path / "counts.csv"
+    path.write_text("n\n" + "\n".join(str(1 + i % 70) for i in range(500)) + "\n")
+    command = f"cap {path} --epsilon 8 --delta 1e-6 --batch-size 64 --steps 1000"
+    assert groupdp(f"{command} --json").json["recommended"] is None
+    outcome = groupdp(f"{command} --plot {tmp_path / 'cap.svg'}")
+    assert "No cap is recommended" in outcome.output
+    assert "To keep 80 %: a cap of" in outcome.output
+    assert "share kept rises from" in outcome.output
+    assert (tmp_path / "cap.svg").exists()
+
+
+def test_people_and_cap_read_rows(tmp_path: Path):
+    rows = tmp_path / "rows.csv"
+    counts = {"ann": 3, "bob": 1, "cy": 1, "0012": 12}
+    rows.write_text("who,x\n" + "".join(f"{who},{i}\n" for who, n in counts.items() for i in range(n)))
+    table = tmp_path / "counts.csv"
+    table.write_text("who,n\n" + "".join(f"{who},{n}\n" for who, n in counts.items()))
+    options = f"{RUN} --noise-multiplier 2 --delta 1e-6 --json"
+    answer = groupdp(f"people {rows} --by who {options} --out {tmp_path / 'people.csv'}").json
+    assert answer == groupdp(f"people {table} --counts n {options}").json
+    lines = (tmp_path / "people.csv").read_text().splitlines()
+    assert lines[0] == "who,examples,epsilon_lower,epsilon_upper"
+    found = {line.split(",")[0]: line.split(",")[1:] for line in lines[1:]}
+    assert {who: int(values[0]) for who, values in found.items()} == counts
+    of_twelve = answer["counts"][-1]["epsilon"]
+    assert [float(value) for value in found["0012"][1:]] == [of_twelve["lower"], of_twelve["upper"]]
+    question = "--epsilon 8 --delta 1e-6 --batch-size 4 --steps 1000 --minimum-share 0.5 --json"
+    assert groupdp(f"cap {rows} --by who {question}").json == groupdp(f"cap {table} --counts n {question}").json
+    for line, words in (
+        (f"people {table} --counts n {options} --out {tmp_path / 'x.csv'}", "out must go with by"),
+        (f"people {table} --counts n --by who {options}", "exclude each other"),
+        (f"people {table} {table} --counts n {options}", "one file"),
+    ):
+        assert_one_sentence(groupdp(line), words)
+    assert "publishing it" in groupdp(f"people {rows} --by who {options[:-7]} --out {tmp_path / 'people.csv'}").output

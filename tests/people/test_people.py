@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import groupdp
+from groupdp.data.report import Counts
 from groupdp.errors import InvalidArgument
 from groupdp.people.cap import choose_cap
 from groupdp.people.counts_file import read_counts
@@ -36,11 +37,19 @@ def test_everybody_has_the_epsilon_of_their_own_group() -> None:
 
 
 def test_many_distinct_counts_are_bounded_by_their_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("groupdp.people.view.MOST_COUNTS", 5)
+    monkeypatch.setattr("groupdp.people.view.MOST_WORK", 5)
+    monkeypatch.setattr("groupdp.people.view._SPARSE", 20)
+    asked = []
+    ask = groupdp.epsilon
+    monkeypatch.setattr(
+        "groupdp.people.view.epsilon_of_run",
+        lambda run, *, group_size, **rest: asked.append(group_size) or ask(run, group_size=group_size, **rest),
+    )
     counts = list(range(1, 21))
     view = people_view(RUN, counts, delta=1e-6)
+    assert asked == [1, 2, 3, 4, 5, 6, 7, 9, 13, 20]  # from k, to the last count of at most k (1 + k / 20)
     for count, bounds in zip(view.counts, view.epsilon, strict=True):
-        if count in (2, 9, 14, 20):
+        if count in (2, 8, 14, 20):
             exact = groupdp.epsilon(RUN, delta=1e-6, group_size=count)
             assert bounds.lower <= exact.upper
             assert bounds.upper >= exact.lower
@@ -56,7 +65,7 @@ def test_many_distinct_counts_are_bounded_by_their_neighbours(monkeypatch: pytes
         ([1.5], "integers, got 1.5"),
         (["a"], "integers"),
         ([[1, 2]], "one-dimensional"),
-        ([10**6], "at most 100000"),
+        ([2**60], "at most 9007199254740992"),
         ([True], "integers"),
         ("12", "one-dimensional"),
     ],
@@ -119,9 +128,47 @@ def test_bad_studies_get_a_sentence(change: dict[str, object], words: str) -> No
         choose_cap([1, 5, 9, 30], **{**question, **change})  # type: ignore[arg-type]
 
 
+def test_people_with_more_examples_than_the_largest_group_are_not_protected() -> None:
+    view = people_view(RUN, [1, 259_690, 1, 100_001], delta=1e-6)
+    assert view.counts == (1, 100_001, 259_690)
+    assert [bounds.upper for bounds in view.epsilon[1:]] == [np.inf, np.inf]
+    assert view.unprotected == 2
+    assert view.protected(1e300) == 2
+    assert people_view(RUN, [259_690], delta=1e-6).unprotected == 1
+
+
+def test_a_cap_takes_any_counts_and_a_histogram_says_the_same() -> None:
+    counts = [1, 2, 2, 259_690, 3, 40]
+    question = {"epsilon": 8.0, "delta": 1e-6, "batch_size": 4, "steps": 1000, "largest_cap": 9}
+    study = choose_cap(counts, **question)
+    assert study.recommended is None
+    histogram = Counts(examples=np.array([1, 2, 3, 40, 259_690]), people_with=np.array([1, 2, 1, 1, 1]))
+    assert choose_cap(histogram, **question) == study
+    assert study.rows[-1].share_kept == (8 + 9 + 9) / sum(counts)
+
+
+def test_the_threshold_compares_the_two_ways_of_sampling() -> None:
+    """At the threshold both have the same noise: sigma_examples C_example / B = sigma_people C_user K / B."""
+    counts = skewed(2000, 40)
+    study = choose_cap(counts, epsilon=8.0, delta=1e-6, batch_size=128, steps=1000)
+    for row in study.rows:
+        average = np.minimum(counts, row.cap).mean()
+        assert row.threshold == pytest.approx(row.noise_multiplier / (average * row.person_noise_multiplier))
+        assert row.threshold * row.person_noise_per_average == pytest.approx(row.noise_per_average)
+
+
 @pytest.mark.parametrize(
     ("text", "column", "complaint"),
     [
+        ("user_id\n3\n4\n", None, "is every row an example .then say --by user_id., or a person"),
+        ("ownerId\n3\n4\n", None, "looks like identifiers"),
+        ("x\n" + "".join(f"{i}\n" for i in range(1, 60)), None, "looks like identifiers"),
+        ("".join(f"{1000 + i % 7}\n" for i in range(60)), None, "a column without a name that looks like"),
+        ("count\n1,234\n", None, "rows of 1 columns like the first, got 2 in line 2"),
+        ("who;count\na;3\nb;1;234\n", "count", "got 3 in line 3"),
+        ("who,count\na,3\nb\n", "count", "got 1 in line 3"),
+        ("count\n1 234\n", None, "got '1 234' in line 2"),
+        ("who,count\na,\n", "count", "got '' in line 2"),
         ("count\n1\n\n2\n", None, "an empty line 3"),
         ("count,count\n1,2\n", "count", "more than once"),
         ("count\n1.5\n", None, "in line 2"),
@@ -139,3 +186,31 @@ def test_a_blank_line_at_the_end_of_a_file_is_no_person(tmp_path) -> None:
     file = tmp_path / "counts.csv"
     file.write_text("count\n1\n4\n\n")
     assert read_counts(str(file)).tolist() == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("content", "column"),
+    [
+        (b"\xef\xbb\xbfcount\r\n3\r\n1\r\n", None),
+        (b"3\n1\n", None),
+        (b"user_id\n3\n1\n", "user_id"),
+        (b"examples_per_user\n3\n1", None),
+        (b"who;count\nann; 3\nbob;1\n", "count"),
+        (b'"who","count"\n"a,b","3"\nbob,1\n', "count"),
+    ],
+)
+def test_files_of_counts_that_are_understood(tmp_path, content, column) -> None:
+    file = tmp_path / "counts.csv"
+    file.write_bytes(content)
+    assert read_counts(str(file), column).tolist() == [3, 1]
+
+
+def test_large_files_of_several_columns_are_read_as_small_ones(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "counts.csv"
+    file.write_text("who,count\n" + "".join(f"p{i},{1 + i % 5}\n" for i in range(1000)))
+    small = read_counts(str(file), "count")
+    monkeypatch.setattr("groupdp.people.counts_file._LARGE", 10)
+    assert sorted(read_counts(str(file), "count")) == sorted(small)
+    file.write_text("who,count\na,1\nb,1.5\n")
+    with pytest.raises(InvalidArgument, match=r"'1.5' in line 3"):
+        read_counts(str(file), "count")

@@ -5,7 +5,7 @@ The simulation (samplers, trainer, worst_cases, attack) shares nothing with the 
 where they meet.
 """
 
-from groupdp.audit.attack import log_likelihood_ratio, presence_log_probabilities
+from groupdp.audit.attack import log_likelihood_ratio, presence_log_probabilities, revealed_log_likelihood_ratio
 from groupdp.audit.audit import AuditReport, WorstCaseAudit, audit_scores, audit_worst_case
 from groupdp.audit.canaries import read_scores
 from groupdp.audit.claims import ClaimedCurve, claimed_curve, claimed_point
@@ -20,7 +20,7 @@ from groupdp.audit.measurement import (
     measured_delta,
 )
 from groupdp.audit.planning import runs_to_contradict, runs_to_see_gap
-from groupdp.audit.samplers import FixedBatchSampler, PoissonSampler, ReusedBatchSampler, Sampler, sampler_of
+from groupdp.audit.samplers import DescribedSampler, ReusedBatchSampler, Sampler, sampler_of
 from groupdp.audit.simulation import Scores, attack_scores
 from groupdp.audit.trainer import TrainingPhase, clip, train, train_many, training_phases
 from groupdp.audit.verdict import Verdict, check_claim
@@ -29,13 +29,12 @@ from groupdp.audit.worst_cases import WorstCase, slope_gradient, worst_case
 __all__ = [
     "AuditReport",
     "ClaimedCurve",
+    "DescribedSampler",
     "EmpiricalTradeoff",
-    "FixedBatchSampler",
     "ImportanceEstimate",
     "LowerBound",
     "MeasuredDelta",
     "Operation",
-    "PoissonSampler",
     "ReusedBatchSampler",
     "Sampler",
     "Scores",
@@ -61,6 +60,7 @@ __all__ = [
     "measured_delta",
     "presence_log_probabilities",
     "read_scores",
+    "revealed_log_likelihood_ratio",
     "runs_to_contradict",
     "runs_to_see_gap",
     "sampler_of",

@@ -61,7 +61,7 @@ def audit_scores(
     run: Any,
     *,
     delta: float,
-    group_size: int | None = None,
+    group_size: Any = None,
     rounds: int | None = None,
     claim: ClaimedCurve | None = None,
     adjacency: str = "add-or-remove",
@@ -108,26 +108,31 @@ def audit_scores(
 def audit_worst_case(
     run: Any,
     *,
-    group_size: int,
+    group_size: Any,
     trials: int,
     delta: float,
-    claimed_group_size: int | None = None,
+    claimed_group_size: Any = None,
     ordinary_examples: int = 1,
     adjacency: str = "add-or-remove",
     confidence: float = 0.999,
     gap: float = 0.1,
     seed: int = 0,
+    reveal_batches: bool = False,
     progress: Progress | None = None,
 ) -> WorstCaseAudit:
     """Train the worst case of `run` many times, attack every run, and hold the claim against it.
 
+    Every sampling and every adjacency it has a law for. `reveal_batches` releases the batches as well, which the bounds
+    of shuffled epochs and of balls in bins allow. What is measured lies on the claimed curve where that is tight.
     The claim is the certified curve for groups of `claimed_group_size` (by default the true `group_size`).
     """
     _require_question(delta, confidence, gap)
     directions_of(adjacency)
-    instance = worst_case(run, group_size=group_size, ordinary_examples=ordinary_examples)
+    instance = worst_case(run, group_size=group_size, adjacency=adjacency, ordinary_examples=ordinary_examples)
     size = group_size if claimed_group_size is None else claimed_group_size
-    scores = attack_scores(instance, trials=trials, seed=seed, progress=_part(progress, 0.0, 0.8))
+    scores = attack_scores(
+        instance, trials=trials, seed=seed, reveal_batches=reveal_batches, progress=_part(progress, 0.0, 0.8)
+    )
     curve = claimed_curve(
         run,
         group_size=size,

@@ -7,6 +7,7 @@ neither.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from groupdp._validation import require_integer, require_number
 from groupdp.audit.lower_bounds import Direction, directions_of
 from groupdp.audit.simulation import Progress
+from groupdp.bounds import Bounds
 from groupdp.errors import InvalidArgument
 
 FloatArray = npt.NDArray[np.float64]
@@ -34,7 +36,7 @@ class ClaimedCurve:
     deltas: Mapping[Direction, FloatArray]
     """Upper ends of the certified bounds."""
     lower_deltas: Mapping[Direction, FloatArray]
-    """Lower ends: no valid claim about the claimed mechanism is below these."""
+    """Lower ends: no valid claim about the claimed mechanism is below these; 0 where the claim is not tight."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "deltas", MappingProxyType(dict(self.deltas)))
@@ -44,7 +46,7 @@ class ClaimedCurve:
 def claimed_curve(
     run: Any,
     *,
-    group_size: int | None = None,
+    group_size: Any = None,
     rounds: int | None = None,
     adjacency: str = "add-or-remove",
     smallest_delta: float = 1e-9,
@@ -70,15 +72,29 @@ def claimed_curve(
     upper: dict[Direction, FloatArray] = {}
     lower: dict[Direction, FloatArray] = {}
     directions = directions_of(adjacency)
-    for side, direction in enumerate(directions):
-        bounds = []
-        for i, epsilon in enumerate(epsilons.tolist()):
-            bounds.append(guarantees.delta(run, epsilon=epsilon, adjacency=direction, **asked))
-            if progress is not None:
-                progress((side * len(epsilons) + i + 1) / (len(directions) * len(epsilons)))
-        upper[direction] = np.array([bound.upper for bound in bounds])
-        lower[direction] = np.array([bound.lower for bound in bounds])
+    tables: list[dict[Direction, tuple[float, float]]] = []
+    for i, epsilon in enumerate(epsilons.tolist()):
+        found = guarantees.log_delta(run, epsilon=epsilon, adjacency=adjacency, **asked)
+        tables.append({direction: _claim(found, direction) for direction in directions})
+        if progress is not None:
+            progress((i + 1) / len(epsilons))
+    for direction in directions:
+        lower[direction] = np.array([guarantees.exp_down(table[direction][0]) for table in tables])
+        upper[direction] = np.array([guarantees.exp_up(table[direction][1]) for table in tables])
     return ClaimedCurve(epsilons=epsilons, deltas=upper, lower_deltas=lower)
+
+
+def _claim(found: Bounds, direction: Direction) -> tuple[float, float]:
+    """Bounds on log delta for one direction, from those of all ordered changes.
+
+    One change is its own mirror image, two are each other's; of more, the worst is claimed. Only where the analysis is
+    tight, and the worst case is that of the change, does the lower side say anything about a mechanism.
+    """
+    changes = list(found.provenance.directions.values())
+    if len(changes) > 2:
+        return -math.inf, found.upper
+    low, high = changes[-1 if direction == "add" else 0]
+    return (low if found.tight else -math.inf), high
 
 
 def claimed_point(*, epsilon: float, delta: float, adjacency: str = "add-or-remove") -> ClaimedCurve:

@@ -25,13 +25,12 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.audit.attack import presence_log_probabilities
+from groupdp.audit.attack import presence_of
 from groupdp.audit.confidence import require_confidence
 from groupdp.audit.simulation import Progress
 from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
 from groupdp.dpsgd import phases_of
 from groupdp.errors import InvalidArgument, LimitExceeded
-from groupdp.samplings import FixedBatchSampling
 
 #: Terms (samples x rounds x components) that may be evaluated: hours, not days.
 LARGEST_SAMPLING = 10**12
@@ -164,8 +163,7 @@ def _laws(run: Any, group_size: int) -> list[tuple[RoundLaw, int]]:
                 "run must have noise and microbatch_size 1 to be sampled, got "
                 f"noise_multiplier {phase.noise_multiplier:g} and microbatch_size {phase.microbatch_size}."
             )
-        unit = 2.0 if isinstance(phase.sampling, FixedBatchSampling) else 1.0
-        weights = presence_log_probabilities(phase, group_size=group_size)
+        unit, weights = presence_of(phase, group_size=group_size)
         if phase.steps > 0:
             laws.append((RoundLaw(unit / phase.noise_multiplier, weights), phase.steps))
     return laws

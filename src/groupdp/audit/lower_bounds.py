@@ -17,14 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_choice, require_integer, require_number
+from groupdp.adjacency import ADJACENCIES
 from groupdp.audit.confidence import lower_limit, rank_grid, require_confidence, upper_limit
 from groupdp.audit.simulation import Scores
 from groupdp.errors import InvalidArgument
 
 FloatArray = npt.NDArray[np.float64]
 Direction = Literal["add", "remove"]
-
-ADJACENCIES = ("add", "remove", "add-or-remove")
 
 #: Scores of either kind below which no audit is attempted.
 FEWEST_RUNS = 2
@@ -140,9 +139,9 @@ def _chosen_operation(
 
 
 def directions_of(adjacency: Any) -> tuple[Direction, ...]:
-    """The directions an adjacency asks about."""
+    """The directions an adjacency asks about: "remove" compares the first dataset with the second, "add" backwards."""
     chosen = require_choice("adjacency", adjacency, ADJACENCIES)
-    return ("remove", "add") if chosen == "add-or-remove" else ("add",) if chosen == "add" else ("remove",)
+    return ("add",) if chosen == "add" else ("remove",) if chosen == "remove" else ("remove", "add")
 
 
 def split(scores: Scores, seed: int) -> Halves:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer
-from groupdp.audit.attack import log_likelihood_ratio
+from groupdp.audit.attack import log_likelihood_ratio, revealed_log_likelihood_ratio
 from groupdp.audit.trainer import TrainingPhase, train_many, training_phases
 from groupdp.audit.worst_cases import WorstCase, slope_gradient
 from groupdp.errors import InvalidArgument, LimitExceeded
@@ -62,13 +63,19 @@ def attack_scores(
     seed: int,
     phases: Sequence[TrainingPhase] | None = None,
     attack: Attack = log_likelihood_ratio,
+    reveal_batches: bool = False,
     progress: Progress | None = None,
 ) -> Scores:
     """Train `trials` times with the group and `trials` times without it, and attack every run.
 
     The training is what the instance's run describes, unless `phases` say otherwise: that is how a trainer
-    that does not do what it declares is simulated. The attack always believes the declaration.
+    that does not do what it declares is simulated. The attack always believes the declaration. With `reveal_batches`
+    it is told who was in every batch, and `attack` is not asked.
     """
+    if reveal_batches and len(instance.with_group) != len(instance.without_group):
+        raise InvalidArgument(
+            f"reveal_batches must be false where the datasets differ in size, got true for {instance.title}."
+        )
     count = require_integer("trials", trials, at_least=1, at_most=MOST_TRIALS)
     root = np.random.SeedSequence(require_integer("seed", seed, at_least=0))
     training = training_phases(instance.run) if phases is None else tuple(phases)
@@ -82,12 +89,14 @@ def attack_scores(
         )
     chunk = chunk_size(instance)
     both = []
+    moves = np.stack([world.moves for world in instance.worlds[0]], axis=1) if reveal_batches else np.zeros((0, 2))
     streams = root.spawn(2)
     for side, dataset in enumerate((instance.with_group, instance.without_group)):
         scores = np.empty(count)
         for index, start in enumerate(range(0, count, chunk)):
             stop = min(start + chunk, count)
             stream = np.random.SeedSequence(entropy=streams[side].entropy, spawn_key=(*streams[side].spawn_key, index))
+            means: list[FloatArray] = []
             iterates = train_many(
                 slope_gradient,
                 dataset,
@@ -97,17 +106,28 @@ def attack_scores(
                 initial_model=0.0,
                 clipping_norm=instance.clipping_norm,
                 step_size=instance.step_size,
+                observer=partial(_observe, means, moves) if reveal_batches else None,
             )
-            scores[start:stop] = attack(iterates, instance)
+            if reveal_batches:
+                known = np.array(means).reshape(-1, 2, stop - start).transpose(1, 0, 2)
+                scores[start:stop] = revealed_log_likelihood_ratio(iterates, known, instance)
+            else:
+                scores[start:stop] = attack(iterates, instance)
             if progress is not None:
                 progress((side * count + stop) / (2 * count))
         both.append(scores)
     return Scores(with_group=both[0], without_group=both[1])
 
 
+def _observe(means: list[FloatArray], moves: FloatArray, included: npt.NDArray[np.bool_]) -> None:
+    """What a batch would sum up to in both datasets."""
+    means.append((included.astype(np.float64) @ moves).T)
+
+
 def chunk_size(instance: WorstCase) -> int:
     """Trials per chunk: bounds the indicators of one round, the iterates and the attack's terms."""
-    widest = max(len(instance.with_group), instance.steps + 1, instance.group_size + 1)
+    members = int(np.count_nonzero(instance.with_group))
+    widest = max(len(instance.with_group), 2 * (instance.steps + 1), members + 1)
     return max(1, CHUNK_NUMBERS // widest)
 
 

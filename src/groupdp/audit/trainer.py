@@ -106,10 +106,12 @@ def train_many(
     initial_model: npt.ArrayLike,
     clipping_norm: float = 1.0,
     step_size: float = 1.0,
+    observer: Callable[[npt.NDArray[np.bool_]], None] | None = None,
 ) -> FloatArray:
     """Many independent runs of DP-SGD: released iterates of shape (T + 1, trials, d).
 
-    Every trial draws its own batches and its own noise; every example's gradient is clipped by itself.
+    Every trial draws its own batches and its own noise; every example's gradient is clipped by itself. `observer` is
+    shown every round's batches, of shape (trials, n).
     """
     norm, step = _scales(clipping_norm, step_size)
     model = _model(initial_model)
@@ -123,6 +125,8 @@ def train_many(
         for _ in range(phase.rounds):
             models = iterates[done]
             included = next(batches)
+            if observer is not None:
+                observer(included)
             clipped = clip(gradient(models, dataset), norm)
             noise = deviation * generator.standard_normal(models.shape)
             iterates[done + 1] = models - step * (_sum_over_batch(included, clipped) + noise)

@@ -1,6 +1,8 @@
-"""The instances that attain the paper's two theorems (Ganesh 2024, section 3.3), as datasets and a loss.
+"""Instances that attain a sampling's bound, or come near it, as datasets and a loss.
 
-Every example is a slope s with loss l(theta; s) = s theta: its gradient is s everywhere.
+Every example is a slope s with loss l(theta; s) = s theta: its gradient is s everywhere. Each sampling says which
+slopes leak most under a change of the dataset (`audited_worlds`): for Poisson sampling and fixed batches with members
+removed or added they are those of the paper's theorems (Ganesh 2024, section 3.3).
 
     Poisson sampling   ordinary examples have slope  0, the group's have slope -1
     fixed batches      ordinary examples have slope +1, the group's have slope -1
@@ -18,9 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
+from groupdp.adjacency import ADJACENCIES, changes_of, group_of, is_empty
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument, LimitExceeded
-from groupdp.samplings import FixedBatchSampling
+from groupdp.samplings.worlds import World
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -35,14 +38,17 @@ def slope_gradient(models: FloatArray, slopes: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WorstCase:
-    """A pair of neighbouring datasets and a loss that leak exactly as much as the theorem allows."""
+    """A pair of neighbouring datasets and a loss that leak as much as is known for a run and an adjacency."""
 
     run: tuple[DPSGD, ...]
-    group_size: int
-    without_group: FloatArray
-    """Slopes of the smaller dataset, of shape (n, 1)."""
+    group_size: Any
+    adjacency: str
+    worlds: tuple[tuple[World, World], ...]
+    """For every phase, what both datasets release."""
     with_group: FloatArray
-    """Slopes of the larger one, of shape (n + k, 1); the group comes last."""
+    """Slopes of the first dataset, of shape (n, 1): the one with the group, or with those who leave."""
+    without_group: FloatArray
+    """Slopes of the other one."""
     clipping_norm: float = 1.0
     step_size: float = 1.0
 
@@ -52,55 +58,77 @@ class WorstCase:
         return sum(phase.steps for phase in self.run)
 
     @property
-    def fixed_batches(self) -> bool:
-        """Whether the run samples fixed batches (otherwise Poisson)."""
-        return isinstance(self.run[0].sampling, FixedBatchSampling)
+    def title(self) -> str:
+        """How the run samples, in prose."""
+        return self.run[0].sampling.title
 
 
 def worst_case(
     run: Any,
     *,
-    group_size: int,
+    group_size: Any,
+    adjacency: str = "add-or-remove",
     ordinary_examples: int = 1,
     clipping_norm: float = 1.0,
     step_size: float = 1.0,
     steepness: float = 1.0,
 ) -> WorstCase:
-    """The worst case of `run` for a group of `group_size` examples.
+    """The worst case of `run` for a group of `group_size` examples that is removed, replaced or zeroed.
 
-    `ordinary_examples` is the size of the smaller dataset under Poisson sampling, where it does not matter to
-    the law of the iterates; with fixed batches the description already says it. Slopes are
-    `steepness` * `clipping_norm`: at 1 or more, clipping leaves the same law.
+    `ordinary_examples` is how many others there are where the sampling does not say it, and where it does not matter
+    to the law of the iterates. Slopes are `steepness` * `clipping_norm`: at 1 or more, clipping leaves the same law.
     """
     phases = phases_of(run)
-    size = require_integer("group_size", group_size, at_least=1)
     norm = require_number("clipping_norm", clipping_norm, above=0.0)
     step = require_number("step_size", step_size, above=0.0)
     slope = norm * require_number("steepness", steepness, at_least=1.0)
+    ordinary = require_integer("ordinary_examples", ordinary_examples, at_least=0)
+    worlds = _worlds(phases, group_size, adjacency, ordinary)
+    size = max(world.size for world in worlds[0])
+    if size > LARGEST_SIMULATED_DATASET:
+        raise LimitExceeded(
+            f"A simulated dataset may have at most {LARGEST_SIMULATED_DATASET} examples, this one would have {size}."
+        )
+    first, second = (-slope * world.moves[:, np.newaxis] for world in worlds[0])
+    return WorstCase(
+        run=phases,
+        group_size=group_size,
+        adjacency=adjacency,
+        worlds=worlds,
+        with_group=first,
+        without_group=second,
+        clipping_norm=norm,
+        step_size=step,
+    )
+
+
+def _worlds(
+    phases: tuple[DPSGD, ...], group_size: Any, adjacency: str, ordinary: int
+) -> tuple[tuple[World, World], ...]:
+    sampling = phases[0].sampling
     for phase in phases:
         if phase.microbatch_size != 1:
             raise InvalidArgument(
                 f"microbatch_size must be 1: no worst case is known for others, got {phase.microbatch_size}."
             )
-    fixed = {phase.sampling.dataset_size for phase in phases if isinstance(phase.sampling, FixedBatchSampling)}
-    if fixed and not all(isinstance(phase.sampling, FixedBatchSampling) for phase in phases):
-        raise InvalidArgument("run must use one kind of sampling throughout, got Poisson and fixed batches.")
-    if len(fixed) > 1:
-        raise InvalidArgument(f"dataset_size must be the same in all phases, got {sorted(fixed)}.")
-    ordinary = fixed.pop() if fixed else require_integer("ordinary_examples", ordinary_examples, at_least=0)
-    if ordinary + size > LARGEST_SIMULATED_DATASET:
-        raise LimitExceeded(
-            f"A simulated dataset may have at most {LARGEST_SIMULATED_DATASET} examples, "
-            f"this one would have {ordinary + size}."
-        )
-    is_fixed = isinstance(phases[0].sampling, FixedBatchSampling)
-    without = np.full((ordinary, 1), slope if is_fixed else 0.0)
-    group = np.full((size, 1), -slope)
-    return WorstCase(
-        run=phases,
-        group_size=size,
-        without_group=without,
-        with_group=np.concatenate([without, group]),
-        clipping_norm=norm,
-        step_size=step,
-    )
+        if phase.sampling.name != sampling.name or phase.sampling.sources != sampling.sources:
+            raise InvalidArgument(
+                f"run must use one kind of sampling throughout, got {sampling.title} and {phase.sampling.title}."
+            )
+        phase.sampling.require_adjacency(adjacency)
+    if sampling.sources is None:
+        require_integer("group_size", group_size, at_least=1)
+    group = group_of("group_size", group_size, sampling.sources)
+    if is_empty(group):
+        raise InvalidArgument("group_size must have somebody in it to be attacked, got 0 of every source.")
+    # the other order of an adjacency is the same pair of datasets, looked at from the other side
+    order = "remove" if adjacency == "add" else adjacency
+    change = changes_of(order if order in ADJACENCIES else "remove", group=group, removed=None, added=None)[0]
+    worlds = tuple(phase.sampling.audited_worlds(change, ordinary_examples=ordinary) for phase in phases)
+    for phase, pair in zip(phases, worlds, strict=True):
+        if [world.census for world in pair] != [world.census for world in worlds[0]]:
+            raise InvalidArgument(
+                f"dataset_size must be the same in all phases, got {sampling.describe()} and "
+                f"{phase.sampling.describe()}."
+            )
+    return worlds

@@ -20,17 +20,17 @@ from groupdp.certificate.reading import Undecided, hint
 
 @dataclass
 class Piece:
-    """t between `low` (None: no end) and `high`, where exactly `active` are active; who changes at the ends."""
+    """t between `low` and `high`, where exactly `active` are active; who changes at the ends (0: nobody)."""
 
     active: set[int]
-    low: arb | None
+    low: arb
     high: arb
     at_low: int
     at_high: int
 
 
 class Envelope:
-    """alpha(t), piece by piece, with every active set proved."""
+    """alpha(t) down to t = `end`, piece by piece, with every active set proved."""
 
     def __init__(self, one: Profile, hints: Any) -> None:
         self.h = [arb(p) for p in one.law]
@@ -43,7 +43,7 @@ class Envelope:
             or not all(isinstance(e, list) and len(e) == 2 for e in listed)
         ):
             raise Undecided("the hint events must be a list of pairs (t, i)")
-        self.pieces: list[Piece] = []
+        self.end, self.pieces = arb(hint(hints, "end", -1e6, 0)), list[Piece]()
         active, high, at_high = {1}, -self.mu[1] / 2, 1
         for event in listed:
             t, i = (hint(dict(zip("ti", event, strict=True)), name, -1e6, 1e6) for name in "ti")
@@ -52,8 +52,10 @@ class Envelope:
             low = self.root(int(i), active, arb(t))
             self.pieces.append(Piece(set(active), low, high, int(i), at_high))
             active, high, at_high = active ^ {int(i)}, low, int(i)
-        self.pieces.append(Piece(active, None, high, 0, at_high))
-        if active != {self.top} or not all(self.is_proved(piece) for piece in self.pieces):
+        self.pieces.append(Piece(active, self.end, high, 0, at_high))
+        if not (self.end < high and self.end < -self.mu[-1]):
+            raise Undecided("the hint end must be beyond all events, and below -k unit")
+        if not all(self.is_proved(piece) for piece in self.pieces):
             raise Undecided("the active sets could not be proved")
 
     def ratio(self, i: int, t: Any) -> Any:
@@ -98,21 +100,16 @@ class Envelope:
         """C-18: on the whole piece alpha < LR_i for the active ones and >= for the others; all gaps are convex."""
         for i in range(1, self.top + 1):
             high, slope = self.gap(i, piece.active, piece.high), self.mu[i] - self.mean(piece.active, piece.high)
-            if piece.low is None:
-                low, low_slope = arb(-1) if i == self.top else arb(1), arb(0)
-            else:
-                low, low_slope = self.gap(i, piece.active, piece.low), self.mu[i] - self.mean(piece.active, piece.low)
+            low, low_slope = self.gap(i, piece.active, piece.low), self.mu[i] - self.mean(piece.active, piece.low)
             if i in piece.active:
                 holds = (i == piece.at_high or high < 0) and (i == piece.at_low or low < 0)
             elif i == piece.at_low:
                 holds = bool(low_slope > 0)
-            elif i == piece.at_high or high > 0:
-                holds = bool(slope < 0) or (i != piece.at_high and bool(low > 0 and low_slope > 0))
-                if not holds and piece.low is not None and i != piece.at_high:  # the tangents at both ends meet above 0
-                    meet = low * slope - high * low_slope + low_slope * slope * (piece.high - piece.low)
-                    holds = bool(low > 0 and meet > 0)
-            else:
-                holds = False
+            elif i == piece.at_high:
+                holds = bool(slope < 0)
+            else:  # it rises from the left end, or falls to the right one, or the tangents at both meet above 0
+                meet = low * slope - high * low_slope + low_slope * slope * (piece.high - piece.low)
+                holds = bool(low > 0 and high > 0) and bool(slope < 0 or low_slope > 0 or meet > 0)
             if not holds:
                 return False
         return True
@@ -121,17 +118,14 @@ class Envelope:
 def profile_line(one: Profile, hints: Any, at: Place) -> Line:
     """The envelope on Re z = c: C-19 for G, C-20 for the decay."""
     curve = Envelope(one, hints)
-    end, cells = arb(hint(hints, "end", -1e6, 0)), int(hint(hints, "cells", 2, 5000))
-    last = curve.pieces[-1]
-    if not (end < last.high and end < -curve.mu[-1] / 2):
-        raise Undecided("the hint end must be beyond all events")
-    atom = 1 - moment(curve, acb(0), end)
+    cells = int(hint(hints, "cells", 2, 5000))
+    atom = 1 - moment(curve, acb(0))
     samples = []
     for j in range(max(at.count, 1)):
         at.clock.check()
-        samples.append(atom + moment(curve, acb(at.c, at.step * j), end))
-    far = (atom + moment(curve, acb(at.beyond), end)).real.upper()
-    lost = lost_by(curve, at.c, at.step * at.count, end, cells) if at.count else arb(0)
+        samples.append(atom + moment(curve, acb(at.c, at.step * j)))
+    far = (atom + moment(curve, acb(at.beyond))).real.upper()
+    lost = lost_by(curve, at.c, at.step * at.count, cells) if at.count else arb(0)
     return Line(samples, far, 1 - lost / samples[0].real.upper(), arb(0), arb(0))
 
 
@@ -145,7 +139,7 @@ def cdf(t: Any) -> Any:
     return (-t / arb(2).sqrt()).erfc() / 2
 
 
-def moment(curve: Envelope, z: acb, end: arb) -> acb:
+def moment(curve: Envelope, z: acb) -> acb:
     """C-19: E[e^{zL}; L != 0], both signs of L together."""
     total, c = acb(0), z.real
     for piece in curve.pieces:
@@ -157,35 +151,44 @@ def moment(curve: Envelope, z: acb, end: arb) -> acb:
             log = ratio.log()
             return (((1 + z) * log).exp() + (-z * log).exp()) * phi(acb(t))
 
-        low, high = (end if piece.low is None else piece.low), piece.high
-        inner = acb.integral(integrand, acb(low.mid()), acb(high.mid()))
-        error = arb(0)
-        for t in (low, high):  # the ends are balls
+        inner = acb.integral(integrand, acb(piece.low.mid()), acb(piece.high.mid()))
+        for t in (piece.low, piece.high):  # the ends are balls
             log = curve.alpha(piece.active, t).log()
-            error += t.rad() * (((1 + c) * log).exp() + (-c * log).exp()) * phi(t)
-        if piece.low is None:  # alpha <= LR_k beyond the end
-            mu = curve.mu[-1]
-            error += (mu**2 * c * (1 + c) / 2).exp() * cdf(end + (1 + c) * mu) + cdf(end)
-        error = error.abs_upper()
-        ball = (-error).union(error)
-        total += curve.weight(piece.active) * (inner + acb(ball, ball))
+            inner += ball(t.rad() * (((1 + c) * log).exp() + (-c * log).exp()) * phi(t))
+        total += curve.weight(piece.active) * inner
         for i in range(1, curve.top + 1):
             if i not in piece.active:
-                mu = curve.mu[i]
-                scale = curve.h[i] * (mu**2 * z * (z + 1) / 2).exp()
-                for end_of_piece, sign in ((high, 1), (piece.low, -1)):
-                    if end_of_piece is not None:
-                        v = -curve.alpha(piece.active, end_of_piece).log() / mu - mu / 2
-                        total += sign * scale * (cdf(v + (1 + z) * mu) + cdf(v - z * mu))
-    return total
+                ends = (own_threshold(curve, i, piece.active, t) for t in (piece.high, piece.low))
+                total += curve.h[i] * (gaussian(curve.mu[i], next(ends), z) - gaussian(curve.mu[i], next(ends), z))
+    last = curve.pieces[-1].active  # beyond the end: alpha <= LR_k, and every i below its own threshold at most
+    beyond = gaussian(curve.mu[-1], curve.end, acb(c)).real
+    for i in range(1, curve.top + 1):
+        beyond += curve.h[i] * gaussian(curve.mu[i], own_threshold(curve, i, last, curve.end), acb(c)).real
+    return total + ball(beyond)
 
 
-def lost_by(curve: Envelope, c: arb, s: arb, end: arb, cells: int) -> arb:
+def ball(size: arb) -> acb:
+    """All complex numbers of at most this size (and some more)."""
+    real = (-size.abs_upper()).union(size.abs_upper())
+    return acb(real, real)
+
+
+def own_threshold(curve: Envelope, i: int, active: set[int], t: arb) -> Any:
+    """The v with LR_i(v) = alpha(t)."""
+    return -curve.alpha(active, t).log() / curve.mu[i] - curve.mu[i] / 2
+
+
+def gaussian(mu: arb, v: arb, z: acb) -> Any:
+    """The integral of (LR^{1+z} + LR^{-z}) phi up to v, for N(mu) against N(0)."""
+    return (mu**2 * z * (z + 1) / 2).exp() * (cdf(v + (1 + z) * mu) + cdf(v - z * mu))
+
+
+def lost_by(curve: Envelope, c: arb, s: arb, cells: int) -> arb:
     """C-20: G(c) - |G(c + i s')| for all s' >= s, from below, by a minorant of the active part's density."""
     edges, right, left, excess = [], [], [], arb(0)
     for piece in curve.pieces:
-        low, high = (end if piece.low is None else piece.low), piece.high
-        count = max(2, int(float((high - low).mid() / (curve.pieces[0].high - end)) * cells))
+        low, high = piece.low, piece.high
+        count = max(2, int(float((high - low) / (curve.pieces[0].high - curve.end)) * cells))
         points = [*((high + (low - high) * n / count).mid() for n in range(count)), low.mid()]
         weight = curve.weight(piece.active)
         for b, a in itertools.pairwise(points):
@@ -197,5 +200,5 @@ def lost_by(curve: Envelope, c: arb, s: arb, end: arb, cells: int) -> arb:
             left.append((density * (-c * large.log()).exp()).lower().max(arb(0)))
         width = 2 * curve.alpha(piece.active, high).log().rad() + 2 * high.rad() * slope
         excess += width * (max(right, key=float) + max(left, key=float))  # where the ends are not exact
-    edges.append(curve.alpha(curve.pieces[-1].active, end).log())
+    edges.append(curve.alpha(curve.pieces[-1].active, curve.end).log())
     return (layers(edges, right, s) + layers(edges, left, s) - excess).lower().max(arb(0))

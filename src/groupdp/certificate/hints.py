@@ -129,6 +129,7 @@ class FloatProfile:
         self.h = np.array([arb_to_float(p) for p in one.law])
         self.mu = arb_to_float(one.unit) * np.arange(len(self.h))
         self.start = -float(self.mu[1]) / 2
+        self.behind = float(np.max(-np.log(self.h[1:]) / self.mu[1:]))  # own thresholds come later than t
         self._grid(0.0)
 
     def _ratios(self, t: FloatArray) -> FloatArray:
@@ -140,7 +141,7 @@ class FloatProfile:
     def _grid(self, c: float) -> None:
         self.largest_c = max(1.5 * c, 1.0)
         self.step = min(0.004, 0.02 / float(self.mu[-1]))
-        end = -(1 + self.largest_c) * float(self.mu[-1]) - 12.0
+        end = -(1 + self.largest_c) * float(self.mu[-1]) - 25.0 - self.behind
         if (self.start - end) / self.step * len(self.h) > 5e7:
             raise Undecided("hints would take too much memory")
         steps = np.arange(int((self.start - end) / self.step), dtype=np.float64)
@@ -314,8 +315,8 @@ def _grid_hints(one: Any, c: float, beyond: float, length: float, nats: float) -
     if isinstance(one, FloatGaussians):
         return {}
     if isinstance(one, FloatProfile):
-        end = -(1 + beyond) * float(one.mu[-1]) - math.sqrt(2 * nats) - 2.0
-        return {"events": one.events(), "end": end, "cells": 1000}
+        end = -(1 + beyond) * float(one.mu[-1]) - math.sqrt(2 * nats) - 2.0 - one.behind
+        return {"events": [event for event in one.events() if event[0] > end], "end": end, "cells": 1000}
     best, strip = 0.0, 0.0
     widest = min(math.pi / max(*one.spans, 1e-9), 8.0)
     for d in (widest * np.linspace(0.05, 0.97, 47)).tolist():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from groupdp.cli.counts_input import DEFAULT_DATA_MEMORY, By, CountsColumn, DataMemory, Files, Kind, read_people
 from groupdp.cli.support import (
     Adjacency,
     AsJSON,
@@ -33,22 +35,19 @@ from groupdp.cli.support import (
     run_from_options,
     upper_text,
 )
+from groupdp.errors import InvalidArgument
 
 _PEOPLE_EXAMPLE = """
 Example:
 
-    groupdp people counts.csv --sampling-rate 0.01 --noise-multiplier 2 --steps 2000 --delta 1e-6 --plot people.png
+    groupdp people rows.parquet --by user_id --sampling-rate 0.01 --noise-multiplier 2 --steps 2000 --delta 1e-6
 """
 _CAP_EXAMPLE = """
 Example:
 
-    groupdp cap counts.csv --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8
+    groupdp cap rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8
 """
 
-Counts = Annotated[
-    str, typer.Argument(metavar="FILE", help="CSV or Parquet: the number of examples of each person, one per row.")
-]
-Column = Annotated[str | None, typer.Option("--column", metavar="NAME", help="Its column, if there are several.")]
 Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG by suffix.")]
 
 #: Rows of the table for people; JSON has them all.
@@ -62,9 +61,12 @@ def register(app: typer.Typer) -> None:
 
 
 def people(
-    counts: Counts,
+    files: Files,
     *,
-    column: Column = None,
+    by: By = None,
+    counts: CountsColumn = None,
+    kind: Kind = None,
+    memory: DataMemory = DEFAULT_DATA_MEMORY,
     sampling_rate: SamplingRate = None,
     batch_size: BatchSize = None,
     dataset_size: DatasetSize = None,
@@ -77,6 +79,12 @@ def people(
     thresholds: Annotated[
         str, option("--thresholds", "LIST", "Count the people with an epsilon of at most these.", "The question")
     ] = "1,2,4,8",
+    out: Annotated[
+        str | None,
+        option(
+            "--out", "FILE", "Write each person's examples and epsilon: Parquet, CSV or JSONL (with --by).", "Output"
+        ),
+    ] = None,
     plot: Plot = None,
     as_json: AsJSON = False,
 ) -> None:
@@ -93,18 +101,27 @@ def people(
     target = read_number("delta", delta, above=0.0, below=1.0)
     chosen = read_adjacency(adjacency)
     limits = [read_number("thresholds", text, at_least=0.0) for text in thresholds.split(",")]
-    from groupdp.people.counts_file import read_counts
+    if out is not None and by is None:
+        raise InvalidArgument("out must go with by: a file of counts does not say who the people are.")
     from groupdp.people.view import people_view
 
-    with NewFiles("plot") as files:
-        _check_plot(plot, files)
-        array = read_counts(counts, column)
+    with NewFiles("plot") as new:
+        _check_plot(plot, new)
+        destination = None if out is None else check_destination(out, new)
+        with progress_bar("count") as progress:
+            found = read_people(
+                files, by=by, counts=counts, kind=kind, memory=memory, table=out is not None, progress=progress
+            )
         with progress_bar("people") as progress:
-            view = people_view(run, array, delta=target, adjacency=chosen, progress=progress)
+            view = people_view(run, found, delta=target, adjacency=chosen, progress=progress)
         if plot is not None:
             from groupdp.figures.tradeoff import draw_people
 
-            draw_people(view, files.temporary(plot))
+            draw_people(view, new.temporary(plot))
+        if destination is not None:
+            from groupdp.people.per_person import write_people
+
+            write_people(found.table, view, destination)
     if as_json:
         emit_json(
             {
@@ -115,6 +132,7 @@ def people(
                     {"count": count, "people": n, "epsilon": bounds_as_json(bounds)}
                     for count, n, bounds in zip(view.counts, view.people, view.epsilon, strict=True)
                 ],
+                "not_protected": view.unprotected,
                 "delta": target,
                 "adjacency": chosen,
                 "run": run_as_json(run),
@@ -125,6 +143,10 @@ def people(
     note = "\n".join(
         f"{view.protected(one)} of {view.total} people have an epsilon of at most {one:g}." for one in limits
     )
+    if view.unprotected:
+        note += f"\n{view.unprotected} of {view.total} people have too many examples: not protected (see groupdp cap)."
+    if out is not None:
+        note += f"\n{out} tells each person's number of examples: publishing it would break their privacy."
     if len(shown) > _MOST_ROWS:
         note = f"{len(shown) - _MOST_ROWS} more counts are in the JSON output (--json).\n{note}"
         shown = shown[: _MOST_ROWS - 1] + shown[-1:]
@@ -137,17 +159,26 @@ def people(
 
 
 def cap(
-    counts: Counts,
+    files: Files,
     *,
-    column: Column = None,
+    by: By = None,
+    counts: CountsColumn = None,
+    kind: Kind = None,
+    memory: DataMemory = DEFAULT_DATA_MEMORY,
     epsilon: Epsilon,
     delta: Delta,
     batch_size: Annotated[str, option("--batch-size", "INTEGER", "Examples in a batch, on average.", "The run")],
     steps: Steps = None,
     epochs: Epochs = None,
     minimum_share: Annotated[
-        str, option("--minimum-share", "NUMBER", "Share of all examples that must be kept.", "The question")
-    ] = "0",
+        str | None,
+        option(
+            "--minimum-share",
+            "NUMBER",
+            "Share of all examples that must be kept; needed for a recommendation.",
+            "The question",
+        ),
+    ] = None,
     largest_cap: Annotated[
         str | None, option("--largest-cap", "INTEGER", "Consider no cap above this.", "The question")
     ] = None,
@@ -162,49 +193,24 @@ def cap(
         "batch_size": read_integer("batch_size", batch_size, at_least=1),
         "steps": None if steps is None else read_integer("steps", steps, at_least=1),
         "epochs": None if epochs is None else read_number("epochs", epochs),
-        "minimum_share": read_number("minimum_share", minimum_share),
+        "minimum_share": None if minimum_share is None else read_number("minimum_share", minimum_share),
         "largest_cap": None if largest_cap is None else read_integer("largest_cap", largest_cap, at_least=1),
         "adjacency": read_adjacency(adjacency),
     }
+    from groupdp.cli.cap_output import emit_study
     from groupdp.people.cap import choose_cap
-    from groupdp.people.counts_file import read_counts
 
-    with NewFiles("plot") as files:
-        _check_plot(plot, files)
-        array = read_counts(counts, column)
+    with NewFiles("plot") as new:
+        _check_plot(plot, new)
+        with progress_bar("count") as progress:
+            found = read_people(files, by=by, counts=counts, kind=kind, memory=memory, progress=progress)
         with progress_bar("cap") as progress:
-            study = choose_cap(array, **question, progress=progress)  # type: ignore[arg-type]
+            study = choose_cap(found, **question, progress=progress)  # type: ignore[arg-type]
         if plot is not None:
             from groupdp.figures.tradeoff import draw_caps
 
-            draw_caps(study, files.temporary(plot))
-    if as_json:
-        rows = []
-        for row in study.rows:
-            fields = {name: getattr(row, name) for name in row.__dataclass_fields__ if name != "epsilon"}
-            rows.append({**fields, "epsilon": bounds_as_json(row.epsilon)})
-        emit_json({"recommended": study.recommended, "rows": rows, **question})
-        return
-    emit_table(
-        f"Caps for epsilon = {study.target_epsilon!r} at delta = {study.delta!r} ({study.adjacency})",
-        ("cap", "kept", "rate", "noise multiplier", "noise / batch", "people: noise multiplier", "noise / people"),
-        [
-            (
-                f"{row.cap}{' <' if row.cap == study.recommended else ''}{'' if row.allowed else ' x'}",
-                f"{100.0 * row.share_kept:.1f} %",
-                f"{row.sampling_rate:.4g}",
-                upper_text(row.noise_multiplier, 6),
-                upper_text(row.noise_per_average, 4),
-                upper_text(row.person_noise_multiplier, 6),
-                upper_text(row.person_noise_per_average, 4),
-            )
-            for row in study.rows
-        ],
-        note=(
-            f"Recommended: keep up to {study.recommended} examples per person (marked <; x: keeps too few examples).\n"
-            "People: sampled instead of examples at the same rate, each clipped as one; noise per averaged person."
-        ),
-    )
+            draw_caps(study, new.temporary(plot))
+    emit_study(study, question, as_json=as_json)
 
 
 def _check_plot(plot: str | None, files: NewFiles) -> None:
@@ -214,3 +220,10 @@ def _check_plot(plot: str | None, files: NewFiles) -> None:
 
         check_picture_name("plot", plot)
         files.temporary(plot)
+
+
+def check_destination(out: str, files: NewFiles) -> Path:
+    """Find out now whether the table can be written, and under which temporary name."""
+    from groupdp.data.counting import checked_suffix
+
+    return files.temporary(checked_suffix(out), name="out")

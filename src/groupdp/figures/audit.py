@@ -114,8 +114,7 @@ def _save(figure: Any, destination: Path) -> None:
 
 def _title(audit: WorstCaseAudit) -> str:
     instance = audit.instance
-    sampling = "fixed batches" if instance.fixed_batches else "Poisson sampling"
     return (
-        f"Worst case of DP-SGD, {sampling}, group of {instance.group_size}, {instance.steps} rounds, "
+        f"Worst case of DP-SGD, {instance.title}, group of {instance.group_size}, {instance.steps} rounds, "
         f"{len(audit.scores.with_group)} runs of each kind, confidence {audit.report.confidence:g}"
     )

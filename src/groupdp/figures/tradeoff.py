@@ -54,21 +54,28 @@ def draw_people(view: PeopleView, path: str | Path) -> None:
 
 
 def draw_caps(study: CapStudy, path: str | Path) -> None:
-    """Noise per averaged gradient against the cap, and what the cap keeps."""
+    """The frontier: noise per averaged gradient against the share of examples kept, both ways of sampling."""
     figure = _figure(6.5, 4.5)
     axes = figure.subplots()
-    caps = [row.cap for row in study.rows]
-    axes.loglog(caps, [row.noise_per_average for row in study.rows], ".-", color=_BLUE, label="sampling examples")
-    axes.loglog(
-        caps, [row.person_noise_per_average for row in study.rows], ".-", color=_ORANGE, label="sampling people"
-    )
-    best = study.row(study.recommended)
-    axes.loglog([best.cap], [best.noise_per_average], "o", markersize=10, fillstyle="none", color=_BLUE)
-    axes.set(xlabel="cap: examples kept per person", ylabel="noise per averaged gradient")
-    kept = axes.twinx()
-    kept.plot(caps, [100.0 * row.share_kept for row in study.rows], ":", color=_GREY)
-    kept.set_ylabel("examples kept, per cent (dotted)")
-    kept.set_ylim(0, 105)
+    shares = [100.0 * row.share_kept for row in study.rows]
+    examples = [row.noise_per_average for row in study.rows]
+    people = [row.person_noise_per_average for row in study.rows]
+    axes.semilogy(shares, examples, ".-", color=_BLUE, label="sampling examples, over C_example")
+    axes.semilogy(shares, people, ".-", color=_ORANGE, label="sampling people, over C_user")
+    for place, row in enumerate(study.rows):
+        if place in (0, len(study.rows) - 1) or row.cap in (2, 4, 8) or row.cap == study.recommended:
+            axes.annotate(
+                str(row.cap), (shares[place], examples[place]), (0, 5), textcoords="offset points", fontsize=7
+            )
+    if study.recommended is not None:
+        best = study.row(study.recommended)
+        axes.semilogy(
+            [100.0 * best.share_kept], [best.noise_per_average], "o", markersize=10, fillstyle="none", color=_BLUE
+        )
+    if study.minimum_share:
+        axes.axvline(100.0 * study.minimum_share, linestyle=":", color=_GREY)
+    axes.set(xlabel="examples kept, per cent (small numbers: the cap)", ylabel="noise per averaged gradient")
+    axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     axes.set_title(f"epsilon = {study.target_epsilon:g}, delta = {study.delta:g}", fontsize=10)
     _save(figure, path)

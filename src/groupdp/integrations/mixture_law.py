@@ -10,10 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp.adjacency import Change, is_empty
+from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
 from groupdp.pairs import ZERO, Round
 from groupdp.samplings import Rounds, Sampling
 from groupdp.samplings.sampling import BoolArray
+from groupdp.samplings.worlds import World
 
 _ONE_SIDED = "a mixture of Gaussians is about adding and removing: describe the sampling instead"
 
@@ -48,3 +50,6 @@ class MixtureLaw(Sampling):
 
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         raise AssertionError("a stated mixture cannot be sampled")
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        raise InvalidArgument("run must have a sampling that can be carried out to be audited, got a stated mixture.")

@@ -4,9 +4,18 @@ A small cap throws examples away and so raises the sampling rate of those kept (
 raises the group size that must be protected. The study calibrates the noise for a ladder of caps and recommends the
 one with the least noise per averaged gradient among those that keep enough examples.
 
-For comparison, people instead of examples may be sampled: a person is drawn with the same rate, all of their kept
-examples are averaged and clipped together, and the analysis is that of a single example at that rate. A batch then
-averages over people, of whom there are fewer than examples.
+What is thrown away has no price that an accountant knows. Without a minimum share to keep, nothing is recommended: the
+frontier of noise against share kept is the answer.
+
+The alternative is to sample people instead of examples, at equal compute: a person is drawn with the same rate, so a
+batch has as many examples on average; all of their kept examples are averaged and clipped together to C_user, and the
+analysis is that of a single example at that rate. A batch of B examples then averages over B / K people, K being the
+kept examples of a person on average, and the noise of an averaged gradient is
+
+    sampling examples   sigma_examples C_example / B
+    sampling people     sigma_people C_user K / B
+
+so that people win when C_user / C_example < sigma_examples / (K sigma_people), the threshold.
 """
 
 from __future__ import annotations
@@ -20,18 +29,22 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_integer, require_number, shown
+from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds
 from groupdp.calibration import calibrate_noise
 from groupdp.dpsgd import DPSGD
 from groupdp.engines.interface import Progress
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import InvalidArgument, LimitExceeded
-from groupdp.people.view import IntArray, counts_of
+from groupdp.people.view import IntArray, histogram_of
 from groupdp.samplings import PoissonSampling
 
 #: Caps up to this are all tried; above, each is about this factor larger than the one before.
 _EVERY = 8
 _RATIO = 1.4
+#: Above this cap the steps are larger: noise is by then nearly in proportion to the cap.
+_LARGE = 1000
+_LARGE_RATIO = 2.5
 #: Caps tried between the neighbours of the best one.
 _REFINED = 4
 #: Relative tolerance of the calibrated noise, in the table and for the cap recommended.
@@ -61,6 +74,8 @@ class CapRow:
     person_noise_multiplier: float
     person_noise_per_average: float
     """person_noise_multiplier / people_per_batch."""
+    threshold: float
+    """Sampling people has less noise where C_user / C_example is below this."""
     allowed: bool
     """Whether the constraints are met."""
 
@@ -70,11 +85,12 @@ class CapStudy:
     """The table, and the cap with the least noise per averaged gradient among those allowed."""
 
     rows: tuple[CapRow, ...]
-    recommended: int
+    recommended: int | None
+    """None without a minimum share: what is thrown away has no price here."""
     target_epsilon: float
     delta: float
     batch_size: int
-    minimum_share: float
+    minimum_share: float | None
     largest_cap: int | None
     adjacency: str
 
@@ -94,7 +110,7 @@ def choose_cap(
     batch_size: int,
     steps: int | None = None,
     epochs: float | None = None,
-    minimum_share: float = 0.0,
+    minimum_share: float | None = None,
     largest_cap: int | None = None,
     adjacency: str = "add-or-remove",
     engine: str = "auto",
@@ -102,26 +118,30 @@ def choose_cap(
 ) -> CapStudy:
     """Tabulate caps for Poisson sampling with `batch_size` expected examples, and recommend one.
 
-    Constraints: at least `minimum_share` of all examples is kept, and the cap is at most `largest_cap`. Not every cap
-    is tried: all up to 8, then each about 1.4 times the one before, the smallest that keeps the minimum share, and
-    a few around the best. Every noise multiplier is certified for its own cap; it is the smallest to a relative 1e-3,
-    and to 1e-6 for the cap recommended.
+    `counts` are numbers of examples, one per person, of any size, or a `groupdp.data.Counts`. Constraints: at least
+    `minimum_share` of all examples is kept, and the cap is at most `largest_cap`; without a minimum share no cap is
+    recommended. Not every cap is tried: all up to 8, then each about 1.4 times the one before (2.5 times above 1000),
+    the smallest that keeps the minimum share, and a few around the best. Every noise multiplier is certified for its
+    own cap; it is the smallest to a relative 1e-3, and to 1e-6 for the cap recommended.
     """
-    array = counts_of(counts)
+    values, people = histogram_of(counts)
     study = _Study(
-        counts=array,
+        values=values,
+        people=people,
         epsilon=require_number("epsilon", epsilon, above=0.0),
         delta=require_number("delta", delta, above=0.0, below=1.0),
         batch_size=require_integer("batch_size", batch_size, at_least=1),
         steps=None if steps is None else require_integer("steps", steps, at_least=1),
         epochs=None if epochs is None else Fraction(require_number("epochs", epochs, above=0.0)),
-        minimum_share=require_number("minimum_share", minimum_share, at_least=0.0, at_most=1.0),
+        minimum_share=(
+            0.0 if minimum_share is None else require_number("minimum_share", minimum_share, at_least=0.0, at_most=1.0)
+        ),
         adjacency=adjacency,
         engine=engine,
     )
     if (steps is None) == (epochs is None):
         raise InvalidArgument("steps or epochs must be given, and not both.")
-    highest = int(array.max())
+    highest = min(int(values[-1]), LARGEST_GROUP)
     if largest_cap is not None:
         highest = min(highest, require_integer("largest_cap", largest_cap, at_least=1))
     if study.batch_size > study.kept(highest):
@@ -136,18 +156,19 @@ def choose_cap(
         )
     rows: dict[int, CapRow] = {}
     study.fill(rows, ladder, lambda done: progress(0.8 * done) if progress is not None else None)
-    best = study.best(rows)
-    more = [cap for cap in _between(rows, best, highest) if study.allows(cap)]
-    study.fill(rows, more, lambda done: progress(0.8 + 0.2 * done) if progress is not None else None)
-    best = study.best(rows)
-    rows[best] = study.row(best, rows[best], _FINE_TOLERANCE)
+    best = None
+    if minimum_share is not None:
+        more = [cap for cap in _between(rows, study.best(rows), highest) if study.allows(cap)]
+        study.fill(rows, more, lambda done: progress(0.8 + 0.2 * done) if progress is not None else None)
+        best = study.best(rows)
+        rows[best] = study.row(best, rows[best], _FINE_TOLERANCE)
     return CapStudy(
         rows=tuple(rows[cap] for cap in sorted(rows)),
         recommended=best,
         target_epsilon=study.epsilon,
         delta=study.delta,
         batch_size=study.batch_size,
-        minimum_share=study.minimum_share,
+        minimum_share=minimum_share,
         largest_cap=largest_cap,
         adjacency=adjacency,
     )
@@ -155,7 +176,8 @@ def choose_cap(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Study:
-    counts: IntArray
+    values: IntArray
+    people: IntArray
     epsilon: float
     delta: float
     batch_size: int
@@ -167,10 +189,10 @@ class _Study:
 
     @property
     def total(self) -> int:
-        return int(self.counts.sum())
+        return int(self.values @ self.people)
 
     def kept(self, cap: int) -> int:
-        return int(np.minimum(self.counts, cap).sum())
+        return int(np.minimum(self.values, cap) @ self.people)
 
     def allows(self, cap: int) -> bool:
         return self.batch_size <= self.kept(cap) and self.kept(cap) >= self.minimum_share * self.total
@@ -213,12 +235,12 @@ class _Study:
         found = least_noise(cap, start)
         person_start = neighbour.person_noise_multiplier if neighbour is not None else None
         single = found if cap == 1 else least_noise(1, person_start or None)
-        people_per_batch = rate * len(self.counts)
+        people_per_batch = rate * int(self.people.sum())
         return CapRow(
             cap=cap,
             examples_kept=kept,
             share_kept=kept / self.total,
-            people_capped=int((self.counts > cap).sum()),
+            people_capped=int(self.people[self.values > cap].sum()),
             sampling_rate=rate,
             steps=steps,
             noise_multiplier=found.value,
@@ -228,6 +250,9 @@ class _Study:
             people_per_batch=people_per_batch,
             person_noise_multiplier=single.value,
             person_noise_per_average=single.value / people_per_batch,
+            threshold=(
+                found.value * people_per_batch / (self.batch_size * single.value) if single.value > 0.0 else math.inf
+            ),
             allowed=self.allows(cap),
         )
 
@@ -245,7 +270,7 @@ def _ladder(study: _Study, highest: int) -> list[int]:
     cap = float(_EVERY)
     while cap < highest:
         caps.add(round(cap))
-        cap *= _RATIO
+        cap *= _RATIO if cap < _LARGE else _LARGE_RATIO
     # The smallest cap that is allowed at all: what is kept grows with the cap.
     low, high = 1, highest
     while low < high:

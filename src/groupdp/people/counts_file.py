@@ -1,70 +1,160 @@
-"""Numbers of examples per person from a file: a column of a CSV or Parquet table."""
+"""Numbers of examples per person from a file: a column of a CSV or Parquet table.
+
+Identifiers are not taken for counts: a file of one column that looks like them is refused with a question.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+import os
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from groupdp._validation import shown
 from groupdp.errors import GroupDPError, InvalidArgument
-from groupdp.people.view import MOST_PEOPLE, IntArray, counts_of
+from groupdp.people.view import MOST_PEOPLE, IntArray, counts_of, histogram_of
+
+_DELIMITERS = (",", ";", "\t", "|")
+#: Larger files with several columns are read by DuckDB, if it is there.
+_LARGE = 5_000_000
+#: A name that identifiers have: user_id, customer, ownerId; and one that counts have, whatever else is in it.
+_NAME_OF_IDS = re.compile(
+    r"(?i:(.*[_\W])?(id|uid|uuid|guid|user|person|name|customer|account|member|patient|client|author|owner|email)s?)"
+    r"|.*[a-z]I[dD]s?"
+)
+_NAME_OF_COUNTS = re.compile(r"(?i)count|number|examples|rows|(^|[_\W])(n|num|per)([_\W]|$)")
+#: Fewer numbers than this are not judged by their values.
+_FEW = 20
 
 
 def read_counts(path: str, column: str | None = None) -> IntArray:
     """The column named, or the only one; a CSV file may do without a header if it has one column of integers."""
     try:
-        return counts_of(_parquet(path, column) if Path(path).suffix.lower() == ".parquet" else _csv(path, column))
+        if Path(path).suffix.lower() == ".parquet":
+            name, values = _parquet(path, column)
+        else:
+            name, values = _digits(path, column) or _large(path, column) or _csv(path, column)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidArgument(f"counts must be a readable file, got {shown(path)} ({reason}).") from None
+    counts = counts_of(values)
+    if column is None:
+        _refuse_ids(name, counts)
+    return counts
+
+
+def _refuse_ids(name: str, counts: IntArray) -> None:
+    """Ask, where a lone column looks like identifiers: by its name, or because its numbers are not like counts.
+
+    Of many people some have the same number of examples, and some have few.
+    """
+    odd = counts.size >= _FEW and (int(counts.min()) >= 1000 or histogram_of(counts)[0].size > counts.size / 2)
+    if (_NAME_OF_IDS.fullmatch(name) and not _NAME_OF_COUNTS.search(name)) or odd:
+        what = f"the column {shown(name)}" if name else "a column without a name"
+        called = name or "NAME (after adding a line with that name)"
+        raise InvalidArgument(
+            f"counts must be numbers of examples, got {what} that looks like identifiers: is every row an example "
+            f"(then say --by {called}), or a person with that many examples (then say --counts {called})?"
+        )
+
+
+def _digits(path: str, column: str | None) -> tuple[str, Any] | None:
+    """A CSV file of one column that has digits only, at the speed of reading; None for any other."""
+    body = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    header, _, rest = body.partition(b"\n")
+    name = header.decode("utf-8").strip()
+    if name.isdecimal():
+        if column is not None:
+            return None
+        name, rest = "", body
+    elif '"' in name or any(sign in name for sign in _DELIMITERS) or column not in (None, name):
+        return None
+    rest = rest.rstrip(b"\n")
+    if not rest or rest[:1] == b"\n" or b"\n\n" in rest or rest.translate(None, b"0123456789\n"):
+        return None
+    values = np.fromstring(rest.decode("ascii"), dtype=np.int64, sep="\n")
+    return (name, values) if int(values.max()) < 10**18 else None  # numbers too long for 64 bits are there the largest
+
+
+def _large(path: str, column: str | None) -> tuple[str, Any] | None:
+    """A large CSV file of several columns by DuckDB; None where that is not possible or finds anything odd."""
+    if column is None or os.path.getsize(path) < _LARGE or Path(path).suffix.lower() != ".csv":
+        return None
+    try:
+        from groupdp.data.duckdb_engine import Engine
+        from groupdp.data.keyed_hash import quoted
+        from groupdp.data.sources import open_source
+
+        with Engine() as engine:
+            source = open_source(engine, path)
+            if column not in source.columns:
+                return None
+            value = quoted(column)
+            fine = f"bool_and(coalesce(regexp_full_match({value}, '[0-9]{{1,18}}'), false))"
+            if not engine.value(f"SELECT {fine} FROM {source.sql}"):
+                return None
+            return column, engine.table(f"SELECT CAST({value} AS BIGINT) AS n FROM {source.sql}")["n"].to_numpy()
+    except GroupDPError:  # the slow reader says what is wrong, and in which line
+        return None
 
 
 def parse_counts(text: str, column: str | None = None) -> IntArray:
     """The counts in the text of a CSV file, as `read_counts` reads them from one."""
     try:
-        return counts_of(_rows(io.StringIO(text.removeprefix("\ufeff"), newline=""), column, name="text"))
+        name, values = _rows(io.StringIO(text.removeprefix("\ufeff"), newline=""), column, name="text")
     except csv.Error as error:
         raise InvalidArgument(f"counts must be CSV, and the text is not ({error}).") from None
+    counts = counts_of(values)
+    if column is None:
+        _refuse_ids(name, counts)
+    return counts
 
 
-def _csv(path: str, column: str | None) -> Any:
+def _csv(path: str, column: str | None) -> tuple[str, Any]:
     with open(path, newline="", encoding="utf-8-sig") as file:
         return _rows(file, column, name=shown(path))
 
 
-def _rows(lines: Iterable[str], column: str | None, *, name: str) -> Any:
-    rows = csv.reader(lines)
-    header = next(rows, None)
-    if header is None:
+def _rows(file: TextIO, column: str | None, *, name: str) -> tuple[str, Any]:
+    first = file.readline()
+    if not first:
         raise InvalidArgument(f"counts must be a file with at least one row, got the empty {name}.")
+    file.seek(0)
+    rows = csv.reader(file, delimiter=max(_DELIMITERS, key=first.count), strict=True)
+    header = next(rows, [])
     values: list[int] = []
     if column is None and len(header) == 1 and header[0].strip().isdecimal():
-        index = 0
+        index, found = 0, ""
         values.append(int(header[0][:30]))
     else:
         index = _position(header, column)
+        found = header[index].strip()
     blank = 0
-    for number, row in enumerate(rows, start=2):
+    for row in rows:
+        number = rows.line_num
         if not row:  # allowed at the end of the file only: elsewhere it may be a missing value
             blank = blank or number
             continue
         if blank:
             raise InvalidArgument(f"counts must be integers of at least 1, got an empty line {blank}.")
-        text = row[index].strip() if index < len(row) else ""
+        if len(row) != len(header):
+            raise InvalidArgument(
+                f"counts must be in rows of {len(header)} columns like the first, got {len(row)} in line {number}."
+            )
+        text = row[index].strip()
         if not (text.isdecimal() and len(text) <= 18):
             raise InvalidArgument(f"counts must be integers of at least 1, got {shown(text)} in line {number}.")
         values.append(int(text))
         if len(values) > MOST_PEOPLE:
             raise InvalidArgument(f"counts must be of at most {MOST_PEOPLE} people, got more.")
-    return np.array(values, dtype=np.int64)
+    return found, np.array(values, dtype=np.int64)
 
 
-def _parquet(path: str, column: str | None) -> Any:
+def _parquet(path: str, column: str | None) -> tuple[str, Any]:
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
@@ -79,7 +169,7 @@ def _parquet(path: str, column: str | None) -> Any:
     values = table.column(0)
     if values.null_count:
         raise InvalidArgument(f"counts must not be missing, got {values.null_count} missing in {shown(chosen)}.")
-    return values.to_numpy()
+    return chosen, values.to_numpy()
 
 
 def _position(names: list[str], column: str | None) -> int:
@@ -87,9 +177,12 @@ def _position(names: list[str], column: str | None) -> int:
     if column is None:
         if len(stripped) == 1:
             return 0
-        raise InvalidArgument(f"column must name one of {shown(', '.join(stripped))}, got None.")
+        raise InvalidArgument(
+            f"counts must be a column (say --counts NAME, or --by NAME where rows are examples), "
+            f"got several: {shown(', '.join(stripped))}."
+        )
     if stripped.count(column) > 1:
-        raise InvalidArgument(f"column must name a single column, got {shown(column)} more than once.")
+        raise InvalidArgument(f"counts must name a single column, got {shown(column)} more than once.")
     if column not in stripped:
-        raise InvalidArgument(f"column must be one of {shown(', '.join(stripped))}, got {shown(column)}.")
+        raise InvalidArgument(f"counts must be one of the columns {shown(', '.join(stripped))}, got {shown(column)}.")
     return stripped.index(column)

@@ -15,9 +15,10 @@ from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP, Change
 from groupdp.errors import InvalidArgument
 from groupdp.laws.allocation import thrown_squares_law
 from groupdp.pairs import Round
-from groupdp.samplings.poisson import FIXED_MICROBATCHES
+from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
 from groupdp.samplings.shuffled import squares_coin
+from groupdp.samplings.worlds import World, thrown_members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,17 @@ class BallsInBinsSampling(Sampling):
             bins = generator.integers(0, self.batches, size=(trials, dataset_size))
             for step in range(self.batches):
                 yield bins == step
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """Those who leave move by +1, those who join by -1, all others not at all; who is not there does not move.
+
+        Attains P-7 for pure removals and additions where the allocation is released too.
+        """
+        leave, join = counted(change.removed), counted(change.added)
+        return (
+            World(((0.0, ordinary_examples), (1.0, leave), (0.0, join)), thrown_members(leave, 1.0, self.batches)),
+            World(((0.0, ordinary_examples), (0.0, leave), (-1.0, join)), thrown_members(join, -1.0, self.batches)),
+        )
 
 
 @lru_cache(maxsize=64)

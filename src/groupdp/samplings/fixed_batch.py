@@ -15,7 +15,9 @@ from groupdp.adjacency import Change, is_empty
 from groupdp.errors import InvalidArgument
 from groupdp.laws import hypergeometric_law
 from groupdp.pairs import ZERO, Profile, Round, Side
+from groupdp.samplings.poisson import counted
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.worlds import World, fixed_batches
 
 #: An example of the group takes another one's place: gradients +e and -e.
 _UNIT = 2.0
@@ -84,6 +86,26 @@ class FixedBatchSampling(Sampling):
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         while True:
             yield uniform_subsets(generator, self.batch_size, trials, dataset_size)
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """Whoever is not in the group moves by -1 and the group by +1: attains P-4. Replaced members move like all
+        others afterwards, zeroed ones not at all: near P-5.
+        """
+        size = counted(change.size)
+        if change.keeps_places or change.is_substitution:
+            others, there = self.dataset_size - size, 0.0 if change.keeps_places else -1.0
+        else:
+            others, there = self.dataset_size, None
+        first, second = (
+            World(
+                ((-1.0, others), (move or 0.0, 0 if move is None else size)),
+                fixed_batches(
+                    self.batch_size, others, 0 if move is None else size, ordinary_move=-1.0, group_move=move or 0.0
+                ),
+            )
+            for move in (1.0, there)
+        )
+        return (second, first) if is_empty(change.removed) else (first, second)
 
     def largest_group(self, adjacency: str) -> int | None:
         if adjacency in ("substitute", "zero-out"):

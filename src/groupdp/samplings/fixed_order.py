@@ -11,12 +11,13 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import require_boolean
-from groupdp.adjacency import Change
+from groupdp.adjacency import Change, is_empty
 from groupdp.errors import InvalidArgument
 from groupdp.pairs import ZERO, Round, Side
 from groupdp.samplings.fixed_batch import batch_and_dataset
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
 from groupdp.samplings.shuffled import REFUSALS, dealt, group_in, unit_of
+from groupdp.samplings.worlds import KnownSums, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,20 @@ class FixedOrderSampling(Sampling):
         order = np.broadcast_to(np.arange(dataset_size), (trials, dataset_size))
         while True:
             yield from dealt(order, self.batch_size)
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """The group is first in the order, or first in its batches; it moves by +1, then by 0 or -1: attains P-8."""
+        size, other = group_in(change, self.dataset_size), -1.0 if change.is_substitution else 0.0
+        places = np.arange(size) * (self.batch_size if self.one_per_batch else 1)
+        worlds = []
+        for move in (1.0, other):
+            moves = np.zeros(self.dataset_size)
+            moves[places] = move
+            census = tuple((one, 1) for one in moves[: int(places[-1]) + 1].tolist()) if size else ()
+            sums = np.add.reduceat(moves, np.arange(0, self.dataset_size, self.batch_size))
+            worlds.append(World((*census, (0.0, self.dataset_size - len(census))), KnownSums(sums)))
+        first, second = worlds
+        return (second, first) if is_empty(change.removed) else (first, second)
 
     def largest_group(self, adjacency: str) -> int | None:
         return -(-self.dataset_size // self.batch_size) if self.one_per_batch else self.dataset_size

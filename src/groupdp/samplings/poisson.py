@@ -15,6 +15,7 @@ from groupdp.adjacency import ADJACENCIES, Change, Group
 from groupdp.laws import binomial_law
 from groupdp.pairs import Round, Side
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.worlds import World, independent_members
 
 #: What clipped averages of microbatches need, in a sentence.
 FIXED_MICROBATCHES = (
@@ -62,6 +63,21 @@ class PoissonSampling(Sampling):
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         while True:  # the rate is exact to 2^-53, the resolution of the uniform variates
             yield generator.random((trials, dataset_size)) < self.rate
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """Those who leave move by +1, those who join by -1, all others not at all: attains P-1 and P-2."""
+        leave, join = counted(change.removed), counted(change.added)
+        return (
+            World(((0.0, ordinary_examples), (1.0, leave)), independent_members([(leave, self.rate, 1.0)])),
+            World(((0.0, ordinary_examples), (-1.0, join)), independent_members([(join, self.rate, -1.0)])),
+        )
+
+
+def counted(group: Group) -> int:
+    """A group without sources."""
+    if not isinstance(group, int):
+        raise AssertionError("a group by sources needs a sampling with sources")
+    return group
 
 
 def stated_fraction(rate: float) -> Fraction:

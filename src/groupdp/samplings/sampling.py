@@ -13,6 +13,7 @@ import numpy.typing as npt
 from groupdp.adjacency import Change
 from groupdp.errors import InvalidArgument
 from groupdp.pairs import Profile, Round
+from groupdp.samplings.worlds import World
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -59,6 +60,13 @@ class Sampling(ABC):
     @abstractmethod
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         """Really sampled: for each step, a (trials, dataset_size) array that says who is in the batch."""
+
+    @abstractmethod
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """Two datasets of this change that leak as much as is known, with the exact densities of what they release.
+
+        `ordinary_examples` is the size of the common part where the sampling does not say it.
+        """
 
     @property
     def sources(self) -> tuple[str, ...] | None:

@@ -15,12 +15,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp.adjacency import Change
+from groupdp.adjacency import Change, is_empty
 from groupdp.errors import InvalidArgument
 from groupdp.laws.allocation import SquaresLaw, dealt_squares_law
 from groupdp.pairs import ZERO, Branch, Round, Side
 from groupdp.samplings.fixed_batch import batch_and_dataset
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.worlds import World, dealt_members
 
 _OTHER_SIZE = "with another number of examples every later batch changes, and no bound is proved"
 #: Adjacencies with another number of examples in the two datasets.
@@ -79,6 +80,23 @@ class ShuffledSampling(Sampling):
         while True:
             yield from dealt(generator.random((trials, dataset_size)).argsort(axis=1), self.batch_size)
 
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """The group moves by +1 in one dataset, by 0 (zeroed) or -1 (replaced) in the other; all others do not move.
+
+        Attains P-7 where the allocation is released too.
+        """
+        return self._worlds(change, once=False)
+
+    def _worlds(self, change: Change, *, once: bool) -> tuple[World, World]:
+        size = group_in(change, self.dataset_size)
+        whole, rest = divmod(self.dataset_size, self.batch_size)
+        sizes = [self.batch_size] * whole + [rest] * (rest > 0)
+        first, second = (
+            World(((0.0, self.dataset_size - size), (move, size)), dealt_members(size, move, sizes, once=once))
+            for move in (1.0, -1.0 if change.is_substitution else 0.0)
+        )
+        return (second, first) if is_empty(change.removed) else (first, second)
+
     def largest_group(self, adjacency: str) -> int | None:
         return self.dataset_size
 
@@ -110,6 +128,9 @@ class ShuffledOnceSampling(ShuffledSampling):
         order = generator.random((trials, dataset_size)).argsort(axis=1)
         while True:
             yield from dealt(order, self.batch_size)
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        return self._worlds(change, once=True)
 
 
 def dealt(order: np.ndarray[tuple[int, ...], np.dtype[np.int64]], batch_size: int) -> Iterator[BoolArray]:

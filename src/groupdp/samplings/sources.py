@@ -17,6 +17,7 @@ from groupdp.laws import sum_of_binomials_law
 from groupdp.pairs import Round, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.worlds import World, independent_members
 
 #: Most sources of one run.
 MOST_SOURCES = 1000
@@ -78,12 +79,26 @@ class PoissonSources(Sampling):
         while True:
             yield generator.random((trials, dataset_size)) < rates
 
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """Those who leave move by +1, those who join by -1, all others not at all: attains P-3.
+
+        Rows of one example per source, as `sampled_batches` has them; who is not there is one who does not move.
+        """
+        leave, join = (dict(group) if not isinstance(group, int) else {} for group in (change.removed, change.added))
+        rows = max(1, *leave.values(), *join.values(), -(-ordinary_examples // len(self.sources)))
+        return _world(self._rates(), leave, rows, 1.0), _world(self._rates(), join, rows, -1.0)
+
     @property
     def sources(self) -> tuple[str, ...]:
         return tuple(source for source, _ in self._rates())
 
     def values(self) -> dict[str, Any]:
         return {"sampling_rates": dict(self._rates())}
+
+
+def _world(rates: tuple[tuple[str, float], ...], group: Mapping[str, int], rows: int, move: float) -> World:
+    census = [(move if row < group.get(source, 0) else 0.0, 1) for row in range(rows) for source, _ in rates]
+    return World(tuple(census), independent_members((group.get(source, 0), rate, move) for source, rate in rates))
 
 
 @lru_cache(maxsize=64)

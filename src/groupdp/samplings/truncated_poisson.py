@@ -14,8 +14,9 @@ from groupdp._validation import LARGEST_DATASET, require_integer, require_number
 from groupdp.adjacency import Change, is_empty
 from groupdp.errors import InvalidArgument
 from groupdp.pairs import ZERO, Branch, Round, Side
-from groupdp.samplings.poisson import stated_fraction
+from groupdp.samplings.poisson import counted, stated_fraction
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.worlds import World, cut_batches
 
 _NO_LAW = "which of the others are cut away then depends on both groups, and no bound is proved"
 
@@ -88,6 +89,19 @@ class TruncatedPoissonSampling(Sampling):
             order = np.where(sampled, generator.random((trials, dataset_size)), np.inf)
             rank = order.argsort(axis=1).argsort(axis=1)
             yield sampled & (rank < self.largest_batch)
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """The group moves by +1; whoever it displaces by -1 where the cap cuts more often than not, else by 0."""
+        size, others = counted(change.size), self.dataset_size
+        away = -1.0 if self.rate * others >= self.largest_batch else 0.0
+
+        def world(members: int, move: float) -> World:
+            shape = {"ordinary_move": away, "group_move": move}
+            sums = cut_batches(self.rate, self.largest_batch, others, members, **shape)
+            return World(((away, others), (move, members)), sums)
+
+        first, second = world(size, 1.0), world(size, 0.0) if change.keeps_places else world(0, 0.0)
+        return (second, first) if is_empty(change.removed) else (first, second)
 
 
 @lru_cache(maxsize=64)

@@ -41,7 +41,8 @@ class Explanation:
         else:
             said.append(f"No finite epsilon holds at delta = {self.delta:g}: the release may give a person away.")
         said += [
-            f"An attacker who raises a false alarm for at most {self.false_alarm_rate * 100.0:g} % of those who did not "
+            f"An attacker who raises a false alarm for at most {self.false_alarm_rate * 100.0:g} % of those who did "
+            f"not "
             f"take "
             f"part detects at most {_share(caught)} of those who did.",
             f"Who thought a person took part with probability {self.prior:g}, and sees that attack raise the alarm, "

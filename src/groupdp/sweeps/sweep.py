@@ -122,11 +122,12 @@ def _workers(executor: Executor | None, scheduler: str | None) -> Iterator[Execu
 
 def _dask_client(scheduler: str) -> Any:
     try:
-        from distributed import Client
+        import distributed
     except ImportError:
         raise GroupDPError("a Dask scheduler needs the extra dask: pip install 'groupdp[dask]'.") from None
     try:
-        return Client(scheduler, timeout="10s")
+        client: Any = distributed
+        return client.Client(scheduler, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
         raise InvalidArgument(
             f"scheduler must be the address of a running Dask scheduler, got {scheduler!r} ({type(error).__name__})."

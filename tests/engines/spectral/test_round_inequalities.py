@@ -72,6 +72,22 @@ def test_s_19_the_characteristic_function_is_within_its_stated_error(name, tilt)
             assert found["log_error"][i] <= 1e-8 * times
 
 
+@pytest.mark.parametrize("tilt", [0.5, 4.0])
+@pytest.mark.parametrize("name", ROUNDS)
+def test_s_19_the_error_of_low_frequencies_is_proportional_to_them(name, tilt):
+    """S-19: where s^2 is negligible beside s, the first-order charge alone has to cover the rounding."""
+    variance = kernel.tilted(kernel_rounds(name), tilt, 1.0, -40.0, [])["variance"]
+    step = shortened(1e-5 / math.sqrt(variance))
+    found = kernel.characteristic(kernel_rounds(name), tilt, step, -100.0, 4)
+    size = round_moment(ROUNDS[name], tilt)
+    for i in (1, 2, 3):
+        turn = acb(0, -arb(step) * i * arb(found["centre"])).exp()
+        phi = round_moment(ROUNDS[name], tilt, step * i) / size * turn
+        ratio = (acb(found["log_modulus"][i], found["angle"][i]) - phi.log()).exp() - 1
+        assert abs(ratio) <= arb(found["log_error"][i]).expm1() + arb(1e-32)
+        assert found["log_error"][i] <= 1e-15  # 1e-5 of what it is at frequencies of the size of 1 / deviation
+
+
 @pytest.mark.parametrize("tilt", [0.3, 2.0, 20.0])
 @pytest.mark.parametrize("name", ROUNDS)
 def test_s_22_the_characteristic_function_is_below_its_certificate_at_every_later_frequency(name, tilt):

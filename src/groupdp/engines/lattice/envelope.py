@@ -9,7 +9,8 @@ and u_0 balances the component that never shifts against those it holds back: f(
     f(u) = -h_0 (1 - e^-x) + sum_i h_i (r_i(u) / alpha - 1)_+,
 
 which increases and is convex. With D_i(u) = Phi(mu_i - u) - r_i Phi(-u), L-10: R(alpha) is at most (at least)
-sum_i h_i D_i(max(u_0, u_i)) wherever f(u_0) <= 0 (f(u_0) >= 0), and the same with own thresholds u_i too small (too large).
+sum_i h_i D_i(max(u_0, u_i)) wherever f(u_0) <= 0 (f(u_0) >= 0), and the same with own thresholds u_i too small (too
+large).
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Envelope:
         return np.asarray(x[None, :] / self.shifts[:, None] + 0.5 * self.shifts[:, None])
 
     def thresholds(self, x: FloatArray, *, above: bool) -> FloatArray:
-        """v_i (rows: component 0 first) at every x >= 0, for a bound on R from above (f <= 0) or from below (f >= 0)."""
+        """v_i (rows: component 0 first) at every x >= 0, for a bound on R from above (f <= 0) or from below (f >=
+        0)."""
         if self.h0 == 0.0:  # nothing holds the others back
             return self.with_own_thresholds(x, np.full(len(x), -np.inf), above=above)
         return self.with_own_thresholds(x, self._moved(x, self._balanced(x), above=above), above=above)

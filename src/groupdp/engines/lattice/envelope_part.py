@@ -1,6 +1,7 @@
 """Rounds of an envelope on the lattice: symmetric measures above and below a profile R (L-11 to L-13).
 
-R has a law of its own, symmetric in that f(-x) = e^-x f(x), so only losses x > 0 are discretised, from the masses under P
+R has a law of its own, symmetric in that f(-x) = e^-x f(x), so only losses x > 0 are discretised, from the masses
+under P
 and Q of the events v_i(x) < u <= v_i(x'), summed over the components. From above (L-11) the dots at multiples of the
 step are connected; from below (L-12) cells are merged. L-13: with atoms p_j at losses l_j > 0 and p_j e^-l_j at -l_j,
 and what is missing to a total of 1 at 0, the measure's curve lies above (below) R everywhere if it does for alpha >= 1
@@ -188,7 +189,7 @@ class EnvelopePart:
         """Lattice indices > 0 and tilted masses whose curve is below R for alpha >= 1 (L-12)."""
         positive = cells.indices > 0
         indices, width = cells.indices[positive], mass.step * cells.widths[positive].astype(np.float64)
-        target = mass.step * indices
+        target = np.asarray(mass.step * indices, dtype=np.float64)
         boundary = target - 0.5 * width
         rate = np.interp(boundary, self.middle, self.growth)
         before = np.concatenate((width[:1], width[:-1]))
@@ -287,7 +288,8 @@ class EnvelopePart:
             cell = np.insert(cell, at + 1, cell[at])
             if len(cell) > _MOST_PANELS:
                 raise LimitExceeded(
-                    f"the lattice engine would need more than its limit of {_MOST_PANELS} panels: the noise is too large "
+                    f"the lattice engine would need more than its limit of {_MOST_PANELS} panels: the noise is too "
+                    f"large "
                     f"or too small."
                 )
         # In order whatever the roundings were: towards where f is negative (above), or the other way.

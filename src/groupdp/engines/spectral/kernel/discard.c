@@ -121,6 +121,7 @@ static void discard_beyond(workspace *space, branch *of, double loss, double log
     thin.log_discarded = larger(thin.log_eta, thin.log_zeta) + 1e-6;
     /* The difference may be far smaller than what is subtracted: its rounding is that of the two. */
     part->farthest = smaller(part->farthest, psi_below - unlikely - 4.0 * U * (fabs(psi_below) + unlikely));
+    /* Branches left out make the other rounds' curve at most 1 + 2e-10 times smaller than without this round. */
     double remainder = log_add(log_stray(&of->left, u, &thin), thin.log_zeta + LOG_UNLIKELY) + 1e-9;
     part->log_remainder = log_add(part->log_remainder, log(count) + of->log_weight + remainder);
     of->thin = thin;
@@ -228,7 +229,7 @@ prepared prepare_near(workspace *space, int rounds, const round_law *whole, doub
     double of_sums = U * (rounds + 8.0) * (20.0 + 2.0 * size) + 4.0 * lost;
     part->p_error = 1.05 * p_error + of_sums;
     part->q_error = 1.05 * q_error + of_sums;
-    if (!(part->log_p < -LOG_2 && lost < 0.01 && part->p_error < 0.01 && part->q_error < 0.01))
+    if (!(part->log_p < -LOG_2 && lost < 1e-10 && part->p_error < 0.01 && part->q_error < 0.01))
         decline(space, RARE_LOSSES);
     return result;
 }

@@ -34,6 +34,7 @@ static PyObject *planned(PyObject *Py_UNUSED(module), PyObject *arguments)
     workspace space;
     take_kept(&space);
     take(&here->memory, NULL);
+    here->memory.chunk = 1 << 16; /* dozens of these are kept at a time */
     int status = read_composition(&space, composition, &work.rounds, &work.whole), delta_is_zero = 0;
     if (status == 1) {
         Py_BEGIN_ALLOW_THREADS

@@ -55,12 +55,19 @@ static void refine_small_loss(const quadrature *grid, double tilt, double log_re
     excess_moment(grid, tilt, &excess, &error);
     double trapezoid = exp(log_relative + found->log) + identity_error(grid, tilt);
     const thinning *thin = &grid->of->thin;
-    if (thin->thinned)
+    if (thin->exact) { /* E[chi A] + c E[chi (A - B)] = 1 + c zeta - (1 + c) eta */
+        double less = (1.0 + tilt) * exp(thin->log_eta), more = tilt * exp(thin->log_zeta);
+        excess += more - less;
+        trapezoid += (less + more) * (thin->relative_error + 1e-12) + (1.0 + tilt) * 1e-300;
+    } else if (thin->thinned) {
         trapezoid += 2.0 * (1.0 + tilt) * exp(thin->log_discarded);
-    if (!(isfinite(excess) && isfinite(error) && isfinite(trapezoid)))
+    }
+    double most = excess + 1.01 * (error + trapezoid);
+    if (!(isfinite(most) && excess > -0.5))
         return;
     found->log = log1p(excess);
-    found->upper = log1p(excess + 1.01 * (error + trapezoid)) * (1.0 + 1e-12);
+    found->upper = log1p(most);
+    found->upper += 1e-12 * fabs(found->upper);
 }
 
 /* One round at one tilt: its branches' moments joined by the coin (S-18, S-24). */

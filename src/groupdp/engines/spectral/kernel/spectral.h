@@ -47,7 +47,7 @@ enum reason {
 struct chunk;
 typedef struct {
     struct chunk *chunks;
-    size_t allocated;
+    size_t allocated, chunk; /* so far, and the least that is asked of the system at a time */
     double work; /* done so far, in multiplications or so */
     jmp_buf *declined;
     enum reason reason;

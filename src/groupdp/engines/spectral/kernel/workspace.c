@@ -21,6 +21,7 @@ void take(workspace *space, struct chunk *kept)
 {
     space->chunks = kept;
     space->allocated = kept == NULL ? 0 : kept->size;
+    space->chunk = CHUNK;
     space->seconds = NULL;
     space->work = 0.0;
     space->reason = ANSWERED;
@@ -34,7 +35,7 @@ void *allocate_or_null(workspace *space, size_t bytes)
     bytes = (bytes + 63) & ~(size_t)63;
     struct chunk *top = space->chunks;
     if (top == NULL || top->size - top->used < bytes) {
-        size_t size = bytes > CHUNK ? bytes : CHUNK;
+        size_t size = bytes > space->chunk ? bytes : space->chunk;
         if (size > LARGEST_WORKSPACE || space->allocated > LARGEST_WORKSPACE - size)
             return NULL;
         top = malloc(sizeof(struct chunk) + size);

@@ -1,0 +1,65 @@
+"""How commands read people: rows with a user column (--by), or numbers of examples (--counts)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from groupdp.cli.options import option
+from groupdp.cli.values import read_memory
+from groupdp.errors import InvalidArgument
+
+_DATA = "The data"
+
+Files = Annotated[
+    list[str],
+    typer.Argument(metavar="FILES", help="CSV (also .gz), Parquet or JSONL files, globs or directories; - is stdin."),
+]
+By = Annotated[str | None, option("--by", "COLUMN", "Every row is an example; this column says whose.", _DATA)]
+CountsColumn = Annotated[
+    str | None,
+    option("--counts", "COLUMN", "Every row is a person; this column says with how many examples.", _DATA),
+]
+Kind = Annotated[
+    str | None, option("--format", "csv|parquet|jsonl", "The files' format, where the suffix does not say.", _DATA)
+]
+Scheduler = Annotated[
+    str | None,
+    option("--scheduler", "ADDRESS", "A Dask scheduler such as tcp://host:8786: its workers read.", "The computation"),
+]
+DataMemory = Annotated[
+    str,
+    option("--memory", "SIZE", "Most memory, such as 1G; more than that spills to TMPDIR.", "The computation"),
+]
+DEFAULT_DATA_MEMORY = "1.5G"
+
+
+def read_data_memory(text: str) -> int:
+    """The budget of memory for rows."""
+    return read_memory(text)
+
+
+def read_people(
+    files: list[str],
+    *,
+    by: str | None,
+    counts: str | None,
+    kind: str | None = None,
+    memory: str = DEFAULT_DATA_MEMORY,
+    table: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Any:
+    """The counts of all people: a `groupdp.data.Counts` from rows, or an array from a file of counts."""
+    if by is not None and counts is not None:
+        raise InvalidArgument("by and counts exclude each other: a row is an example or a person.")
+    if by is not None:
+        from groupdp.data import count
+
+        return count(files, by=by, kind=kind, memory=read_data_memory(memory), table=table, progress=progress)
+    from groupdp.people.counts_file import read_counts
+
+    if len(files) != 1:
+        raise InvalidArgument(f"counts must be in one file, got {len(files)} (rows may be in several, with --by).")
+    return read_counts(files[0], counts)

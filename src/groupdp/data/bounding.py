@@ -1,0 +1,191 @@
+"""At most k examples of each person, chosen by a keyed hash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from groupdp._files import NewFiles
+from groupdp._validation import shown
+from groupdp.data.choice import Choice
+from groupdp.data.counting import COPY_FORMATS, checked_suffix, tally_people
+from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
+from groupdp.data.keyed_hash import hexadecimal, literal, quoted
+from groupdp.data.report import Bounded
+from groupdp.data.sources import Source, open_source
+from groupdp.errors import GroupDPError, InvalidArgument
+
+#: Where fewer than this share of the rows are of people who lose some, the others are left out of the sorting.
+_FEW = 0.75
+
+
+def bound(
+    source: Any,
+    *,
+    by: str,
+    at_most: int | Mapping[str, int],
+    key: str | tuple[str, ...] | None = None,
+    per: str | None = None,
+    seed: str | int = "0",
+    out: str | Path | None = None,
+    memory: int = DEFAULT_MEMORY,
+    kind: str | None = None,
+    client: Any = None,
+    progress: Progress | None = None,
+) -> Bounded:
+    """Keep at most `at_most` examples of each person, the distinct values of the column `by`.
+
+    Every person keeps min(at_most, their examples), those whose number (`keyed_hash.priority` of seed, person and key)
+    is smallest. The choice does not depend on the order of rows, on files, on the engine or on anybody else's rows.
+    `key` is a column, or several, that tells a person's examples apart; without it the row's own content does. With
+    `per`, a column of sources, `at_most` holds for each source of a person: one number, or one for each source.
+
+    The rows go to `out` (Parquet, CSV or JSONL), which appears whole or not at all, or into the answer's `table`. The
+    report is made from the rows written, not from those meant to be.
+    """
+    from groupdp.data.dask_engine import bounded_on_cluster, is_for_cluster
+
+    choice = Choice.of(by=by, key=key, at_most=at_most, per=per, seed=seed)
+    with NewFiles("out") as files, Engine(memory=memory) as engine:
+        destination = None if out is None else files.temporary(checked_suffix(out))
+        if is_for_cluster(source, client):
+            return bounded_on_cluster(engine, source, choice, destination, kind=kind, client=client, progress=progress)
+        opened = open_source(engine, source, kind=kind)
+        choice.check(opened.columns)
+        counting, cutting, writing, checking = stages(progress, 5, 50, 35, 10)
+        tally_people(engine, opened, choice.group, counting)
+        check_sources(engine, choice)
+        direct = destination is not None and destination.suffix.lower() == ".parquet"
+        stored = destination if destination is not None and direct else engine.folder / "kept.parquet"
+        kept = kept_rows(engine, opened, choice, cutting)
+        engine.rows(f"COPY ({kept}) TO {literal(str(stored))} ({COPY_FORMATS['.parquet']})", writing)
+        report, digest = check_kept(engine, _parquet(stored, opened), choice, checking)
+        return _delivered(engine, stored, destination, {**report, "digest": hexadecimal(digest)}, direct=direct)
+
+
+def check_sources(engine: Engine, choice: Choice) -> None:
+    """Refuse a source that has no cap."""
+    if choice.per is not None:
+        unknown = engine.rows(f"SELECT CAST(g1 AS VARCHAR) FROM people WHERE {choice.cap('g1')} IS NULL LIMIT 1")
+        if unknown:
+            raise InvalidArgument(f"at_most must have a number for every source, got none for {shown(unknown[0][0])}.")
+
+
+def kept_rows(engine: Engine, source: Source, choice: Choice, progress: Progress | None = None) -> str:
+    """The query of the rows to keep; the table `people` must be there."""
+    width = len(choice.group)
+    keys = ", ".join(f"g{i}" for i in range(width))
+    engine.rows(f"CREATE OR REPLACE TEMP TABLE crowded AS SELECT {keys}, n FROM people WHERE n > {choice.cap('g1')}")
+    crowded, rows = engine.rows("SELECT coalesce((SELECT sum(n) FROM crowded), 0), (SELECT sum(n) FROM people)")[0]
+    columns = ", ".join(f"r.{quoted(name)}" for name in source.columns)
+    if not crowded:
+        return f"SELECT {columns} FROM {source.sql} r"
+    same = " AND ".join(f"r.{quoted(name)} = c.g{i}" for i, name in enumerate(choice.group))
+    if not choice.key:
+        return _kept_by_content(source, choice, same, columns)
+    number = choice.number(source.columns, of="r.")
+    chosen = ", ".join(f"r.{quoted(name)} AS g{i}" for i, name in enumerate(choice.group))
+    joined = f"SEMI JOIN crowded c ON {same}" if crowded < _FEW * rows else ""
+    # The cap-th smallest number of each; and where a number repeats among the cap + 1 smallest, that as well.
+    engine.rows(
+        f"""CREATE OR REPLACE TEMP TABLE cuts AS SELECT {keys}, h, repeated FROM (
+            SELECT {keys}, h, row_number() OVER w AS place, coalesce(h = lag(h) OVER w, false) AS repeated
+            FROM (SELECT {chosen}, {number} AS h FROM {source.sql} r {joined})
+            WINDOW w AS (PARTITION BY {keys} ORDER BY h)
+        ) SEMI JOIN crowded USING ({keys})
+        WHERE place = greatest({choice.cap("g1")}, 1) OR repeated AND place <= {choice.cap("g1")} + 1""",
+        progress,
+    )
+    repeated = engine.rows("SELECT CAST(g0 AS VARCHAR) FROM cuts WHERE repeated ORDER BY g0 LIMIT 1")
+    if repeated:
+        raise InvalidArgument(
+            f"key must tell a person's examples apart, got {', '.join(shown(name) for name in choice.key)}, "
+            f"which repeats for {shown(repeated[0][0])}."
+        )
+    return (
+        f"SELECT {columns} FROM {source.sql} r LEFT JOIN cuts c ON {same} "
+        f"WHERE c.h IS NULL OR ({choice.cap('c.g1')} > 0 AND {number} <= c.h)"
+    )
+
+
+def _kept_by_content(source: Source, choice: Choice, same: str, columns: str) -> str:
+    """Without a key: equal rows are numbered 0, 1, ... in any order, and that number ends the message."""
+    keys = ", ".join(quoted(name) for name in choice.group)
+    names = ", ".join(quoted(name) for name in source.columns)
+    number = choice.number(source.columns, copies="__groupdp_copy")
+    alike = choice.number(source.columns, of="r.")
+    source_of = quoted(choice.per) if choice.per else ""
+    return f"""
+        SELECT {columns} FROM {source.sql} r ANTI JOIN crowded c ON {same}
+        UNION ALL
+        SELECT {names} FROM (
+            SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY __groupdp_h) AS __groupdp_place FROM (
+                SELECT *, {number} AS __groupdp_h FROM (
+                    SELECT {columns}, row_number() OVER (PARTITION BY {alike}) - 1 AS __groupdp_copy
+                    FROM {source.sql} r SEMI JOIN crowded c ON {same})))
+        WHERE __groupdp_place <= {choice.cap(source_of)}"""
+
+
+def digest_sql(source: Source, choice: Choice) -> str:
+    """The exclusive or of all rows' numbers under the empty seed: the same for the same rows in any order."""
+    if choice.key:
+        return f"SELECT CAST(bit_xor({choice.number(source.columns, seed='')}) AS VARCHAR) FROM {source.sql}"
+    alike = choice.number(source.columns, seed="")
+    number = choice.number(source.columns, copies="__groupdp_copy", seed="")
+    return (
+        f"SELECT CAST(bit_xor({number}) AS VARCHAR) FROM "
+        f"(SELECT *, row_number() OVER (PARTITION BY {alike}) - 1 AS __groupdp_copy FROM {source.sql})"
+    )
+
+
+def check_kept(
+    engine: Engine, kept: Source, choice: Choice, progress: Progress | None = None
+) -> tuple[dict[str, Any], int]:
+    """The report, from the rows written; an answer that is not min(cap, count) of everybody is a bug and is refused."""
+    keys = ", ".join(f"g{i}" for i in range(len(choice.group)))
+    cap = choice.cap("g1")
+    group = ", ".join(f"{quoted(name)} AS g{i}" for i, name in enumerate(choice.group))
+    engine.rows(
+        f"CREATE OR REPLACE TEMP TABLE left_over AS SELECT {group}, count(*) AS m FROM {kept.sql} GROUP BY ALL",
+        progress,
+    )
+    wrong = engine.value(
+        f"SELECT count(*) FROM people FULL JOIN left_over USING ({keys}) "
+        f"WHERE n IS NULL OR coalesce(m, 0) <> least(n, {cap})"
+    )
+    if wrong:
+        raise GroupDPError(f"the rows kept are not those meant to be, for {wrong} people: this is a bug in groupdp.")
+    before = "SELECT g0, sum(n) AS n FROM people GROUP BY g0"
+    after = "SELECT g0, sum(m) AS m FROM left_over GROUP BY g0"
+    rows, people, largest = engine.rows(f"SELECT sum(n), count(*), max(n) FROM ({before})")[0]
+    total, most = engine.rows(f"SELECT coalesce(sum(m), 0), coalesce(max(m), 0) FROM ({after})")[0]
+    report = {
+        "rows": int(rows),
+        "people": int(people),
+        "largest": int(largest),
+        "kept": int(total),
+        "people_cut": int(engine.value(f"SELECT count(*) FROM people WHERE n > {cap}")),
+        "largest_kept": int(most),
+        "at_most": choice.at_most if isinstance(choice.at_most, int) else dict(choice.at_most),
+        "seed": choice.seed,
+    }
+    return report, int(engine.value(digest_sql(kept, choice)) or 0)
+
+
+def _parquet(file: Path, like: Source) -> Source:
+    return Source(f"read_parquet({literal(str(file))})", like.columns)
+
+
+def _delivered(
+    engine: Engine, stored: Path, destination: Path | None, report: dict[str, Any], *, direct: bool
+) -> Bounded:
+    """Put the stored rows where they are wanted."""
+    if destination is None:
+        import pyarrow.parquet
+
+        return Bounded(**report, table=pyarrow.parquet.read_table(stored))
+    if not direct:
+        rows = f"SELECT * FROM read_parquet({literal(str(stored))})"
+        engine.rows(f"COPY ({rows}) TO {literal(str(destination))} ({COPY_FORMATS[destination.suffix.lower()]})")
+    return Bounded(**report)

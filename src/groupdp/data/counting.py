@@ -1,0 +1,107 @@
+"""Examples of each person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupdp._files import NewFiles
+from groupdp._validation import shown
+from groupdp.data.choice import check_type, names_of
+from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
+from groupdp.data.keyed_hash import literal, quoted
+from groupdp.data.report import Counts
+from groupdp.data.sources import Source, open_source
+from groupdp.errors import InvalidArgument
+
+#: Formats of tables that we write, by suffix.
+COPY_FORMATS = {
+    ".parquet": "FORMAT parquet, USE_TMP_FILE false",
+    ".csv": "FORMAT csv, HEADER true, USE_TMP_FILE false",
+    ".jsonl": "FORMAT json, USE_TMP_FILE false",
+}
+
+
+def count(
+    source: Any,
+    *,
+    by: str,
+    out: str | Path | None = None,
+    table: bool = False,
+    memory: int = DEFAULT_MEMORY,
+    kind: str | None = None,
+    client: Any = None,
+    progress: Progress | None = None,
+) -> Counts:
+    """Count the examples of each person, the distinct values of the column `by`.
+
+    `source` is a path, glob, directory or a list of them, a pandas, Polars or Arrow table, a DuckDB relation or a Dask
+    DataFrame. Missing or empty values are refused: an example of nobody in particular cannot be bounded. `out` gets
+    a table of people and their numbers of examples; `table=True` returns it.
+    """
+    from groupdp.data.dask_engine import counted_on_cluster, is_for_cluster
+
+    with NewFiles("out") as files, Engine(memory=memory) as engine:
+        destination = None if out is None else files.temporary(checked_suffix(out))
+        counting, writing = stages(progress, 9, 1)
+        if is_for_cluster(source, client):
+            counted_on_cluster(engine, source, by, kind=kind, client=client)
+        else:
+            tally_people(engine, open_source(engine, source, kind=kind), (by,), counting)
+        return histogram(engine, by, out=destination, table=table, progress=writing)
+
+
+def tally_people(engine: Engine, source: Source, group: tuple[str, ...], progress: Progress | None = None) -> None:
+    """Make the table `people` (g0, g1, ..., n): how many rows each person (and source) has."""
+    for name in group:
+        if name not in source.columns:
+            raise InvalidArgument(f"{shown(name)} must be one of the columns {names_of(source.columns)}.")
+        check_type(name, source.columns[name])
+    chosen = ", ".join(f"{quoted(name)} AS g{i}" for i, name in enumerate(group))
+    engine.rows(
+        f"CREATE OR REPLACE TEMP TABLE people AS SELECT {chosen}, count(*) AS n FROM {source.sql} GROUP BY ALL",
+        progress,
+    )
+    check_people(engine, group)
+
+
+def check_people(engine: Engine, group: tuple[str, ...]) -> None:
+    """Refuse missing identifiers, those with spaces around them, and tables without rows."""
+    for i, name in enumerate(group):
+        missing = engine.value(f"SELECT sum(n) FROM people WHERE g{i} IS NULL OR CAST(g{i} AS VARCHAR) = ''")
+        if missing:
+            raise InvalidArgument(f"{shown(name)} must not be missing, got {missing} rows without it.")
+        spaces = f"trim(CAST(g{i} AS VARCHAR), ' ' || chr(9) || chr(10) || chr(13))"
+        odd = engine.rows(f"SELECT CAST(g{i} AS VARCHAR) FROM people WHERE CAST(g{i} AS VARCHAR) <> {spaces} LIMIT 1")
+        if odd:  # the same person with and without a space would count as two
+            raise InvalidArgument(f"{shown(name)} must not begin or end with spaces, got {shown(odd[0][0])}.")
+    if not engine.value("SELECT count(*) FROM people"):
+        raise InvalidArgument("source must have at least one row, got none.")
+
+
+def histogram(
+    engine: Engine, by: str, *, out: Path | None = None, table: bool = False, progress: Progress | None = None
+) -> Counts:
+    """What the table `people` says, and the table itself where it is wanted."""
+    pairs = engine.rows(
+        "SELECT n, count(*) FROM (SELECT g0, sum(n) AS n FROM people GROUP BY g0) GROUP BY n ORDER BY n"
+    )
+    second = "examples" if by.casefold() != "examples" else "count"
+    select = f"SELECT g0 AS {quoted(by)}, CAST(n AS BIGINT) AS {second} FROM people ORDER BY g0"
+    if out is not None:
+        engine.rows(f"COPY ({select}) TO {literal(str(out))} ({COPY_FORMATS[out.suffix.lower()]})", progress)
+    return Counts(
+        examples=np.array([int(n) for n, _ in pairs], dtype=np.int64),
+        people_with=np.array([int(people) for _, people in pairs], dtype=np.int64),
+        table=engine.table(select) if table else None,
+    )
+
+
+def checked_suffix(out: str | Path) -> Path:
+    """The destination, if its suffix names a format."""
+    path = Path(out)
+    if path.suffix.lower() not in COPY_FORMATS:
+        raise InvalidArgument(f"out must end in {', '.join(COPY_FORMATS)}, got {shown(str(out))}.")
+    return path

@@ -1,0 +1,253 @@
+"""The same count and the same choice on a Dask cluster.
+
+Every partition is read by one task, which counts its people and keeps of each person the rows that can still be among
+the chosen ones: those with the cap + 1 smallest numbers in the partition. These go by person into buckets, and one task
+a bucket chooses. All tasks are pure, so one that is lost with its worker is computed again with the same result.
+
+Workers need the extra `dask`: they do their part with DuckDB, by the statements that one machine would use.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from groupdp._validation import shown
+from groupdp.data.bounding import check_kept, check_sources, kept_rows
+from groupdp.data.choice import Choice
+from groupdp.data.counting import COPY_FORMATS, check_people, tally_people
+from groupdp.data.duckdb_engine import LEAST_MEMORY, Engine, Progress
+from groupdp.data.keyed_hash import hexadecimal, literal, quoted
+from groupdp.data.report import Bounded
+from groupdp.data.sources import PREFIX, find_files, open_source
+from groupdp.errors import GroupDPError, InvalidArgument
+
+#: Hexadecimal digits of a person's hash that name the bucket: 16 buckets, or 256 for many partitions.
+_MANY_PARTITIONS = 64
+#: Bytes that a task may take in its worker.
+_TASK_MEMORY = 2 * LEAST_MEMORY
+
+
+def is_for_cluster(source: Any, client: Any) -> bool:
+    """Whether Dask is meant: a scheduler is given, or the rows are a Dask DataFrame."""
+    return client is not None or type(source).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
+def counted_on_cluster(engine: Engine, source: Any, by: str, *, kind: str | None, client: Any) -> None:
+    """Make the table `people` of a source that the cluster reads."""
+    with _client(client) as running, tempfile.TemporaryDirectory() as folder:
+        parts = _partitions(running, source, kind, Path(folder))
+        found = _gathered(running, [running.submit(_tally, part, (by,), pure=False) for part in parts])
+    _people_of(engine, found, (by,))
+
+
+def bounded_on_cluster(
+    engine: Engine,
+    source: Any,
+    choice: Choice,
+    destination: Path | None,
+    *,
+    kind: str | None,
+    client: Any,
+    progress: Progress | None,
+) -> Bounded:
+    """Bound a source that the cluster reads; without a destination the rows stay there, as a Dask DataFrame."""
+    with _client(client) as running, tempfile.TemporaryDirectory() as folder:
+        parts = _partitions(running, source, kind, Path(folder))
+        digits = 1 if len(parts) <= _MANY_PARTITIONS else 2
+        names = [f"{number:0{digits}x}" for number in range(16**digits)]
+        split = [running.submit(_candidates, part, choice, digits, pure=False) for part in parts]
+        chosen = []
+        for name in names:
+            pieces = [running.submit(dict.get, one, name, pure=False) for one in split]
+            chosen.append(running.submit(_chosen, pieces, choice, pure=False))
+        reports = [running.submit(operator.itemgetter(1), one, pure=False) for one in chosen]
+        tables = [running.submit(operator.itemgetter(0), one, pure=False) for one in chosen]
+        found = [one for one in _gathered(running, reports, progress) if one is not None]
+        if not found:
+            raise InvalidArgument("source must have at least one row, got none.")
+        report = _summed(found, choice)
+        if destination is not None:
+            _write(engine, running, tables, destination)
+            return Bounded(**report)
+        return Bounded(**report, table=_frame(running, tables))
+
+
+@contextmanager
+def _client(client: Any) -> Iterator[Any]:
+    """The running client, one for the address of a scheduler, or the one that is current."""
+    try:
+        from distributed import Client, get_client
+    except ImportError:
+        raise GroupDPError("A cluster needs Dask: pip install 'groupdp[dask]'.") from None
+    if client is None:
+        try:
+            client = get_client()
+        except ValueError:
+            raise InvalidArgument("client must be given, or be running, for a Dask DataFrame, got None.") from None
+    if isinstance(client, str):
+        try:
+            opened = Client(client, timeout="10s")  # type: ignore[no-untyped-call]
+        except (OSError, ValueError, TimeoutError) as error:
+            reason = shown(str(error))
+            raise InvalidArgument(f"scheduler must be the address of one, got {shown(client)} ({reason}).") from None
+        with opened:
+            yield opened
+    elif hasattr(client, "submit"):
+        yield client
+    else:
+        raise InvalidArgument(f"client must be a Dask client or a scheduler's address, got {shown(client)}.")
+
+
+def _partitions(running: Any, source: Any, kind: str | None, folder: Path) -> list[Any]:
+    """What each task reads: a partition of a Dask DataFrame, or a file, which workers must see under the same path."""
+    if hasattr(source, "to_delayed"):
+        return list(running.compute(list(source.to_delayed())))
+    paths = [source] if isinstance(source, str | Path) else list(source)
+    if "-" in paths:
+        raise InvalidArgument("files must be given where a scheduler is: workers cannot read standard input.")
+    files, found = find_files([str(path) for path in paths], kind, folder)
+    return [(str(Path(file).resolve()), found) for file in files]
+
+
+def _gathered(running: Any, futures: list[Any], progress: Progress | None = None) -> list[Any]:
+    from distributed import as_completed
+
+    for done, _ in enumerate(as_completed(futures), start=1):  # type: ignore[no-untyped-call]
+        if progress is not None:
+            progress(done / len(futures))
+    return list(running.gather(futures))
+
+
+def _opened(engine: Engine, part: Any) -> Any:
+    file, kind = part if isinstance(part, tuple) else (part, None)
+    return open_source(engine, file, kind=kind)
+
+
+def _tally(part: Any, group: tuple[str, ...]) -> Any:
+    """In a worker: the people of one partition."""
+    if not isinstance(part, tuple) and not len(part):
+        return None
+    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
+        tally_people(engine, _opened(engine, part), group)
+        return engine.table("SELECT * FROM people")
+
+
+def _candidates(part: Any, choice: Choice, digits: int) -> dict[str, Any]:
+    """In a worker: the people of one partition and the rows that may be chosen, by bucket."""
+    if not isinstance(part, tuple) and not len(part):
+        return {}
+    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
+        source = _opened(engine, part)
+        choice.check(source.columns)
+        tally_people(engine, source, choice.group)
+        check_sources(engine, choice)
+        rows = f"SELECT * FROM {source.sql}"
+        if choice.key:
+            keys = ", ".join(quoted(name) for name in choice.group)
+            source_of = quoted(choice.per) if choice.per else ""
+            number = choice.number(source.columns)
+            # rank, not row_number: a repeated key must arrive as often as it is there, to be refused.
+            rows += f" QUALIFY rank() OVER (PARTITION BY {keys} ORDER BY {number}) <= {choice.cap(source_of)} + 1"
+        bucket = f"left(md5(CAST({{}} AS VARCHAR)), {digits}) AS {PREFIX}bucket"
+        counted = engine.table(f"SELECT *, {bucket.format('g0')} FROM people")
+        left = engine.table(f"SELECT *, {bucket.format(quoted(choice.by))} FROM ({rows})")
+    counts, kept = _by_bucket(counted), _by_bucket(left)
+    return {name: (counts[name], kept.get(name)) for name in counts}
+
+
+def _by_bucket(table: Any) -> dict[str, Any]:
+    import pyarrow.compute as compute
+
+    names = compute.unique(table[f"{PREFIX}bucket"]).to_pylist()
+    rows = table.drop_columns([f"{PREFIX}bucket"])
+    return {name: rows.filter(compute.equal(table[f"{PREFIX}bucket"], name)) for name in names}
+
+
+def _chosen(pieces: list[Any], choice: Choice) -> tuple[Any, Any]:
+    """In a worker: the rows chosen of one bucket's people, and what is to be reported of them."""
+    import pyarrow
+
+    pieces = [piece for piece in pieces if piece is not None]
+    if not pieces:
+        return None, None
+    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
+        _people_of(engine, [counts for counts, _ in pieces], choice.group)
+        schemas = {rows.schema.remove_metadata() for _, rows in pieces if rows is not None}
+        if len(schemas) > 1:
+            raise InvalidArgument("partitions must have the same columns and types, got different ones.")
+        table = pyarrow.concat_tables([rows for _, rows in pieces if rows is not None])
+        source = open_source(engine, table)
+        kept = engine.table(kept_rows(engine, source, choice))
+        engine.connection.register(f"{PREFIX}kept", kept)
+        kept_source = type(source)(quoted(f"{PREFIX}kept"), source.columns)
+        return kept, check_kept(engine, kept_source, choice)
+
+
+def _people_of(engine: Engine, tables: list[Any], group: tuple[str, ...]) -> None:
+    """Make the table `people` from those of all partitions."""
+    import pyarrow
+
+    tables = [table for table in tables if table is not None]
+    if not tables:
+        raise InvalidArgument("source must have at least one row, got none.")
+    if len({table.schema.remove_metadata() for table in tables}) > 1:
+        raise InvalidArgument("partitions must have the same columns and types, got different ones.")
+    engine.connection.register(f"{PREFIX}people", pyarrow.concat_tables(tables))
+    keys = ", ".join(f"g{i}" for i in range(len(group)))
+    engine.rows(
+        f"CREATE OR REPLACE TEMP TABLE people AS SELECT {keys}, CAST(sum(n) AS BIGINT) AS n "
+        f"FROM {PREFIX}people GROUP BY {keys}"
+    )
+    check_people(engine, group)
+
+
+def _summed(found: list[tuple[dict[str, Any], int]], choice: Choice) -> dict[str, Any]:
+    """One report from those of the buckets, which have no person in common."""
+    reports = [report for report, _ in found]
+    total = {name: sum(report[name] for report in reports) for name in ("rows", "people", "kept", "people_cut")}
+    most = {name: max(report[name] for report in reports) for name in ("largest", "largest_kept")}
+    digest = functools.reduce(operator.xor, (number for _, number in found))
+    return {**total, **most, "at_most": reports[0]["at_most"], "seed": choice.seed, "digest": hexadecimal(digest)}
+
+
+def _write(engine: Engine, running: Any, tables: list[Any], destination: Path) -> None:
+    """The rows in one file, a bucket at a time."""
+    import pyarrow.parquet
+
+    direct = destination.suffix.lower() == ".parquet"
+    stored = destination if direct else engine.folder / "kept.parquet"
+    writer = None
+    try:
+        for future in tables:
+            table = running.gather(future)
+            if table is not None:
+                writer = writer or pyarrow.parquet.ParquetWriter(stored, table.schema)
+                writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+    if not direct:
+        rows = f"SELECT * FROM read_parquet({literal(str(stored))})"
+        engine.rows(f"COPY ({rows}) TO {literal(str(destination))} ({COPY_FORMATS[destination.suffix.lower()]})")
+
+
+def _frame(running: Any, tables: list[Any]) -> Any:
+    import dask.dataframe
+
+    empty = running.gather([running.submit(_is_none, table, pure=False) for table in tables])
+    filled = [table for table, nothing in zip(tables, empty, strict=True) if not nothing]
+    return dask.dataframe.from_delayed([running.submit(_pandas, table, pure=False) for table in filled])
+
+
+def _is_none(table: Any) -> bool:
+    return table is None
+
+
+def _pandas(table: Any) -> Any:
+    return table.to_pandas()

@@ -1,0 +1,72 @@
+"""What was counted and what was kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many people have how many examples."""
+
+    examples: npt.NDArray[np.int64]
+    """The distinct numbers of examples, increasing."""
+
+    people_with: npt.NDArray[np.int64]
+    """How many people have each of them."""
+
+    table: Any = None
+    """Each person with their number of examples: a pyarrow table, if asked for."""
+
+    @property
+    def rows(self) -> int:
+        """Examples in all."""
+        return int(self.examples @ self.people_with)
+
+    @property
+    def people(self) -> int:
+        """People in all."""
+        return int(self.people_with.sum())
+
+    @property
+    def largest(self) -> int:
+        """The most examples of one person."""
+        return int(self.examples[-1])
+
+    def quantile(self, share: float) -> int:
+        """The smallest number of examples that at least this share of the people do not exceed."""
+        wanted = share * self.people
+        return int(self.examples[min(int(np.searchsorted(self.people_with.cumsum(), wanted)), len(self.examples) - 1)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded:
+    """What a bounded dataset contains, as found in the rows written."""
+
+    rows: int
+    people: int
+    largest: int
+    """The most examples of one person before."""
+
+    kept: int
+    people_cut: int
+    """People who lost examples; with caps per source, pairs of a person and a source."""
+
+    largest_kept: int
+    """The most examples that one person still has."""
+
+    at_most: int | dict[str, int]
+    seed: str
+    digest: str
+    """The same for the same rows in any order, file or engine: see docs/data.md."""
+
+    table: Any = None
+    """The rows kept, unless they went to a file: a pyarrow table, or a Dask DataFrame."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The report without the rows."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "table"}

@@ -1,0 +1,226 @@
+"""Files, standard input and tables in memory as one DuckDB relation.
+
+CSV columns are read as text, as they stand: 007 stays 007. Every row must have the header's columns; what does not is
+refused by line. Nothing is guessed but the delimiter, which is the one that the header has most of.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import io
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groupdp._validation import require_choice, shown
+from groupdp.data.choice import names_of
+from groupdp.data.duckdb_engine import Engine
+from groupdp.data.keyed_hash import literal, quoted
+from groupdp.errors import InvalidArgument
+
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+FORMATS = ("csv", "parquet", "jsonl")
+_DELIMITERS = (",", ";", "\t", "|")
+#: Longest line of a CSV file, and of its header.
+_LONGEST_LINE = 16 * 2**20
+#: Columns with this prefix are ours.
+PREFIX = "__groupdp_"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows to read, as often as needed: a table expression, and the columns with their types."""
+
+    sql: str
+    columns: Mapping[str, str]
+
+
+def open_source(engine: Engine, source: Any, *, kind: str | None = None) -> Source:
+    """The relation of paths (files, globs, directories, - for standard input) or of a table in memory."""
+    if isinstance(source, str | os.PathLike) or (
+        isinstance(source, Sequence) and source and all(isinstance(one, str | os.PathLike) for one in source)
+    ):
+        paths = [source] if isinstance(source, str | os.PathLike) else list(source)
+        return _files(engine, *find_files([os.fspath(path) for path in paths], kind, engine.folder))
+    if isinstance(source, list | tuple):
+        raise InvalidArgument(f"source must be paths or a table, got {shown(source)}.")
+    return _table(engine, source)
+
+
+def find_files(paths: Sequence[str], kind: str | None, folder: Path) -> tuple[list[str], str]:
+    """The files that the paths mean, in order, and their common format; standard input is stored in `folder`."""
+    if kind is not None:
+        require_choice("format", kind, FORMATS)
+    files: list[str] = []
+    for path in paths:
+        if path == "-":
+            kind = kind or "csv"
+            files.append(_stored_input(folder / f"stdin.{kind}"))
+        elif os.path.isdir(path):
+            inside = [os.path.join(root, name) for root, _, names in os.walk(path) for name in names]
+            found = [name for name in inside if _kind_of(name) and not os.path.basename(name).startswith((".", "_"))]
+            if not found:
+                raise InvalidArgument(f"files must be CSV, Parquet or JSONL, got none in the directory {shown(path)}.")
+            files += sorted(found)
+        elif os.path.exists(path):
+            files.append(path)
+        else:
+            found = sorted(glob.glob(path, recursive=True))
+            if not found:
+                raise InvalidArgument(f"files must exist, got {shown(path)}, which matches nothing.")
+            files += found
+    if len(set(map(os.path.realpath, files))) < len(files):
+        raise InvalidArgument("files must be different ones, got one more than once.")
+    kinds = {kind or _kind_of(file) for file in files}
+    if None in kinds:
+        unknown = next(file for file in files if not _kind_of(file))
+        raise InvalidArgument(
+            f"files must end in .csv, .csv.gz, .parquet or .jsonl (or give a format), got {shown(unknown)}."
+        )
+    if len(kinds) > 1:
+        raise InvalidArgument(f"files must have one format, got {' and '.join(sorted(map(str, kinds)))}.")
+    return files, str(kinds.pop())
+
+
+def _kind_of(path: str) -> str | None:
+    name = path.lower()
+    found = _SUFFIXES.get(os.path.splitext(name.removesuffix(".gz"))[1])
+    return None if found == "parquet" and name.endswith(".gz") else found
+
+
+def _stored_input(file: Path) -> str:
+    """Standard input in a file: it is read more than once."""
+    try:
+        with open(file, "wb") as stored:
+            shutil.copyfileobj(sys.stdin.buffer, stored)
+    except OSError as error:
+        raise InvalidArgument(f"standard input must fit into TMPDIR ({error.strerror}).") from None
+    return str(file)
+
+
+def _files(engine: Engine, files: list[str], kind: str) -> Source:
+    for file in files:
+        _check_readable(file)
+    reader = {"csv": _csv, "parquet": _parquet, "jsonl": _jsonl}[kind]
+    return _checked(reader(engine, files))
+
+
+def _check_readable(file: str) -> None:
+    try:
+        with open(file, "rb") as opened:
+            empty = not opened.read(1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InvalidArgument(f"files must be readable, got {shown(file)} ({reason}).") from None
+    if empty:
+        raise InvalidArgument(f"files must have at least one row, got the empty {shown(file)}.")
+
+
+def _checked(source: Source) -> Source:
+    folded = [name.casefold() for name in source.columns]
+    for name in source.columns:
+        if not name or name.startswith(PREFIX) or folded.count(name.casefold()) > 1:
+            raise InvalidArgument(f"columns must have names that differ in more than case, got {shown(name)}.")
+    return source
+
+
+def _csv(engine: Engine, files: list[str]) -> Source:
+    header, delimiter = read_header(files[0])
+    for file in files[1:]:
+        if read_header(file) != (header, delimiter):
+            raise InvalidArgument(f"files must have the same header, got {shown(files[0])} and {shown(file)}.")
+    _checked(Source("", dict.fromkeys(header, "VARCHAR")))
+    if len(set(header)) < len(header):
+        raise InvalidArgument(f"columns must have different names, got {names_of(header)}.")
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
+    sql = (
+        f"read_csv({_list(files)}, auto_detect = false, header = true, columns = {{{columns}}}, "
+        f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', strict_mode = true, null_padding = false, "
+        f"ignore_errors = false, max_line_size = {_LONGEST_LINE})"
+    )
+    return Source(sql, dict.fromkeys(header, "VARCHAR"))
+
+
+def read_header(file: str) -> tuple[list[str], str]:
+    """The names in a CSV file's first line, and its delimiter: of , ; | and tab the one it has most of."""
+    try:
+        with gzip.open(file, "rb") if file.lower().endswith(".gz") else open(file, "rb") as opened:
+            first = opened.readline(_LONGEST_LINE)
+        line = first.decode("utf-8-sig")
+        delimiter = max(_DELIMITERS, key=line.count)
+        names = next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter, strict=True), [])
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidArgument(f"files must be CSV in UTF-8, got {shown(file)} ({error}).") from None
+    if not names:
+        raise InvalidArgument(f"files must begin with a line of column names, got {shown(file)}.")
+    return [name.strip() for name in names], delimiter
+
+
+def _parquet(engine: Engine, files: list[str]) -> Source:
+    first = _described(engine, f"read_parquet({_list(files[:1])}, hive_partitioning = false)")
+    for file in files[1:]:
+        if _described(engine, f"read_parquet({_list([file])}, hive_partitioning = false)") != first:
+            raise InvalidArgument(f"files must have the same columns, got {shown(files[0])} and {shown(file)}.")
+    return Source(f"read_parquet({_list(files)}, hive_partitioning = false)", first)
+
+
+def _jsonl(engine: Engine, files: list[str]) -> Source:
+    # All of it is read to find the columns: a field that appears late must not be dropped.
+    found = _described(engine, f"read_json({_list(files)}, format = 'newline_delimited', sample_size = -1)")
+    # Texts that look like dates or UUIDs stay the texts that they are; so do identifiers of mixed types.
+    texts = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID", "JSON")
+    kinds = {name: "VARCHAR" if kind in texts else kind for name, kind in found.items()}
+    columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in kinds.items())
+    return Source(f"read_json({_list(files)}, format = 'newline_delimited', columns = {{{columns}}})", kinds)
+
+
+def _table(engine: Engine, table: Any) -> Source:
+    """A pandas, Polars or Arrow table, or a DuckDB relation, which is stored first: it has its own connection."""
+    import pyarrow
+
+    name = f"{PREFIX}table"
+    module = type(table).__module__.split(".")[0].lstrip("_")
+    if module == "polars":
+        table = (table.collect() if hasattr(table, "collect") else table).to_arrow()
+    elif module == "pandas":
+        try:
+            table = pyarrow.Table.from_pandas(table, preserve_index=False)
+        except (pyarrow.ArrowException, TypeError, ValueError) as error:
+            raise InvalidArgument(f"source must be a table with one type a column ({shown(str(error))}).") from None
+    elif module == "duckdb" and hasattr(table, "write_parquet"):
+        file = str(engine.folder / "relation.parquet")
+        table.write_parquet(file)
+        return _files(engine, [file], "parquet")
+    if not isinstance(table, pyarrow.Table):
+        raise InvalidArgument(
+            "source must be paths, a pandas, Polars or Arrow table, a DuckDB relation or a Dask DataFrame, "
+            f"got {shown(table)}."
+        )
+    engine.connection.register(name, table)
+    return _checked(Source(quoted(name), _described(engine, quoted(name))))
+
+
+def _described(engine: Engine, sql: str) -> dict[str, str]:
+    return {str(row[0]): str(row[1]) for row in engine.rows(f"DESCRIBE SELECT * FROM {sql}")}
+
+
+def _list(files: Sequence[str]) -> str:
+    """Paths in SQL; what would be a pattern in them stands for itself."""
+    return "[" + ", ".join(literal(os.path.abspath(_escaped(file))) for file in files) + "]"
+
+
+def _escaped(path: str) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)

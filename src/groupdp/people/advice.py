@@ -1,0 +1,76 @@
+"""What a study of caps says in words: sampling examples or people, and what a small cap costs."""
+
+from __future__ import annotations
+
+import math
+
+from groupdp.bounds import round_up
+from groupdp.people.cap import CapRow, CapStudy
+
+#: Caps that keep less than this share of the examples are not passed over in silence.
+_MUCH = 0.8
+
+
+def advice(study: CapStudy) -> list[str]:
+    """Sentences: the recommended cap, or the frontier where no minimum share was given; then the way of sampling."""
+    if study.recommended is None:
+        return [*_frontier(study), _sampling(_compared(study))]
+    row = study.row(study.recommended)
+    kept = f"{100.0 * row.share_kept:.1f} % of the examples"
+    sentences = [f"Recommended: keep up to {row.cap} examples per person, {kept} (marked <)."]
+    if row.share_kept < _MUCH:
+        sentences.append(f"This throws {100.0 * (1.0 - row.share_kept):.1f} % of the data away, as was allowed.")
+    return [*sentences, _sampling(row)]
+
+
+def _frontier(study: CapStudy) -> list[str]:
+    """The least noise and the largest share, and caps between, without choosing for anybody."""
+    first, last = study.rows[0], study.rows[-1]
+    sentences = [
+        "No cap is recommended: what the examples thrown away are worth only you can say (--minimum-share).",
+        f"From a cap of {first.cap} to {last.cap}, the share kept rises from {100.0 * first.share_kept:.1f} % to "
+        f"{100.0 * last.share_kept:.1f} % and the noise per averaged gradient by a factor of "
+        f"{_ratio(last.noise_per_average, first.noise_per_average)}.",
+    ]
+    for share in (0.5, 0.8, 0.95):
+        row = next((row for row in study.rows if row.share_kept >= share), None)
+        if row is not None and row.cap not in (first.cap, last.cap):
+            sentences.append(
+                f"To keep {100.0 * share:.0f} %: a cap of {row.cap}, with "
+                f"{_ratio(row.noise_per_average, first.noise_per_average)} times the noise of a cap of {first.cap}."
+            )
+    return sentences
+
+
+def _compared(study: CapStudy) -> CapRow:
+    """The cap at which the ways of sampling are compared where none is recommended: the smallest to keep most data."""
+    return next((row for row in study.rows if row.share_kept >= _MUCH), study.rows[-1])
+
+
+def _sampling(row: CapRow) -> str:
+    """Which way of sampling has less noise at a cap, or what decides it.
+
+    C_user / C_example is about 1 where a person's gradients agree, and about 1 / sqrt(K) where they are independent.
+    """
+    average = row.examples_kept * row.sampling_rate / row.people_per_batch  # K
+    independent = 1.0 / math.sqrt(average)
+    facts = (
+        f"At a cap of {row.cap}, sampling examples needs a noise multiplier of {round_up(row.noise_multiplier, 6)}, "
+        f"sampling people {round_up(row.person_noise_multiplier, 6)} at equal compute; people have less noise if "
+        f"C_user / C_example < {row.threshold:.4g}"
+    )
+    if row.threshold >= 1.0:
+        return f"{facts}: sample people, whose averaged gradients are no longer than those averaged."
+    if row.threshold <= independent:
+        return (
+            f"{facts}: sample examples, since even independent gradients of one person average to no less than "
+            f"{independent:.4g} of their norm."
+        )
+    return (
+        f"{facts}: that ratio is between {independent:.4g} (a person's gradients independent) and 1 (all alike), "
+        "so measure it on public data; below the threshold sample people, above it examples."
+    )
+
+
+def _ratio(value: float, other: float) -> str:
+    return f"{value / other:.3g}" if other > 0.0 else "infinity"
