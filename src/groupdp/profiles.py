@@ -1,9 +1,8 @@
 """Rounds that are known by a bound on their hockey stick alone: profiles, which no pair of mixtures has.
 
-A profile stands beside `pairs.Round` in a composition (pairs.md calls it a profile; docs/samplings.md has the proof
-that it
-bounds the sampling it is made for). Only the lattice engine composes profiles: from above by connecting the dots, from
-below by merging, so that its bounds enclose the composition of the profile.
+A profile stands beside `pairs.Round` in a composition; docs/samplings.md has the proof that it bounds the sampling it
+is made for. Only the lattice engine composes profiles: from above by connecting the dots, from below by merging, so
+that its bounds enclose the composition of the profile.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ class SubstitutionEnvelope:
 
     @classmethod
     def from_law(cls, law: Law, unit: float) -> SubstitutionEnvelope:
-        """From the law of how many of the k replaced examples a batch holds, and the shift of each: 2 / noise
-        multiplier.
+        """From the law of how many of the replaced examples a batch holds, and the shift of each: 2 / noise multiplier.
 
         An infinite `unit` is a round without noise.
         """

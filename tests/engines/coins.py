@@ -1,5 +1,4 @@
-"""Public coins for the tests: balls in bins, and Poisson batches cut to a largest size (double precision is enough
-here)."""
+"""Public coins for the tests: balls in bins, and Poisson batches cut to a largest size (in double precision)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Ball arithmetic for pairs of opposed mixtures, coins and envelopes: closed forms at one round, lattices at a few.
 
-Laws are exact: shifts are doubles, probabilities rationals. Shares nothing with the package but the objects it asks
-about.
+Laws are exact: shifts are doubles, probabilities rationals. Shares only the objects asked about with the package.
 """
 
 from __future__ import annotations
@@ -127,8 +126,7 @@ def coin_delta(pairs: list[tuple[Pair, Fraction]], epsilon) -> arb:
 
 
 def envelope_delta(h: list[Fraction], unit: float, epsilon) -> arb:
-    """R(e^epsilon) for epsilon >= 0 from its definition: the best g0 by bisection of the derivative, then the
-    suprema."""
+    """R(e^epsilon) for epsilon >= 0 from its definition: the best g0 by bisection, then the suprema."""
     eps = exact(epsilon)
     alpha = eps.exp()
     shifts = [i * exact(unit) for i in range(len(h))]

@@ -7,6 +7,8 @@ import pytest
 
 import groupdp
 from groupdp import MixtureOfGaussians, PrivacyLossDistribution
+from groupdp.engines import lattice
+from groupdp.pairs import ZERO, Branch, Round, Side
 
 MIXTURE = MixtureOfGaussians([0.0, 1.0, 2.0], [0.9801, 0.0198, 0.0001], 1.0)
 OTHER = MixtureOfGaussians([0.0, 0.5], [0.7, 0.3], 1.0)
@@ -18,6 +20,7 @@ def distribution(mixture=MIXTURE, direction="remove", step=1e-3):
 
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_a_composition_encloses_what_the_contour_says(direction):
+    # tries to break L-18
     composed = distribution(direction=direction).self_compose(200)
     for epsilon in (0.0, 0.5, 1.5):
         truth = groupdp.delta(MIXTURE, epsilon=epsilon, rounds=200, adjacency=direction, engine="spectral")
@@ -45,6 +48,7 @@ def test_composing_one_by_one_or_at_once_is_the_same():
 
 
 def test_mean_and_variance_of_a_gaussian_loss():
+    # tries to break L-17, and L-19 with the median
     mu = 0.3
     gaussian = PrivacyLossDistribution.from_mixture(
         MixtureOfGaussians([mu], [1.0], 1.0), direction="remove", grid_step=1e-3
@@ -84,3 +88,29 @@ def test_a_file_with_other_arrays_is_refused(tmp_path):
 def test_a_picture(tmp_path):
     distribution().self_compose(20).plot(tmp_path / "loss.png")
     assert (tmp_path / "loss.png").stat().st_size > 5000
+
+
+def test_a_round_of_pairs_with_a_coin():
+    side = MIXTURE.side
+    one = Round(
+        [Branch(side, side), Branch(Side.point(0.25), ZERO), Branch(ZERO, ZERO)],
+        [np.log(0.5), np.log(0.3), np.log(0.2)],
+    )
+    composed = PrivacyLossDistribution.from_round(one, direction="substitute", grid_step=2e-3).self_compose(50)
+    truth = lattice.epsilon(((one, 50),), log_delta=np.log(1e-5))
+    found = composed.epsilon(1e-5)
+    assert found.lower <= truth.upper
+    assert truth.lower <= found.upper
+    assert found.relative_width < 1e-2
+    single = PrivacyLossDistribution.from_round(one, direction="substitute", grid_step=2e-3)
+    # the mean is the weighted sum of the branches' means; that of N(0.25) against N(0) is 0.25^2 / 2
+    alone = PrivacyLossDistribution.from_round(Round.of(side, side), direction="substitute", grid_step=2e-3)
+    assert single.mean.lower <= 0.5 * alone.mean.upper + 0.3 * 0.25**2 / 2
+    assert single.mean.upper >= 0.5 * alone.mean.lower + 0.3 * 0.25**2 / 2
+    assert single.mean.width < 1e-4
+
+
+@pytest.mark.parametrize("direction", ["", "Substitute!", 3, "x" * 50])
+def test_directions_are_names(direction):
+    with pytest.raises(groupdp.InvalidArgument, match="direction"):
+        PrivacyLossDistribution.from_round(Round.of(MIXTURE.side, ZERO), direction=direction)

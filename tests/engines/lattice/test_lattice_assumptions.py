@@ -1,4 +1,4 @@
-"""What the lattice engine assumes of NumPy and SciPy, and the bounds it derives, against ball arithmetic."""
+"""What the lattice engine assumes of NumPy and SciPy (L-21), and the bounds it derives (L-9, L-15), against balls."""
 
 from __future__ import annotations
 
@@ -116,8 +116,9 @@ def test_a_product_of_two_laws_is_within_its_bound():
 
 
 def test_mills_differences_are_within_their_bound():
-    a = np.concatenate((RNG.uniform(-5.0, 5.0, 300), RNG.uniform(0.0, 40.0, 300)))
-    width = 10.0 ** RNG.uniform(-14.0, 1.5, 600)
+    # tries to break L-15, the series far out included
+    a = np.concatenate((RNG.uniform(-5.0, 5.0, 300), RNG.uniform(0.0, 60.0, 300), 10.0 ** RNG.uniform(1.6, 2.8, 300)))
+    width = 10.0 ** np.concatenate((RNG.uniform(-14.0, 1.5, 600), RNG.uniform(-6.0, 3.0, 300)))
     values, errors = mills_difference(a, width)
 
     def mills(x: arb) -> arb:
@@ -129,3 +130,4 @@ def test_mills_differences_are_within_their_bound():
             assert abs(arb(float(value)) / exact - 1) <= arb(float(error))
     # where the two are close together, subtracting would lose everything: at a >= -0.5 it does not
     assert np.all(errors[(a >= -0.5) & (a < 10.0)] < 1e-11)
+    assert np.all(errors[(a >= 50.0) & (width <= 0.25 * a)] < 1e-13)

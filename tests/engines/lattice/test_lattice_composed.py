@@ -1,9 +1,10 @@
-"""Composition by the lattice engine: a few rounds in ball arithmetic, oracle tables, closed forms, identities."""
+"""Composition by the lattice engine (L-7, L-9, L-20): a few rounds in balls, tables, closed forms, identities."""
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from decimal import Decimal
 
 import pytest
@@ -198,3 +199,14 @@ def test_an_epsilon_that_no_loss_reaches_leaves_nothing_to_refine():
     found = lattice.log_delta(composition, epsilon=0.02)
     assert found.lower <= found.upper < -50.0
     assert not found.provenance.tolerance_met
+
+
+def test_out_of_time_what_has_been_found_is_returned_or_said():
+    composition = composed((binomial_mixture(4, 0.01, 1.0), 2000), direction="remove")
+    with pytest.raises(groupdp.LimitExceeded, match="time"):
+        lattice.epsilon(composition, log_delta=-14.0, deadline=time.monotonic() - 1.0)
+    told = []
+    found = lattice.epsilon(composition, log_delta=-14.0, tolerance=1e-2, deadline=1e18, progress=told.append)
+    assert found.provenance.tolerance_met
+    assert told[-1] == 1.0
+    assert all(0.0 <= fraction <= 1.0 for fraction in told)

@@ -1,5 +1,4 @@
-"""The lattice engine encloses the golden epsilons of substitution and of public coins, and those of the oracle's
-kind."""
+"""The lattice engine encloses the golden epsilons of substitution and of public coins."""
 
 from __future__ import annotations
 

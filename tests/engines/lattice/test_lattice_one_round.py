@@ -1,4 +1,4 @@
-"""One round: the closed form against 40-digit tables and ball arithmetic."""
+"""One round: the closed form (L-14) against 40-digit tables and ball arithmetic."""
 
 from __future__ import annotations
 

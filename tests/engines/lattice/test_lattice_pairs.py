@@ -1,5 +1,4 @@
-"""Pairs of opposed mixtures and public coins against ball arithmetic: one round in closed form, measures, a few
-rounds."""
+"""Pairs of opposed mixtures and public coins against ball arithmetic: one round, measures, a few rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lower bound by a single large loss: below the truth, and close to it where losses are rare and large."""
+"""The lower bound by a single large loss (L-16): below the truth, and close to it where losses are rare and large."""
 
 from __future__ import annotations
 

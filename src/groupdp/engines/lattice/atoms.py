@@ -1,12 +1,11 @@
 """Where to put the lattice, and the first cells on it: at the loss near which mass gathers like an atom.
 
-While neither side shifts the loss is about log(a_0 / b_0), the loss at rest: a good part of P may lie within far less
-than a
-step of it, to one side of it if only one side ever shifts, to both sides if both do. The two measures may use different
-lattices. Above, a lattice point at the loss at rest leaves nothing to split. Below, cells next to it are too coarse for
-the smooth rule of `cells.merging_shift`, so their edges are solved for, one by one towards it, the direction in which
-errors shrink; and the lattice is put such that the cell that contains it is on the lattice too. All of this affects how
-narrow the bracket is, never whether it is valid.
+While neither side shifts the loss is about log(a_0 / b_0), the loss at rest: a good part of P may lie within far
+less than a step of it, to one side of it if only one side ever shifts, to both sides if both do. The two measures
+may use different lattices. Above, a lattice point at the loss at rest leaves nothing to split. Below, cells next to
+it are too coarse for the smooth rule of `cells.merging_shift`, so their edges are solved for, one by one towards
+it, the direction in which errors shrink; and the lattice is put such that the cell that contains it is on the
+lattice too. All of this affects how narrow the bracket is, never whether it is valid.
 
 With z the loss minus the loss at rest, a cell [a, b] of u has
 

@@ -179,9 +179,8 @@ def merging_shift(table: LossTable, interval: int, boundary: FloatArray, width: 
 def growth(table: LossTable) -> FloatArray:
     """d log sqrt(P Q) / d loss, as densities of the loss, at the table's nodes.
 
-    log sqrt(P Q) in u has the slope (Psi_A' - Psi_B') / 2 - u, where Psi' = Psi_A' + Psi_B'; as a density of the loss
-    it
-    is divided by Psi'.
+    log sqrt(P Q) in u has the slope (Psi_A' - Psi_B') / 2 - u, where Psi' = Psi_A' + Psi_B'; as a density of the
+    loss it is divided by Psi'.
     """
     values = table.values
     slope = np.maximum(values.slope, 1e-150)

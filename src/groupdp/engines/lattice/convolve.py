@@ -2,7 +2,7 @@
 
 Input arrays are non-negative; output is the circular convolution power. The bounds cover the rounding of
 the forward transform (raised to the power T: T times the error of a coefficient), of the powers and of the
-inverse transform (docs/lattice.md, section 5).
+inverse transform (L-9).
 """
 
 from __future__ import annotations

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from groupdp.engines.lattice.envelope import EnvelopeCurve
+from groupdp.engines.lattice.envelope import EnvelopeCurve, gaussian_coin
 from groupdp.engines.lattice.one_round import RoundCurve
 from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.errors import LimitExceeded
 from groupdp.pairs import Profile, Round
 from groupdp.profiles import SubstitutionEnvelope
+
+#: From so many Gaussian branches on they are taken together (no effect on validity, only on speed).
+MANY_BRANCHES = 4
 
 
 class Curve(Protocol):
@@ -26,9 +29,12 @@ class Curve(Protocol):
 
 def curve_of(one: Round | Profile, deadline: float | None = None) -> Curve:
     """The curve of one round; it raises `LimitExceeded` after the deadline."""
-    if isinstance(one, Round):
-        return RoundCurve(one, deadline)
-    return EnvelopeCurve(envelope_of(one).side, deadline)
+    if not isinstance(one, Round):
+        return EnvelopeCurve(envelope_of(one).side, deadline)
+    gaussian = gaussian_coin(one) if len(one.branches) >= MANY_BRANCHES else None
+    if gaussian is not None and not gaussian.is_zero:
+        return EnvelopeCurve(gaussian, deadline, balanced=False)
+    return RoundCurve(one, deadline)
 
 
 def envelope_of(one: Profile) -> SubstitutionEnvelope:

@@ -8,8 +8,8 @@ and u_0 balances the component that never shifts against those it holds back: f(
 
     f(u) = -h_0 (1 - e^-x) + sum_i h_i (r_i(u) / alpha - 1)_+,
 
-which increases and is convex. With D_i(u) = Phi(mu_i - u) - r_i Phi(-u), L-10: R(alpha) is at most (at least)
-sum_i h_i D_i(max(u_0, u_i)) wherever f(u_0) <= 0 (f(u_0) >= 0), and the same with own thresholds u_i too small (too
+which increases and is convex. With D_i(u) = Phi(mu_i - u) - r_i Phi(-u), L-10: R(alpha) is at most (at least) sum_i
+h_i D_i(max(u_0, u_i)) wherever f(u_0) <= 0 (f(u_0) >= 0), and the same with own thresholds u_i too small (too
 large).
 """
 
@@ -23,7 +23,7 @@ from groupdp.engines.deadline import require_time
 from groupdp.engines.lattice.likelihood import FloatArray
 from groupdp.engines.lattice.one_round import log_one_minus_exp, log_removing_right, log_sum_with_errors
 from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
-from groupdp.pairs import Side
+from groupdp.pairs import Round, Side
 
 _MOST_STEPS = 80
 _MOST_DOUBLINGS = 60
@@ -32,8 +32,9 @@ _MOST_DOUBLINGS = 60
 class Envelope:
     """The components of a profile: h_0, and h_i > 0 with mu_i > 0. Those below e^log_cut in all are left out."""
 
-    def __init__(self, side: Side, *, log_cut: float = -math.inf) -> None:
-        self.log_h0 = side.log_mass_at_zero
+    def __init__(self, side: Side, *, log_cut: float = -math.inf, balanced: bool = True) -> None:
+        # Without a balance the component that never shifts is a branch of its own, with all of its mass at loss 0.
+        self.log_h0 = side.log_mass_at_zero if balanced else -math.inf
         present = side.shifts > 0.0
         shifts, log_h = side.shifts[present], side.log_probabilities[present]
         kept = log_h > log_cut - math.log(len(log_h))
@@ -63,8 +64,7 @@ class Envelope:
         return np.asarray(x[None, :] / self.shifts[:, None] + 0.5 * self.shifts[:, None])
 
     def thresholds(self, x: FloatArray, *, above: bool) -> FloatArray:
-        """v_i (rows: component 0 first) at every x >= 0, for a bound on R from above (f <= 0) or from below (f >=
-        0)."""
+        """v_i (rows: component 0 first) at every x >= 0, to bound R from above (f <= 0) or from below (f >= 0)."""
         if self.h0 == 0.0:  # nothing holds the others back
             return self.with_own_thresholds(x, np.full(len(x), -np.inf), above=above)
         return self.with_own_thresholds(x, self._moved(x, self._balanced(x), above=above), above=above)
@@ -145,13 +145,29 @@ class Envelope:
         return moved
 
 
+def gaussian_coin(one: Round) -> Side | None:
+    """The law of mu if every branch is N(mu) against N(0), moved as it may be; None otherwise.
+
+    Its hockey stick sum_b w_b H_b is that of an envelope in which nothing is held back (L-10 with h_0 = 0, and the
+    weight of branches that tell nothing at loss 0).
+    """
+    if any(len(branch.right.shifts) > 1 or len(branch.left.shifts) > 1 for branch in one.branches):
+        return None
+    shifts = np.array([branch.right.largest + branch.left.largest for branch in one.branches])
+    log_weights = np.array(one.log_weights)
+    order = np.flatnonzero(log_weights > -math.inf)
+    order = order[np.argsort(shifts[order], kind="stable")]
+    with np.errstate(under="ignore"):
+        return Side.merged(shifts[order], (np.exp(log_weights[order]), np.minimum(log_weights[order], 0.0)))
+
+
 class EnvelopeCurve:
     """The hockey stick R(e^epsilon) of one round of an envelope."""
 
     largest_loss = math.inf
 
-    def __init__(self, side: Side, deadline: float | None = None) -> None:
-        self.envelope = Envelope(side)
+    def __init__(self, side: Side, deadline: float | None = None, *, balanced: bool = True) -> None:
+        self.envelope = Envelope(side, balanced=balanced)
         self.deadline = deadline
 
     def above(self, epsilon: float) -> float:

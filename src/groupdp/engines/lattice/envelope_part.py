@@ -1,11 +1,10 @@
 """Rounds of an envelope on the lattice: symmetric measures above and below a profile R (L-11 to L-13).
 
 R has a law of its own, symmetric in that f(-x) = e^-x f(x), so only losses x > 0 are discretised, from the masses
-under P
-and Q of the events v_i(x) < u <= v_i(x'), summed over the components. From above (L-11) the dots at multiples of the
-step are connected; from below (L-12) cells are merged. L-13: with atoms p_j at losses l_j > 0 and p_j e^-l_j at -l_j,
-and what is missing to a total of 1 at 0, the measure's curve lies above (below) R everywhere if it does for alpha >= 1
-and its total is at least (at most) 1.
+under P and Q of the events v_i(x) < u <= v_i(x'), summed over the components. From above (L-11) the dots at
+multiples of the step are connected; from below (L-12) cells are merged. L-13: with atoms p_j at losses l_j > 0 and
+p_j e^-l_j at -l_j, and what is missing to a total of 1 at 0, the measure's curve lies above (below) R everywhere if
+it does for alpha >= 1 and its total is at least (at most) 1.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
 from groupdp.engines.lattice.tail import sum_down, sum_up
 from groupdp.engines.lattice.tilted_mass import IntArray, TiltedMass
 from groupdp.errors import LimitExceeded
-from groupdp.profiles import SubstitutionEnvelope
+from groupdp.pairs import Side
 
 #: Nodes of the rough law at x > 0; the first are this much closer to each other than the last, in logarithm.
 _NODES = 4000
@@ -38,6 +37,8 @@ _BLOCK_NUMBERS = 1 << 20
 #: Most panels of one measure.
 _MOST_PANELS = 4_000_000
 _MOST_SPLITS = 60
+#: Components this far (in logarithm) below the largest in a panel do not decide how wide it is.
+_NEGLIGIBLE = 70.0
 #: Times that edges of merged cells are moved, and how far a cell may miss its lattice point to be worth it.
 _MOST_MOVES = 4
 _NEAR_MISS = 0.1
@@ -65,16 +66,17 @@ class _Panels:
 
 
 class EnvelopePart:
-    """A profile, run `rounds` times."""
+    """An envelope, or a coin over Gaussian branches (not `balanced`), run `rounds` times."""
 
-    def __init__(self, profile: SubstitutionEnvelope, rounds: int, *, log_cut: float) -> None:
-        if not profile.side.largest <= LARGEST_SHIFT:
+    def __init__(self, side: Side, rounds: int, *, log_cut: float, balanced: bool = True) -> None:
+        if not side.largest <= LARGEST_SHIFT:
             raise LimitExceeded(
-                f"the largest sensitivity is {profile.side.largest:.3g} times the noise; the lattice engine takes at "
+                f"the largest sensitivity is {side.largest:.3g} times the noise; the lattice engine takes at "
                 f"most {LARGEST_SHIFT:g} times."
             )
         self.rounds = rounds
-        self.envelope = Envelope(profile.side, log_cut=log_cut)
+        self.envelope = Envelope(side, log_cut=log_cut, balanced=balanced)
+        self.log_at_rest = -math.inf if balanced else side.log_mass_at_zero
         self.x = self._nodes(log_cut)
         log_p, log_q = (
             self._log_differences(side) for side in (self._log_tails(self.x, under_p) for under_p in (True, False))
@@ -122,7 +124,7 @@ class EnvelopePart:
     def _log_atom(self) -> float:
         half = 0.5 * float(self.envelope.shifts[0])
         if self.envelope.log_h0 == -math.inf or half == 0.0:
-            return -1e300
+            return max(self.log_at_rest, -1e300)
         return self.envelope.log_h0 + math.log(max(math.erf(half / math.sqrt(2.0)), 1e-300))
 
     def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
@@ -189,12 +191,12 @@ class EnvelopePart:
         """Lattice indices > 0 and tilted masses whose curve is below R for alpha >= 1 (L-12)."""
         positive = cells.indices > 0
         indices, width = cells.indices[positive], mass.step * cells.widths[positive].astype(np.float64)
-        target = np.asarray(mass.step * indices, dtype=np.float64)
+        target: FloatArray = np.asarray(mass.step * indices, dtype=np.float64)
         boundary = target - 0.5 * width
         rate = np.interp(boundary, self.middle, self.growth)
         before = np.concatenate((width[:1], width[:-1]))
         shift = np.minimum(*(0.5 * own * langevin(0.5 * own * rate) for own in (width, before)))
-        edges = np.append(boundary - shift + _AIM * np.abs(shift), target[-1] + 0.5 * width[-1])
+        edges: FloatArray = np.append(boundary - shift + _AIM * np.abs(shift), target[-1] + 0.5 * width[-1])
         edges = np.maximum.accumulate(np.maximum(edges, 1e-3 * mass.step))
         for _ in range(_MOST_MOVES):
             found, above = self._merged(mass, edges, target, indices, advance)
@@ -203,7 +205,7 @@ class EnvelopePart:
                 break
             rise = 1.5 * np.maximum(np.append(missing, 0.0), np.append(0.0, missing))
             limit = np.append(np.diff(edges) / 3.0, 0.0)
-            edges = edges + np.minimum(rise, limit)
+            edges = np.asarray(edges + np.minimum(rise, limit), dtype=np.float64)
         else:
             found, above = self._merged(mass, edges, target, indices, advance)
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
@@ -276,8 +278,11 @@ class EnvelopePart:
             left, right = v[:, :-1], v[:, 1:]
             distance = np.maximum(np.abs(right - m), np.abs(left - m))
             distance = np.clip(np.maximum(distance, 0.6 * np.abs(right)), 2.0, 30.0)
-            with np.errstate(invalid="ignore"):
-                wide = np.any((right - left) * distance > PANEL_WIDTH, axis=0)
+            with np.errstate(invalid="ignore", over="ignore"):
+                nearest = np.where((left < m) & (m < right), 0.0, np.minimum(np.abs(right - m), np.abs(left - m)))
+                log_density = self.envelope.log_weights[:, None] - 0.5 * nearest * nearest
+                matters = log_density > np.max(log_density, axis=0) - _NEGLIGIBLE
+                wide = np.any(matters & ((right - left) * distance > PANEL_WIDTH), axis=0)
             wide &= (x[1:] - x[:-1]) > 1e-12 * x[1:]
             if not np.any(wide):
                 break
@@ -289,8 +294,7 @@ class EnvelopePart:
             if len(cell) > _MOST_PANELS:
                 raise LimitExceeded(
                     f"the lattice engine would need more than its limit of {_MOST_PANELS} panels: the noise is too "
-                    f"large "
-                    f"or too small."
+                    f"large or too small."
                 )
         # In order whatever the roundings were: towards where f is negative (above), or the other way.
         u = np.minimum.accumulate(v[0, ::-1])[::-1] if above else np.maximum.accumulate(v[0])

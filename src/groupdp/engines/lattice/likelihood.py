@@ -1,8 +1,7 @@
 """The likelihood ratio of one side against the noise: log sum_i p_i e^{m_i v - m_i^2 / 2}, with certified errors.
 
 Its one home in this engine. Nodes are taken in chunks. In a chunk everything is relative to the component r that
-dominates
-in its middle (L-2):
+dominates in its middle (L-2):
 
     log ratio = log p_r + m_r (v - m_r / 2) + log sum_i exp(alpha_i + beta_i (v - middle)),    beta_i = m_i - m_r
 

@@ -222,8 +222,7 @@ class BranchCurve:
         return side * (loss - epsilon) >= error
 
     def _nearest_beyond(self, before: float, u: float, epsilon: float, side: float) -> float:
-        """A point of which that is certain, close to one of which it is not: at the end of a plateau doubling
-        overshoots."""
+        """A point of which that is certain, close to one of which it is not: doubling overshoots plateaus."""
         for _ in range(_MOST_BISECTIONS):
             middle = 0.5 * (before + u)
             if middle in (before, u):

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.curves import envelope_of
+from groupdp.engines.lattice.curves import MANY_BRANCHES, envelope_of
+from groupdp.engines.lattice.envelope import gaussian_coin
 from groupdp.engines.lattice.envelope_part import EnvelopePart
 from groupdp.engines.lattice.parts import Part, RoundPart
 from groupdp.engines.lattice.window import Window, window_of
@@ -93,9 +94,12 @@ def prepare(composition: Composition, *, log_delta: float, tolerance: float) -> 
 
 
 def _part_of(one: Round | Profile, rounds: int, *, log_cut: float, log_left_cut: float) -> Part:
-    if isinstance(one, Round):
-        return RoundPart(one, rounds, log_cut=log_cut, log_left_cut=log_left_cut)
-    return EnvelopePart(envelope_of(one), rounds, log_cut=log_cut)
+    if not isinstance(one, Round):
+        return EnvelopePart(envelope_of(one).side, rounds, log_cut=log_cut)
+    gaussian = gaussian_coin(one) if len(one.branches) >= MANY_BRANCHES else None
+    if gaussian is not None:
+        return EnvelopePart(gaussian, rounds, log_cut=log_cut, balanced=False)
+    return RoundPart(one, rounds, log_cut=log_cut, log_left_cut=log_left_cut)
 
 
 def _bisect(too_small: Callable[[float], bool]) -> float:

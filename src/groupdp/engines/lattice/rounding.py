@@ -1,4 +1,4 @@
-"""The floating-point model every bound of this engine rests on (docs/lattice.md, section 1).
+"""The floating-point model every bound of this engine rests on (L-21).
 
 IEEE double precision, round to nearest; NumPy's elementary functions within 4 units in the last place,
 `scipy.special.erfcx` within 16; an FFT of length 2^a, 3 x 2^a or 5 x 2^a that is a Cooley-Tukey

@@ -1,4 +1,4 @@
-"""A lower bound in closed form for far tails: one round alone has a loss beyond epsilon.
+"""A lower bound in closed form for far tails: one round alone has a loss beyond epsilon (L-16).
 
 Let E be the event that some round has a loss above epsilon. With P_j = P(L_j > epsilon) for one round of the
 j-th part, which has T_j rounds, Bonferroni's inequality and the union bound give

@@ -76,7 +76,9 @@ def solve(
     survival: Survival | None = None,
     advance: Callable[[int], None],
 ) -> Solution:
-    """Discretise every part on both sides and compose; what matters for `epsilon` is resolved best.
+    """Discretise every part on both sides and compose, which keeps both orders (L-7).
+
+    What matters for `epsilon` is resolved best.
 
     `advance` is told how many cells are done, and may raise.
     """

@@ -3,8 +3,7 @@
     delta(eps) = e^{log_scale - c eps} sum_n W_n g(n h - eps)           (losses and eps minus the offset)
     g(v) = e^{-c v} (1 - e^{-v})_+ <= c^c / (1 + c)^{1 + c}
 
-Only a window of n is at hand, on which the circular convolution adds what lies outside (docs/lattice.md,
-section 6).
+Only a window of n is at hand, on which the circular convolution adds what lies outside (L-20).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The atom at loss n h is stored as   mass x exp(tilt n h - log_scale)   at position n mod N.
 Folding is exact aliasing of the circular convolution; what it adds is bounded by Chernoff sums (`log_moments`) that are
-taken before folding (docs/lattice.md, section 6).
+taken before folding (L-20).
 """
 
 from __future__ import annotations
