@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import command_line
 import groupdp
 from groupdp import DPSGD
 from groupdp.audit import (
@@ -146,6 +147,16 @@ def test_plain_poisson_accounting_of_a_tightly_cut_run_is_rejected():
     pretended = DPSGD(PoissonSampling(rate=0.5), noise_multiplier=3.0, steps=6)
     assert rejected(scores, pretended, group_size=1).contradicted
     assert not rejected(scores, run, group_size=1).contradicted
+
+
+def test_the_command_line_audits_other_samplings():
+    run = "--sampling shuffled --batch-size 2 --dataset-size 10 --noise-multiplier 2 --steps 5"
+    asked = "--adjacency zero-out --group-size 2 --trials 500 --delta 0.01 --json"
+    told = command_line.groupdp(f"audit worst-case {run} {asked} --reveal-batches").json
+    assert (told["adjacency"], told["group_size"], told["run"]["sampling"]) == ("zero-out", 2, "shuffled")
+    refused = command_line.groupdp(f"audit worst-case {run} {asked} --importance-samples 10")
+    assert refused.status == 2
+    assert "importance_samples must be 0 for adjacency 'zero-out', got 10." in " ".join(refused.errors.split())
 
 
 # ------------------------------------------------------------------------------------------------------- refusals
