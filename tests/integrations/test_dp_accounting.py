@@ -168,6 +168,7 @@ def test_an_accountant_can_be_copied_while_it_counts():
         (events.GaussianDpEvent(math.nan), 2, ADD_OR_REMOVE, "noise_multiplier must be"),
         (events.SelfComposedDpEvent(GAUSSIAN, -3), 2, ADD_OR_REMOVE, "count must be"),
         (events.SelfComposedDpEvent(GAUSSIAN, 2.5), 2, ADD_OR_REMOVE, "count must be"),
+        (events.SelfComposedDpEvent(events.SelfComposedDpEvent(GAUSSIAN, 2**40), 2**40), 2, ADD_OR_REMOVE, "at most"),
     ],
 )
 def test_what_has_no_law_is_refused_with_the_reason(event, k, relation, reason):
