@@ -53,10 +53,10 @@ def rounds_of(event: Any, count: int, *, group_size: int, adjacency: str) -> lis
     if isinstance(event, dp_event.SelfComposedDpEvent):
         try:
             times = require_integer("count", event.count, at_least=0)
-            require_integer("count", times * max(count, 1), at_least=0)
+            require_integer("count", times * count, at_least=0)
         except InvalidArgument as error:
             raise UnsupportedEvent(event, str(error)) from None
-        return rounds_of(event.event, event.count * count, group_size=group_size, adjacency=adjacency)
+        return rounds_of(event.event, times * count, group_size=group_size, adjacency=adjacency)
     if isinstance(event, dp_event.ComposedDpEvent):
         parts = (rounds_of(part, count, group_size=group_size, adjacency=adjacency) for part in event.events)
         return [one for part in parts for one in part]

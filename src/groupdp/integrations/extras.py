@@ -15,6 +15,7 @@ def require_package(module: str, *, extra: str, tool: str) -> Any:
             raise  # the tool is there, but something it needs is not: its own message says what
         wanted = extra.replace("_", "-")  # the spelling that every version of pip understands
         raise ImportError(
-            f"groupdp.integrations.{extra} needs {tool}: install groupdp with the extra {wanted!r} (groupdp[{wanted}]).",
+            f"groupdp.integrations.{extra} needs {tool}: install groupdp with the extra {wanted!r} "
+            f"(groupdp[{wanted}]).",
             name=error.name,
         ) from None
