@@ -29,6 +29,7 @@ STYLES = {
     "opacus RDP": ("#F0E442", "D"),
     "autodp RDP": ("#CC79A7", "P"),
     "autodp AFA": ("#009E73", "X"),
+    "JAX Privacy user level": ("#999999", "h"),
 }
 #: Tools with several settings have a label at each point, so many points away from it.
 LABELLED = {"groupdp": (9, -3), "dp_accounting PLD": (5, 6), "prv_accountant": (-4, -15)}

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ("inequalities", "laws", "envelope", "golden")
+TESTS = ("envelope", "laws", "inequalities", "golden")
 
 #: (inequality, file, what stands there, what replaces it, what that forgets)
 MUTATIONS = (

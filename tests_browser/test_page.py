@@ -176,7 +176,7 @@ def test_downloads_and_hand_over(open_page):
         page.click('[data-take="png"]')
     assert taken.value.path().read_bytes().startswith(b"\x89PNG")
     text = page.locator("#handover pre")
-    expect(text).to_contain_text("groupdp epsilon --sampling-rate 0.01")
+    expect(text).to_contain_text("groupdp epsilon --sampling poisson --sampling-rate 0.01")
     page.click('[data-kind="toml"]')
     expect(text).to_contain_text("[[phase]]")
     page.click('[data-kind="markdown"]')

@@ -49,7 +49,7 @@ def supremum(one: Profile, x: float) -> float:
 
 def envelope_of(one: Profile, end: float = -16.0) -> tuple[Envelope, dict[str, Any]]:
     hints = {"events": [event for event in FloatProfile(one).events() if event[0] > end], "end": end, "cells": 500}
-    return Envelope(one, hints), hints
+    return Envelope(one, hints, Clock(60)), hints
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -91,11 +91,22 @@ def test_wrong_active_sets_are_not_believed(name):
     one = PROFILES[name]
     _, hints = envelope_of(one)
     events = hints["events"]
-    wrong: list[Any] = [[], events[1:], events[:-1], events[::-1], [*events, [-15.0, 1]], None, [[0, 0]], [[-1.0]], "x"]
+    wrong: list[Any] = [
+        [],
+        events[1:],
+        events[:-1],
+        events[::-1],
+        [*events, [-15.0, 1]],
+        [*events, events[-1], events[-1]],
+        None,
+        [[0, 0]],
+        [[-1.0]],
+        "x",
+    ]
     wrong += [[[events[0][0] - 0.01, events[0][1]], *events[1:]], [[events[0][0], 10**9], *events[1:]]]
     for changed in wrong:
         with ctx.workprec(128), pytest.raises(Undecided):
-            Envelope(one, {**hints, "events": changed})
+            Envelope(one, {**hints, "events": changed}, Clock(60))
 
 
 @pytest.mark.parametrize("name", PROFILES)

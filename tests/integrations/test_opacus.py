@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
 import groupdp
@@ -103,6 +106,16 @@ def test_every_group_size_has_a_class_of_its_own():
         group_opacus.register(group_size=0)
     with pytest.raises(groupdp.InvalidArgument, match="adjacency must be"):
         group_opacus.register(group_size=2, adjacency="remove")
+
+
+def test_accountants_can_be_copied_and_sent_to_other_processes(engine):
+    train(*engine.make_private(**parts(batch_size=31), **PRIVATE), steps=2)
+    assert type(engine.accountant) is group_opacus.accountant_class(8)
+    for other in (copy.deepcopy(engine.accountant), pickle.loads(pickle.dumps(engine.accountant))):
+        assert type(other) is group_opacus.accountant_class(8, "add-or-remove")
+        assert other.history == engine.accountant.history == [(2.0, 1 / 6, 2)]
+        other.step(noise_multiplier=torch.tensor(2.0), sample_rate=1 / 6)
+        assert len(other) == 3 > len(engine.accountant)
 
 
 def test_noise_schedules_become_phases(engine):

@@ -209,8 +209,8 @@ def test_what_is_no_json_object_is_refused(client, text):
     [
         ({"csv": "n\n1\nmany\n"}, "line 3"),
         ({"csv": ""}, "empty"),
-        ({"csv": "a,b\n1,2\n"}, "column must name one of"),
-        ({"csv": "n\n1\n", "column": "m"}, "column must be one of"),
+        ({"csv": "a,b\n1,2\n"}, "counts must be a column"),
+        ({"csv": "n\n1\n", "column": "m"}, "counts must be one of the columns"),
         ({"csv": "n\n1\n\n1\n"}, "empty line 3"),
         ({"tally": [[1, 0]]}, "people must be an integer"),
         ({"tally": []}, "counts must be"),

@@ -77,6 +77,7 @@ def test_a_worker_that_ends_takes_only_its_question_with_it():
         for worker in list(pool._workers):
             worker._process.kill()
         status = (await asked)[0]
+        await asyncio.sleep(0.5)
         return status, (await pool.ask("epsilon", QUICK, never()))[0]  # those found dead are replaced
 
     assert asyncio.run(with_pool(work)) == (422, 200)

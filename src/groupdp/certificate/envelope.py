@@ -15,7 +15,7 @@ from flint import acb, arb
 
 from groupdp.certificate.laws import Profile
 from groupdp.certificate.lines import Line, Place, layers
-from groupdp.certificate.reading import Undecided, hint
+from groupdp.certificate.reading import Clock, Undecided, hint
 
 
 @dataclass
@@ -32,7 +32,8 @@ class Piece:
 class Envelope:
     """alpha(t) down to t = `end`, piece by piece, with every active set proved."""
 
-    def __init__(self, one: Profile, hints: Any) -> None:
+    def __init__(self, one: Profile, hints: Any, clock: Clock) -> None:
+        self.clock = clock
         self.h = [arb(p) for p in one.law]
         self.mu = [arb(one.unit) * i for i in range(len(self.h))]
         self.top = len(self.h) - 1
@@ -43,12 +44,13 @@ class Envelope:
             or not all(isinstance(e, list) and len(e) == 2 for e in listed)
         ):
             raise Undecided("the hint events must be a list of pairs (t, i)")
-        self.end, self.pieces = arb(hint(hints, "end", -1e6, 0)), list[Piece]()
+        self.end, self.pieces = arb(hint(hints, "end", -1e4, 0)), list[Piece]()
         active, high, at_high = {1}, -self.mu[1] / 2, 1
         for event in listed:
             t, i = (hint(dict(zip("ti", event, strict=True)), name, -1e6, 1e6) for name in "ti")
             if int(i) not in range(1, self.top + 1):
                 raise Undecided("the hint events must be about 1, ..., k")
+            self.clock.check()
             low = self.root(int(i), active, arb(t))
             self.pieces.append(Piece(set(active), low, high, int(i), at_high))
             active, high, at_high = active ^ {int(i)}, low, int(i)
@@ -98,6 +100,8 @@ class Envelope:
 
     def is_proved(self, piece: Piece) -> bool:
         """C-18: on the whole piece alpha < LR_i for the active ones and >= for the others; all gaps are convex."""
+        if not piece.low < piece.high:
+            return False
         for i in range(1, self.top + 1):
             high, slope = self.gap(i, piece.active, piece.high), self.mu[i] - self.mean(piece.active, piece.high)
             low, low_slope = self.gap(i, piece.active, piece.low), self.mu[i] - self.mean(piece.active, piece.low)
@@ -117,7 +121,7 @@ class Envelope:
 
 def profile_line(one: Profile, hints: Any, at: Place) -> Line:
     """The envelope on Re z = c: C-19 for G, C-20 for the decay."""
-    curve = Envelope(one, hints)
+    curve = Envelope(one, hints, at.clock)
     cells = int(hint(hints, "cells", 2, 5000))
     atom = 1 - moment(curve, acb(0))
     samples = []
@@ -143,6 +147,7 @@ def moment(curve: Envelope, z: acb) -> acb:
     """C-19: E[e^{zL}; L != 0], both signs of L together."""
     total, c = acb(0), z.real
     for piece in curve.pieces:
+        curve.clock.check()
 
         def integrand(t: Any, analytic: bool = False, active: set[int] = piece.active) -> Any:
             ratio = acb(curve.alpha(active, t))
@@ -151,7 +156,7 @@ def moment(curve: Envelope, z: acb) -> acb:
             log = ratio.log()
             return (((1 + z) * log).exp() + (-z * log).exp()) * phi(acb(t))
 
-        inner = acb.integral(integrand, acb(piece.low.mid()), acb(piece.high.mid()))
+        inner = acb.integral(integrand, acb(piece.low.mid()), acb(piece.high.mid()), eval_limit=5000)
         for t in (piece.low, piece.high):  # the ends are balls
             log = curve.alpha(piece.active, t).log()
             inner += ball(t.rad() * (((1 + c) * log).exp() + (-c * log).exp()) * phi(t))
@@ -192,6 +197,7 @@ def lost_by(curve: Envelope, c: arb, s: arb, cells: int) -> arb:
         points = [*((high + (low - high) * n / count).mid() for n in range(count)), low.mid()]
         weight = curve.weight(piece.active)
         for b, a in itertools.pairwise(points):
+            curve.clock.check()
             slope = curve.mean(piece.active, a)
             small, large = curve.alpha(piece.active, b), curve.alpha(piece.active, a)
             density = phi(a).min(phi(b)) * weight / slope

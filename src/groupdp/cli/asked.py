@@ -102,12 +102,14 @@ class Asked:
 
 def with_run(
     *,
-    question: tuple[str, ...] = ("delta", "group_size", "adjacency", "removed", "added"),
-    assumed: Mapping[str, str] = {},
+    question: tuple[str, ...] = QUESTION,
+    assumed: Mapping[str, str] = MappingProxyType({}),
+    run_as_option: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the options that describe a run and its question, as its argument `asked`.
 
     `assumed` are values of options that the command does not need (a calibration of the noise needs no noise).
+    `run_as_option`: the run file is the option --run, because the command's arguments are other files.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -117,15 +119,17 @@ def with_run(
             for one in inspect.signature(command).parameters.values()
             if one.name != "asked"
         ]
-        shared = parameters_of((*RUN_PARAMETERS, *question))
+        names = [name for name in RUN_PARAMETERS if not (run_as_option and name == "run_file")]
+        shared = parameters_of((*(["run_option"] if run_as_option else []), *names, *question))
 
         @functools.wraps(command)
         def wrapped(**given: Any) -> None:
-            names = [one.name for one in shared]
-            asked = asked_of({name: given.pop(name) for name in names}, assumed=assumed)
+            asked = asked_of({one.name: given.pop(one.name) for one in shared}, assumed=assumed)
             command(asked=asked, **given)
 
-        wrapped.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
+        positional = [one for one in own if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+        others = [one for one in own if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        wrapped.__signature__ = inspect.Signature([*positional, *shared, *others])  # type: ignore[attr-defined]
         wrapped.__annotations__ = {one.name: one.annotation for one in (*shared, *own)}
         return wrapped
 
@@ -137,7 +141,7 @@ def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingPr
     values = {key: given[key] for key in PHASE_KEYS if given.get(key) not in (None, False)}
     if given.get("sources"):
         values["sampling_rates"] = _pairs("source", given["sources"])
-    path = given.get("run_file")
+    path = given.get("run_file") or given.get("run_option")
     base = read_run_file(path) if path is not None else None
     phases = _phases(base, values, given.get("phases") or [], assumed)
     file = replace(base, phases=phases) if base is not None else RunFile(phases=phases)

@@ -128,6 +128,10 @@ _SHARED: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "run_option": (
+        _text("--run", "RUN.TOML", "A run file (- for standard input); options override it.", _RUN),
+        None,
+    ),
     "sampling": (
         _choice("--sampling", _SAMPLING_NAMES, f"How batches are chosen: {', '.join(_SAMPLING_NAMES)}.", _RUN),
         None,
@@ -190,7 +194,9 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     "added": (_text("--added", "INTEGER", "... while so many join, in either order.", _QUESTION), None),
 }
 #: What every command that takes a run offers to describe it.
-RUN_PARAMETERS = tuple(name for name in _SHARED if name not in ("delta", "group_size", "adjacency", "removed", "added"))
+RUN_PARAMETERS = tuple(
+    name for name in _SHARED if name not in ("run_option", "delta", "group_size", "adjacency", "removed", "added")
+)
 
 
 def parameters_of(names: Iterable[str]) -> list[inspect.Parameter]:

@@ -7,19 +7,15 @@ from typing import Annotated
 
 import typer
 
+from groupdp.cli.asked import Asked, with_run
 from groupdp.cli.counts_input import DEFAULT_DATA_MEMORY, By, CountsColumn, DataMemory, Files, Kind, read_people
 from groupdp.cli.support import (
     Adjacency,
     AsJSON,
-    BatchSize,
-    DatasetSize,
     Delta,
     Epochs,
     Epsilon,
-    MicrobatchSize,
     NewFiles,
-    NoiseMultiplier,
-    SamplingRate,
     Steps,
     bounds_as_json,
     emit_json,
@@ -31,8 +27,7 @@ from groupdp.cli.support import (
     read_adjacency,
     read_integer,
     read_number,
-    run_as_json,
-    run_from_options,
+    require_new,
     upper_text,
 )
 from groupdp.errors import InvalidArgument
@@ -60,22 +55,15 @@ def register(app: typer.Typer) -> None:
     app.command(name="cap", epilog=_CAP_EXAMPLE)(handle_errors(cap))
 
 
+@with_run(question=("delta", "adjacency"), run_as_option=True)
 def people(
     files: Files,
+    asked: Asked,
     *,
     by: By = None,
     counts: CountsColumn = None,
     kind: Kind = None,
     memory: DataMemory = DEFAULT_DATA_MEMORY,
-    sampling_rate: SamplingRate = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    microbatch_size: MicrobatchSize = "1",
-    delta: Delta,
-    adjacency: Adjacency = "add-or-remove",
     thresholds: Annotated[
         str, option("--thresholds", "LIST", "Count the people with an epsilon of at most these.", "The question")
     ] = "1,2,4,8",
@@ -89,17 +77,9 @@ def people(
     as_json: AsJSON = False,
 ) -> None:
     """The epsilon of each person, from the number of examples each contributed."""
-    run = run_from_options(
-        sampling_rate=sampling_rate,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        epochs=epochs,
-        microbatch_size=microbatch_size,
-    )
-    target = read_number("delta", delta, above=0.0, below=1.0)
-    chosen = read_adjacency(adjacency)
+    run, target, chosen = asked.run, asked.delta, asked.file.adjacency
+    require_new(plot, "plot", force=asked.force)
+    require_new(out, "out", force=asked.force)
     limits = [read_number("thresholds", text, at_least=0.0) for text in thresholds.split(",")]
     if out is not None and by is None:
         raise InvalidArgument("out must go with by: a file of counts does not say who the people are.")
@@ -135,7 +115,7 @@ def people(
                 "not_protected": view.unprotected,
                 "delta": target,
                 "adjacency": chosen,
-                "run": run_as_json(run),
+                "run": asked.as_json_fields()["run"],
             }
         )
         return

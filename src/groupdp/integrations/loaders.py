@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from groupdp._validation import LARGEST_COUNT, require_integer, require_number, shown
@@ -47,9 +46,8 @@ def opacus_steps(epochs: Any, rate: float) -> int:
 
 
 def tensorflow_privacy_steps(epochs: Any, batch_size: int, dataset_size: int) -> int:
-    """TensorFlow Privacy's steps: epochs x examples / batch size, rounded up once at the end, in exact arithmetic."""
-    passes = Fraction(require_number("epochs", epochs, above=0.0))
-    steps = math.ceil(passes * dataset_size / batch_size)
+    """TensorFlow Privacy's steps: epochs / (batch size / examples) in double precision, rounded up once at the end."""
+    steps = math.ceil(require_number("epochs", epochs, above=0.0) / (batch_size / dataset_size))
     if steps > LARGEST_COUNT:
         raise InvalidArgument(f"epochs must amount to at most {LARGEST_COUNT} steps, got {shown(epochs)}.")
     return steps

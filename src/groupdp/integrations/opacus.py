@@ -136,6 +136,9 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
             )
         self.history = entries_of(state_dict.get("history"))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.group_size, self.adjacency, list(self.history))
+
     def state_dict(self, destination: Any = None) -> Any:
         """Opacus's own layout."""
         destination = OrderedDict() if destination is None else destination
@@ -151,10 +154,13 @@ def accountant_name(group_size: int, adjacency: str = "add-or-remove") -> str:
     return f"groupdp-{size}" if chosen == "add-or-remove" else f"groupdp-{size}-{chosen}"
 
 
-@cache
 def accountant_class(group_size: int, adjacency: str = "add-or-remove") -> type[GroupAccountant]:
-    """The accountant's class for one group size and adjacency."""
-    name = accountant_name(group_size, adjacency)
+    """The accountant's class for one group size and adjacency: always the same one."""
+    return _class_of(accountant_name(group_size, adjacency), int(group_size), adjacency)
+
+
+@cache
+def _class_of(name: str, group_size: int, adjacency: str) -> type[GroupAccountant]:
     members = {"group_size": group_size, "adjacency": adjacency, "__module__": __name__, "__doc__": f"{name}."}
     return type(f"GroupAccountant_{name.removeprefix('groupdp-').replace('-', '_')}", (GroupAccountant,), members)
 
@@ -163,8 +169,15 @@ def register(*, group_size: int, adjacency: str = "add-or-remove") -> str:
     """Makes `PrivacyEngine(accountant=name)` work and returns the name: "groupdp-8" for groups of up to 8 examples."""
     name = accountant_name(group_size, adjacency)
     # Registering again is harmless: the class is the same. The name is ours, so nothing else is overwritten.
-    _accountants.register_accountant(name, accountant_class(int(group_size), adjacency), force=True)
+    _accountants.register_accountant(name, accountant_class(group_size, adjacency), force=True)
     return name
+
+
+def _restored(group_size: int, adjacency: str, history: list[Entry]) -> GroupAccountant:
+    """An accountant that was pickled; its class is made anew where it is needed."""
+    accountant = accountant_class(group_size, adjacency)()
+    accountant.history = history
+    return accountant
 
 
 class GroupPrivacyEngine(_opacus.PrivacyEngine):  # type: ignore[misc]

@@ -10,6 +10,8 @@ Its own statement derives a user's epsilon from an example's by Vadhan's lemma; 
 
 from __future__ import annotations
 
+import math
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,31 +49,38 @@ class Hyperparameters:
 
     @property
     def steps(self) -> int:
-        """Epochs x examples / batch size, rounded up at the end."""
+        """Steps under Poisson sampling: epochs / (batch size / examples), rounded up at the end."""
         return tensorflow_privacy_steps(self.num_epochs, self.batch_size, self.number_of_examples)
 
     @property
     def poisson_run(self) -> DPSGD:
         """The run, if batches are Poisson samples."""
-        return self._run(groupdp.PoissonSampling(rate=self.batch_size / self.number_of_examples))
+        return self._run(groupdp.PoissonSampling(rate=self.batch_size / self.number_of_examples), self.steps)
 
     @property
     def shuffled_run(self) -> DPSGD:
         """The run, if every epoch goes through the data in a new random order."""
-        return self._run(groupdp.ShuffledSampling(batch_size=self.batch_size, dataset_size=self.number_of_examples))
+        sampling = groupdp.ShuffledSampling(batch_size=self.batch_size, dataset_size=self.number_of_examples)
+        return self._run(sampling, self._steps_in_whole_epochs)
 
     @property
     def ordered_run(self) -> DPSGD:
         """The run, if every epoch goes through the data in an order that anybody may know."""
-        return self._run(groupdp.FixedOrderSampling(batch_size=self.batch_size, dataset_size=self.number_of_examples))
+        sampling = groupdp.FixedOrderSampling(batch_size=self.batch_size, dataset_size=self.number_of_examples)
+        return self._run(sampling, self._steps_in_whole_epochs)
 
-    def _run(self, sampling: Any) -> DPSGD:
+    @property
+    def _steps_in_whole_epochs(self) -> int:
+        """An epoch that was begun counts; how its last, smaller batch is handled does not matter."""
+        return math.ceil(self.num_epochs) * (self.number_of_examples // self.batch_size)
+
+    def _run(self, sampling: Any, steps: int) -> DPSGD:
         # Averages of any number of gradients above one move by up to twice the clipping norm: two stands for them all.
         microbatch_size = 2 if self.used_microbatching else 1
         return DPSGD(
             sampling=sampling,
             noise_multiplier=self.noise_multiplier,
-            steps=self.steps,
+            steps=steps,
             microbatch_size=microbatch_size,
         )
 
@@ -114,16 +123,19 @@ def to_tensorflow_privacy(run: DPSGD, *, number_of_examples: int, max_examples_p
         raise InvalidArgument(
             f"rate must be batch_size / {examples} for a whole batch_size, got {run.sampling.rate!r}."
         )
+    epochs = run.steps * run.sampling.rate
+    if tensorflow_privacy_steps(epochs, batch_size, examples) > run.steps:  # the product was rounded up
+        epochs = math.nextafter(epochs, 0.0)
+    if tensorflow_privacy_steps(epochs, batch_size, examples) != run.steps:
+        raise InvalidArgument(f"steps must be a number of epochs that a double holds, got {run.steps}.")
     found = from_tensorflow_privacy(
         number_of_examples=examples,
         batch_size=batch_size,
-        num_epochs=run.steps * batch_size / examples,
+        num_epochs=epochs,
         noise_multiplier=run.noise_multiplier,
         used_microbatching=run.microbatch_size > 1,
         max_examples_per_user=max_examples_per_user,
     )
-    if found.steps != run.steps:  # the quotient was rounded up: one unit in the last place less does it
-        raise InvalidArgument(f"steps must be a number of epochs that a double holds, got {run.steps}.")
     return {name: getattr(found, name) for name in Hyperparameters.__slots__}
 
 
@@ -136,10 +148,13 @@ def statement(hyperparameters: Hyperparameters, *, delta: float) -> str:
     h = hyperparameters
     target = require_number("delta", delta, above=0.0, below=1.0)
     micro = "with" if h.used_microbatching else "without"
-    lines = [
+    what = (
         f"DP-SGD over {h.number_of_examples} examples in batches of {h.batch_size}, noise multiplier "
         f"{h.noise_multiplier!r}, {h.num_epochs!r} epochs ({h.steps} steps), {micro} microbatching, at most "
-        f"{h.max_examples_per_user} examples per user.",
+        f"{h.max_examples_per_user} examples per user."
+    )
+    lines = [
+        *textwrap.wrap(what, width=100),
         "",
         "The guarantee covers every model checkpoint, not only the last.",
         "",

@@ -29,10 +29,8 @@ def as_command(question: Question) -> str:
 
 def _phase_options(phase: DPSGD) -> dict[str, Any]:
     """What has to be said of a phase, under the names of run files."""
-    values = run_as_json(phase)
-    return {
-        name: value for name, value in values.items() if value is not False and (name, value) != ("microbatch_size", 1)
-    }
+    silent = (("microbatch_size", 1), ("one_per_batch", False))
+    return {name: value for name, value in run_as_json(phase).items() if (name, value) not in silent}
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:

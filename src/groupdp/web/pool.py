@@ -191,8 +191,8 @@ class Pool:
         """End a worker that does not stop, and start another in its place."""
 
         async def replace() -> None:
-            self._workers.discard(worker)
             await worker.kill()
+            self._workers.discard(worker)  # not before: what is stopped meanwhile is ended by `stop`
             if not self._stopped:
                 await self._add()
 

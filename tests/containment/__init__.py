@@ -1,0 +1,1 @@
+"""Containment: every function that returns bounds, at extreme inputs, against ball arithmetic."""
