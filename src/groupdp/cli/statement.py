@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from groupdp._validation import require_choice
+from groupdp._validation import require_choice, shown
 from groupdp.cli.asked import Asked, with_run
 from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar, require_new
+from groupdp.errors import InvalidArgument
 
 _EXAMPLE = """
 Example:
