@@ -5,11 +5,14 @@ Exit status 1 means that the claim was contradicted; 0 that it was not, which pr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from groupdp._validation import require_integer
+from groupdp.cli.asked import Asked, with_run
 from groupdp.cli.audit_output import (
     emit_checks,
     emit_measured,
@@ -19,28 +22,22 @@ from groupdp.cli.audit_output import (
     report_as_json,
 )
 from groupdp.cli.support import (
-    Adjacency,
     AsJSON,
-    BatchSize,
-    DatasetSize,
-    Epochs,
-    GroupSize,
     NewFiles,
-    NoiseMultiplier,
-    SamplingRate,
-    Steps,
     emit_json,
+    emit_run,
     handle_errors,
+    name_written,
     option,
     progress_bar,
-    read_adjacency,
     read_integer,
     read_number,
-    run_as_json,
-    run_from_options,
+    require_new,
 )
 from groupdp.errors import InvalidArgument
 
+#: Whom an audit is about, and at which delta.
+_QUESTION = ("delta", "group_size", "adjacency")
 _AUDIT = "The audit"
 _OUTPUT = "Output"
 
@@ -56,7 +53,6 @@ Example:
 """
 
 Trials = Annotated[str, option("--trials", "INTEGER", "Training runs with the group, and as many without.", _AUDIT)]
-Target = Annotated[str, option("--delta", "NUMBER", "The delta at which epsilon is bounded from below.", _AUDIT)]
 Confidence = Annotated[str, option("--confidence", "NUMBER", "Confidence of every statement.", _AUDIT)]
 Seed = Annotated[str, option("--seed", "INTEGER", "Everything random follows from it.", _AUDIT)]
 Gap = Annotated[str, option("--gap", "NUMBER", "How many runs would show an epsilon this far above the claim?", _AUDIT)]
@@ -89,39 +85,32 @@ def register(app: typer.Typer) -> None:
     app.add_typer(audit, name="audit")
 
 
+@with_run(question=_QUESTION)
 def worst_case(
+    asked: Asked,
     *,
-    sampling_rate: SamplingRate = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    group_size: GroupSize = "1",
     claimed_group_size: ClaimedGroupSize = None,
     trials: Trials = "100000",
-    delta: Target = "1e-3",
     confidence: Confidence = "0.999",
-    adjacency: Adjacency = "add-or-remove",
     gap: Gap = "0.1",
     importance_samples: Importance = "0",
     seed: Seed = "0",
     plot: Plot = None,
     as_json: AsJSON = False,
 ) -> None:
-    """Train the theorem's worst case many times, attack every run, and compare with the certified curve."""
-    run = run_from_options(
-        sampling_rate=sampling_rate,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        epochs=epochs,
-    )
-    size = read_integer("group_size", group_size, at_least=1)
-    samples = read_integer("importance_samples", importance_samples)
-    chosen, number = read_adjacency(adjacency), read_integer("seed", seed)
-    question = _question(delta, confidence, gap)
+    """Train the theorem's worst case many times, attack every run, and compare with the certified curve.
+
+    Without --delta, epsilon is bounded from below at delta = 1e-3.
+    """
+    run, size, chosen = asked.run, _group_size(asked), asked.file.adjacency
+    samples, number = read_integer("importance_samples", importance_samples), read_integer("seed", seed)
+    question = _question(asked, 1e-3, confidence, gap)
+    if samples > 0 and chosen not in ("add", "remove", "add-or-remove"):
+        raise InvalidArgument(
+            f"importance_samples must be 0 unless adjacency is add, remove or add-or-remove, got {samples} "
+            f"with {chosen}."
+        )
+    require_new(plot, "plot", force=asked.force)
     from groupdp import guarantees
     from groupdp.audit import audit_worst_case, importance_delta
 
@@ -163,59 +152,48 @@ def worst_case(
         emit_json(
             {
                 **report_as_json(audit.report),
-                "group_size": size,
-                "adjacency": chosen,
+                **asked.as_json_fields(),
                 "seed": number,
-                "run": run_as_json(run),
                 "consistent": audit.consistent,
                 "measured": [measured_as_json(audit, one) for one in audit.measured],
                 "importance_sampling": [importance_as_json(*check) for check in checks],
             }
         )
     else:
+        emit_run(asked)
         emit_measured(audit)
         emit_report(audit.report)
         emit_checks(checks)
+    name_written(plot)
     raise typer.Exit(1 if audit.report.verdict.contradicted else 0)
 
 
+@with_run(question=_QUESTION, run_as_option=True)
 def scores(
     file: ScoresFile,
+    asked: Asked,
     *,
-    sampling_rate: SamplingRate = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    group_size: GroupSize = "1",
     with_column: WithColumn = "with_group",
     without_column: WithoutColumn = "without_group",
-    delta: Target = "1e-5",
     confidence: Confidence = "0.999",
-    adjacency: Adjacency = "add-or-remove",
     gap: Gap = "0.1",
     seed: Seed = "0",
     plot: Plot = None,
     as_json: AsJSON = False,
 ) -> None:
-    """Audit your own training loop: one score per independent run, larger where the group seems present."""
-    run = run_from_options(
-        sampling_rate=sampling_rate,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        epochs=epochs,
-    )
-    size = read_integer("group_size", group_size, at_least=1)
-    chosen, number = read_adjacency(adjacency), read_integer("seed", seed)
-    question = _question(delta, confidence, gap)
+    """Audit your own training loop: one score per independent run, larger where the group seems present.
+
+    Without --delta, epsilon is bounded from below at delta = 1e-5.
+    """
+    run, size, chosen = asked.run, _group_size(asked), asked.file.adjacency
+    number = read_integer("seed", seed)
+    question = _question(asked, 1e-5, confidence, gap)
+    require_new(plot, "plot", force=asked.force)
     from groupdp.audit import audit_scores, claimed_curve, read_scores
 
     with NewFiles("plot") as files:
         picture = None if plot is None else files.temporary(_picture(plot))
-        measured = read_scores(Path(file), with_column=with_column, without_column=without_column)
+        measured = read_scores(file, with_column=with_column, without_column=without_column)
         with progress_bar("claim") as progress:
             claim = claimed_curve(run, group_size=size, adjacency=chosen, progress=progress)
         report = audit_scores(measured, run, group_size=size, claim=claim, adjacency=chosen, seed=number, **question)
@@ -227,23 +205,31 @@ def scores(
         emit_json(
             {
                 **report_as_json(report),
-                "group_size": size,
-                "adjacency": chosen,
+                **asked.as_json_fields(),
                 "seed": number,
-                "run": run_as_json(run),
             }
         )
     else:
+        emit_run(asked)
         emit_report(report)
+    name_written(plot)
     raise typer.Exit(1 if report.verdict.contradicted else 0)
 
 
-def _question(delta: str, confidence: str, gap: str) -> dict[str, Any]:
+def _question(asked: Asked, default_delta: float, confidence: str, gap: str) -> dict[str, Any]:
     return {
-        "delta": read_number("delta", delta, above=0.0, below=1.0),
+        "delta": default_delta if asked.file.delta is None else asked.file.delta,
         "confidence": read_number("confidence", confidence),
         "gap": read_number("gap", gap, above=0.0, at_most=100.0),
     }
+
+
+def _group_size(asked: Asked) -> Any:
+    """A number of at least 1, or a number for each source: nobody can be told from nobody."""
+    if "removed" in asked.neighbours:
+        raise InvalidArgument("group_size must be given for an audit, in place of removed and added.")
+    size = asked.neighbours["group_size"]
+    return size if isinstance(size, Mapping) else require_integer("group_size", size, at_least=1)
 
 
 def _picture(plot: str) -> str:
