@@ -167,7 +167,7 @@ def worst_case(
     raise typer.Exit(1 if audit.report.verdict.contradicted else 0)
 
 
-@with_run(question=("group_size", "adjacency"))
+@with_run(question=("group_size", "adjacency"), run_as_option=True)
 def scores(
     asked: Asked,
     *,
