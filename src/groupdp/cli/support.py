@@ -164,9 +164,16 @@ def handle_errors(command: Callable[Parameters, None]) -> Callable[Parameters, N
 
 
 def require_new(path: str | None, name: str, *, force: bool) -> None:
-    """Refuses a file that exists, unless it may be replaced."""
-    if path is not None and Path(path).exists() and not force:
+    """Refuses a file that exists, unless it may be replaced; a device or a pipe is written to."""
+    if path is not None and not force and _is_file(path):
         raise InvalidArgument(f"{name} must be a new file, or --force be given to replace it, got {shown(path)}.")
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # no possible name: refused where it is written
+        return False
 
 
 def fail(sentence: str) -> NoReturn:

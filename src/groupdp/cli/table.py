@@ -46,10 +46,19 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: 
         if label < max(_NARROWEST_LABEL, longest):
             return _stacked(columns, rows, width)
         widths[0] = label
-    lines = [*_lines(columns, widths), "-" * min(_total(widths), width)]
+    lines = [*_lines(columns, widths), _rule() * min(_total(widths), width)]
     for row in rows:
         lines += _lines(row, widths)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _rule() -> str:
+    """A line below the headings, where the output's encoding has one."""
+    try:
+        "─".encode(sys.stdout.encoding or "utf-8")
+    except (LookupError, UnicodeEncodeError):
+        return "-"
+    return "─"
 
 
 def _total(widths: Sequence[int]) -> int:
