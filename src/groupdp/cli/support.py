@@ -25,28 +25,19 @@ from groupdp.bounds import Bounds, round_down, round_up
 from groupdp.cli.options import (
     Adjacency,
     AsJSON,
-    BatchSize,
-    DatasetSize,
     Delta,
     Epochs,
     Epsilon,
-    GroupSize,
     Memory,
-    MicrobatchSize,
-    NoiseMultiplier,
-    OptionalNoiseMultiplier,
-    SamplingRate,
     Steps,
     option,
 )
 from groupdp.cli.values import (
     read_adjacency,
-    read_fraction,
     read_group_sizes,
     read_integer,
     read_memory,
     read_number,
-    run_from_options,
 )
 from groupdp.errors import GroupDPError, InvalidArgument
 from groupdp.run_file.describe import run_as_json
@@ -58,18 +49,11 @@ __all__ = [
     "ADJACENCIES",
     "Adjacency",
     "AsJSON",
-    "BatchSize",
-    "DatasetSize",
     "Delta",
     "Epochs",
     "Epsilon",
-    "GroupSize",
     "Memory",
-    "MicrobatchSize",
     "NewFiles",
-    "NoiseMultiplier",
-    "OptionalNoiseMultiplier",
-    "SamplingRate",
     "Steps",
     "bounds_as_json",
     "dump_json",
@@ -79,17 +63,16 @@ __all__ = [
     "fail",
     "handle_errors",
     "lower_text",
+    "name_written",
     "option",
     "progress_bar",
     "read_adjacency",
-    "read_fraction",
     "read_group_sizes",
     "read_integer",
     "read_memory",
     "read_number",
     "require_new",
     "run_as_json",
-    "run_from_options",
     "upper_text",
 ]
 
@@ -145,6 +128,13 @@ def emit_run(asked: Asked) -> None:
     """Print the run as it was understood."""
     for line in asked.summary():
         typer.echo(line)
+
+
+def name_written(*paths: str | Path | None) -> None:
+    """Say on stderr which files were written, one a line."""
+    for path in paths:
+        if path is not None:
+            typer.echo(f"wrote {path}", err=True)
 
 
 def upper_text(value: float, digits: int = 8) -> str:
