@@ -179,7 +179,7 @@ def test_a_fixed_order_is_one_gaussian(alone: bool, size: int, squares: int):
 
 
 def test_an_epoch_cut_short_is_called_tight_only_where_it_is():
-    """With one member a batch and one step, only one member can have taken part: the answer for k = 3 is not attained."""
+    """With one member a batch and one step, only one member can have taken part: k = 3 is not attained."""
     alone = groupdp.FixedOrderSampling(batch_size=5, dataset_size=100, one_per_batch=True)
     together = groupdp.FixedOrderSampling(batch_size=5, dataset_size=100)
     for sampling, steps, size, tight in (

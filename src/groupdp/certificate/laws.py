@@ -244,7 +244,7 @@ def tight(phase: dict[str, Any], change: Change) -> bool:
     if phase.get("microbatch_size", 1) > 1:
         return False
     if phase["sampling"] == "fixed-order":  # of an epoch cut short some members may not have taken part
-        return phase["steps"] % (phase["dataset_size"] // phase["batch_size"]) == 0
+        return bool(phase["steps"] % (phase["dataset_size"] // phase["batch_size"]) == 0)
     always = phase["sampling"] in ("poisson", "poisson-sources")
     return always or (phase["sampling"] == "fixed-batch" and change.name in ("add", "remove"))
 
