@@ -73,7 +73,8 @@ Plot = Annotated[str | None, option("--plot", "FILE", "Draw theory against measu
 WithColumn = Annotated[str, option("--with-column", "NAME", "Column of the runs with the group.", _AUDIT)]
 WithoutColumn = Annotated[str, option("--without-column", "NAME", "Column of the runs without it.", _AUDIT)]
 ScoresFile = Annotated[
-    str, typer.Argument(metavar="FILE", help="CSV file with a header; one row is one independent training run.")
+    str,
+    typer.Argument(metavar="FILE", help="CSV file with a header (- for standard input); a row is an independent run."),
 ]
 
 
@@ -164,7 +165,8 @@ def worst_case(
         emit_measured(audit)
         emit_report(audit.report)
         emit_checks(checks)
-    name_written(plot)
+    if not as_json:
+        name_written(plot)
     raise typer.Exit(1 if audit.report.verdict.contradicted else 0)
 
 
@@ -212,7 +214,8 @@ def scores(
     else:
         emit_run(asked)
         emit_report(report)
-    name_written(plot)
+    if not as_json:
+        name_written(plot)
     raise typer.Exit(1 if report.verdict.contradicted else 0)
 
 
