@@ -8,13 +8,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import page_blocks
 import pytest
+
+import page_blocks
 from command_line import groupdp
+from groupdp.run_file.read import parse_run_file
 from page_blocks import PAGES, Block, blocks_of
 from paths import ROOT
-
-from groupdp.run_file.read import parse_run_file
 
 #: Reasons that a block may have for not being executed.
 REASONS = ("needs Opacus", "needs JAX Privacy", "needs riskcal", "needs a network", "takes minutes", "installs")
