@@ -7,6 +7,7 @@ warm; the sdist must install all the same, answer with the lattice engine, and s
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,9 @@ ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 #: The longest that the README's example may take, warm, in seconds.
 WARM = 1e-3
+
+#: The README's example.
+QUESTION = "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9"
 
 SMOKE = """
 import sys, time
@@ -86,8 +90,7 @@ def try_out(package: Path, *, engine: str, limit: float) -> None:
         where = Path(folder) / "smoke.py"
         where.write_text(SMOKE, encoding="utf-8")
         run(scripts / "python", where, engine, str(limit), **bare)
-        question = "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9".split()
-        run(scripts / "groupdp", "epsilon", *question, **bare)
+        run(scripts / "groupdp", "epsilon", *shlex.split(QUESTION), **bare)
 
 
 def main() -> None:
