@@ -76,7 +76,7 @@ $(TOOLS_STAMP): pyproject.toml setup.py constraints-integrations.txt $(wildcard 
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-integrations.txt \
 	  $(shell grep '^torch==' constraints-integrations.txt)
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-integrations.txt \
-	  --editable '.[cli,dp_accounting,opacus,jax_privacy,riskcal]' hypothesis pytest pytest-xdist
+	  --editable '.[cli,dp-accounting,opacus,jax-privacy,riskcal]' hypothesis pytest pytest-xdist
 	touch $(TOOLS_STAMP)
 
 clean:

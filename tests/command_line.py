@@ -8,7 +8,7 @@ import json
 import shlex
 from typing import Any, NamedTuple
 
-from groupdp.cli.main import build_app
+from groupdp.cli.application import build_app
 
 
 class Outcome(NamedTuple):

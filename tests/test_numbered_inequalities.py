@@ -28,7 +28,7 @@ def numbers(prefix: str, files: Iterable[Path]) -> set[int]:
 @pytest.mark.parametrize(("prefix", "note"), NOTES.items())
 def test_what_is_proved_used_and_attacked_is_the_same(prefix: str, note: str):
     text = (ROOT / "docs" / note).read_text(encoding="utf-8")
-    stated = re.findall(rf"\*\*{prefix}-(\d+)\.\*\*", text)
+    stated = re.findall(rf"\*\*{prefix}-(\d+)\b[^*]*\.\*\*", text)
     assert len(stated) == len(set(stated)), "a number is stated once"
     proved = {int(number) for number in stated}
     sources = [path for pattern in ("*.py", "*.c", "*.h") for path in (ROOT / "src").rglob(pattern)]

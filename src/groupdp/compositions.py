@@ -96,7 +96,7 @@ def _of_phases(
     return Question(
         tuple((name, composition) for composition, name in named.items()),
         tight=all(
-            phase.sampling.is_tight(change) and not phase.in_microbatches
+            phase.sampling.is_tight(change, steps=phase.steps) and not phase.in_microbatches
             for phase in phases
             if phase.steps > 0
             for change in changes

@@ -110,7 +110,7 @@ def test_a_terminal_gets_a_bar_once_the_lattice_is_at_it_for_a_while(name, monke
     monkeypatch.setattr(support.time, "monotonic", lambda: 0.3 * next(clock))  # every look at the clock is 0.3 s later
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    from groupdp.cli.main import build_app
+    from groupdp.cli.application import build_app
 
     with pytest.raises(SystemExit):
         build_app()(args=[*name.split(), *LINE.split(), "--json"], prog_name="groupdp")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import command_line
 import groupdp
 from groupdp import DPSGD
 from groupdp.audit import (
@@ -48,7 +49,7 @@ def scores_of(run: DPSGD, group_size: object, adjacency: str, trials: int = 30_0
 
 
 def rejected(scores: Scores, *claim: object, **asked: object) -> Verdict:
-    return check_claim(scores, claimed_curve(*claim, points=8, **asked), confidence=0.999)
+    return check_claim(scores, claimed_curve(*claim, points=12, **asked), confidence=0.999)
 
 
 # ---------------------------------------------------------------------------------------- what is proved survives
@@ -133,9 +134,10 @@ def test_single_hypergeometrics_for_fixed_batches_with_zeroed_members_are_reject
 
 @pytest.mark.parametrize("reveal", [False, True], ids=["sums alone", "allocation released"])
 def test_poisson_accounting_of_a_shuffled_run_is_rejected(reveal: bool):
-    run = DPSGD(SHUFFLED, noise_multiplier=1.0, steps=10)
-    scores = scores_of(run, 1, "zero-out", trials=60_000, reveal_batches=reveal)
-    pretended = DPSGD(PoissonSampling(rate=0.1), noise_multiplier=1.0, steps=10)
+    """Two batches: nobody of a Poisson sample is ever surely there, of a shuffled epoch everybody is."""
+    run = DPSGD(ShuffledSampling(batch_size=2, dataset_size=4), noise_multiplier=0.7, steps=2)
+    scores = scores_of(run, 1, "zero-out", reveal_batches=reveal)
+    pretended = DPSGD(PoissonSampling(rate=0.5), noise_multiplier=0.7, steps=2)
     assert rejected(scores, pretended, group_size=1, adjacency="zero-out").contradicted
     assert not rejected(scores, run, group_size=1, adjacency="zero-out").contradicted
 
@@ -146,6 +148,16 @@ def test_plain_poisson_accounting_of_a_tightly_cut_run_is_rejected():
     pretended = DPSGD(PoissonSampling(rate=0.5), noise_multiplier=3.0, steps=6)
     assert rejected(scores, pretended, group_size=1).contradicted
     assert not rejected(scores, run, group_size=1).contradicted
+
+
+def test_the_command_line_audits_other_samplings():
+    run = "--sampling shuffled --batch-size 2 --dataset-size 10 --noise-multiplier 2 --steps 5"
+    asked = "--adjacency zero-out --group-size 2 --trials 500 --delta 0.01 --json"
+    told = command_line.groupdp(f"audit worst-case {run} {asked} --reveal-batches").json
+    assert (told["adjacency"], told["group_size"], told["run"]["sampling"]) == ("zero-out", 2, "shuffled")
+    refused = command_line.groupdp(f"audit worst-case {run} {asked} --importance-samples 10")
+    assert refused.status == 2
+    assert "importance_samples must be 0 for adjacency 'zero-out', got 10." in " ".join(refused.errors.split())
 
 
 # ------------------------------------------------------------------------------------------------------- refusals

@@ -154,4 +154,6 @@ def test_people_and_cap_read_rows(tmp_path: Path):
         (f"people {table} {table} --counts n {options}", "one file"),
     ):
         assert_one_sentence(groupdp(line), words)
-    assert "publishing it" in groupdp(f"people {rows} --by who {options[:-7]} --out {tmp_path / 'people.csv'}").output
+    again = f"people {rows} --by who {options[:-7]} --out {tmp_path / 'people.csv'}"
+    assert_one_sentence(groupdp(again), "out must be a new file", "--force")
+    assert "publishing it" in groupdp(f"{again} --force").output

@@ -19,9 +19,9 @@ from groupdp._version import VERSION
 from paths import ROOT
 
 POISSON = "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --group-size 9"
-FIXED = "--batch-size 500 --dataset-size 50000 --noise-multiplier 2 --epochs 20 --group-size 9"
+FIXED = "--sampling fixed-batch --batch-size 500 --dataset-size 50000 --noise-multiplier 2 --epochs 20 --group-size 9"
 #: Every way of being no number for an option that wants one.
-NOT_NUMBERS = ("nan", "inf", "-inf", "Infinity", "1e400", "abc", "''", "0x10", "1_000", "1,5", "1/100", "١")
+NOT_NUMBERS = ("nan", "inf", "-inf", "Infinity", "1e400", "abc", "''", "0x10", "1_000", "1,5", "1/0", "1/", "١")
 
 
 def test_epsilon_of_the_paper_s_example_in_json():
@@ -74,9 +74,9 @@ def test_fixed_batches_by_batch_size_and_epochs_instead_of_steps():
         ("--sampling-rate 0.01 --epochs 0.005", 1),
         ("--sampling-rate 0.01 --epochs 2.5", 250),
         ("--sampling-rate 1 --epochs 3", 3),
-        ("--batch-size 512 --dataset-size 50000 --epochs 20", 20 * 98),  # 97.65... in each pass
-        ("--batch-size 3 --dataset-size 10 --epochs 1.5", 4 + 2),
-        ("--batch-size 500 --dataset-size 50000 --epochs 2e1", 2000),
+        ("--sampling fixed-batch --batch-size 512 --dataset-size 50000 --epochs 20", 20 * 98),  # 97.65... in each pass
+        ("--sampling fixed-batch --batch-size 3 --dataset-size 10 --epochs 1.5", 4 + 2),
+        ("--sampling fixed-batch --batch-size 500 --dataset-size 50000 --epochs 2e1", 2000),
     ],
 )
 def test_epochs_are_exact_and_never_fewer_rounds_than_a_loader_runs(options, steps):
@@ -95,9 +95,10 @@ def test_delta_and_its_logarithm():
 
 
 def test_one_direction_only():
+    both = groupdp(f"epsilon {POISSON} --delta 1e-6 --json").json
     answer = groupdp(f"epsilon {POISSON} --delta 1e-6 --adjacency add --json").json
-    assert "remove" not in answer
-    assert answer["epsilon"] == answer["add"]
+    assert not {"add", "remove"} & answer.keys()
+    assert answer["epsilon"] == both["add"]
 
 
 def test_an_infinite_epsilon_is_valid_json_and_a_word_in_the_table():
@@ -124,6 +125,9 @@ COMPLETE = {
     "group-size": "2",
     "microbatch-size": "1",
 }
+
+
+FIXED_BATCH = {"sampling_rate": None, "sampling": "fixed-batch"}
 
 
 def line_with(command: str, **changes: str | None) -> str:
@@ -184,28 +188,30 @@ def test_a_bad_epsilon_is_refused_by_name(value):
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        (line_with("epsilon", sampling_rate=None), "sampling_rate"),
-        (line_with("epsilon", batch_size="5"), "exclude each other"),
+        (line_with("epsilon", sampling_rate=None), "a run file, or sampling (poisson"),
+        (line_with("epsilon", batch_size="5"), "batch_size must not be given together with sampling_rate"),
         (line_with("epsilon", dataset_size="5"), "dataset_size"),
-        (line_with("epsilon", sampling_rate=None, batch_size="5"), "dataset_size"),
-        (line_with("epsilon", sampling_rate=None, batch_size="5", dataset_size="4"), "batch_size"),
-        (line_with("epsilon", sampling_rate=None, batch_size="5", dataset_size="x"), "dataset_size"),
-        (line_with("epsilon", sampling_rate=None, batch_size="0", dataset_size="9"), "batch_size"),
+        (line_with("epsilon", sampling_rate=None, batch_size="5"), "sampling must say how batches"),
+        (line_with("epsilon", sampling_rate=None, batch_size="5", dataset_size="9"), "sampling must say how batches"),
+        (line_with("epsilon", **FIXED_BATCH, batch_size="5"), "dataset_size"),
+        (line_with("epsilon", **FIXED_BATCH, batch_size="5", dataset_size="4"), "batch_size"),
+        (line_with("epsilon", **FIXED_BATCH, batch_size="5", dataset_size="x"), "dataset_size"),
+        (line_with("epsilon", **FIXED_BATCH, batch_size="0", dataset_size="9"), "batch_size"),
+        (line_with("epsilon", sampling="uniform"), "sampling must be one of poisson"),
         (line_with("epsilon", steps=None), "epochs"),
-        (line_with("epsilon", epochs="1"), "not both"),
+        (line_with("epsilon", epochs="1"), "epochs must not be given together with steps"),
         (line_with("epsilon", steps=None, epochs="0"), "epochs"),
         (line_with("epsilon", steps=None, epochs="-1"), "epochs"),
         (line_with("epsilon", steps=None, epochs="nan"), "epochs"),
         (line_with("epsilon", steps=None, epochs="1e400"), "epochs"),
         (line_with("epsilon", steps=None, epochs="1e-999999999"), "epochs"),
         (line_with("epsilon", steps=None, epochs="1e300"), "epochs"),
-        (line_with("epsilon", noise_multiplier=None), "--noise-multiplier"),
-        (line_with("epsilon", delta=None), "--delta"),
+        (line_with("epsilon", noise_multiplier=None), "noise_multiplier must be given"),
+        (line_with("epsilon", delta=None), "delta must be given"),
         (line_with("epsilon") + " --bogus", "--bogus"),
         (line_with("epsilon") + " stray", "stray"),
         (line_with("epsilon") + " --delta", "--delta"),
         ("epsylon", "epsylon"),
-        ("", "ommand"),
         ("--bogus", "--bogus"),
     ],
 )
@@ -214,7 +220,7 @@ def test_a_wrong_command_line_gets_one_sentence(line, word):
 
 
 def test_a_group_larger_than_the_dataset_is_refused():
-    line = line_with("epsilon", sampling_rate=None, batch_size="2", dataset_size="4", group_size="5")
+    line = line_with("epsilon", **FIXED_BATCH, batch_size="2", dataset_size="4", group_size="5", adjacency="substitute")
     assert_one_sentence(groupdp(line), "group_size")
 
 
@@ -281,6 +287,19 @@ def test_the_questions_of_the_guide_are_answered_as_it_says():
         "remove": 0,
         "version": 0,
     }
+
+
+def test_groupdp_alone_says_what_to_type_first(tmp_path, monkeypatch):
+    outcome = groupdp("")
+    assert (outcome.status, outcome.errors) == (0, "")
+    assert max(map(len, outcome.output.splitlines())) <= 80
+    monkeypatch.chdir(tmp_path)
+    typed = [part.split("   ")[0] for part in outcome.output.replace("\\\n", " ").split("  groupdp ")[1:]]
+    first = outcome.output.split("groupdp epsilon ")[1].split("run.toml")[0].replace("\\\n", " ")
+    assert groupdp(f"epsilon {first} run.toml").status == 0
+    assert len(typed) == 3
+    assert groupdp("explain run.toml").status == 0
+    assert groupdp("calibrate noise run.toml --epsilon 8").status == 0
 
 
 def test_version():

@@ -46,9 +46,9 @@ def test_text_and_json(run_file):
     assert groupdp(f"statement {run_file} --format json").json == answer
 
 
-def test_out_writes_a_file_and_prints_nothing(run_file, tmp_path):
+def test_out_writes_a_file_and_names_it(run_file, tmp_path):
     target = tmp_path / "new" / "statement.json"
-    assert groupdp(f"statement {run_file} --json --out {target}") == (0, "", "")
+    assert groupdp(f"statement {run_file} --json --out {target}") == (0, "", f"wrote {target}\n")
     assert json.loads(target.read_text())["delta"] == 1e-5
     assert sorted(path.name for path in target.parent.iterdir()) == ["statement.json"]
 
@@ -71,7 +71,7 @@ def test_a_bad_run_file_is_one_sentence_with_its_name(run_file, old, new, words)
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ("", "RUN.TOML"),
+        ("", "a run file"),
         ("missing.toml", "missing.toml"),
         (".", "readable"),
         (f"{EXAMPLE} --format html", "format must be"),

@@ -178,6 +178,12 @@ def test_what_has_no_law_is_refused_with_the_reason(event, k, relation, reason):
     assert accountant.get_epsilon(1e-6) == 0.0  # nothing half composed
 
 
+def test_more_steps_than_can_be_counted_are_refused():
+    nested = events.SelfComposedDpEvent(events.SelfComposedDpEvent(GAUSSIAN, 2**40), 2**40)
+    with pytest.raises(dp_accounting.UnsupportedEventError, match="count must be an integer of at most"):
+        GroupPrivacyAccountant(2).compose(nested)
+
+
 def test_wrong_arguments_get_a_sentence():
     with pytest.raises(groupdp.InvalidArgument, match="group_size must be an integer of at least 1, got 0"):
         GroupPrivacyAccountant(0)

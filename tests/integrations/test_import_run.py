@@ -80,7 +80,7 @@ def test_hyperparameters_of_tensorflow_privacy(tmp_path):
 
 
 def test_parameters_of_jax_privacy(tmp_path):
-    pytest.importorskip("jax_privacy", reason="needs the extra jax_privacy: make test-integrations")
+    pytest.importorskip("jax_privacy", reason="needs the extra jax-privacy: make test-integrations")
     params = {
         "num_samples": 10_000,
         "batch_size": 100,

@@ -6,7 +6,7 @@ import pytest
 
 import groupdp
 
-pytest.importorskip("jax_privacy", reason="needs the extra jax_privacy: make test-integrations")
+pytest.importorskip("jax_privacy", reason="needs the extra jax-privacy: make test-integrations")
 
 import dp_accounting
 import jax

@@ -178,6 +178,21 @@ def test_a_fixed_order_is_one_gaussian(alone: bool, size: int, squares: int):
     assert one.branches[0].right.shifts.tolist() == [math.sqrt(squares) / 2.0]
 
 
+def test_an_epoch_cut_short_is_called_tight_only_where_it_is():
+    """With one member a batch and one step, only one member can have taken part: k = 3 is not attained."""
+    alone = groupdp.FixedOrderSampling(batch_size=5, dataset_size=100, one_per_batch=True)
+    together = groupdp.FixedOrderSampling(batch_size=5, dataset_size=100)
+    for sampling, steps, size, tight in (
+        (alone, 1, 3, False),
+        (alone, 20, 3, True),
+        (alone, 1, 1, True),
+        (together, 1, 3, True),
+        (together, 1, 7, False),
+    ):
+        run = DPSGD(sampling, noise_multiplier=2.0, steps=steps)
+        assert question_of(run, group_size=size, adjacency="zero-out").tight is tight
+
+
 def test_those_who_leave_and_those_who_join_are_thrown_together():
     run = DPSGD(EXAMPLES["balls-in-bins"], noise_multiplier=2.0, steps=20)
     ((_, both),) = question_of(run, group_size=2, adjacency="substitute").compositions

@@ -12,6 +12,7 @@ import groupdp
 from groupdp._version import VERSION
 from groupdp.run_file.read import parse_run_file
 from groupdp.statement import text as statement
+from groupdp.statement import words
 
 TWO_PHASES = """
 title = "Two phases"
@@ -53,14 +54,14 @@ def test_it_says_what_a_reviewer_asks(made, render):
         "at most 4 examples",
         "No person has more than 4 examples",
         "independently with the stated probability",
-        "uniformly without replacement",
+        "a uniformly random batch of the stated size, without replacement",
         "at least 10000 examples",
         "clipped to the clipping norm on its own",
         "Every iterate may be released",
         f"groupdp {VERSION}",
         "Vadhan's lemma",
-        "Poisson, rate 0.01",
-        "fixed, 100 of 10000",
+        "Poisson sampling, sampling_rate = 0.01",
+        "fixed-size batches, batch_size = 100, dataset_size = 10000",
         "300",
     ):
         assert wanted in text, wanted
@@ -68,9 +69,9 @@ def test_it_says_what_a_reviewer_asks(made, render):
 
 
 def test_every_epsilon_in_the_words_is_rounded_up(made):
-    text = statement.method(made) + statement.old_analysis(made)
-    for value in (made.add.upper, made.remove.upper, made.one_example.upper, made.vadhan.upper):
-        digits = groupdp.bounds.round_up(value, statement.DIGITS)
+    text = words.method(made) + words.old_analysis(made)
+    for value in (made.changes["add"].upper, made.changes["remove"].upper, made.one_example.upper, made.vadhan.upper):
+        digits = groupdp.bounds.round_up(value, words.DIGITS)
         assert digits in text
         assert Decimal(digits) >= Decimal(value)
 
@@ -91,10 +92,10 @@ def test_json_is_complete(made):
 def test_microbatching_is_said_and_doubles_the_sensitivity():
     text = TWO_PHASES.replace("steps = 500", "steps = 500\nmicrobatch_size = 8")
     made = statement.make_statement(parse_run_file(text))
-    words = statement.as_markdown(made)
-    assert "microbatches of 8" in words
-    assert "the sensitivity is doubled" in words
-    assert "Some loss and some dataset attain it" not in words
+    said = statement.as_markdown(made)
+    assert "microbatches of 8" in said
+    assert "the sensitivity is doubled" in said
+    assert "Some loss and some dataset attain it" not in said
     halved = parse_run_file(TWO_PHASES.replace("noise_multiplier = 2.0", "noise_multiplier = 1.0"))
     same = groupdp.epsilon(list(halved.phases), delta=1e-6, group_size=4)
     assert made.epsilon.intersects(same)
@@ -103,19 +104,19 @@ def test_microbatching_is_said_and_doubles_the_sensitivity():
 def test_one_direction_is_described_as_such():
     text = TWO_PHASES.replace("group_size = 4", 'group_size = 1\nadjacency = "remove"')
     made = statement.make_statement(parse_run_file(text))
-    assert made.add is None
-    words = statement.as_markdown(made)
-    assert "the first is the second plus at most 1 example," in words
-    assert "for one example under remove adjacency" in words
+    assert made.changes == {}
+    said = statement.as_markdown(made)
+    assert "the first is the second plus at most 1 example," in said
+    assert "for one example under remove adjacency" in said
 
 
 def test_no_privacy_is_said_plainly():
     text = TWO_PHASES.replace("noise_multiplier = 2.0", "noise_multiplier = 0")
     made = statement.make_statement(parse_run_file(text))
-    words = statement.as_markdown(made)
-    assert "No finite epsilon protects" in words
-    assert "inf " not in words
-    assert "differentially private for" not in words
+    said = statement.as_markdown(made)
+    assert "No finite epsilon protects" in said
+    assert "inf " not in said
+    assert "differentially private for" not in said
 
 
 def test_the_old_tool_s_infinity_is_explained():
@@ -131,3 +132,22 @@ steps = 2000
     made = statement.make_statement(parse_run_file(text))
     assert "epsilon = infinity, because an intermediate delta underflows" in statement.as_markdown(made)
     assert "epsilon = 40.802 and" in statement.guarantee(made)  # 40.80104..., rounded up
+
+
+def test_latex_needs_no_package_and_escapes_what_is_special(made):
+    title = "title = 'R&D_100% {x} $5 #1 a^b ~c \\d <e>'"
+    odd = statement.make_statement(parse_run_file(TWO_PHASES.replace('title = "Two phases"', title)))
+    text = statement.as_latex(odd)
+    assert r"R\&D\_100\% \{x\} \$5 \#1 a\textasciicircum{}b \textasciitilde{}c \textbackslash{}d $<$e$>$" in text
+    for made_statement in (made, odd):
+        text = statement.as_latex(made_statement)
+        assert "usepackage" not in text
+        for environment in re.findall(r"\\begin\{(\w+)\}", text):
+            assert text.count(rf"\begin{{{environment}}}") == text.count(rf"\end{{{environment}}}")
+        bare = re.sub(r"\\[&%$#_{}]", "", text)  # what is left of braces and dollars must pair up
+        assert bare.count("{") == bare.count("}")
+        assert bare.count("$") % 2 == 0
+        outside_table = re.sub(r"(?s)\\begin\{tabular\}.*?\\end\{tabular\}", "", bare)
+        assert not re.search(r"[&%#_^~]", outside_table.replace(r"\textasciitilde", ""))
+    exact = words.rounded(made.epsilon.upper)
+    assert f"epsilon = {exact}" in statement.as_latex(made)

@@ -9,6 +9,7 @@ import pytest
 
 import command_line
 import groupdp
+from groupdp.bounds import round_up
 from groupdp.run_file.phases import phase_of
 from groupdp.run_file.read import parse_run_file
 from web.questions import FIXED, PAPER, question, without_group
@@ -264,6 +265,9 @@ def test_every_sampling_is_answered_and_handed_over(client, fields):
     assert printed.getvalue().strip() == str(expected)
     assert parse_run_file(taken["toml"]).phases == (run,)
     assert printed_by(taken["command"]) == (expected.lower, expected.upper)
+    for form in ("markdown", "latex"):
+        text = answer(client, "statement", {**asked, "format": form})["text"]
+        assert round_up(expected.upper, 5) in text
 
 
 def test_sources_and_exchanges(client):
@@ -278,6 +282,9 @@ def test_sources_and_exchanges(client):
     assert printed_by(taken["command"]) == (expected.lower, expected.upper)
     assert ask(client, "epsilon", question(phase)).json()["error"]["field"] == "group_size"
     exchange = {"phases": [PAPER], "delta": 1e-6, "removed": 2, "added": 3}
+    rate = answer(client, "tradeoff", {**exchange, "false_positive_rates": [1e-3]})["points"][0]["true_positive_rate"]
+    curve = groupdp.trade_off(PAPER_RUN, removed=2, added=3).curve([1e-3])
+    assert rate == {"lower": curve.true_positive_rate_lower[0], "upper": curve.true_positive_rate_upper[0]}
     assert (
         answer(client, "epsilon", exchange)["epsilon"]["upper"]
         == groupdp.epsilon(PAPER_RUN, delta=1e-6, removed=2, added=3).upper

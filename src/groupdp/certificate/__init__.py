@@ -2,11 +2,13 @@
 
     reading    a file of unknown origin: bounded before it is used
     laws       the laws a claim is about, rebuilt as exact rationals
+    lines      what the checker needs of a round, and how fast a characteristic function falls
+    envelope   the same for fixed batches with examples replaced
     checker    proves or refutes a claim, in ball arithmetic
     hints      where the checker's contour should lie, in plain floats
     writer     the claim, from a run
 
-`reading`, `laws` and `checker` import nothing else of groupdp. All need python-flint, the extra `verify`.
+The first five import nothing else of groupdp. All need python-flint, the extra `verify`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It trusts what a claim means and nothing else: the laws are rebuilt from the run (`laws`), hints are only hints, and
 every error is enclosed. docs/certificate.md has the theorems taken on trust and the inequalities C-1, C-2, ... cited
-here. Nothing of groupdp is imported but `reading` and `laws`, beside this file.
+here. Nothing of groupdp is imported but the files beside this one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,37 @@
-"""The command line: one module per command, listed in `main.py`; `options`, `values` and `support` are shared."""
+"""The command line: one module per command, listed in `application.py`; `options`, `values` and `support` are shared.
 
-from groupdp.cli.main import main as main
+Nothing is imported before the entry point runs, so that Ctrl-C is clean from its first line on.
+"""
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """The entry point of the `groupdp` script."""
+    import signal
+    import sys
+
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if usual:  # while modules are loaded nothing is begun that would have to be put away
+        signal.signal(signal.SIGINT, _leave)
+    from groupdp.cli.first_screen import FIRST_SCREEN, version_line
+
+    arguments = sys.argv[1:]
+    if arguments in ([], ["--version"]):
+        print(version_line() if arguments else FIRST_SCREEN)
+        return
+    from groupdp.cli.application import build_app
+
+    application = build_app()
+    try:
+        if usual:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        application()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _leave(*_: object) -> None:
+    import os
+
+    os._exit(130)

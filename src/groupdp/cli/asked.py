@@ -87,8 +87,8 @@ class Asked:
             return "up to " + " and ".join(f"{count} of {source}" for source, count in size.items())
         return "nobody (a group of size 0)" if size == 0 else f"groups of up to {size}"
 
-    def summary(self) -> list[str]:
-        """The run as it was understood, a line for each phase, and the neighbours."""
+    def summary(self, *, group: bool = True) -> list[str]:
+        """The run as it was understood: a line for each phase, and one for the neighbours unless without the group."""
         lines = []
         for index, phase in enumerate(self.file.phases, 1):
             prefix = f"phase {index}: " if len(self.file.phases) > 1 else ""
@@ -96,8 +96,23 @@ class Asked:
             steps = f"{phase.steps} step{'' if phase.steps == 1 else 's'}"
             run = f"{phase.sampling.describe()}, noise multiplier {phase.noise_multiplier!r}"
             lines.append(f"{prefix}{run}{micro}, {steps}")
+        if not group:
+            return lines
         adjacency = "" if "removed" in self.neighbours else f", {self.file.adjacency}"
         return [*lines, f"{self.group_text()}{adjacency}"]
+
+    def remarks(self) -> list[str]:
+        """Sentences about a question whose answer says little."""
+        found = []
+        if all(phase.steps == 0 for phase in self.file.phases):
+            found.append("Note: with 0 steps nothing is released about the data.")
+        if not any(_counts(value) for key, value in self.neighbours.items() if key != "adjacency"):
+            found.append("Note: a group of size 0 changes nothing; a person has at least 1 example.")
+        return found
+
+
+def _counts(size: Any) -> bool:
+    return any(size.values()) if isinstance(size, Mapping) else bool(size)
 
 
 def with_run(
@@ -169,6 +184,8 @@ def _phases(
         values = _overridden(run_as_json(base.phases[0]), values)
     elif "sampling" not in values:
         values = {"sampling": assumed.get("sampling") or _guessed(values), **values}
+    if not any(key in values or key in assumed for key in _LENGTHS):
+        raise InvalidArgument("steps or epochs must be given.")
     missing = {key: value for key, value in assumed.items() if not any(one in values for one in _together(key))}
     return (phase_of({**missing, **values}),)
 

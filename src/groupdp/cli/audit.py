@@ -5,11 +5,14 @@ Exit status 1 means that the claim was contradicted; 0 that it was not, which pr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from groupdp._validation import require_integer
+from groupdp.cli.asked import Asked, with_run
 from groupdp.cli.audit_output import (
     emit_checks,
     emit_measured,
@@ -19,25 +22,14 @@ from groupdp.cli.audit_output import (
     report_as_json,
 )
 from groupdp.cli.support import (
-    Adjacency,
     AsJSON,
-    BatchSize,
-    DatasetSize,
-    Epochs,
-    GroupSize,
     NewFiles,
-    NoiseMultiplier,
-    SamplingRate,
-    Steps,
     emit_json,
     handle_errors,
     option,
     progress_bar,
-    read_adjacency,
     read_integer,
     read_number,
-    run_as_json,
-    run_from_options,
 )
 from groupdp.errors import InvalidArgument
 
@@ -73,6 +65,14 @@ Importance = Annotated[
         _AUDIT,
     ),
 ]
+RevealBatches = Annotated[
+    bool,
+    typer.Option(
+        "--reveal-batches",
+        help="Release who was in each batch too (shuffled epochs, balls in bins, fixed order).",
+        rich_help_panel=_AUDIT,
+    ),
+]
 Plot = Annotated[str | None, option("--plot", "FILE", "Draw theory against measurement (.svg, .pdf or .png).", _OUTPUT)]
 WithColumn = Annotated[str, option("--with-column", "NAME", "Column of the runs with the group.", _AUDIT)]
 WithoutColumn = Annotated[str, option("--without-column", "NAME", "Column of the runs without it.", _AUDIT)]
@@ -89,38 +89,27 @@ def register(app: typer.Typer) -> None:
     app.add_typer(audit, name="audit")
 
 
+@with_run(question=("group_size", "adjacency"))
 def worst_case(
+    asked: Asked,
     *,
-    sampling_rate: SamplingRate = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    group_size: GroupSize = "1",
     claimed_group_size: ClaimedGroupSize = None,
     trials: Trials = "100000",
     delta: Target = "1e-3",
     confidence: Confidence = "0.999",
-    adjacency: Adjacency = "add-or-remove",
     gap: Gap = "0.1",
     importance_samples: Importance = "0",
+    reveal_batches: RevealBatches = False,
     seed: Seed = "0",
     plot: Plot = None,
     as_json: AsJSON = False,
 ) -> None:
     """Train the theorem's worst case many times, attack every run, and compare with the certified curve."""
-    run = run_from_options(
-        sampling_rate=sampling_rate,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        epochs=epochs,
-    )
-    size = read_integer("group_size", group_size, at_least=1)
+    run, size, chosen = _audited(asked)
     samples = read_integer("importance_samples", importance_samples)
-    chosen, number = read_adjacency(adjacency), read_integer("seed", seed)
+    if samples > 0 and chosen not in ("add", "remove", "add-or-remove"):
+        raise InvalidArgument(f"importance_samples must be 0 for adjacency {chosen!r}, got {samples}.")
+    number = read_integer("seed", seed)
     question = _question(delta, confidence, gap)
     from groupdp import guarantees
     from groupdp.audit import audit_worst_case, importance_delta
@@ -137,6 +126,7 @@ def worst_case(
                 trials=read_integer("trials", trials, at_least=2),
                 adjacency=chosen,
                 seed=number,
+                reveal_batches=reveal_batches,
                 progress=progress,
                 **question,
             )
@@ -163,10 +153,8 @@ def worst_case(
         emit_json(
             {
                 **report_as_json(audit.report),
-                "group_size": size,
-                "adjacency": chosen,
+                **asked.as_json_fields(),
                 "seed": number,
-                "run": run_as_json(run),
                 "consistent": audit.consistent,
                 "measured": [measured_as_json(audit, one) for one in audit.measured],
                 "importance_sampling": [importance_as_json(*check) for check in checks],
@@ -179,37 +167,23 @@ def worst_case(
     raise typer.Exit(1 if audit.report.verdict.contradicted else 0)
 
 
+@with_run(question=("group_size", "adjacency"), run_as_option=True)
 def scores(
-    file: ScoresFile,
+    asked: Asked,
     *,
-    sampling_rate: SamplingRate = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    group_size: GroupSize = "1",
+    file: ScoresFile,
     with_column: WithColumn = "with_group",
     without_column: WithoutColumn = "without_group",
     delta: Target = "1e-5",
     confidence: Confidence = "0.999",
-    adjacency: Adjacency = "add-or-remove",
     gap: Gap = "0.1",
     seed: Seed = "0",
     plot: Plot = None,
     as_json: AsJSON = False,
 ) -> None:
     """Audit your own training loop: one score per independent run, larger where the group seems present."""
-    run = run_from_options(
-        sampling_rate=sampling_rate,
-        batch_size=batch_size,
-        dataset_size=dataset_size,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        epochs=epochs,
-    )
-    size = read_integer("group_size", group_size, at_least=1)
-    chosen, number = read_adjacency(adjacency), read_integer("seed", seed)
+    run, size, chosen = _audited(asked)
+    number = read_integer("seed", seed)
     question = _question(delta, confidence, gap)
     from groupdp.audit import audit_scores, claimed_curve, read_scores
 
@@ -227,15 +201,23 @@ def scores(
         emit_json(
             {
                 **report_as_json(report),
-                "group_size": size,
-                "adjacency": chosen,
+                **asked.as_json_fields(),
                 "seed": number,
-                "run": run_as_json(run),
             }
         )
     else:
         emit_report(report)
     raise typer.Exit(1 if report.verdict.contradicted else 0)
+
+
+def _audited(asked: Asked) -> tuple[Any, Any, str]:
+    """The run, the group, which has somebody in it, and the adjacency."""
+    if "group_size" not in asked.neighbours:
+        raise InvalidArgument("removed and added must be left out of an audit: give group_size and adjacency.")
+    size = asked.neighbours["group_size"]
+    if not isinstance(size, Mapping):
+        require_integer("group_size", size, at_least=1)
+    return asked.run, size, asked.file.adjacency
 
 
 def _question(delta: str, confidence: str, gap: str) -> dict[str, Any]:

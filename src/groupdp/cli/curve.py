@@ -14,8 +14,10 @@ from groupdp.cli.support import (
     AsJSON,
     NewFiles,
     emit_json,
+    emit_run,
     emit_table,
     handle_errors,
+    name_written,
     progress_bar,
     read_group_sizes,
     require_new,
@@ -83,8 +85,7 @@ def curve(
             }
         )
         return
-    for line in asked.summary()[:-1]:
-        typer.echo(line)
+    emit_run(asked, group=False)
     columns: list[tuple[str, Callable[[Point], float | None]]] = [
         ("this analysis", lambda point: point.epsilon.upper),
         ("k x one", lambda point: point.linear.upper),
@@ -111,6 +112,4 @@ def curve(
         note=" ".join(notes),
     )
 
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else upper_text(value, 6)
+    name_written(plot, csv)

@@ -14,8 +14,10 @@ from groupdp.cli.support import (
     emit_json,
     emit_run,
     emit_table,
+    emit_text,
     handle_errors,
     lower_text,
+    name_written,
     option,
     progress_bar,
     read_number,
@@ -69,7 +71,7 @@ def explain(asked: Asked, *, prior: Prior = "0.5", false_alarms: FalseAlarms = "
         return
     emit_run(asked)
     for sentence in found.sentences():
-        typer.echo(f"- {sentence}")
+        emit_text(f"- {sentence}", indent="  ")
 
 
 @with_run()
@@ -127,5 +129,4 @@ def spend(
         [(str(one.steps), lower_text(one.epsilon.lower), upper_text(one.epsilon.upper)) for one in shown],
         note=note,
     )
-    if plot is not None:
-        typer.echo(f"wrote {plot}", err=True)
+    name_written(plot)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,28 +26,20 @@ from groupdp.bounds import Bounds, round_down, round_up
 from groupdp.cli.options import (
     Adjacency,
     AsJSON,
-    BatchSize,
-    DatasetSize,
     Delta,
     Epochs,
     Epsilon,
-    GroupSize,
     Memory,
-    MicrobatchSize,
-    NoiseMultiplier,
-    OptionalNoiseMultiplier,
-    SamplingRate,
     Steps,
     option,
 )
+from groupdp.cli.table import output_width, table_text, wrapped
 from groupdp.cli.values import (
     read_adjacency,
-    read_fraction,
     read_group_sizes,
     read_integer,
     read_memory,
     read_number,
-    run_from_options,
 )
 from groupdp.errors import GroupDPError, InvalidArgument
 from groupdp.run_file.describe import run_as_json
@@ -58,38 +51,31 @@ __all__ = [
     "ADJACENCIES",
     "Adjacency",
     "AsJSON",
-    "BatchSize",
-    "DatasetSize",
     "Delta",
     "Epochs",
     "Epsilon",
-    "GroupSize",
     "Memory",
-    "MicrobatchSize",
     "NewFiles",
-    "NoiseMultiplier",
-    "OptionalNoiseMultiplier",
-    "SamplingRate",
     "Steps",
     "bounds_as_json",
     "dump_json",
     "emit_json",
     "emit_run",
     "emit_table",
+    "emit_text",
     "fail",
     "handle_errors",
     "lower_text",
+    "name_written",
     "option",
     "progress_bar",
     "read_adjacency",
-    "read_fraction",
     "read_group_sizes",
     "read_integer",
     "read_memory",
     "read_number",
     "require_new",
     "run_as_json",
-    "run_from_options",
     "upper_text",
 ]
 
@@ -124,27 +110,30 @@ def emit_json(payload: Mapping[str, Any]) -> None:
 
 def emit_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, note: str = "") -> None:
     """Print a readable table: the first column to the left, the others (numbers) to the right."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title), box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
-    for index, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if index == 0 else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    # Redirected output gets every column in full, whatever width rich would assume.
-    console = Console() if sys.stdout.isatty() else Console(width=200)
-    console.print(table)
+    width = output_width()
+    heading = wrapped(title, width=width)
+    typer.echo(f"\x1b[1m{heading}\x1b[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else heading)
+    typer.echo("\n" + table_text(columns, rows, width=width) + "\n")
     if note:
-        console.print(Text(note))
+        emit_text(note)
 
 
-def emit_run(asked: Asked) -> None:
-    """Print the run as it was understood."""
-    for line in asked.summary():
-        typer.echo(line)
+def emit_text(text: str, *, indent: str = "") -> None:
+    """Print sentences, wrapped to the terminal."""
+    typer.echo(wrapped(text, width=output_width(), indent=indent))
+
+
+def emit_run(asked: Asked, *, group: bool = True) -> None:
+    """Print the run as it was understood, unless without the group, and what is peculiar about the question."""
+    for line in (*asked.summary(group=group), *asked.remarks()):
+        emit_text(line, indent="  ")
+
+
+def name_written(*paths: str | Path | None) -> None:
+    """Say on stderr which files were written, one a line."""
+    for path in paths:
+        if path is not None:
+            typer.echo(f"wrote {path}", err=True)
 
 
 def upper_text(value: float, digits: int = 8) -> str:
@@ -175,9 +164,16 @@ def handle_errors(command: Callable[Parameters, None]) -> Callable[Parameters, N
 
 
 def require_new(path: str | None, name: str, *, force: bool) -> None:
-    """Refuses a file that exists, unless it may be replaced."""
-    if path is not None and Path(path).exists() and not force:
+    """Refuses a file that exists, unless it may be replaced; a device or a pipe is written to."""
+    if path is not None and not force and _is_file(path):
         raise InvalidArgument(f"{name} must be a new file, or --force be given to replace it, got {shown(path)}.")
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # no possible name: refused where it is written
+        return False
 
 
 def fail(sentence: str) -> NoReturn:

@@ -18,6 +18,7 @@ from groupdp.cli.support import (
     emit_table,
     handle_errors,
     lower_text,
+    name_written,
     progress_bar,
     require_new,
     upper_text,
@@ -88,11 +89,9 @@ def sweep(
         emit_json({"rows": [row.as_dict() for row in rows], "delta": grid.delta, **asked.as_json_fields()})
         return
     emit_run(asked)
-    for path in (out, plot):
-        if path is not None:
-            typer.echo(f"wrote {path}")
     if out is None:
         _emit(rows, grid.names)
+    name_written(out, plot)
 
 
 def _computed(grid: Any, out: str | None, scheduler: str | None) -> list[Any]:

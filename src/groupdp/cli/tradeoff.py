@@ -16,6 +16,7 @@ from groupdp.cli.support import (
     emit_table,
     handle_errors,
     lower_text,
+    name_written,
     option,
     progress_bar,
     read_number,
@@ -86,8 +87,7 @@ def tradeoff(
         return
     emit_run(asked)
     _emit(found, points, asked)
-    if plot is not None:
-        typer.echo(f"wrote {plot}", err=True)
+    name_written(plot)
 
 
 def _payload(found: Risk, points: TradeOffCurve) -> dict[str, object]:

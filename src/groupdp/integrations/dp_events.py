@@ -53,6 +53,7 @@ def rounds_of(event: Any, count: int, *, group_size: int, adjacency: str) -> lis
     if isinstance(event, dp_event.SelfComposedDpEvent):
         try:
             times = require_integer("count", event.count, at_least=0)
+            require_integer("count", times * count, at_least=0)
         except InvalidArgument as error:
             raise UnsupportedEvent(event, str(error)) from None
         return rounds_of(event.event, times * count, group_size=group_size, adjacency=adjacency)

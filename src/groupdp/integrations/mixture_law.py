@@ -39,7 +39,7 @@ class MixtureLaw(Sampling):
         side = self.mixture.side
         return ((Round.of(side, ZERO) if is_empty(change.added) else Round.of(ZERO, side), steps),)
 
-    def is_tight(self, change: Change) -> bool:
+    def is_tight(self, change: Change, *, steps: int) -> bool:
         return True
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:

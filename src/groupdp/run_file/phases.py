@@ -1,8 +1,7 @@
 """One phase from named values, wherever they come from: a run file, the command line, a request.
 
 Values are numbers, or texts that spell them ("0.01", "256/60000"). Whatever is wrong is a `FieldError`, one sentence
-that
-also says which key it is about, so that a caller can point at a line or at a field.
+that also says which key it is about, so that a caller can point at a line or at a field.
 """
 
 from __future__ import annotations
@@ -135,6 +134,8 @@ def exact(key: str, value: Any, *, above: float | None = None, at_least: float |
         found = _exact_text(key, value)
     else:
         double = require_number(key, float(value) if isinstance(value, Decimal) else value)
+        if double == 0.0:  # exactly, 1e-999999999 would have a denominator of a thousand million digits
+            value = 0
         found = Fraction(value) if isinstance(value, int | Decimal | Fraction) else Fraction(repr(double))
     require_number(key, _as_double(key, found, value), above=above, at_least=at_least)
     return found

@@ -50,7 +50,7 @@ class BallsInBinsSampling(Sampling):
         unit = 2.0 if microbatches else 1.0
         return ((_coin(size, self.batches, unit, noise), -(-steps // self.batches)),)
 
-    def is_tight(self, change: Change) -> bool:
+    def is_tight(self, change: Change, *, steps: int) -> bool:
         return False
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class FixedBatchSampling(Sampling):
             )
         return _envelope(self.batch_size, others, size, noise)
 
-    def is_tight(self, change: Change) -> bool:
+    def is_tight(self, change: Change, *, steps: int) -> bool:
         return not change.keeps_places and (is_empty(change.removed) or is_empty(change.added))
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:

@@ -64,8 +64,11 @@ class FixedOrderSampling(Sampling):
         side = Side.point((shift / noise if noise > 0.0 else math.inf) if size else 0.0)
         return ((Round.of(side, ZERO), -(-steps // length)),)
 
-    def is_tight(self, change: Change) -> bool:
-        return True
+    def is_tight(self, change: Change, *, steps: int) -> bool:
+        """Whole epochs, or everybody in the first batch: of an epoch cut short some members may not have taken part."""
+        size = group_in(change, self.dataset_size)
+        in_one_batch = size <= 1 or (not self.one_per_batch and size <= self.batch_size)
+        return in_one_batch or steps % (self.dataset_size // self.batch_size) == 0
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         order = "Every example is in at most one batch of an epoch."

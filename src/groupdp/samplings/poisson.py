@@ -50,7 +50,7 @@ class PoissonSampling(Sampling):
         sides = (binomial_side(self.rate, group, unit, noise) for group in (change.removed, change.added))
         return ((Round.of(*sides), steps),)
 
-    def is_tight(self, change: Change) -> bool:
+    def is_tight(self, change: Change, *, steps: int) -> bool:
         return True
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:

@@ -46,8 +46,8 @@ class Sampling(ABC):
         """The rounds that dominate `steps` steps for a change of a supported adjacency, in units of the noise."""
 
     @abstractmethod
-    def is_tight(self, change: Change) -> bool:
-        """Whether some loss and datasets attain the rounds, so that no better guarantee exists."""
+    def is_tight(self, change: Change, *, steps: int) -> bool:
+        """Whether some loss and datasets attain the rounds of so many steps, so that no better guarantee exists."""
 
     @abstractmethod
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:

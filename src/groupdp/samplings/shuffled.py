@@ -62,7 +62,7 @@ class ShuffledSampling(Sampling):
         """Epochs begun in `steps` steps; with a last, smaller batch dropped an epoch has floor(n / B) of them."""
         return -(-steps // (self.dataset_size // self.batch_size))
 
-    def is_tight(self, change: Change) -> bool:
+    def is_tight(self, change: Change, *, steps: int) -> bool:
         return False
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class PoissonSources(Sampling):
         sides = (_side(self._rates(), group, unit, noise) for group in (change.removed, change.added))
         return ((Round.of(*sides), steps),)
 
-    def is_tight(self, change: Change) -> bool:
+    def is_tight(self, change: Change, *, steps: int) -> bool:
         return True
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:

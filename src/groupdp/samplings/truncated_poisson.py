@@ -69,7 +69,7 @@ class TruncatedPoissonSampling(Sampling):
         coin = _coin(self, size, noise, change.keeps_places)
         return ((coin if is_empty(change.added) else coin.mirrored, steps),)
 
-    def is_tight(self, change: Change) -> bool:
+    def is_tight(self, change: Change, *, steps: int) -> bool:
         return False
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:

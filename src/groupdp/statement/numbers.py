@@ -30,11 +30,15 @@ class Statement:
     old_tool: float | None
     poisson_claim: Bounds | None
     """What Poisson accounting would claim for a run that does not sample like that: not a guarantee."""
+    certificate: str | None = None
+    """The digest of a certificate of this very claim that the independent checker has verified."""
     version: str = VERSION
 
 
-def make_statement(run: RunFile, *, progress: Progress | None = None) -> Statement:
-    """Compute what the statement says."""
+def make_statement(
+    run: RunFile, *, certificate: str | bytes | None = None, progress: Progress | None = None
+) -> Statement:
+    """Compute what the statement says; `certificate` is the text of one, which must be of this claim and verify."""
     report = progress if progress is not None else (lambda _: None)
     if run.group_size is None and run.removed is None and run.added is None:
         raise InvalidArgument("group_size must be given for a statement: the most examples that one person has.")
@@ -56,6 +60,7 @@ def make_statement(run: RunFile, *, progress: Progress | None = None) -> Stateme
         vadhan=vadhan,
         old_tool=old_tool,
         poisson_claim=_poisson_claim(run),
+        certificate=None if certificate is None else _verified(run, certificate),
     )
 
 
@@ -64,6 +69,26 @@ def neighbours_of(run: RunFile) -> dict[str, Any]:
     if run.group_size is None:
         return {"removed": run.removed or 0, "added": run.added or 0}
     return {"group_size": run.group_size, "adjacency": run.adjacency}
+
+
+def _verified(run: RunFile, text: str | bytes) -> str:
+    """The digest of a certificate, once it is known to be about this run and to verify."""
+    from groupdp.certificate import NotACertificate, verify
+    from groupdp.certificate.reading import read
+    from groupdp.certificate.writer import claim_of
+
+    question = {"group_size": None, "adjacency": run.adjacency, **neighbours_of(run)}
+    try:
+        claim = read(text)["claim"]
+        expected = claim_of(list(run.phases), delta=run.stated_delta, **question)
+        if {key: claim.get(key) for key in expected} != expected:
+            raise InvalidArgument("certificate must be about the run, group and delta of the statement, got another.")
+        verdict = verify(text)
+    except (NotACertificate, KeyError, TypeError, AttributeError) as error:
+        raise InvalidArgument(f"certificate must be a groupdp certificate, got something else ({error}).") from None
+    if verdict.outcome != "verified":
+        raise InvalidArgument(f"certificate must verify, got {verdict.outcome}: {verdict.reason}.")
+    return verdict.digest
 
 
 def _old_analysis(run: RunFile) -> tuple[Bounds | None, float | None]:

@@ -34,6 +34,7 @@ def as_json(statement: Statement) -> dict[str, Any]:
             "old_tool": statement.old_tool,
         },
         **({} if claim is None else {"poisson_claim_not_a_guarantee": claim.upper}),
+        **({} if statement.certificate is None else {"verified_certificate": statement.certificate}),
         "assumptions": assumptions(run),
     }
 

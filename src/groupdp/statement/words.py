@@ -138,6 +138,11 @@ def method(statement: Statement) -> str:
             if statement.epsilon.tight
             else " The guarantee is valid and not claimed to be tight: a better analysis may prove less."
         )
+    if statement.certificate is not None:
+        text += (
+            " Verified independently: a program in exact ball arithmetic that shares no code with the accountant has "
+            f"proved both ends from the certificate with SHA-256 digest {statement.certificate}."
+        )
     if set(statement.changes) == {"add", "remove"}:
         text += (
             f" By direction: {rounded(statement.changes['add'].upper)} if the group is added, "

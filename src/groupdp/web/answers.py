@@ -154,7 +154,6 @@ def calibrate(document: Mapping[str, Any], progress: Progress) -> Answer:
 def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
     """The trade-off curve, certified, and what an attacker could do in words."""
     question = read_question(document, also=("false_positive_rates", "prior"))
-    _require_group_size(question)
     rates = _rates(document)
     prior = require_number("prior", plain(document.get("prior", 0.5)), above=0.0, below=1.0)
     function = groupdp.trade_off(question.run, **question.neighbour)
@@ -217,7 +216,6 @@ def statement(document: Mapping[str, Any], progress: Progress) -> Answer:
     question = read_question(document, also=("title", "format"))
     formats = statement_formats()
     form = require_choice("format", document.get("format", "markdown"), tuple(formats))
-    _require_classic(question)  # the words of a statement are about these alone, as yet
     made = statements.make_statement(run_file_of(question), progress=progress)
     return {"format": form, "text": formats[form](made)}
 
@@ -470,22 +468,9 @@ def _adjacency_text(question: Question) -> str:
 
 def _assumptions(question: Question) -> list[str]:
     """What must be true of the training for the guarantee to hold."""
-    sentences = []
-    if "group_size" in question.group:
-        size = question.group["group_size"]
-        sentences.append(f"No person has more than {_count(size)} example{'' if size == 1 else 's'} in the dataset.")
-    for phase in question.phases:
-        sentences += phase.sampling.assumptions(microbatches=phase.in_microbatches)
-    sentences += [
-        "Every example's gradient (or every microbatch's average, where stated) is clipped to the clipping norm on its "
-        "own before anything is summed.",
-        "In every round, independent Gaussian noise of standard deviation (noise multiplier x clipping norm) is added "
-        "to the sum, by a generator whose output cannot be told from randomness.",
-        "Every iterate may be released: all checkpoints are covered, not only the last one.",
-        "The data influence nothing else: choices made by looking at them (architecture, hyperparameters, the stopping "
-        "round) are not accounted for here.",
-    ]
-    return list(dict.fromkeys(sentences))
+    from groupdp.statement.text import assumptions
+
+    return assumptions(run_file_of(question))
 
 
 def _words(risk: Any) -> list[str]:

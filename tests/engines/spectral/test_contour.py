@@ -66,7 +66,12 @@ def test_s_6_the_truncated_terms_are_within_their_bound(epsilon, log_planned):
         left_out += (-s * s / 2).exp() / ((c * c + s * s) * ((1 + c) ** 2 + s * s)).sqrt()
     left_out *= step / arb.pi()
     last = arb(found["step"]) * (found["samples"] - 1)
-    assert left_out <= arb(found["log_truncation"]).exp() / (arb.pi() * last)
+    charge = arb(found["log_truncation"]).exp() / (arb.pi() * last)
+    assert left_out <= charge
+    # Both sides carry it, and the lower one the aliases: the enclosure is no narrower than that.
+    scale = arb(found["log_scale"]) - c * arb(epsilon)
+    width = (arb(found["upper"]) - scale).exp() - (arb(found["lower"]) - scale).exp()
+    assert width >= 2 * charge + (arb(found["log_alias"]) - scale).exp()
 
 
 @pytest.mark.parametrize("log_planned", [-3.0, -7.0, -32.0])
@@ -76,6 +81,18 @@ def test_s_21_the_sum_encloses_delta(epsilon, log_planned):
     found = kernel.contour(packed(POINT), epsilon, -60.0, log_planned)
     assert enclosed((found["lower"], found["upper"]), gaussian_log_delta(epsilon))
     assert enclosed((found["corrected_lower"], found["corrected_upper"]), gaussian_log_delta(epsilon))
+
+
+@pytest.mark.parametrize("log_planned", [-1.0, -2.0, -4.0])
+def test_s_21_coarse_contours_enclose_delta_at_many_epsilons(log_planned):
+    """S-21 with aliases and truncation of the size of delta itself."""
+    answered = 0
+    for epsilon in np.linspace(-1.0, 12.0, 105).tolist():
+        found = kernel.contour(packed(POINT), epsilon, -60.0, log_planned)
+        if found is not None:
+            answered += 1
+            assert enclosed((found["lower"], found["upper"]), gaussian_log_delta(epsilon))
+    assert answered > 20
 
 
 @pytest.mark.parametrize("epsilon", [-2.0, 0.0, 4.0])

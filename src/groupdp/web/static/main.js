@@ -93,10 +93,7 @@ class Page {
       const sizes = groupSizes(Number(run.group_size));
       if (this.form.hasOneSize(run)) live.curve.ask({ ...this.plainQuestion(run), group_sizes: sizes });
       live.epsilon.ask(question);
-      if (run.adjacency === "exchange") {
-        live.tradeoff.drop();
-        this.attack.deliver(index, null, { message: "The attack is computed for a group of one size, not for removed and added." });
-      } else live.tradeoff.ask(question);
+      live.tradeoff.ask(question);
       if (this.form.hasBaselines(run)) {
         live.fdp.ask({ ...this.plainQuestion(run), name: "fdp", group_sizes: [question.group_size ?? ""] });
         live.vadhan.ask({ ...this.plainQuestion(run), name: "vadhan", group_sizes: baselineSizes(sizes, Number(run.group_size)) });

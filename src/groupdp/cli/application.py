@@ -1,4 +1,4 @@
-"""The command line: each module listed here adds its commands with `register(app)`."""
+"""The application: which module has which command, and how a command ends."""
 
 from __future__ import annotations
 
@@ -11,26 +11,30 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from groupdp._version import VERSION
+from groupdp.cli.first_screen import FIRST_SCREEN, version_line
 
-#: Modules with a function `register(app: typer.Typer) -> None`, in the order of the help.
-COMMANDS = (
-    "groupdp.cli.guarantees",
-    "groupdp.cli.curve",
-    "groupdp.cli.calibrate",
-    "groupdp.cli.sweep",
-    "groupdp.cli.tradeoff",
-    "groupdp.cli.count",
-    "groupdp.cli.explain",
-    "groupdp.cli.people",
-    "groupdp.cli.bound",
-    "groupdp.cli.audit",
-    "groupdp.cli.statement",
-    "groupdp.cli.certificate",
-    "groupdp.cli.import_run",
-    "groupdp.cli.figures",
-    "groupdp.cli.serve",
-)
+#: The module of every command, in the order of the help; its `register(app: typer.Typer) -> None` adds it.
+COMMANDS = {
+    "epsilon": "groupdp.cli.guarantees",
+    "delta": "groupdp.cli.guarantees",
+    "curve": "groupdp.cli.curve",
+    "calibrate": "groupdp.cli.calibrate",
+    "sweep": "groupdp.cli.sweep",
+    "tradeoff": "groupdp.cli.tradeoff",
+    "count": "groupdp.cli.count",
+    "explain": "groupdp.cli.explain",
+    "spend": "groupdp.cli.explain",
+    "people": "groupdp.cli.people",
+    "cap": "groupdp.cli.people",
+    "bound": "groupdp.cli.bound",
+    "audit": "groupdp.cli.audit",
+    "statement": "groupdp.cli.statement",
+    "certify": "groupdp.cli.certificate",
+    "verify": "groupdp.cli.certificate",
+    "import-run": "groupdp.cli.import_run",
+    "figures": "groupdp.cli.figures",
+    "serve": "groupdp.cli.serve",
+}
 
 
 class _Text:
@@ -50,11 +54,24 @@ def _take_as_text(parameters: Iterable[Any]) -> None:
 class OneSentenceErrors(typer.core.TyperGroup):
     """Prints a wrong use of the command line as one sentence on stderr (exit status 2), without a panel."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Loads the module of this command alone; all of them where the name is unknown, to suggest one."""
+        for name in (cmd_name,) if cmd_name in COMMANDS else COMMANDS:
+            self._load(name)
         command = super().get_command(ctx, cmd_name)
         if command is not None:
-            _take_as_text(command.get_params(ctx))
+            for one in (command, *getattr(command, "commands", {}).values()):
+                _take_as_text(one.get_params(ctx))
         return command
+
+    def _load(self, name: str) -> None:
+        if name not in self.commands:
+            part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+            importlib.import_module(COMMANDS[name]).register(part)
+            self.commands.update(typer.main.get_group(part).commands)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _take_as_text(self.get_params(ctx))
@@ -69,6 +86,9 @@ class OneSentenceErrors(typer.core.TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
+        if (sys.argv[1:] if args is None else list(args)) == []:
+            typer.echo(FIRST_SCREEN)
+            return _left(0, standalone_mode)
         try:
             status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
@@ -76,7 +96,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
             status = 130
         except BrokenPipeError:
             _write_no_more()
-            status = 141  # as if the signal had ended us: whoever reads the answer has had enough of it
+            status = 0  # whoever reads the answer has had enough of it
         except OSError as error:
             if error.filename is not None:
                 raise  # about a file, which the commands themselves look after: a bug keeps its traceback
@@ -89,10 +109,13 @@ class OneSentenceErrors(typer.core.TyperGroup):
             sentence = " ".join(error.format_message().split())
             typer.echo(sentence or "Give a command: groupdp --help lists them.", err=True)
             status = 2
-        status = status if isinstance(status, int) else 0
-        if standalone_mode:
-            sys.exit(status)
-        return status
+        return _left(status if isinstance(status, int) else 0, standalone_mode)
+
+
+def _left(status: int, standalone_mode: bool) -> int:
+    if standalone_mode:
+        sys.exit(status)
+    return status
 
 
 def _write_no_more() -> None:
@@ -102,12 +125,12 @@ def _write_no_more() -> None:
 
 def _version(value: bool) -> None:
     if value:
-        typer.echo(f"groupdp {VERSION}")
+        typer.echo(version_line())
         raise typer.Exit
 
 
 def build_app() -> typer.Typer:
-    """The application, with every command."""
+    """The application; a command is loaded when it is asked for."""
     app = typer.Typer(
         name="groupdp",
         cls=OneSentenceErrors,
@@ -126,15 +149,4 @@ def build_app() -> typer.Typer:
     ) -> None:
         pass
 
-    for name in COMMANDS:
-        importlib.import_module(name).register(app)
     return app
-
-
-def main() -> None:
-    """The entry point of the `groupdp` script."""
-    build_app()()
-
-
-if __name__ == "__main__":
-    main()
