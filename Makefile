@@ -4,11 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BROWSER_STAMP := $(VENV)/.browser
+DOCS_STAMP := $(VENV)/.docs
+WHEEL_STAMP := $(VENV)/.wheel
 # The tools that groupdp works inside, in an environment of their own: they bring PyTorch and JAX.
 TOOLS := .venv-integrations
 TOOLS_STAMP := $(TOOLS)/.installed
 
-.PHONY: demo test test-integrations test-browser study bench profile clean
+.PHONY: demo test test-integrations test-browser docs wheel study bench profile clean
 
 demo: $(STAMP)  ## install, then draw the paper's figures and print what was measured
 	$(BIN)/groupdp figures --out figures --force
@@ -25,6 +27,13 @@ test-browser: $(BROWSER_STAMP)  ## the page in the system's Chromium, driven by 
 
 test-integrations: $(TOOLS_STAMP)  ## install Opacus, JAX Privacy, dp_accounting and riskcal, then train with them
 	GROUPDP_TOOLS=all OMP_NUM_THREADS=1 $(TOOLS)/bin/python -m pytest -n 2 tests/integrations
+
+docs: $(DOCS_STAMP)  ## the guides as a site, in build/site; a warning or a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo 'The site is in build/site: open build/site/index.html.'
+
+wheel: $(WHEEL_STAMP)  ## sdist and wheel in dist/, installed into empty environments without a compiler and tried out
+	$(BIN)/python tools/wheel.py
 
 study: $(STAMP)  ## slow: both engines on thousands of random runs, the audit at full size, certificates and mutations of their checker
 	$(BIN)/python studies/engines_agree.py
@@ -52,6 +61,14 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/engines
 $(BROWSER_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'
 	touch $(BROWSER_STAMP)
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	touch $(DOCS_STAMP)
+
+$(WHEEL_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[wheel]'
+	touch $(WHEEL_STAMP)
 
 # PyTorch first and alone, at the pinned version: asked for by another package, the newest build comes with CUDA.
 $(TOOLS_STAMP): pyproject.toml setup.py constraints-integrations.txt $(wildcard src/groupdp/engines/spectral/kernel/*)

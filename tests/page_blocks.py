@@ -14,12 +14,15 @@ from typing import Any
 
 from paths import ROOT
 
+#: Digits from which on the last one may differ by a unit.
+LONG = 8
+
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 _FENCE = re.compile(r"^```(.*)$")
 _OPT_OUT = re.compile(r"^<!-- not executed: (.+) -->$")
 _TITLE = re.compile(r'title="([^"]+)"')
-_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\.\.\.)?")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\.\.\.)?(?![\w]|\.\d)")
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ def _first_difference(wanted: list[str], actual: list[str]) -> str | None:
 
 
 def same(shown: str, actual: str) -> bool:
-    """Whether two texts are equal up to one unit in the last digit shown of each decimal number; `...` is any word."""
+    """Whether two texts are equal, numbers to the digits shown; `...` is any word."""
     if shown == "...":
         return True
     if _NUMBER.sub("0", shown) != _NUMBER.sub("0", actual):
@@ -130,14 +133,21 @@ def same(shown: str, actual: str) -> bool:
 
 
 def same_number(shown: str, actual: str) -> bool:
-    """To the digits shown: whole numbers exactly, others within one unit of the last digit."""
-    if shown == actual:
+    """To the digits shown.
+
+    A number that is shortened in the guide is rounded or cut; one of eight digits or more may differ by one unit of the
+    last, which another mathematical library can move; any other is equal.
+    """
+    wanted, found = Decimal(shown.removesuffix("...")), Decimal(actual.removesuffix("..."))
+    if wanted == found:
         return True
-    wanted = Decimal(shown.removesuffix("..."))
-    exponent = wanted.as_tuple().exponent
+    last, exponent = wanted.as_tuple().exponent, found.as_tuple().exponent
+    assert isinstance(last, int)
     assert isinstance(exponent, int)
-    unit = Decimal(1).scaleb(exponent) if re.search("[.eE]", shown) else Decimal(0)
-    return abs(Decimal(actual.removesuffix("...")) - wanted) <= unit
+    whole = not re.search("[.eE]", shown)
+    if whole or (exponent >= last and len(wanted.as_tuple().digits) < LONG):
+        return False
+    return abs(found - wanted) <= Decimal(1).scaleb(last)
 
 
 def annotated_values(code: str) -> Iterator[tuple[ast.stmt, str | None]]:

@@ -306,6 +306,12 @@ def test_version():
     assert groupdp("--version") == (0, f"groupdp {VERSION}\n", "")
 
 
+def test_the_version_says_where_the_compiled_engine_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an installation without a compiler."""
+    monkeypatch.setattr("groupdp.cli.first_screen.EXTENSION_SUFFIXES", [])
+    assert "lattice engine answers" in groupdp("--version").output
+
+
 def test_shell_completion_is_offered():
     assert "--install-completion" in groupdp("--help").output
 

@@ -104,6 +104,10 @@ def test_blocks_that_are_not_executed_say_why_and_are_few() -> None:
         ("one two three", "one two"),
         ("one\n...\nfour", "one two three five"),
         ("delta 1e-06", "delta 3e-06"),
+        ("delta 1e-06", "delta 2e-06"),
+        ("at most 40.8", "at most 40.9"),
+        ("version 0.1.0", "version 0.2.0"),
+        ("step 943", "step 944"),
     ],
 )
 def test_the_comparison_sees_differences(shown: str, actual: str) -> None:
@@ -115,6 +119,8 @@ def test_the_comparison_sees_differences(shown: str, actual: str) -> None:
     ("shown", "actual"),
     [
         ("epsilon  40.8010", "epsilon 40.80104471"),
+        ("epsilon 40.8010447155", "epsilon 40.8010447156"),
+        ("delta 1e-6", "delta 1e-06"),
         ("────", "────────"),
         ("one\n...\nfour 1.5", "one two three four 1.5"),
         ("one\n...\n", "one two three"),

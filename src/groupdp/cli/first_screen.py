@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
 from groupdp._version import VERSION
 
 FIRST_SCREEN = """\
@@ -17,5 +20,12 @@ groupdp --help lists all commands, groupdp COMMAND --help explains one."""
 
 
 def version_line() -> str:
-    """The answer to --version."""
-    return f"groupdp {VERSION}"
+    """The answer to --version; it says where the compiled engine is missing."""
+    note = "" if has_compiled_engine() else " (without the compiled engine: the lattice engine answers, more slowly)"
+    return f"groupdp {VERSION}{note}"
+
+
+def has_compiled_engine() -> bool:
+    """Whether the extension was built, without loading it."""
+    folder = Path(__file__).resolve().parents[1] / "engines" / "spectral"
+    return any((folder / f"_kernel{suffix}").exists() for suffix in EXTENSION_SUFFIXES)

@@ -1,6 +1,6 @@
 """Draws docs/images/samplings.png: epsilon against group size for every sampling, at one batch size and noise.
 
-Run from the project's root: .venv/bin/python docs/samplings_picture.py
+Run from the project's root: .venv/bin/python tools/samplings_picture.py
 """
 
 from __future__ import annotations
@@ -66,4 +66,4 @@ def draw(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw(Path(__file__).resolve().parent / "images" / "samplings.png")
+    draw(Path(__file__).resolve().parents[1] / "docs" / "images" / "samplings.png")
