@@ -3,7 +3,8 @@
     python studies/engines_agree.py [--questions 2400] [--seed 1] [--workers 2] [--first 0]
 
 Questions are spread over what both engines accept: Poisson and fixed batches, one or two phases, arbitrary
-mixtures, from 2 rounds to a hundred thousand, epsilon for a delta down to 1e-300 and log delta for an epsilon.
+mixtures, members replaced, truncated batches, several sources, balls in bins, from 2 rounds to a hundred thousand,
+epsilon for a delta down to 1e-300 and log delta for an epsilon.
 Every question is made from the seed and its number alone, so one of them can be asked again. Before that the
 lattice engine is asked for all golden epsilons (tests/data/epsilon.json), in both directions. Prints how many
 were checked, how many an engine declined, the widest intervals, and every disagreement; exit status 1 if
@@ -114,8 +115,14 @@ def question_of(seed: int, number: int) -> Question:
     else:
         arguments["epsilon"] = 10.0 ** rng.uniform(-2.0, 1.5)
     run: Any
-    if rng.random() < 0.15:
+    kind = rng.random()
+    if kind < 0.15:
         run, arguments["rounds"] = random_mixture(rng), round(10 ** rng.uniform(0.3, 4.0))
+        arguments["adjacency"] = rng.choice(["add", "remove", "substitute"])
+    elif kind < 0.5:
+        run, neighbours = random_pairs(rng)
+        del arguments["adjacency"]
+        arguments |= neighbours
     else:
         run = random_phase(rng) if rng.random() < 0.8 else [random_phase(rng), random_phase(rng)]
         arguments["group_size"] = rng.randint(1, 16) if rng.random() < 0.9 else rng.randint(17, 64)
@@ -135,6 +142,31 @@ def random_phase(rng: random.Random) -> groupdp.DPSGD:
         sampling = groupdp.FixedBatchSampling(batch_size=batch, dataset_size=size)
         noise *= 2.0
     return groupdp.DPSGD(sampling=sampling, noise_multiplier=noise, steps=steps)
+
+
+def random_pairs(rng: random.Random) -> tuple[groupdp.DPSGD, dict[str, Any]]:
+    """A run whose rounds have two sides or a public coin, and which datasets are neighbours."""
+    steps, noise, size = round(10 ** rng.uniform(0.5, 4.0)), 10 ** rng.uniform(-0.2, 1.3), rng.randint(1, 8)
+    kind = rng.choice(["exchange", "truncated", "sources", "balls"])
+    neighbours: dict[str, Any] = {"group_size": size, "adjacency": rng.choice(["remove", "add"])}
+    sampling: groupdp.samplings.Sampling
+    if kind == "exchange":
+        sampling = groupdp.PoissonSampling(rate=10 ** rng.uniform(-3.5, -0.3))
+        neighbours = {"removed": size, "added": rng.randint(1, 8)}
+    elif kind == "truncated":
+        dataset = rng.randint(20, 5000)
+        rate = 10 ** rng.uniform(-2.0, -0.5)
+        cap = max(1, round(dataset * rate * rng.uniform(0.8, 1.6)))
+        sampling = groupdp.TruncatedPoissonSampling(rate=rate, largest_batch=cap, dataset_size=dataset)
+        neighbours["adjacency"] = rng.choice(["remove", "add", "zero-out"])
+    elif kind == "sources":
+        sampling = groupdp.PoissonSources(rates={str(i): 10 ** rng.uniform(-3.5, -0.5) for i in range(3)})
+        neighbours["group_size"] = {str(i): rng.randint(0, 5) + (i == 0) for i in range(3)}
+    else:
+        sampling = groupdp.BallsInBinsSampling(batches=rng.randint(2, 100))
+        neighbours["group_size"] = min(size, 5)
+        steps *= sampling.batches
+    return groupdp.DPSGD(sampling, noise_multiplier=noise, steps=steps), neighbours
 
 
 def random_mixture(rng: random.Random) -> groupdp.MixtureOfGaussians:
