@@ -13,7 +13,7 @@ TOOLS_STAMP := $(TOOLS)/.installed
 .PHONY: demo test test-integrations test-browser docs wheel study bench profile clean
 
 demo: $(STAMP)  ## install, then draw the paper's figures and print what was measured
-	$(BIN)/groupdp figures --out figures
+	$(BIN)/groupdp figures --out figures --force
 
 test: $(STAMP)  ## install, then lint, types, tests
 	$(BIN)/ruff check .

@@ -3,47 +3,47 @@
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
     groupdp.epsilon(run, delta=1e-6, group_size=9)      # Bounds(lower=..., upper=...)
 
-Importing loads the accountant alone; the names of `_ON_DEMAND` are loaded when first used. The audit of training loops
-is the subpackage `groupdp.audit`.
+Importing loads next to nothing: the names of `_ON_DEMAND` are loaded when first used. The audit of training loops is
+the subpackage `groupdp.audit`.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 from groupdp._version import VERSION as __version__
-from groupdp.bounds import Bounds as Bounds
-from groupdp.bounds import Provenance as Provenance
-from groupdp.dpsgd import DPSGD as DPSGD
-from groupdp.errors import GroupDPError as GroupDPError
-from groupdp.errors import InvalidArgument as InvalidArgument
-from groupdp.errors import LimitExceeded as LimitExceeded
-from groupdp.guarantees import delta as delta
-from groupdp.guarantees import epsilon as epsilon
-from groupdp.guarantees import log_delta as log_delta
-from groupdp.mixture import MixtureOfGaussians as MixtureOfGaussians
-from groupdp.samplings import BallsInBinsSampling as BallsInBinsSampling
-from groupdp.samplings import FixedBatchSampling as FixedBatchSampling
-from groupdp.samplings import FixedOrderSampling as FixedOrderSampling
-from groupdp.samplings import PoissonSampling as PoissonSampling
-from groupdp.samplings import PoissonSources as PoissonSources
-from groupdp.samplings import ShuffledOnceSampling as ShuffledOnceSampling
-from groupdp.samplings import ShuffledSampling as ShuffledSampling
-from groupdp.samplings import TruncatedPoissonSampling as TruncatedPoissonSampling
 
 if TYPE_CHECKING:
     from groupdp.baselines import linear_reference as linear_reference
     from groupdp.baselines import renyi_vadhan_epsilon as renyi_vadhan_epsilon
     from groupdp.baselines import vadhan_epsilon as vadhan_epsilon
     from groupdp.baselines.fdp import fdp_epsilon as fdp_epsilon
+    from groupdp.bounds import Bounds as Bounds
+    from groupdp.bounds import Provenance as Provenance
     from groupdp.calibration import Calibration as Calibration
     from groupdp.calibration import calibrate_batch_size as calibrate_batch_size
     from groupdp.calibration import calibrate_group_size as calibrate_group_size
     from groupdp.calibration import calibrate_noise as calibrate_noise
     from groupdp.calibration import calibrate_rate as calibrate_rate
     from groupdp.calibration import calibrate_steps as calibrate_steps
+    from groupdp.dpsgd import DPSGD as DPSGD
+    from groupdp.errors import GroupDPError as GroupDPError
+    from groupdp.errors import InvalidArgument as InvalidArgument
+    from groupdp.errors import LimitExceeded as LimitExceeded
+    from groupdp.guarantees import delta as delta
+    from groupdp.guarantees import epsilon as epsilon
+    from groupdp.guarantees import log_delta as log_delta
+    from groupdp.mixture import MixtureOfGaussians as MixtureOfGaussians
     from groupdp.people.cap import choose_cap as choose_cap
     from groupdp.people.view import people_view as people_view
     from groupdp.pld.distribution import PrivacyLossDistribution as PrivacyLossDistribution
+    from groupdp.samplings import BallsInBinsSampling as BallsInBinsSampling
+    from groupdp.samplings import FixedBatchSampling as FixedBatchSampling
+    from groupdp.samplings import FixedOrderSampling as FixedOrderSampling
+    from groupdp.samplings import PoissonSampling as PoissonSampling
+    from groupdp.samplings import PoissonSources as PoissonSources
+    from groupdp.samplings import ShuffledOnceSampling as ShuffledOnceSampling
+    from groupdp.samplings import ShuffledSampling as ShuffledSampling
+    from groupdp.samplings import TruncatedPoissonSampling as TruncatedPoissonSampling
     from groupdp.sweeps import sweep as sweep
     from groupdp.tradeoff import TradeOff as TradeOff
     from groupdp.tradeoff import trade_off as trade_off
@@ -51,6 +51,32 @@ if TYPE_CHECKING:
 
 #: Public names that are loaded when first used, by module.
 _ON_DEMAND = {
+    "groupdp.bounds": (
+        "Bounds",
+        "Provenance",
+    ),
+    "groupdp.dpsgd": ("DPSGD",),
+    "groupdp.errors": (
+        "GroupDPError",
+        "InvalidArgument",
+        "LimitExceeded",
+    ),
+    "groupdp.guarantees": (
+        "delta",
+        "epsilon",
+        "log_delta",
+    ),
+    "groupdp.mixture": ("MixtureOfGaussians",),
+    "groupdp.samplings": (
+        "BallsInBinsSampling",
+        "FixedBatchSampling",
+        "FixedOrderSampling",
+        "PoissonSampling",
+        "PoissonSources",
+        "ShuffledOnceSampling",
+        "ShuffledSampling",
+        "TruncatedPoissonSampling",
+    ),
     "groupdp.baselines": ("linear_reference", "renyi_vadhan_epsilon", "vadhan_epsilon"),
     "groupdp.baselines.fdp": ("fdp_epsilon",),
     "groupdp.calibration": (
@@ -68,6 +94,8 @@ _ON_DEMAND = {
     "groupdp.sweeps": ("sweep",),
     "groupdp.tradeoff": ("TradeOff", "trade_off"),
 }
+#: Modules that are there without being imported by name.
+_MODULES = ("adjacency", "bounds", "compositions", "dpsgd", "errors", "guarantees", "mixture", "pairs", "samplings")
 _MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names}
 
 __all__ = [
@@ -111,6 +139,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"groupdp.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'groupdp' has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)

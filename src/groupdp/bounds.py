@@ -101,6 +101,10 @@ class Bounds:
         if not self.lower <= self.upper:  # also catches NaN: a bug, never the user's fault
             raise AssertionError(f"bounds are not ordered: lower {self.lower!r}, upper {self.upper!r}")
 
+    def __repr__(self) -> str:
+        tight = "" if self.tight else ", tight=False"
+        return f"Bounds(lower={self.lower!r}, upper={self.upper!r}{tight})"
+
     @property
     def quality(self) -> str:
         """ "tight" or "valid, not tight"."""

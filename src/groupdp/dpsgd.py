@@ -53,6 +53,10 @@ class DPSGD:
         microbatch_size = require_integer("microbatch_size", self.microbatch_size, at_least=1)
         object.__setattr__(self, "microbatch_size", microbatch_size)
 
+    def __repr__(self) -> str:
+        micro = f", microbatch_size={self.microbatch_size}" if self.in_microbatches else ""
+        return f"DPSGD({self.sampling!r}, noise_multiplier={self.noise_multiplier!r}, steps={self.steps}{micro})"
+
     @classmethod
     def from_epochs(
         cls, sampling: Sampling, *, noise_multiplier: float, epochs: float | str | Fraction, microbatch_size: int = 1

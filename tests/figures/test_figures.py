@@ -34,7 +34,7 @@ def test_curves_show_the_upper_bounds():
     ours = lines["this analysis (tight)"]
     assert list(ours.get_xdata()) == list(range(1, 11))
     assert list(ours.get_ydata()) == [2.0 * k for k in range(1, 11)]
-    assert list(lines["Vadhan's lemma, exact curve"].get_ydata()) == [3.0**k for k in range(1, 11)]
+    assert list(lines["Vadhan's lemma, geometric form, exact curve"].get_ydata()) == [3.0**k for k in range(1, 11)]
     assert axis.get_yscale() == "log"
 
 

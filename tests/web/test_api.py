@@ -302,3 +302,12 @@ def test_an_adjacency_without_a_law_is_refused_with_the_reason(client):
     error = ask(client, "epsilon", question(phase)).json()["error"]
     assert error["field"] == "adjacency"
     assert "zero-out or substitute" in error["sentence"]
+
+
+def test_a_certificate_is_handed_over_and_verifies(client):
+    found = answer(client, "certificate", question())
+    assert found["outcome"] == "verified"
+    assert len(found["digest"]) == 64
+    from groupdp.certificate import verify
+
+    assert verify(found["text"]).outcome == "verified"

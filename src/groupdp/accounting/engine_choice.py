@@ -137,13 +137,25 @@ def _choose(
     if options.engine == "spectral":
         found = by_contour()
     elif options.engine == "lattice" or has_profile or is_one_round(noisy):
-        found = by_lattice(deadline)
+        found = _within(deadline, by_lattice)
     else:
-        found = _automatic(by_contour, lambda: by_lattice(deadline))
+        found = _automatic(by_contour, lambda: _within(deadline, by_lattice))
     if options.tolerance is None:
         return found
     met = found.relative_width <= options.tolerance
     return replace(found, provenance=replace(found.provenance, tolerance=options.tolerance, tolerance_met=met))
+
+
+def _within(deadline: float, by_lattice: Callable[[float], Bounds]) -> Bounds:
+    """What the lattice engine finds until the deadline; whoever is refused is told the limit."""
+    try:
+        return by_lattice(deadline)
+    except LimitExceeded:
+        if time.monotonic() <= deadline:
+            raise
+        raise LimitExceeded(
+            f"the computation did not finish within its limit of {LONGEST_LATTICE:g} seconds."
+        ) from None
 
 
 def _automatic(by_contour: Callable[[], Bounds], by_lattice: Callable[[], Bounds]) -> Bounds:

@@ -7,9 +7,14 @@ independent, and the audit's confidence would be wrong.
 from __future__ import annotations
 
 import csv
+import io
 import math
+import sys
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -30,7 +35,7 @@ def read_scores(path: str | Path, *, with_column: str = WITH_COLUMN, without_col
         raise InvalidArgument(f"with_column and without_column must differ, got {shown(with_column)} twice.")
     columns = {with_column: array("d"), without_column: array("d")}
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
+        with _opened(path) as file:
             rows = csv.reader(file)
             header = [name.strip() for name in next(rows, [])]
             for name in columns:
@@ -52,6 +57,16 @@ def read_scores(path: str | Path, *, with_column: str = WITH_COLUMN, without_col
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidArgument(f"scores must be a CSV file in UTF-8, got {shown(str(path))} ({error}).") from None
     return Scores(with_group=np.array(columns[with_column]), without_group=np.array(columns[without_column]))
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[TextIO]:
+    """The file, or standard input for "-"; a byte order mark is skipped."""
+    if str(path) == "-":
+        yield io.TextIOWrapper(io.BytesIO(sys.stdin.buffer.read()), newline="", encoding="utf-8-sig")
+        return
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        yield file
 
 
 def _score(name: str, cell: str, line: int) -> float:

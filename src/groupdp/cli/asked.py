@@ -101,12 +101,12 @@ class Asked:
         adjacency = "" if "removed" in self.neighbours else f", {self.file.adjacency}"
         return [*lines, f"{self.group_text()}{adjacency}"]
 
-    def remarks(self) -> list[str]:
+    def remarks(self, *, group: bool = True) -> list[str]:
         """Sentences about a question whose answer says little."""
         found = []
         if all(phase.steps == 0 for phase in self.file.phases):
             found.append("Note: with 0 steps nothing is released about the data.")
-        if not any(_counts(value) for key, value in self.neighbours.items() if key != "adjacency"):
+        if group and not any(_counts(value) for key, value in self.neighbours.items() if key != "adjacency"):
             found.append("Note: a group of size 0 changes nothing; a person has at least 1 example.")
         return found
 

@@ -12,15 +12,18 @@ from groupdp.cli.support import (
     Adjacency,
     AsJSON,
     Epochs,
+    Force,
     Steps,
     emit_json,
     emit_table,
     handle_errors,
+    name_written,
     option,
     progress_bar,
     read_adjacency,
     read_integer,
     read_number,
+    require_new,
 )
 from groupdp.cli.termination import terminated_as_interrupted
 from groupdp.errors import InvalidArgument
@@ -78,6 +81,7 @@ def bound(
     ],
     memory: DataMemory = DEFAULT_DATA_MEMORY,
     scheduler: Scheduler = None,
+    force: Force = False,
     as_json: AsJSON = False,
 ) -> None:
     """Keep at most so many examples of each person, chosen by a keyed hash of seed, person and key."""
@@ -95,6 +99,7 @@ def bound(
     from groupdp.data.counting import checked_suffix
 
     checked_suffix(out)
+    require_new(out, "out", force=force)
     common: dict[str, Any] = {"by": by, "memory": budget, "kind": kind, "client": scheduler}
     with terminated_as_interrupted():
         if caps is None:
@@ -129,6 +134,7 @@ def bound(
             ("digest", found.digest),
         ],
     )
+    name_written(out)
 
 
 def _caps(

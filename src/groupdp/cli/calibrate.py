@@ -28,11 +28,14 @@ from groupdp.cli.support import (
 if TYPE_CHECKING:
     from groupdp.calibration import Calibration
 
-_EXAMPLE = """
-Example:
-
-    groupdp calibrate noise --sampling-rate 0.01 --steps 2000 --epsilon 8 --delta 1e-6 --group-size 9
-"""
+#: What an example of each command says beside the target.
+_EXAMPLES = {
+    "noise": "--sampling-rate 0.01 --steps 2000 --group-size 9",
+    "steps": "--sampling-rate 0.01 --noise-multiplier 4 --group-size 9",
+    "rate": "--noise-multiplier 4 --steps 2000 --group-size 9",
+    "batch": "--dataset-size 50000 --noise-multiplier 8 --steps 2000 --group-size 9",
+    "group": "--sampling-rate 0.01 --noise-multiplier 4 --steps 2000",
+}
 
 Tolerance = Annotated[str, option("--tolerance", "NUMBER", "How close to the best value, relatively.", "The question")]
 
@@ -45,7 +48,8 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=False,
     )
     for name, command in (("noise", noise), ("steps", steps), ("rate", rate), ("batch", batch), ("group", group_size)):
-        group.command(name=name, epilog=_EXAMPLE)(handle_errors(command))
+        example = f"\nExample:\n\n    groupdp calibrate {name} {_EXAMPLES[name]} --epsilon 8 --delta 1e-6\n"
+        group.command(name=name, epilog=example)(handle_errors(command))
     app.add_typer(group, name="calibrate")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,17 @@ import typer
 
 from groupdp._validation import shown
 from groupdp.cli.asked import Asked, with_run
-from groupdp.cli.support import AsJSON, NewFiles, emit_json, handle_errors, progress_bar, read_number
+from groupdp.cli.support import (
+    AsJSON,
+    NewFiles,
+    emit_json,
+    emit_text,
+    handle_errors,
+    name_written,
+    progress_bar,
+    read_number,
+    require_new,
+)
 from groupdp.errors import InvalidArgument
 
 _CERTIFY_EXAMPLE = """
@@ -47,6 +58,7 @@ def certify(
 ) -> None:
     """A certificate of the run's epsilon, tried out: whoever has it need not trust this program."""
     target = asked.delta
+    require_new(out, "out", force=asked.force)
     limit = read_number("seconds", seconds, above=0.0)
     _need_flint()
     from groupdp import certificate
@@ -61,11 +73,14 @@ def certify(
         else:
             typer.echo(made.text, nl=False)
     typer.echo(f"{made.verdict.outcome}: {made.verdict.reason}; sha256 {made.digest}", err=True)
+    name_written(out)
     raise typer.Exit(STATUS[made.verdict.outcome])
 
 
 def verify(
-    claim: Annotated[str, typer.Argument(metavar="CLAIM.JSON", help="The certificate: docs/certificate.md.")],
+    claim: Annotated[
+        str, typer.Argument(metavar="CLAIM.JSON", help="The certificate (- for standard input): docs/certificate.md.")
+    ],
     *,
     seconds: Seconds = "300",
     as_json: AsJSON = False,
@@ -77,8 +92,11 @@ def verify(
     from groupdp.certificate.reading import LARGEST_FILE
 
     try:
-        with Path(claim).open("rb") as file:
-            text = file.read(LARGEST_FILE + 1)
+        if claim == "-":
+            text = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        else:
+            with Path(claim).open("rb") as file:
+                text = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise InvalidArgument(
             f"claim must be a file that can be read, got {shown(claim)} ({error.strerror})."
@@ -92,9 +110,9 @@ def verify(
             {"outcome": found.outcome, "reason": found.reason, "sha256": found.digest, "details": list(found.details)}
         )
     else:
-        typer.echo(f"{found.outcome}: {found.reason}")
+        emit_text(f"{found.outcome}: {found.reason}", indent="  ")
         for line in found.details:
-            typer.echo(f"  {line}")
+            emit_text(f"  {line}", indent="    ")
         typer.echo(f"  sha256 {found.digest}")
     raise typer.Exit(STATUS[found.outcome])
 

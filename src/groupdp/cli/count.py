@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from groupdp.cli.counts_input import DEFAULT_DATA_MEMORY, DataMemory, Files, Kind, Scheduler, read_data_memory
-from groupdp.cli.support import AsJSON, emit_json, emit_table, handle_errors, option, progress_bar
+from groupdp.cli.support import (
+    AsJSON,
+    Force,
+    emit_json,
+    emit_table,
+    handle_errors,
+    name_written,
+    option,
+    progress_bar,
+    require_new,
+)
 from groupdp.cli.termination import terminated_as_interrupted
 
 _EXAMPLE = """
@@ -40,10 +50,12 @@ def count(
     ] = None,
     memory: DataMemory = DEFAULT_DATA_MEMORY,
     scheduler: Scheduler = None,
+    force: Force = False,
     as_json: AsJSON = False,
 ) -> None:
     """How many examples each person has, from a table with a row for every example."""
     budget = read_data_memory(memory)
+    require_new(out, "out", force=force)
     from groupdp.data import count as count_rows
 
     with terminated_as_interrupted(), progress_bar("count") as progress:
@@ -71,3 +83,4 @@ def count(
         [*rows, ("everybody", f"at most {found.largest}")],
         note=f"{out} tells each person's number of examples: it is not for publication." if out is not None else "",
     )
+    name_written(out)

@@ -36,12 +36,8 @@ Example:
     groupdp spend run.toml --target 8 --plot spend.png
 """
 
-Prior = Annotated[
-    str, option("--prior", "NUMBER", "Probability of taking part before the release (default 0.5).", "The question")
-]
-FalseAlarms = Annotated[
-    str, option("--false-alarms", "NUMBER", "The attacker's rate of false alarms (default 0.01).", "The question")
-]
+Prior = Annotated[str, option("--prior", "NUMBER", "Probability of taking part before the release.", "The question")]
+FalseAlarms = Annotated[str, option("--false-alarms", "NUMBER", "The attacker's rate of false alarms.", "The question")]
 
 
 def register(app: typer.Typer) -> None:

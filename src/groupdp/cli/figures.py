@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from groupdp._validation import require_choice
-from groupdp.cli.support import AsJSON, NewFiles, emit_json, handle_errors, progress_bar
+from groupdp.cli.support import AsJSON, Force, NewFiles, emit_json, handle_errors, progress_bar, require_new
 
 _EXAMPLE = """
 Example:
@@ -30,6 +30,7 @@ def figures(
         str,
         typer.Option("--kind", metavar="|".join(_KINDS), help="Kind of pictures.", autocompletion=lambda: list(_KINDS)),
     ] = "png",
+    force: Force = False,
     as_json: AsJSON = False,
 ) -> None:
     """Both figures of the paper: pictures, data as CSV, and a summary of its claims."""
@@ -44,6 +45,7 @@ def figures(
             written += [directory / f"{name}.{kind}", directory / f"{name}.csv"]
         written.append(directory / "summary.md")
         for path in written:
+            require_new(str(path), "out", force=force)
             files.temporary(path)
         with progress_bar("figures") as progress:
             panels = paper.study(progress=progress)

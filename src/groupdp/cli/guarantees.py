@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
 from groupdp.bounds import Bounds
@@ -14,6 +16,7 @@ from groupdp.cli.support import (
     emit_json,
     emit_run,
     emit_table,
+    emit_text,
     handle_errors,
     lower_text,
     progress_bar,
@@ -21,6 +24,9 @@ from groupdp.cli.support import (
     read_number,
     upper_text,
 )
+
+if TYPE_CHECKING:
+    from groupdp.statement.explain import Explanation
 
 _EPSILON_EXAMPLE = """
 Example:
@@ -33,7 +39,12 @@ Example:
     groupdp delta --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --epsilon 40 --group-size 9
 """
 
-
+Explain = Annotated[
+    bool,
+    typer.Option(
+        "--explain", help="Also say what it means for one person.", rich_help_panel="Output", show_default=False
+    ),
+]
 #: What "at least" means where the analysis is not tight.
 NOT_TIGHT = "Valid, not tight: 'at least' bounds this analysis alone, a better one may prove less."
 
@@ -45,7 +56,7 @@ def register(app: typer.Typer) -> None:
 
 
 @with_run()
-def epsilon(asked: Asked, *, memory: Memory = "1G", as_json: AsJSON = False) -> None:
+def epsilon(asked: Asked, *, explain: Explain = False, memory: Memory = "1G", as_json: AsJSON = False) -> None:
     """The smallest epsilon for groups of up to k examples, between two proved bounds."""
     target, budget = asked.delta, read_memory(memory)
     from groupdp import guarantees
@@ -54,6 +65,7 @@ def epsilon(asked: Asked, *, memory: Memory = "1G", as_json: AsJSON = False) -> 
         found = guarantees.epsilon(
             asked.run, delta=target, every_change=True, memory_budget=budget, progress=progress, **asked.neighbours
         )
+    meaning = _meaning(asked) if explain else None
     changes = _changes(found)
     if as_json:
         emit_json(
@@ -62,11 +74,23 @@ def epsilon(asked: Asked, *, memory: Memory = "1G", as_json: AsJSON = False) -> 
                 "tight": found.tight,
                 **{name: bounds_as_json(bounds) for name, bounds in changes.items()},
                 "delta": target,
+                **({} if meaning is None else {"explanation": meaning.as_json()}),
                 **asked.as_json_fields(),
             }
         )
         return
     _emit("epsilon", found, changes, f"delta = {target!r}", asked)
+    if meaning is not None:
+        for sentence in meaning.sentences():
+            emit_text(f"- {sentence}", indent="  ")
+
+
+def _meaning(asked: Asked) -> Explanation:
+    """What the epsilon means for one person, at the prior and the rate of false alarms that `explain` assumes."""
+    from groupdp.statement.explain import explain as explained
+
+    with progress_bar("explain") as progress:
+        return explained(asked.run, delta=asked.delta, progress=progress, **asked.neighbours)
 
 
 @with_run(question=("group_size", "adjacency", "removed", "added"))

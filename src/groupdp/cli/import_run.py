@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from groupdp._validation import shown
-from groupdp.cli.support import NewFiles, fail, handle_errors, option, read_adjacency, read_integer, read_number
+from groupdp.cli.support import (
+    Force,
+    NewFiles,
+    fail,
+    handle_errors,
+    option,
+    read_adjacency,
+    read_integer,
+    read_number,
+    require_new,
+)
 from groupdp.errors import InvalidArgument
 
 _EXAMPLE = """
@@ -42,6 +52,7 @@ def import_run(
         str | None, option("--adjacency", "NAME", "Adjacency, unless the source says.", "The question")
     ] = None,
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the run.")] = "",
+    force: Force = False,
 ) -> None:
     """Write a run file for what another tool's training left behind."""
     from groupdp.integrations.import_run import import_run as read
@@ -50,6 +61,7 @@ def import_run(
 
     if Path(out).resolve() == Path(source).resolve():
         raise InvalidArgument(f"out must be another file than the source, got {shown(out)}.")
+    require_new(out, "out", force=force)
     try:
         found = read(source)
     except ImportError as error:

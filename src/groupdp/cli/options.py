@@ -20,8 +20,8 @@ _COMPUTATION = "The computation"
 
 
 def option(name: str, metavar: str, text: str, panel: str) -> Any:
-    """A typer option that arrives as text, in one of the help's panels."""
-    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=panel, show_default=False)
+    """A typer option that arrives as text, in one of the help's panels, with its default."""
+    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=panel)
 
 
 Steps = Annotated[str | None, option("--steps", "INTEGER", "Number of rounds.", _RUN)]
@@ -41,8 +41,9 @@ Adjacency = Annotated[
         autocompletion=lambda: list(ADJACENCIES),
     ),
 ]
-Memory = Annotated[
-    str, option("--memory", "SIZE", "Most memory for lattices, such as 512M or 2G (1G if not given).", _COMPUTATION)
+Memory = Annotated[str, option("--memory", "SIZE", "Most memory for lattices, such as 512M or 2G.", _COMPUTATION)]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel=_OUTPUT, show_default=False)
 ]
 AsJSON = Annotated[
     bool,

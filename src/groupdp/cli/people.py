@@ -15,13 +15,16 @@ from groupdp.cli.support import (
     Delta,
     Epochs,
     Epsilon,
+    Force,
     NewFiles,
     Steps,
     bounds_as_json,
     emit_json,
+    emit_run,
     emit_table,
     handle_errors,
     lower_text,
+    name_written,
     option,
     progress_bar,
     read_adjacency,
@@ -130,12 +133,14 @@ def people(
     if len(shown) > _MOST_ROWS:
         note = f"{len(shown) - _MOST_ROWS} more counts are in the JSON output (--json).\n{note}"
         shown = shown[: _MOST_ROWS - 1] + shown[-1:]
+    emit_run(asked, group=False)
     emit_table(
         f"epsilon at delta = {target!r} by number of examples ({chosen})",
         ("examples", "people", "at least", "at most (the guarantee)"),
         [(str(count), str(n), lower_text(bounds.lower, 8), upper_text(bounds.upper, 8)) for count, n, bounds in shown],
         note=note,
     )
+    name_written(out, plot)
 
 
 def cap(
@@ -164,6 +169,7 @@ def cap(
     ] = None,
     adjacency: Adjacency = "add-or-remove",
     plot: Plot = None,
+    force: Force = False,
     as_json: AsJSON = False,
 ) -> None:
     """How many examples of each person to keep: the noise that each cap needs, and a recommendation."""
@@ -177,6 +183,7 @@ def cap(
         "largest_cap": None if largest_cap is None else read_integer("largest_cap", largest_cap, at_least=1),
         "adjacency": read_adjacency(adjacency),
     }
+    require_new(plot, "plot", force=force)
     from groupdp.cli.cap_output import emit_study
     from groupdp.people.cap import choose_cap
 
@@ -191,6 +198,8 @@ def cap(
 
             draw_caps(study, new.temporary(plot))
     emit_study(study, question, as_json=as_json)
+    if not as_json:
+        name_written(plot)
 
 
 def _check_plot(plot: str | None, files: NewFiles) -> None:

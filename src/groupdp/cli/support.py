@@ -29,6 +29,7 @@ from groupdp.cli.options import (
     Delta,
     Epochs,
     Epsilon,
+    Force,
     Memory,
     Steps,
     option,
@@ -54,6 +55,7 @@ __all__ = [
     "Delta",
     "Epochs",
     "Epsilon",
+    "Force",
     "Memory",
     "NewFiles",
     "Steps",
@@ -125,7 +127,7 @@ def emit_text(text: str, *, indent: str = "") -> None:
 
 def emit_run(asked: Asked, *, group: bool = True) -> None:
     """Print the run as it was understood, unless without the group, and what is peculiar about the question."""
-    for line in (*asked.summary(group=group), *asked.remarks()):
+    for line in (*asked.summary(group=group), *asked.remarks(group=group)):
         emit_text(line, indent="  ")
 
 

@@ -45,11 +45,11 @@ def tradeoff(
     asked: Asked,
     *,
     prior: Annotated[
-        str, option("--prior", "NUMBER", "Probability of taking part, before the attack (default 0.5).", "The question")
+        str, option("--prior", "NUMBER", "Probability of taking part, before the attack.", "The question")
     ] = "0.5",
     rates: Annotated[
         str,
-        option("--rates", "LIST", "False positive rates (default 1e-6,1e-3,0.01,0.1,0.5).", "The question"),
+        option("--rates", "LIST", "False positive rates.", "The question"),
     ] = "1e-6,1e-3,0.01,0.1,0.5",
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="Draw the curve: PNG, PDF or SVG by suffix.")

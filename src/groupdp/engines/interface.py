@@ -12,9 +12,6 @@ with   delta(epsilon) = H_{e^epsilon}(P, Q)   of the composed pair.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
-
-Direction = Literal["add", "remove"]
 
 #: Called with the fraction done, in [0, 1]; an exception raised inside stops the computation.
 Progress = Callable[[float], None]

@@ -35,7 +35,7 @@ _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
     (
         "vadhan",
-        "Vadhan's lemma, exact curve",
+        "Vadhan's lemma, geometric form, exact curve",
         {"color": "#D55E00", "linestyle": (0, (5, 2)), "linewidth": 1.5, "marker": "s", "markersize": 3.8},
     ),
     (

@@ -2,7 +2,8 @@
 
 Up to `LARGEST_EXACT_GROUP` the law is exact: counts of allocations are whole numbers. With N equal batches whose
 generating function is g(x) = sum_c g_c x^c y^{c^2} (g_c = C(B, c) ways to fill c of B places, or 1/c! for balls thrown
-independently), the coefficients f_j of g^N obey, since (g^N)' g = N g' g^N and g_0 = 1,
+independently, where j! f_j is the whole number), the coefficients f_j of g^N obey, since (g^N)' g = N g' g^N and g_0 =
+1,
 
     f_j = (1/j) sum_{c = 1}^{j} (c (N + 1) - j) g_c y^{c^2} f_{j - c}.
 
@@ -19,6 +20,7 @@ the last one at most C(k, L + 1) p'^L and at most N times the binomial Chernoff 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -50,7 +52,7 @@ def dealt_squares_law(group_size: int, batch_size: int, dataset_size: int) -> Sq
         joining = (b - 1) / (n - k + 1) if n >= k else 1.0
         return _larger_law(k, joining, b / n, -(-n // b))
     ways = [math.comb(b, c) for c in range(k + 1)]
-    counts = _powers(ways, batches, k)
+    counts = _powers(batches, k, lambda _, c: ways[c])
     if remainder:
         counts = _with_one_more(counts, [math.comb(remainder, c) for c in range(k + 1)], k)
     return _as_squares(counts[k], math.comb(n, k))
@@ -62,31 +64,18 @@ def thrown_squares_law(group_size: int, batches: int) -> SquaresLaw:
     k = group_size
     if k > LARGEST_EXACT_GROUP:
         return _larger_law(k, 1.0 / batches, 1.0 / batches, batches)
-    return _as_squares(_labelled_powers(batches, k)[k], batches**k)
+    return _as_squares(_powers(batches, k, math.comb)[k], batches**k)
 
 
-def _powers(ways: list[int], batches: int, k: int) -> list[_Counts]:
-    """f_0, ..., f_k as vectors over r of whole numbers."""
+def _powers(batches: int, k: int, ways: Callable[[int, int], int]) -> list[_Counts]:
+    """f_0, ..., f_k as vectors over r of whole numbers; ways(j, c) is g_c (times j! / (j - c)! if members are
+    labelled)."""
     counts = [_vector(0, {0: 1})]
     for j in range(1, k + 1):
         total = _vector(j * j, {})
         for c in range(1, j + 1):
-            factor = (c * (batches + 1) - j) * ways[c]
             before = counts[j - c]
-            total[c * c : c * c + len(before)] += factor * before
-        counts.append(total // j)
-    return counts
-
-
-def _labelled_powers(batches: int, k: int) -> list[_Counts]:
-    """j! f_j for g_c = 1/c!: the number of ways to throw j labelled members, as vectors over r."""
-    counts = [_vector(0, {0: 1})]
-    for j in range(1, k + 1):
-        total = _vector(j * j, {})
-        for c in range(1, j + 1):
-            factor = (c * (batches + 1) - j) * math.comb(j, c)
-            before = counts[j - c]
-            total[c * c : c * c + len(before)] += factor * before
+            total[c * c : c * c + len(before)] += (c * (batches + 1) - j) * ways(j, c) * before
         counts.append(total // j)
     return counts
 

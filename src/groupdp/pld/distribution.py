@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.bounds import Bounds, Provenance
+from groupdp.compositions import question_of
 from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
@@ -44,7 +45,7 @@ class PrivacyLossDistribution:
     epsilon -> delta(epsilon), not the probabilities of single losses. What follows for the mechanism itself is what the
     methods return.
 
-    Make one with `from_mixture` or `from_round`, combine with `compose` and `self_compose`.
+    Make one with `from_run`, `from_mixture` or `from_round`, combine with `compose` and `self_compose`.
     """
 
     direction: str
@@ -81,6 +82,44 @@ class PrivacyLossDistribution:
         chosen = require_choice("direction", direction, ("add", "remove"))
         one = Round.of(mixture.side, ZERO) if chosen == "remove" else Round.of(ZERO, mixture.side)
         return cls.from_round(one, direction=chosen, grid_step=grid_step, tail_mass=tail_mass)
+
+    @classmethod
+    def from_run(
+        cls,
+        run: Any,
+        *,
+        group_size: Any = 1,
+        adjacency: str = "remove",
+        grid_step: float = 1e-3,
+        tail_mass: float = 1e-30,
+    ) -> PrivacyLossDistribution:
+        """All steps of a run (or of its phases), composed, for one ordered change of a group.
+
+        A distribution is about one ordered pair: `adjacency` must have a single one, such as "add" or "remove". Where
+        the run's guarantee is not tight, neither is this: the pair dominates the run.
+        """
+        if isinstance(run, MixtureOfGaussians):
+            raise InvalidArgument("run must be a DPSGD or a sequence of them; from_mixture takes a MixtureOfGaussians.")
+        compositions = question_of(run, group_size=group_size, adjacency=adjacency).compositions
+        if len(compositions) != 1:
+            names = " and ".join(name for name, _ in compositions)
+            raise InvalidArgument(
+                f"adjacency must be a single ordered change, like remove, got {shown(adjacency)}: {names}."
+            )
+        ((direction, composition),) = compositions
+        parts = []
+        for one, times in composition:
+            if not isinstance(one, Round):
+                raise InvalidArgument("run must be made of single rounds for a distribution, got whole epochs.")
+            if times > 0 and not one.is_trivial:
+                part = cls.from_round(one, direction=direction, grid_step=grid_step, tail_mass=tail_mass)
+                parts.append(part.self_compose(times) if times > 1 else part)
+        if not parts:
+            raise InvalidArgument("run must have steps in which the group matters, got none.")
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.compose(part)
+        return whole
 
     @classmethod
     def from_round(

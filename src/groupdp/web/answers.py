@@ -220,6 +220,25 @@ def statement(document: Mapping[str, Any], progress: Progress) -> Answer:
     return {"format": form, "text": formats[form](made)}
 
 
+def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
+    """A certificate of the answer, with what the independent checker says of it."""
+    try:
+        from groupdp.certificate import certify
+    except ImportError:
+        raise LimitExceeded("certificates need the extra verify: pip install 'groupdp[verify]'.") from None
+    question = read_question(document)
+    file = run_file_of(question)
+    from groupdp.statement.numbers import neighbours_of
+
+    made = certify(list(file.phases), delta=file.stated_delta, seconds=20.0, progress=progress, **neighbours_of(file))
+    return {
+        "text": made.text,
+        "digest": made.digest,
+        "outcome": made.verdict.outcome,
+        "reason": made.verdict.reason,
+    }
+
+
 def handover(document: Mapping[str, Any], progress: Progress) -> Answer:
     """The same question as a command line, as Python and as a run file."""
     from groupdp.run_file.write import run_file_text
@@ -244,6 +263,7 @@ QUESTIONS: dict[str, Callable[[Mapping[str, Any], Progress], Answer]] = {
     "tradeoff": tradeoff,
     "people": people,
     "statement": statement,
+    "certificate": certificate,
     "handover": handover,
 }
 

@@ -161,6 +161,12 @@ def _questions() -> Schema:
             {"format": text, "text": text},
             optional=("title", "format"),
         ),
+        "/api/certificate": _post(
+            "A certificate of epsilon, with what the independent checker says of it.",
+            delta,
+            {"text": text, "digest": text, "outcome": {"enum": ["verified", "refuted", "undecided"]}, "reason": text},
+            optional=(),
+        ),
         "/api/handover": _post(
             "The same question as a command line, as Python and as a run file.",
             {**delta, "title": _TITLE},

@@ -69,7 +69,11 @@ def log_delta(
     found = refine(task, plan)
     if found.provenance.tolerance_met:
         return found
-    return _raised(found, single_loss_log_delta(composition, epsilon, deadline=deadline))
+    try:
+        lower = single_loss_log_delta(composition, epsilon, deadline=deadline)
+    except LimitExceeded:  # out of time: what has been found stands
+        return found
+    return _raised(found, lower)
 
 
 def epsilon(
@@ -126,7 +130,10 @@ def epsilon(
     if found.provenance.tolerance_met:
         return found
     start = found.upper if math.isfinite(found.upper) else plan.saddle_for_delta(log_delta).epsilon
-    lower = single_loss_epsilon(composition, log_delta, start=start, resolution=0.02 * width, deadline=deadline)
+    try:
+        lower = single_loss_epsilon(composition, log_delta, start=start, resolution=0.02 * width, deadline=deadline)
+    except LimitExceeded:  # out of time: what has been found stands
+        return found
     return _raised(found, lower)
 
 

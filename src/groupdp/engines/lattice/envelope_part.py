@@ -234,7 +234,7 @@ class EnvelopePart:
             ratio = np.where(ratio > 0.0, ratio, (-found.excess + found.excess_error) / (found.mass + found.mass_error))
             above = -np.log1p(ratio) * (1.0 + np.copysign(4.0 * ELEMENTARY, ratio))
             above = np.where(found.mass > found.mass_error, above, -np.inf)
-        # No cell's log P/Q is below its left edge (L-12): that decides where the quadrature of Q is hopeless.
+        # No cell's log P/Q is below its left edge (L-12): that decides where Q is too small for its quadrature.
         return found, np.fmax(above, (edges[:-1] - target) - 8.0 * UNIT * (edges[:-1] + target))
 
     def _integrate(

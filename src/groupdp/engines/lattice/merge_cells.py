@@ -84,7 +84,7 @@ def _merged(
         # The sums that `ratio` is made of have roundings of their own, also where it is next to -1.
         room += (4.0 * ELEMENTARY + 2.0 * pieces * UNIT) * np.abs(ratio)
         above = -np.log1p(ratio + room) * (1.0 + np.copysign(4.0 * ELEMENTARY, ratio + room))
-    # No loss of a cell is below one evaluated to its left: that decides where the quadrature of Q is hopeless.
+    # No loss of a cell is below one evaluated to its left: that decides where Q is too small for its quadrature.
     left = (panels.loss[:, -1] - panels.loss_error)[starts[1:] - 1]
     above = np.fmax(above, np.concatenate(([edges.lowest_loss], left)) - target[starts])
     return total * (1.0 - mass_error - (8.0 * pieces + 16.0) * UNIT), above

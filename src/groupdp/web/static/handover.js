@@ -10,6 +10,7 @@ const KINDS = [
   { name: "toml", label: "run.toml", file: "run.toml", type: "application/toml" },
   { name: "markdown", label: "Statement, Markdown", file: "statement.md", type: "text/markdown" },
   { name: "latex", label: "Statement, LaTeX", file: "statement.tex", type: "text/x-tex" },
+  { name: "certificate", label: "Certificate", file: "claim.json", type: "application/json" },
 ];
 
 export class HandoverView {
@@ -35,7 +36,7 @@ export class HandoverView {
   }
 
   #drawButtons() {
-    const offered = KINDS.filter((one) => ["command", "python", "toml"].includes(one.name) || this.formats.includes(one.name));
+    const offered = KINDS.filter((one) => ["command", "python", "toml", "certificate"].includes(one.name) || this.formats.includes(one.name));
     this.buttons.replaceChildren(
       ...offered.map((one) =>
         h("button", { type: "button", "data-kind": one.name, "aria-pressed": String(one.name === this.kind), onclick: () => { this.kind = one.name; this.#drawButtons(); this.refresh(); } }, one.label),
@@ -66,13 +67,16 @@ export class HandoverView {
     try {
       const answer = ["command", "python", "toml"].includes(kind)
         ? await ask("handover", this.question())
-        : await ask("statement", { ...this.question(), format: kind });
+        : kind === "certificate"
+          ? await ask("certificate", this.question())
+          : await ask("statement", { ...this.question(), format: kind });
       if (number !== this.number) return;
       if (answer.statement_formats && answer.statement_formats.join() !== this.formats.join()) {
         this.formats = answer.statement_formats;
         this.#drawButtons();
       }
       this.text.textContent = answer.text ?? answer[kind];
+      if (kind === "certificate") this.status.textContent = `The independent checker says: ${answer.outcome}.`;
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       if (number === this.number) this.text.textContent = error.message;

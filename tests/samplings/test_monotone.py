@@ -1,0 +1,83 @@
+"""Facts about privacy that hold of every sampling: more members, less noise and more steps never help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import groupdp
+from groupdp import DPSGD, Bounds
+from groupdp.samplings import SAMPLINGS, Sampling
+
+KINDS = pytest.mark.parametrize("kind", [kind for kind in SAMPLINGS if kind != "poisson-sources"])
+
+
+def sampling_of(kind: str, draw: st.DataObject) -> tuple[Sampling, str]:
+    """A sampling of this kind that the contour answers quickly, and an adjacency for it."""
+    if kind == "poisson":
+        rate = draw.draw(st.floats(0.005, 0.3))
+        return groupdp.PoissonSampling(rate=rate), draw.draw(st.sampled_from(["remove", "add", "substitute"]))
+    n = draw.draw(st.integers(40, 400))
+    b = draw.draw(st.integers(1, n // 4))
+    if kind == "fixed-batch":
+        return groupdp.FixedBatchSampling(batch_size=b, dataset_size=n), draw.draw(st.sampled_from(["remove", "add"]))
+    if kind == "truncated-poisson":
+        rate = b / n
+        cap = draw.draw(st.integers(max(1, b // 2), 2 * b + 5))
+        sampling = groupdp.TruncatedPoissonSampling(rate=rate, largest_batch=cap, dataset_size=n)
+        return sampling, draw.draw(st.sampled_from(["remove", "add", "zero-out"]))
+    if kind == "balls-in-bins":
+        batches = draw.draw(st.integers(2, 60))
+        return groupdp.BallsInBinsSampling(batches=batches), draw.draw(st.sampled_from(["remove", "substitute"]))
+    chosen = SAMPLINGS[kind](batch_size=b, dataset_size=n)
+    return chosen, draw.draw(st.sampled_from(["zero-out", "substitute"]))
+
+
+def answer(run: DPSGD, size: int, adjacency: str) -> Bounds:
+    return groupdp.epsilon(run, delta=1e-5, group_size=size, adjacency=adjacency)
+
+
+@KINDS
+@given(draw=st.data())
+@settings(max_examples=8)
+def test_more_members_less_noise_and_more_steps_never_help(kind: str, draw: st.DataObject):
+    sampling, adjacency = sampling_of(kind, draw)
+    size = draw.draw(st.integers(1, 5))
+    run = DPSGD(sampling, noise_multiplier=draw.draw(st.floats(1.5, 6.0)), steps=draw.draw(st.integers(200, 2000)))
+    first = answer(run, size, adjacency)
+    assert answer(run, size + 1, adjacency).upper >= first.lower
+    assert answer(replace(run, noise_multiplier=run.noise_multiplier * 1.1), size, adjacency).lower <= first.upper
+    assert answer(replace(run, steps=run.steps + 150), size, adjacency).upper >= first.lower
+
+
+@pytest.mark.parametrize("adjacency", ["remove", "add"])
+def test_truncated_poisson_tends_to_poisson_as_the_cap_grows(adjacency: str):
+    """P-6: where the cap never binds it is P-1 itself, and before that it comes within 1e-9 from above."""
+    plain = DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=1000)
+    truth = groupdp.epsilon(plain, delta=1e-6, group_size=4, adjacency=adjacency)
+    before = float("inf")
+    for cap in (550, 620, 700, 50_004):
+        sampling = groupdp.TruncatedPoissonSampling(rate=0.01, largest_batch=cap, dataset_size=50_000)
+        found = groupdp.epsilon(replace(plain, sampling=sampling), delta=1e-6, group_size=4, adjacency=adjacency)
+        assert found.upper >= truth.lower
+        assert found.lower <= before
+        before = found.upper
+        if cap >= 700:
+            assert found.upper - truth.lower <= 1e-9
+    assert (found.lower, found.upper) == (truth.lower, truth.upper)
+
+
+def test_stated_limits_are_answered():
+    """A group of 64 shuffled into 10^5 batches, a cap of 10^5 on 10^7 examples, twenty sources."""
+    shuffled = groupdp.ShuffledSampling(batch_size=100, dataset_size=10**7)
+    run = DPSGD(shuffled, noise_multiplier=30.0, steps=20 * 10**5)
+    assert groupdp.epsilon(run, delta=1e-6, group_size=64, adjacency="zero-out").relative_width < 1e-8
+    truncated = groupdp.TruncatedPoissonSampling(rate=0.01, largest_batch=100_000, dataset_size=10**7)
+    run = DPSGD(truncated, noise_multiplier=6.0, steps=1000)
+    assert groupdp.epsilon(run, delta=1e-6, group_size=8).relative_width < 1e-8
+    sources = groupdp.PoissonSources(rates={f"s{i}": 0.001 * (i + 1) for i in range(20)})
+    run = DPSGD(sources, noise_multiplier=5.0, steps=1000)
+    assert groupdp.epsilon(run, delta=1e-6, group_size={f"s{i}": 3 for i in range(20)}).relative_width < 1e-8
