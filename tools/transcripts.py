@@ -36,9 +36,7 @@ def refreshed(block: page_blocks.Block) -> str:
         printed = "\n".join(line.rstrip() for line in (outcome.output + outcome.errors).splitlines()).strip("\n")
         if "..." in shown or "--json" in arguments:
             if page_blocks.differences(shown, printed) is not None:
-                print(
-                    f"{block.place}: shortened by hand, and no longer what comes out of groupdp {arguments}:\n{printed}\n"
-                )
+                print(f"{block.place}: shortened by hand, to be mended by hand: groupdp {arguments}\n{printed}\n")
             printed = shown
         parts.append(f"$ {command.group(0)}\n{printed}".rstrip("\n"))
     return "\n\n".join(parts)
