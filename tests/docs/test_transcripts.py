@@ -19,7 +19,7 @@ from paths import ROOT
 #: Reasons that a block may have for not being executed.
 REASONS = ("needs Opacus", "needs JAX Privacy", "needs riskcal", "needs a network", "takes minutes", "installs")
 #: The most blocks that may have one.
-MOST_OPT_OUTS = 16
+MOST_OPT_OUTS = 8
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
