@@ -51,6 +51,10 @@ def _take_as_text(parameters: Iterable[Any]) -> None:
             parameter._runtime_param = _Text()
 
 
+class _PipeClosed(Exception):
+    """Whoever reads the answer has had enough of it; an OSError would end with status 1 before it gets here."""
+
+
 class OneSentenceErrors(typer.core.TyperGroup):
     """Prints a wrong use of the command line as one sentence on stderr (exit status 2), without a panel."""
 
@@ -73,6 +77,12 @@ class OneSentenceErrors(typer.core.TyperGroup):
             importlib.import_module(COMMANDS[name]).register(part)
             self.commands.update(typer.main.get_group(part).commands)
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _PipeClosed from None
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _take_as_text(self.get_params(ctx))
         return super().parse_args(ctx, args)
@@ -94,9 +104,9 @@ class OneSentenceErrors(typer.core.TyperGroup):
             sys.stdout.flush()
         except (typer.Abort, KeyboardInterrupt):
             status = 130
-        except BrokenPipeError:
+        except (_PipeClosed, BrokenPipeError):
             _write_no_more()
-            status = 0  # whoever reads the answer has had enough of it
+            status = 0
         except OSError as error:
             if error.filename is not None:
                 raise  # about a file, which the commands themselves look after: a bug keeps its traceback
@@ -107,7 +117,9 @@ class OneSentenceErrors(typer.core.TyperGroup):
             if not hasattr(error, "format_message"):
                 raise  # a bug keeps its traceback
             sentence = " ".join(error.format_message().split())
-            typer.echo(sentence or "Give a command: groupdp --help lists them.", err=True)
+            if sentence == "Missing command.":
+                sentence = f"A command must be given: {', '.join(error.ctx.command.list_commands(error.ctx))}."
+            typer.echo(sentence, err=True)
             status = 2
         return _left(status if isinstance(status, int) else 0, standalone_mode)
 

@@ -83,7 +83,7 @@ ScoresFile = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    audit = typer.Typer(no_args_is_help=True, help="Measure what DP-SGD leaks, and hold a claim against it.")
+    audit = typer.Typer(no_args_is_help=False, help="Measure what DP-SGD leaks, and hold a claim against it.")
     audit.command(name="worst-case", epilog=_WORST_CASE_EXAMPLE)(handle_errors(worst_case))
     audit.command(name="scores", epilog=_SCORES_EXAMPLE)(handle_errors(scores))
     app.add_typer(audit, name="audit")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from groupdp.cli.support import bounds_as_json, emit_table, lower_text, upper_text
+from groupdp.cli.support import bounds_as_json, emit_table, emit_text, lower_text, upper_text
 
 if TYPE_CHECKING:
     from groupdp.audit import AuditReport, ImportanceEstimate, LowerBound, MeasuredDelta, WorstCaseAudit
@@ -34,7 +32,7 @@ def emit_measured(audit: WorstCaseAudit) -> None:
         )
     joint = f"jointly, at confidence {audit.report.confidence:g}"
     verdict = "agree with" if audit.consistent else "DISAGREE with"
-    typer.echo(f"The measured intervals {verdict} the claimed curve ({joint}).\n")
+    emit_text(f"The measured intervals {verdict} the claimed curve ({joint}).\n")
 
 
 def emit_report(report: AuditReport) -> None:
@@ -50,7 +48,7 @@ def emit_report(report: AuditReport) -> None:
         ("more than there are, by", _runs(report.more_runs_for_gap)),
     ]
     emit_table(f"Audit, each statement at confidence {report.confidence:g}", ("", ""), rows)
-    typer.echo("The claim is CONTRADICTED." if report.verdict.contradicted else "The claim is not contradicted.")
+    emit_text("The claim is CONTRADICTED." if report.verdict.contradicted else "The claim is not contradicted.")
 
 
 def _runs(count: int | None) -> str:

@@ -93,7 +93,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     "run_file": (
         Annotated[
             str | None,
-            typer.Argument(metavar="[RUN.TOML]", help="A run file (- for standard input); options override it."),
+            typer.Argument(metavar="RUN.TOML", help="A run file (- for standard input); options override it."),
         ],
         None,
     ),

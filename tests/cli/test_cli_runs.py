@@ -1,0 +1,268 @@
+"""One run for every command: files, options that override them, phases, sources; and how answers fit a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import groupdp as library
+from command_line import assert_one_sentence, groupdp
+from groupdp.cli.table import table_text, wrapped
+from groupdp.run_file.read import read_run_file
+
+RUN = """\
+title = "A run"
+delta = 1e-6
+group_size = 3
+
+[[phase]]
+sampling = "poisson"
+sampling_rate = 0.01
+noise_multiplier = 2.0
+steps = 500
+"""
+FLAGS = "--sampling-rate 0.01 --noise-multiplier 2 --steps 500 --delta 1e-6 --group-size 3"
+SCRIPT = Path(sys.executable).with_name("groupdp")
+
+
+@pytest.fixture
+def run_file(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(RUN)
+    return path
+
+
+def epsilon(line: str) -> dict:
+    return groupdp(f"epsilon {line} --json").json
+
+
+# ------------------------------------------------------------------------------------------------ say the run once
+
+
+def test_a_file_and_its_options_are_the_same_run(run_file):
+    assert epsilon(str(run_file)) == epsilon(FLAGS)
+
+
+@pytest.mark.parametrize(
+    ("options", "same"),
+    [
+        ("--group-size 9", FLAGS.replace("--group-size 3", "--group-size 9")),
+        ("--noise-multiplier 4", FLAGS.replace("--noise-multiplier 2", "--noise-multiplier 4")),
+        ("--epochs 2", FLAGS.replace("--steps 500", "--steps 200")),
+        ("--delta 1e-5 --adjacency add", FLAGS.replace("1e-6", "1e-5") + " --adjacency add"),
+        ("--batch-size 256 --dataset-size 60000", FLAGS.replace("0.01", "256/60000")),
+        (
+            "--sampling fixed-batch --batch-size 5 --dataset-size 500",
+            FLAGS.replace("--sampling-rate 0.01", "--sampling fixed-batch --batch-size 5 --dataset-size 500"),
+        ),
+    ],
+)
+def test_options_override_the_file(run_file, options, same):
+    assert epsilon(f"{run_file} {options}") == epsilon(same)
+
+
+def test_poisson_from_what_people_know():
+    line = "--sampling poisson --batch-size 256 --dataset-size 60000 --epochs 15 --noise-multiplier 1 --delta 1e-5"
+    answer = epsilon(line)
+    assert answer["run"]["sampling_rate"] == 256 / 60000
+    assert answer["run"]["steps"] == 15 * 235  # 234.4 steps in each pass
+    assert_one_sentence(groupdp(f"epsilon {line.removeprefix('--sampling poisson')}"), "sampling must say how")
+
+
+def test_several_phases_on_the_command_line(tmp_path):
+    phases = (
+        "--phase sampling=poisson,sampling_rate=1/100,noise_multiplier=2,steps=100 "
+        "--phase sampling=fixed-batch,batch_size=5,dataset_size=500,noise_multiplier=4,epochs=1 --delta 1e-6"
+    )
+    run = [
+        library.DPSGD(library.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=100),
+        library.DPSGD(library.FixedBatchSampling(batch_size=5, dataset_size=500), noise_multiplier=4.0, steps=100),
+    ]
+    exact = library.epsilon(run, delta=1e-6, group_size=2)
+    answer = epsilon(f"{phases} --group-size 2")
+    assert answer["epsilon"] == {"lower": exact.lower, "upper": exact.upper}
+    assert "phase 2: fixed-size batches" in groupdp(f"epsilon {phases}").output
+    for bad, words in (
+        (f"{phases} --steps 5", "phase must describe whole phases"),
+        ("--phase steps --delta 1e-6", "phase must be written name=value"),
+        ("--phase sampling=poisson,steps=3,steps=4 --delta 1e-6", "each name once"),
+        ("--phase sampling=poisson,sampling_rate=2,noise_multiplier=1,steps=3 --delta 1e-6", "sampling_rate must be"),
+    ):
+        assert_one_sentence(groupdp(f"epsilon {bad}"), words)
+
+
+def test_sources_have_rates_and_groups_of_their_own():
+    line = "--source web=0.01 --source books=1/1000 --noise-multiplier 2 --steps 100 --delta 1e-6"
+    run = library.DPSGD(library.PoissonSources(rates={"web": 0.01, "books": 0.001}), noise_multiplier=2.0, steps=100)
+    exact = library.epsilon(run, delta=1e-6, group_size={"web": 3, "books": 5})
+    assert epsilon(f"{line} --group-size web=3,books=5")["epsilon"] == {"lower": exact.lower, "upper": exact.upper}
+    assert_one_sentence(groupdp(f"epsilon {line} --group-size web=3,films=5"), "group_size")
+    assert_one_sentence(groupdp(f"epsilon {line} --source web=0.5"), "each name once")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        FLAGS,
+        "--sampling poisson --batch-size 256 --dataset-size 60000 --epochs 1 --noise-multiplier 2 --delta 1e-6",
+        "--source web=0.01 --source books=1/1000 --noise-multiplier 2 --steps 100 --delta 1e-6 "
+        "--group-size web=3,books=5",
+        "--sampling balls-in-bins --batches 10 --noise-multiplier 3 --steps 20 --delta 1e-6",
+        "--sampling fixed-batch --batch-size 5 --dataset-size 500 --noise-multiplier 3 --steps 20 --delta 1e-6 "
+        "--adjacency substitute --microbatch-size 2",
+        "--phase sampling=poisson,sampling_rate=1/100,noise_multiplier=2,steps=100 "
+        "--phase sampling=poisson,sampling_rate=1/50,noise_multiplier=4,steps=10 --delta 1e-6",
+    ],
+)
+def test_what_is_saved_is_the_same_run(tmp_path, line):
+    path = tmp_path / "saved.toml"
+    first = groupdp(f"epsilon {line} --save {path} --json")
+    assert (first.status, first.errors) == (0, f"wrote {path}\n")
+    assert epsilon(str(path)) == json.loads(first.output)
+    before = path.read_bytes()
+    assert_one_sentence(groupdp(f"epsilon {line} --save {path}"), "save must be a new file", "--force")
+    assert path.read_bytes() == before
+    assert groupdp(f"epsilon {path} --group-size 1 --save {path} --force --json").status in (0, 2)
+
+
+def test_a_file_from_standard_input_and_with_a_byte_order_mark(tmp_path, monkeypatch):
+    class Input:
+        buffer = io.BytesIO(RUN.encode())
+
+    monkeypatch.setattr(sys, "stdin", Input)
+    assert epsilon("-") == epsilon(FLAGS)
+    marked = tmp_path / "marked.toml"
+    marked.write_bytes(b"\xef\xbb\xbf" + RUN.encode())
+    assert read_run_file(marked).delta == 1e-6
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "epsilon {run}",
+        "epsilon {run} --explain",
+        "delta {run} --epsilon 2",
+        "curve {run} --group-sizes 1:3",
+        "calibrate noise {run} --epsilon 2",
+        "calibrate steps {run} --epsilon 2",
+        "calibrate rate {run} --epsilon 2",
+        "calibrate group {run} --epsilon 2",
+        "sweep {run} --vary steps=100,200 --vary noise_multiplier=1:4:3",
+        "tradeoff {run}",
+        "explain {run}",
+        "spend {run} --target 1",
+        "audit worst-case {run} --steps 100 --trials 100 --delta 1e-2 --importance-samples 20",
+        "people {counts} --counts n --run {run}",
+        "cap {counts} --counts n --epsilon 8 --delta 1e-6 --batch-size 4 --steps 100 --minimum-share 0.5",
+    ],
+)
+@pytest.mark.parametrize("columns", [80, 60])
+def test_every_answer_fits_the_terminal_and_loses_no_number(run_file, tmp_path, monkeypatch, command, columns):
+    counts = tmp_path / "counts.csv"
+    counts.write_text("n,people\n" + "".join(f"{n},{40 // n}\n" for n in (1, 2, 3, 5, 8, 12)))
+    line = command.format(run=run_file, counts=counts)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    whole = groupdp(line)
+    assert whole.status == 0, whole
+    monkeypatch.setenv("COLUMNS", str(columns))
+    narrow = groupdp(line)
+    assert max(map(len, narrow.output.splitlines())) <= columns
+    missing = {word for word in whole.output.split() if any(map(str.isdigit, word))} - set(narrow.output.split())
+    assert {word for word in missing if word.rstrip(":") not in narrow.output} == set()
+
+
+def test_an_answer_begins_with_the_run_as_it_was_understood(run_file):
+    lines = groupdp(f"epsilon {run_file} --epochs 2").output.splitlines()
+    assert lines[0] == "Poisson sampling, sampling_rate = 0.01, noise multiplier 2.0, 200 steps"
+    assert lines[1] == "groups of up to 3, add-or-remove"
+
+
+def test_a_question_that_says_little_is_commented(run_file):
+    assert "a group of size 0 changes nothing" in groupdp(f"epsilon {run_file} --group-size 0").output
+    assert "with 0 steps nothing is released" in groupdp(f"epsilon {run_file} --steps 0").output
+    assert "Note" not in groupdp(f"epsilon {run_file}").output
+
+
+def test_explain_says_the_same_as_epsilon_explain(run_file):
+    said = groupdp(f"explain {run_file}").output.splitlines()
+    sentences = [line for line in said if line.startswith("- ")]
+    assert len(sentences) >= 2
+    asked = groupdp(f"epsilon {run_file} --explain").output
+    assert all(sentence in asked for sentence in sentences)
+    assert groupdp(f"epsilon {run_file} --explain --json").json["explanation"]
+
+
+def test_spend_ends_at_the_run_s_epsilon_and_finds_the_step_of_a_target(run_file, tmp_path):
+    answer = groupdp(f"spend {run_file} --target 1 --json").json
+    assert answer["points"][-1] == {"steps": 500, "epsilon": epsilon(str(run_file))["epsilon"]}
+    last = answer["last_step_within"]
+    assert epsilon(f"{run_file} --steps {last}")["epsilon"]["upper"] <= 1.0
+    assert epsilon(f"{run_file} --steps {last + 1}")["epsilon"]["upper"] > 1.0
+    picture = tmp_path / "spend.svg"
+    assert groupdp(f"spend {run_file} --plot {picture}").errors == f"wrote {picture}\n"
+    assert_one_sentence(groupdp(f"spend {run_file} --plot {picture}"), "plot must be a new file", "--force")
+
+
+# ------------------------------------------------------------------------------------------------------ the terminal
+
+
+def test_a_group_of_commands_alone_lists_them():
+    assert_one_sentence(groupdp("calibrate"), "noise, steps, rate, batch, group")
+    assert_one_sentence(groupdp("audit"), "worst-case, scores")
+
+
+@pytest.mark.parametrize("name", ["noise", "steps", "rate", "batch", "group"])
+def test_every_calibration_has_an_example_of_its_own_that_works(name):
+    shown = groupdp(f"calibrate {name} --help").output
+    example = " ".join(shown.split("Example:")[1].split()).removeprefix("groupdp ")
+    assert example.startswith(f"calibrate {name} ")
+    assert groupdp(f"{example} --json").json["proved_optimal"]
+
+
+def test_help_shows_defaults():
+    assert "[default: 1e-9]" in groupdp("calibrate noise --help").output
+    assert "[default: 0.01]" in groupdp("explain --help").output
+
+
+def test_a_closed_pipe_is_no_error(run_file):
+    done = subprocess.run(
+        f"{SCRIPT} curve {run_file} --group-sizes 1:3 | true; exit ${{PIPESTATUS[0]}}",
+        shell=True, executable="/bin/bash", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.15, 0.3])
+def test_ctrl_c_is_clean_from_the_first_instant(run_file, delay):
+    """Once Python itself is up: before that, the interpreter speaks."""
+    program = "import sys; print('up', flush=True); from groupdp.cli import main; main()"
+    slow = ["sweep", str(run_file), "--vary", "noise_multiplier=0.5:4:20000", "--vary", "group_size=1:40"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == ""
+
+
+def test_tables_wrap_headings_then_labels_then_stack():
+    columns, rows = ("what is asked", "at least so much"), [("the first of the rows", "1.25")]
+    assert "asked" in table_text(columns, rows, width=60).splitlines()[0]
+    narrow = table_text(columns, rows, width=29).splitlines()
+    assert max(map(len, narrow)) <= 29
+    assert len(narrow) > 3
+    stacked = table_text(columns, rows, width=20).splitlines()
+    assert max(map(len, stacked)) <= 20
+    assert " ".join(" ".join(stacked).split()) == "what is asked the first of the rows at least so much: 1.25"
+    assert wrapped("one two three", width=8, indent="  ") == "one two\n  three"
