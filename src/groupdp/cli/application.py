@@ -118,7 +118,8 @@ class OneSentenceErrors(typer.core.TyperGroup):
                 raise  # a bug keeps its traceback
             sentence = " ".join(error.format_message().split())
             if sentence == "Missing command.":
-                sentence = f"A command must be given: {', '.join(error.ctx.command.list_commands(error.ctx))}."
+                context: Any = getattr(error, "ctx")  # noqa: B009
+                sentence = f"A command must be given: {', '.join(context.command.list_commands(context))}."
             typer.echo(sentence, err=True)
             status = 2
         return _left(status if isinstance(status, int) else 0, standalone_mode)
