@@ -60,6 +60,7 @@ def spend(
     Before the last step epsilon is that of the run stopped there. `neighbours` as for `epsilon`.
     """
     phases = phases_of(run)
+    limit = None if target is None else require_number("target", target, above=0.0)
     total = sum(phase.steps for phase in phases)
     if total == 0:
         raise InvalidArgument("steps must be at least 1 for anything to be spent, got 0.")
@@ -69,11 +70,8 @@ def spend(
         if progress is not None:
             progress(0.9 * done / len(steps))
         found.append(Spent(step, epsilon(prefix(phases, step), delta=delta, **neighbours)))
-    last = None
-    if target is not None:
-        limit = require_number("target", target, above=0.0)
-        last = _last_within(phases, found, limit, delta, neighbours)
-    return Spending(tuple(found), target, last)
+    last = None if limit is None else _last_within(phases, found, limit, delta, neighbours)
+    return Spending(tuple(found), limit, last)
 
 
 def _marks(phases: Sequence[DPSGD], total: int, points: int) -> list[int]:

@@ -1,0 +1,51 @@
+"""The budget while training goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+import groupdp
+from groupdp.sweeps.spend import prefix, spend
+
+FIRST = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=300)
+SECOND = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.02), noise_multiplier=3.0, steps=100)
+
+
+def test_epsilon_rises_and_ends_where_the_run_does():
+    found = spend([FIRST, SECOND], delta=1e-6, group_size=2, points=8)
+    steps = [one.steps for one in found.points]
+    assert steps == sorted(set(steps))
+    assert {100, 200, 300, 350, 400} <= set(steps)  # ends of epochs, of the phase, of the run
+    uppers = [one.epsilon.upper for one in found.points]
+    assert uppers == sorted(uppers)
+    assert found.points[-1].epsilon.intersects(groupdp.epsilon([FIRST, SECOND], delta=1e-6, group_size=2))
+    assert (found.target, found.last_step_within) == (None, None)
+
+
+def test_the_prefix_of_a_run_is_the_run_stopped_there():
+    assert [phase.steps for phase in prefix([FIRST, SECOND], 299)] == [299]
+    assert [phase.steps for phase in prefix([FIRST, SECOND], 300)] == [300]
+    assert [phase.steps for phase in prefix([FIRST, SECOND], 301)] == [300, 1]
+    assert [phase.steps for phase in prefix([FIRST, SECOND], 0)] == [0]
+
+
+def test_the_last_step_within_a_target_is_the_last():
+    target = 0.5
+    last = spend(FIRST, delta=1e-6, target=target, group_size=2, points=4).last_step_within
+    assert last is not None
+    assert 0 < last < FIRST.steps
+    assert groupdp.epsilon(prefix([FIRST], last), delta=1e-6, group_size=2).upper <= target
+    assert groupdp.epsilon(prefix([FIRST], last + 1), delta=1e-6, group_size=2).upper > target
+
+
+def test_targets_beyond_either_end():
+    assert spend(SECOND, delta=1e-6, target=1e-3, group_size=2, points=2).last_step_within is None
+    assert spend(SECOND, delta=1e-6, target=1e3, group_size=2, points=2).last_step_within == SECOND.steps
+
+
+def test_a_run_without_steps_spends_nothing():
+    empty = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=0)
+    with pytest.raises(groupdp.InvalidArgument, match="steps must be at least 1"):
+        spend(empty, delta=1e-6)
+    with pytest.raises(groupdp.InvalidArgument, match="target must be"):
+        spend(FIRST, delta=1e-6, target=0.0, group_size=1, points=2)
