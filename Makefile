@@ -49,7 +49,8 @@ bench: $(BROWSER_STAMP)  ## groupdp beside its peers, which get an environment o
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/load.py
 
-profile: $(STAMP)  ## where a call's time goes, and how far it is above the arithmetic it cannot do without
+profile: $(STAMP)  ## start-up and waiting times; where a call's time goes, and how far it is above the arithmetic it cannot do without
+	$(BIN)/python benchmarks/waiting.py
 	$(BIN)/python benchmarks/floor.py
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/engines/spectral/kernel/*)

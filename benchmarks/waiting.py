@@ -1,0 +1,52 @@
+"""How long a person waits: start-up and the common commands, each in a process of its own.
+
+    python benchmarks/waiting.py
+
+Processor time (user and system, of the fastest of a few runs) does not depend on what else the machine does; the wall
+clock does. The limits are those that the project set itself.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+REPETITIONS = 3
+RUN = "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000"
+#: What is typed, and the seconds it may take.
+COMMANDS = (
+    ("--version", 0.3),
+    (f"epsilon {RUN} --delta 1e-6 --group-size 9", 0.3),
+    (f"epsilon {RUN.replace('2000', '5')} --delta 1e-6 --group-size 9", 1.0),
+    (f"epsilon {RUN} --delta 1e-6 --group-size 100000", 1.0),
+    (f"curve {RUN} --delta 1e-6 --plot curve.png", 2.0),
+    (f"tradeoff {RUN} --group-size 4 --plot tradeoff.png", 2.0),
+    ("figures --out figures", 2.0),
+)
+
+
+def main() -> None:
+    print(f"{'processor s':>11}  {'wall s':>7}  {'limit s':>7}  command")
+    for line, limit in COMMANDS:
+        processor, wall = min(_timed(line) for _ in range(REPETITIONS))
+        note = "" if processor <= limit else "  (above)"
+        print(f"{processor:11.2f}  {wall:7.2f}  {limit:7.1f}  groupdp {line}{note}")
+
+
+def _timed(line: str) -> tuple[float, float]:
+    script = Path(sys.executable).with_name("groupdp")
+    with tempfile.TemporaryDirectory() as folder:
+        before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        subprocess.run([script, *line.split()], cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"},
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)  # fmt: skip
+        wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, wall
+
+
+if __name__ == "__main__":
+    main()
