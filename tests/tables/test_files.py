@@ -157,7 +157,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path):
 def test_a_kill_leaves_no_output(tmp_path: Path, sent: signal.Signals):
     large_table(tmp_path / "rows.parquet")
     (tmp_path / "out.parquet").write_text("before")
-    line = f"bound {tmp_path}/rows.parquet --by user_id --key k --at-most 8 -o {tmp_path}/out.parquet".split()
+    line = f"bound {tmp_path}/rows.parquet --by user_id --key k --at-most 8 -o {tmp_path}/out.parquet --force".split()
     running = subprocess.Popen(
         [*SCRIPT, *line],
         stdout=subprocess.DEVNULL,
@@ -189,12 +189,14 @@ def test_the_commands(tmp_path: Path):
     assert len(digests) == 1
     for name in ("out.parquet", "out.csv", "out.jsonl"):
         assert set(counted(tmp_path / name).values()) == {3}
-    text = groupdp(f"{line} --at-most-per source=web:1,books:2 --out {tmp_path / 'out.csv'}").output
+    again = f"{line} --at-most-per source=web:1,books:2 --out {tmp_path / 'out.csv'}"
+    assert_one_sentence(groupdp(again), "out must be a new file", "--force")
+    text = groupdp(f"{again} --force").output
     assert "21 of 70 examples kept (30.0 %)" in text
     auto = f"{line} --at-most auto --epsilon 8 --delta 1e-6 --batch-size 4 --steps 1000 --out {tmp_path / 'auto.csv'}"
     assert groupdp(f"{auto} --minimum-share 0.5 --json").json["at_most"] == 5
     for wrong, words in (
-        (auto, "minimum_share must be given"),
+        (f"{auto} --force", "minimum_share must be given"),
         (f"{line} --out x.csv", "at_most or at_most_per"),
         (f"{line} --at-most 2 --epsilon 1 --out x.csv", "epsilon must go with"),
         (f"{line} --at-most-per source --out x.csv", "at_most_per must look like"),
