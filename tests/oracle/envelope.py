@@ -54,7 +54,8 @@ class Envelope:
         With one term the root is explicit, and other terms can only move it to the right: it starts at the largest.
         """
         weights, mu, target = self.law[1:], self.shifts[1:], -np.expm1(-x)[:, None] * self.law[0]
-        t = (thresholds - np.log1p(target / weights) / mu).max(axis=1)
+        possible = weights > 0.0  # what never happens holds nothing back
+        t = (thresholds[:, possible] - np.log1p(target / weights[possible]) / mu[possible]).max(axis=1)
         for _ in range(100):
             distance = np.maximum(thresholds - t[:, None], 0.0)
             terms = np.expm1(mu * distance)

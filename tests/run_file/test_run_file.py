@@ -69,17 +69,26 @@ def test_the_example_file_is_valid():
 
 
 def test_the_documented_file_and_the_documented_complaints():
-    guide = (EXAMPLE.parents[1] / "docs" / "statement.md").read_text()
-    example = guide.split("```toml\n")[1].split("```")[0]
+    guide = (EXAMPLE.parents[1] / "docs" / "run-file.md").read_text()
+    example = guide.split('```toml title="run.toml"\n')[1].split("```")[0]
     run = parse_run_file(example)
     assert [phase.steps for phase in run.phases] == [1000, 1000]
     real = EXAMPLE.read_text()
-    for old, new in (
-        ("sampling_rate = 0.01", "sampling_rate = 5"),
-        ("noise_multiplier = 1.5", "noise = 1.5"),
-        ("noise_multiplier = 1.5\n", ""),
+    keys = "sampling, noise_multiplier, steps, epochs, microbatch_size, sampling_rate, batch_size, dataset_size"
+    for old, new, sentence in (
+        (
+            "sampling_rate = 0.01",
+            "sampling_rate = 5",
+            "line 9: sampling_rate must be a probability in (0, 1], got 5 (a percentage p is written p / 100).",
+        ),
+        (
+            "noise_multiplier = 1.5",
+            "noise = 1.5",
+            f"line 16: 'noise' is not a known key in a poisson phase: {keys} are.",
+        ),
+        ("noise_multiplier = 1.5\n", "", "line 13: noise_multiplier must be given in phase 2, which begins here."),
     ):
-        assert complaint(real.replace(old, new)) in guide
+        assert complaint(real.replace(old, new)) == f"run.toml, {sentence}"
 
 
 def test_epochs_are_exact():
