@@ -266,3 +266,24 @@ def test_tables_wrap_headings_then_labels_then_stack():
     assert max(map(len, stacked)) <= 20
     assert " ".join(" ".join(stacked).split()) == "what is asked the first of the rows at least so much: 1.25"
     assert wrapped("one two three", width=8, indent="  ") == "one two\n  three"
+
+
+def test_a_shuffled_run_shows_what_poisson_accounting_would_claim_and_that_it_is_no_guarantee(tmp_path):
+    """The figures of the note: 12.8696 is valid where 2.05557 would have been claimed; nothing here is called tight."""
+    asked = (
+        "--sampling shuffled --batch-size 500 --dataset-size 50000 --epochs 20 --noise-multiplier 4 --delta 1e-6 "
+        "--adjacency zero-out"
+    )
+    printed = " ".join(groupdp(f"epsilon {asked} --group-size 4").output.split())
+    assert "12.8696462264" in printed
+    assert "Valid, not tight" in printed
+    assert "would have claimed 2.05557: not a guarantee" in printed
+    answer = groupdp(f"epsilon {asked} --group-size 4 --json").json
+    assert answer["tight"] is False
+    assert 2.0555 < answer["poisson_claim_not_a_guarantee"] < 2.0556
+    picture = tmp_path / "curve.svg"
+    assert groupdp(f"curve {asked} --group-sizes 1,4 --plot {picture}").status == 0
+    drawn = picture.read_text()
+    assert "this analysis (valid, not tight)" in drawn
+    assert "Poisson accounting: not a guarantee here" in drawn
+    assert "(tight)" not in drawn

@@ -72,7 +72,10 @@ def curve(
         with progress_bar("curve") as progress:
             points = compare(run, delta=target, group_sizes=sizes, adjacency=chosen, progress=progress)
         if plot is not None:
-            save_figure(draw_curves([(f"δ = {target:g}", points)]), files.temporary(plot))
+            from groupdp.figures import title_lines
+
+            title = title_lines([*asked.summary()[:-1], f"{chosen}, δ = {target:g}"], 80)
+            save_figure(draw_curves([("", points)], title=title), files.temporary(plot))
         if csv is not None:
             files.write_text(csv, as_csv(points))
     if as_json:

@@ -67,6 +67,7 @@ def epsilon(asked: Asked, *, explain: Explain = False, memory: Memory = "1G", as
         )
     meaning = _meaning(asked) if explain else None
     changes = _changes(found)
+    claim = _poisson_claim(asked)
     if as_json:
         emit_json(
             {
@@ -74,15 +75,30 @@ def epsilon(asked: Asked, *, explain: Explain = False, memory: Memory = "1G", as
                 "tight": found.tight,
                 **{name: bounds_as_json(bounds) for name, bounds in changes.items()},
                 "delta": target,
+                **({} if claim is None else {"poisson_claim_not_a_guarantee": claim.upper}),
                 **({} if meaning is None else {"explanation": meaning.as_json()}),
                 **asked.as_json_fields(),
             }
         )
         return
     _emit("epsilon", found, changes, f"delta = {target!r}", asked)
+    if claim is not None:
+        emit_text(
+            f"Poisson accounting would have claimed {upper_text(claim.upper, 6)}: not a guarantee for this run, "
+            "whose batches are not sampled like that."
+        )
     if meaning is not None:
         for sentence in meaning.sentences():
             emit_text(f"- {sentence}", indent="  ")
+
+
+def _poisson_claim(asked: Asked) -> Bounds | None:
+    """What Poisson accounting would claim for a run that is often mistaken for it."""
+    if "removed" in asked.neighbours:
+        return None
+    from groupdp.baselines.poisson_claim import poisson_claim
+
+    return poisson_claim(asked.run, delta=asked.delta, **asked.neighbours)
 
 
 def _meaning(asked: Asked) -> Explanation:

@@ -14,6 +14,7 @@ from groupdp.cli.support import (
     emit_json,
     emit_run,
     emit_table,
+    emit_text,
     handle_errors,
     lower_text,
     name_written,
@@ -87,6 +88,8 @@ def tradeoff(
         return
     emit_run(asked)
     _emit(found, points, asked)
+    if not function.tight:
+        emit_text("Valid, not tight: a better analysis may leave an attacker less.")
     name_written(plot)
 
 

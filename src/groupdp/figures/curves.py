@@ -39,8 +39,13 @@ _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         {"color": "#D55E00", "linestyle": (0, (5, 2)), "linewidth": 1.5, "marker": "s", "markersize": 3.8},
     ),
     (
+        "poisson_claim",
+        "Poisson accounting: not a guarantee here",
+        {"color": "#E69F00", "linestyle": (0, (2, 2)), "linewidth": 1.4, "marker": "x", "markersize": 4.5},
+    ),
+    (
         "epsilon",
-        "this analysis (tight)",
+        "this analysis",
         {"color": "#0072B2", "linestyle": "-", "linewidth": 2.2, "marker": "o", "markersize": 4.2},
     ),
 )
@@ -99,6 +104,10 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
     axis.set_ylim(low / 1.5, high * (high / low) ** 0.12 * 1.3)
     for name, label, style in _SERIES:
         curve = [_value(point, name) for point in points]
+        if all(math.isnan(value) for value in curve):  # no such analysis of this run
+            continue
+        if name == "epsilon":
+            label += " (tight)" if all(point.epsilon.tight for point in points) else " (valid, not tight)"
         drawn = [value if 0.0 < value < math.inf else math.nan for value in curve]
         few = {**style, "marker": None} if len(points) > 48 else style
         axis.plot(sizes, drawn, label=label, **few)
@@ -163,6 +172,8 @@ def _infinity_handle() -> Any:
 
 
 def _value(point: Point, name: str) -> float:
-    """What is drawn: the guarantee's side of every interval."""
+    """What is drawn: the guarantee's side of every interval; NaN where there is none."""
     value = getattr(point, name)
+    if value is None:
+        return math.nan
     return float(value) if isinstance(value, float) else float(value.upper)
