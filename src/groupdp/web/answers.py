@@ -35,8 +35,6 @@ RATES = (
 SPOKEN_RATES = (1e-3, 1e-6)
 BASELINES = ("vadhan", "renyi", "old-tool", "fdp")
 PARAMETERS = ("noise_multiplier", "steps", "sampling_rate", "batch_size", "group_size")
-#: Samplings whose batches share an epoch's examples among them: Poisson accounting does not hold for them.
-_DEALT = ("shuffled", "shuffled-once", "fixed-order", "balls-in-bins")
 
 
 def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
@@ -333,11 +331,11 @@ def _epsilon_of_one(question: Question, progress: Progress) -> Bounds | None:
 
 def _poisson_claim(question: Question, progress: Progress) -> Answer | None:
     """What Poisson accounting would have claimed of a run whose batches are not sampled anew: not a guarantee."""
-    if not any(phase.sampling.name in _DEALT for phase in question.phases):
+    if not any(phase.sampling.mistaken_for_poisson for phase in question.phases):
         return None
     phases = [
         replace(phase, sampling=groupdp.PoissonSampling(rate=float(phase.sampling.share_of_data())))
-        if phase.sampling.name in _DEALT
+        if phase.sampling.mistaken_for_poisson
         else phase
         for phase in question.phases
     ]
