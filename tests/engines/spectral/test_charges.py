@@ -123,17 +123,17 @@ def test_s_7_the_strip_of_a_law_that_attains_its_bound(tilt):
 
 
 def test_s_7_the_strip_of_a_thinned_law():
-    """S-7, S-13: chi grows off the axis like e^{y^2 / (2 w^2)}; most of the law is at its edge."""
-    branch = branch_of("one in a hundred", "nothing")
+    """S-7, S-13: chi grows off the axis like e^{y^2 / (2 w^2)}; most of the law is far beyond its edge."""
+    branch = branch_of("next to equal", "nothing")
     closest = math.inf
     for edge in np.linspace(3.0, 3.5, 6).tolist():
-        found = kernel.quadrature(asked(Round([(1, branch)])), edge, 0.25, 12.0, 0.0, -4.0)
+        found = kernel.quadrature(asked(Round([(1, branch)])), edge, 0.25, 40.0, 0.0, -14.0)
         log_a, log_weight = np.array(found["log_a"]), np.array(found["log_weight"])
-        total = float(np.sum(np.exp(log_weight + 13.0 * log_a)))
-        off = abs(arb(total) / true_moment(branch, 12.0, 0.0, (edge, 0.25)).real - 1)
+        total = float(np.sum(np.exp(log_weight + 41.0 * log_a)))
+        off = abs(arb(total) / true_moment(branch, 40.0, 0.0, (edge, 0.25)).real - 1)
         assert off <= arb(found["log_error"]).exp()
         closest = min(closest, found["log_error"] - float(off.log()))
-    assert closest < 8.0
+    assert closest < 4.0
 
 
 @pytest.mark.parametrize("step", [1.0, 4.0])
@@ -259,21 +259,20 @@ def test_s_15_s_16_exponents_that_cancel_are_charged_for_their_size(name):
         assert abs(mean - arb(found["mean_a"][place])) <= mean * arb(bound)
 
 
-@pytest.mark.parametrize("tilt", [0.5, 4.0])
-@pytest.mark.parametrize("name", ["balanced", "one in a hundred", "powers"])
+@pytest.mark.parametrize("tilt", [4.0, 20.0])
+@pytest.mark.parametrize("name", ["balanced", "powers"])
 def test_s_17_s_19_s_20_coarse_quadratures_are_within_their_stated_error(name, tilt):
     """S-17, S-19, S-20: the trapezoid rule's error in log G, in phi and in its modulus, far above all rounding."""
     for moved in np.linspace(0.97, 1.03, 7).tolist():
         c = tilt * moved
         one = balanced(tilt) if name == "balanced" else Round([(1, branch_of(name, "small shifts"))])
-        found = kernel.tilted(asked(one), c, 2.0, -3.5 + math.log1p(1.0 + c), [])
-        if found is None:
-            continue
+        coarse = -6.5 + math.log1p(1.0 + c)
+        found = kernel.tilted(asked(one), c, 0.01, coarse, [])
         size = round_moment(one, c)
         assert abs(size.real.log() - arb(found["log_moment"])) <= arb(found["log_moment_error"])
-        step, samples = shortened(0.4), 6
-        sampled = kernel.characteristic(asked(one), c, step, -3.5 + math.log1p(1.0 + c), samples)
-        for i in range(1, samples) if sampled is not None else ():
+        step, samples = shortened(0.05), 6
+        sampled = kernel.characteristic(asked(one), c, step, coarse, samples)
+        for i in range(1, samples):
             phi = round_moment(one, c, step * i) / size * acb(0, -arb(step) * i * arb(sampled["centre"])).exp()
             ratio = (acb(sampled["log_modulus"][i], sampled["angle"][i]) - phi.log()).exp() - 1
             assert abs(ratio) <= arb(sampled["log_error"][i]).expm1()
@@ -291,7 +290,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("right", "left", "tilt", "thinning"), CELLS)
-def test_s_22_cells_are_narrower_and_lower_than_the_density_of_the_loss(right, left, tilt, thinning):
+def test_s_22_s_13_cells_are_narrower_and_lower_than_the_density_of_the_loss(right, left, tilt, thinning):
     """S-22, S-13: on coarse cells; width against the image, height against the density at both ends and between."""
     branch = branch_of(right, left)
     found = kernel.cells(asked(Round([(1, branch)])), *thinning, tilt, 0.5, -7.0)
@@ -315,18 +314,6 @@ def test_s_22_cells_are_narrower_and_lower_than_the_density_of_the_loss(right, l
             tightest[1] = min(tightest[1], float(density / arb(height)))
     assert tightest[0] < 1.5
     assert tightest[1] < 2.5
-
-
-@pytest.mark.parametrize("tilt", [3.0, 20.0])
-def test_s_23_the_identities_are_charged_for_their_trapezoid_errors(tilt):
-    """S-23: on a coarse grid E[A] and E[B] are not 1, and G - 1 is summed as if they were."""
-    for width in np.linspace(2.0, 4.0, 9).tolist():
-        one = right_only([0.0, width], [1.0 - 1e-9, 1e-9])
-        found = kernel.tilted(asked(one), 0.05, 0.0, -4.0, [])
-        if found is None or found["log_moment"] >= 0.5:
-            continue
-        truth = round_moment(one, 0.05).real
-        assert abs(truth.log() - arb(found["log_moment"])) <= arb(found["log_moment_error"])
 
 
 @pytest.mark.parametrize("coin", [False, True])

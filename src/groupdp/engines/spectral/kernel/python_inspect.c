@@ -106,8 +106,9 @@ static PyObject *look_at_tilted(view *at)
     double *levels = doubles(&at->space, at->count + 1);
     for (int i = 0; i < at->count; i++)
         levels[i] = log_decay(&bound, at->values[i]);
-    return Py_BuildValue("{s:N,s:N,s:N,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:N}", "weight", list_of(found.weight, found.nodes),
-                         "loss", list_of(found.loss, found.nodes), "omega",
+    return Py_BuildValue("{s:N,s:N,s:d,s:N,s:N,s:N,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:N}", "widths",
+                         list_of(bound.width, bound.rectangles), "masses", list_of(bound.mass, bound.rectangles),
+                         "on_grids", bound.on_grids, "weight", list_of(found.weight, found.nodes), "loss", list_of(found.loss, found.nodes), "omega",
                          list_of(found.omega, at->whole[0].gaussians), "centre", found.centre, "variance",
                          found.variance, "log_moment", found.log_moment, "log_moment_error", found.log_moment_error,
                          "first_order_error", found.first_order_error, "second_order_error", found.second_order_error,

@@ -1,0 +1,36 @@
+"""The mutations of studies/ can be made, and the note on the kernel says what each of them needs to be noticed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from paths import ROOT
+
+
+@pytest.fixture(scope="module")
+def mutations():
+    sys.path.insert(0, str(ROOT / "studies"))
+    try:
+        return importlib.import_module("mutations")
+    finally:
+        sys.path.remove(str(ROOT / "studies"))
+
+
+@pytest.mark.parametrize("name", ["Checker", "Kernel"])
+def test_what_a_mutation_replaces_stands_there_once(mutations, name):
+    of = getattr(mutations, name)
+    for mutation in of.mutations:
+        text = (ROOT / "src" / of.folder / mutation.file).read_text()
+        assert text.count(mutation.old) == 1, mutation
+        assert mutation.new != mutation.old
+    assert all(test.is_file() for test in of.tests)
+
+
+def test_the_note_has_every_mutation_of_the_kernel(mutations):
+    note = (ROOT / "docs" / "numerics.md").read_text()
+    rows = [line for line in note.splitlines() if line.startswith("| S-")]
+    assert rows == [f"| {m.inequality} | {m.forgets} | {m.needs} |" for m in mutations.Kernel.mutations]
+    assert {m.needs for m in mutations.Kernel.mutations} == {"bound", "enclosure", "roundings", "formula"}
