@@ -40,9 +40,7 @@ def recurrence(first: Decimal, ratio: Callable[[int], Decimal], last: int) -> li
 def as_law(values: Sequence[Decimal]) -> Law:
     """Probabilities that sum to 1, as doubles with their logarithms."""
     probabilities = [float(value) for value in values]
-    logarithms = [
-        math.log(p) if p > _SMALLEST else log(value) for p, value in zip(probabilities, values, strict=True)
-    ]
+    logarithms = [math.log(p) if p > _SMALLEST else log(value) for p, value in zip(probabilities, values, strict=True)]
     likeliest = max(range(len(values)), key=probabilities.__getitem__)
     if probabilities[likeliest] > 0.5:  # its logarithm comes from what is left for the others
         others = total([*values[:likeliest], *values[likeliest + 1 :]])
