@@ -146,9 +146,10 @@ def worst_case(
             certified = guarantees.delta(run, epsilon=check.epsilon, group_size=size, adjacency=direction)
             checks.append((check, certified))
         if picture is not None:
+            from groupdp.figures import title_lines
             from groupdp.figures.audit import draw_audit
 
-            draw_audit(audit, picture)
+            draw_audit(audit, picture, title=title_lines(asked.title(delta=False), 120))
     if as_json:
         emit_json(
             {
@@ -194,9 +195,12 @@ def scores(
             claim = claimed_curve(run, group_size=size, adjacency=chosen, progress=progress)
         report = audit_scores(measured, run, group_size=size, claim=claim, adjacency=chosen, seed=number, **question)
         if picture is not None:
+            from groupdp.figures import title_lines
             from groupdp.figures.audit import draw_scores
 
-            draw_scores(measured, claim, picture, confidence=report.confidence)
+            draw_scores(
+                measured, claim, picture, confidence=report.confidence, title=title_lines(asked.title(delta=False), 75)
+            )
     if as_json:
         emit_json(
             {

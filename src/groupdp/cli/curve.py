@@ -74,7 +74,7 @@ def curve(
         if plot is not None:
             from groupdp.figures import title_lines
 
-            title = title_lines([*asked.summary()[:-1], f"{chosen}, δ = {target:g}"], 80)
+            title = title_lines(asked.title(group=False), 90)
             save_figure(draw_curves([("", points)], title=title), files.temporary(plot))
         if csv is not None:
             files.write_text(csv, as_csv(points))

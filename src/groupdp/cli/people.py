@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,6 +34,9 @@ from groupdp.cli.support import (
     upper_text,
 )
 from groupdp.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from groupdp.people.cap import CapStudy
 
 _PEOPLE_EXAMPLE = """
 Example:
@@ -98,9 +101,10 @@ def people(
         with progress_bar("people") as progress:
             view = people_view(run, found, delta=target, adjacency=chosen, progress=progress)
         if plot is not None:
-            from groupdp.figures.tradeoff import draw_people
+            from groupdp.figures import title_lines
+            from groupdp.figures.people import draw_people
 
-            draw_people(view, new.temporary(plot))
+            draw_people(view, new.temporary(plot), title=title_lines(asked.title(group=False)), thresholds=limits)
         if destination is not None:
             from groupdp.people.per_person import write_people
 
@@ -194,12 +198,22 @@ def cap(
         with progress_bar("cap") as progress:
             study = choose_cap(found, **question, progress=progress)  # type: ignore[arg-type]
         if plot is not None:
-            from groupdp.figures.tradeoff import draw_caps
+            from groupdp.figures import title_lines
+            from groupdp.figures.people import draw_caps
 
-            draw_caps(study, new.temporary(plot))
+            draw_caps(study, new.temporary(plot), title=title_lines(_cap_title(study, question)))
     emit_study(study, question, as_json=as_json)
     if not as_json:
         name_written(plot)
+
+
+def _cap_title(study: CapStudy, question: dict[str, Any]) -> list[str]:
+    """The run and the question as the lines of the picture's title."""
+    length = f"{question['steps']} steps" if question["epochs"] is None else f"{question['epochs']:g} epochs"
+    return [
+        f"Poisson sampling, batches of {study.batch_size} on average, {length}",
+        f"noise for ε = {study.target_epsilon:g} at δ = {study.delta:g}, {study.adjacency}",
+    ]
 
 
 def _check_plot(plot: str | None, files: NewFiles) -> None:

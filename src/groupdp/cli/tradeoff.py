@@ -76,12 +76,12 @@ def tradeoff(
             found = risk(asked.run, false_positive_rates=levels, prior=before, progress=progress, **asked.neighbours)
             if plot is not None:
                 from groupdp.figures import title_lines
-                from groupdp.figures.tradeoff import draw_trade_off
+                from groupdp.figures.tradeoff import draw_trade_off, rates_to_draw
 
                 draw_trade_off(
-                    function.curve(tolerance=2e-3, progress=progress),
+                    function.curve(rates_to_draw(), tolerance=2e-3, progress=progress),
                     files.temporary(plot),
-                    title=title_lines(asked.summary()),
+                    title=title_lines(asked.title(delta=False), 110),
                 )
     if as_json:
         emit_json({**_payload(found, points), "tight": function.tight, **asked.as_json_fields()})
