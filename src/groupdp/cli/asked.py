@@ -180,7 +180,8 @@ def _phases(
     if texts:
         if values or base is not None:
             raise InvalidArgument("phase must describe whole phases, without a run file or other options of the run.")
-        return tuple(phase_of(_pairs("phase", text.split(","))) for text in texts)
+        described = [_pairs("phase", text.split(",")) for text in texts]
+        return tuple(phase_of(one if "sampling" in one else {"sampling": _guessed(one), **one}) for one in described)
     if base is not None:
         if not values:
             return base.phases

@@ -10,6 +10,7 @@ import typer
 
 from groupdp._validation import shown
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
@@ -28,11 +29,9 @@ from groupdp.errors import InvalidArgument
 if TYPE_CHECKING:
     from groupdp.baselines.comparison import Point
 
-_EXAMPLE = """
-Example:
-
-    groupdp curve --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-sizes 1:16 --plot out.png
-"""
+_EXAMPLE = example(
+    "groupdp curve --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-sizes 1:16 --plot a.png"
+)
 
 
 def register(app: typer.Typer) -> None:

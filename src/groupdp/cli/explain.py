@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
@@ -29,16 +30,8 @@ from groupdp.cli.support import (
 if TYPE_CHECKING:
     from groupdp.sweeps.spend import Spending
 
-_EXPLAIN_EXAMPLE = """
-Example:
-
-    groupdp explain run.toml --prior 0.1 --false-alarms 0.01
-"""
-_SPEND_EXAMPLE = """
-Example:
-
-    groupdp spend run.toml --target 8 --plot spend.png
-"""
+_EXPLAIN_EXAMPLE = example("groupdp explain run.toml --prior 0.1 --false-alarms 0.01")
+_SPEND_EXAMPLE = example("groupdp spend run.toml --target 8 --plot spend.png")
 
 Prior = Annotated[str, option("--prior", "NUMBER", "Probability of taking part before the release.", "The question")]
 FalseAlarms = Annotated[str, option("--false-alarms", "NUMBER", "The attacker's rate of false alarms.", "The question")]

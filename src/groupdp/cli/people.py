@@ -9,6 +9,7 @@ import typer
 
 from groupdp.cli.asked import Asked, with_run
 from groupdp.cli.counts_input import DEFAULT_DATA_MEMORY, By, CountsColumn, DataMemory, Files, Kind, read_people
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     Adjacency,
     AsJSON,
@@ -38,16 +39,12 @@ from groupdp.errors import InvalidArgument
 if TYPE_CHECKING:
     from groupdp.people.cap import CapStudy
 
-_PEOPLE_EXAMPLE = """
-Example:
-
-    groupdp people rows.parquet --by user_id --sampling-rate 0.01 --noise-multiplier 2 --steps 2000 --delta 1e-6
-"""
-_CAP_EXAMPLE = """
-Example:
-
-    groupdp cap rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8
-"""
+_PEOPLE_EXAMPLE = example(
+    "groupdp people rows.parquet --by user_id --sampling-rate 0.01 --noise-multiplier 2 --steps 2000 --delta 1e-6"
+)
+_CAP_EXAMPLE = example(
+    "groupdp cap rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8"
+)
 
 Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG by suffix.")]
 
@@ -75,8 +72,12 @@ def people(
     ] = "1,2,4,8",
     out: Annotated[
         str | None,
-        option(
-            "--out", "FILE", "Write each person's examples and epsilon: Parquet, CSV or JSONL (with --by).", "Output"
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write each person's examples and epsilon: Parquet, CSV or JSONL (with --by).",
+            rich_help_panel="Output",
         ),
     ] = None,
     plot: Plot = None,

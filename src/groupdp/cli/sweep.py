@@ -10,6 +10,7 @@ import typer
 from groupdp._validation import shown
 from groupdp.adjacency import ADJACENCIES
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
@@ -25,11 +26,9 @@ from groupdp.cli.support import (
 )
 from groupdp.errors import InvalidArgument
 
-_EXAMPLE = """
-Example:
-
-    groupdp sweep run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png
-"""
+_EXAMPLE = example(
+    "groupdp sweep run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png"
+)
 #: Rows printed where no file is asked for.
 _MOST_ROWS = 200
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
@@ -29,11 +30,9 @@ if TYPE_CHECKING:
     from groupdp.tradeoff import TradeOffCurve
     from groupdp.tradeoff.risk import Risk
 
-_EXAMPLE = """
-Example:
-
-    groupdp tradeoff --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --group-size 4 --plot tradeoff.png
-"""
+_EXAMPLE = example(
+    "groupdp tradeoff --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --group-size 4 --plot tradeoff.png"
+)
 
 
 def register(app: typer.Typer) -> None:
