@@ -24,7 +24,7 @@ _SLACK = 1e-14
 LONGEST_LATTICE = 60.0
 #: Below this log delta only the bound in closed form is returned.
 _CLOSED_FORM_BELOW = -1e6
-#: In `auto`, a spectral result wider than this is intersected with the lattice engine's.
+#: In `auto`, a spectral result wider than this, and than the tolerance, is intersected with the lattice engine's.
 _WIDE = 1e-5
 
 
@@ -139,7 +139,8 @@ def _choose(
     elif options.engine == "lattice" or has_profile or is_one_round(noisy):
         found = _within(deadline, by_lattice)
     else:
-        found = _automatic(by_contour, lambda: _within(deadline, by_lattice))
+        wide = max(_WIDE, options.tolerance or 0.0)
+        found = _automatic(by_contour, lambda: _within(deadline, by_lattice), wide)
     if options.tolerance is None:
         return found
     met = found.relative_width <= options.tolerance
@@ -158,12 +159,12 @@ def _within(deadline: float, by_lattice: Callable[[float], Bounds]) -> Bounds:
         ) from None
 
 
-def _automatic(by_contour: Callable[[], Bounds], by_lattice: Callable[[], Bounds]) -> Bounds:
+def _automatic(by_contour: Callable[[], Bounds], by_lattice: Callable[[], Bounds], wide: float) -> Bounds:
     try:
         found = by_contour()
     except LimitExceeded:
         return by_lattice()
-    if found.relative_width <= _WIDE:
+    if found.relative_width <= wide:
         return found
     try:
         other = by_lattice()
