@@ -22,6 +22,7 @@ from groupdp.cli.audit_output import (
     report_as_json,
 )
 from groupdp.cli.certificate import need_flint
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
@@ -39,16 +40,12 @@ from groupdp.errors import InvalidArgument
 _AUDIT = "The audit"
 _OUTPUT = "Output"
 
-_WORST_CASE_EXAMPLE = """
-Example:
-
-    groupdp audit worst-case --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4 --plot audit.svg
-"""
-_SCORES_EXAMPLE = """
-Example:
-
-    groupdp audit scores canaries.csv --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4
-"""
+_WORST_CASE_EXAMPLE = example(
+    "groupdp audit worst-case --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4 --plot audit.svg"
+)
+_SCORES_EXAMPLE = example(
+    "groupdp audit scores canaries.csv --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4"
+)
 
 Trials = Annotated[str, option("--trials", "INTEGER", "Training runs with the group, and as many without.", _AUDIT)]
 Target = Annotated[str, option("--delta", "NUMBER", "The delta at which epsilon is bounded from below.", _AUDIT)]
@@ -90,7 +87,11 @@ ScoresFile = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    audit = typer.Typer(no_args_is_help=False, help="Measure what DP-SGD leaks, and hold a claim against it.")
+    audit = typer.Typer(
+        no_args_is_help=False,
+        help="Measure what DP-SGD leaks, and hold a claim against it.",
+        epilog=example("groupdp audit worst-case run.toml --steps 10 --plot audit.png"),
+    )
     audit.command(name="worst-case", epilog=_WORST_CASE_EXAMPLE)(handle_errors(worst_case))
     audit.command(name="scores", epilog=_SCORES_EXAMPLE)(handle_errors(scores))
     app.add_typer(audit, name="audit")
@@ -156,9 +157,10 @@ def worst_case(
             certified = guarantees.delta(run, epsilon=check.epsilon, group_size=size, adjacency=direction)
             checks.append((check, certified))
         if picture is not None:
+            from groupdp.figures import title_lines
             from groupdp.figures.audit import draw_audit
 
-            draw_audit(audit, picture)
+            draw_audit(audit, picture, title=title_lines(asked.title(delta=False), 120))
         _certify(files, certificate, run, size if claimed is None else claimed, chosen, question["delta"])
     name_written(certificate)
     if as_json:
@@ -208,9 +210,12 @@ def scores(
             claim = claimed_curve(run, group_size=size, adjacency=chosen, progress=progress)
         report = audit_scores(measured, run, group_size=size, claim=claim, adjacency=chosen, seed=number, **question)
         if picture is not None:
+            from groupdp.figures import title_lines
             from groupdp.figures.audit import draw_scores
 
-            draw_scores(measured, claim, picture, confidence=report.confidence)
+            draw_scores(
+                measured, claim, picture, confidence=report.confidence, title=title_lines(asked.title(delta=False), 75)
+            )
         _certify(files, certificate, run, size, chosen, question["delta"])
     name_written(certificate)
     if as_json:

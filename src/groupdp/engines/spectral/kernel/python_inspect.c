@@ -47,6 +47,18 @@ static PyObject *slope_errors(PyObject *Py_UNUSED(module), PyObject *arguments)
     return shown(&at, composition, NULL, look_at_slope_errors);
 }
 
+static PyObject *look_at_variances(view *at)
+{
+    branch *of = first_branch(at);
+    return Py_BuildValue("dd", of->right.variance, of->left.variance);
+}
+
+static PyObject *variances(PyObject *Py_UNUSED(module), PyObject *composition)
+{
+    view at = {.rounds = 0};
+    return shown(&at, composition, NULL, look_at_variances);
+}
+
 static PyObject *look_at_quadrature(view *at)
 {
     branch *of = first_branch(at);
@@ -285,6 +297,7 @@ static PyObject *normal_cdf(PyObject *Py_UNUSED(module), PyObject *argument)
 PyMethodDef inspection[] = {
     {"table", table, METH_VARARGS, "table(composition, step, first, nodes): the first branch on nodes (S-15)."},
     {"slope_errors", slope_errors, METH_VARARGS, "slope_errors(composition, u): of both sides (S-16)."},
+    {"variances", variances, METH_O, "variances(composition): bounds on the posterior variances of both sides (S-27)."},
     {"quadrature", quadrature_of, METH_VARARGS,
      "quadrature(composition, edge, width, tilt, frequency, log_tolerance): one branch's, thinned where the width is "
      "positive, with its error (S-7, S-8, S-9) and the small-loss sum (S-23)."},

@@ -38,10 +38,14 @@ PyObject *shown(view *at, PyObject *composition, PyObject *list, look *function)
         status = -1;
     if (status == 1) {
         at->space.declined = &here;
-        if (setjmp(here) == 0)
+        if (setjmp(here) == 0) {
+            for (int j = 0; j < at->rounds; j++)
+                for (int b = 0; b < at->whole[j].branches; b++)
+                    bound_spread(&at->space, &at->whole[j].branch[b]);
             result = function(at);
-        else
+        } else {
             status = 0;
+        }
     }
     if (status == 0)
         result = Py_NewRef(Py_None);
