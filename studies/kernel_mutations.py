@@ -70,9 +70,25 @@ MUTATIONS = tuple(
         (
             "S-7",
             "branch.c",
-            "growth -= tilt * log_cosine(0.5 * span_of(&of->left) * strip);",
+            "growth -= tilt * log_modulus(&of->left, strip);",
             "growth -= 0.0;",
             "the cosine of the strip",
+            "bound",
+        ),
+        (
+            "S-7",
+            "branch.c",
+            "log1p(-0.5 * law->variance * strip * strip)",
+            "0.0",
+            "the variance in place of the cosine",
+            "bound",
+        ),
+        (
+            "S-7",
+            "branch.c",
+            "by_span(law, strip) ? 0.0 : 0.25 * PI * law->variance * strip * strip",
+            "0.0",
+            "how far arguments turn",
             "bound",
         ),
         (
@@ -325,7 +341,7 @@ MUTATIONS = tuple(
         (
             "S-22",
             "decay.c",
-            "h * slope * (1.0 - doubt) * SHORT_OF * shrink",
+            "h * slope * (1.0 - doubt) * SHORT_OF * kept",
             "h * slope * (1.0 - doubt) * SHORT_OF",
             "that a cell's image is narrower",
             "bound",
@@ -333,15 +349,15 @@ MUTATIONS = tuple(
         (
             "S-22",
             "decay.c",
-            "height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - growth);",
-            "height[j] *= exp(-growth);",
+            "height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - change);",
+            "height[j] *= exp(-change);",
             "that the density changes in a cell",
             "bound",
         ),
         (
             "S-22",
             "decay.c",
-            "height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - growth);",
+            "height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - change);",
             "height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9));",
             "that the slope changes in a cell",
             "bound",
@@ -426,5 +442,6 @@ MUTATIONS = tuple(
             "the rounding of a difference",
             "roundings",
         ),
+        ("S-27", "spread.c", "bound += term * exp(h * away);", "bound += term;", "the step between outcomes", "bound"),
     )
 )
