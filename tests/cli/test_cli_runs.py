@@ -347,8 +347,8 @@ def test_a_closed_pipe_is_no_error(run_file):
 
 @pytest.mark.parametrize("delay", [0.05, 0.15, 0.3])
 def test_ctrl_c_is_clean_from_the_first_instant(run_file, delay):
-    """Once Python itself is up: before that, the interpreter speaks."""
-    program = "import sys; print('up', flush=True); from groupdp.cli import main; main()"
+    """Once the entry point is there: before that, the interpreter speaks."""
+    program = "from groupdp.cli import main; print('up', flush=True); main()"
     slow = ["sweep", str(run_file), "--vary", "noise_multiplier=0.5:4:20000", "--vary", "group_size=1:40"]
     process = subprocess.Popen(
         [sys.executable, "-c", program, *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

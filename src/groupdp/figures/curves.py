@@ -119,6 +119,7 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
     axis.set_title(title, fontsize=10.5)
     axis.set_xlabel("group size k")
     finish(axis)
+    axis.minorticks_off()  # the powers of ten, or 1, 2 and 5 times them, are labelled
     axis.margins(x=0.03)
     if len(sizes) == 1:
         axis.set_xticks(sizes)
