@@ -60,6 +60,8 @@ static void certify_branch(workspace *space, const tilted_branch *part, double c
     const branch *of = grid->of;
     int cells = table->nodes, monotone = is_zero(&of->left) || is_zero(&of->right);
     double span = larger(span_of(&of->right), span_of(&of->left)), h = grid->step, growth = 0.5 * span * h;
+    double variance = larger(of->right.variance, of->left.variance);
+    double tilted_variance = larger((1.0 + c) * of->right.variance, c * of->left.variance);
     double *width = doubles(space, cells), *height = doubles(space, cells);
     double stretch = expm1(growth), shrink = growth > 1e-9 ? -expm1(-growth) / growth : 1.0 - growth;
     if (monotone) /* Psi' is at least its value at the node on one half of the cell */
@@ -71,15 +73,19 @@ static void certify_branch(workspace *space, const tilted_branch *part, double c
     double mass = 0.0;
     for (int j = 0; j < cells; j++) {
         double slope = table->slope[j], u = table->u[j], tilted_slope = table->right.mean[j] + c * slope;
-        width[j] = h * slope * (1.0 - doubt) * SHORT_OF * shrink;
+        /* Psi' changes by at most this part of itself within half a cell: by the span, or by the variance. */
+        double change = smaller(growth, 0.5 * h * variance / (slope * (1.0 - doubt)));
+        double kept = larger(shrink, 1.0 - (monotone ? 0.25 : 0.5) * change);
+        width[j] = h * slope * (1.0 - doubt) * SHORT_OF * kept;
         mass += part->weight[j];
         /* A weight may be too large by its error: the heights must stay below the density. */
         height[j] = part->weight[j] / (h * slope) * (1.0 - 1.01 * doubt - part->weight_error);
         if (caution) {
-            double drift = fabs(tilted_slope - u) + tilted_slope * (stretch + 2.0 * doubt) + 0.5 * h;
+            double more = smaller(tilted_slope * stretch, 0.5 * h * tilted_variance);
+            double drift = fabs(tilted_slope - u) + tilted_slope * 2.0 * doubt + more + 0.5 * h;
             if (of->thin.thinned)
                 drift += steepness(&of->thin, u + 0.5 * h);
-            height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - growth);
+            height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - change);
         }
         /* Means below the normal doubles have lost their relative accuracy. */
         if (!isfinite(height[j]) || !(slope > 1e-280))

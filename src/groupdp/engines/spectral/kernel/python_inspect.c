@@ -53,10 +53,14 @@ static PyObject *shown(view *at, PyObject *composition, PyObject *list, look *fu
         status = -1;
     if (status == 1) {
         at->space.declined = &here;
-        if (setjmp(here) == 0)
+        if (setjmp(here) == 0) {
+            for (int j = 0; j < at->rounds; j++)
+                for (int b = 0; b < at->whole[j].branches; b++)
+                    bound_spread(&at->space, &at->whole[j].branch[b]);
             result = function(at);
-        else
+        } else {
             status = 0;
+        }
     }
     if (status == 0)
         result = Py_NewRef(Py_None);
@@ -112,6 +116,18 @@ static PyObject *slope_errors(PyObject *Py_UNUSED(module), PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "Od", &composition, &at.a))
         return NULL;
     return shown(&at, composition, NULL, look_at_slope_errors);
+}
+
+static PyObject *look_at_variances(view *at)
+{
+    branch *of = first_branch(at);
+    return Py_BuildValue("dd", of->right.variance, of->left.variance);
+}
+
+static PyObject *variances(PyObject *Py_UNUSED(module), PyObject *composition)
+{
+    view at = {.rounds = 0};
+    return shown(&at, composition, NULL, look_at_variances);
 }
 
 static PyObject *look_at_quadrature(view *at)
@@ -339,6 +355,7 @@ static PyObject *normal_cdf(PyObject *Py_UNUSED(module), PyObject *argument)
 PyMethodDef inspection[] = {
     {"table", table, METH_VARARGS, "table(composition, step, first, nodes): the first branch on nodes (S-15)."},
     {"slope_errors", slope_errors, METH_VARARGS, "slope_errors(composition, u): of both sides (S-16)."},
+    {"variances", variances, METH_O, "variances(composition): bounds on the posterior variances of both sides (S-27)."},
     {"quadrature", quadrature_of, METH_VARARGS,
      "quadrature(composition, edge, width, tilt, frequency, log_tolerance): one branch's, thinned where the width is "
      "positive, with its error (S-7, S-8, S-9) and the small-loss sum (S-23)."},

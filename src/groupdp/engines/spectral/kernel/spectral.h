@@ -2,6 +2,7 @@
  *
  *     workspace.c   memory and work of one call, and where to go when it is declined
  *     side.c        one side's density ratio on nodes, with its rounding error
+ *     spread.c      how far apart the shifts are that an outcome leaves likely
  *     branch.c      G(c) = E[A^{1+c} B^{-c}] of one branch by the trapezoid rule: step, range, proved error
  *     small_loss.c  G(c) - 1 without cancellation
  *     rounds.c      a composition made ready for a given size of delta: what is too rare is left out, at a price
@@ -77,6 +78,7 @@ void rewind_to(workspace *space, bookmark place);
 typedef struct {
     int size;
     const double *shift, *p, *log_p;
+    double variance; /* at least that of the shift given any outcome (S-27) */
 } side;
 
 /* Outcomes kept with probability chi(u) = Phi((edge - u) / width) (S-13). */
@@ -135,6 +137,8 @@ typedef struct {
 } side_table;
 
 side_table tabulate_side(workspace *space, const side *law, int mirrored, const double *u, int nodes);
+double posterior_variance(workspace *space, const side *law);
+void bound_spread(workspace *space, branch *of);
 void side_at(const side *law, double v, double *log, double *mean, double *variance);
 double slope_error(const side *law, double u);
 static inline int is_zero(const side *law) { return law->shift[law->size - 1] == 0.0; }
