@@ -15,6 +15,7 @@ import pytest
 import groupdp as library
 from command_line import assert_one_sentence, groupdp
 from groupdp.cli.application import COMMANDS
+from groupdp.cli.support import waiting
 from groupdp.cli.table import table_text, wrapped
 from groupdp.run_file.read import read_run_file
 
@@ -393,3 +394,21 @@ def test_a_shuffled_run_shows_what_poisson_accounting_would_claim_and_that_it_is
     assert "this analysis (valid, not tight)" in drawn
     assert "Poisson accounting: not a guarantee here" in drawn
     assert "(tight)" not in drawn
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_wait_of_unknown_length_says_how_long_it_takes_and_wipes_that_away(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with waiting("verify", 300.0, patience=0.01):
+        time.sleep(0.3)
+    assert "verify: 0 s, at most 300 s" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+    monkeypatch.setattr(sys, "stderr", quiet := Terminal())
+    with waiting("verify", 300.0):
+        pass
+    assert quiet.getvalue() == ""
