@@ -14,6 +14,7 @@ import pytest
 
 import groupdp as library
 from command_line import assert_one_sentence, groupdp
+from groupdp.cli import sweep as sweep_command
 from groupdp.cli.application import COMMANDS
 from groupdp.cli.support import waiting
 from groupdp.cli.table import table_text, wrapped
@@ -445,6 +446,6 @@ def test_a_sweep_stopped_with_ctrl_c_goes_on_where_it_stopped(run_file, tmp_path
 def test_a_sweep_that_cannot_be_drawn_is_refused_before_it_is_computed(run_file, tmp_path, monkeypatch, ending, words):
     monkeypatch.chdir(tmp_path)
     Path("rows.csv").write_text("")
-    monkeypatch.setattr("groupdp.sweeps.sweep.rows_of", lambda *_, **__: pytest.fail("worked first"))
+    monkeypatch.setattr(sweep_command, "_computed", lambda *_: pytest.fail("worked first"))
     line = f"sweep {run_file} --vary noise_multiplier=1,2 --vary group_size=1:3 {ending}"
     assert_one_sentence(groupdp(line), words)
