@@ -27,7 +27,7 @@ _CLOSED_FORM_BELOW = -1e6
 #: Up to so many rounds of mixtures the contour is not even tried first: their characteristic function hardly falls, and
 #: of random questions it answered none.
 _FEW = 6
-#: In `auto`, a result wider than this is intersected with the other engine's.
+#: In `auto`, a result wider than this, and than the tolerance, is intersected with the other engine's.
 _WIDE = 1e-5
 
 
@@ -148,7 +148,8 @@ def _choose(
         found = _within(deadline, by_lattice)
     else:
         engines = by_contour, lambda: _within(deadline, by_lattice)
-        found = _automatic(*(engines[::-1] if _are_few(noisy) else engines))
+        wide = max(_WIDE, options.tolerance or 0.0)
+        found = _automatic(*(engines[::-1] if _are_few(noisy) else engines), wide=wide)
     if options.tolerance is None:
         return found
     met = found.relative_width <= options.tolerance
@@ -167,13 +168,13 @@ def _within(deadline: float, by_lattice: Callable[[float], Bounds]) -> Bounds:
         ) from None
 
 
-def _automatic(first: Callable[[], Bounds], second: Callable[[], Bounds]) -> Bounds:
+def _automatic(first: Callable[[], Bounds], second: Callable[[], Bounds], *, wide: float) -> Bounds:
     """What the first engine finds; with what the second one does where that is wide, or nothing."""
     try:
         found = first()
     except LimitExceeded:
         return second()
-    if found.relative_width <= _WIDE:
+    if found.relative_width <= wide:
         return found
     try:
         other = second()

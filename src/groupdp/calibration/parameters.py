@@ -272,7 +272,8 @@ def _read_target(
     )
     if tolerance is None:
         return target, 0.0
-    return target, require_number("tolerance", tolerance, at_least=SMALLEST_TOLERANCE, at_most=LARGEST_TOLERANCE)
+    target.tolerance = require_number("tolerance", tolerance, at_least=SMALLEST_TOLERANCE, at_most=LARGEST_TOLERANCE)
+    return target, target.tolerance
 
 
 def _one_phase(run: Any, phase: Any) -> tuple[tuple[DPSGD, ...], int, Callable[[DPSGD], Run]]:

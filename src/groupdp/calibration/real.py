@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from groupdp.bounds import Bounds
 from groupdp.calibration.search import Root, Scale, find_root
-from groupdp.calibration.target import Run, Target, Trial
+from groupdp.calibration.target import OutOfTime, Run, Target, Trial
 from groupdp.errors import InvalidArgument
 
 #: The value returned lies this share of the tolerance on the safe side of the root, where the bounds are narrow.
@@ -96,25 +96,41 @@ def _certify(
             return None
     else:
         return None
+    found = Found(value, trial.bounds, None, None, False)
+
+    def attempt_at(x: float) -> Trial:
+        return target.try_run(make(x), adjacency=side)
+
+    try:
+        return _with_evidence(found, attempt_at, scale, root.u, tolerance, retreat)
+    except OutOfTime:  # the value stands, without a proof that a riskier one fails
+        return found
+
+
+def _with_evidence(
+    found: Found, attempt: Callable[[float], Trial], scale: Scale, root: float, tolerance: float, retreat: float
+) -> Found:
+    """The value found, with a riskier one that is proved to fail: the next, or one as near as can be."""
+    value = found.value
     next_value = value * (1.0 - tolerance) if scale.sign < 0.0 else value * (1.0 + tolerance)
     beyond = max if scale.sign < 0.0 else min
     next_value = beyond(next_value, scale.riskiest)
-    failing = target.try_run(make(next_value), adjacency=side)
+    failing = attempt(next_value)
     if failing.fails:
-        return Found(value, trial.bounds, next_value, failing.bounds, True)
+        return Found(value, found.bounds, next_value, failing.bounds, True)
     if next_value == value:  # the riskiest value of all
-        return Found(value, trial.bounds, None, None, True)
+        return Found(value, found.bounds, None, None, True)
     # Neither side of the target can be proved this close to it: find what can.
     step = 4.0 * max(tolerance, retreat)
     for _ in range(20):
-        other_value = scale.to_x(root.u + step)
-        failing = target.try_run(make(other_value), adjacency=side)
+        other_value = scale.to_x(root + step)
+        failing = attempt(other_value)
         if failing.fails:
-            return Found(value, trial.bounds, other_value, failing.bounds, False)
+            return Found(value, found.bounds, other_value, failing.bounds, False)
         if other_value == scale.riskiest or (failing.bounds is None and step > 0.5):
             break
         step *= 8.0
-    return Found(value, trial.bounds, None, None, False)
+    return found
 
 
 def _refusal(target: Target, run: Run, impossible: Callable[[Bounds], str]) -> Exception:

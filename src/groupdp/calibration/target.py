@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
@@ -12,6 +13,7 @@ from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP
 from groupdp.bounds import Bounds
 from groupdp.compositions import question_of
 from groupdp.dpsgd import DPSGD
+from groupdp.engines.deadline import deadline_in
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
 from groupdp.guarantees import epsilon as epsilon_of_run
@@ -21,11 +23,25 @@ from groupdp.pairs import Composition
 #: Largest epsilon that is calibrated for: beyond it there is no privacy to speak of, and no engine is quick.
 LARGEST_TARGET = 1e5
 
+#: Seconds after which no further trial is begun.
+LONGEST_SEARCH = 120.0
+#: A trial begins with bounds of this relative width: enough where epsilon is this much times 20 off the target.
+_LOOSE = 1e-3
+_FAR_OFF = 20.0
+#: Near the target the bounds are to be this share of the parameter's tolerance wide, where the engines can choose.
+_SHARE = 0.3
+#: The engines' own choice is not undercut.
+_FINEST = 1e-6
+
 Run = DPSGD | tuple[DPSGD, ...]
 
 #: Relative tolerances that doubles and the certified bounds can serve.
 SMALLEST_TOLERANCE = 1e-12
 LARGEST_TOLERANCE = 0.1
+
+
+class OutOfTime(LimitExceeded):
+    """The deadline of a calibration has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +76,61 @@ class Target:
     progress: Progress | None
     removed: Any = None
     added: Any = None
+    tolerance: float = 0.0
+    """Relative tolerance of a real parameter; 0 for a count."""
+    deadline: float = field(default_factory=lambda: deadline_in(LONGEST_SEARCH))
     trials: int = 0
     last_error: LimitExceeded | None = field(default=None)
 
     def try_run(self, run: Run, *, group_size: int | None = None, adjacency: str | None = None) -> Trial:
-        """One certified evaluation; of one ordered change alone if `adjacency` names one."""
+        """One certified evaluation; of one ordered change alone if `adjacency` names one.
+
+        Raises `OutOfTime` after the deadline.
+        """
+        if time.monotonic() > self.deadline:
+            raise OutOfTime(
+                f"the calibration did not finish within its limit of {LONGEST_SEARCH:g} seconds: a trial takes long "
+                f"where little noise meets a small sampling rate."
+            )
         self.trials += 1
         if self.progress is not None:
             self.progress(1.0 - 0.93**self.trials)  # how many trials remain is not known
         one_change = adjacency is not None and adjacency in ADJACENCIES and self.removed is None and self.added is None
-        try:
-            bounds = epsilon_of_run(
-                run,
-                delta=self.delta,
-                group_size=self.group_size if group_size is None else group_size,
-                adjacency=adjacency if one_change and adjacency is not None else self.adjacency,
-                removed=self.removed,
-                added=self.added,
-                engine=self.engine,
-            )
-        except LimitExceeded as error:
-            self.last_error = error
-            return Trial(None, passes=False, fails=False)
-        return Trial(bounds, passes=bounds.upper <= self.epsilon, fails=bounds.lower > self.epsilon)
+
+        def trial(tolerance: float | None) -> Trial:
+            try:
+                bounds = epsilon_of_run(
+                    run,
+                    delta=self.delta,
+                    group_size=self.group_size if group_size is None else group_size,
+                    adjacency=adjacency if one_change and adjacency is not None else self.adjacency,
+                    removed=self.removed,
+                    added=self.added,
+                    tolerance=tolerance,
+                    engine=self.engine,
+                )
+            except LimitExceeded as error:
+                self.last_error = error
+                return Trial(None, passes=False, fails=False)
+            return Trial(bounds, passes=bounds.upper <= self.epsilon, fails=bounds.lower > self.epsilon)
+
+        # What only says which way to go need not be narrow; what comes out narrow all the same is not computed again.
+        unit = min(1.0, self.epsilon)
+        fine = max(_SHARE * self.tolerance, _FINEST) * unit
+        loose = _LOOSE * unit
+        if fine >= 0.1 * loose:
+            return trial(fine)
+        first = trial(loose)
+        if first.bounds is None:
+            return first
+        if first.bounds.width <= fine * max(1.0, first.bounds.upper):
+            provenance = replace(first.bounds.provenance, tolerance=None, tolerance_met=True)
+            return replace(first, bounds=replace(first.bounds, provenance=provenance))
+        excess = first.excess(self.epsilon)
+        decided = first.passes or first.fails
+        if decided and excess is not None and abs(excess) > _FAR_OFF * _LOOSE:
+            return first
+        return trial(fine if fine > _FINEST else None)
 
     def composition(self, run: Run) -> Composition:
         """The composition of pairs that is worst most often: where to start a search."""

@@ -21,16 +21,19 @@ from groupdp.cli.audit_output import (
     measured_as_json,
     report_as_json,
 )
+from groupdp.cli.certificate import need_flint
 from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
     emit_json,
     handle_errors,
+    name_written,
     option,
     progress_bar,
     read_integer,
     read_number,
+    require_new,
 )
 from groupdp.errors import InvalidArgument
 
@@ -71,6 +74,10 @@ RevealBatches = Annotated[
     ),
 ]
 Plot = Annotated[str | None, option("--plot", "FILE", "Draw theory against measurement (.svg, .pdf or .png).", _OUTPUT)]
+Certificate = Annotated[
+    str | None,
+    option("--certificate", "FILE", "Also write the certificate of the claimed epsilon: see groupdp verify.", _OUTPUT),
+]
 WithColumn = Annotated[str, option("--with-column", "NAME", "Column of the runs with the group.", _AUDIT)]
 WithoutColumn = Annotated[str, option("--without-column", "NAME", "Column of the runs without it.", _AUDIT)]
 ScoresFile = Annotated[
@@ -103,6 +110,7 @@ def worst_case(
     reveal_batches: RevealBatches = False,
     seed: Seed = "0",
     plot: Plot = None,
+    certificate: Certificate = None,
     as_json: AsJSON = False,
 ) -> None:
     """Train the theorem's worst case many times, attack every run, and compare with the certified curve."""
@@ -112,18 +120,20 @@ def worst_case(
         raise InvalidArgument(f"importance_samples must be 0 for adjacency {chosen!r}, got {samples}.")
     number = read_integer("seed", seed)
     question = _question(delta, confidence, gap)
+    claimed = None
+    if claimed_group_size is not None:
+        claimed = read_integer("claimed_group_size", claimed_group_size, at_least=1)
     from groupdp import guarantees
     from groupdp.audit import audit_worst_case, importance_delta
 
     with NewFiles("plot") as files:
+        _reserve_certificate(files, certificate, asked)
         picture = None if plot is None else files.temporary(_picture(plot))
         with progress_bar("training") as progress:
             audit = audit_worst_case(
                 run,
                 group_size=size,
-                claimed_group_size=None
-                if claimed_group_size is None
-                else read_integer("claimed_group_size", claimed_group_size, at_least=1),
+                claimed_group_size=claimed,
                 trials=read_integer("trials", trials, at_least=2),
                 adjacency=chosen,
                 seed=number,
@@ -151,6 +161,8 @@ def worst_case(
             from groupdp.figures.audit import draw_audit
 
             draw_audit(audit, picture, title=title_lines(asked.title(delta=False), 120))
+        _certify(files, certificate, run, size if claimed is None else claimed, chosen, question["delta"])
+    name_written(certificate)
     if as_json:
         emit_json(
             {
@@ -181,6 +193,7 @@ def scores(
     gap: Gap = "0.1",
     seed: Seed = "0",
     plot: Plot = None,
+    certificate: Certificate = None,
     as_json: AsJSON = False,
 ) -> None:
     """Audit your own training loop: one score per independent run, larger where the group seems present."""
@@ -190,6 +203,7 @@ def scores(
     from groupdp.audit import audit_scores, claimed_curve, read_scores
 
     with NewFiles("plot") as files:
+        _reserve_certificate(files, certificate, asked)
         picture = None if plot is None else files.temporary(_picture(plot))
         measured = read_scores(Path(file), with_column=with_column, without_column=without_column)
         with progress_bar("claim") as progress:
@@ -202,6 +216,8 @@ def scores(
             draw_scores(
                 measured, claim, picture, confidence=report.confidence, title=title_lines(asked.title(delta=False), 75)
             )
+        _certify(files, certificate, run, size, chosen, question["delta"])
+    name_written(certificate)
     if as_json:
         emit_json(
             {
@@ -231,6 +247,26 @@ def _question(delta: str, confidence: str, gap: str) -> dict[str, Any]:
         "confidence": read_number("confidence", confidence),
         "gap": read_number("gap", gap, above=0.0, at_most=100.0),
     }
+
+
+def _reserve_certificate(files: NewFiles, path: str | None, asked: Asked) -> None:
+    """Find out before any work whether the certificate can be made and written."""
+    if path is not None:
+        require_new(path, "certificate", force=asked.force)
+        need_flint()
+        files.temporary(path, name="certificate")
+
+
+def _certify(files: NewFiles, path: str | None, run: Any, size: Any, adjacency: str, delta: float) -> None:
+    """Write the certificate of the epsilon that was audited, and say on stderr what the checker found."""
+    if path is None:
+        return
+    from groupdp.certificate import certify
+
+    with progress_bar("certify") as progress:
+        made = certify(run, delta=delta, group_size=size, adjacency=adjacency, progress=progress)
+    files.write_text(path, made.text)
+    typer.echo(f"{made.verdict.outcome}: {made.verdict.reason}; sha256 {made.digest}", err=True)
 
 
 def _picture(plot: str) -> str:

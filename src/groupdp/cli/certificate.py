@@ -55,7 +55,7 @@ def certify(
     target = asked.delta
     require_new(out, "out", force=asked.force)
     limit = read_number("seconds", seconds, above=0.0)
-    _need_flint()
+    need_flint()
     from groupdp import certificate
 
     with NewFiles("out") as files:
@@ -87,7 +87,7 @@ def verify(
 ) -> None:
     """Prove or refute a certificate. Exit status: 0 verified, 1 refuted, 3 undecided, 2 if it is no certificate."""
     limit = read_number("seconds", seconds, above=0.0)
-    _need_flint()
+    need_flint()
     from groupdp import certificate
     from groupdp.certificate.reading import LARGEST_FILE
 
@@ -118,7 +118,8 @@ def verify(
     raise typer.Exit(STATUS[found.outcome])
 
 
-def _need_flint() -> None:
+def need_flint() -> None:
+    """Complain in one sentence where the extra is not installed."""
     try:
         import flint  # noqa: F401
     except ImportError:

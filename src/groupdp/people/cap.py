@@ -21,6 +21,7 @@ so that people win when C_user / C_example < sigma_examples / (K sigma_people), 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -33,6 +34,7 @@ from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds
 from groupdp.calibration import calibrate_noise
 from groupdp.dpsgd import DPSGD
+from groupdp.engines.deadline import deadline_in
 from groupdp.engines.interface import Progress
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import InvalidArgument, LimitExceeded
@@ -47,6 +49,8 @@ _LARGE = 1000
 _LARGE_RATIO = 2.5
 #: Caps tried between the neighbours of the best one.
 _REFINED = 4
+#: Seconds after which no further cap is calibrated.
+LONGEST_STUDY = 300.0
 #: Relative tolerance of the calibrated noise, in the table and for the cap recommended.
 _TOLERANCE = 1e-3
 _FINE_TOLERANCE = 1e-6
@@ -138,6 +142,7 @@ def choose_cap(
         ),
         adjacency=adjacency,
         engine=engine,
+        deadline=deadline_in(LONGEST_STUDY),
     )
     if (steps is None) == (epochs is None):
         raise InvalidArgument("steps or epochs must be given, and not both.")
@@ -186,6 +191,7 @@ class _Study:
     minimum_share: float
     adjacency: str
     engine: str
+    deadline: float
 
     @property
     def total(self) -> int:
@@ -201,6 +207,11 @@ class _Study:
         """Rows for the caps that are missing; each calibration starts from its neighbour's noise."""
         missing = [cap for cap in caps if cap not in rows and self.batch_size <= self.kept(cap)]
         for done, cap in enumerate(missing):
+            if time.monotonic() > self.deadline:
+                raise LimitExceeded(
+                    f"the study of caps did not finish within its limit of {LONGEST_STUDY:g} seconds: {len(rows)} caps "
+                    f"were calibrated, up to {max(rows, default=0)} (largest_cap limits them)."
+                )
             near = min(rows, key=lambda other: abs(math.log(other / cap)), default=None)
             try:
                 rows[cap] = self.row(cap, rows[near] if near is not None else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from groupdp._validation import LARGEST_COUNT, require_number, shown
 from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds
+from groupdp.engines.deadline import deadline_in
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.guarantees import epsilon as epsilon_of_run
@@ -25,6 +27,15 @@ IntArray = npt.NDArray[np.int64]
 MOST_WORK = 150_000
 #: When there is more, counts far below this are still all computed, and those far above it ever more sparsely.
 _SPARSE = 5_000
+#: Beyond this epsilon there is no privacy to speak of: nothing is computed for larger counts, and nothing promised.
+LARGEST_EPSILON = 1e5
+#: The lattice engine takes a second or so for a count. With more distinct counts than this, those it answers are this
+#: factor apart, and their bounds this wide.
+_FEW = 40
+_APART = 1.25
+_TOLERANCE = 1e-5
+#: Seconds after which no further count is computed.
+LONGEST_VIEW = 300.0
 #: Most people accepted.
 MOST_PEOPLE = 1_000_000_000
 
@@ -82,20 +93,36 @@ def people_view(
     """The epsilon of each person, from the number of examples each contributed (or a `groupdp.data.Counts`).
 
     Each person's guarantee is that of a group of their size. With very many distinct or large counts only some of
-    them are computed and the others bounded by their neighbours: epsilon rises with the group size. Beyond the largest
-    group, 100 000, and where an engine declines, the upper bound is infinite.
+    them are computed and the others bounded by their neighbours: epsilon rises with the group size. The upper bound is
+    infinite beyond the largest group, 100 000, where an engine declines, and for more examples than a number whose
+    epsilon is certainly above 100 000.
     """
     distinct, people = tally(counts)
     chosen = _chosen([count for count in distinct if count <= LARGEST_GROUP] or [1])
     found: dict[int, Bounds] = {}
+    tolerance, slow = (_TOLERANCE, 0) if len(chosen) > _FEW else (None, 0)
+    deadline = deadline_in(LONGEST_VIEW)
     for done, count in enumerate(chosen):
+        following = chosen[min(done + 1, len(chosen) - 1)]
+        if tolerance is not None and slow and count < following <= _APART * slow:
+            continue  # bounded by its neighbours
+        if time.monotonic() > deadline:
+            raise LimitExceeded(
+                f"the people's epsilons were not found within the limit of {LONGEST_VIEW:g} seconds: {len(found)} of "
+                f"{len(chosen)} numbers of examples were done, up to {max(found, default=0)}."
+            )
         try:
-            found[count] = epsilon_of_run(run, delta=delta, group_size=count, adjacency=adjacency, engine=engine)
+            found[count] = epsilon_of_run(
+                run, delta=delta, group_size=count, adjacency=adjacency, engine=engine, tolerance=tolerance
+            )
+            slow = count if found[count].provenance.engine == "lattice" else 0
         except LimitExceeded:
             if done == 0:
                 raise
         if progress is not None:
             progress((done + 1) / len(chosen))
+        if count in found and found[count].lower > LARGEST_EPSILON:
+            break
     known = sorted(found)
     bounds = []
     for count in distinct:

@@ -203,6 +203,7 @@ typedef struct {
     double count;
 } decay;
 
+void minorant(workspace *space, const tilted_branch *part, double c, int caution, double *width, double *height);
 decay certify(workspace *space, const tilted_round *tilted, int rectangles, int caution);
 double log_decay(const decay *bound, double frequency);
 
@@ -267,6 +268,8 @@ typedef struct {
 
 void corrected(const prepared *problem, const contour *path, double epsilon, double *lower, double *upper);
 void uncorrected(const prepared *problem, const contour *path, double epsilon, double *value, double *slope);
+void enclose_root(workspace *space, const prepared *problem, const contour *path, double start, double target,
+                  answer *result);
 int certified_epsilon(workspace *space, const prepared *problem, saddle *at, double log_delta, answer *result);
 int epsilon_next_to_zero(workspace *space, const prepared *problem, double log_delta, answer *result);
 answer search_epsilon(workspace *space, int rounds, const round_law *whole, double log_delta, double start,
