@@ -14,7 +14,9 @@ import pytest
 
 import groupdp as library
 from command_line import assert_one_sentence, groupdp
+from groupdp.cli import sweep as sweep_command
 from groupdp.cli.application import COMMANDS
+from groupdp.cli.support import waiting
 from groupdp.cli.table import table_text, wrapped
 from groupdp.run_file.read import read_run_file
 
@@ -347,8 +349,8 @@ def test_a_closed_pipe_is_no_error(run_file):
 
 @pytest.mark.parametrize("delay", [0.05, 0.15, 0.3])
 def test_ctrl_c_is_clean_from_the_first_instant(run_file, delay):
-    """Once Python itself is up: before that, the interpreter speaks."""
-    program = "import sys; print('up', flush=True); from groupdp.cli import main; main()"
+    """Once the entry point is there: before that, the interpreter speaks."""
+    program = "from groupdp.cli import main; print('up', flush=True); main()"
     slow = ["sweep", str(run_file), "--vary", "noise_multiplier=0.5:4:20000", "--vary", "group_size=1:40"]
     process = subprocess.Popen(
         [sys.executable, "-c", program, *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -393,3 +395,57 @@ def test_a_shuffled_run_shows_what_poisson_accounting_would_claim_and_that_it_is
     assert "this analysis (valid, not tight)" in drawn
     assert "Poisson accounting: not a guarantee here" in drawn
     assert "(tight)" not in drawn
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_wait_of_unknown_length_says_how_long_it_takes_and_wipes_that_away(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with waiting("verify", 300.0, patience=0.01):
+        time.sleep(0.3)
+    assert "verify: 0 s, at most 300 s" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+    monkeypatch.setattr(sys, "stderr", quiet := Terminal())
+    with waiting("verify", 300.0):
+        pass
+    assert quiet.getvalue() == ""
+
+
+def test_a_sweep_stopped_with_ctrl_c_goes_on_where_it_stopped(run_file, tmp_path):
+    line = f"sweep {run_file} --vary noise_multiplier=0.5:4:400 --vary group_size=1:30 -o {tmp_path}/new/grid.csv"
+    process = subprocess.Popen([SCRIPT, *line.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    partial = tmp_path / "new" / "grid.csv.partial"
+    deadline = time.monotonic() + 60
+    while not (partial.exists() and partial.read_text().count("\n") > 10) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on there" in errors
+    assert not (tmp_path / "new" / "grid.csv").exists()
+    kept = partial.read_text().count("\n")
+    again = groupdp(line)
+    assert again.status == 0, again
+    assert again.errors == f"wrote {tmp_path}/new/grid.csv\n"
+    assert (tmp_path / "new" / "grid.csv").read_text().count("\n") == 12_001 > kept
+    assert not partial.exists()
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [
+        ("--vary delta=1e-5,1e-6 --plot a.png", "one or two varying names"),
+        ("--plot a.jpg", ".png"),
+        ("--plot rows.csv/a.png", "plot must"),
+    ],
+)
+def test_a_sweep_that_cannot_be_drawn_is_refused_before_it_is_computed(run_file, tmp_path, monkeypatch, ending, words):
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("")
+    monkeypatch.setattr(sweep_command, "_computed", lambda *_: pytest.fail("worked first"))
+    line = f"sweep {run_file} --vary noise_multiplier=1,2 --vary group_size=1:3 {ending}"
+    assert_one_sentence(groupdp(line), words)

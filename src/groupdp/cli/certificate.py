@@ -18,9 +18,9 @@ from groupdp.cli.support import (
     emit_text,
     handle_errors,
     name_written,
-    progress_bar,
     read_number,
     require_new,
+    waiting,
 )
 from groupdp.cli.table import output_width, wrapped
 from groupdp.errors import InvalidArgument
@@ -61,8 +61,8 @@ def certify(
     with NewFiles("out") as files:
         if out is not None:
             files.temporary(out)  # find out now whether it can be written
-        with progress_bar("certify") as progress:
-            made = certificate.certify(asked.run, delta=target, seconds=limit, progress=progress, **asked.neighbours)
+        with waiting("certify", limit):
+            made = certificate.certify(asked.run, delta=target, seconds=limit, **asked.neighbours)
         if out is not None:
             files.write_text(out, made.text)
         elif not as_json:
@@ -102,7 +102,8 @@ def verify(
             f"claim must be a file that can be read, got {shown(claim)} ({error.strerror})."
         ) from None
     try:
-        found = certificate.verify(text, seconds=limit)
+        with waiting("verify", limit):
+            found = certificate.verify(text, seconds=limit)
     except certificate.NotACertificate as error:
         raise InvalidArgument(f"claim must be a certificate, got {shown(claim)}: {error}") from None
     if as_json:

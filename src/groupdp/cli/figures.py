@@ -70,13 +70,13 @@ def figures(
             }
         )
         return
-    _emit(text)
+    emit_summary(text)
     typer.echo("Written:")
     for path in written:
         typer.echo(f"  {path}")
 
 
-def _emit(markdown: str) -> None:
+def emit_summary(markdown: str) -> None:
     """The summary as it is; in a terminal its tables and paragraphs are fitted to the width."""
     width = output_width()
     if width == UNLIMITED:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from groupdp._files import check_writable
 from groupdp._validation import shown
 from groupdp.adjacency import ADJACENCIES
 from groupdp.cli.asked import Asked, with_run
@@ -75,13 +76,19 @@ def sweep(
     )
     require_new(out, "out", force=asked.force)
     require_new(plot, "plot", force=asked.force)
+    if plot is not None:
+        from groupdp.figures.curves import check_picture_name
+        from groupdp.figures.sweeps import check_names
+
+        check_picture_name("plot", plot)
+        check_names(grid.names)
+        check_writable("plot", plot)
     rows = _computed(grid, out, scheduler)
     if plot is not None:
         from groupdp.figures import title_lines
-        from groupdp.figures.curves import check_picture_name, save_figure
+        from groupdp.figures.curves import save_figure
         from groupdp.figures.sweeps import draw_sweep
 
-        check_picture_name("plot", plot)
         with NewFiles("plot") as files:
             save_figure(draw_sweep(rows, title=title_lines(_title(asked, grid.names))), files.temporary(plot))
     if as_json:
@@ -105,8 +112,7 @@ def _computed(grid: Any, out: str | None, scheduler: str | None) -> list[Any]:
                 progress(len(rows) / len(grid))
             return rows
         check_name("out", out)
-        with NewFiles("out") as files:
-            files.temporary(out)  # find out now whether it can be written
+        check_writable("out", out)
         partial = PartialRows(out, grid)
         try:
             rows = partial.read()
@@ -116,6 +122,9 @@ def _computed(grid: Any, out: str | None, scheduler: str | None) -> list[Any]:
                 rows.extend(done)
                 partial.write(done)
                 progress(len(rows) / len(grid))
+        except KeyboardInterrupt:
+            typer.echo(f"\rstopped after {len(rows)} of {len(grid)} rows: the same command goes on there.", err=True)
+            raise
         finally:
             partial.close()
     write_rows(rows, out)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from groupdp._validation import shown
 from groupdp.baselines.comparison import Point
 from groupdp.errors import InvalidArgument
-from groupdp.figures.style import AMBER, BLUE, GREY, ORANGE, PINK, TITLE_SIZE, finish, new_figure
+from groupdp.figures.style import AMBER, BLUE, GREY, ORANGE, PINK, TITLE_SIZE, finish, new_figure, plain_logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,14 +111,11 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
         if infinite:
             _mark_infinite(axis, infinite, style["color"], named=infinite[0] - sizes[0] > 0.2 * (sizes[-1] - sizes[0]))
     if high < 300.0 * low:  # few powers of ten to label
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.yaxis.set_minor_formatter(NullFormatter())
+        plain_logarithmic(axis.yaxis)
     axis.set_title(title, fontsize=10.5)
     axis.set_xlabel("group size k")
     finish(axis)
+    axis.minorticks_off()  # the powers of ten, or 1, 2 and 5 times them, are labelled
     axis.margins(x=0.03)
     if len(sizes) == 1:
         axis.set_xticks(sizes)

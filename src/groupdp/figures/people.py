@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupdp.figures.curves import save_figure
-from groupdp.figures.style import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
+from groupdp.figures.style import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure, plain_logarithmic
 
 if TYPE_CHECKING:
     from groupdp.people.cap import CapStudy
@@ -30,7 +30,10 @@ def draw_people(view: PeopleView, path: str | Path, *, title: str, thresholds: S
     if logarithmic:
         first, last = min(edges) / 1.5, max(edges) * 1.5
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        if last < 300.0 * first:
+            plain_logarithmic(axes.xaxis)
+        else:
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     else:
         first, last = 0.0, 1.05 * max(edges)
     # Nobody has less than the smallest epsilon; beyond the largest nothing is added.
@@ -80,7 +83,10 @@ def draw_caps(study: CapStudy, path: str | Path, *, title: str) -> None:
     axes.set_xlim(min(shares) - room, max(shares) + room)
     axes.set(xlabel="examples kept, per cent (small numbers: the cap)", ylabel="noise per averaged gradient")
     figure.suptitle(title, fontsize=TITLE_SIZE)
-    finish(axes, legend="upper left")
+    noises = [noise for row in study.rows for noise in (row.noise_per_average, row.person_noise_per_average)]
+    if max(noises) < 300.0 * min(noises):
+        plain_logarithmic(axes.yaxis)
+    finish(axes, legend="best")
     save_figure(figure, path)
 
 

@@ -40,6 +40,15 @@ def finish(axes: Any, *, legend: str | None = None) -> None:
         axes.legend(loc=legend, frameon=True, framealpha=0.9, edgecolor="none", fontsize=8.5)
 
 
+def plain_logarithmic(axis: Any) -> None:
+    """Ticks 1, 2, 5, 10, ... with plain numbers, for logarithmic axes of few powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def title_lines(parts: list[str], width: int = 95) -> str:
     """A title from sentences about the run: numbers to six digits, wrapped, a line for each where there is room."""
     short = (_LONG_NUMBER.sub(lambda found: f"{float(found[0]):.6g}", part) for part in parts)

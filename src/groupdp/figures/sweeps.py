@@ -18,11 +18,16 @@ _MOST_CURVES = 8
 _LINES = ("-", "--", "-.", ":")
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Refuse what has more dimensions than a picture."""
+    if len(names) > 2:
+        raise InvalidArgument(f"plot must be of one or two varying names, got {len(names)}: {', '.join(names)}.")
+
+
 def draw_sweep(rows: Sequence[Row], *, title: str) -> Figure:
     """epsilon over what varies: certified upper bounds."""
     names = list(rows[0].values)
-    if len(names) > 2:
-        raise InvalidArgument(f"plot must be of one or two varying names, got {len(names)}: {', '.join(names)}.")
+    check_names(names)
     figure = new_figure(7.2, 4.8)
     axes = figure.subplots()
     figure.suptitle(title, fontsize=TITLE_SIZE)

@@ -15,6 +15,7 @@ from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon
 from groupdp.run_file.read import RunFile
 from groupdp.statement.explain import Explanation, explained_by
+from groupdp.tradeoff import trade_off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +32,8 @@ class Statement:
     old_tool: float | None
     poisson_claim: Bounds | None
     """What Poisson accounting would claim for a run that does not sample like that: not a guarantee."""
-    explanation: Explanation
-    """What it means for one person, at the prior and the rate of false alarms that it states."""
+    explanation: Explanation | None
+    """What it means for one person; None where the trade-off curve takes long (`groupdp explain` computes it)."""
     certificate: str | None = None
     """The digest of a certificate of this very claim that the independent checker has verified."""
     version: str = VERSION
@@ -55,13 +56,15 @@ def make_statement(
     report(0.4)
     vadhan, old_tool = _old_analysis(run)
     report(0.5)
-    explanation = explained_by(
-        found,
-        phases,
-        delta=run.stated_delta,
-        progress=lambda fraction: report(0.5 + 0.4 * fraction),
-        **neighbours_of(run),
-    )
+    explanation = None
+    if not trade_off(phases, **neighbours_of(run)).is_costly:
+        explanation = explained_by(
+            found,
+            phases,
+            delta=run.stated_delta,
+            progress=lambda fraction: report(0.5 + 0.4 * fraction),
+            **neighbours_of(run),
+        )
     report(0.9)
     return Statement(
         run=run,

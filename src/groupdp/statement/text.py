@@ -36,7 +36,7 @@ def as_json(statement: Statement) -> dict[str, Any]:
         },
         **({} if claim is None else {"poisson_claim_not_a_guarantee": claim.upper}),
         **({} if statement.certificate is None else {"verified_certificate": statement.certificate}),
-        "explanation": statement.explanation.as_json(),
+        "explanation": None if statement.explanation is None else statement.explanation.as_json(),
         "assumptions": assumptions(run),
     }
 
@@ -50,8 +50,9 @@ def as_markdown(statement: Statement) -> str:
         f"| {number} | {batches(phase)} | {plain(phase.noise_multiplier)} | {phase.steps} |"
         for number, phase in enumerate(run.phases, 1)
     ]
-    lines += ["", "## What it means for one person", ""]
-    lines += [f"- {sentence}" for sentence in statement.explanation.sentences()]
+    if statement.explanation is not None:
+        lines += ["", "## What it means for one person", ""]
+        lines += [f"- {sentence}" for sentence in statement.explanation.sentences()]
     lines += ["", "## What it assumes", ""]
     lines += [f"- {sentence}" for sentence in assumptions(run)]
     lines += ["", "## How it was computed", "", method(statement), "", "## With the old analysis", ""]
@@ -84,8 +85,9 @@ def as_text(statement: Statement) -> str:
         for number, phase in enumerate(run.phases, 1)
     ]
     blocks.append("\n".join(["THE RUN", *phases]))
-    meant = [paragraph(sentence, "  - ", "    ") for sentence in statement.explanation.sentences()]
-    blocks.append("\n".join(["WHAT IT MEANS FOR ONE PERSON", *meant]))
+    if statement.explanation is not None:
+        meant = [paragraph(sentence, "  - ", "    ") for sentence in statement.explanation.sentences()]
+        blocks.append("\n".join(["WHAT IT MEANS FOR ONE PERSON", *meant]))
     assumed = [paragraph(sentence, "  - ", "    ") for sentence in assumptions(run)]
     blocks.append("\n".join(["WHAT IT ASSUMES", *assumed]))
     blocks.append("HOW IT WAS COMPUTED\n" + paragraph(method(statement), "  ", "  "))
@@ -108,9 +110,12 @@ def as_latex(statement: Statement) -> str:
         rf"{number} & {_latex(batches(phase))} & {plain(phase.noise_multiplier)} & {phase.steps} \\"
         for number, phase in enumerate(run.phases, 1)
     ]
-    lines += [r"\end{tabular}", r"\end{center}", "", r"\paragraph{What it means for one person.}", r"\begin{itemize}"]
-    lines += [rf"\item {_with_mathematics(sentence)}" for sentence in statement.explanation.sentences()]
-    lines += [r"\end{itemize}", "", r"\paragraph{What it assumes.}", r"\begin{itemize}"]
+    lines += [r"\end{tabular}", r"\end{center}", ""]
+    if statement.explanation is not None:
+        lines += [r"\paragraph{What it means for one person.}", r"\begin{itemize}"]
+        lines += [rf"\item {_with_mathematics(sentence)}" for sentence in statement.explanation.sentences()]
+        lines += [r"\end{itemize}", ""]
+    lines += [r"\paragraph{What it assumes.}", r"\begin{itemize}"]
     lines += [rf"\item {_with_mathematics(sentence)}" for sentence in assumptions(run)]
     lines += [r"\end{itemize}", "", rf"\paragraph{{How it was computed.}} {_with_mathematics(method(statement))}", ""]
     lines += [rf"\paragraph{{With the old analysis.}} {_with_mathematics(old_analysis(statement))}", ""]
