@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from command_line import groupdp
 
 RUN = "--sampling-rate 0.01 --noise-multiplier 2 --steps 100 --delta 1e-6"

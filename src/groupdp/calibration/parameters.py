@@ -272,9 +272,7 @@ def _read_target(
     )
     if tolerance is None:
         return target, 0.0
-    target.tolerance = require_number(
-        "tolerance", tolerance, at_least=SMALLEST_TOLERANCE, at_most=LARGEST_TOLERANCE
-    )
+    target.tolerance = require_number("tolerance", tolerance, at_least=SMALLEST_TOLERANCE, at_most=LARGEST_TOLERANCE)
     return target, target.tolerance
 
 

@@ -52,6 +52,12 @@ class Trial:
     passes: bool
     fails: bool
 
+    def straddles(self, narrow: float) -> bool:
+        """Whether the target is between bounds whose relative distance is at most `narrow`."""
+        if self.bounds is None or self.passes or self.fails:
+            return False
+        return self.bounds.width <= narrow * self.bounds.lower
+
     def excess(self, target: float) -> float | None:
         """log(epsilon / target), infinite where epsilon is 0 or infinite; None if unknown."""
         if self.bounds is None:
