@@ -25,7 +25,7 @@ LARGEST_TARGET = 1e5
 
 #: Seconds after which no further trial is begun.
 LONGEST_SEARCH = 120.0
-#: A trial begins with bounds of this relative width: they are enough where epsilon is this much times 20 off the target.
+#: A trial begins with bounds of this relative width: enough where epsilon is 20 times as far off the target.
 _LOOSE = 1e-3
 _FAR_OFF = 20.0
 #: Near the target the bounds are to be this share of the parameter's tolerance wide, where the engines can choose.
