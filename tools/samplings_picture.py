@@ -14,6 +14,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 import groupdp
+from groupdp.figures.style import COLOURS, finish
 
 DATASET, BATCH, NOISE, EPOCHS, DELTA = 50_000, 500, 4.0, 20, 1e-6
 GROUP_SIZES = range(1, 17)
@@ -49,18 +50,18 @@ def draw(path: Path) -> None:
             "-o" if tight else "--s",
             markersize=6.5 if label.startswith("shuffled every") else 3.5,  # balls in bins lie on it
             linewidth=3.5 if label.startswith("shuffled every") else 1.5,
-            color=f"C{index}",
+            color=COLOURS[index],
             label=f"{label} ({adjacency}; {'tight' if tight else 'valid'})",
         )
     axes.set_yscale("log")
     axes.set_xlabel("examples of one person (k)")
-    axes.set_ylabel("epsilon, upper side")
+    axes.set_ylabel("epsilon (certified upper bound)")
     axes.set_xticks([1, 2, 4, 6, 8, 10, 12, 14, 16])
     figure.suptitle(
         f"{DATASET} examples, batches of {BATCH}, noise multiplier {NOISE:g}, {EPOCHS} epochs, delta = {DELTA:g}",
         fontsize=10,
     )
-    axes.grid(True, which="both", alpha=0.25)
+    finish(axes)
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     figure.savefig(path, dpi=150)
 

@@ -7,12 +7,16 @@ Importing loads next to nothing: the names of `_ON_DEMAND` are loaded when first
 the subpackage `groupdp.audit`.
 """
 
+from __future__ import annotations
+
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from groupdp._version import VERSION as __version__
 
+TYPE_CHECKING = False  # type checkers take it as true; typing itself is not loaded for it
 if TYPE_CHECKING:
+    from typing import Any
+
     from groupdp.baselines import linear_reference as linear_reference
     from groupdp.baselines import renyi_vadhan_epsilon as renyi_vadhan_epsilon
     from groupdp.baselines import vadhan_epsilon as vadhan_epsilon

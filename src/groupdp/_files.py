@@ -106,6 +106,14 @@ class NewFiles:
                 break
 
 
+def check_writable(name: str, destination: str | Path) -> None:
+    """Refuses a destination that cannot be written, before any work; makes its directory, and no file."""
+    files = NewFiles(name)
+    temporary = files.temporary(destination)
+    if temporary != Path(destination).resolve():  # else it is a terminal or a pipe
+        temporary.unlink(missing_ok=True)
+
+
 def unwritable(name: str, destination: str | Path, error: Exception) -> InvalidArgument:
     """The one-sentence complaint about a destination."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

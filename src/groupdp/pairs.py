@@ -51,7 +51,8 @@ class Side:
         object.__setattr__(self, "_key", contents)
         if not len(self.shifts) == len(self.probabilities) == len(self.log_probabilities) > 0:
             raise AssertionError("a side must have as many probabilities as shifts, at least one")
-        if not (self.shifts[0] >= 0.0 and np.all(np.diff(self.shifts) > 0.0) and np.all(self.log_probabilities <= 0.0)):
+        increasing = (self.shifts[1:] > self.shifts[:-1]).all()
+        if not (self.shifts[0] >= 0.0 and increasing and (self.log_probabilities <= 0.0).all()):
             raise AssertionError("a side must have increasing shifts >= 0 and probabilities up to 1")
 
     @classmethod
@@ -73,9 +74,10 @@ class Side:
     def merged(cls, shifts: FloatArray, law: Law) -> Side:
         """From shifts in non-decreasing order, equal ones merged (distinct sensitivities may meet in one double)."""
         probabilities, logarithms = law
-        starts = np.flatnonzero(np.concatenate(([True], shifts[1:] != shifts[:-1])))
-        if len(starts) == len(shifts):
+        new = shifts[1:] != shifts[:-1]
+        if new.all():
             return cls(shifts, law)
+        starts = np.flatnonzero(np.concatenate(([True], new)))
         sums = np.array([math.fsum(part) for part in np.split(probabilities, starts[1:])])
         logs = np.minimum(np.logaddexp.reduceat(logarithms, starts), 0.0)
         return cls(shifts[starts], (sums, logs))

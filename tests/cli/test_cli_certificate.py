@@ -76,3 +76,30 @@ def test_what_is_no_certificate_gets_one_sentence(tmp_path):
     assert_one_sentence(groupdp(f"verify {tmp_path}"), "claim must be a file")
     assert_one_sentence(groupdp(f"verify {path} --seconds -1"), "seconds", "-1")
     assert_one_sentence(groupdp(f"certify {RUN} --out {tmp_path}"), "out must be a file")
+
+
+AUDITED = "--sampling-rate 0.2 --noise-multiplier 4 --steps 20 --group-size 4 --trials 200 --delta 1e-3"
+
+
+def test_an_audit_writes_the_certificate_of_the_claim_it_audits(tmp_path):
+    path = tmp_path / "claim.json"
+    outcome = groupdp(f"audit worst-case {AUDITED} --claimed-group-size 2 --certificate {path} --json")
+    assert outcome.status in (0, 1)  # of the audit, which may contradict the claim
+    assert outcome.errors.startswith("verified: ")
+    claim = json.loads(path.read_text())["claim"]
+    assert (claim["group_size"], claim["delta"], claim["adjacency"]) == (2, "0.001", "add-or-remove")
+    lower, upper = (float(claim["epsilon"][side]) for side in ("lower", "upper"))
+    assert lower <= json.loads(outcome.output)["claimed_epsilon"]["upper"] <= upper <= lower * (1.0 + 1e-9)
+    assert groupdp(f"verify {path}").status == 0
+    assert_one_sentence(groupdp(f"audit worst-case {AUDITED} --certificate {path}"), "certificate must be a new file")
+
+
+def test_an_audit_of_scores_writes_it_too(tmp_path):
+    scores, path = tmp_path / "canaries.csv", tmp_path / "claim.json"
+    scores.write_text("with_group,without_group\n" + "0.1,0.2\n0.3,0.1\n" * 10)
+    asked = "--sampling-rate 0.2 --noise-multiplier 4 --steps 20 --group-size 4 --delta 1e-3"
+    outcome = groupdp(f"audit scores {scores} {asked} --certificate {path}")
+    assert outcome.status == 0, outcome
+    assert json.loads(path.read_text())["claim"]["group_size"] == 4
+    unwritable = groupdp(f"audit scores {scores} {asked} --certificate {tmp_path}")
+    assert_one_sentence(unwritable, "certificate must be")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from command_line import assert_one_sentence, groupdp
+from groupdp.cli.figures import emit_summary
 from groupdp.figures import paper
 
 FILES = ["fixed-batch.csv", "fixed-batch.png", "poisson.csv", "poisson.png", "summary.md"]
@@ -123,3 +125,28 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
     assert output == ""
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_the_summary_of_the_figures_fits_the_terminal_and_loses_nothing(columns, monkeypatch, capsys):
+    summary = "\n".join(
+        [
+            "# Title",
+            "",
+            "| analysis | ε |",
+            "|---|---|",
+            "| Vadhan's lemma as the old tool computes it, in a long row of a table | between 1 and 2 |",
+            "",
+            "A paragraph " + "of many words " * 12,
+        ]
+    )
+    monkeypatch.setenv("COLUMNS", str(columns))
+    emit_summary(summary)
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= columns
+    words = re.findall(r"\w+", summary.replace("|---|---|", ""))
+    assert re.findall(r"\w+", shown).count("words") == words.count("words") == 12
+    assert set(words) <= set(re.findall(r"\w+", shown))
+    monkeypatch.delenv("COLUMNS")
+    emit_summary(summary)
+    assert capsys.readouterr().out == summary + "\n"

@@ -265,7 +265,7 @@ def test_every_command_has_help_with_an_example(command):
 def test_the_examples_of_the_help_work():
     for command in ("epsilon", "delta"):
         help_text = groupdp(f"{command} --help").output
-        example = " ".join(help_text.split("Example:")[1].split()).removeprefix("groupdp ")
+        example = " ".join(help_text.split("Example:")[1].replace("\\", "").split()).removeprefix("groupdp ")
         assert groupdp(f"{example} --json").json
 
 

@@ -14,6 +14,9 @@ import pytest
 
 import groupdp as library
 from command_line import assert_one_sentence, groupdp
+from groupdp.cli import sweep as sweep_command
+from groupdp.cli.application import COMMANDS
+from groupdp.cli.support import waiting
 from groupdp.cli.table import table_text, wrapped
 from groupdp.run_file.read import read_run_file
 
@@ -161,21 +164,126 @@ def test_a_file_from_standard_input_and_with_a_byte_order_mark(tmp_path, monkeyp
         "audit worst-case {run} --steps 100 --trials 100 --delta 1e-2 --importance-samples 20",
         "people {counts} --counts n --run {run}",
         "cap {counts} --counts n --epsilon 8 --delta 1e-6 --batch-size 4 --steps 100 --minimum-share 0.5",
+        "count {rows} --by user_id --out {new}.csv",
+        "bound {rows} --by user_id --key example_id --at-most 2 --out {new}.csv",
+        "verify {claim}",
+        "import-run {history} -o {new}.toml",
     ],
 )
 @pytest.mark.parametrize("columns", [80, 60])
 def test_every_answer_fits_the_terminal_and_loses_no_number(run_file, tmp_path, monkeypatch, command, columns):
-    counts = tmp_path / "counts.csv"
-    counts.write_text("n,people\n" + "".join(f"{n},{40 // n}\n" for n in (1, 2, 3, 5, 8, 12)))
-    line = command.format(run=run_file, counts=counts)
+    monkeypatch.chdir(tmp_path)
+    files = inputs(run_file)
     monkeypatch.delenv("COLUMNS", raising=False)
-    whole = groupdp(line)
+    whole = groupdp(command.format(**files, new="whole"))
     assert whole.status == 0, whole
     monkeypatch.setenv("COLUMNS", str(columns))
-    narrow = groupdp(line)
-    assert max(map(len, narrow.output.splitlines())) <= columns
+    narrow = groupdp(command.format(**files, new="whole") + (" --force" if "{new}" in command else ""))
+    assert fits(narrow.output, columns)
     missing = {word for word in whole.output.split() if any(map(str.isdigit, word))} - set(narrow.output.split())
     assert {word for word in missing if word.rstrip(":") not in narrow.output} == set()
+
+
+def fits(text, columns):
+    """Whether no line passes the width, unless it is one word that cannot be broken, such as a digest."""
+    return [line for line in text.splitlines() if len(line) > columns and len(line.split()) > 2] == []
+
+
+def inputs(run_file):
+    """Files for commands that read some, under short names in the working directory."""
+    Path("n.csv").write_text("n,people\n" + "".join(f"{n},{40 // n}\n" for n in (1, 2, 3, 5, 8, 12)))
+    rows = [f"u{user},{user}-{row}\n" for user in range(9) for row in range(user + 1)]
+    Path("rows.csv").write_text("user_id,example_id\n" + "".join(rows))
+    Path("history.json").write_text('{"history": [[1.0, 0.01, 2000]], "mechanism": "prv"}')
+    claim = groupdp(f"certify {run_file} -o claim.json --force")
+    assert claim.status == 0, claim
+    return {
+        "run": run_file,
+        "counts": "n.csv",
+        "rows": "rows.csv",
+        "history": "history.json",
+        "claim": "claim.json",
+    }
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_what_certify_says_fits_the_terminal(run_file, tmp_path, monkeypatch, columns):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    said = groupdp(f"certify {run_file} -o claim.json")
+    assert said.status == 0
+    assert "verified" in said.errors
+    assert fits(said.errors, columns)
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_the_first_screen_fits_the_terminal(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert fits(groupdp("").output, columns)
+
+
+def every_command():
+    """All commands, those in groups too."""
+    for name in COMMANDS:
+        yield name
+        if name == "calibrate":
+            yield from (f"calibrate {one}" for one in ("noise", "steps", "rate", "batch", "group"))
+        if name == "audit":
+            yield from (f"audit {one}" for one in ("worst-case", "scores"))
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+@pytest.mark.parametrize("command", list(every_command()))
+def test_every_help_fits_the_terminal_and_its_example_can_be_pasted(command, columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    said = groupdp(f"{command} --help").output
+    assert max(map(len, said.splitlines())) <= columns
+    pasted = said.split("Example:")[1].replace("\\", "").split()
+    assert pasted[: 1 + len(command.split())] == ["groupdp", *command.split()] or command in ("calibrate", "audit")
+    assert "…" not in said
+    continued = said.split("Example:")[1].strip().splitlines()
+    assert all(line.rstrip().endswith("\\") for line in continued[:-1])
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("--sigma", "--noise-multiplier"),
+        ("--noise", "--noise-multiplier"),
+        ("--k", "--group-size"),
+        ("--detla", "--delta"),
+    ],
+)
+def test_an_unknown_option_names_the_one_that_is_meant(given, meant):
+    assert_one_sentence(groupdp(f"epsilon {given} 1"), f"No such option: {given}", meant)
+
+
+def test_a_phase_with_a_sampling_rate_is_poisson_as_it_is_without_phases():
+    answer = epsilon("--phase sampling_rate=0.01,noise_multiplier=2,steps=500 --delta 1e-6 --group-size 3")
+    assert answer["run"]["sampling"] == "poisson"
+    line = "epsilon --phase batch_size=10,dataset_size=100,noise_multiplier=2,steps=500 --delta 1e-6"
+    assert_one_sentence(groupdp(line), "sampling must say how batches of that size are chosen")
+
+
+def test_spend_goes_by_epochs_and_says_where_a_target_is_not_reached(run_file):
+    answer = groupdp(f"spend {run_file} --json").json
+    assert [one["steps"] for one in answer["points"] if one["epoch"]] == [100, 200, 300, 400, 500]
+    assert answer["points"][0]["steps"] == 1
+    said = groupdp(f"spend {run_file} --target 1000").output
+    assert "is not reached: all 500 steps are within it" in said
+    assert "after epoch" in said
+
+
+def test_certify_and_import_run_answer_in_json_too(run_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    certified = groupdp(f"certify {run_file} --json").json
+    assert certified["outcome"] == "verified"
+    Path("claim.json").write_text(certified["certificate"])
+    assert groupdp("verify claim.json --json").json["sha256"] == certified["sha256"]
+    Path("history.json").write_text('{"history": [[1.0, 0.01, 2000]], "mechanism": "prv"}')
+    imported = groupdp("import-run history.json --delta 1e-6 -o new.toml --json").json
+    assert imported["run"][0]["steps"] == 2000
+    assert imported["missing"] == ["group_size"]
 
 
 def test_an_answer_begins_with_the_run_as_it_was_understood(run_file):
@@ -201,7 +309,7 @@ def test_explain_says_the_same_as_epsilon_explain(run_file):
 
 def test_spend_ends_at_the_run_s_epsilon_and_finds_the_step_of_a_target(run_file, tmp_path):
     answer = groupdp(f"spend {run_file} --target 1 --json").json
-    assert answer["points"][-1] == {"steps": 500, "epsilon": epsilon(str(run_file))["epsilon"]}
+    assert answer["points"][-1] == {"steps": 500, "epoch": 5, "epsilon": epsilon(str(run_file))["epsilon"]}
     last = answer["last_step_within"]
     assert epsilon(f"{run_file} --steps {last}")["epsilon"]["upper"] <= 1.0
     assert epsilon(f"{run_file} --steps {last + 1}")["epsilon"]["upper"] > 1.0
@@ -221,7 +329,7 @@ def test_a_group_of_commands_alone_lists_them():
 @pytest.mark.parametrize("name", ["noise", "steps", "rate", "batch", "group"])
 def test_every_calibration_has_an_example_of_its_own_that_works(name):
     shown = groupdp(f"calibrate {name} --help").output
-    example = " ".join(shown.split("Example:")[1].split()).removeprefix("groupdp ")
+    example = " ".join(shown.split("Example:")[1].replace("\\", "").split()).removeprefix("groupdp ")
     assert example.startswith(f"calibrate {name} ")
     assert groupdp(f"{example} --json").json["proved_optimal"]
 
@@ -241,8 +349,8 @@ def test_a_closed_pipe_is_no_error(run_file):
 
 @pytest.mark.parametrize("delay", [0.05, 0.15, 0.3])
 def test_ctrl_c_is_clean_from_the_first_instant(run_file, delay):
-    """Once Python itself is up: before that, the interpreter speaks."""
-    program = "import sys; print('up', flush=True); from groupdp.cli import main; main()"
+    """Once the entry point is there: before that, the interpreter speaks."""
+    program = "from groupdp.cli import main; print('up', flush=True); main()"
     slow = ["sweep", str(run_file), "--vary", "noise_multiplier=0.5:4:20000", "--vary", "group_size=1:40"]
     process = subprocess.Popen(
         [sys.executable, "-c", program, *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -287,3 +395,57 @@ def test_a_shuffled_run_shows_what_poisson_accounting_would_claim_and_that_it_is
     assert "this analysis (valid, not tight)" in drawn
     assert "Poisson accounting: not a guarantee here" in drawn
     assert "(tight)" not in drawn
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_wait_of_unknown_length_says_how_long_it_takes_and_wipes_that_away(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with waiting("verify", 300.0, patience=0.01):
+        time.sleep(0.3)
+    assert "verify: 0 s, at most 300 s" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+    monkeypatch.setattr(sys, "stderr", quiet := Terminal())
+    with waiting("verify", 300.0):
+        pass
+    assert quiet.getvalue() == ""
+
+
+def test_a_sweep_stopped_with_ctrl_c_goes_on_where_it_stopped(run_file, tmp_path):
+    line = f"sweep {run_file} --vary noise_multiplier=0.5:4:400 --vary group_size=1:30 -o {tmp_path}/new/grid.csv"
+    process = subprocess.Popen([SCRIPT, *line.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    partial = tmp_path / "new" / "grid.csv.partial"
+    deadline = time.monotonic() + 60
+    while not (partial.exists() and partial.read_text().count("\n") > 10) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on there" in errors
+    assert not (tmp_path / "new" / "grid.csv").exists()
+    kept = partial.read_text().count("\n")
+    again = groupdp(line)
+    assert again.status == 0, again
+    assert again.errors == f"wrote {tmp_path}/new/grid.csv\n"
+    assert (tmp_path / "new" / "grid.csv").read_text().count("\n") == 12_001 > kept
+    assert not partial.exists()
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [
+        ("--vary delta=1e-5,1e-6 --plot a.png", "one or two varying names"),
+        ("--plot a.jpg", ".png"),
+        ("--plot rows.csv/a.png", "plot must"),
+    ],
+)
+def test_a_sweep_that_cannot_be_drawn_is_refused_before_it_is_computed(run_file, tmp_path, monkeypatch, ending, words):
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("")
+    monkeypatch.setattr(sweep_command, "_computed", lambda *_: pytest.fail("worked first"))
+    line = f"sweep {run_file} --vary noise_multiplier=1,2 --vary group_size=1:3 {ending}"
+    assert_one_sentence(groupdp(line), words)

@@ -55,6 +55,8 @@ TABULATED = SIDES | {
     "products, not quite evenly spaced": (unevenly([0.0, 9.0, 18.0, 27.0]), [0.25, 0.25, 0.25, 0.25]),
     "evenly spaced, far apart": binomial(40, 0.25, 1.0),
     "evenly spaced, two heaps": ([0.0, 8.0, 16.0], [0.5, 1e-30, 0.5]),
+    "wide": binomial(40, 0.5, 1.0),
+    "wide and fine": binomial(160, 0.5, 0.125),
 }
 
 #: (right, left): both ways round, and both at once.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from decimal import Decimal
 
@@ -13,6 +14,7 @@ from groupdp._version import VERSION
 from groupdp.run_file.read import parse_run_file
 from groupdp.statement import text as statement
 from groupdp.statement import words
+from groupdp.statement.explain import _factor, explain
 
 TWO_PHASES = """
 title = "Two phases"
@@ -148,6 +150,31 @@ def test_latex_needs_no_package_and_escapes_what_is_special(made):
         assert bare.count("{") == bare.count("}")
         assert bare.count("$") % 2 == 0
         outside_table = re.sub(r"(?s)\\begin\{tabular\}.*?\\end\{tabular\}", "", bare)
-        assert not re.search(r"[&%#_^~]", outside_table.replace(r"\textasciitilde", ""))
+        outside_formulas = re.sub(r"\$[^$]*\$", "", outside_table)
+        assert not re.search(r"[&%#_^~]", outside_formulas.replace(r"\textasciitilde", ""))
     exact = words.rounded(made.epsilon.upper)
-    assert f"epsilon = {exact}" in statement.as_latex(made)
+    text = statement.as_latex(made)
+    assert rf"$\varepsilon = {exact}$" in text
+    assert r"$\delta = 10^{-6}$" in text
+    assert not re.search(r"\bepsilon\b|(?<!\\)\bdelta\b|\de-0", text)
+
+
+def test_every_form_says_what_it_means_for_one_person(made):
+    sentences = made.explanation.sentences()
+    assert len(sentences) == 4
+    markdown = statement.as_markdown(made)
+    assert all(f"- {sentence}" in markdown for sentence in sentences)
+    assert "What it means for one person" in statement.as_latex(made)
+    assert "WHAT IT MEANS FOR ONE PERSON" in statement.as_text(made)
+    assert statement.as_json(made)["explanation"]["sentences"] == sentences
+    # The same numbers as `groupdp explain`.
+    explained = explain(list(made.run.phases), delta=made.run.stated_delta, group_size=made.run.group_size)
+    assert explained.sentences() == sentences
+
+
+@pytest.mark.parametrize("epsilon", [59.9, 60.1, 699.0, 701.0, 1234.5])
+def test_the_factor_is_never_below_e_to_the_epsilon(epsilon):
+    said = _factor(epsilon)
+    exponent = float(said.removeprefix("e^")) if said.startswith("e^") else math.log(float(said))
+    assert epsilon <= exponent * (1.0 + 1e-12)
+    assert exponent <= epsilon + 0.1

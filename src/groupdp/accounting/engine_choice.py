@@ -24,7 +24,10 @@ _SLACK = 1e-14
 LONGEST_LATTICE = 60.0
 #: Below this log delta only the bound in closed form is returned.
 _CLOSED_FORM_BELOW = -1e6
-#: In `auto`, a spectral result wider than this, and than the tolerance, is intersected with the lattice engine's.
+#: Up to so many rounds of mixtures the contour is not even tried first: their characteristic function hardly falls, and
+#: of random questions it answered none.
+_FEW = 6
+#: In `auto`, a result wider than this, and than the tolerance, is intersected with the other engine's.
 _WIDE = 1e-5
 
 
@@ -104,9 +107,14 @@ def log_delta_ceiling(noisy: Composition, epsilon: float) -> float:
 
 def is_one_round(noisy: Composition) -> bool:
     """Whether the lattice engine's closed form is called for; a plain Gaussian suits the contour."""
-    one, times = noisy[0]
-    if len(noisy) > 1 or times > 1:
-        return False
+    return len(noisy) == 1 and noisy[0][1] == 1 and _has_mixture(noisy[0][0])
+
+
+def _are_few(noisy: Composition) -> bool:
+    return sum(times for _, times in noisy) <= _FEW and all(_has_mixture(one) for one, _ in noisy)
+
+
+def _has_mixture(one: Round | Profile) -> bool:
     if not isinstance(one, Round):
         return True
     return any(len(side.shifts) > 1 for branch in one.branches for side in (branch.right, branch.left))
@@ -139,8 +147,9 @@ def _choose(
     elif options.engine == "lattice" or has_profile or is_one_round(noisy):
         found = _within(deadline, by_lattice)
     else:
+        engines = by_contour, lambda: _within(deadline, by_lattice)
         wide = max(_WIDE, options.tolerance or 0.0)
-        found = _automatic(by_contour, lambda: _within(deadline, by_lattice), wide)
+        found = _automatic(*(engines[::-1] if _are_few(noisy) else engines), wide=wide)
     if options.tolerance is None:
         return found
     met = found.relative_width <= options.tolerance
@@ -159,15 +168,16 @@ def _within(deadline: float, by_lattice: Callable[[float], Bounds]) -> Bounds:
         ) from None
 
 
-def _automatic(by_contour: Callable[[], Bounds], by_lattice: Callable[[], Bounds], wide: float) -> Bounds:
+def _automatic(first: Callable[[], Bounds], second: Callable[[], Bounds], *, wide: float) -> Bounds:
+    """What the first engine finds; with what the second one does where that is wide, or nothing."""
     try:
-        found = by_contour()
+        found = first()
     except LimitExceeded:
-        return by_lattice()
+        return second()
     if found.relative_width <= wide:
         return found
     try:
-        other = by_lattice()
+        other = second()
     except LimitExceeded:
         return found
     narrower = found if found.width <= other.width else other

@@ -43,17 +43,20 @@ def renyi_vadhan_epsilon(run: Any, *, delta: float, group_size: int, form: Form 
     return Bounds(size * lower * (1.0 - MARGIN), size * upper * (1.0 + MARGIN), provenance)
 
 
-def best_example_epsilon(composition: Composition, growth: Growth, log_target: float) -> tuple[float, float]:
+def best_example_epsilon(
+    composition: Composition, growth: Growth, log_target: float, *, near: float | None = None
+) -> tuple[float, float]:
     """An epsilon of one example that certainly meets the target, by the best of all orders; and that order.
 
     Over all real orders this is the Chernoff bound on the exact curve. Any order is valid, so the search over them
-    need not be exact.
+    need not be exact: `near` is how far above the smallest useful order the best one is expected.
     """
     low = growth.steepest + 1.0  # the lines of smaller orders never come down
     # Whole orders are a plain sum; next to a large one the fractions make no difference.
     rounded = math.ceil if low > 64.0 else float
-    orders = tuple(sorted({float(rounded(low + 2.0**j)) for j in (*range(-6, 7), 8, 10, 13)}))
-    for _ in range(3):
+    offsets = [2.0**j for j in (*range(-6, 7), 8, 10, 13)] if near is None else [0.6 * near, near, 1.6 * near]
+    orders = tuple(sorted({float(rounded(low + offset)) for offset in offsets}))
+    for _ in range(3 if near is None else 2):
         values = [solution.upper for solution in example_epsilons(composition, growth, log_target, orders)]
         best = values.index(min(values))
         found = values[best] * (1.0 + MARGIN), orders[best]

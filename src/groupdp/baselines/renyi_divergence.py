@@ -80,9 +80,9 @@ def _by_convexity(order: float, shift: float, present: float, absent: float) -> 
     """
     floor = math.floor(order)
     part = order - floor
-    before, left, right, after = (_at_whole(floor + i, shift, present, absent) for i in (-1, 0, 1, 2))
     if part == 0.0:
-        return left
+        return _at_whole(floor, shift, present, absent)
+    before, left, right, after = (_at_whole(floor + i, shift, present, absent) for i in (-1, 0, 1, 2))
     upper = (1.0 - part) * left.upper + part * right.upper
     lower = max(
         left.lower + part * (left.lower - before.upper), right.lower - (1.0 - part) * (after.upper - right.lower)
@@ -90,6 +90,7 @@ def _by_convexity(order: float, shift: float, present: float, absent: float) -> 
     return Bounds(max(lower * (1.0 - ROUNDING), 0.0), upper * (1.0 + ROUNDING))
 
 
+@lru_cache(maxsize=4096)
 def _at_whole(order: int, shift: float, present: float, absent: float) -> Bounds:
     """A - 1 = sum_{i >= 2} C(alpha, i) (1-q)^{alpha-i} q^i (e^{m^2 i(i-1)/2} - 1)."""
     if order < 2:

@@ -13,14 +13,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from groupdp._validation import require_integer, require_number
 from groupdp.adjacency import LARGEST_GROUP
 from groupdp.baselines.growth import Growth
 from groupdp.baselines.one_example import example_composition
-from groupdp.baselines.renyi_divergence import ORDERS, renyi_divergences
+from groupdp.baselines.renyi_divergence import ORDERS, FloatArray, renyi_divergences
 
 #: How far below its best estimate the walk looks: one decade.
 DECADE = math.log(10.0)
+_ORDERS: FloatArray = np.array(ORDERS)
+_OFFSETS: FloatArray = np.log1p(-1.0 / _ORDERS)
 
 
 def old_tool_epsilon(run: Any, *, delta: float, group_size: int) -> float:
@@ -34,7 +38,7 @@ def old_tool_epsilon(run: Any, *, delta: float, group_size: int) -> float:
     composition = example_composition(run) if size > 0 else ()
     if not composition:
         return 0.0
-    divergences = [bounds.upper for bounds in renyi_divergences(composition)]
+    divergences = np.array([bounds.upper for bounds in renyi_divergences(composition)])
 
     def example_epsilon(log_delta: float) -> float:
         return _epsilon_in_doubles(divergences, math.exp(log_delta))
@@ -44,16 +48,13 @@ def old_tool_epsilon(run: Any, *, delta: float, group_size: int) -> float:
     return size * _solve(Growth("geometric", size), example_epsilon, math.log(target))
 
 
-def _epsilon_in_doubles(divergences: list[float], delta: float) -> float:
+def _epsilon_in_doubles(divergences: FloatArray, delta: float) -> float:
     """The example's epsilon at a double delta, the best over all orders."""
     if delta == 0.0:
         return math.inf  # the infinity's origin
-    best = math.inf
-    for order, divergence in zip(ORDERS, divergences, strict=True):
-        if delta**2 + math.expm1(-divergence) > 0.0:
-            return 0.0
-        best = min(best, divergence + math.log1p(-1.0 / order) - math.log(delta * order) / (order - 1.0))
-    return max(best, 0.0)
+    if (delta**2 + np.expm1(-divergences) > 0.0).any():
+        return 0.0
+    return max(float(np.min(divergences + _OFFSETS - np.log(delta * _ORDERS) / (_ORDERS - 1.0))), 0.0)
 
 
 def _solve(growth: Growth, example_epsilon: Callable[[float], float], log_target: float) -> float:

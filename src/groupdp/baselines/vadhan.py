@@ -78,7 +78,7 @@ def vadhan_epsilons(
         for direction in dict.fromkeys((adjacency if adjacency != "add-or-remove" else "remove", adjacency))
     }
     results: dict[int, Bounds] = {}
-    proved = 0.0
+    proved, near = 0.0, None
     for done, size in enumerate(sorted(set(sizes))):
         if progress is not None:
             progress(done / len(set(sizes)))
@@ -89,7 +89,8 @@ def vadhan_epsilons(
             results[size] = Bounds(math.inf, math.inf, Provenance(engine="exact"))
             continue
         growth = Growth(form, size)
-        ceiling, order = best_example_epsilon(composition, growth, log_target)
+        ceiling, order = best_example_epsilon(composition, growth, log_target, near=near)
+        near = order - 1.0 - growth.steepest if ceiling < math.inf else None
         cost = 0
         for curve in curves.values():
             problem = Problem(curve, growth, log_target)

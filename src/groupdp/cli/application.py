@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
@@ -51,6 +52,45 @@ def _take_as_text(parameters: Iterable[Any]) -> None:
             parameter._runtime_param = _Text()
 
 
+#: Columns that the panels of the help need.
+_PANELS = 76
+#: Other names that people know an option by.
+_KNOWN_AS = {
+    "sigma": "--noise-multiplier",
+    "noise": "--noise-multiplier",
+    "q": "--sampling-rate",
+    "rate": "--sampling-rate",
+    "k": "--group-size",
+    "group": "--group-size",
+    "eps": "--epsilon",
+    "n": "--dataset-size",
+    "output": "--out",
+}
+
+
+def _unknown_option(error: Any) -> str | None:
+    """The sentence about an option that does not exist, with those that may be meant."""
+    import difflib
+
+    name = getattr(error, "option_name", None)
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ != "NoSuchOption" or name is None or context is None:
+        return None
+    bare = name.lstrip("-").replace("_", "-")
+    known = [one for parameter in context.command.get_params(context) for one in parameter.opts if one[:2] == "--"]
+    meant = [one for one in known if one[2:].startswith(bare) or one == _KNOWN_AS.get(bare.lower())]
+    meant = list(dict.fromkeys(meant)) or difflib.get_close_matches(f"--{bare}", known, n=2, cutoff=0.7)
+    return f"No such option: {name}." + (f" Did you mean {' or '.join(meant[:3])}?" if meant else "")
+
+
+def _lay_out(command: Any) -> None:
+    """Help in panels; plainly where the panels would cut the names of options off."""
+    if shutil.get_terminal_size().columns < _PANELS and not hasattr(command, "commands"):
+        command.rich_markup_mode = None
+        if command.epilog:  # a backspace before a paragraph keeps its lines as they are
+            command.epilog = "\b\n" + command.epilog.strip("\n").replace("\n\n", "\n\n\b\n")
+
+
 class _PipeClosed(Exception):
     """Whoever reads the answer has had enough of it; an OSError would end with status 1 before it gets here."""
 
@@ -69,6 +109,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
         if command is not None:
             for one in (command, *getattr(command, "commands", {}).values()):
                 _take_as_text(one.get_params(ctx))
+                _lay_out(one)
         return command
 
     def _load(self, name: str) -> None:
@@ -117,6 +158,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
             if not hasattr(error, "format_message"):
                 raise  # a bug keeps its traceback
             sentence = " ".join(error.format_message().split())
+            sentence = _unknown_option(error) or sentence
             if sentence == "Missing command.":
                 context: Any = getattr(error, "ctx")  # noqa: B009
                 sentence = f"A command must be given: {', '.join(context.command.list_commands(context))}."

@@ -101,6 +101,13 @@ class Asked:
         adjacency = "" if "removed" in self.neighbours else f", {self.file.adjacency}"
         return [*lines, f"{self.group_text()}{adjacency}"]
 
+    def title(self, *, delta: bool = True, group: bool = True) -> list[str]:
+        """The run and the question as the lines of a picture's title."""
+        lines = self.summary(group=group)
+        if not group:
+            lines.append(self.file.adjacency)
+        return [*lines[:-1], f"{lines[-1]}, δ = {self.delta:g}"] if delta else lines
+
     def remarks(self, *, group: bool = True) -> list[str]:
         """Sentences about a question whose answer says little."""
         found = []
@@ -173,7 +180,8 @@ def _phases(
     if texts:
         if values or base is not None:
             raise InvalidArgument("phase must describe whole phases, without a run file or other options of the run.")
-        return tuple(phase_of(_pairs("phase", text.split(","))) for text in texts)
+        described = [_pairs("phase", text.split(",")) for text in texts]
+        return tuple(phase_of(one if "sampling" in one else {"sampling": _guessed(one), **one}) for one in described)
     if base is not None:
         if not values:
             return base.phases

@@ -21,31 +21,31 @@ from groupdp.cli.audit_output import (
     measured_as_json,
     report_as_json,
 )
+from groupdp.cli.certificate import need_flint
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
     emit_json,
     handle_errors,
+    name_written,
     option,
     progress_bar,
     read_integer,
     read_number,
+    require_new,
 )
 from groupdp.errors import InvalidArgument
 
 _AUDIT = "The audit"
 _OUTPUT = "Output"
 
-_WORST_CASE_EXAMPLE = """
-Example:
-
-    groupdp audit worst-case --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4 --plot audit.svg
-"""
-_SCORES_EXAMPLE = """
-Example:
-
-    groupdp audit scores canaries.csv --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4
-"""
+_WORST_CASE_EXAMPLE = example(
+    "groupdp audit worst-case --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4 --plot audit.svg"
+)
+_SCORES_EXAMPLE = example(
+    "groupdp audit scores canaries.csv --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4"
+)
 
 Trials = Annotated[str, option("--trials", "INTEGER", "Training runs with the group, and as many without.", _AUDIT)]
 Target = Annotated[str, option("--delta", "NUMBER", "The delta at which epsilon is bounded from below.", _AUDIT)]
@@ -74,6 +74,10 @@ RevealBatches = Annotated[
     ),
 ]
 Plot = Annotated[str | None, option("--plot", "FILE", "Draw theory against measurement (.svg, .pdf or .png).", _OUTPUT)]
+Certificate = Annotated[
+    str | None,
+    option("--certificate", "FILE", "Also write the certificate of the claimed epsilon: see groupdp verify.", _OUTPUT),
+]
 WithColumn = Annotated[str, option("--with-column", "NAME", "Column of the runs with the group.", _AUDIT)]
 WithoutColumn = Annotated[str, option("--without-column", "NAME", "Column of the runs without it.", _AUDIT)]
 ScoresFile = Annotated[
@@ -83,7 +87,11 @@ ScoresFile = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    audit = typer.Typer(no_args_is_help=False, help="Measure what DP-SGD leaks, and hold a claim against it.")
+    audit = typer.Typer(
+        no_args_is_help=False,
+        help="Measure what DP-SGD leaks, and hold a claim against it.",
+        epilog=example("groupdp audit worst-case run.toml --steps 10 --plot audit.png"),
+    )
     audit.command(name="worst-case", epilog=_WORST_CASE_EXAMPLE)(handle_errors(worst_case))
     audit.command(name="scores", epilog=_SCORES_EXAMPLE)(handle_errors(scores))
     app.add_typer(audit, name="audit")
@@ -102,6 +110,7 @@ def worst_case(
     reveal_batches: RevealBatches = False,
     seed: Seed = "0",
     plot: Plot = None,
+    certificate: Certificate = None,
     as_json: AsJSON = False,
 ) -> None:
     """Train the theorem's worst case many times, attack every run, and compare with the certified curve."""
@@ -111,18 +120,20 @@ def worst_case(
         raise InvalidArgument(f"importance_samples must be 0 for adjacency {chosen!r}, got {samples}.")
     number = read_integer("seed", seed)
     question = _question(delta, confidence, gap)
+    claimed = None
+    if claimed_group_size is not None:
+        claimed = read_integer("claimed_group_size", claimed_group_size, at_least=1)
     from groupdp import guarantees
     from groupdp.audit import audit_worst_case, importance_delta
 
     with NewFiles("plot") as files:
+        _reserve_certificate(files, certificate, asked)
         picture = None if plot is None else files.temporary(_picture(plot))
         with progress_bar("training") as progress:
             audit = audit_worst_case(
                 run,
                 group_size=size,
-                claimed_group_size=None
-                if claimed_group_size is None
-                else read_integer("claimed_group_size", claimed_group_size, at_least=1),
+                claimed_group_size=claimed,
                 trials=read_integer("trials", trials, at_least=2),
                 adjacency=chosen,
                 seed=number,
@@ -146,9 +157,12 @@ def worst_case(
             certified = guarantees.delta(run, epsilon=check.epsilon, group_size=size, adjacency=direction)
             checks.append((check, certified))
         if picture is not None:
+            from groupdp.figures import title_lines
             from groupdp.figures.audit import draw_audit
 
-            draw_audit(audit, picture)
+            draw_audit(audit, picture, title=title_lines(asked.title(delta=False), 120))
+        _certify(files, certificate, run, size if claimed is None else claimed, chosen, question["delta"])
+    name_written(certificate)
     if as_json:
         emit_json(
             {
@@ -179,6 +193,7 @@ def scores(
     gap: Gap = "0.1",
     seed: Seed = "0",
     plot: Plot = None,
+    certificate: Certificate = None,
     as_json: AsJSON = False,
 ) -> None:
     """Audit your own training loop: one score per independent run, larger where the group seems present."""
@@ -188,15 +203,21 @@ def scores(
     from groupdp.audit import audit_scores, claimed_curve, read_scores
 
     with NewFiles("plot") as files:
+        _reserve_certificate(files, certificate, asked)
         picture = None if plot is None else files.temporary(_picture(plot))
         measured = read_scores(Path(file), with_column=with_column, without_column=without_column)
         with progress_bar("claim") as progress:
             claim = claimed_curve(run, group_size=size, adjacency=chosen, progress=progress)
         report = audit_scores(measured, run, group_size=size, claim=claim, adjacency=chosen, seed=number, **question)
         if picture is not None:
+            from groupdp.figures import title_lines
             from groupdp.figures.audit import draw_scores
 
-            draw_scores(measured, claim, picture, confidence=report.confidence)
+            draw_scores(
+                measured, claim, picture, confidence=report.confidence, title=title_lines(asked.title(delta=False), 75)
+            )
+        _certify(files, certificate, run, size, chosen, question["delta"])
+    name_written(certificate)
     if as_json:
         emit_json(
             {
@@ -226,6 +247,26 @@ def _question(delta: str, confidence: str, gap: str) -> dict[str, Any]:
         "confidence": read_number("confidence", confidence),
         "gap": read_number("gap", gap, above=0.0, at_most=100.0),
     }
+
+
+def _reserve_certificate(files: NewFiles, path: str | None, asked: Asked) -> None:
+    """Find out before any work whether the certificate can be made and written."""
+    if path is not None:
+        require_new(path, "certificate", force=asked.force)
+        need_flint()
+        files.temporary(path, name="certificate")
+
+
+def _certify(files: NewFiles, path: str | None, run: Any, size: Any, adjacency: str, delta: float) -> None:
+    """Write the certificate of the epsilon that was audited, and say on stderr what the checker found."""
+    if path is None:
+        return
+    from groupdp.certificate import certify
+
+    with progress_bar("certify") as progress:
+        made = certify(run, delta=delta, group_size=size, adjacency=adjacency, progress=progress)
+    files.write_text(path, made.text)
+    typer.echo(f"{made.verdict.outcome}: {made.verdict.reason}; sha256 {made.digest}", err=True)
 
 
 def _picture(plot: str) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from groupdp._validation import shown
 from groupdp.cli.counts_input import DEFAULT_DATA_MEMORY, DataMemory, Files, Kind, Scheduler, read_data_memory
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     Adjacency,
     AsJSON,
@@ -28,11 +29,9 @@ from groupdp.cli.support import (
 from groupdp.cli.termination import terminated_as_interrupted
 from groupdp.errors import InvalidArgument
 
-_EXAMPLE = """
-Example:
-
-    groupdp bound rows.parquet --by user_id --key example_id --at-most 8 --seed 2026 --out bounded.parquet
-"""
+_EXAMPLE = example(
+    "groupdp bound rows.parquet --by user_id --key example_id --at-most 8 --seed 2026 --out bounded.parquet"
+)
 _CHOICE = "The choice"
 _AUTO = "With --at-most auto"
 
@@ -58,7 +57,7 @@ def bound(
         str | None,
         option("--at-most-per", "COLUMN=CAPS", "Instead, for each source: source=8, or source=web:3,books:5.", _CHOICE),
     ] = None,
-    seed: Annotated[str, option("--seed", "TEXT", "Another seed, another choice (0 if not given).", _CHOICE)] = "0",
+    seed: Annotated[str, option("--seed", "TEXT", "Another seed, another choice.", _CHOICE)] = "0",
     epsilon: Annotated[str | None, option("--epsilon", "NUMBER", "The epsilon to reach.", _AUTO)] = None,
     delta: Annotated[str | None, option("--delta", "NUMBER", "The delta to reach it at.", _AUTO)] = None,
     batch_size: Annotated[str | None, option("--batch-size", "INTEGER", "Examples in a batch.", _AUTO)] = None,

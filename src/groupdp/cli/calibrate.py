@@ -10,6 +10,7 @@ import typer
 
 from groupdp.bounds import round_up
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     Epsilon,
@@ -46,10 +47,11 @@ def register(app: typer.Typer) -> None:
         help="The least noise, or the most steps, rate, batch or group size, that meets a target.",
         context_settings={"help_option_names": ["-h", "--help"]},
         no_args_is_help=False,
+        epilog=example("groupdp calibrate noise run.toml --epsilon 8"),
     )
     for name, command in (("noise", noise), ("steps", steps), ("rate", rate), ("batch", batch), ("group", group_size)):
-        example = f"\nExample:\n\n    groupdp calibrate {name} {_EXAMPLES[name]} --epsilon 8 --delta 1e-6\n"
-        group.command(name=name, epilog=example)(handle_errors(command))
+        line = f"groupdp calibrate {name} {_EXAMPLES[name]} --epsilon 8 --delta 1e-6"
+        group.command(name=name, epilog=example(line))(handle_errors(command))
     app.add_typer(group, name="calibrate")
 
 

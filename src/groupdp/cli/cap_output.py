@@ -9,8 +9,10 @@ from groupdp.cli.support import bounds_as_json, emit_json, emit_table, upper_tex
 if TYPE_CHECKING:
     from groupdp.people.cap import CapStudy
 
-_LEGEND = """People: sampled instead of examples at equal compute, each person's average clipped to C_user;
-less noise than sampling examples where C_user / C_example is below the threshold."""
+_LEGEND = (
+    "People: sampled instead of examples at equal compute, each person's average clipped to C_user; "
+    "less noise than sampling examples where C_user / C_example is below the threshold."
+)
 
 
 def emit_study(study: CapStudy, question: dict[str, Any], *, as_json: bool) -> None:

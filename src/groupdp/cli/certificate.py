@@ -10,6 +10,7 @@ import typer
 
 from groupdp._validation import shown
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
@@ -17,28 +18,21 @@ from groupdp.cli.support import (
     emit_text,
     handle_errors,
     name_written,
-    progress_bar,
     read_number,
     require_new,
+    waiting,
 )
+from groupdp.cli.table import output_width, wrapped
 from groupdp.errors import InvalidArgument
 
-_CERTIFY_EXAMPLE = """
-Example:
-
-    groupdp certify --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9 --out claim.json
-"""
-_VERIFY_EXAMPLE = """
-Example:
-
-    groupdp verify claim.json
-"""
+_CERTIFY_EXAMPLE = example(
+    "groupdp certify --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9 -o claim.json"
+)
+_VERIFY_EXAMPLE = example("groupdp verify claim.json")
 #: Exit status of each outcome.
 STATUS = {"verified": 0, "refuted": 1, "undecided": 3}
 
-Seconds = Annotated[
-    str, typer.Option("--seconds", metavar="NUMBER", help="Give up, undecided, after this long (300 if not given).")
-]
+Seconds = Annotated[str, typer.Option("--seconds", metavar="NUMBER", help="Give up, undecided, after this long.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -55,26 +49,32 @@ def certify(
         str | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.")
     ] = None,
     seconds: Seconds = "300",
+    as_json: AsJSON = False,
 ) -> None:
     """A certificate of the run's epsilon, tried out: whoever has it need not trust this program."""
     target = asked.delta
     require_new(out, "out", force=asked.force)
     limit = read_number("seconds", seconds, above=0.0)
-    _need_flint()
+    need_flint()
     from groupdp import certificate
 
     with NewFiles("out") as files:
         if out is not None:
             files.temporary(out)  # find out now whether it can be written
-        with progress_bar("certify") as progress:
-            made = certificate.certify(asked.run, delta=target, seconds=limit, progress=progress, **asked.neighbours)
+        with waiting("certify", limit):
+            made = certificate.certify(asked.run, delta=target, seconds=limit, **asked.neighbours)
         if out is not None:
             files.write_text(out, made.text)
-        else:
+        elif not as_json:
             typer.echo(made.text, nl=False)
-    typer.echo(f"{made.verdict.outcome}: {made.verdict.reason}; sha256 {made.digest}", err=True)
-    name_written(out)
-    raise typer.Exit(STATUS[made.verdict.outcome])
+    found = made.verdict
+    if as_json:
+        emit_json({"outcome": found.outcome, "reason": found.reason, "sha256": made.digest, "certificate": made.text})
+    else:
+        typer.echo(wrapped(f"{found.outcome}: {found.reason}", width=output_width(), indent="  "), err=True)
+        typer.echo(f"  sha256 {made.digest}", err=True)
+        name_written(out)
+    raise typer.Exit(STATUS[found.outcome])
 
 
 def verify(
@@ -87,7 +87,7 @@ def verify(
 ) -> None:
     """Prove or refute a certificate. Exit status: 0 verified, 1 refuted, 3 undecided, 2 if it is no certificate."""
     limit = read_number("seconds", seconds, above=0.0)
-    _need_flint()
+    need_flint()
     from groupdp import certificate
     from groupdp.certificate.reading import LARGEST_FILE
 
@@ -102,7 +102,8 @@ def verify(
             f"claim must be a file that can be read, got {shown(claim)} ({error.strerror})."
         ) from None
     try:
-        found = certificate.verify(text, seconds=limit)
+        with waiting("verify", limit):
+            found = certificate.verify(text, seconds=limit)
     except certificate.NotACertificate as error:
         raise InvalidArgument(f"claim must be a certificate, got {shown(claim)}: {error}") from None
     if as_json:
@@ -117,7 +118,8 @@ def verify(
     raise typer.Exit(STATUS[found.outcome])
 
 
-def _need_flint() -> None:
+def need_flint() -> None:
+    """Complain in one sentence where the extra is not installed."""
     try:
         import flint  # noqa: F401
     except ImportError:

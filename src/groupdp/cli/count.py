@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from groupdp.cli.counts_input import DEFAULT_DATA_MEMORY, DataMemory, Files, Kind, Scheduler, read_data_memory
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     Force,
@@ -20,11 +21,7 @@ from groupdp.cli.support import (
 )
 from groupdp.cli.termination import terminated_as_interrupted
 
-_EXAMPLE = """
-Example:
-
-    groupdp count 'rows/*.parquet' --by user_id --out counts.parquet
-"""
+_EXAMPLE = example("groupdp count 'rows/*.parquet' --by user_id --out counts.parquet")
 
 
 def register(app: typer.Typer) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from groupdp._validation import shown
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
@@ -28,11 +29,9 @@ from groupdp.errors import InvalidArgument
 if TYPE_CHECKING:
     from groupdp.baselines.comparison import Point
 
-_EXAMPLE = """
-Example:
-
-    groupdp curve --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-sizes 1:16 --plot out.png
-"""
+_EXAMPLE = example(
+    "groupdp curve --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-sizes 1:16 --plot a.png"
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -74,7 +73,7 @@ def curve(
         if plot is not None:
             from groupdp.figures import title_lines
 
-            title = title_lines([*asked.summary()[:-1], f"{chosen}, δ = {target:g}"], 80)
+            title = title_lines(asked.title(group=False), 90)
             save_figure(draw_curves([("", points)], title=title), files.temporary(plot))
         if csv is not None:
             files.write_text(csv, as_csv(points))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
@@ -25,16 +27,11 @@ from groupdp.cli.support import (
     upper_text,
 )
 
-_EXPLAIN_EXAMPLE = """
-Example:
+if TYPE_CHECKING:
+    from groupdp.sweeps.spend import Spending
 
-    groupdp explain run.toml --prior 0.1 --false-alarms 0.01
-"""
-_SPEND_EXAMPLE = """
-Example:
-
-    groupdp spend run.toml --target 8 --plot spend.png
-"""
+_EXPLAIN_EXAMPLE = example("groupdp explain run.toml --prior 0.1 --false-alarms 0.01")
+_SPEND_EXAMPLE = example("groupdp spend run.toml --target 8 --plot spend.png")
 
 Prior = Annotated[str, option("--prior", "NUMBER", "Probability of taking part before the release.", "The question")]
 FalseAlarms = Annotated[str, option("--false-alarms", "NUMBER", "The attacker's rate of false alarms.", "The question")]
@@ -66,6 +63,7 @@ def explain(asked: Asked, *, prior: Prior = "0.5", false_alarms: FalseAlarms = "
         emit_json({**found.as_json(), **asked.as_json_fields()})
         return
     emit_run(asked)
+    typer.echo()
     for sentence in found.sentences():
         emit_text(f"- {sentence}", indent="  ")
 
@@ -97,11 +95,14 @@ def spend(
                 from groupdp.figures import title_lines
                 from groupdp.figures.spending import draw_spending
 
-                save_figure(draw_spending(found, title=title_lines(asked.summary())), files.temporary(plot))
+                save_figure(draw_spending(found, title=title_lines(asked.title())), files.temporary(plot))
     if as_json:
         emit_json(
             {
-                "points": [{"steps": one.steps, "epsilon": bounds_as_json(one.epsilon)} for one in found.points],
+                "points": [
+                    {"steps": one.steps, "epoch": one.epoch, "epsilon": bounds_as_json(one.epsilon)}
+                    for one in found.points
+                ],
                 "target": found.target,
                 "last_step_within": found.last_step_within,
                 "delta": asked.delta,
@@ -110,19 +111,39 @@ def spend(
         )
         return
     emit_run(asked)
-    every = max(1, len(found.points) // 20)
-    shown = [one for index, one in enumerate(found.points, 1) if index % every == 0 or index == len(found.points)]
-    note = ""
-    if found.target is not None:
-        note = (
-            f"epsilon = {found.target:g} is exceeded from the first step on."
-            if found.last_step_within is None
-            else f"The last step within epsilon = {found.target:g} is step {found.last_step_within}."
-        )
-    emit_table(
-        f"epsilon spent at delta = {asked.delta!r} for {asked.group_text()}",
-        ("after step", "at least", "at most"),
-        [(str(one.steps), lower_text(one.epsilon.lower), upper_text(one.epsilon.upper)) for one in shown],
-        note=note,
-    )
+    _emit_spending(found, f"epsilon spent at delta = {asked.delta!r} for {asked.group_text()}")
     name_written(plot)
+
+
+def _emit_spending(found: Spending, title: str) -> None:
+    """The ends of epochs, or steps evenly spread; about twenty rows, the last step among them."""
+    by_epoch = any(one.epoch for one in found.points)
+    rows = [one for one in found.points if one.epoch or not by_epoch]
+    every = max(1, math.ceil(len(rows) / 20))
+    shown = [one for index, one in enumerate(rows, 1) if index % every == 0]
+    if not shown or shown[-1] is not found.points[-1]:
+        shown.append(found.points[-1])
+    emit_table(
+        title,
+        (*(["after epoch"] if by_epoch else []), "after step", "at least", "at most (the guarantee)"),
+        [
+            (
+                *([str(one.epoch or "")] if by_epoch else []),
+                str(one.steps),
+                lower_text(one.epsilon.lower),
+                upper_text(one.epsilon.upper),
+            )
+            for one in shown
+        ],
+        note=_reached(found),
+    )
+
+
+def _reached(found: Spending) -> str:
+    if found.target is None:
+        return ""
+    if found.last_step_within is None:
+        return f"epsilon = {found.target:g} is exceeded from the first step on."
+    if found.last_step_within == found.points[-1].steps:
+        return f"epsilon = {found.target:g} is not reached: all {found.last_step_within} steps are within it."
+    return f"The last step within epsilon = {found.target:g} is step {found.last_step_within}."

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from groupdp._validation import require_choice
-from groupdp.cli.support import AsJSON, Force, NewFiles, emit_json, handle_errors, progress_bar, require_new
+from groupdp.cli.options import example
+from groupdp.cli.support import AsJSON, Force, NewFiles, emit_json, emit_text, handle_errors, progress_bar, require_new
+from groupdp.cli.table import UNLIMITED, output_width, table_text
 
-_EXAMPLE = """
-Example:
-
-    groupdp figures --out figures
-"""
+_EXAMPLE = example("groupdp figures --out figures")
 _KINDS = ("png", "pdf", "svg")
 
 
@@ -25,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 def figures(
     *,
-    out: Annotated[str, typer.Option("--out", metavar="DIRECTORY", help="Where the files go.")] = "figures",
+    out: Annotated[str, typer.Option("--out", "-o", metavar="DIRECTORY", help="Where the files go.")] = "figures",
     kind: Annotated[
         str,
         typer.Option("--kind", metavar="|".join(_KINDS), help="Kind of pictures.", autocompletion=lambda: list(_KINDS)),
@@ -71,7 +70,21 @@ def figures(
             }
         )
         return
-    typer.echo(text)
+    emit_summary(text)
     typer.echo("Written:")
     for path in written:
         typer.echo(f"  {path}")
+
+
+def emit_summary(markdown: str) -> None:
+    """The summary as it is; in a terminal its tables and paragraphs are fitted to the width."""
+    width = output_width()
+    if width == UNLIMITED:
+        typer.echo(markdown)
+        return
+    for tabular, lines in itertools.groupby(markdown.split("\n"), key=lambda line: line.startswith("|")):
+        if not tabular:
+            emit_text("\n".join(lines))
+            continue
+        columns, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+        typer.echo(table_text(columns, rows, width=width))

@@ -8,15 +8,19 @@ from pathlib import Path
 from groupdp._version import VERSION
 
 FIRST_SCREEN = """\
-groupdp: what privacy does a person with k examples have?  To begin with:
+groupdp: what privacy does a person with k examples have?
 
-  groupdp epsilon --sampling poisson --batch-size 256 --dataset-size 60000 \\
-      --epochs 15 --noise-multiplier 1 --delta 1e-6 --group-size 9 \\
-      --save run.toml                      epsilon, and the run in a file
-  groupdp explain run.toml                 what that epsilon means
-  groupdp calibrate noise run.toml --epsilon 8    the noise for epsilon = 8
+To begin with, epsilon, and the run in a file:
+  groupdp epsilon --sampling poisson --batch-size 256 \\
+      --dataset-size 60000 --epochs 15 \\
+      --noise-multiplier 1 --delta 1e-6 --group-size 9 \\
+      --save run.toml
+What that epsilon means, and the noise for epsilon = 8:
+  groupdp explain run.toml
+  groupdp calibrate noise run.toml --epsilon 8
 
-groupdp --help lists all commands, groupdp COMMAND --help explains one."""
+groupdp --help lists all commands,
+groupdp COMMAND --help explains one."""
 
 
 def version_line() -> str:

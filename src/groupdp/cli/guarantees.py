@@ -8,6 +8,7 @@ import typer
 
 from groupdp.bounds import Bounds
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     Epsilon,
@@ -28,16 +29,12 @@ from groupdp.cli.support import (
 if TYPE_CHECKING:
     from groupdp.statement.explain import Explanation
 
-_EPSILON_EXAMPLE = """
-Example:
-
-    groupdp epsilon --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9
-"""
-_DELTA_EXAMPLE = """
-Example:
-
-    groupdp delta --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --epsilon 40 --group-size 9
-"""
+_EPSILON_EXAMPLE = example(
+    "groupdp epsilon --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9"
+)
+_DELTA_EXAMPLE = example(
+    "groupdp delta --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --epsilon 40 --group-size 9"
+)
 
 Explain = Annotated[
     bool,

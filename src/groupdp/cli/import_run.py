@@ -8,9 +8,13 @@ from typing import Annotated
 import typer
 
 from groupdp._validation import shown
+from groupdp.cli.options import example
 from groupdp.cli.support import (
+    AsJSON,
     Force,
     NewFiles,
+    emit_json,
+    emit_text,
     fail,
     handle_errors,
     option,
@@ -18,14 +22,11 @@ from groupdp.cli.support import (
     read_integer,
     read_number,
     require_new,
+    run_as_json,
 )
 from groupdp.errors import InvalidArgument
 
-_EXAMPLE = """
-Example:
-
-    groupdp import-run checkpoint.pt --delta 1e-6 -o run.toml
-"""
+_EXAMPLE = example("groupdp import-run checkpoint.pt --delta 1e-6 -o run.toml")
 
 
 def register(app: typer.Typer) -> None:
@@ -53,6 +54,7 @@ def import_run(
     ] = None,
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the run.")] = "",
     force: Force = False,
+    as_json: AsJSON = False,
 ) -> None:
     """Write a run file for what another tool's training left behind."""
     from groupdp.integrations.import_run import import_run as read
@@ -88,9 +90,22 @@ def import_run(
         files.write_text(out, text)
     steps = sum(phase.steps for phase in found.phases)
     missing = [name for name, value in (("group_size", size), ("delta", target)) if value is None]
-    typer.echo(f"{out}: {found.source}, {steps} steps in {_counted(len(found.phases), 'phase')}.")
+    if as_json:
+        emit_json(
+            {
+                "out": out,
+                "source": found.source,
+                "run": [run_as_json(phase) for phase in found.phases],
+                "group_size": size,
+                "delta": target,
+                "adjacency": chosen,
+                "missing": missing,
+            }
+        )
+        return
+    emit_text(f"{out}: {found.source}, {steps} steps in {_counted(len(found.phases), 'phase')}.")
     if missing:
-        typer.echo(f"The source does not say {' and '.join(missing)}: give it here, in the file, or with the question.")
+        emit_text(f"The source does not say {' and '.join(missing)}: give it here, in the file, or with the question.")
 
 
 def _counted(number: int, noun: str) -> str:

@@ -6,6 +6,7 @@ All arrive as text, to be read by `values`: every bad value then gets the librar
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -24,6 +25,17 @@ def option(name: str, metavar: str, text: str, panel: str) -> Any:
     return typer.Option(name, metavar=metavar, help=text, rich_help_panel=panel)
 
 
+def example(command: str) -> str:
+    """The end of a command's help: an example that can be pasted, in lines that fit 60 columns."""
+    lines: list[str] = []
+    for part in re.split(r" (?=--?[a-z])", command):  # an option stays with its value
+        if lines and len(lines[-1]) + 1 + len(part) <= 50:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part)
+    return "\nExample:\n\n    " + " \\\n        ".join(lines) + "\n"
+
+
 Steps = Annotated[str | None, option("--steps", "INTEGER", "Number of rounds.", _RUN)]
 Epochs = Annotated[
     str | None,
@@ -35,8 +47,8 @@ Adjacency = Annotated[
     str,
     typer.Option(
         "--adjacency",
-        metavar="|".join(ADJACENCIES),
-        help="Whether the group is added, removed or either.",
+        metavar="NAME",
+        help=f"Which datasets are neighbours: {', '.join(ADJACENCIES)}.",
         rich_help_panel=_QUESTION,
         autocompletion=lambda: list(ADJACENCIES),
     ),
@@ -145,7 +157,10 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     ),
     "save": (_text("--save", "RUN.TOML", "Also write the run to this file.", _OUTPUT), None),
     "force": (_flag("--force", "Replace files that exist.", _OUTPUT), False),
-    "delta": (_text("--delta", "NUMBER", "The delta of (epsilon, delta)-DP.", _QUESTION), None),
+    "delta": (
+        _text("--delta", "NUMBER", "The delta of (epsilon, delta)-DP; needed here or in the run file.", _QUESTION),
+        None,
+    ),
     "group_size": (
         _text(
             "--group-size",
@@ -156,7 +171,12 @@ _SHARED: dict[str, tuple[Any, Any]] = {
         None,
     ),
     "adjacency": (
-        _choice("--adjacency", ADJACENCIES, f"Which datasets are neighbours: {', '.join(ADJACENCIES)}.", _QUESTION),
+        _choice(
+            "--adjacency",
+            ADJACENCIES,
+            f"Which datasets are neighbours (default {ADJACENCIES[0]}): {', '.join(ADJACENCIES)}.",
+            _QUESTION,
+        ),
         None,
     ),
     "removed": (_text("--removed", "INTEGER", "Instead of a group: so many leave ...", _QUESTION), None),

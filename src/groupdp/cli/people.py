@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ from groupdp.cli.counts_input import (
     column_of,
     read_people,
 )
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     Adjacency,
     AsJSON,
@@ -45,16 +46,15 @@ from groupdp.cli.support import (
 )
 from groupdp.errors import InvalidArgument
 
-_PEOPLE_EXAMPLE = """
-Example:
+if TYPE_CHECKING:
+    from groupdp.people.cap import CapStudy
 
-    groupdp people rows.parquet --by user_id --sampling-rate 0.01 --noise-multiplier 2 --steps 2000 --delta 1e-6
-"""
-_CAP_EXAMPLE = """
-Example:
-
-    groupdp cap rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8
-"""
+_PEOPLE_EXAMPLE = example(
+    "groupdp people rows.parquet --by user_id --sampling-rate 0.01 --noise-multiplier 2 --steps 2000 --delta 1e-6"
+)
+_CAP_EXAMPLE = example(
+    "groupdp cap rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8"
+)
 
 Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG by suffix.")]
 
@@ -83,8 +83,12 @@ def people(
     ] = "1,2,4,8",
     out: Annotated[
         str | None,
-        option(
-            "--out", "FILE", "Write each person's examples and epsilon: Parquet, CSV or JSONL (with --by).", "Output"
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write each person's examples and epsilon: Parquet, CSV or JSONL (with --by).",
+            rich_help_panel="Output",
         ),
     ] = None,
     plot: Plot = None,
@@ -110,9 +114,10 @@ def people(
         with progress_bar("people") as progress:
             view = people_view(run, found, delta=target, adjacency=chosen, progress=progress)
         if plot is not None:
-            from groupdp.figures.tradeoff import draw_people
+            from groupdp.figures import title_lines
+            from groupdp.figures.people import draw_people
 
-            draw_people(view, new.temporary(plot))
+            draw_people(view, new.temporary(plot), title=title_lines(asked.title(group=False)), thresholds=limits)
         if destination is not None:
             from groupdp.people.per_person import write_people
 
@@ -208,12 +213,22 @@ def cap(
         with progress_bar("cap") as progress:
             study = choose_cap(found, **question, progress=progress)  # type: ignore[arg-type]
         if plot is not None:
-            from groupdp.figures.tradeoff import draw_caps
+            from groupdp.figures import title_lines
+            from groupdp.figures.people import draw_caps
 
-            draw_caps(study, new.temporary(plot))
+            draw_caps(study, new.temporary(plot), title=title_lines(_cap_title(study, question)))
     emit_study(study, question, as_json=as_json)
     if not as_json:
         name_written(plot)
+
+
+def _cap_title(study: CapStudy, question: dict[str, Any]) -> list[str]:
+    """The run and the question as the lines of the picture's title."""
+    length = f"{question['steps']} steps" if question["epochs"] is None else f"{question['epochs']:g} epochs"
+    return [
+        f"Poisson sampling, batches of {study.batch_size} on average, {length}",
+        f"noise for ε = {study.target_epsilon:g} at δ = {study.delta:g}, {study.adjacency}",
+    ]
 
 
 def _check_plot(plot: str | None, files: NewFiles) -> None:

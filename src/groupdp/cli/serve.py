@@ -7,13 +7,10 @@ from typing import Annotated
 
 import typer
 
+from groupdp.cli.options import example
 from groupdp.cli.support import fail, handle_errors, option, read_integer, read_number
 
-_EXAMPLE = """
-Example:
-
-    groupdp serve --port 8000
-"""
+_EXAMPLE = example("groupdp serve --port 8000")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 

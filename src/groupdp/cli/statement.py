@@ -8,14 +8,11 @@ import typer
 
 from groupdp._validation import require_choice, shown
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar, require_new
 from groupdp.errors import InvalidArgument
 
-_EXAMPLE = """
-Example:
-
-    groupdp statement run.toml --out statement.md
-"""
+_EXAMPLE = example("groupdp statement run.toml --out statement.md")
 #: Bytes of a certificate, at most (certificate/reading.py refuses more).
 _LARGEST_CERTIFICATE = 1_000_000
 _FORMATS = ("markdown", "text", "latex", "json")

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -79,6 +80,7 @@ __all__ = [
     "require_new",
     "run_as_json",
     "upper_text",
+    "waiting",
 ]
 
 Parameters = ParamSpec("Parameters")
@@ -182,6 +184,33 @@ def fail(sentence: str) -> NoReturn:
     """Print one sentence on stderr and leave with exit status 2."""
     typer.echo(sentence, err=True)
     raise typer.Exit(2)
+
+
+@contextmanager
+def waiting(label: str, limit: float, *, patience: float = 1.0) -> Iterator[None]:
+    """Where the fraction done is not known: the seconds gone and the limit, after `patience` seconds, on a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    started, over = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        pause = patience
+        while not over.wait(pause):
+            pause = 0.5
+            sys.stderr.write(f"\r{label}: {time.monotonic() - started:.0f} s, at most {limit:g} s\x1b[K")
+            sys.stderr.flush()
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
+        if time.monotonic() - started >= patience:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 @contextmanager

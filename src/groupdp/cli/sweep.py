@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from groupdp._files import check_writable
 from groupdp._validation import shown
 from groupdp.adjacency import ADJACENCIES
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
@@ -25,11 +27,9 @@ from groupdp.cli.support import (
 )
 from groupdp.errors import InvalidArgument
 
-_EXAMPLE = """
-Example:
-
-    groupdp sweep run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png
-"""
+_EXAMPLE = example(
+    "groupdp sweep run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png"
+)
 #: Rows printed where no file is asked for.
 _MOST_ROWS = 200
 
@@ -76,15 +76,21 @@ def sweep(
     )
     require_new(out, "out", force=asked.force)
     require_new(plot, "plot", force=asked.force)
+    if plot is not None:
+        from groupdp.figures.curves import check_picture_name
+        from groupdp.figures.sweeps import check_names
+
+        check_picture_name("plot", plot)
+        check_names(grid.names)
+        check_writable("plot", plot)
     rows = _computed(grid, out, scheduler)
     if plot is not None:
         from groupdp.figures import title_lines
-        from groupdp.figures.curves import check_picture_name, save_figure
+        from groupdp.figures.curves import save_figure
         from groupdp.figures.sweeps import draw_sweep
 
-        check_picture_name("plot", plot)
         with NewFiles("plot") as files:
-            save_figure(draw_sweep(rows, title=title_lines(asked.summary()[:-1])), files.temporary(plot))
+            save_figure(draw_sweep(rows, title=title_lines(_title(asked, grid.names))), files.temporary(plot))
     if as_json:
         emit_json({"rows": [row.as_dict() for row in rows], "delta": grid.delta, **asked.as_json_fields()})
         return
@@ -106,8 +112,7 @@ def _computed(grid: Any, out: str | None, scheduler: str | None) -> list[Any]:
                 progress(len(rows) / len(grid))
             return rows
         check_name("out", out)
-        with NewFiles("out") as files:
-            files.temporary(out)  # find out now whether it can be written
+        check_writable("out", out)
         partial = PartialRows(out, grid)
         try:
             rows = partial.read()
@@ -117,11 +122,31 @@ def _computed(grid: Any, out: str | None, scheduler: str | None) -> list[Any]:
                 rows.extend(done)
                 partial.write(done)
                 progress(len(rows) / len(grid))
+        except KeyboardInterrupt:
+            typer.echo(f"\rstopped after {len(rows)} of {len(grid)} rows: the same command goes on there.", err=True)
+            raise
         finally:
             partial.close()
     write_rows(rows, out)
     partial.remove()
     return rows
+
+
+def _title(asked: Asked, names: tuple[str, ...]) -> list[str]:
+    """The run and the question as the lines of the picture's title, without what varies."""
+    phases = asked.file.phases
+    lines = []
+    for phase in phases:
+        parts = [] if {"sampling_rate", "batch_size", "dataset_size"} & set(names) else [phase.sampling.describe()]
+        if "noise_multiplier" not in names:
+            parts.append(f"noise multiplier {phase.noise_multiplier:g}")
+        if not {"steps", "epochs"} & set(names):
+            parts.append(f"{phase.steps} steps")
+        lines.append(", ".join(parts or [phase.sampling.title]))
+    question = [] if "group_size" in names else [asked.group_text()]
+    question += [] if "adjacency" in names else [asked.file.adjacency]
+    question += [] if "delta" in names or asked.file.delta is None else [f"δ = {asked.file.delta:g}"]
+    return [*lines, ", ".join(question)]
 
 
 def _emit(rows: list[Any], names: tuple[str, ...]) -> None:

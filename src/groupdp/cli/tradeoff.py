@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
     NewFiles,
@@ -29,11 +30,9 @@ if TYPE_CHECKING:
     from groupdp.tradeoff import TradeOffCurve
     from groupdp.tradeoff.risk import Risk
 
-_EXAMPLE = """
-Example:
-
-    groupdp tradeoff --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --group-size 4 --plot tradeoff.png
-"""
+_EXAMPLE = example(
+    "groupdp tradeoff --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --group-size 4 --plot tradeoff.png"
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -76,12 +75,12 @@ def tradeoff(
             found = risk(asked.run, false_positive_rates=levels, prior=before, progress=progress, **asked.neighbours)
             if plot is not None:
                 from groupdp.figures import title_lines
-                from groupdp.figures.tradeoff import draw_trade_off
+                from groupdp.figures.tradeoff import draw_trade_off, rates_to_draw
 
                 draw_trade_off(
-                    function.curve(tolerance=2e-3, progress=progress),
+                    function.curve(rates_to_draw(), tolerance=2e-3, progress=progress),
                     files.temporary(plot),
-                    title=title_lines(asked.summary()),
+                    title=title_lines(asked.title(delta=False), 110),
                 )
     if as_json:
         emit_json({**_payload(found, points), "tight": function.tight, **asked.as_json_fields()})

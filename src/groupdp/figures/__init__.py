@@ -1,17 +1,16 @@
 """Pictures; matplotlib is imported only when one is drawn.
 
+style.py      palette, frame and title of all of them
 curves.py     epsilon against group size
-tradeoff.py   trade-off curves, people and caps
+tradeoff.py   trade-off curves
+people.py     people's epsilons, and caps
+spending.py   the budget against steps
+sweeps.py     a sweep, as curves or as a heat map
 audit.py      what an audit saw beside what was claimed
 pld.py        a privacy loss distribution
 paper.py      the paper's empirical section, computed
 """
 
-from __future__ import annotations
+from groupdp.figures.style import title_lines
 
-import textwrap
-
-
-def title_lines(parts: list[str], width: int = 95) -> str:
-    """A title from sentences about the run: wrapped, a line for each where there is room."""
-    return "\n".join(line for part in parts for line in textwrap.wrap(part, width))
+__all__ = ["title_lines"]

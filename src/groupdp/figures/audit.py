@@ -9,32 +9,38 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp.audit import empirical_tradeoff
-from groupdp.errors import InvalidArgument
+from groupdp.figures.curves import save_figure
+from groupdp.figures.style import BLUE, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
 
 if TYPE_CHECKING:
     from groupdp.audit import ClaimedCurve, Scores, WorstCaseAudit
 
 FloatArray = npt.NDArray[np.float64]
 
-_COLOURS = {"remove": "#0b6e99", "add": "#c2571a"}
+_COLOURS = {"remove": BLUE, "add": ORANGE}
 
 
-def draw_audit(audit: WorstCaseAudit, destination: str | Path) -> None:
-    """Draw theory against measurement into a file; its suffix decides the format."""
-    figure = _new_figure(10.0, 4.2)
+def draw_audit(audit: WorstCaseAudit, destination: str | Path, *, title: str = "") -> None:
+    """Draw theory against measurement into a file; its suffix decides the format. `title` says the run."""
+    figure = new_figure(10.0, 4.4)
     left, right = figure.subplots(1, 2)
     draw_delta(left, audit)
     draw_tradeoff(right, audit.scores, audit.claim, confidence=audit.report.confidence)
-    figure.suptitle(_title(audit), fontsize=10)
-    _save(figure, Path(destination))
+    figure.suptitle(f"{_title(audit)}\n{title}".strip(), fontsize=TITLE_SIZE)
+    save_figure(figure, destination)
 
 
-def draw_scores(scores: Scores, claim: ClaimedCurve, destination: str | Path, *, confidence: float) -> None:
+def draw_scores(
+    scores: Scores, claim: ClaimedCurve, destination: str | Path, *, confidence: float, title: str = ""
+) -> None:
     """Draw the trade-off curve of somebody's scores, its band, and the floor that the claim puts under it."""
-    figure = _new_figure(5.5, 4.5)
+    figure = new_figure(5.5, 4.5)
     draw_tradeoff(figure.subplots(), scores, claim, confidence=confidence)
-    figure.suptitle(f"{len(scores.with_group)} runs with the group, {len(scores.without_group)} without", fontsize=10)
-    _save(figure, Path(destination))
+    runs = (
+        f"{len(scores.with_group)} runs with the group, {len(scores.without_group)} without, confidence {confidence:g}"
+    )
+    figure.suptitle(f"{runs}\n{title}".strip(), fontsize=TITLE_SIZE)
+    save_figure(figure, destination)
 
 
 def draw_delta(axes: Any, audit: WorstCaseAudit) -> None:
@@ -48,12 +54,20 @@ def draw_delta(axes: Any, audit: WorstCaseAudit) -> None:
         floor = 0.1 / one.trials
         low, high = np.maximum(one.lower[seen], floor), one.upper[seen]
         shift = 0.2 / len(one.epsilons) * one.epsilons[-1] * (1 if one.direction == "add" else -1)
-        axes.vlines(one.epsilons[seen] + shift, low, high, color=colour, linewidth=2, alpha=0.4)
+        axes.vlines(
+            one.epsilons[seen] + shift,
+            low,
+            high,
+            color=colour,
+            linewidth=2,
+            alpha=0.4,
+            label=f"interval, {one.direction}",
+        )
         told = one.lower > 0.0
         axes.plot(one.epsilons[told] + shift, one.estimate[told], ".", color=colour, label=f"measured, {one.direction}")
     trials = min(one.trials for one in audit.measured)
     axes.set(yscale="log", xlabel="epsilon", ylabel="delta", ylim=(0.1 / trials, 1.0))
-    axes.legend(fontsize=8)
+    finish(axes, legend="upper right")
 
 
 def draw_tradeoff(axes: Any, scores: Scores, claim: ClaimedCurve, *, confidence: float) -> None:
@@ -65,13 +79,13 @@ def draw_tradeoff(axes: Any, scores: Scores, claim: ClaimedCurve, *, confidence:
         # For every threshold the truth is in a rectangle: join their lower left and their upper right corners.
         lower = np.interp(alphas, curve.false_alarm_lower[::-1], curve.miss_lower[::-1])
         upper = np.interp(alphas, curve.false_alarm_upper[::-1], curve.miss_upper[::-1])
-        axes.fill_between(alphas, lower, upper, color=colour, alpha=0.3, linewidth=0)
+        axes.fill_between(alphas, lower, upper, color=colour, alpha=0.25, linewidth=0, label=f"band, {direction}")
         floor = claimed_tradeoff(claim, direction, alphas)
         axes.plot(alphas, floor, "--", color=colour, linewidth=1, label=f"certified floor, {direction}")
         axes.plot(curve.false_alarm_rate, curve.miss_rate, color=colour, linewidth=1, label=f"attack, {direction}")
-    axes.plot([0.0, 1.0], [1.0, 0.0], color="0.7", linewidth=1, label="guessing")
-    axes.set(xlabel="false alarm rate", ylabel="miss rate", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
-    axes.legend(fontsize=8)
+    axes.plot([0.0, 1.0], [1.0, 0.0], "--", label="guessing", **GUIDE)
+    axes.set(xlabel="false alarm rate", ylabel="miss rate", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    finish(axes, legend="upper right")
 
 
 def claimed_tradeoff(claim: ClaimedCurve, direction: str, false_alarm_rates: FloatArray) -> FloatArray:
@@ -92,29 +106,8 @@ def claimed_tradeoff(claim: ClaimedCurve, direction: str, false_alarm_rates: Flo
     return floor
 
 
-def _new_figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InvalidArgument("plot needs matplotlib, which is missing: pip install 'groupdp[figures]'.") from None
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _save(figure: Any, destination: Path) -> None:
-    """Without a date or random names, so that the same audit gives the same file."""
-    from matplotlib import rc_context
-
-    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(destination.suffix.lower(), {})
-    with rc_context({"svg.hashsalt": "groupdp"}):
-        figure.savefig(destination, dpi=150, metadata=undated)
-
-
 def _title(audit: WorstCaseAudit) -> str:
-    instance = audit.instance
     return (
-        f"Worst case of DP-SGD, {instance.title}, group of {instance.group_size}, {instance.steps} rounds, "
-        f"{len(audit.scores.with_group)} runs of each kind, confidence {audit.report.confidence:g}"
+        f"The worst case trained and attacked: {len(audit.scores.with_group)} runs of each kind, "
+        f"confidence {audit.report.confidence:g}"
     )

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from groupdp._validation import shown
 from groupdp.baselines.comparison import Point
-from groupdp.errors import GroupDPError, InvalidArgument
+from groupdp.errors import InvalidArgument
+from groupdp.figures.style import AMBER, BLUE, GREY, ORANGE, PINK, TITLE_SIZE, finish, new_figure, plain_logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,27 +27,27 @@ _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (
         "linear",
         "k times one example (reference)",
-        {"color": "#555555", "linestyle": (0, (1, 1.5)), "linewidth": 1.4},
+        {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.4},
     ),
     (
         "old_tool",
         "Vadhan's lemma, old tool (Rényi, doubles)",
-        {"color": "#CC79A7", "linestyle": (0, (4, 1.5, 1, 1.5)), "linewidth": 1.3, "marker": "^", "markersize": 4.5},
+        {"color": PINK, "linestyle": (0, (4, 1.5, 1, 1.5)), "linewidth": 1.3, "marker": "^", "markersize": 4.5},
     ),
     (
         "vadhan",
         "Vadhan's lemma, geometric form, exact curve",
-        {"color": "#D55E00", "linestyle": (0, (5, 2)), "linewidth": 1.5, "marker": "s", "markersize": 3.8},
+        {"color": ORANGE, "linestyle": (0, (5, 2)), "linewidth": 1.5, "marker": "s", "markersize": 3.8},
     ),
     (
         "poisson_claim",
         "Poisson accounting: not a guarantee here",
-        {"color": "#E69F00", "linestyle": (0, (2, 2)), "linewidth": 1.4, "marker": "x", "markersize": 4.5},
+        {"color": AMBER, "linestyle": (0, (2, 2)), "linewidth": 1.4, "marker": "x", "markersize": 4.5},
     ),
     (
         "epsilon",
         "this analysis",
-        {"color": "#0072B2", "linestyle": "-", "linewidth": 2.2, "marker": "o", "markersize": 4.2},
+        {"color": BLUE, "linestyle": "-", "linewidth": 2.2, "marker": "o", "markersize": 4.2},
     ),
 )
 
@@ -59,13 +60,8 @@ def check_picture_name(name: str, path: str | Path) -> None:
 
 def draw_curves(panels: Sequence[tuple[str, Sequence[Point]]], *, title: str = "") -> Figure:
     """One panel for each (title, points), side by side, with one legend below."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise GroupDPError("Pictures need matplotlib: pip install 'groupdp[figures]'.") from None
-
     width = 6.6 if len(panels) == 1 else 4.0 * len(panels)
-    figure = Figure(figsize=(width, 4.4), layout="constrained")
+    figure = new_figure(width, 4.4)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (name, points) in zip(axes, panels, strict=True):
         _draw_panel(axis, name, points)
@@ -77,7 +73,7 @@ def draw_curves(panels: Sequence[tuple[str, Sequence[Point]]], *, title: str = "
     columns = 2 if len(panels) == 1 else 3
     figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     if title:
-        figure.suptitle(title, fontsize=11)
+        figure.suptitle(title, fontsize=TITLE_SIZE)
     return figure
 
 
@@ -115,22 +111,16 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
         if infinite:
             _mark_infinite(axis, infinite, style["color"], named=infinite[0] - sizes[0] > 0.2 * (sizes[-1] - sizes[0]))
     if high < 300.0 * low:  # few powers of ten to label
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.yaxis.set_minor_formatter(NullFormatter())
+        plain_logarithmic(axis.yaxis)
     axis.set_title(title, fontsize=10.5)
     axis.set_xlabel("group size k")
-    axis.grid(True, which="major", color="#dddddd", linewidth=0.6)
-    axis.set_axisbelow(True)
+    finish(axis)
+    axis.minorticks_off()  # the powers of ten, or 1, 2 and 5 times them, are labelled
     axis.margins(x=0.03)
     if len(sizes) == 1:
         axis.set_xticks(sizes)
     elif sizes[0] == 1 and sizes[-1] <= 40:
         axis.set_xticks([1, *range(4, sizes[-1] + 1, 4)])
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
 
 
 def _mark_infinite(axis: Axes, sizes: Sequence[int], color: str, *, named: bool) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp.errors import InvalidArgument
+from groupdp.figures.style import BLUE, ORANGE, TITLE_SIZE, finish, new_figure
 from groupdp.pld.measures import Measure
 
 if TYPE_CHECKING:
@@ -28,14 +29,11 @@ def plot(distribution: PrivacyLossDistribution, target: Any) -> None:
         return
     if not isinstance(target, str | Path):
         raise InvalidArgument(f"target must be a path or matplotlib axes, got {shown(target)}.")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.0, 4.0), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(10.0, 4.4)
     left, right = figure.subplots(1, 2)
     _draw_densities(distribution, left)
     _draw_curve(distribution, right)
+    figure.suptitle(f"Privacy loss of {distribution.rounds} rounds, {distribution.direction}", fontsize=TITLE_SIZE)
     with NewFiles("target") as files:
         temporary = files.temporary(target)
         try:
@@ -49,25 +47,27 @@ def plot(distribution: PrivacyLossDistribution, target: Any) -> None:
 def _draw_densities(distribution: PrivacyLossDistribution, axes: Any) -> None:
     low, high = _visible(distribution.upper)
     for measure, label, style in (
-        (distribution.upper, "dominating", "-"),
-        (distribution.lower, "dominated", "--"),
+        (distribution.upper, "dominating", {"color": BLUE}),
+        (distribution.lower, "dominated", {"color": ORANGE, "linestyle": "--"}),
     ):
         losses, densities = _density(measure, low, high)
-        axes.plot(losses, densities, style, label=label)
+        axes.plot(losses, densities, label=label, **style)
     axes.set_xlabel(f"privacy loss ({distribution.direction}, rounds: {distribution.rounds})")
     axes.set_ylabel("density")
-    axes.legend()
+    finish(axes, legend="upper right")
 
 
 def _draw_curve(distribution: PrivacyLossDistribution, axes: Any) -> None:
     _, high = _visible(distribution.upper)
     epsilons = np.linspace(0.0, max(high, distribution.grid_step), _POINTS // 4)
     deltas = [distribution.delta(float(epsilon)) for epsilon in epsilons]
-    axes.semilogy(epsilons, [max(delta.upper, 1e-300) for delta in deltas], "-", label="upper")
-    axes.semilogy(epsilons, [max(delta.lower, 1e-300) for delta in deltas], "--", label="lower")
+    axes.semilogy(epsilons, [max(delta.upper, 1e-300) for delta in deltas], color=BLUE, label="upper bound")
+    axes.semilogy(
+        epsilons, [max(delta.lower, 1e-300) for delta in deltas], color=ORANGE, linestyle="--", label="lower bound"
+    )
     axes.set_xlabel("epsilon")
     axes.set_ylabel("delta")
-    axes.legend()
+    finish(axes, legend="upper right")
 
 
 def _visible(measure: Measure) -> tuple[float, float]:

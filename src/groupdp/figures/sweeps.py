@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from groupdp.errors import GroupDPError, InvalidArgument
+from groupdp.errors import InvalidArgument
+from groupdp.figures.style import COLOURS, TITLE_SIZE, finish, new_figure
 from groupdp.sweeps.sweep import Row
 
 if TYPE_CHECKING:
@@ -14,26 +15,22 @@ if TYPE_CHECKING:
 
 #: A second name with up to so many values is drawn as curves.
 _MOST_CURVES = 8
-#: Of the palette of Okabe and Ito.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 _LINES = ("-", "--", "-.", ":")
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse what has more dimensions than a picture."""
+    if len(names) > 2:
+        raise InvalidArgument(f"plot must be of one or two varying names, got {len(names)}: {', '.join(names)}.")
 
 
 def draw_sweep(rows: Sequence[Row], *, title: str) -> Figure:
     """epsilon over what varies: certified upper bounds."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise GroupDPError("pictures need the extra figures: pip install 'groupdp[figures]'.") from None
     names = list(rows[0].values)
-    if len(names) > 2:
-        raise InvalidArgument(f"plot must be of one or two varying names, got {len(names)}: {', '.join(names)}.")
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    check_names(names)
+    figure = new_figure(7.2, 4.8)
     axes = figure.subplots()
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(title, fontsize=TITLE_SIZE)
     first = _distinct(row.values[names[0]] for row in rows)
     second = _distinct(row.values[names[1]] for row in rows) if len(names) == 2 else []
     uppers = {tuple(row.values.values()): _finite(row.epsilon_upper) for row in rows}
@@ -49,17 +46,15 @@ def _curves(axes: Any, names: list[str], first: list[Any], second: list[Any], up
         values = [uppers[(value,) if other is None else (value, other)] for value in first]
         shown = f"{other:g}" if isinstance(other, int | float) else str(other)
         label = None if other is None else f"{names[1].replace('_', ' ')} = {shown}"
-        style = {"color": _COLOURS[index % len(_COLOURS)], "linestyle": _LINES[index % len(_LINES)], "linewidth": 1.8}
-        axes.plot(first, values, label=label, **style)
+        style = {"color": COLOURS[index % len(COLOURS)], "linestyle": _LINES[index % len(_LINES)], "linewidth": 1.8}
+        axes.plot(first, values, label=label, marker="." if len(first) <= 40 else None, **style)
     axes.set_xlabel(names[0].replace("_", " "))
     axes.set_ylabel("epsilon (certified upper bound)")
     finite = [value for value in uppers.values() if value > 0.0 and math.isfinite(value)]
     if finite and max(finite) > 100.0 * min(finite):
         axes.set_yscale("log")
-    axes.grid(alpha=0.3)
     axes.margins(x=0.03)
-    if second:
-        axes.legend(frameon=False)
+    finish(axes, legend="best" if second else None)
 
 
 def _heat_map(figure: Any, axes: Any, names: list[str], sides: Any, uppers: dict[Any, float]) -> None:
@@ -71,7 +66,10 @@ def _heat_map(figure: Any, axes: Any, names: list[str], sides: Any, uppers: dict
     mesh = axes.pcolormesh(first, second, np.log10(shown), shading="nearest", cmap="viridis", rasterized=True)
     bar = figure.colorbar(mesh, ax=axes)
     bar.set_label("epsilon (certified upper bound)")
-    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{10**value:.3g}")
+    marks = [digit * 10.0**power for power in range(-6, 9) for digit in (1, 2, 5)]
+    ticks = [mark for mark in marks if shown.min() <= mark <= shown.max()]
+    if ticks:
+        bar.set_ticks(np.log10(ticks), labels=[f"{mark:g}" for mark in ticks])
     levels = [level for level in (0.5, 1, 2, 4, 8, 16, 32, 64, 128) if shown.min() < level < shown.max()]
     if levels and len(first) > 1 and len(second) > 1:
         lines = axes.contour(first, second, shown, levels=levels, colors="white", linewidths=0.8)

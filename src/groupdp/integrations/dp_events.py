@@ -179,19 +179,21 @@ def _event_of(phase: DPSGD, group_size: int, adjacency: str) -> Any:
         )
     sampling = phase.sampling
     gaussian = dp_event.GaussianDpEvent(phase.noise_multiplier)
-    if isinstance(sampling, groupdp.PoissonSampling):
-        return gaussian if sampling.rate == 1.0 else dp_event.PoissonSampledDpEvent(sampling.rate, gaussian)
-    if isinstance(sampling, groupdp.FixedBatchSampling):
-        whole = sampling.dataset_size + (0 if adjacency in ("substitute", "zero-out") else group_size)
-        return dp_event.SampledWithoutReplacementDpEvent(whole, sampling.batch_size, gaussian)
-    if isinstance(sampling, groupdp.TruncatedPoissonSampling):
-        return dp_event.TruncatedSubsampledGaussianDpEvent(
-            dataset_size=sampling.dataset_size + group_size,
-            sampling_probability=sampling.rate,
-            truncated_batch_size=sampling.largest_batch,
-            noise_multiplier=phase.noise_multiplier,
-        )
-    raise InvalidArgument(
-        "sampling must be Poisson, truncated Poisson or of fixed batches for a DpEvent: there is no event for "
-        f"{shown(sampling)}."
-    )
+    match sampling:
+        case groupdp.PoissonSampling(rate=rate):
+            return gaussian if rate == 1.0 else dp_event.PoissonSampledDpEvent(rate, gaussian)
+        case groupdp.FixedBatchSampling(batch_size=batch_size, dataset_size=dataset_size):
+            whole = dataset_size + (0 if adjacency in ("substitute", "zero-out") else group_size)
+            return dp_event.SampledWithoutReplacementDpEvent(whole, batch_size, gaussian)
+        case groupdp.TruncatedPoissonSampling(rate=rate, largest_batch=largest_batch, dataset_size=dataset_size):
+            return dp_event.TruncatedSubsampledGaussianDpEvent(
+                dataset_size=dataset_size + group_size,
+                sampling_probability=rate,
+                truncated_batch_size=largest_batch,
+                noise_multiplier=phase.noise_multiplier,
+            )
+        case _:
+            raise InvalidArgument(
+                "sampling must be Poisson, truncated Poisson or of fixed batches for a DpEvent: there is no event for "
+                f"{shown(sampling)}."
+            )

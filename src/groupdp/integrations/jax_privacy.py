@@ -216,16 +216,18 @@ def _batch_size(sampling: Any, num_samples: int, group_size: int) -> int:
         raise InvalidArgument(
             f"num_samples must be dataset_size + group_size = {common + group_size}, got {shown(num_samples)}."
         )
-    if isinstance(sampling, groupdp.FixedBatchSampling):
-        return sampling.batch_size
-    if not isinstance(sampling, groupdp.PoissonSampling | groupdp.TruncatedPoissonSampling):
-        raise InvalidArgument(f"sampling must be one that DpParams can describe, got {shown(sampling)}.")
-    batch_size = round(sampling.rate * num_samples)
-    if batch_size / float(num_samples) != sampling.rate:
-        raise InvalidArgument(
-            f"rate must be batch_size / {num_samples} for a whole batch_size to be DpParams, got {sampling.rate!r}."
-        )
-    return batch_size
+    match sampling:
+        case groupdp.FixedBatchSampling(batch_size=batch_size):
+            return batch_size
+        case groupdp.PoissonSampling(rate=rate) | groupdp.TruncatedPoissonSampling(rate=rate):
+            nearest = round(rate * num_samples)
+            if nearest / float(num_samples) != rate:
+                raise InvalidArgument(
+                    f"rate must be batch_size / {num_samples} for a whole batch_size to be DpParams, got {rate!r}."
+                )
+            return nearest
+        case _:
+            raise InvalidArgument(f"sampling must be one that DpParams can describe, got {shown(sampling)}.")
 
 
 def from_batch_selection(

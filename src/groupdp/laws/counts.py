@@ -21,11 +21,13 @@ def binomial_decimals(group_size: int, rate: float) -> list[Decimal]:
     if complement == 0:
         return [Decimal(0)] * group_size + [Decimal(1)]
     odds = CONTEXT.divide(q, complement)
-
-    def ratio(i: int) -> Decimal:
-        return CONTEXT.divide(CONTEXT.multiply(Decimal(group_size - i), odds), Decimal(i + 1))
-
-    return recurrence(CONTEXT.power(complement, Decimal(group_size)), ratio, group_size)
+    multiply, divide = CONTEXT.multiply, CONTEXT.divide
+    value = CONTEXT.power(complement, Decimal(group_size))
+    values = [value]
+    for i in range(group_size):
+        value = divide(multiply(multiply(value, odds), group_size - i), i + 1)
+        values.append(value)
+    return values
 
 
 @lru_cache(maxsize=64)

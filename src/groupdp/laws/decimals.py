@@ -20,6 +20,8 @@ from groupdp.pairs import Law
 #: Relative error of 1e5 recurrence steps of three roundings each is below 1e5 x 3 x 1e-39: beyond doubles.
 CONTEXT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _LOG_10 = math.log(10.0)
+#: Above this a double has all its bits.
+_SMALLEST = 1e-300
 
 
 def total(values: Sequence[Decimal]) -> Decimal:
@@ -38,7 +40,7 @@ def recurrence(first: Decimal, ratio: Callable[[int], Decimal], last: int) -> li
 def as_law(values: Sequence[Decimal]) -> Law:
     """Probabilities that sum to 1, as doubles with their logarithms."""
     probabilities = [float(value) for value in values]
-    logarithms = [log(value) for value in values]
+    logarithms = [math.log(p) if p > _SMALLEST else log(value) for p, value in zip(probabilities, values, strict=True)]
     likeliest = max(range(len(values)), key=probabilities.__getitem__)
     if probabilities[likeliest] > 0.5:  # its logarithm comes from what is left for the others
         others = total([*values[:likeliest], *values[likeliest + 1 :]])
@@ -51,7 +53,7 @@ def as_law(values: Sequence[Decimal]) -> Law:
 
 def log(value: Decimal) -> float:
     """log(value) to a few units in the last place of the result, for a value not close to 1."""
-    if value == 0:
+    if not value:
         return -math.inf
     exponent = value.adjusted()
     if exponent > -300:

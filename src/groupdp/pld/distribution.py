@@ -36,7 +36,7 @@ DIRECTION = re.compile(r"[a-z][a-z -]{0,39}")
 _SLACK = 1e-14
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PrivacyLossDistribution:
     """Certified bounds on the distribution of the privacy loss log P/Q, under P.
 
@@ -57,6 +57,14 @@ class PrivacyLossDistribution:
     tail_mass: float
     """About the mass that each operation may move to the ends of the lattice."""
     rounds: int = 1
+
+    def __repr__(self) -> str:
+        """What it is the distribution of, and how fine; the masses are in `lower` and `upper`."""
+        return (
+            f"PrivacyLossDistribution(direction={self.direction!r}, rounds={self.rounds}, "
+            f"grid_step={self.upper.step:.6g}, losses={len(self.upper.masses)}, "
+            f"mean={sum(self.mean_bounds) / 2:.6g}, tail_mass={self.tail_mass:g})"
+        )
 
     @classmethod
     def from_mixture(

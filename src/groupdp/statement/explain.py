@@ -35,19 +35,15 @@ class Explanation:
             factor = _factor(self.epsilon.upper)
             said.append(
                 f"Whatever is released, taking part changes its probability by a factor of at most {factor}, except "
-                f"with "
-                f"probability {self.delta:g} (epsilon at most {round_up(self.epsilon.upper, 5)})."
+                f"with probability {self.delta:g} (epsilon at most {round_up(self.epsilon.upper, 5)})."
             )
         else:
             said.append(f"No finite epsilon holds at delta = {self.delta:g}: the release may give a person away.")
         said += [
             f"An attacker who raises a false alarm for at most {self.false_alarm_rate * 100.0:g} % of those who did "
-            f"not "
-            f"take "
-            f"part detects at most {_share(caught)} of those who did.",
+            f"not take part detects at most {_share(caught)} of those who did.",
             f"Who thought a person took part with probability {self.prior:g}, and sees that attack raise the alarm, "
-            f"may "
-            f"think so with probability {_probability(belief)} at most.",
+            f"may think so with probability {_probability(belief)} at most.",
             f"A guess between taking part and not, right with probability {max(self.prior, 1.0 - self.prior):g} "
             f"without "
             f"the release, is right with probability {_probability(self.risk.success.upper)} at most with it.",
@@ -81,9 +77,32 @@ def explain(
     **neighbours: Any,
 ) -> Explanation:
     """What the run's epsilon at `delta` means for one person; `neighbours` as for `epsilon`."""
+    certified = epsilon_of_run(run, delta=delta, **neighbours)
+    return explained_by(
+        certified,
+        run,
+        delta=delta,
+        prior=prior,
+        false_alarm_rate=false_alarm_rate,
+        progress=progress,
+        **neighbours,
+    )
+
+
+def explained_by(
+    certified: Bounds,
+    run: Any,
+    *,
+    delta: float,
+    prior: float = 0.5,
+    false_alarm_rate: float = 0.01,
+    progress: Progress | None = None,
+    **neighbours: Any,
+) -> Explanation:
+    """`explain` where the run's epsilon at `delta` is known already."""
     found = risk(run, prior=prior, false_positive_rates=(float(false_alarm_rate),), progress=progress, **neighbours)
     return Explanation(
-        epsilon=epsilon_of_run(run, delta=delta, **neighbours),
+        epsilon=certified,
         delta=delta,
         prior=prior,
         false_alarm_rate=float(false_alarm_rate),
@@ -92,7 +111,10 @@ def explain(
 
 
 def _factor(epsilon: float) -> str:
-    return round_up(math.nextafter(math.exp(epsilon) * (1.0 + 1e-15), math.inf), 3) if epsilon < 700.0 else "e^700"
+    """e^epsilon, rounded up: in digits where these say something, else as a power."""
+    if epsilon > 60.0:
+        return f"e^{round_up(epsilon, 5)}"
+    return round_up(math.nextafter(math.exp(epsilon) * (1.0 + 1e-15), math.inf), 3)
 
 
 def _share(rate: float) -> str:

@@ -14,6 +14,8 @@ from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon
 from groupdp.run_file.read import RunFile
+from groupdp.statement.explain import Explanation, explained_by
+from groupdp.tradeoff import trade_off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class Statement:
     old_tool: float | None
     poisson_claim: Bounds | None
     """What Poisson accounting would claim for a run that does not sample like that: not a guarantee."""
+    explanation: Explanation | None
+    """What it means for one person; None where the trade-off curve takes long (`groupdp explain` computes it)."""
     certificate: str | None = None
     """The digest of a certificate of this very claim that the independent checker has verified."""
     version: str = VERSION
@@ -51,6 +55,16 @@ def make_statement(
         single = epsilon(phases, delta=run.stated_delta, group_size=1, adjacency=run.adjacency)
     report(0.4)
     vadhan, old_tool = _old_analysis(run)
+    report(0.5)
+    explanation = None
+    if not trade_off(phases, **neighbours_of(run)).is_costly:
+        explanation = explained_by(
+            found,
+            phases,
+            delta=run.stated_delta,
+            progress=lambda fraction: report(0.5 + 0.4 * fraction),
+            **neighbours_of(run),
+        )
     report(0.9)
     return Statement(
         run=run,
@@ -60,6 +74,7 @@ def make_statement(
         vadhan=vadhan,
         old_tool=old_tool,
         poisson_claim=_poisson_claim(run),
+        explanation=explanation,
         certificate=None if certificate is None else _verified(run, certificate),
     )
 

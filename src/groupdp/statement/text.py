@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from typing import Any
 
@@ -35,6 +36,7 @@ def as_json(statement: Statement) -> dict[str, Any]:
         },
         **({} if claim is None else {"poisson_claim_not_a_guarantee": claim.upper}),
         **({} if statement.certificate is None else {"verified_certificate": statement.certificate}),
+        "explanation": None if statement.explanation is None else statement.explanation.as_json(),
         "assumptions": assumptions(run),
     }
 
@@ -48,6 +50,9 @@ def as_markdown(statement: Statement) -> str:
         f"| {number} | {batches(phase)} | {plain(phase.noise_multiplier)} | {phase.steps} |"
         for number, phase in enumerate(run.phases, 1)
     ]
+    if statement.explanation is not None:
+        lines += ["", "## What it means for one person", ""]
+        lines += [f"- {sentence}" for sentence in statement.explanation.sentences()]
     lines += ["", "## What it assumes", ""]
     lines += [f"- {sentence}" for sentence in assumptions(run)]
     lines += ["", "## How it was computed", "", method(statement), "", "## With the old analysis", ""]
@@ -80,6 +85,9 @@ def as_text(statement: Statement) -> str:
         for number, phase in enumerate(run.phases, 1)
     ]
     blocks.append("\n".join(["THE RUN", *phases]))
+    if statement.explanation is not None:
+        meant = [paragraph(sentence, "  - ", "    ") for sentence in statement.explanation.sentences()]
+        blocks.append("\n".join(["WHAT IT MEANS FOR ONE PERSON", *meant]))
     assumed = [paragraph(sentence, "  - ", "    ") for sentence in assumptions(run)]
     blocks.append("\n".join(["WHAT IT ASSUMES", *assumed]))
     blocks.append("HOW IT WAS COMPUTED\n" + paragraph(method(statement), "  ", "  "))
@@ -91,16 +99,26 @@ def as_latex(statement: Statement) -> str:
     """The statement as a LaTeX fragment: a subsection that needs no package."""
     run = statement.run
     lines = [rf"\subsection*{{Privacy statement: {_latex(run.title)}}}", ""]
-    lines += [rf"\textbf{{{_latex(guarantee(statement))}}}", "", _latex(_meaning_of(statement)), ""]
+    lines += [
+        rf"\textbf{{{_with_mathematics(guarantee(statement))}}}",
+        "",
+        _with_mathematics(_meaning_of(statement)),
+        "",
+    ]
     lines += [r"\begin{center}", r"\begin{tabular}{llrr}", r"phase & batches & noise multiplier & rounds \\ \hline"]
     lines += [
         rf"{number} & {_latex(batches(phase))} & {plain(phase.noise_multiplier)} & {phase.steps} \\"
         for number, phase in enumerate(run.phases, 1)
     ]
-    lines += [r"\end{tabular}", r"\end{center}", "", r"\paragraph{What it assumes.}", r"\begin{itemize}"]
-    lines += [rf"\item {_latex(sentence)}" for sentence in assumptions(run)]
-    lines += [r"\end{itemize}", "", rf"\paragraph{{How it was computed.}} {_latex(method(statement))}", ""]
-    lines += [rf"\paragraph{{With the old analysis.}} {_latex(old_analysis(statement))}", ""]
+    lines += [r"\end{tabular}", r"\end{center}", ""]
+    if statement.explanation is not None:
+        lines += [r"\paragraph{What it means for one person.}", r"\begin{itemize}"]
+        lines += [rf"\item {_with_mathematics(sentence)}" for sentence in statement.explanation.sentences()]
+        lines += [r"\end{itemize}", ""]
+    lines += [r"\paragraph{What it assumes.}", r"\begin{itemize}"]
+    lines += [rf"\item {_with_mathematics(sentence)}" for sentence in assumptions(run)]
+    lines += [r"\end{itemize}", "", rf"\paragraph{{How it was computed.}} {_with_mathematics(method(statement))}", ""]
+    lines += [rf"\paragraph{{With the old analysis.}} {_with_mathematics(old_analysis(statement))}", ""]
     return "\n".join(lines)
 
 
@@ -118,6 +136,41 @@ _ESCAPES = {
     "<": r"$<$",
     ">": r"$>$",
 }
+
+
+#: What is set as a formula in LaTeX: the definition, an equation, a power, a bare symbol, a number like 1e-06.
+_FORMULA = re.compile(
+    r"P\(E on the first\) <= e\^epsilon P\(E on the second\) \+ delta"
+    r"|\(epsilon, delta\)"
+    r"|\b(?:epsilon|delta) = (?:\d[\d.]*(?:e[+-]?\d+)?\b|infinity\b)"
+    r"|\be\^[\d.]*\d"
+    r"|\b(?:epsilon|delta)\b"
+    r"|\b\d[\d.]*e[+-]?\d+\b"
+)
+
+
+def _with_mathematics(sentence: str) -> str:
+    """A sentence of ours in LaTeX, its formulas set as such."""
+    parts, end = [], 0
+    for found in _FORMULA.finditer(sentence):
+        parts += [_latex(sentence[end : found.start()]), f"${_formula(found[0])}$"]
+        end = found.end()
+    return "".join([*parts, _latex(sentence[end:])])
+
+
+def _formula(text: str) -> str:
+    for ours, theirs in ((" on the first", r" \mbox{ on the first}"), (" on the second", r" \mbox{ on the second}")):
+        text = text.replace(ours, theirs)
+    text = re.sub(r"e\^(epsilon|[\d.]+)", r"e^{\1}", text)
+    text = re.sub(r"\b(\d[\d.]*)e([+-]?\d+)\b", _power_of_ten, text)
+    text = re.sub(r"\bepsilon\b", r"\\varepsilon", text)
+    text = re.sub(r"\bdelta\b", r"\\delta", text)
+    return text.replace("<=", r"\le").replace("infinity", r"\infty")
+
+
+def _power_of_ten(found: re.Match[str]) -> str:
+    power = f"10^{{{int(found[2])}}}"
+    return power if found[1] in ("1", "1.0") else rf"{found[1]} \times {power}"
 
 
 def _latex(text: str) -> str:

@@ -24,6 +24,8 @@ class Spent:
 
     steps: int
     epsilon: Bounds
+    epoch: int | None = None
+    """How many epochs end at that step, if one does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,31 +66,47 @@ def spend(
     total = sum(phase.steps for phase in phases)
     if total == 0:
         raise InvalidArgument("steps must be at least 1 for anything to be spent, got 0.")
-    steps = _marks(phases, total, min(max(points, 2), MOST_POINTS))
+    most = min(max(points, 2), MOST_POINTS)
+    epochs = _epochs(phases, most)
+    steps = _marks(phases, total, most, epochs)
     found = []
     for done, step in enumerate(steps):
         if progress is not None:
             progress(0.9 * done / len(steps))
-        found.append(Spent(step, epsilon(prefix(phases, step), delta=delta, **neighbours)))
+        found.append(Spent(step, epsilon(prefix(phases, step), delta=delta, **neighbours), epochs.get(step)))
     last = None if limit is None else _last_within(phases, found, limit, delta, neighbours)
     return Spending(tuple(found), limit, last)
 
 
-def _marks(phases: Sequence[DPSGD], total: int, points: int) -> list[int]:
-    """The ends of epochs where there are not too many of them; else evenly spread. Always the ends of phases."""
-    ends, begun = {total}, 0
+def _marks(phases: Sequence[DPSGD], total: int, points: int, epochs: dict[int, int]) -> list[int]:
+    """The ends of epochs and phases, and more if these are few; and steps before the first: epsilon rises fast."""
+    ends, begun = {total, *epochs}, 0
     for phase in phases:
-        try:
-            epoch = math.ceil(1 / phase.sampling.share_of_data())
-        except InvalidArgument:
-            epoch = phase.steps
-        if epoch < phase.steps <= points * epoch:
-            ends |= set(range(begun + epoch, begun + phase.steps, epoch))
         begun += phase.steps
         ends.add(begun)
     if len(ends) < points // 4:
         ends |= {max(1, round(total * i / points)) for i in range(1, points + 1)}
+    first = min(end for end in ends if end > 0)
+    ends |= {max(1, round(first * share)) for share in (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7)}
     return sorted(end for end in ends if end > 0)
+
+
+def _epochs(phases: Sequence[DPSGD], points: int) -> dict[int, int]:
+    """The steps at which epochs end, with their number; none where there are too many or a phase ends within one."""
+    ends: dict[int, int] = {}
+    begun = done = 0
+    for phase in phases:
+        try:
+            epoch = math.ceil(1 / phase.sampling.share_of_data())
+        except InvalidArgument:
+            return ends
+        for end in range(begun + epoch, begun + min(phase.steps, points * epoch) + 1, epoch):
+            done += 1
+            ends[end] = done
+        begun += phase.steps
+        if phase.steps % epoch:
+            break
+    return ends if len(ends) <= points else {}
 
 
 def _last_within(

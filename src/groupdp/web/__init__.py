@@ -2,7 +2,9 @@
 
 fields.py        every field of a question: its name, unit, meaning and range; the samplings and adjacencies offered
 description.py   from a question in JSON to the library's objects
+inputs.py        what else a question brings, checked: group sizes, rates, counts
 answers.py       one function per question, from JSON to JSON
+words.py         numbers and guarantees for people
 handover.py      the same question as a command line, as Python, as a run file
 worker.py        the process that answers, one question at a time
 pool.py          processes with time limits and cancellation: a heavy question does not stall the others

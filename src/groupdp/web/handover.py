@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from groupdp._validation import shown
 from groupdp.adjacency import ADJACENCIES
+from groupdp.compositions import question_of
 from groupdp.dpsgd import DPSGD
 from groupdp.run_file.describe import run_as_json
-from groupdp.web.description import Question
+from groupdp.web.description import InvalidField, Question
 
 
 def as_command(question: Question) -> str:
@@ -77,3 +79,22 @@ def _plain(value: Any) -> str:
     if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
         return str(int(value))
     return str(value)
+
+
+def run_file_of(question: Question) -> Any:
+    """The question as the run file that would ask it."""
+    from groupdp.run_file import RunFile
+
+    title = question.document.get("title", "DP-SGD run")
+    question_of(question.phases, **question.neighbour)  # refuses a group that the run has no answer for
+    if not isinstance(title, str) or not title.strip() or len(title) > 200 or not title.isprintable():
+        raise InvalidField(f"title must be one line of at most 200 characters, got {shown(title)}.", "title")
+    return RunFile(title=title.strip(), phases=question.phases, delta=question.delta, **question.neighbour)
+
+
+def statement_formats() -> dict[str, Callable[[Any], str]]:
+    """The formats of a statement in this version of the library."""
+    from groupdp.statement import text as statements
+
+    names = {"markdown": "as_markdown", "text": "as_text", "latex": "as_latex"}
+    return {name: getattr(statements, function) for name, function in names.items() if hasattr(statements, function)}

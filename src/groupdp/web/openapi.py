@@ -8,8 +8,9 @@ from groupdp._version import VERSION
 from groupdp.adjacency import ADJACENCIES
 from groupdp.run_file.phases import keys_of
 from groupdp.samplings import SAMPLINGS
-from groupdp.web.answers import BASELINES, PARAMETERS, statement_formats
+from groupdp.web.answers import BASELINES, PARAMETERS
 from groupdp.web.fields import FIELDS, MOST_GROUP_SIZES, MOST_PHASES, Field
+from groupdp.web.handover import statement_formats
 
 Schema = dict[str, Any]
 

@@ -12,13 +12,16 @@ import numpy as np
 import pytest
 from flint import acb, arb, ctx
 
+import oracle
 from engines.spectral_truth import (
     BRANCHES,
     PRECISION,
     TABULATED,
     U,
     assert_within_four_units,
+    binomial,
     branch_of,
+    composition_of,
     kernel_round,
     shortened,
     true_log,
@@ -26,6 +29,8 @@ from engines.spectral_truth import (
     true_moment,
 )
 from groupdp.engines.spectral import _kernel as kernel
+from groupdp.engines.spectral.packing import packed
+from oracle.pairs import Branch, Round, nothing
 
 ELEMENTARY = {
     "exp": (arb.exp, (-700.0, 700.0)),
@@ -86,6 +91,59 @@ def test_s_2_the_loss_increases_and_its_slope_changes_slowly(right, left):
         before = slope
 
 
+WIDE = {
+    name: law for name, law in TABULATED.items() if np.ptp(law[0]) > 12.0
+} | {
+    "coarse": binomial(30, 0.5, 2.5),
+    "far apart": ([0.0, 1.0, 2.0, 30.0, 31.0], [0.2, 0.2, 0.2, 0.2, 0.2]),
+    "hardly ever": binomial(200, 0.0078125, 1.0),
+    "uneven": ([0.3, 0.9, 4.0, 5.5, 5.6, 9.0, 12.0, 14.0], [0.3, 0.1, 0.2, 0.05, 0.05, 0.1, 0.1, 0.1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_s_27_no_outcome_leaves_more_variance_than_is_said(name):
+    """S-27, at outcomes all over the line, those between two shifts among them."""
+    mixture = oracle.Mixture(*WIDE[name], 1)
+    composition = packed(composition_of([(Round([(1, Branch(mixture, nothing()))]), 1)]))
+    bound, _ = kernel.variances(composition)
+    shifts = np.array(WIDE[name][0])
+    outcomes = [*np.linspace(-80.0, 1.6 * shifts[-1] + 80.0, 400), *(0.5 * (shifts[1:] + shifts[:-1]))]
+    truth = max((variance_at(mixture, float(v)) for v in outcomes), key=lambda ball: float(ball.mid()))
+    assert truth <= bound
+    assert bound <= 0.25 * np.ptp(shifts) ** 2 * (1 + 1e-12)
+
+
+def test_s_27_a_law_of_many_shifts_varies_as_little_as_the_noise():
+    """S-27: the use of it. The span is 40, the posterior deviation about 1."""
+    bound, _ = kernel.variances(kernel_round("wide", "nothing"))
+    assert bound < 1.5
+
+
+def variance_at(mixture, v):
+    weights = [p * (m * arb(v) - m * m / 2).exp() for m, p in zip(mixture.shifts, mixture.probabilities, strict=True)]
+    total = sum(weights, arb(0))
+    mean = sum((w * m for w, m in zip(weights, mixture.shifts, strict=True)), arb(0)) / total
+    return sum((w * (m - mean) ** 2 for w, m in zip(weights, mixture.shifts, strict=True)), arb(0)) / total
+
+
+@pytest.mark.parametrize("name", ["wide", "wide and fine", "far apart", "coarse"])
+def test_s_7_a_side_has_no_zero_where_its_variance_says_so(name):
+    """S-7: |R(v + id)| >= (1 - V d^2 / 2) R(v), and its argument is within (pi / 4) V d^2 of d times the mean."""
+    mixture = oracle.Mixture(*WIDE[name], 1)
+    composition = packed(composition_of([(Round([(1, Branch(mixture, nothing()))]), 1)]))
+    variance, _ = kernel.variances(composition)
+    for d in np.linspace(0.1, 0.98, 5) * math.sqrt(2.0 / variance):
+        for v in np.linspace(-10.0, WIDE[name][0][-1] + 10.0, 60):
+            centres = zip(mixture.shifts, mixture.probabilities, strict=True)
+            terms = [p * (m * acb(v, d) - m * m / 2).exp() for m, p in centres]
+            weights = [abs(term) for term in terms]
+            mean = sum((w * m for w, m in zip(weights, mixture.shifts, strict=True)), arb(0)) / sum(weights, arb(0))
+            turned = sum(terms, acb(0)) * acb(0, -mean * arb(d)).exp()
+            assert abs(turned) >= (1 - arb(variance) * arb(d) ** 2 / 2) * sum(weights, arb(0))
+            assert abs(turned.arg()) <= arb.pi() / 4 * arb(variance) * arb(d) ** 2
+
+
 @pytest.mark.parametrize("left_too", [False, True])
 @pytest.mark.parametrize("name", [name for name in TABULATED if name != "nothing"])
 def test_s_15_psi_is_within_its_stated_error(name, left_too):
@@ -141,6 +199,15 @@ def assert_quadrature(right, left, tilt, frequency, log_tolerance, thinning=None
 def test_s_7_the_quadrature_is_within_its_stated_error(right, left, tilt):
     """S-7, S-8 and S-9 together."""
     assert_quadrature(right, left, tilt, 3.0, -6.0)
+
+
+@pytest.mark.parametrize("tilt", [0.01, 0.2])
+@pytest.mark.parametrize(("right", "left"), [("wide", "nothing"), ("nothing", "wide"), ("wide and fine", "wide")])
+def test_s_7_the_quadrature_of_many_shifts_is_within_its_stated_error(right, left, tilt):
+    """S-7 with variances: the strip is far beyond what the span allows."""
+    assert_quadrature(right, left, tilt, 0.25, -6.0)
+    found = kernel.quadrature(kernel_round(right, left), 0.0, 0.0, tilt, 0.25, -6.0)
+    assert found["strip"] > 2.0 * math.pi / 40.0
 
 
 @pytest.mark.parametrize("tilt", [0.5, 2.0])

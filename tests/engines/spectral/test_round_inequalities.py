@@ -22,6 +22,8 @@ ROUNDS = {
     "substitute": Round([(1, branch_of("small shifts", "small shifts"))]),
     "uneven": Round([(1, branch_of("powers", "always present"))]),
     "peaks": Round([(1, branch_of("two peaks", "nothing"))]),
+    "wide": Round([(1, branch_of("wide", "nothing"))]),
+    "wide on both sides": Round([(1, branch_of("wide and fine", "wide"))]),
     "tiny": Round([(1, branch_of("tiny shift", "nothing"))]),
     "coin": Round([("0.7", branch_of("one in a hundred", "nothing")), ("0.3", branch_of("powers", "small shifts"))]),
     "rare branch": Round([("0.999999", branch_of("small shifts", "nothing")), ("1e-6", branch_of("powers", "powers"))]),
@@ -31,6 +33,9 @@ ROUNDS = {
     "both": Round([("0.8", Gaussian("0.25")), ("0.2", branch_of("small shifts", "one in a hundred"))]),
     "an atom": Round([("0.5", Gaussian(0)), ("0.5", Gaussian("0.25"))]),
 }
+
+#: Those whose losses are a few units, so that roundings can be compared with 1e-15.
+NOT_WIDE = [name for name in ROUNDS if not name.startswith("wide")]
 
 
 def kernel_rounds(name: str, times: int = 1) -> list[object]:
@@ -54,7 +59,7 @@ def test_s_17_s_18_log_moments_are_within_their_stated_error(name, tilt):
 
 
 @pytest.mark.parametrize("tilt", [0.5, 4.0])
-@pytest.mark.parametrize("name", ROUNDS)
+@pytest.mark.parametrize("name", NOT_WIDE)
 def test_s_19_the_characteristic_function_is_within_its_stated_error(name, tilt):
     """S-19, S-20: T log phi(s) for one and for many rounds."""
     deviation = math.sqrt(kernel.tilted(kernel_rounds(name), tilt, 1.0, -40.0, [])["variance"])
@@ -73,7 +78,7 @@ def test_s_19_the_characteristic_function_is_within_its_stated_error(name, tilt)
 
 
 @pytest.mark.parametrize("tilt", [0.5, 4.0])
-@pytest.mark.parametrize("name", ROUNDS)
+@pytest.mark.parametrize("name", NOT_WIDE)
 def test_s_19_the_error_of_low_frequencies_is_proportional_to_them(name, tilt):
     """S-19: where s^2 is negligible beside s, the first-order charge alone has to cover the rounding."""
     variance = kernel.tilted(kernel_rounds(name), tilt, 1.0, -40.0, [])["variance"]

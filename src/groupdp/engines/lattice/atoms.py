@@ -32,7 +32,9 @@ _CELLS = 24
 _TRIED = 24
 #: Positions lie within this of where mass gathers.
 _WAY = 2.5
+#: Newton's method ends after so many steps, or once no edge moves by more than this part of a node's distance.
 _NEWTON_STEPS = 8
+_SETTLED = 1e-9
 #: Where only one side shifts, the cell around the loss at rest lies where the density rises by a few nats a step.
 _STEEP = 4.0
 #: Cells across which sqrt(P Q) changes by more than this factor (in logarithm) are too coarse for the smooth rule ...
@@ -148,8 +150,10 @@ class _Picture:
         at = np.interp(near, self.z, self.u)
         at = np.where(sign * (outer - at) > 0.0, at, 0.5 * (end + outer))
         low, high = (end, outer) if sign > 0 else (outer, end)
+        mass_outside, excess_outside = self.of_p(outer), self.of_excess(outer)
         for _ in range(_NEWTON_STEPS):
-            mass, excess = self.of_p(outer) - self.of_p(at), self.of_excess(outer) - self.of_excess(at)
+            before = at
+            mass, excess = mass_outside - self.of_p(at), excess_outside - self.of_excess(at)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 off = -np.log1p(excess / mass) - wanted
                 density = np.interp(at, self.u, self.of_p.values)
@@ -159,6 +163,8 @@ class _Picture:
             low, high = np.where(off < 0.0, at, low), np.where(off < 0.0, high, at)
             inside = np.isfinite(step) & (step > low) & (step < high)
             at = np.where(inside, step, 0.5 * (low + high))
+            if (np.abs(at - before) <= _SETTLED * self.of_p.step).all():
+                break
         a, b = (end, outer) if sign > 0 else (outer, end)
         none = sign * (self._mean(a, b) - wanted) >= 0.0
         return np.where(none, end, at)

@@ -3,7 +3,7 @@
 #include "spectral.h"
 
 #define LARGEST_QUADRATURE 150000
-#define LARGEST_TABLE 8000000
+#define LARGEST_TABLE 30000000
 #define LARGEST_EXPONENT 1e12
 #define EXACT_MULTIPLES 0x1p32
 #define ROOT_2PI 2.50662827463100050242
@@ -19,13 +19,35 @@ static double stiffness_of(const branch *of)
     return of->thin.thinned ? 1.0 + 1.0 / (of->thin.width * of->thin.width) : 1.0;
 }
 
-static double widest_span(const branch *of) { return larger(span_of(&of->right), span_of(&of->left)); }
+/* By the span of the shifts up to this part of where that says nothing, by their variance beyond (S-7). */
+#define WITHIN 0.98
+
+static int by_span(const side *law, double strip) { return span_of(law) * strip <= WITHIN * PI; }
+
+/* The widest strip in which a side is known to have no zero. */
+static double widest_strip(const side *law)
+{
+    double span = span_of(law);
+    return span > 0.0 ? WITHIN * larger(PI / span, sqrt(2.0 / law->variance)) : INFINITY;
+}
 
 /* log(cos(A)) without the rounding of 1: the exponents that multiply it may be as large as 1e17. */
 static double log_cosine(double angle)
 {
     double sine = sin(angle);
     return 0.5 * log1p(-sine * sine);
+}
+
+/* log of a lower bound on |B(u + id)| / B(u). */
+static double log_modulus(const side *law, double strip)
+{
+    return by_span(law, strip) ? log_cosine(0.5 * span_of(law) * strip) : log1p(-0.5 * law->variance * strip * strip);
+}
+
+/* How far arg R(v + id) can lie outside of [m_min d, m_max d]. */
+static double largest_turn(const side *law, double strip)
+{
+    return by_span(law, strip) ? 0.0 : 0.25 * PI * law->variance * strip * strip;
 }
 
 /* log of (M_+ + M_-) / (e^{2 pi d / h} - 1) / G(c), for all frequencies up to the one given (S-7). For c = -1 this is
@@ -35,7 +57,8 @@ static double log_discretisation_error(const quadrature *grid, double tilt, doub
     const branch *of = grid->of;
     double strip = grid->strip, growth = 0.5 * stiffness_of(of) * strip * strip;
     if (tilt > 0.0)
-        growth -= tilt * log_cosine(0.5 * span_of(&of->left) * strip);
+        growth -= tilt * log_modulus(&of->left, strip);
+    growth += frequency * (largest_turn(&of->right, strip) + largest_turn(&of->left, strip));
     double lines = log_add(0.0, frequency * (largest_shift(&of->right) + largest_shift(&of->left)) * strip);
     double decay = 2.0 * PI * strip / grid->step;
     return growth + (lines - decay - (decay < 40.0 ? log1p(-exp(-decay)) : 0.0));
@@ -45,15 +68,14 @@ static double log_discretisation_error(const quadrature *grid, double tilt, doub
 static void choose_step(quadrature *grid, double tilt, double frequency, double log_tolerance)
 {
     const branch *of = grid->of;
-    double stiffness = stiffness_of(of), span = widest_span(of), widest = 12.0 / sqrt(stiffness), best = 0.0;
-    double left_span = span_of(&of->left), both = largest_shift(&of->right) + largest_shift(&of->left);
-    if (span > 0.0)
-        widest = smaller(widest, 0.98 * PI / span);
+    double stiffness = stiffness_of(of), best = 0.0, both = largest_shift(&of->right) + largest_shift(&of->left);
+    double widest = smaller(12.0 / sqrt(stiffness), smaller(widest_strip(&of->right), widest_strip(&of->left)));
     for (int i = 0; i < STRIPS; i++) {
         double strip = widest * (0.02 + 0.98 * i / (STRIPS - 1));
         double needed = 0.5 * stiffness * strip * strip + frequency * both * strip + 1.0 - log_tolerance;
-        if (tilt > 0.0 && left_span > 0.0)
-            needed -= tilt * log_cosine(0.5 * left_span * strip);
+        needed += frequency * (largest_turn(&of->right, strip) + largest_turn(&of->left, strip));
+        if (tilt > 0.0)
+            needed -= tilt * log_modulus(&of->left, strip);
         double step = 2.0 * PI * strip / needed;
         if (step > best) {
             best = step;

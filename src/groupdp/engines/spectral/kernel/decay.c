@@ -50,17 +50,17 @@ static void peel(workspace *space, const double *width, double *height, int cell
     }
 }
 
-/* Rectangles of one branch: a minorant of the density of the loss, constant on the image of each node's cell, compressed
- * to so many rectangles per peak; without `caution` from the density at the nodes itself, for an estimate. */
-static void certify_branch(workspace *space, const tilted_branch *part, double c, int rectangles, int caution,
-                           decay *bound)
+/* A minorant of the density of the loss, constant on the image of each node's cell; without `caution` the density at the
+ * nodes itself, for an estimate. */
+void minorant(workspace *space, const tilted_branch *part, double c, int caution, double *width, double *height)
 {
     const quadrature *grid = &part->grid;
     const branch_table *table = &grid->table;
     const branch *of = grid->of;
     int cells = table->nodes, monotone = is_zero(&of->left) || is_zero(&of->right);
     double span = larger(span_of(&of->right), span_of(&of->left)), h = grid->step, growth = 0.5 * span * h;
-    double *width = doubles(space, cells), *height = doubles(space, cells);
+    double variance = larger(of->right.variance, of->left.variance);
+    double tilted_variance = larger((1.0 + c) * of->right.variance, c * of->left.variance);
     double stretch = expm1(growth), shrink = growth > 1e-9 ? -expm1(-growth) / growth : 1.0 - growth;
     if (monotone) /* Psi' is at least its value at the node on one half of the cell */
         shrink = 0.5 * (1.0 + shrink);
@@ -68,23 +68,36 @@ static void certify_branch(workspace *space, const tilted_branch *part, double c
     double doubt = larger(slope_error(&of->right, reach), slope_error(&of->left, reach));
     if (!(doubt < 0.01))
         decline(space, ROUNDED);
-    double mass = 0.0;
     for (int j = 0; j < cells; j++) {
         double slope = table->slope[j], u = table->u[j], tilted_slope = table->right.mean[j] + c * slope;
-        width[j] = h * slope * (1.0 - doubt) * SHORT_OF * shrink;
-        mass += part->weight[j];
+        /* Psi' changes by at most this part of itself within half a cell: by the span, or by the variance. */
+        double change = smaller(growth, 0.5 * h * variance / (slope * (1.0 - doubt)));
+        double kept = larger(shrink, 1.0 - (monotone ? 0.25 : 0.5) * change);
+        width[j] = h * slope * (1.0 - doubt) * SHORT_OF * kept;
         /* A weight may be too large by its error: the heights must stay below the density. */
         height[j] = part->weight[j] / (h * slope) * (1.0 - 1.01 * doubt - part->weight_error);
         if (caution) {
-            double drift = fabs(tilted_slope - u) + tilted_slope * (stretch + 2.0 * doubt) + 0.5 * h;
+            double more = smaller(tilted_slope * stretch, 0.5 * h * tilted_variance);
+            double drift = fabs(tilted_slope - u) + tilted_slope * 2.0 * doubt + more + 0.5 * h;
             if (of->thin.thinned)
                 drift += steepness(&of->thin, u + 0.5 * h);
-            height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - growth);
+            height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - change);
         }
         /* Means below the normal doubles have lost their relative accuracy. */
         if (!isfinite(height[j]) || !(slope > 1e-280))
             height[j] = 0.0;
     }
+}
+
+/* Rectangles of one branch: its minorant, compressed to so many rectangles per peak. */
+static void certify_branch(workspace *space, const tilted_branch *part, double c, int rectangles, int caution,
+                           decay *bound)
+{
+    int cells = part->grid.table.nodes;
+    double *width = doubles(space, cells), *height = doubles(space, cells), mass = 0.0;
+    minorant(space, part, c, caution, width, height);
+    for (int j = 0; j < cells; j++)
+        mass += part->weight[j];
     for (int i = 0; i < LARGEST_NUMBER_OF_PEAKS; i++) {
         peel(space, width, height, cells, rectangles, bound);
         if (dot(width, height, cells) < 0.02 * mass)

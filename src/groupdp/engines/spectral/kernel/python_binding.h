@@ -20,6 +20,7 @@ void release_kept(workspace *space);
 PyObject *named(enum reason why);
 
 extern PyMethodDef inspection[];
+extern PyMethodDef charges[];
 extern PyMethodDef neighbourhoods[];
 
 #endif

@@ -1,68 +1,8 @@
 /* What the tests look at: the quantities that the answers rest on, each with the bound that is claimed for it. Every
  * function returns None where the core declines. */
-#include "python_binding.h"
+#include "python_view.h"
 
 #include <math.h>
-
-static PyObject *list_of(const double *values, int count)
-{
-    PyObject *list = PyList_New(count);
-    for (int i = 0; list != NULL && i < count; i++) {
-        PyObject *value = PyFloat_FromDouble(values[i]);
-        if (value == NULL) {
-            Py_DECREF(list);
-            return NULL;
-        }
-        PyList_SET_ITEM(list, i, value);
-    }
-    return list;
-}
-
-/* Doubles from a list, in the workspace; NULL with a Python error set. */
-static double *listed(workspace *space, PyObject *list, int *count)
-{
-    *count = (int)PyList_GET_SIZE(list);
-    double *values = allocate_or_null(space, ((size_t)*count + 1) * sizeof(double));
-    for (int i = 0; values != NULL && i < *count; i++)
-        values[i] = PyFloat_AsDouble(PyList_GET_ITEM(list, i));
-    if (values == NULL)
-        PyErr_NoMemory();
-    return PyErr_Occurred() ? NULL : values;
-}
-
-/* One question about a composition: what a function below looks at, with its own arguments. */
-typedef struct {
-    workspace space;
-    int rounds;
-    round_law *whole;
-    double a, b, c, d, e;
-    int nodes, count;
-    double *values;
-} view;
-
-typedef PyObject *look(view *at);
-
-/* Reads the composition, looks, and cleans up. */
-static PyObject *shown(view *at, PyObject *composition, PyObject *list, look *function)
-{
-    PyObject *result = NULL;
-    jmp_buf here;
-    take_kept(&at->space);
-    int status = read_composition(&at->space, composition, &at->rounds, &at->whole);
-    if (status == 1 && list != NULL && (at->values = listed(&at->space, list, &at->count)) == NULL)
-        status = -1;
-    if (status == 1) {
-        at->space.declined = &here;
-        if (setjmp(here) == 0)
-            result = function(at);
-        else
-            status = 0;
-    }
-    if (status == 0)
-        result = Py_NewRef(Py_None);
-    release_kept(&at->space);
-    return result;
-}
 
 /* Nodes as many as a table can have; 0 with a Python error set otherwise. */
 static int sound(double step, double first, int nodes)
@@ -71,13 +11,6 @@ static int sound(double step, double first, int nodes)
     if (!fine)
         PyErr_SetString(PyExc_ValueError, "a table must have a positive step and at least one node");
     return fine;
-}
-
-static branch *first_branch(view *at)
-{
-    if (at->whole[0].branches == 0)
-        decline(&at->space, SHIFTS);
-    return &at->whole[0].branch[0];
 }
 
 static PyObject *look_at_table(view *at)
@@ -114,6 +47,18 @@ static PyObject *slope_errors(PyObject *Py_UNUSED(module), PyObject *arguments)
     return shown(&at, composition, NULL, look_at_slope_errors);
 }
 
+static PyObject *look_at_variances(view *at)
+{
+    branch *of = first_branch(at);
+    return Py_BuildValue("dd", of->right.variance, of->left.variance);
+}
+
+static PyObject *variances(PyObject *Py_UNUSED(module), PyObject *composition)
+{
+    view at = {.rounds = 0};
+    return shown(&at, composition, NULL, look_at_variances);
+}
+
 static PyObject *look_at_quadrature(view *at)
 {
     branch *of = first_branch(at);
@@ -126,9 +71,10 @@ static PyObject *look_at_quadrature(view *at)
         total += exp(grid.log_weight[j] + grid.table.right.log[j] + tilt * grid.table.psi[j]);
     excess_moment(&grid, tilt, &excess, &error);
     int n = grid.table.nodes;
-    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d}", "u", list_of(grid.table.u, n), "psi",
-                         list_of(grid.table.psi, n), "log_a", list_of(grid.table.right.log, n), "log_weight",
-                         list_of(grid.log_weight, n), "log_error", log_error(&grid, tilt, log(total), at->d),
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d}", "u", list_of(grid.table.u, n),
+                         "psi", list_of(grid.table.psi, n), "log_a", list_of(grid.table.right.log, n), "psi_error",
+                         list_of(grid.table.psi_error, n), "log_a_error", list_of(grid.table.right.log_error, n),
+                         "log_weight", list_of(grid.log_weight, n), "log_error", log_error(&grid, tilt, log(total), at->d),
                          "log_tails", log_tails(&grid, tilt), "right_error", log_error(&grid, 0.0, 0.0, 0.0),
                          "left_error", log_error(&grid, -1.0, 0.0, 0.0), "identity_error", identity_error(&grid, tilt),
                          "excess", excess, "excess_error", error, "strip", grid.strip);
@@ -164,6 +110,9 @@ static PyObject *tails(PyObject *Py_UNUSED(module), PyObject *arguments)
 
 static PyObject *look_at_tilted(view *at)
 {
+    if (at->f > 0.0)
+        first_branch(at)->thin = (thinning){.thinned = 1, .edge = at->e, .width = at->f, .log_discarded = at->g};
+    at->whole[0].lost = at->d;
     tilted_round found = tilt_round(&at->space, &at->whole[0], at->a, at->b, at->c);
     decay bound = certify(&at->space, &found, 128, 1);
     double *levels = doubles(&at->space, at->count + 1);
@@ -181,7 +130,8 @@ static PyObject *tilted(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     view at = {.rounds = 0};
     PyObject *composition, *frequencies;
-    if (!PyArg_ParseTuple(arguments, "OdddO!", &composition, &at.a, &at.b, &at.c, &PyList_Type, &frequencies))
+    if (!PyArg_ParseTuple(arguments, "OdddO!|dddd", &composition, &at.a, &at.b, &at.c, &PyList_Type, &frequencies,
+                          &at.d, &at.e, &at.f, &at.g))
         return NULL;
     return shown(&at, composition, frequencies, look_at_tilted);
 }
@@ -272,7 +222,7 @@ static PyObject *look_at_discarded(view *at)
         Py_XDECREF(one);
     }
     double log_least, log_most;
-    bound_discarded(part, at->b, &log_least, &log_most);
+    bound_discarded(part, at->c > 0.0 ? at->c : at->b, &log_least, &log_most);
     return Py_BuildValue("{s:N,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d}", "branches", branches, "log_p", part->log_p,
                          "p_error", part->p_error, "log_q", part->log_q, "q_error", part->q_error, "log_least",
                          log_least, "log_most", log_most, "log_remainder", part->log_remainder, "farthest",
@@ -283,7 +233,7 @@ static PyObject *discarded(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     view at = {.rounds = 0};
     PyObject *composition;
-    if (!PyArg_ParseTuple(arguments, "Odd", &composition, &at.a, &at.b))
+    if (!PyArg_ParseTuple(arguments, "Odd|d", &composition, &at.a, &at.b, &at.c))
         return NULL;
     return shown(&at, composition, NULL, look_at_discarded);
 }
@@ -294,10 +244,17 @@ static PyObject *look_at_contour(view *at)
     prepared problem = prepare(&at->space, at->rounds, at->whole, at->b);
     saddle near = saddle_for_epsilon(&at->space, &problem, at->a);
     contour path = build(&at->space, &problem, &near, at->c);
-    double lower, upper, certain_lower, certain_upper;
+    double lower, upper, certain_lower, certain_upper, logarithm, slope;
     contour_log_delta(&path, at->a, &lower, &upper);
+    contour_slope(&path, at->a, &logarithm, &slope);
+    if (at->d > 0.0) { /* as if so much had been left out */
+        problem.shift = at->d;
+        problem.log_dropped = at->e;
+    }
     corrected(&problem, &path, at->a, &certain_lower, &certain_upper);
-    return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:i,s:N,s:N}", "tilt", path.tilt, "log_scale",
+    return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:i,s:N,s:N}", "logarithm",
+                         logarithm, "error_plain", path.error_plain, "error_angle", path.error_angle,
+                         "error_frequency", path.error_frequency, "centre_size", path.centre_size, "tilt", path.tilt, "log_scale",
                          path.log_scale, "log_scale_error", path.log_scale_error, "period", path.period, "step",
                          path.step, "log_truncation", path.log_truncation, "log_alias",
                          log_alias(&path.found, path.tilt, at->a, path.period, path.alias), "lower", lower, "upper",
@@ -310,7 +267,7 @@ static PyObject *contour_at(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     view at = {.rounds = 0};
     PyObject *composition;
-    if (!PyArg_ParseTuple(arguments, "Oddd", &composition, &at.a, &at.b, &at.c))
+    if (!PyArg_ParseTuple(arguments, "Oddd|dd", &composition, &at.a, &at.b, &at.c, &at.d, &at.e))
         return NULL;
     return shown(&at, composition, NULL, look_at_contour);
 }
@@ -339,20 +296,25 @@ static PyObject *normal_cdf(PyObject *Py_UNUSED(module), PyObject *argument)
 PyMethodDef inspection[] = {
     {"table", table, METH_VARARGS, "table(composition, step, first, nodes): the first branch on nodes (S-15)."},
     {"slope_errors", slope_errors, METH_VARARGS, "slope_errors(composition, u): of both sides (S-16)."},
+    {"variances", variances, METH_O, "variances(composition): bounds on the posterior variances of both sides (S-27)."},
     {"quadrature", quadrature_of, METH_VARARGS,
      "quadrature(composition, edge, width, tilt, frequency, log_tolerance): one branch's, thinned where the width is "
      "positive, with its error (S-7, S-8, S-9) and the small-loss sum (S-23)."},
     {"tails", tails, METH_VARARGS,
      "tails(composition, step, first, nodes, tilt, edge=0, width=0): what the nodes leave out; tilt -1 for E[B]."},
     {"tilted", tilted, METH_VARARGS,
-     "tilted(composition, tilt, frequency, log_tolerance, frequencies): a tilted round (S-17, S-18) and the decay of its "
-     "characteristic function (S-22)."},
+     "tilted(composition, tilt, frequency, log_tolerance, frequencies, lost=0, edge=0, width=0, log_discarded=0): a tilted "
+     "round (S-17, S-18) and the decay of its characteristic function (S-22); of a coin that has lost branches, or of a "
+     "branch that is thinned."},
     {"characteristic", characteristic, METH_VARARGS,
      "characteristic(composition, tilt, step, log_tolerance, samples): T log phi with its error (S-19, S-20)."},
     {"scan", scanned, METH_VARARGS, "scan(composition, tilts): K and the Chernoff levels (S-5, S-24)."},
     {"prepared", prepared_of, METH_VARARGS, "prepared(composition, log_delta): what is left out (S-10 to S-13)."},
-    {"discarded", discarded, METH_VARARGS, "discarded(composition, log_delta, epsilon): see discard.c (S-14)."},
-    {"contour", contour_at, METH_VARARGS, "contour(composition, epsilon, log_delta, log_planned): its bounds (S-4 to S-6)."},
+    {"discarded", discarded, METH_VARARGS,
+     "discarded(composition, log_delta, epsilon, at=epsilon): prepared for one epsilon, bounded at another (S-14)."},
+    {"contour", contour_at, METH_VARARGS,
+     "contour(composition, epsilon, log_delta, log_planned, shift=0, log_dropped=0): its bounds (S-4 to S-6, S-21), also as "
+     "if so much had been left out (S-10 to S-13)."},
     {"thinning", thinned, METH_VARARGS, "thinning(composition, width, log_budget, u): edge, log_discarded, steepness at u."},
     {"log_normal_cdf", normal_cdf, METH_O, "log Phi(t)."},
     {NULL, NULL, 0, NULL},

@@ -72,6 +72,7 @@ static int read_side(workspace *space, PyObject **sources, side *law)
                                           "their finite logarithms");
         return -1;
     }
+    law->variance = 0.25 * span_of(law) * span_of(law) * (1.0 + 0x1p-50);
     return 1;
 }
 

@@ -119,8 +119,8 @@ static double certified_below(const prepared *problem, const contour *path, doub
 static double slack_of(double target) { return 4.0 * U * fabs(target); }
 
 /* The root near `start` on one contour, certified on both sides. */
-static void enclose_root(workspace *space, const prepared *problem, const contour *path, double start, double target,
-                         answer *result)
+void enclose_root(workspace *space, const prepared *problem, const contour *path, double start, double target,
+                  answer *result)
 {
     result->nodes = path->nodes;
     result->samples = path->samples;

@@ -149,6 +149,7 @@ static round_law trim_round(workspace *space, const round_law *whole, prepared *
         of.left = trimmed(space, &whole->branch[b].left, budget, &left_dropped);
         result->log_dropped = log_add(result->log_dropped, right_dropped + of.log_weight + log(law.count));
         worst = larger(worst, 2.0 * exp(left_dropped)); /* -log(1 - eta) <= 2 eta for eta <= 1/2 (S-11) */
+        bound_spread(space, &of);
         law.branch[law.branches++] = of;
     }
     for (int b = 0; b < whole->gaussians; b++) {

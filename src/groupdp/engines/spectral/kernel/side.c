@@ -117,21 +117,38 @@ static void enter(side_table *table, int place, double top, double total, double
     table->log_error[place] = U * (error + 3.0 * fabs(top)) + ELEMENTARY * fabs(log_ratio);
 }
 
-static void logarithmically(const side *law, const node_order *order, side_table *table)
+/* A term this far below the largest is left out if the largest term's shift is a thousandth of any other, or more: below
+ * 1e3 n e^-60 of the sum and of the mean, and those are charged n U and more. Otherwise below 1e-307. */
+#define LOG_FAR -60.0
+#define LOG_FARTHEST -708.0
+#define NOT_FAR_BELOW 1e-3
+
+static void logarithmically(workspace *space, const side *law, const node_order *order, side_table *table)
 {
     int count = law->size;
+    double *base = doubles(space, count);
+    for (int i = 0; i < count; i++)
+        base[i] = law->log_p[i] - 0.5 * law->shift[i] * law->shift[i];
     /* The sum, its logarithm (at most log n, to 8 U) and the distances to the top (at most log n on average). */
     double counting = count + 20.0 + 9.0 * log(count);
     for (int j = 0; j < order->nodes; j++) {
         double v = node_at(order, j), top = -INFINITY;
-        for (int i = 0; i < count; i++)
-            top = larger(top, law->shift[i] * v + (law->log_p[i] - 0.5 * law->shift[i] * law->shift[i]));
+        int largest = 0, added = 0;
+        for (int i = 0; i < count; i++) {
+            double exponent = law->shift[i] * v + base[i];
+            if (exponent > top) {
+                top = exponent;
+                largest = i;
+            }
+        }
+        double far = law->shift[largest] >= NOT_FAR_BELOW * largest_shift(law) ? LOG_FAR : LOG_FARTHEST;
         double total = 0.0, first = 0.0, second = 0.0, logarithms = 0.0;
         for (int i = 0; i < count; i++) {
-            double m = law->shift[i], distance = m * v + (law->log_p[i] - 0.5 * m * m) - top;
-            if (distance < -708.0)
-                continue; /* below 1e-307 of the sum: far below the rounding of it that is charged */
+            double m = law->shift[i], distance = m * v + base[i] - top;
+            if (distance < far)
+                continue;
             double term = exp(distance);
+            added++;
             total += term;
             first += term * m;
             second += term * m * m;
@@ -139,6 +156,7 @@ static void logarithmically(const side *law, const node_order *order, side_table
         }
         double exponents = (first * fabs(v) + 0.5 * second + logarithms) / total;
         enter(table, j, top, total, first, counting + 12.0 * exponents);
+        spend(space, 3.0 * count + 20.0 * added);
     }
 }
 
@@ -218,7 +236,6 @@ side_table tabulate_side(workspace *space, const side *law, int mirrored, const 
             table.log[j] = 0.0;
         return table;
     }
-    spend(space, 20.0 * nodes * law->size);
     double **columns[] = {&table.log, &table.mean, &table.log_error};
     for (int i = 0; i < 3; i++)
         *columns[i] = doubles(space, nodes);
@@ -226,17 +243,19 @@ side_table tabulate_side(workspace *space, const side *law, int mirrored, const 
     for (int i = 0; i < law->size; i++)
         rarest = smaller(rarest, law->log_p[i]);
     if (largest * (reach + largest) <= SAFE_EXPONENT && rarest >= SAFE_LOG_PROBABILITY) {
+        spend(space, 20.0 * nodes * law->size);
         directly(space, law, &order, &table, reach);
         return table;
     }
     if (evenly_spaced(law, reach)) {
         double *up = doubles(space, law->size), *down = doubles(space, law->size);
         if (neighbour_ratios(law, up, down)) {
+            spend(space, 20.0 * nodes * law->size);
             by_products(law, &order, &table, up, down);
             return table;
         }
     }
-    logarithmically(law, &order, &table);
+    logarithmically(space, law, &order, &table);
     return table;
 }
 

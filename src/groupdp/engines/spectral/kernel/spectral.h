@@ -2,6 +2,7 @@
  *
  *     workspace.c   memory and work of one call, and where to go when it is declined
  *     side.c        one side's density ratio on nodes, with its rounding error
+ *     spread.c      how far apart the shifts are that an outcome leaves likely
  *     branch.c      G(c) = E[A^{1+c} B^{-c}] of one branch by the trapezoid rule: step, range, proved error
  *     small_loss.c  G(c) - 1 without cancellation
  *     rounds.c      a composition made ready for a given size of delta: what is too rare is left out, at a price
@@ -77,6 +78,7 @@ void rewind_to(workspace *space, bookmark place);
 typedef struct {
     int size;
     const double *shift, *p, *log_p;
+    double variance; /* at least that of the shift given any outcome (S-27) */
 } side;
 
 /* Outcomes kept with probability chi(u) = Phi((edge - u) / width) (S-13). */
@@ -135,6 +137,8 @@ typedef struct {
 } side_table;
 
 side_table tabulate_side(workspace *space, const side *law, int mirrored, const double *u, int nodes);
+double posterior_variance(workspace *space, const side *law);
+void bound_spread(workspace *space, branch *of);
 void side_at(const side *law, double v, double *log, double *mean, double *variance);
 double slope_error(const side *law, double u);
 static inline int is_zero(const side *law) { return law->shift[law->size - 1] == 0.0; }
@@ -199,6 +203,7 @@ typedef struct {
     double count;
 } decay;
 
+void minorant(workspace *space, const tilted_branch *part, double c, int caution, double *width, double *height);
 decay certify(workspace *space, const tilted_round *tilted, int rectangles, int caution);
 double log_decay(const decay *bound, double frequency);
 
@@ -263,6 +268,8 @@ typedef struct {
 
 void corrected(const prepared *problem, const contour *path, double epsilon, double *lower, double *upper);
 void uncorrected(const prepared *problem, const contour *path, double epsilon, double *value, double *slope);
+void enclose_root(workspace *space, const prepared *problem, const contour *path, double start, double target,
+                  answer *result);
 int certified_epsilon(workspace *space, const prepared *problem, saddle *at, double log_delta, answer *result);
 int epsilon_next_to_zero(workspace *space, const prepared *problem, double log_delta, answer *result);
 answer search_epsilon(workspace *space, int rounds, const round_law *whole, double log_delta, double start,
