@@ -20,6 +20,8 @@ _MOST_TRIALS = 200
 _PATIENCE = 12
 #: Where the engines decline, the boundary of what they accept is found to this accuracy in the logarithm.
 _BARRIER = 0.02
+#: Bounds around the target that are this narrow, relatively, place the root as well as they can.
+_NARROW = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,8 @@ def find_root(attempt: Callable[[float], Trial], scale: Scale, *, start: float, 
             return Root(u + step, bracket.slope())
         if bracket.other - bracket.passed <= accuracy:
             return Root(following, bracket.slope())
+        if step is not None and trial.straddles(_NARROW):
+            return Root(u + step, bracket.slope())  # no trial nearer to the target would be decided either
         before, u = u, following
     return Root(bracket.passed if math.isfinite(bracket.passed) else u, bracket.slope())
 

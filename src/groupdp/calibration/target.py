@@ -25,7 +25,7 @@ LARGEST_TARGET = 1e5
 
 #: Seconds after which no further trial is begun.
 LONGEST_SEARCH = 120.0
-#: A trial begins with bounds of this relative width: enough where epsilon is this much times 20 off the target.
+#: A trial begins with bounds of this relative width: enough where epsilon is 20 times as far off the target.
 _LOOSE = 1e-3
 _FAR_OFF = 20.0
 #: Near the target the bounds are to be this share of the parameter's tolerance wide, where the engines can choose.
@@ -51,6 +51,12 @@ class Trial:
     bounds: Bounds | None  # None: the engines declined (a stated limit)
     passes: bool
     fails: bool
+
+    def straddles(self, narrow: float) -> bool:
+        """Whether the target is between bounds whose relative distance is at most `narrow`."""
+        if self.bounds is None or self.passes or self.fails:
+            return False
+        return self.bounds.width <= narrow * self.bounds.lower
 
     def excess(self, target: float) -> float | None:
         """log(epsilon / target), infinite where epsilon is 0 or infinite; None if unknown."""

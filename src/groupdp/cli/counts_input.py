@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -22,6 +23,10 @@ CountsColumn = Annotated[
     str | None,
     option("--counts", "COLUMN", "Every row is a person; this column says with how many examples.", _DATA),
 ]
+OldColumn = Annotated[
+    str | None,
+    typer.Option("--column", metavar="COLUMN", hidden=True, help="The name of --counts in version 0.1."),
+]
 Kind = Annotated[
     str | None, option("--format", "csv|parquet|jsonl", "The files' format, where the suffix does not say.", _DATA)
 ]
@@ -34,6 +39,17 @@ DataMemory = Annotated[
     option("--memory", "SIZE", "Most memory, such as 1G; more than that spills to TMPDIR.", "The computation"),
 ]
 DEFAULT_DATA_MEMORY = "1.5G"
+
+
+def column_of(counts: str | None, column: str | None) -> str | None:
+    """The column of counts, also by the option's name in version 0.1, which is kept for one release."""
+    if column is None:
+        return counts
+    if counts is not None:
+        raise InvalidArgument("counts and column exclude each other: column is the old name of counts.")
+    warnings.warn("--column is now called --counts; version 0.3 will not know it.", DeprecationWarning, stacklevel=2)
+    typer.echo("--column is now called --counts; version 0.3 will not know it.", err=True)
+    return column
 
 
 def read_data_memory(text: str) -> int:

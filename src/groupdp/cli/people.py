@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupdp.cli.asked import Asked, with_run
-from groupdp.cli.counts_input import DEFAULT_DATA_MEMORY, By, CountsColumn, DataMemory, Files, Kind, read_people
+from groupdp.cli.counts_input import (
+    DEFAULT_DATA_MEMORY,
+    By,
+    CountsColumn,
+    DataMemory,
+    Files,
+    Kind,
+    OldColumn,
+    column_of,
+    read_people,
+)
 from groupdp.cli.options import example
 from groupdp.cli.support import (
     Adjacency,
@@ -65,6 +75,7 @@ def people(
     *,
     by: By = None,
     counts: CountsColumn = None,
+    column: OldColumn = None,
     kind: Kind = None,
     memory: DataMemory = DEFAULT_DATA_MEMORY,
     thresholds: Annotated[
@@ -84,6 +95,7 @@ def people(
     as_json: AsJSON = False,
 ) -> None:
     """The epsilon of each person, from the number of examples each contributed."""
+    counts = column_of(counts, column)
     run, target, chosen = asked.run, asked.delta, asked.file.adjacency
     require_new(plot, "plot", force=asked.force)
     require_new(out, "out", force=asked.force)
@@ -153,6 +165,7 @@ def cap(
     *,
     by: By = None,
     counts: CountsColumn = None,
+    column: OldColumn = None,
     kind: Kind = None,
     memory: DataMemory = DEFAULT_DATA_MEMORY,
     epsilon: Epsilon,
@@ -178,6 +191,7 @@ def cap(
     as_json: AsJSON = False,
 ) -> None:
     """How many examples of each person to keep: the noise that each cap needs, and a recommendation."""
+    counts = column_of(counts, column)
     question = {
         "epsilon": read_number("epsilon", epsilon),
         "delta": read_number("delta", delta),
