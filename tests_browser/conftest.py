@@ -28,6 +28,9 @@ FLAGS = (
 #: Waiting for an answer, in milliseconds: machines are busy at times.
 PATIENCE = 30_000
 expect.set_options(timeout=PATIENCE)
+# A shell that runs the tests in the background has them ignore Ctrl-C, and the server with them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
