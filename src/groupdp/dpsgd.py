@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any
 
+from groupdp._moved import moved_to
 from groupdp._validation import LARGEST_COUNT, require_fraction, require_integer, require_number, shown
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import InvalidArgument
@@ -85,3 +86,6 @@ def phases_of(run: Any) -> tuple[DPSGD, ...]:
             raise InvalidArgument(f"steps must add up to at most {LARGEST_COUNT} over all phases, got {total}.")
         return phases
     raise InvalidArgument(f"run must be a DPSGD or a non-empty sequence of them, got {shown(run)}.")
+
+
+__getattr__ = moved_to(__name__, "groupdp.samplings", "PoissonSampling", "FixedBatchSampling")
