@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from groupdp.adjacency import ADJACENCIES
 from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.cap_run import filled, with_batch
 from groupdp.cli.counts_input import (
     DEFAULT_DATA_MEMORY,
     By,
@@ -21,9 +23,7 @@ from groupdp.cli.counts_input import (
 )
 from groupdp.cli.options import example
 from groupdp.cli.support import (
-    Adjacency,
     AsJSON,
-    Delta,
     Epochs,
     Epsilon,
     Force,
@@ -56,6 +56,7 @@ _CAP_EXAMPLE = example(
     "groupdp cap rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8"
 )
 
+_RUN = "The run"
 Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG by suffix.")]
 
 #: Rows of the table for people; JSON has them all.
@@ -169,8 +170,16 @@ def cap(
     kind: Kind = None,
     memory: DataMemory = DEFAULT_DATA_MEMORY,
     epsilon: Epsilon,
-    delta: Delta,
-    batch_size: Annotated[str, option("--batch-size", "INTEGER", "Examples in a batch, on average.", "The run")],
+    delta: Annotated[
+        str | None, option("--delta", "NUMBER", "The delta of (epsilon, delta)-DP.", "The question")
+    ] = None,
+    run: Annotated[
+        str | None,
+        option("--run", "RUN.TOML", "A run file (- for standard input); options override it.", _RUN),
+    ] = None,
+    batch_size: Annotated[
+        str | None, option("--batch-size", "INTEGER", "Examples in a batch, on average.", _RUN)
+    ] = None,
     steps: Steps = None,
     epochs: Epochs = None,
     minimum_share: Annotated[
@@ -185,23 +194,28 @@ def cap(
     largest_cap: Annotated[
         str | None, option("--largest-cap", "INTEGER", "Consider no cap above this.", "The question")
     ] = None,
-    adjacency: Adjacency = "add-or-remove",
+    adjacency: Annotated[
+        str | None,
+        option("--adjacency", "NAME", f"Which datasets are neighbours: {', '.join(ADJACENCIES)}.", "The question"),
+    ] = None,
     plot: Plot = None,
     force: Force = False,
     as_json: AsJSON = False,
 ) -> None:
     """How many examples of each person to keep: the noise that each cap needs, and a recommendation."""
     counts = column_of(counts, column)
-    question = {
+    question: dict[str, Any] = {
         "epsilon": read_number("epsilon", epsilon),
-        "delta": read_number("delta", delta),
-        "batch_size": read_integer("batch_size", batch_size, at_least=1),
+        "delta": None if delta is None else read_number("delta", delta),
+        "batch_size": None if batch_size is None else read_integer("batch_size", batch_size, at_least=1),
         "steps": None if steps is None else read_integer("steps", steps, at_least=1),
         "epochs": None if epochs is None else read_number("epochs", epochs),
         "minimum_share": None if minimum_share is None else read_number("minimum_share", minimum_share),
         "largest_cap": None if largest_cap is None else read_integer("largest_cap", largest_cap, at_least=1),
-        "adjacency": read_adjacency(adjacency),
+        "adjacency": None if adjacency is None else read_adjacency(adjacency),
     }
+    question = filled(question, run)
+    question["adjacency"] = question["adjacency"] or ADJACENCIES[0]
     require_new(plot, "plot", force=force)
     from groupdp.cli.cap_output import emit_study
     from groupdp.people.cap import choose_cap
@@ -210,8 +224,9 @@ def cap(
         _check_plot(plot, new)
         with progress_bar("count") as progress:
             found = read_people(files, by=by, counts=counts, kind=kind, memory=memory, progress=progress)
+        question = with_batch(question, found)
         with progress_bar("cap") as progress:
-            study = choose_cap(found, **question, progress=progress)  # type: ignore[arg-type]
+            study = choose_cap(found, **question, progress=progress)
         if plot is not None:
             from groupdp.figures import title_lines
             from groupdp.figures.people import draw_caps

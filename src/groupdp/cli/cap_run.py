@@ -1,0 +1,43 @@
+"""What a run file says to `groupdp cap`: delta, adjacency, steps and the batch; its noise is what `cap` looks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from groupdp._validation import shown
+from groupdp.errors import InvalidArgument
+from groupdp.run_file.read import read_run_file
+
+
+def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
+    """The question with what the options leave open taken from the file; a rate stands for `batch_size` until the data
+    are counted.
+    """
+    if path is not None:
+        file = read_run_file(path)
+        if len(file.phases) != 1 or file.phases[0].sampling.name != "poisson":
+            raise InvalidArgument(f"run must have one phase of Poisson sampling for a cap, got {shown(path)}.")
+        phase = file.phases[0]
+        length = {} if question["steps"] or question["epochs"] else {"steps": phase.steps}
+        said = {
+            "delta": file.delta,
+            "adjacency": file.adjacency,
+            "batch_size": phase.sampling.share_of_data(),
+            **length,
+        }
+        question = {**question, **{name: value for name, value in said.items() if question.get(name) is None}}
+    for name in ("delta", "batch_size"):
+        if question[name] is None:
+            raise InvalidArgument(f"{name} must be given, as an option or in a run file.")
+    return question
+
+
+def with_batch(question: dict[str, Any], counts: Any) -> dict[str, Any]:
+    """The question with a rate turned into a batch of the examples counted."""
+    if isinstance(question["batch_size"], int):
+        return question
+    from groupdp.people.view import histogram_of
+
+    values, people = histogram_of(counts)
+    examples = sum(int(value) * int(number) for value, number in zip(values, people, strict=True))
+    return {**question, "batch_size": max(round(question["batch_size"] * examples), 1)}
