@@ -61,13 +61,28 @@ def _by_kernel(questions: Sequence[Question | str], targets: Sequence[float]) ->
         for index, question in enumerate(questions)
         if isinstance(question, Question) and all(_suits(composition) for _, composition in question.compositions)
     ]
-    first = spectral.epsilons([(question.compositions[0][1], target) for _, question, target in suited])
-    for (index, question, target), answer in zip(suited, first, strict=True):
-        worst = answer if isinstance(answer, Bounds) and answer.relative_width <= _WIDE else None
-        for _, composition in question.compositions[1:]:
-            worst = None if worst is None else _with_other(worst, composition, target)
-        if worst is not None:
-            found[index] = worst
+    answers = spectral.epsilons([(question.compositions[0][1], target) for _, question, target in suited])
+    for (index, _, _), answer in zip(suited, answers, strict=True):
+        if isinstance(answer, Bounds) and answer.relative_width <= _WIDE:
+            found[index] = answer
+    others = [
+        (index, composition, target)
+        for index, question, target in suited
+        if index in found
+        for _, composition in question.compositions[1:]
+    ]
+    ceilings = spectral.epsilon_ceilings(
+        (composition, target, found[index].lower) for index, composition, target in others
+    )
+    for (index, composition, target), ceiling in zip(others, ceilings, strict=True):
+        worst = found.get(index)
+        if worst is None or ceiling < worst.lower:
+            continue
+        with_other = _with_other(worst, composition, target)
+        if with_other is None:
+            del found[index]
+        else:
+            found[index] = with_other
     return found
 
 
@@ -82,8 +97,6 @@ def _suits(composition: Composition) -> bool:
 
 def _with_other(worst: Bounds, composition: Composition, target: float) -> Bounds | None:
     try:
-        if spectral.epsilon_ceiling(composition, log_delta=target, enough=worst.lower) < worst.lower:
-            return worst
         other = spectral.epsilon(composition, log_delta=target)
     except LimitExceeded:
         return None

@@ -6,6 +6,7 @@ interpreter's lock while it computes, so that threads run at the same time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -81,6 +82,13 @@ def epsilon_ceiling(composition: Composition, *, log_delta: float, enough: float
     if isinstance(found, str):
         raise declined(found)
     return found
+
+
+def epsilon_ceilings(questions: Iterable[tuple[Composition, float, float]]) -> list[float]:
+    """What `epsilon_ceiling` answers for each (composition, log_delta, enough); inf where it would raise."""
+    require_kernel()
+    asked = [(packed(composition), target, enough) for composition, target, enough in questions]
+    return [math.inf if isinstance(one, str) else one for one in _kernel.epsilon_ceilings(asked)]
 
 
 def require_kernel() -> None:

@@ -87,8 +87,8 @@ static void solve_all(workspace *space, job *jobs, int *status, enum reason *why
     }
 }
 
-/* epsilons(questions): a list of what epsilon() returns for each (composition, log_delta). */
-static PyObject *epsilons(PyObject *Py_UNUSED(module), PyObject *questions)
+/* A list of the answers to (composition, log_delta), with `enough` after them for ceilings. */
+static PyObject *all_answered(PyObject *questions, enum question question)
 {
     PyObject *all = PySequence_Tuple(questions), *result = NULL;
     if (all == NULL)
@@ -107,9 +107,10 @@ static PyObject *epsilons(PyObject *Py_UNUSED(module), PyObject *questions)
             PyErr_SetString(PyExc_TypeError, "a question must be a tuple (composition, log_delta)");
             break;
         }
-        if (!PyArg_ParseTuple(one, "Od", &composition, &jobs[i].argument))
+        if (!PyArg_ParseTuple(one, question == CEILING ? "Odd" : "Od", &composition, &jobs[i].argument,
+                              &jobs[i].enough))
             break;
-        jobs[i].question = EPSILON;
+        jobs[i].question = question;
         status[i] = read_composition(&space, composition, &jobs[i].rounds, &jobs[i].whole);
         why[i] = space.reason;
     }
@@ -134,6 +135,13 @@ static PyObject *epsilons(PyObject *Py_UNUSED(module), PyObject *questions)
     Py_DECREF(all);
     return result;
 }
+
+static PyObject *epsilons(PyObject *Py_UNUSED(module), PyObject *questions)
+{
+    return all_answered(questions, EPSILON);
+}
+
+static PyObject *ceilings(PyObject *Py_UNUSED(module), PyObject *questions) { return all_answered(questions, CEILING); }
 
 /* Seconds that epsilon() spends in each stage. */
 static PyObject *stages(PyObject *Py_UNUSED(module), PyObject *arguments)
@@ -170,6 +178,8 @@ static PyMethodDef functions[] = {
      "epsilon_ceiling(composition, log_delta, enough): a rigorous upper bound, the better one if the first is not below "
      "`enough`; or why it was declined."},
     {"epsilons", epsilons, METH_O, "epsilons(questions): what epsilon() returns for each (composition, log_delta)."},
+    {"epsilon_ceilings", ceilings, METH_O,
+     "epsilon_ceilings(questions): what epsilon_ceiling() returns for each (composition, log_delta, enough)."},
     {"stages", stages, METH_VARARGS,
      "stages(composition, log_delta): seconds in each stage of epsilon, or why it was declined."},
     {NULL, NULL, 0, NULL},
