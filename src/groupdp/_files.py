@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from types import TracebackType
 
@@ -43,7 +42,7 @@ class NewFiles:
                 if planned == path:
                     return temporary
             self._make_directory(path.parent)
-            temporary = path.with_name(f".{path.stem[:100]}.{secrets.token_hex(6)}{path.suffix}")
+            temporary = path.with_name(f".{path.stem[:100]}.{os.urandom(6).hex()}{path.suffix}")
             # Noted before it exists: Ctrl-C may come at any moment. Created here, so that a directory without write
             # permission is found out before any work; not with mkstemp, whose files nobody else could read.
             self._pending.append((temporary, path))

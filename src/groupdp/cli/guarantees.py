@@ -91,7 +91,8 @@ def epsilon(asked: Asked, *, explain: Explain = False, memory: Memory = "1G", as
 
 def _poisson_claim(asked: Asked) -> Bounds | None:
     """What Poisson accounting would claim for a run that is often mistaken for it."""
-    if "removed" in asked.neighbours:
+    mistaken = any(phase.sampling.mistaken_for_poisson for phase in asked.file.phases)
+    if "removed" in asked.neighbours or not mistaken:
         return None
     from groupdp.baselines.poisson_claim import poisson_claim
 
