@@ -81,7 +81,7 @@ MUTATIONS = tuple(
             "log1p(-0.5 * law->variance * strip * strip)",
             "0.0",
             "the variance in place of the cosine",
-            "bound",
+            "formula",
         ),
         (
             "S-7",
@@ -89,7 +89,7 @@ MUTATIONS = tuple(
             "by_span(law, strip) ? 0.0 : 0.25 * PI * law->variance * strip * strip",
             "0.0",
             "how far arguments turn",
-            "bound",
+            "formula",
         ),
         (
             "S-7",

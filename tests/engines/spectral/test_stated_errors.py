@@ -178,6 +178,25 @@ def test_s_7_s_8_the_error_is_relative_to_the_moment(right, left):
     assert stated - 1e-9 <= arb(found["log_error"]) <= stated + 0.01
 
 
+@pytest.mark.parametrize(("right", "left"), [("wide", "nothing"), ("nothing", "wide"), ("wide and fine", "wide")])
+def test_s_7_by_variances_the_modulus_and_the_turn_are_charged(right, left):
+    """S-7 with S-27: 1 - V d^2 / 2 in place of the cosine, and (pi / 4) V d^2 of the frequency for each such side."""
+    tilt, frequency = 0.2, 0.25
+    found = kernel.quadrature(kernel_round(right, left), 0.0, 0.0, tilt, frequency, -8.0)
+    variances = kernel.variances(kernel_round(right, left))
+    branch, strip, step = branch_of(right, left), arb(found["strip"]), arb(found["u"][1] - found["u"][0])
+    growth = strip**2 / 2
+    for variance, side in zip(variances, (branch.right, branch.left), strict=True):
+        if float(np.ptp(side.float_shifts)) * found["strip"] > 0.98 * math.pi:
+            growth += frequency * arb.pi() / 4 * variance * strip**2
+            growth -= (tilt if side is branch.left else 0.0) * (1 - arb(variance) * strip**2 / 2).log()
+    lines = 1 + (frequency * arb(branch.reach) * strip).exp()
+    rule = growth.exp() * lines / (2 * arb.pi() * strip / step).expm1()
+    total = np.exp(np.array(found["log_weight"]) + np.array(found["log_a"]) + tilt * np.array(found["psi"])).sum()
+    stated = (2 * (rule + arb(found["log_tails"]).exp() / total)).log()
+    assert stated - 1e-9 <= arb(found["log_error"]) <= stated + 0.01
+
+
 @pytest.mark.parametrize(("right", "left"), [("one in a hundred", "nothing"), ("powers", "powers")])
 def test_s_22_the_certificate_of_decay_is_about_every_later_frequency(right, left):
     """S-22: the share on grids less sum of mass (1 - env(s W / 2)), env sin(x)/x up to pi/2 and 1/x beyond."""
