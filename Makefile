@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.demo
 BROWSER_STAMP := $(VENV)/.browser
 DOCS_STAMP := $(VENV)/.docs
 WHEEL_STAMP := $(VENV)/.wheel
@@ -12,7 +13,7 @@ TOOLS_STAMP := $(TOOLS)/.installed
 
 .PHONY: demo test test-integrations test-browser docs wheel study bench profile clean
 
-demo: $(STAMP)  ## install, then draw the paper's figures and print what was measured
+demo: $(DEMO_STAMP)  ## install with all extras for users, then draw the paper's figures and print what was measured
 	$(BIN)/groupdp figures --out figures --force
 
 test: $(STAMP)  ## install, then lint, types, tests
@@ -53,11 +54,17 @@ profile: $(STAMP)  ## start-up and waiting times; where a call's time goes, and 
 	$(BIN)/python benchmarks/waiting.py
 	$(BIN)/python benchmarks/floor.py
 
-$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/engines/spectral/kernel/*)
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("groupdp needs Python 3.10 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
 	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/engines/spectral/kernel/*) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
+
+$(DEMO_STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/engines/spectral/kernel/*) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all]'
+	touch $(DEMO_STAMP)
 
 $(BROWSER_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'

@@ -204,3 +204,12 @@ def test_the_commands(tmp_path: Path):
         (f"{line} --at-most x --out x.csv", "at_most must be an integer"),
     ):
         assert_one_sentence(groupdp(wrong), words)
+
+
+def test_the_first_row_without_a_person_is_named(tmp_path):
+    file = tmp_path / "rows.csv"
+    rows = [str(i % 97) for i in range(50_000)]
+    rows[31_234] = rows[40_000] = ""
+    file.write_text("user_id,x\n" + "".join(f"{user},{i}\n" for i, user in enumerate(rows)))
+    with pytest.raises(InvalidArgument, match="got 2 rows without it, the first of them row 31235"):
+        count(str(file), by="user_id")

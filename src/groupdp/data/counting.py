@@ -64,21 +64,31 @@ def tally_people(engine: Engine, source: Source, group: tuple[str, ...], progres
         f"CREATE OR REPLACE TEMP TABLE people AS SELECT {chosen}, count(*) AS n FROM {source.sql} GROUP BY ALL",
         progress,
     )
-    check_people(engine, group)
+    check_people(engine, group, source)
 
 
-def check_people(engine: Engine, group: tuple[str, ...]) -> None:
+def check_people(engine: Engine, group: tuple[str, ...], source: Source | None = None) -> None:
     """Refuse missing identifiers, those with spaces around them, and tables without rows."""
     for i, name in enumerate(group):
         missing = engine.value(f"SELECT sum(n) FROM people WHERE g{i} IS NULL OR CAST(g{i} AS VARCHAR) = ''")
         if missing:
-            raise InvalidArgument(f"{shown(name)} must not be missing, got {missing} rows without it.")
+            where = "" if source is None else f", the first of them row {_first_missing(engine, source, name)}"
+            raise InvalidArgument(f"{shown(name)} must not be missing, got {missing} rows without it{where}.")
         spaces = f"trim(CAST(g{i} AS VARCHAR), ' ' || chr(9) || chr(10) || chr(13))"
         odd = engine.rows(f"SELECT CAST(g{i} AS VARCHAR) FROM people WHERE CAST(g{i} AS VARCHAR) <> {spaces} LIMIT 1")
         if odd:  # the same person with and without a space would count as two
             raise InvalidArgument(f"{shown(name)} must not begin or end with spaces, got {shown(odd[0][0])}.")
     if not engine.value("SELECT count(*) FROM people"):
         raise InvalidArgument("source must have at least one row, got none.")
+
+
+def _first_missing(engine: Engine, source: Source, name: str) -> int:
+    """The number of the first row without a value, counted from 1 after any header."""
+    engine.rows("SET threads = 1")  # rows are then numbered as they are read
+    engine.rows("SET preserve_insertion_order = true")
+    numbered = f"SELECT row_number() OVER () AS place, {quoted(name)} AS value FROM {source.sql}"
+    first = engine.value(f"SELECT min(place) FROM ({numbered}) WHERE value IS NULL OR CAST(value AS VARCHAR) = ''")
+    return int(first)
 
 
 def histogram(
