@@ -36,7 +36,7 @@ def evaluate(points: Sequence[Point]) -> list[Outcome]:
             questions.append(question_of(run, group_size=point.group_size, adjacency=point.adjacency))
         except GroupDPError as error:
             questions.append(str(error))
-    quick = _by_kernel(questions, [math.log(point.delta) for point in points]) if spectral.AVAILABLE else {}
+    quick = quick_answers(questions, [math.log(point.delta) for point in points])
     return [
         _outcome(question, math.log(point.delta), quick.get(index))
         for index, (point, question) in enumerate(zip(points, questions, strict=True))
@@ -53,9 +53,11 @@ def _outcome(question: Question | str, log_delta: float, quick: Bounds | None) -
     return found.lower, found.upper, question.tight
 
 
-def _by_kernel(questions: Sequence[Question | str], targets: Sequence[float]) -> dict[int, Bounds]:
-    """What the kernel answers for whole questions, by their position."""
+def quick_answers(questions: Sequence[Question | str], targets: Sequence[float]) -> dict[int, Bounds]:
+    """What the kernel answers at once, by the question's position: bounds on epsilon for a log delta."""
     found: dict[int, Bounds] = {}
+    if not spectral.AVAILABLE:
+        return found
     suited = [
         (index, question, targets[index])
         for index, question in enumerate(questions)
