@@ -145,8 +145,8 @@ def try_out(package: Path, *, engine: str, limit: float, compiler: bool = False,
 def run_tests(folder: Path, scripts: Path, environment: dict[str, str]) -> None:
     """The tests, copied to a place without src, so that what they import is what was installed."""
     place = folder / "suite"
-    shutil.copytree(ROOT / "tests", place / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "examples", place / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("tests", "examples", "docs"):
+        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", place)  # the settings of pytest
     (place / "tests" / LEFT_OUT).unlink()
     (place / "tests" / "test_installed.py").write_text(INSTALLED, encoding="utf-8")
