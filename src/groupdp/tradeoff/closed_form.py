@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri_exp
 
 from groupdp.pairs import Round
 from groupdp.tradeoff.half_lines import HalfLines
@@ -116,6 +115,8 @@ class OneRound:
 
     def _start(self, levels: Levels) -> tuple[FloatArray, FloatArray]:
         """A first bracket of the threshold."""
+        from scipy.special import ndtri_exp  # not before it is needed: a third of a second
+
         if self.half.branches > 1:
             return np.full(len(levels.log_alpha), -1.0), np.full(len(levels.log_alpha), 1.0)
         finite = self.half.left.shifts[~self.half.left.infinite]

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfcx
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -44,6 +43,8 @@ class Sides:
 
 def log_normal_tail(z: FloatArray, z_error: FloatArray) -> Sides:
     """log P(N(0, 1) > z) for a z that is itself off by up to z_error; z may be infinite (T-1)."""
+    from scipy.special import erfcx  # not before it is needed: a third of a second
+
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         far_left = z < -1.0
         y = np.minimum(np.where(far_left, -z, z), _FARTHEST)
