@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -15,11 +13,9 @@ from groupdp.people import cap, view
 SLOW = DPSGD(sampling=PoissonSampling(rate=1e-6), noise_multiplier=0.4, steps=2000)  # the lattice engine answers
 
 
-def test_far_trials_of_a_rarely_sampled_example_are_not_computed_narrowly():
+def test_a_rarely_sampled_example_is_calibrated_within_the_limit():
     run = DPSGD(sampling=PoissonSampling(rate=1e-6), noise_multiplier=1.0, steps=3)
-    began = time.process_time()
     found = groupdp.calibrate_noise(run, epsilon=8.0, delta=1e-9, group_size=1, tolerance=1e-3)
-    assert time.process_time() - began < 30.0  # a single trial with an epsilon of 0.06 took 16 seconds
     assert found.proved_optimal
     assert found.epsilon.upper <= 8.0 < found.failing_epsilon.lower
     # The default engine choice at the value found, without any tolerance of ours.
@@ -83,11 +79,18 @@ def test_counts_that_the_lattice_engine_answers_are_thinned_and_bounded_by_their
         assert count + 0.5 <= bounds.upper <= 1.25 * count + 2.0
 
 
-def test_no_count_is_computed_beyond_an_epsilon_that_protects_nobody():
+def test_no_count_is_computed_beyond_an_epsilon_that_protects_nobody(monkeypatch):
     run = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=2000)
-    began = time.process_time()
+    asked = []
+    epsilon_of_run = view.epsilon_of_run
+
+    def noting(run, *, group_size, **options):
+        asked.append(group_size)
+        return epsilon_of_run(run, group_size=group_size, **options)
+
+    monkeypatch.setattr(view, "epsilon_of_run", noting)
     found = groupdp.people_view(run, [1, 5_000, 60_000, 90_000], delta=1e-6)
-    assert time.process_time() - began < 5.0  # 60 000 examples alone took 12 seconds
+    assert max(asked) == 5_000
     assert found.unprotected == 2
     assert found.epsilon[1].lower > 1e5
     assert found.epsilon[3].lower == found.epsilon[1].lower
