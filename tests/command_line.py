@@ -10,6 +10,20 @@ from typing import Any, NamedTuple
 
 from groupdp.cli.application import build_app
 
+#: One run, as a file and as options.
+RUN = """\
+title = "A run"
+delta = 1e-6
+group_size = 3
+
+[[phase]]
+sampling = "poisson"
+sampling_rate = 0.01
+noise_multiplier = 2.0
+steps = 500
+"""
+FLAGS = "--sampling-rate 0.01 --noise-multiplier 2 --steps 500 --delta 1e-6 --group-size 3"
+
 
 class Outcome(NamedTuple):
     """What a command left behind."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 
 import pyarrow.parquet
 import pytest
@@ -39,6 +40,15 @@ def test_substitution_and_deltas_vary_too():
     for row in rows:
         expected = groupdp.epsilon(RUN, delta=row.values["delta"], group_size=3, adjacency=row.values["adjacency"])
         assert (row.epsilon_lower, row.epsilon_upper) == (expected.lower, expected.upper)
+
+
+def test_few_rounds_are_answered_by_the_engine_that_epsilon_would_ask():
+    short = replace(RUN, steps=4)
+    for row in groupdp.sweep(short, delta=1e-6, vary={"group_size": [1, 3], "steps": [2, 6, 7]}):
+        run = replace(short, steps=row.values["steps"])
+        expected = groupdp.epsilon(run, delta=1e-6, group_size=row.values["group_size"])
+        assert (row.epsilon_lower, row.epsilon_upper) == (expected.lower, expected.upper)
+        assert expected.provenance.engine == "lattice"
 
 
 def test_an_executor_of_processes_answers_the_same():

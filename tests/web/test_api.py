@@ -12,6 +12,8 @@ import groupdp
 from groupdp.bounds import round_up
 from groupdp.run_file.phases import phase_of
 from groupdp.run_file.read import parse_run_file
+from groupdp.web.curves import points_of
+from groupdp.web.description import read_question
 from web.questions import FIXED, PAPER, question, without_group
 
 PAPER_RUN = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
@@ -61,6 +63,19 @@ def test_curve_is_the_library_s(client):
     for point in points[::7]:
         expected = groupdp.epsilon(PAPER_RUN, delta=1e-6, group_size=point["group_size"])
         assert (point["epsilon"]["lower"], point["epsilon"]["upper"]) == (expected.lower, expected.upper)
+
+
+@pytest.mark.parametrize("steps", [3, 2000])
+def test_a_curve_reports_progress_and_asks_every_size(steps):
+    """Of three rounds the lattice engine has to be asked, one size at a time: whoever moves on does not wait."""
+    phase = {"sampling": "poisson", "sampling_rate": 0.01, "noise_multiplier": 1.0, "steps": steps}
+    question = read_question({"phases": [phase], "delta": 1e-6}, also=())
+    sizes, reported = [1, 2, 3, 5, 8] if steps == 3 else list(range(1, 65)), []
+    for size, found in points_of(question, sizes, reported.append):
+        expected = groupdp.epsilon(question.run, delta=1e-6, group_size=size)
+        assert (found.lower, found.upper, found.tight) == (expected.lower, expected.upper, expected.tight)
+    assert reported[-1] == 1.0
+    assert len(reported) >= 5
 
 
 def test_baselines_are_the_library_s(client):

@@ -105,13 +105,14 @@ def log_delta_ceiling(noisy: Composition, epsilon: float) -> float:
     return -0.5 * distance * distance * (1.0 - 1e-14) if distance > 0.0 else 0.0
 
 
-def is_one_round(noisy: Composition) -> bool:
-    """Whether the lattice engine's closed form is called for; a plain Gaussian suits the contour."""
-    return len(noisy) == 1 and noisy[0][1] == 1 and _has_mixture(noisy[0][0])
-
-
-def _are_few(noisy: Composition) -> bool:
+def are_few(noisy: Composition) -> bool:
+    """Whether `auto` asks the lattice engine first: few rounds, all of mixtures. Plain Gaussians suit the contour."""
     return sum(times for _, times in noisy) <= _FEW and all(_has_mixture(one) for one, _ in noisy)
+
+
+def _is_one_round(noisy: Composition) -> bool:
+    """Whether the lattice engine's closed form is called for."""
+    return len(noisy) == 1 and noisy[0][1] == 1 and are_few(noisy)
 
 
 def _has_mixture(one: Round | Profile) -> bool:
@@ -144,12 +145,12 @@ def _choose(
     has_profile = any(not isinstance(one, Round) for one, _ in noisy)
     if options.engine == "spectral":
         found = by_contour()
-    elif options.engine == "lattice" or has_profile or is_one_round(noisy):
+    elif options.engine == "lattice" or has_profile or _is_one_round(noisy):
         found = _within(deadline, by_lattice)
     else:
         engines = by_contour, lambda: _within(deadline, by_lattice)
         wide = max(_WIDE, options.tolerance or 0.0)
-        found = _automatic(*(engines[::-1] if _are_few(noisy) else engines), wide=wide)
+        found = _automatic(*(engines[::-1] if are_few(noisy) else engines), wide=wide)
     if options.tolerance is None:
         return found
     met = found.relative_width <= options.tolerance

@@ -5,7 +5,11 @@ smallest_feasible.py   the smallest epsilon that meets a target, proved to be th
 vadhan.py              the lemma on the exact curve; the linear reference
 renyi_divergence.py    Renyi divergences of one example
 renyi.py               the lemma on a Renyi guarantee, in log space
-old_tool.py            the same in doubles, as the old tool does it
+tensorflow_privacy_model.py  the same in doubles, as the old tool does it
+fdp.py                 the group bound of f-DP
+poisson_claim.py       what Poisson accounting would claim of another sampling: no guarantee
+one_example.py         the composition of one example, from which all of these start
+comparison.py          all of them beside the tight epsilon
 """
 
 from groupdp.baselines.renyi import renyi_vadhan_epsilon

@@ -15,10 +15,11 @@ from groupdp.guarantees import epsilon
 from groupdp.samplings import PoissonSampling
 
 
-def poisson_claim(run: Any, *, delta: float, group_size: Any, adjacency: str = "add-or-remove") -> Bounds | None:
+def poisson_claim(run: Any, *, delta: float, adjacency: str = "add-or-remove", **options: Any) -> Bounds | None:
     """The epsilon of the run with Poisson batches of the same average size; None for runs that are not mistaken so.
 
-    NOT a guarantee for the run: shown beside the valid figure, to be told from it.
+    NOT a guarantee for the run: shown beside the valid figure, to be told from it. `options`, the group among them,
+    are those of `epsilon`.
     """
     phases = phases_of(run)
     if not any(phase.sampling.mistaken_for_poisson for phase in phases):
@@ -30,4 +31,4 @@ def poisson_claim(run: Any, *, delta: float, group_size: Any, adjacency: str = "
         for phase in phases
     ]
     relation = "add-or-remove" if adjacency == "zero-out" else adjacency
-    return epsilon(taken, delta=delta, group_size=group_size, adjacency=relation)
+    return epsilon(taken, delta=delta, adjacency=relation, **options)

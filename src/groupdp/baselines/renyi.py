@@ -49,7 +49,8 @@ def best_example_epsilon(
     """An epsilon of one example that certainly meets the target, by the best of all orders; and that order.
 
     Over all real orders this is the Chernoff bound on the exact curve. Any order is valid, so the search over them
-    need not be exact: `near` is how far above the smallest useful order the best one is expected.
+    need not be exact: `near` is how far above the smallest useful order the best one is expected. Where it is not
+    between the orders tried around that, all are searched.
     """
     low = growth.steepest + 1.0  # the lines of smaller orders never come down
     # Whole orders are a plain sum; next to a large one the fractions make no difference.
@@ -59,6 +60,8 @@ def best_example_epsilon(
     for _ in range(3 if near is None else 2):
         values = [solution.upper for solution in example_epsilons(composition, growth, log_target, orders)]
         best = values.index(min(values))
+        if near is not None and len(orders) <= 3 and best in (0, len(orders) - 1):
+            return best_example_epsilon(composition, growth, log_target)
         found = values[best] * (1.0 + MARGIN), orders[best]
         left, right = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
         orders = tuple(sorted({float(rounded(left + (right - left) * j / 6)) for j in range(7)}))

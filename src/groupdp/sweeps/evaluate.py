@@ -1,8 +1,7 @@
 """Certified epsilons for many points: the kernel answers batches without the interpreter's lock.
 
 Every point gets exactly what `groupdp.epsilon` returns for it: the worst of its ordered changes, where one that
-provably
-does not decide is not evaluated closely. What the kernel declines goes the ordinary way, one by one.
+provably does not decide is not evaluated closely. What the kernel declines goes the ordinary way, one by one.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from groupdp.accounting import Options
-from groupdp.accounting.engine_choice import is_one_round
+from groupdp.accounting.engine_choice import are_few
 from groupdp.bounds import Bounds
 from groupdp.compositions import Question, question_of
 from groupdp.engines import spectral
@@ -89,11 +88,11 @@ def quick_answers(questions: Sequence[Question | str], targets: Sequence[float])
 
 
 def _suits(composition: Composition) -> bool:
-    """Whether the kernel is what `auto` would ask."""
+    """Whether the kernel is what `auto` would ask first."""
     return (
         len(composition) > 0
         and all(isinstance(one, Round) and one.has_noise for one, _ in composition)
-        and not is_one_round(composition)
+        and not are_few(composition)
     )
 
 

@@ -3,6 +3,7 @@
 fields.py        every field of a question: its name, unit, meaning and range; the samplings and adjacencies offered
 description.py   from a question in JSON to the library's objects
 inputs.py        what else a question brings, checked: group sizes, rates, counts
+curves.py        epsilons of many group sizes, and the baselines beside them
 answers.py       one function per question, from JSON to JSON
 words.py         numbers and guarantees for people
 handover.py      the same question as a command line, as Python, as a run file

@@ -6,27 +6,21 @@ texts beside them are rounded outward. Nothing is cached and nothing is written.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.bounds import Bounds, round_down, round_up
-from groupdp.compositions import question_of
-from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
-from groupdp.sweeps.evaluate import quick_answers
+from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.web.curves import MEMORY, baseline_of, points_of
 from groupdp.web.description import Question, plain, read_question
-from groupdp.web.fields import CLASSIC_ADJACENCIES
 from groupdp.web.handover import as_command, as_python, run_file_of, statement_formats
-from groupdp.web.inputs import group_sizes_of, rates_of, require_classic, require_group_size, tally_of
+from groupdp.web.inputs import group_sizes_of, rates_of, require_group_size, tally_of
 from groupdp.web.words import Answer, assumptions_of, attack_in_words, echo, pair, sentence, sides, upper_text
 
 Progress = Callable[[float], None]
 
-#: Memory that a lattice may take in one answer, in bytes.
-MEMORY = 400_000_000
 #: False positive rates that are put into words.
 SPOKEN_RATES = (1e-3, 1e-6)
 BASELINES = ("vadhan", "renyi", "old-tool", "fdp")
@@ -72,14 +66,9 @@ def delta(document: Mapping[str, Any], progress: Progress) -> Answer:
 def curve(document: Mapping[str, Any], progress: Progress) -> Answer:
     """Bounds on epsilon for many group sizes, and the linear reference."""
     question = read_question(document, also=("group_sizes",))
-    delta = question.delta
-    adjacency = question.adjacency
-    sizes = group_sizes_of(document)
     points = []
     one: Bounds | None = None
-    quick = _at_once(question, sizes)
-    for done, size in enumerate(sizes):
-        found = quick.get(size) or _one_of_many(question, size, delta, adjacency, progress)
+    for size, found in points_of(question, group_sizes_of(document), progress):
         if size == 1:
             one = found if isinstance(found, Bounds) else None
         point: Answer = {"group_size": size}
@@ -90,7 +79,6 @@ def curve(document: Mapping[str, Any], progress: Progress) -> Answer:
         else:
             point["declined"] = str(found)
         points.append(point)
-        progress((done + 1) / len(sizes))
     return {"points": points, **echo(question, "group_size", "group_sizes")}
 
 
@@ -99,7 +87,7 @@ def baseline(document: Mapping[str, Any], progress: Progress) -> Answer:
     question = read_question(document, also=("group_sizes", "name"))
     name = require_choice("name", document.get("name"), BASELINES)
     sizes = group_sizes_of(document)
-    uppers = _baseline(name, question, sizes, progress)
+    uppers = baseline_of(name, question, sizes, progress)
     return {
         "name": name,
         "points": [
@@ -287,67 +275,10 @@ def _epsilon_of_one(question: Question, progress: Progress) -> Bounds | None:
 
 def _poisson_claim(question: Question, progress: Progress) -> Answer | None:
     """What Poisson accounting would have claimed of a run whose batches are not sampled anew: not a guarantee."""
-    if not any(phase.sampling.mistaken_for_poisson for phase in question.phases):
-        return None
-    phases = [
-        replace(phase, sampling=groupdp.PoissonSampling(rate=float(phase.sampling.share_of_data())))
-        if phase.sampling.mistaken_for_poisson
-        else phase
-        for phase in question.phases
-    ]
+    from groupdp.baselines.poisson_claim import poisson_claim
+
     try:
-        return sides(groupdp.epsilon(phases, delta=question.delta, **question.neighbour, progress=progress))
+        claim = poisson_claim(question.run, delta=question.delta, progress=progress, **question.neighbour)
     except (LimitExceeded, InvalidArgument):
         return None
-
-
-def _at_once(question: Question, sizes: Sequence[int]) -> dict[int, Bounds]:
-    """What the kernel answers in one call, by group size: most of a curve."""
-    try:
-        asked = [question_of(question.run, group_size=size, adjacency=question.adjacency) for size in sizes]
-    except GroupDPError:  # the sizes one by one say which, and why
-        return {}
-    found = quick_answers(asked, [math.log(question.delta)] * len(sizes))
-    return {sizes[index]: replace(bounds, tight=asked[index].tight) for index, bounds in found.items()}
-
-
-def _one_of_many(
-    question: Question, size: int, delta: float, adjacency: str, progress: Progress
-) -> Bounds | LimitExceeded:
-    """One point of a curve; a point that the engines decline does not take the others with it."""
-    try:
-        return groupdp.epsilon(
-            question.run, delta=delta, group_size=size, adjacency=adjacency, memory_budget=MEMORY, progress=progress
-        )
-    except LimitExceeded as error:
-        return error
-
-
-def _baseline(name: str, question: Question, sizes: Sequence[int], progress: Progress) -> list[float]:
-    from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilons
-
-    run, delta, adjacency = question.run, question.delta, question.adjacency
-    if name != "vadhan" or adjacency in CLASSIC_ADJACENCIES:
-        require_classic(question)
-    if name == "vadhan":
-        found = vadhan_epsilons(
-            run,
-            delta=delta,
-            group_sizes=sizes,
-            form="geometric",
-            adjacency=adjacency,
-            intervals=0,  # only the upper bound is shown
-            tolerance=1e-4,
-            progress=progress,
-        )
-        return [bounds.upper for bounds in found]
-    uppers = []
-    for done, size in enumerate(sizes):
-        if name == "fdp":
-            uppers.append(groupdp.fdp_epsilon(run, delta=delta, group_size=size, progress=progress).upper)
-        elif name == "renyi":
-            uppers.append(renyi_vadhan_epsilon(run, delta=delta, group_size=size).upper)
-        else:
-            uppers.append(old_tool_epsilon(run, delta=delta, group_size=size))
-        progress((done + 1) / len(sizes))
-    return uppers
+    return None if claim is None else sides(claim)

@@ -155,6 +155,19 @@ def test_epsilons_answers_what_epsilon_answers():
     assert spectral.epsilons([]) == []
 
 
+def test_epsilon_ceilings_answers_what_epsilon_ceiling_answers():
+    cases = [
+        (pairs_of(compose_run(golden_run(case), case["group_size"]), "add"), math.log(float(case["delta"])))
+        for case in CASES[:12]
+    ]
+    for enough in (1e-3, 1e6):  # by Chernoff alone, and with a coarse contour
+        found = spectral.epsilon_ceilings((composition, target, enough) for composition, target in cases)
+        for (composition, target), one in zip(cases, found, strict=True):
+            assert one == spectral.epsilon_ceiling(composition, log_delta=target, enough=enough)
+    declined = ((pairs.Round.of(pairs.Side.point(1e9), pairs.ZERO), 3),)
+    assert spectral.epsilon_ceilings([(declined, -5.0, 1.0)]) == [math.inf]
+
+
 def test_threads_get_the_same_answers():
     case = CASES[0]
     composition = pairs_of(compose_run(golden_run(case), case["group_size"]), "remove")
