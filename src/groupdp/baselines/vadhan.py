@@ -23,6 +23,8 @@ from groupdp.guarantees import epsilon, log_delta
 
 #: Beyond this epsilon of one example the upper bound is Chernoff's: there within a percent, and instant.
 LARGEST_EXACT = 1e4
+#: Close enough for six figures, wherever the search for the root began.
+SIX_FIGURES = 1e-7
 
 
 def vadhan_epsilon(

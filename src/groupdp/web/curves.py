@@ -69,6 +69,7 @@ def _one(question: Question, size: int, progress: Progress) -> Bounds | LimitExc
 def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: Progress) -> list[float]:
     """Upper bounds on epsilon by the method named, for every group size."""
     from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilons
+    from groupdp.baselines.vadhan import SIX_FIGURES
 
     run, delta, adjacency = question.run, question.delta, question.adjacency
     if name != "vadhan" or adjacency in CLASSIC_ADJACENCIES:
@@ -81,7 +82,7 @@ def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: P
             form="geometric",
             adjacency=adjacency,
             intervals=0,  # only the upper bound is shown
-            tolerance=1e-4,
+            tolerance=SIX_FIGURES,
             progress=progress,
         )
         return [bounds.upper for bounds in found]
