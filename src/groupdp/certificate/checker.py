@@ -14,15 +14,17 @@ from functools import reduce
 from operator import mul
 from typing import Any
 
-from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq
+from flint import acb, acb_mat, arb, ctx, fmpq
 
 from groupdp.certificate.envelope import profile_line
+from groupdp.certificate.lattice import Lattice
 from groupdp.certificate.laws import (
     Change,
     Composition,
     Gaussians,
     Law,
     Mixtures,
+    Noiseless,
     Profile,
     changes,
     composition,
@@ -30,11 +32,14 @@ from groupdp.certificate.laws import (
     support,
     tight,
 )
-from groupdp.certificate.lines import Line, Place, layers
+from groupdp.certificate.lines import Line, Place, layers, log_kappa
+from groupdp.certificate.noiseless import delta_with
+from groupdp.certificate.one_round import one_round, polynomial
 from groupdp.certificate.reading import Clock, NotACertificate, Undecided, digest, fields, hint, number, read
 
 #: Most bits of a ball, nodes of a quadrature, points of a contour.
 LARGEST_PRECISION, MOST_NODES, MOST_POINTS = 2_000, 100_000, 50_000
+LARGEST_EPSILON = fmpq(10) ** 12
 
 
 @dataclass(frozen=True)
@@ -45,58 +50,6 @@ class Verdict:
     reason: str
     digest: str
     details: tuple[str, ...] = ()
-
-
-# ---- one round: closed form
-
-
-def normal(x: arb) -> arb:
-    """Phi(x)."""
-    return (-x / arb(2).sqrt()).erfc() / 2
-
-
-def one_round(one: Mixtures | Gaussians | Profile, epsilon: fmpq) -> tuple[arb, arb]:
-    """C-4: (lower, upper) of delta(epsilon) after one round: every optimal event is a half-line u > threshold."""
-    level, total = arb(epsilon).exp(), arb(0)
-    if isinstance(one, Gaussians):
-        for p, square in one.coin:
-            mu = arb(square).sqrt()
-            total += p * (normal(mu / 2 - epsilon / mu) - level * normal(-mu / 2 - epsilon / mu))
-        return total.lower(), total.upper()
-    if isinstance(one, Profile):
-        raise Undecided("one round of replaced examples in fixed batches")
-    unit = arb(one.unit)
-    for right, left in one.branches:
-        a, b = polynomial(right, unit), polynomial(left, unit)
-        if a.degree() < 1 and (b.degree() < 1 or level * b[0] >= a[0]):
-            continue  # the loss never exceeds log(a_0 / b_0)
-        ends = [arb(-1), arb(1)]
-        for side, sign in enumerate((-1, 1)):
-            while not sign * gap(a, b, level, ends[side], unit) > 0:
-                ends[side] *= 2
-                if ends[side].abs_upper() > 1e15:
-                    raise Undecided("the threshold of one round could not be enclosed")
-        for _ in range(4 * ctx.prec):
-            middle = ((ends[0] + ends[1]) / 2).mid()
-            value = gap(a, b, level, middle, unit)
-            if not (value < 0 or value > 0):
-                break
-            ends[0 if value < 0 else 1] = middle
-        u = ends[0].union(ends[1])
-        total += sum((p * normal(i * unit - u) for i, p in enumerate(right)), arb(0))
-        total -= level * sum((p * normal(-j * unit - u) for j, p in enumerate(left)), arb(0))
-    return total.lower(), (total + one.missing).upper()
-
-
-def gap(a: arb_poly, b: arb_poly, level: arb, u: arb, unit: arb) -> arb:
-    """A(u) - e^epsilon B(u), which changes its sign once, from - to +."""
-    t = (u * unit).exp()
-    return a(t) - level * b(1 / t)
-
-
-def polynomial(law: Law, unit: arb) -> arb_poly:
-    """sum_i p_i e^{-(i unit)^2 / 2} t^i: the density over phi(u), at t = e^{unit u} (P) or e^{-unit u} (Q)."""
-    return arb_poly([p * (-((i * unit) ** 2) / 2).exp() for i, p in enumerate(law)])
 
 
 # ---- many rounds: delta as a trapezoid sum on the line Re z = c
@@ -258,7 +211,7 @@ class Contour:
         ]
         self.largest = largest_loss(parts)
 
-    def delta(self, epsilon: fmpq) -> tuple[arb, arb]:
+    def delta(self, epsilon: Any) -> tuple[arb, arb]:
         """(lower, upper) of delta(epsilon): C-11 for both, C-12 to C-15 for what is missing."""
         at, eps, peak = self.at, arb(epsilon), self.powers[0].real
         upper = (log_kappa(at.c) - at.c * eps).exp() * peak
@@ -279,11 +232,6 @@ class Contour:
             right = arb(0)
         lower = total - rest - left - right - self.raised
         return lower.lower().max(arb(0)), ((total + rest).upper().min(upper.upper()) + self.dropped).upper()
-
-
-def log_kappa(c: arb) -> arb:
-    """C-11: delta(epsilon) <= kappa(c) e^{K(c) - c epsilon}, kappa(c) = c^c / (1 + c)^(1 + c)."""
-    return c * c.log() - (1 + c) * (1 + c).log()
 
 
 def largest_loss(parts: Composition) -> arb:
@@ -310,15 +258,16 @@ def verify(text: str | bytes, *, seconds: float = 300.0) -> Verdict:
     )
     target = number(claim["delta"], "delta", fmpq(10) ** -320, 1)
     sides = fields(claim["epsilon"], "epsilon", {"lower", "upper"}, set())
-    lower = number(sides["lower"], "epsilon.lower", 0, fmpq(10) ** 12)
-    upper = None if sides["upper"] == "infinity" else number(sides["upper"], "epsilon.upper", lower, fmpq(10) ** 12)
+    endless = sides["lower"] == "infinity" == sides["upper"]
+    lower = arb.pos_inf() if endless else number(sides["lower"], "epsilon.lower", 0, LARGEST_EPSILON)
+    upper = None if sides["upper"] == "infinity" else number(sides["upper"], "epsilon.upper", lower, LARGEST_EPSILON)
     if type(claim["tight"]) is not bool:
         raise NotACertificate("tight must be true or false.")
     hints = certificate["hints"] if isinstance(certificate["hints"], dict) else {}
     pairs, run, clock, details, found = changes(claim), phases(claim["run"]), Clock(seconds), [], []
     for change in pairs:
         try:
-            found.append(both_sides(run, change, hints.get(change.name), (upper, lower or None), clock))
+            found.append(both_sides(run, change, hints.get(change.name), (upper, lower if lower > 0 else None), clock))
             told = (f"[{low.str(15, radius=False)}, {high.str(15, radius=False)}]" for low, high in found[-1])
             details.append("{}: delta is in {} at epsilon.upper and in {} at epsilon.lower.".format(change.name, *told))
         except Undecided as missing:
@@ -331,7 +280,7 @@ def verify(text: str | bytes, *, seconds: float = 300.0) -> Verdict:
     return Verdict(outcome, reason, digest(certificate), tuple(details))
 
 
-def verdict(target: fmpq, upper: fmpq | None, lower: fmpq, found: list[Any]) -> tuple[str, str]:
+def verdict(target: fmpq, upper: fmpq | None, lower: Any, found: list[Any]) -> tuple[str, str]:
     """C-17: an upper side must hold for every pair of datasets, a lower side for one."""
     if upper is not None and any(at[0][0] > target for at in found):
         return "refuted", "delta(epsilon.upper) is above delta"
@@ -345,21 +294,37 @@ def verdict(target: fmpq, upper: fmpq | None, lower: fmpq, found: list[Any]) -> 
 
 
 def both_sides(
-    run: Any, change: Change, hints: Any, sides: tuple[fmpq | None, fmpq | None], clock: Clock
+    run: Any, change: Change, hints: Any, sides: tuple[arb | fmpq | None, arb | fmpq | None], clock: Clock
 ) -> list[tuple[arb, arb]]:
     """(lower, upper) of delta at epsilon.upper and at epsilon.lower, for one ordered pair of datasets."""
     with ctx.workprec(int(hint(hints, "precision", 64, LARGEST_PRECISION)) if isinstance(hints, dict) else 192):
         parts = composition(run, change, clock.check)
-        evaluate: Callable[[fmpq], tuple[arb, arb]] | None = None
-        found = []
-        for epsilon in sides:
-            if epsilon is None or arb(epsilon) >= largest_loss(parts):
-                found.append((arb(0), arb(0)))  # C-16; or nothing is claimed
-                continue
-            if evaluate is None and sum(times for _, times in parts) == 1:
-                evaluate = lambda x: one_round(parts[0][0], x)  # noqa: E731
-            if evaluate is None and not isinstance(hints, dict):
-                raise Undecided("it has no hints, and many rounds need them")
-            evaluate = evaluate or Contour(parts, hints, clock).delta
-            found.append(evaluate(epsilon))
-        return found
+        bound, nothing = delta_of(parts, hints, clock), (arb(0), arb(0))  # is claimed
+        return [nothing if epsilon is None else bound(arb(epsilon)) for epsilon in sides]
+
+
+def delta_of(parts: Composition, hints: Any, clock: Clock) -> Callable[[arb], tuple[arb, arb]]:
+    """(lower, upper) of delta as a function of epsilon."""
+    quiet = [(one, times) for one, times in parts if isinstance(one, Noiseless)]
+    noisy = noisy_delta([(one, times) for one, times in parts if not isinstance(one, Noiseless)], hints, clock)
+    return lambda epsilon: delta_with(quiet, noisy, epsilon)
+
+
+def noisy_delta(parts: Composition, hints: Any, clock: Clock) -> Callable[[arb], tuple[arb, arb]]:
+    """(lower, upper) of delta of noisy rounds as a function of epsilon, by the method that the hints name."""
+    made: list[Contour | Lattice] = []
+
+    def delta(epsilon: arb) -> tuple[arb, arb]:
+        if epsilon >= largest_loss(parts):
+            return arb(0), arb(0)  # C-16
+        if not parts:
+            return (1 - epsilon.exp()).lower(), (1 - epsilon.exp()).upper().max(arb(0))
+        if sum(times for _, times in parts) == 1:
+            return one_round(parts[0][0], epsilon)
+        if not isinstance(hints, dict):
+            raise Undecided("it has no hints, and many rounds need them")
+        if not made:
+            made.append((Lattice if hints.get("method") == "lattice" else Contour)(parts, hints, clock))
+        return made[0].delta(epsilon)
+
+    return delta

@@ -213,7 +213,7 @@ class FloatProfile:
 def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy: float) -> dict[str, Any]:
     """Hints to enclose delta near `epsilon`, where it is e^log_delta, as if epsilon moved by `accuracy` at most."""
     times = [float(t) for _, t in parts]
-    rounds = _in_floats(parts, log_delta - 20.0 - math.log(sum(times)))
+    rounds = floats_of(parts, log_delta - 20.0 - math.log(sum(times)))
 
     def cumulant(c: float) -> FloatArray:
         return np.asarray(sum(t * np.array(one.cumulants(c)) for one, t in zip(rounds, times, strict=True)))
@@ -223,9 +223,9 @@ def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy:
         found = [_grid_hints(one, screen, screen * 1.01, 0.0, 50.0) for one in rounds]
         placed = {"abscissa": screen, "beyond": screen * 1.01, "step": 1.0, "points": 0}
         return {"precision": 128, **placed, "rounds": found}
-    tolerance = min(max(accuracy * _saddle(cumulant, epsilon), 1e-60), 1e-3)
-    rounds = _in_floats(parts, log_delta + math.log(tolerance) - math.log(sum(times)) - _TAIL)
-    c = _saddle(cumulant, epsilon)
+    tolerance = min(max(accuracy * saddle(cumulant, epsilon), 1e-60), 1e-3)
+    rounds = floats_of(parts, log_delta + math.log(tolerance) - math.log(sum(times)) - _TAIL)
+    c = saddle(cumulant, epsilon)
     k, _, variance = (float(x) for x in cumulant(c))
     peak = k - c * epsilon
     log_error = log_delta + math.log(tolerance) - math.log(4)
@@ -257,7 +257,7 @@ def _screen(cumulant: Any, epsilon: float, log_delta: float) -> float | None:
     return None
 
 
-def _in_floats(parts: Composition, log_charge: float) -> list[Any]:
+def floats_of(parts: Composition, log_charge: float) -> list[Any]:
     found: list[Any] = []
     for one, _ in parts:
         if isinstance(one, Mixtures):
@@ -267,7 +267,7 @@ def _in_floats(parts: Composition, log_charge: float) -> list[Any]:
     return found
 
 
-def _saddle(cumulant: Any, epsilon: float) -> float:
+def saddle(cumulant: Any, epsilon: float) -> float:
     """The minimiser of K(c) - c epsilon - log c - log(1 + c), by bisection on its increasing derivative."""
     low, high = _SMALLEST_ABSCISSA, 1.0
 

@@ -83,7 +83,15 @@ class Profile:
     unit: fmpq
 
 
-Composition = list[tuple[Mixtures | Gaussians | Profile, int]]
+@dataclass
+class Noiseless:
+    """A round without noise: (P, Q) of the outcome that nobody of the group took part, one a public branch (C-26)."""
+
+    outcomes: list[tuple[Any, Any]]
+    missing: arb = field(default_factory=lambda: arb(0))
+
+
+Composition = list[tuple[Any, int]]  # Mixtures, Gaussians, Profile or Noiseless, and how often
 
 
 def changes(claim: dict[str, Any]) -> list[Change]:
@@ -190,10 +198,25 @@ def squares(ways: Callable[[int, int], int], batches: int, last: list[int], size
     return [(fmpq(count, whole), fmpq(size + 2 * pairs)) for pairs, count in enumerate(counts) if count != 0]
 
 
-def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians | Profile, int]:
-    """C-1: what dominates a phase, as the table in docs/certificate.md says, with the number of times it is run."""
-    sampling = phase["sampling"]
+def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians | Profile | Noiseless, int]:
+    """C-1: what dominates a phase, with the number of times it is run."""
     noise = number(phase["noise_multiplier"], "noise_multiplier", 0, fmpq(10) ** 18)
+    one, times = noisy_rounds(phase, change, noise if noise != 0 else fmpq(1))
+    return (one, times) if noise != 0 else (without_noise(one), times)
+
+
+def without_noise(one: Mixtures | Gaussians | Profile) -> Noiseless:
+    """C-26: the same round if its noise were zero."""
+    if isinstance(one, Mixtures):
+        return Noiseless([(right[0], left[0]) for right, left in one.branches], one.missing)
+    if isinstance(one, Profile):
+        return Noiseless([(one.law[0], one.law[0])])
+    return Noiseless([(p, p if square == 0 else 0) for p, square in one.coin])
+
+
+def noisy_rounds(phase: Any, change: Change, noise: fmpq) -> tuple[Mixtures | Gaussians | Profile, int]:
+    """C-1, as the table in docs/certificate.md says."""
+    sampling = phase["sampling"]
     steps = integer(phase["steps"], "steps", 0, LARGEST_STEPS)
     micro = integer(phase.get("microbatch_size", 1), "microbatch_size", 1, LARGEST_STEPS) > 1
     sizes = {name: integer(phase[name], name, 1, LARGEST_DATASET) for name in FIELDS[sampling] if name in SIZES}
@@ -202,8 +225,8 @@ def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians | Profile, 
     if not isinstance(rates, dict) or not a.keys() == b.keys() <= rates.keys():
         raise NotACertificate("a group must name sources of the run for poisson-sources, and be a number otherwise.")
     rate = {name: number(rates[name], "sampling_rate", 0, 1) for name in a}
-    if noise == 0 or sum(len(str(rate[name].q)) * max(a[name], b[name]) for name in a) > 30_000:
-        raise Undecided("a phase without noise, or a sampling rate of too many digits for so large a group")
+    if sum(len(str(rate[name].q)) * max(a[name], b[name]) for name in a) > 30_000:
+        raise Undecided("a sampling rate of too many digits for so large a group")
     if sampling in ("poisson", "poisson-sources"):
         sides = [reduce(mul, (fmpq_poly([1 - rate[s], rate[s]]) ** part[s] for s in part)) for part in (a, b)]
         return Mixtures([(list(sides[0].coeffs()), list(sides[1].coeffs()))], (2 if micro else 1) / noise), steps

@@ -49,3 +49,8 @@ def layers(edges: list[arb], heights: list[arb], s: arb) -> arb:
         if height > stack[-1][1]:
             stack.append((start, height))
     return total.lower().max(arb(0))
+
+
+def log_kappa(c: arb) -> arb:
+    """C-11: delta(epsilon) <= kappa(c) e^{K(c) - c epsilon}, kappa(c) = c^c / (1 + c)^(1 + c)."""
+    return c * c.log() - (1 + c) * (1 + c).log()

@@ -30,6 +30,10 @@ class Clock:
     def __init__(self, seconds: float) -> None:
         self.seconds, self.end = seconds, time.monotonic() + seconds
 
+    def left(self) -> float:
+        """Seconds that are left, at least one."""
+        return max(self.end - time.monotonic(), 1.0)
+
     def check(self) -> None:
         """Raise if the time is over."""
         if time.monotonic() > self.end:

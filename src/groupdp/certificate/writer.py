@@ -11,9 +11,9 @@ from typing import Any
 
 from groupdp._version import VERSION
 from groupdp.certificate.checker import Verdict, verify
-from groupdp.certificate.hints import hints_for
-from groupdp.certificate.laws import changes, composition, phases, tight
-from groupdp.certificate.reading import NotACertificate, Undecided, digest
+from groupdp.certificate.laws import changes, phases, tight
+from groupdp.certificate.proving import ATTEMPTS, CELLS, NARROW, hints_of, needs_lattice, proved_epsilon
+from groupdp.certificate.reading import Clock, NotACertificate, digest
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon
@@ -21,8 +21,6 @@ from groupdp.run_file.describe import run_as_json
 
 #: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.
 _OUTWARD = Decimal("2e-14")
-#: How far below the claim's own width the checker's errors are asked to be, one attempt after the other.
-_ATTEMPTS = (1e-2, 1e-4, 1e-7)
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,14 @@ class Certificate:
     def digest(self) -> str:
         """SHA-256 of the canonical JSON."""
         return digest(self.document)
+
+    @property
+    def width(self) -> float:
+        """How far epsilon.upper is above epsilon.lower, relatively; infinite if it is, and 0 if both are."""
+        lower, upper = (float(self.document["claim"]["epsilon"][side]) for side in ("lower", "upper"))
+        if lower == upper:
+            return 0.0
+        return (upper - lower) / upper if math.isfinite(upper) else math.inf
 
     @property
     def text(self) -> str:
@@ -57,14 +63,28 @@ def certify(
     """The certificate that `run` has the epsilon that `groupdp.epsilon` says, at `delta` and for a group.
 
     Formal guarantee: if `verdict.outcome` is "verified", then delta(epsilon.upper) <= delta, and delta(epsilon.lower)
-    >= delta unless epsilon.lower is 0, for the decimals in the claim. Bounds are moved outward by 2e-14 relatively.
+    >= delta unless epsilon.lower is 0, for the decimals in the claim. Bounds are moved outward by 2e-14 relatively;
+    and further, where the checker can only prove an interval that is wider than that of `groupdp.epsilon`.
     """
     question: dict[str, Any] = {"adjacency": adjacency, "removed": removed, "added": added}
     bounds = epsilon(run, delta=delta, group_size=group_size, progress=progress, **question)
     claim = claim_of(run, delta=delta, group_size=group_size, **question)
     claim["epsilon"] = outward(bounds.lower, bounds.upper)
     claim["tight"] = bounds.tight and is_tight(claim)
-    return certificate_of(claim, seconds=seconds)
+    clock = Clock(seconds)
+    made = None if needs_lattice(claim) else certificate_of(claim, seconds=seconds)
+    if made is not None and made.verdict.outcome != "undecided":
+        return made
+    for cells in CELLS:
+        hints = hints_of(claim, changes(claim), ATTEMPTS[0], cells=cells)
+        sides = proved_epsilon(claim, hints, (bounds.lower, bounds.upper), clock)
+        again = tried({**claim, "epsilon": outward(*sides)}, hints, clock.left())
+        if made is None or again.verdict.outcome != "undecided":
+            made = again
+        if (made.verdict.outcome != "undecided" and made.width < NARROW) or clock.left() < seconds / 2:
+            break
+    assert made is not None
+    return made
 
 
 def claim_of(run: Any, *, delta: float, group_size: Any, adjacency: str, removed: Any = None, added: Any = None) -> Any:
@@ -98,42 +118,37 @@ def certificate_of(claim: dict[str, Any], *, seconds: float = 300.0) -> Certific
         phases(claim["run"])
     except NotACertificate as error:
         raise InvalidArgument(str(error)) from None
-    lower, upper = (float(claim["epsilon"][side]) for side in ("lower", "upper"))
-    log_delta = float(Decimal(claim["delta"]).ln())
-    verdict = None
-    for share in _ATTEMPTS:
-        hints = {}
-        for change in pairs:
-            try:
-                parts = composition(claim["run"], change)
-                if sum(times for _, times in parts) < 2:
-                    continue  # a closed form needs no hints
-                middle = lower + (upper - lower) / 2 if math.isfinite(upper) else lower
-                width = max((upper - lower) / max(middle, 1e-9), 1e-14) if math.isfinite(upper) else 1e-3
-                hints[change.name] = hints_for(
-                    parts, epsilon=middle, log_delta=log_delta, accuracy=share * width * middle
-                )
-            except Undecided:
-                continue  # the checker will say what is missing
-        document = {
-            "format": "groupdp certificate",
-            "version": 1,
-            "made_by": f"groupdp {VERSION}",
-            "claim": claim,
-            "hints": hints,
-        }
-        try:
-            verdict = verify(json.dumps(document), seconds=seconds)
-        except NotACertificate as error:
-            raise InvalidArgument(str(error)) from None
-        if verdict.outcome != "undecided":
+    made = None
+    for attempt in ATTEMPTS:
+        hints = hints_of(claim, pairs, attempt)
+        if made is not None and hints == made.document["hints"]:
+            continue
+        made = tried(claim, hints, seconds)
+        if made.verdict.outcome != "undecided" or any(part.get("method") for part in hints.values()):
             break
-    assert verdict is not None
-    return Certificate(document, verdict)
+    assert made is not None
+    return made
+
+
+def tried(claim: dict[str, Any], hints: dict[str, Any], seconds: float) -> Certificate:
+    """A claim with these hints, and what the checker says."""
+    document = {
+        "format": "groupdp certificate",
+        "version": 1,
+        "made_by": f"groupdp {VERSION}",
+        "claim": claim,
+        "hints": hints,
+    }
+    try:
+        return Certificate(document, verify(json.dumps(document), seconds=seconds))
+    except NotACertificate as error:
+        raise InvalidArgument(str(error)) from None
 
 
 def outward(lower: float, upper: float) -> dict[str, str]:
     """Both sides as decimals, a little further apart than the doubles."""
+    if math.isinf(lower):
+        return {"lower": "infinity", "upper": "infinity"}
     low, high = Decimal(lower) * (1 - _OUTWARD), Decimal(upper) * (1 + _OUTWARD) if math.isfinite(upper) else None
     return {
         "lower": _spelled(low, ROUND_FLOOR) if lower > 0.0 else "0",

@@ -1,0 +1,119 @@
+"""Hints for the checker's lattice, in plain floats: how fine, how far, where a round's heavy point lies.
+
+As in `hints`, nothing here is proved and nothing has to be.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx
+
+from groupdp.certificate.hints import FloatArray, FloatGaussians, FloatMixtures, FloatProfile, floats_of, saddle
+from groupdp.certificate.lattice import MOST_BITS, MOST_WINDOW, Side
+from groupdp.certificate.laws import Composition, Profile
+from groupdp.certificate.reading import Clock, Undecided
+
+
+def lattice_hints(
+    parts: Composition, *, epsilon: float, log_delta: float, accuracy: float, most: int
+) -> dict[str, Any]:
+    """Hints to enclose delta near `epsilon` as if it moved by `accuracy`, with up to `most` cells a round."""
+    times = [float(t) for _, t in parts]
+    rounds = floats_of(parts, log_delta - 20.0 - math.log(sum(times)))
+
+    def cumulant(c: float) -> FloatArray:
+        return np.asarray(sum(t * np.array(one.cumulants(c)) for one, t in zip(rounds, times, strict=True)))
+
+    c = saddle(cumulant, epsilon)
+    k = float(cumulant(c)[0])
+    tolerance = min(max(accuracy * c, 1e-18), 1e-2)
+    rounds = floats_of(parts, log_delta + math.log(tolerance / 10) - math.log(sum(times)))
+    log_error = log_delta + math.log(tolerance / 10)  # of what is charged for, in all
+    share = log_error - math.log(3 * sum(times))
+    lowest = (share - (k - c * epsilon)) / c  # below it losses do not matter
+    relative = math.log(tolerance / 10) - math.log(3 * sum(times))
+    ends = [_ends(one, c, relative, share) for one in rounds]
+    step = math.sqrt(4 * tolerance / (c * (c + 1) * sum(times)))
+    step = max(step, max((high - low) / (0.9 * most) for low, high, _ in ends))
+    found = []
+    for (exact, _), one, (low, high, spread) in zip(parts, rounds, ends, strict=True):
+        kept = {"right_to": 0, "left_to": 0}
+        if isinstance(one, FloatMixtures):
+            kept = {"right_to": one.right_to, "left_to": one.left_to}
+        elif isinstance(one, FloatProfile):
+            kept["right_to"] = len(one.h) - 1
+        offset = _heavy(exact, spread, c, step, kept)
+        cells = {"first": math.floor((low - offset) / step) - 4, "last": math.ceil((high - offset) / step) + 4}
+        cells = {"first": min(cells["first"], -4), "last": max(cells["last"], 4)}
+        found.append({"offset": offset, **cells, **kept})
+    offsets = sum(t * part["offset"] for t, part in zip(times, found, strict=True))
+    high, beyond = _high(rounds, times, found, c, share, offsets)
+    high = min(high, sum(t * part["last"] * step for t, part in zip(times, found, strict=True)))
+    low = min(lowest + min(epsilon - offsets, 0.0), -4 * step)
+    window = (math.floor(low / step) - 2, math.ceil(max(high, epsilon - offsets) / step) + 8)
+    spans = [one.cumulants(c)[0] - c * min(part[0], 0.0) for one, part in zip(rounds, ends, strict=True)]
+    nats = max(k - c * epsilon - log_error, 0.0) + max(spans) + math.log(window[1] - window[0]) + 12.0
+    precision = 64 + 32 * math.ceil(1.45 * nats / 32)
+    if window[1] - window[0] > MOST_WINDOW or (window[1] - window[0]) * precision > MOST_BITS:
+        raise Undecided("a lattice of losses would have too many points")
+    placed = {"method": "lattice", "precision": precision, "abscissa": c, "beyond": beyond, "step": step}
+    return {**placed, "low": window[0], "high": window[1], "rounds": found}
+
+
+def _ends(one: Any, c: float, relative: float, share: float) -> tuple[float, float, tuple[FloatArray, FloatArray]]:
+    """Losses of one round that matter, and its law: losses in order, with logarithms of probabilities under P."""
+    log_moment = one.cumulants(c)[0]
+    losses, logs = _law(one)
+    above = np.flatnonzero(np.logaddexp.accumulate(logs[::-1])[::-1] > share)
+    high = float(losses[above[-1]]) if len(above) else float(losses[0])
+    below = np.flatnonzero(np.logaddexp.accumulate(logs) + c * losses > log_moment + relative)
+    low = float(losses[below[0]]) if len(below) else high
+    return min(low, high), high, (losses, logs)
+
+
+def _law(one: Any) -> tuple[FloatArray, FloatArray]:
+    if isinstance(one, FloatMixtures):
+        losses = np.concatenate([la - lb for la, lb, _, _ in one.logs])
+        scale = math.log(one.grid_step / math.sqrt(2 * math.pi))
+        logs = np.concatenate([la - one.u**2 / 2 + scale for la, _, _, _ in one.logs])
+    elif isinstance(one, FloatGaussians):
+        u = np.linspace(-40.0, 40.0, 801)
+        heavy = np.argsort(one.log_p)[-300:]
+        mu = np.sqrt(one.squares[heavy])[:, None]
+        losses = (mu * u + mu**2 / 2).ravel()
+        logs = (one.log_p[heavy][:, None] - u**2 / 2 + math.log(0.1 / math.sqrt(2 * math.pi))).ravel()
+    else:
+        losses = np.concatenate([[0.0], *(np.concatenate((x, -x)) for x, _ in one.parts)])
+        logs = np.concatenate([[math.log(one.atom)], *(np.concatenate((q + x, q)) for x, q in one.parts)])
+    order = np.argsort(losses)
+    return losses[order], logs[order]
+
+
+def _heavy(exact: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float, kept: dict[str, int]) -> float:
+    """The mean (in the sense of P over Q) of the cells around the median, if they have much of the probability."""
+    losses, logs = spread
+    p = np.exp(logs)
+    middle = float(losses[np.searchsorted(np.cumsum(p), 0.5 * p.sum())])
+    if isinstance(exact, Profile) or p[np.abs(losses - middle) < step].sum() < 0.2 * p.sum():
+        return 0.0
+    with ctx.workprec(128):
+        for _ in range(4):
+            hints = {"first": -60, "last": 60, "offset": middle, **kept}
+            middle += float(Side(exact, hints, (arb(c), arb(step)), Clock(10)).unpaid)
+    return middle
+
+
+def _high(rounds: Any, times: list[float], found: Any, c: float, share: float, offsets: float) -> tuple[float, float]:
+    """The sum of losses above which all may be cut, less the offsets, and the abscissa that shows it."""
+    best, beyond = math.inf, 2 * c
+    for ratio in np.geomspace(0.02, 3.0, 24):
+        b = c * (1 + float(ratio))
+        total = 0.0
+        for one, t, part in zip(rounds, times, found, strict=True):
+            total += t * max(float(one.cumulants(b)[0]) - b * part["offset"], 0.0)
+        if (total - share) / b < best:
+            best, beyond = (total - share) / b, b
+    return best, beyond
