@@ -21,6 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _TAIL = 4.0  # nats to spare, everywhere
 _SMALLEST_ABSCISSA, _LARGEST_ABSCISSA = 1e-7, 1e6
+_LARGEST_ENVELOPE = 32  # the lattice takes larger groups
 
 
 class FloatMixtures:
@@ -125,8 +126,11 @@ class FloatGaussians:
 class FloatProfile:
     """The envelope of fixed batches in floats: alpha(t) on a grid, and the changes of its active set."""
 
-    def __init__(self, one: Profile) -> None:
-        self.h = np.array([arb_to_float(p) for p in one.law])
+    def __init__(self, one: Profile, log_charge: float = -math.inf) -> None:
+        logs = log_of(one.law)
+        tails = np.logaddexp.accumulate(logs[::-1])[::-1]
+        self.largest = max(int(np.flatnonzero(tails > log_charge)[-1]), 1)  # more of the group at once is left out
+        self.h = np.exp(logs[: self.largest + 1])
         self.mu = arb_to_float(one.unit) * np.arange(len(self.h))
         self.start = -float(self.mu[1]) / 2
         self.behind = float(np.max(-np.log(self.h[1:]) / self.mu[1:]))  # own thresholds come later than t
@@ -213,6 +217,8 @@ class FloatProfile:
 def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy: float) -> dict[str, Any]:
     """Hints to enclose delta near `epsilon`, where it is e^log_delta, as if epsilon moved by `accuracy` at most."""
     times = [float(t) for _, t in parts]
+    if any(isinstance(one, Profile) and len(one.law) > 1 + _LARGEST_ENVELOPE for one, _ in parts):
+        raise Undecided(f"the contour of an envelope is for groups of up to {_LARGEST_ENVELOPE}")
     rounds = floats_of(parts, log_delta - 20.0 - math.log(sum(times)))
 
     def cumulant(c: float) -> FloatArray:
@@ -257,13 +263,14 @@ def _screen(cumulant: Any, epsilon: float, log_delta: float) -> float | None:
     return None
 
 
-def floats_of(parts: Composition, log_charge: float) -> list[Any]:
+def floats_of(parts: Composition, log_charge: float, envelope_charge: float = -math.inf) -> list[Any]:
+    """The rounds in floats, without shifts that charges as small as these cover."""
     found: list[Any] = []
     for one, _ in parts:
         if isinstance(one, Mixtures):
             found.append(FloatMixtures(one, log_charge))
         else:
-            found.append(FloatProfile(one) if isinstance(one, Profile) else FloatGaussians(one))
+            found.append(FloatProfile(one, envelope_charge) if isinstance(one, Profile) else FloatGaussians(one))
     return found
 
 

@@ -22,6 +22,8 @@ from groupdp.certificate.tails import Tails, tails_of
 
 #: Most cells of a round; most points of a composition, and most bits of all of them.
 MOST_CELLS, MOST_WINDOW, MOST_BITS = 200_000, 1_000_000, 200_000_000
+#: Bits of the closed forms of one round: enough wherever a composition needs more.
+ENOUGH_BITS = 160
 
 
 @dataclass
@@ -81,33 +83,34 @@ class Side:
             raise Undecided(f"a round's lattice must have from 4 to {MOST_CELLS} cells, around 0")
         shifts = (int(hint(hints, "right_to", 0, 1e6)), int(hint(hints, "left_to", 0, 1e6)))
         self.offset = arb(0) if isinstance(one, Profile) else arb(hint(hints, "offset", -1e9, 1e9))
-        losses = [self.offset + n * self.step for n in range(self.first, self.last + 1)]
-        tails = tails_of(one, losses, shifts, clock)
-        cells = [(a - b, c - d) for a, b, c, d in zip(tails.p, tails.p[1:], tails.q, tails.q[1:], strict=False)]
-        levels = [x.exp() for x in losses]
-        self.moved, self.raised = tails.moved, tails.raised
-        self.infinite = (tails.dropped + tails.p[-1]).upper()
         self.unpaid = arb(0)
-        self.upper = self.from_above(tails, cells, levels)
-        self.lower = self.from_below(tails, levels)
+        with ctx.workprec(min(ctx.prec, ENOUGH_BITS)):  # the weights of one round are not small, relatively
+            losses = [self.offset + n * self.step for n in range(self.first, self.last + 1)]
+            levels, tails = [x.exp() for x in losses], tails_of(one, losses, shifts, clock)
+            self.moved, self.raised = tails.moved, tails.raised
+            self.infinite = (tails.dropped + tails.p[-1]).upper()
+            upper, (lower, start) = self.from_above(tails, levels), self.from_below(tails, levels)
+        self.upper = Measure(rounded(arb_poly(upper), True), self.first)
+        self.lower = Measure(rounded(arb_poly(lower), False), start // 2)
 
     def tilted(self, weights: list[arb], first: int, stride: int) -> list[arb]:
         """Times e^{c n step}."""
         base = self.c * self.step
         return [w * (base * (first + stride * n)).exp() for n, w in enumerate(weights)]
 
-    def from_above(self, tails: Tails, cells: list[tuple[arb, arb]], levels: list[arb]) -> Measure:
+    def from_above(self, tails: Tails, levels: list[arb]) -> list[arb]:
         """C-22: a cell's P and Q at both of its ends; what lies below the first point is raised to it."""
         share, slack = 1 - (-self.step).exp(), arb(1, self.moved.expm1().upper())
-        weights = [arb(0)] * (len(cells) + 1)
+        weights = [arb(0)] * len(levels)
         weights[0] = tails.whole - tails.p[0]
-        for n, (p, q) in enumerate(cells):
+        for n in range(len(levels) - 1):
+            p, q = tails.p[n] - tails.p[n + 1], tails.q[n] - tails.q[n + 1]
             high = (p - levels[n] * q * slack) / share
             weights[n] += p - high
             weights[n + 1] += high
-        return Measure(rounded(arb_poly(self.tilted(weights, self.first, 1)), True), self.first)
+        return self.tilted(weights, self.first, 1)
 
-    def from_below(self, tails: Tails, levels: list[arb]) -> Measure:
+    def from_below(self, tails: Tails, levels: list[arb]) -> tuple[list[arb], int]:
         """C-23: two cells around an even n become one point at their mean, which is extrapolated from n and n -+ 2.
 
         A neighbour gives away half of its weight at most. What that does not pay for stays at n if the mean is above
@@ -139,7 +142,7 @@ class Side:
                 if start + 2 * (m - 1) == 0:  # a hint may move the offset, so that nothing is lost at a heavy point
                     self.unpaid = (excess - part) * grown / p[m]
         weights = [one + move for one, move in zip(p, moves, strict=True)]
-        return Measure(rounded(arb_poly(self.tilted(weights, start - 2, 2)), False), start // 2 - 1)
+        return self.tilted(weights, start - 2, 2), start - 2
 
 
 class Lattice:
@@ -147,6 +150,7 @@ class Lattice:
 
     def __init__(self, parts: Composition, hints: Any, clock: Clock) -> None:
         self.c, self.beyond = (arb(hint(hints, name, 1e-9, 1e9)) for name in ("abscissa", "beyond"))
+        self.before = arb(hint(hints, "before", 0, 1e9))
         self.step = arb(hint(hints, "step", 1e-12, 100))
         low, high = int(hint(hints, "low", -1e9, 0)), int(hint(hints, "high", 0, 1e9))
         listed = hints.get("rounds")
@@ -169,11 +173,13 @@ class Lattice:
         self.raised = sum((number * one.raised for one, number in rounds), arb(0)).expm1()
         below, above = windows[0].cut
         most = [
-            reduce(mul, (self.moment(one, arb(0)).max(self.moment(one, z)).max(arb(1)) ** n for one, n in rounds))
-            for z in (self.c, self.beyond)
+            reduce(mul, (reduce(arb.max, (self.moment(one, z) for z in some), arb(1)) ** n for one, n in rounds))
+            for some in ((self.beyond, arb(0)), (self.c, -self.before))
         ]
-        self.cut_above = 3 * sum(times) * most[1] * (-self.beyond * high * self.step).exp() if above else arb(0)
-        self.cut_below = 3 * sum(times) * most[0] * (self.c * low * self.step).exp() if below else arb(0)
+        self.cut_above = 3 * sum(times) * most[0] * (-self.beyond * high * self.step).exp() if above else arb(0)
+        self.cut_below = (
+            3 * sum(times) * most[1] * ((self.c + self.before) * low * self.step).exp() if below else arb(0)
+        )
 
     def moment(self, one: Side, z: arb) -> arb:
         """sum of the upper measure's weights times e^{z n step}."""

@@ -22,7 +22,7 @@ def lattice_hints(
 ) -> dict[str, Any]:
     """Hints to enclose delta near `epsilon` as if it moved by `accuracy`, with up to `most` cells a round."""
     times = [float(t) for _, t in parts]
-    rounds = floats_of(parts, log_delta - 20.0 - math.log(sum(times)))
+    rounds = floats_of(parts, *[log_delta - 20.0 - math.log(sum(times))] * 2)
 
     def cumulant(c: float) -> FloatArray:
         return np.asarray(sum(t * np.array(one.cumulants(c)) for one, t in zip(rounds, times, strict=True)))
@@ -30,36 +30,46 @@ def lattice_hints(
     c = saddle(cumulant, epsilon)
     k = float(cumulant(c)[0])
     tolerance = min(max(accuracy * c, 1e-18), 1e-2)
-    rounds = floats_of(parts, log_delta + math.log(tolerance / 10) - math.log(sum(times)))
+    rounds = floats_of(parts, *[log_delta + math.log(tolerance / 10) - math.log(sum(times))] * 2)
     log_error = log_delta + math.log(tolerance / 10)  # of what is charged for, in all
     share = log_error - math.log(3 * sum(times))
-    lowest = (share - (k - c * epsilon)) / c  # below it losses do not matter
     relative = math.log(tolerance / 10) - math.log(3 * sum(times))
     ends = [_ends(one, c, relative, share) for one in rounds]
-    step = math.sqrt(4 * tolerance / (c * (c + 1) * sum(times)))
-    step = max(step, max((high - low) / (0.9 * most) for low, high, _ in ends))
+    coarsest = max((high - low) / (0.9 * most) for low, high, _ in ends)
+    spread_out = sum(
+        t * _spread_out(one, part[2], c, coarsest) for one, t, part in zip(rounds, times, ends, strict=True)
+    )
+    step = max(math.sqrt(4 * tolerance / (c * (c + 1) * max(spread_out, 1.0))), coarsest)
     found = []
     for (exact, _), one, (low, high, spread) in zip(parts, rounds, ends, strict=True):
         kept = {"right_to": 0, "left_to": 0}
         if isinstance(one, FloatMixtures):
             kept = {"right_to": one.right_to, "left_to": one.left_to}
         elif isinstance(one, FloatProfile):
-            kept["right_to"] = len(one.h) - 1
+            kept["right_to"] = one.largest
         offset = _heavy(exact, spread, c, step, kept)
-        cells = {"first": math.floor((low - offset) / step) - 4, "last": math.ceil((high - offset) / step) + 4}
-        cells = {"first": min(cells["first"], -4), "last": max(cells["last"], 4)}
+        cells = {"first": math.floor((low - offset) / step) - 1, "last": math.ceil((high - offset) / step) + 1}
+        cells = {"first": min(cells["first"], -2), "last": max(cells["last"], 2)}
         found.append({"offset": offset, **cells, **kept})
     offsets = sum(t * part["offset"] for t, part in zip(times, found, strict=True))
     high, beyond = _high(rounds, times, found, c, share, offsets)
     high = min(high, sum(t * part["last"] * step for t, part in zip(times, found, strict=True)))
-    low = min(lowest + min(epsilon - offsets, 0.0), -4 * step)
+    low, before = _low(ends, times, found, c, share - (k - c * epsilon))
+    low = max(min(low, -4 * step), sum(t * part["first"] * step for t, part in zip(times, found, strict=True)))
     window = (math.floor(low / step) - 2, math.ceil(max(high, epsilon - offsets) / step) + 8)
     spans = [one.cumulants(c)[0] - c * min(part[0], 0.0) for one, part in zip(rounds, ends, strict=True)]
     nats = max(k - c * epsilon - log_error, 0.0) + max(spans) + math.log(window[1] - window[0]) + 12.0
     precision = 64 + 32 * math.ceil(1.45 * nats / 32)
     if window[1] - window[0] > MOST_WINDOW or (window[1] - window[0]) * precision > MOST_BITS:
         raise Undecided("a lattice of losses would have too many points")
-    placed = {"method": "lattice", "precision": precision, "abscissa": c, "beyond": beyond, "step": step}
+    placed = {
+        "method": "lattice",
+        "precision": precision,
+        "abscissa": c,
+        "beyond": beyond,
+        "before": before,
+        "step": step,
+    }
     return {**placed, "low": window[0], "high": window[1], "rounds": found}
 
 
@@ -106,14 +116,40 @@ def _heavy(exact: Any, spread: tuple[FloatArray, FloatArray], c: float, step: fl
     return middle
 
 
+def _spread_out(one: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float) -> float:
+    """The share of the tilted law that is not within a step of the median: only that is spoilt by the lattice."""
+    losses, logs = spread
+    p = np.exp(logs)
+    middle = float(losses[np.searchsorted(np.cumsum(p), 0.5 * p.sum())])
+    near = np.abs(losses - middle) < step
+    if not near.any():
+        return 1.0
+    return 1.0 - min(
+        math.exp(min(float(np.logaddexp.reduce(logs[near] + c * losses[near])) - one.cumulants(c)[0], 0.0)), 1.0
+    )
+
+
 def _high(rounds: Any, times: list[float], found: Any, c: float, share: float, offsets: float) -> tuple[float, float]:
     """The sum of losses above which all may be cut, less the offsets, and the abscissa that shows it."""
     best, beyond = math.inf, 2 * c
-    for ratio in np.geomspace(0.02, 3.0, 24):
-        b = c * (1 + float(ratio))
+    for ratio in np.concatenate((np.linspace(0.5, 1.0, 26), 1 + np.geomspace(1e-3, 3.0, 24))).tolist():
+        b = c * ratio
         total = 0.0
         for one, t, part in zip(rounds, times, found, strict=True):
             total += t * max(float(one.cumulants(b)[0]) - b * part["offset"], 0.0)
         if (total - share) / b < best:
             best, beyond = (total - share) / b, b
     return best, beyond
+
+
+def _low(ends: Any, times: list[float], found: Any, c: float, share: float) -> tuple[float, float]:
+    """The sum of losses below which all may be cut, less the offsets, and the abscissa that shows it."""
+    best, before = share / c, 0.0
+    for a in (c * np.geomspace(0.1, 1000.0, 30)).tolist():
+        total = 0.0
+        for (low, _, (losses, logs)), t, part in zip(ends, times, found, strict=True):
+            raised = np.maximum(losses, low) - part["offset"]
+            total += t * max(float(np.logaddexp.reduce(logs - a * raised)), 0.0)
+        if (share - total) / (c + a) > best:
+            best, before = (share - total) / (c + a), a
+    return best, before

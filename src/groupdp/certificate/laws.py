@@ -235,7 +235,7 @@ def noisy_rounds(phase: Any, change: Change, noise: fmpq) -> tuple[Mixtures | Ga
     if sampling == "fixed-batch" and one_sided and size <= n:
         law = hypergeometric(size, n, k)
         return Mixtures([(law, [fmpq(1)]) if a[None] else ([fmpq(1)], law)], 2 / noise), steps
-    if sampling == "fixed-batch" and exchange and size <= n - k and 0 < k <= 32:
+    if sampling == "fixed-batch" and exchange and size <= n - k and k > 0:
         return Profile(hypergeometric(size, n - k, k), 2 / noise), steps
     if sampling == "truncated-poisson" and (one_sided or change.kept) and not micro:
         found, missing = truncated(rate[None], sizes["largest_batch"], n, k)

@@ -68,7 +68,7 @@ def hints_for_pair(noisy: Any, asked: dict[str, float], cells: int | None) -> di
             return hints
     except Undecided:
         pass
-    wanted = {**asked, "accuracy": max(asked["accuracy"], 1e-12 * abs(asked["epsilon"]))}
+    wanted = {**asked, "accuracy": max(25 * asked["accuracy"], 1e-9 * abs(asked["epsilon"]))}
     return lattice_hints(noisy, **wanted, most=cells or CELLS[0])
 
 
@@ -77,7 +77,7 @@ def proved_epsilon(
 ) -> tuple[float, float]:
     """The interval around `bounds` that the checker can prove with these hints; `bounds` if there is none."""
     target = number(claim["delta"], "delta", 0, 1)
-    uppers, lowers = [], [0.0]
+    uppers, lowers, seen = [], [0.0], list[Any]()
     for change in changes(claim):
         mine = hints.get(change.name)
         with ctx.workprec(int(mine["precision"]) if mine else 192):
@@ -85,6 +85,9 @@ def proved_epsilon(
                 parts = composition(claim["run"], change, clock.check)
             except Undecided:
                 return bounds
+            if (parts, mine) in seen:
+                continue
+            seen.append((parts, mine))
             bound = delta_of(parts, mine, clock)
             uppers.append(_outward(bounds[1], 1, bound, target))
             lowers.append(_outward(bounds[0], -1, bound, target) or 0.0)

@@ -88,7 +88,7 @@ def add_branch(found: Tails, right: Law, left: Law, unit: arb, losses: list[arb]
 
 def solved(function: Callable[[arb, arb], tuple[arb, arb]], x: arb, u: arb, reach: Any) -> tuple[arb, arb]:
     """An exact u where function(u, x), increasing in u, is all but zero, and its value: Newton's steps in a bracket."""
-    enough = arb(2) ** (-2 * ctx.prec // 3)
+    enough = arb(2) ** (-ctx.prec // 2)
     low = high = None
     for _ in range(400):
         value, slope = function(u, x)
@@ -133,14 +133,14 @@ def envelope_tails(one: Profile, losses: list[arb], largest: int, clock: Clock) 
     found = Tails([], [], arb(1))
     found.dropped = sum((arb(p) for p in one.law[largest + 1 :]), arb(0))
     curve = Thresholds(one, largest)
-    before: dict[bool, arb] = {}
+    near = [curve.start - 1] * 2
     for x in losses:
         clock.check()
         if x.is_zero():
             p, q = curve.tails(x, curve.start)
         else:
-            t = curve.threshold(abs(x), before.get(bool(x > 0), curve.start - 1))
-            before[bool(x > 0)] = t.mid()
+            t = curve.threshold(abs(x), 2 * near[1] - near[0])
+            near = [near[1], t.mid()]
             p, q = curve.tails(abs(x), t)
         found.p.append(1 - q if x < 0 else p)
         found.q.append(1 - p if x < 0 else q)
