@@ -41,11 +41,46 @@ def test_one_round_and_none_are_certified_too():
     assert certify(never, delta=1e-9, group_size=5).verdict.outcome == "verified"
 
 
-def test_too_few_rounds_are_undecided_and_say_why():
-    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.02), noise_multiplier=1.0, steps=2)
-    made = certify(run, delta=1e-9, group_size=1, adjacency="remove", seconds=10.0)
+def test_few_rounds_are_certified_with_an_interval_that_is_not_narrower_than_epsilons():
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.02), noise_multiplier=1.0, steps=3)
+    bounds = groupdp.epsilon(run, delta=1e-6, group_size=2)
+    made = certify(run, delta=1e-6, group_size=2, seconds=60.0)
+    assert made.verdict.outcome == "verified"
+    assert made.document["hints"]["remove"]["method"] == "lattice"
+    claimed = made.document["claim"]["epsilon"]
+    assert float(claimed["lower"]) <= bounds.lower
+    assert float(claimed["upper"]) >= bounds.upper
+    assert 0.0 < made.width < 1e-4
+
+
+def test_rounds_without_noise_are_certified():
+    quiet = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.0001), noise_multiplier=0.0, steps=2)
+    endless = certify(quiet, delta=1e-6, group_size=3)
+    assert endless.document["claim"]["epsilon"] == {"lower": "infinity", "upper": "infinity"}
+    assert endless.verdict.outcome == "verified"
+    assert endless.width == 0.0
+    made = certify([POISSON, quiet], delta=1e-2, group_size=3)
+    assert made.verdict.outcome == "verified"
+    assert made.width < 1e-11
+    assert certify(quiet, delta=1e-2, group_size=3).verdict.outcome == "verified"
+
+
+def test_where_epsilon_has_a_coarser_law_only_the_upper_side_is_claimed():
+    # the checker has the very coin for up to 128, epsilon for up to 64
+    run = groupdp.DPSGD(sampling=groupdp.BallsInBinsSampling(batches=50), noise_multiplier=8.0, steps=100)
+    made = certify(run, delta=1e-6, group_size=70, adjacency="remove")
+    assert made.verdict.outcome == "verified"
+    assert made.document["claim"]["epsilon"]["lower"] == "0"
+    narrow = certify(run, delta=1e-6, group_size=60, adjacency="remove")
+    assert narrow.verdict.outcome == "verified"
+    assert narrow.width < 1e-11
+
+
+def test_a_limit_that_is_exceeded_is_told():
+    run = groupdp.DPSGD(sampling=groupdp.BallsInBinsSampling(batches=50), noise_multiplier=8.0, steps=100)
+    made = certify(run, delta=1e-6, group_size=200, adjacency="remove")
     assert made.verdict.outcome == "undecided"
-    assert made.verdict.details
+    assert "128" in made.verdict.details[0]
 
 
 def test_a_bad_question_is_refused_as_by_epsilon():

@@ -55,7 +55,7 @@ class Verdict:
 # ---- many rounds: delta as a trapezoid sum on the line Re z = c
 
 
-def gaussian_line(coin: list[tuple[fmpq, fmpq]], at: Place) -> Line:
+def gaussian_line(coin: list[tuple[fmpq, fmpq]], at: Place, missing: arb | None = None) -> Line:
     """C-7: G(z) = sum p e^{square z (z + 1) / 2}, and the size of every term falls with Im z."""
     samples = []
     for j in range(max(at.count, 1)):
@@ -65,7 +65,7 @@ def gaussian_line(coin: list[tuple[fmpq, fmpq]], at: Place) -> Line:
     far = sum((p * (at.beyond * (at.beyond + 1) * square / 2).exp() for p, square in coin), arb(0))
     past = at.c * (at.c + 1) - (at.step * at.count) ** 2
     size = sum((p * (past * square / 2).exp() for p, square in coin), arb(0))
-    return Line(samples, far, size / samples[0].real, arb(0), arb(0))
+    return Line(samples, far, size / samples[0].real, arb(0) if missing is None else missing, arb(0))
 
 
 class Quadrature:
@@ -162,7 +162,7 @@ def mixture_line(one: Mixtures, hints: Any, at: Place) -> Line:
 def line_of(one: Mixtures | Gaussians | Profile, hints: Any, at: Place) -> Line:
     """A round of any kind on Re z = c."""
     if isinstance(one, Gaussians):
-        return gaussian_line(one.coin, at)
+        return gaussian_line(one.coin, at, arb(one.missing))
     if isinstance(one, Profile):
         return profile_line(one, hints, at)
     return mixture_line(one, hints, at)

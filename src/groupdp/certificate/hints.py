@@ -190,7 +190,8 @@ class FloatProfile:
         for row in (q + (1 + c) * x - log_g, q - c * x - log_g):
             thin = max(1, len(x) // 2000)
             edges = x[::thin]
-            heights = 0.85 * np.exp(np.minimum(row[::thin][:-1], row[::thin][1:])) * thin / np.diff(edges)
+            widths_between = np.maximum(np.diff(edges), 1e-300)
+            heights = 0.85 * np.exp(np.minimum(row[::thin][:-1], row[::thin][1:])) * thin / widths_between
             _stack(edges.tolist(), heights.tolist(), widths, masses)
         return np.array(widths), np.array(masses)
 

@@ -39,7 +39,9 @@ def lattice_hints(
     spread_out = sum(
         t * _spread_out(one, part[2], c, coarsest) for one, t, part in zip(rounds, times, ends, strict=True)
     )
-    step = max(math.sqrt(4 * tolerance / (c * (c + 1) * max(spread_out, 1.0))), coarsest)
+    step = coarsest
+    if k - c * epsilon - log_delta < 8.0:  # else delta falls faster than e^{-c epsilon}, and more is needed
+        step = max(math.sqrt(4 * tolerance / (c * (c + 1) * max(spread_out, 1.0))), coarsest)
     found = []
     for (exact, _), one, (low, high, spread) in zip(parts, rounds, ends, strict=True):
         kept = {"right_to": 0, "left_to": 0}
@@ -54,8 +56,9 @@ def lattice_hints(
     offsets = sum(t * part["offset"] for t, part in zip(times, found, strict=True))
     high, beyond = _high(rounds, times, found, c, share, offsets)
     high = min(high, sum(t * part["last"] * step for t, part in zip(times, found, strict=True)))
-    low, before = _low(ends, times, found, c, share - (k - c * epsilon))
-    low = max(min(low, -4 * step), sum(t * part["first"] * step for t, part in zip(times, found, strict=True)))
+    low, before = _low(ends, times, found, c, share - (k - c * epsilon), 0.2 / step)
+    least = sum(t * part["first"] * step for t, part in zip(times, found, strict=True))
+    low = least if least > -most * step else max(min(low, -4 * step), least)
     window = (math.floor(low / step) - 2, math.ceil(max(high, epsilon - offsets) / step) + 8)
     spans = [one.cumulants(c)[0] - c * min(part[0], 0.0) for one, part in zip(rounds, ends, strict=True)]
     nats = max(k - c * epsilon - log_error, 0.0) + max(spans) + math.log(window[1] - window[0]) + 12.0
@@ -142,10 +145,10 @@ def _high(rounds: Any, times: list[float], found: Any, c: float, share: float, o
     return best, beyond
 
 
-def _low(ends: Any, times: list[float], found: Any, c: float, share: float) -> tuple[float, float]:
+def _low(ends: Any, times: list[float], found: Any, c: float, share: float, largest: float) -> tuple[float, float]:
     """The sum of losses below which all may be cut, less the offsets, and the abscissa that shows it."""
     best, before = share / c, 0.0
-    for a in (c * np.geomspace(0.1, 1000.0, 30)).tolist():
+    for a in np.geomspace(0.1 * c, max(largest, 0.2 * c), 30).tolist():
         total = 0.0
         for (low, _, (losses, logs)), t, part in zip(ends, times, found, strict=True):
             raised = np.maximum(losses, low) - part["offset"]

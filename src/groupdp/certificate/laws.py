@@ -28,8 +28,10 @@ from groupdp.certificate.reading import (
     number,
 )
 
-#: Most ordered pairs of an adjacency.
-MOST_PAIRS = 500
+#: Most ordered pairs of an adjacency, and most examples that are dealt or thrown.
+MOST_PAIRS, LARGEST_ALLOCATION = 500, 128
+#: Branches of a coin that are less likely than this are left out (C-5).
+RARE = fmpq(1, 10**330)
 Law = list[Any]  # probabilities (fmpq, or arb where only enclosed) of the shifts 0, 1, 2, ... times a unit
 
 SIZES = {"batch_size", "dataset_size", "largest_batch", "batches"}
@@ -70,9 +72,10 @@ class Mixtures:
 
 @dataclass
 class Gaussians:
-    """A public coin over (probability, square): P = N(sqrt(square)) against Q = N(0)."""
+    """A public coin over (probability, square): P = N(sqrt(square)) against Q = N(0); `missing` as for mixtures."""
 
     coin: list[tuple[fmpq, fmpq]]
+    missing: fmpq = field(default_factory=lambda: fmpq(0))
 
 
 @dataclass
@@ -180,15 +183,23 @@ def truncated(rate: fmpq, largest: int, others: int, size: int) -> tuple[list[tu
     return list(branches.values()), rest
 
 
-def squares(ways: Callable[[int, int], int], batches: int, last: list[int], size: int, whole: int) -> list[Any]:
+def squares(
+    ways: Callable[[int, int], int],
+    batches: int,
+    last: list[int],
+    size: int,
+    whole: int,
+    check: Callable[[], None] = lambda: None,
+) -> list[Any]:
     """C-3: the law of sum c_t^2 for `size` dealt to `batches`, and one more batch that takes c in last[c] ways.
 
     ways(j, c): in how many ways a batch takes c of j that are left.
     """
-    if size > 64:
-        raise Undecided("shuffled batches and balls in bins: groups of up to 64")
+    if size > LARGEST_ALLOCATION:
+        raise Undecided(f"shuffled batches and balls in bins: up to {LARGEST_ALLOCATION} that leave or join")
     powers = [fmpz_poly([1])]  # in y^(pairs in one batch): sum c_t^2 = size + 2 pairs
     for j in range(1, size + 1):
+        check()
         total = fmpz_poly([])
         for c in range(1, j + 1):
             total += (powers[j - c] * ((c * (batches + 1) - j) * ways(j, c))).left_shift(math.comb(c, 2))
@@ -198,10 +209,12 @@ def squares(ways: Callable[[int, int], int], batches: int, last: list[int], size
     return [(fmpq(count, whole), fmpq(size + 2 * pairs)) for pairs, count in enumerate(counts) if count != 0]
 
 
-def rounds(phase: Any, change: Change) -> tuple[Mixtures | Gaussians | Profile | Noiseless, int]:
+def rounds(
+    phase: Any, change: Change, check: Callable[[], None] = lambda: None
+) -> tuple[Mixtures | Gaussians | Profile | Noiseless, int]:
     """C-1: what dominates a phase, with the number of times it is run."""
     noise = number(phase["noise_multiplier"], "noise_multiplier", 0, fmpq(10) ** 18)
-    one, times = noisy_rounds(phase, change, noise if noise != 0 else fmpq(1))
+    one, times = noisy_rounds(phase, change, noise if noise != 0 else fmpq(1), check)
     return (one, times) if noise != 0 else (without_noise(one), times)
 
 
@@ -211,10 +224,12 @@ def without_noise(one: Mixtures | Gaussians | Profile) -> Noiseless:
         return Noiseless([(right[0], left[0]) for right, left in one.branches], one.missing)
     if isinstance(one, Profile):
         return Noiseless([(one.law[0], one.law[0])])
-    return Noiseless([(p, p if square == 0 else 0) for p, square in one.coin])
+    return Noiseless([(p, p if square == 0 else 0) for p, square in one.coin], arb(one.missing))
 
 
-def noisy_rounds(phase: Any, change: Change, noise: fmpq) -> tuple[Mixtures | Gaussians | Profile, int]:
+def noisy_rounds(
+    phase: Any, change: Change, noise: fmpq, check: Callable[[], None]
+) -> tuple[Mixtures | Gaussians | Profile, int]:
     """C-1, as the table in docs/certificate.md says."""
     sampling = phase["sampling"]
     steps = integer(phase["steps"], "steps", 0, LARGEST_STEPS)
@@ -245,7 +260,7 @@ def noisy_rounds(phase: Any, change: Change, noise: fmpq) -> tuple[Mixtures | Ga
     unit = 2 if micro or (a == b and sampling != "balls-in-bins") else 1
     if sampling == "balls-in-bins":  # those who leave and those who join are thrown independently
         batches, k = sizes["batches"], a[None] + b[None]
-        law = squares(math.comb, batches, [1] + [0] * k, k, batches**k)
+        law = squares(math.comb, batches, [1] + [0] * k, k, batches**k, check)
     elif sampling == "fixed-order" and exchange and k <= n and size <= n:
         batches, alone = n // size, phase.get("one_per_batch", False) is True
         if alone and k > -(-n // size):
@@ -253,13 +268,14 @@ def noisy_rounds(phase: Any, change: Change, noise: fmpq) -> tuple[Mixtures | Ga
         law = [(fmpq(1), fmpq(k if alone else k // size * size**2 + (k % size) ** 2))]
     elif sampling in ("shuffled", "shuffled-once") and exchange and k <= n and size <= min(n, 10**7):
         batches, last = n // size, [math.comb(n % size, c) for c in range(k + 1)]
-        law = squares(lambda _, c: math.comb(size, c), batches, last, k, math.comb(n, k))
+        law = squares(lambda _, c: math.comb(size, c), batches, last, k, math.comb(n, k), check)
     else:
         raise Undecided(f"no law is proved here for {sampling} and {change.name}")
     epochs = -(-steps // batches)  # one that is begun counts
     once = epochs if sampling in ("shuffled-once", "fixed-order") else 1  # the same allocation in every epoch
     factor = fmpq(unit**2) * once / noise**2
-    return Gaussians([(p, square * factor) for p, square in law]), epochs // once if epochs else 0
+    coin = [(p, square * factor) for p, square in law if p > RARE]
+    return Gaussians(coin, 1 - sum((p for p, _ in coin), fmpq(0))), epochs // once if epochs else 0
 
 
 def tight(phase: dict[str, Any], change: Change) -> bool:
@@ -291,12 +307,12 @@ def composition(run: Any, change: Change, check: Callable[[], None] = lambda: No
     square = fmpq(0)
     for phase in phases(run):
         check()  # a phase takes a second at most: the caller may want to stop in between
-        one, times = rounds(phase, change)
+        one, times = rounds(phase, change, check)
         if isinstance(one, Mixtures) and len(one.branches) == 1:
             points = [support(law) for law in one.branches[0]]
             if all(len(point) == 1 for point in points):
                 one = Gaussians([(fmpq(1), ((points[0][0] + points[1][0]) * one.unit) ** 2)])
-        if isinstance(one, Gaussians) and len(one.coin) == 1:
+        if isinstance(one, Gaussians) and len(one.coin) == 1 and one.missing == 0:
             square += one.coin[0][1] * times
         elif times:
             found.append((one, times))

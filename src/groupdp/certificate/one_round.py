@@ -23,7 +23,7 @@ def one_round(one: Mixtures | Gaussians | Profile, epsilon: Any) -> tuple[arb, a
         for p, square in one.coin:
             mu = arb(square).sqrt()
             total += p * (normal(mu / 2 - epsilon / mu) - level * normal(-mu / 2 - epsilon / mu))
-        return total.lower(), total.upper()
+        return total.lower(), (total + one.missing).upper()
     if isinstance(one, Profile):
         return one_envelope(one, arb(epsilon))
     unit = arb(one.unit)

@@ -33,6 +33,8 @@ def hints_of(claim: dict[str, Any], pairs: list[Change], share: float, *, cells:
     lower, upper = (float(claim["epsilon"][side]) for side in ("lower", "upper"))
     middle = lower + (upper - lower) / 2 if math.isfinite(upper) else lower
     width = max((upper - lower) / max(middle, 1e-9), 1e-14) if math.isfinite(upper) else 1e-3
+    if lower == 0.0:  # only the upper side is to be proved
+        middle, width = upper, 1e-3
     found = {}
     for change in pairs:
         try:
@@ -90,7 +92,7 @@ def proved_epsilon(
             seen.append((parts, mine))
             bound = delta_of(parts, mine, clock)
             uppers.append(_outward(bounds[1], 1, bound, target))
-            lowers.append(_outward(bounds[0], -1, bound, target) or 0.0)
+            lowers.append((_outward(bounds[0], -1, bound, target) if bounds[0] > 0.0 else None) or 0.0)
     if None in uppers:
         return bounds
     return min(max(lowers), bounds[0]), max(bounds[1], *(x for x in uppers if x is not None))

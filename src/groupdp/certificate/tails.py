@@ -125,7 +125,7 @@ def gaussian_tails(one: Gaussians, losses: list[arb], clock: Clock) -> Tails:
             sums[1] += weight * (u / root).erfc()
         p.append(sums[0])
         q.append(sums[1])
-    return Tails(p, q, sum((2 * weight for weight, _ in coin), arb(0)))
+    return Tails(p, q, sum((2 * weight for weight, _ in coin), arb(0)), dropped=arb(one.missing))
 
 
 def envelope_tails(one: Profile, losses: list[arb], largest: int, clock: Clock) -> Tails:

@@ -17,6 +17,7 @@ from groupdp.certificate.reading import Clock, NotACertificate, digest
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon
+from groupdp.laws.allocation import LARGEST_EXACT_GROUP
 from groupdp.run_file.describe import run_as_json
 
 #: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.
@@ -69,7 +70,8 @@ def certify(
     question: dict[str, Any] = {"adjacency": adjacency, "removed": removed, "added": added}
     bounds = epsilon(run, delta=delta, group_size=group_size, progress=progress, **question)
     claim = claim_of(run, delta=delta, group_size=group_size, **question)
-    claim["epsilon"] = outward(bounds.lower, bounds.upper)
+    sides = (0.0 if is_coarser(claim) else bounds.lower), bounds.upper
+    claim["epsilon"] = outward(*sides)
     claim["tight"] = bounds.tight and is_tight(claim)
     clock = Clock(seconds)
     made = None if needs_lattice(claim) else certificate_of(claim, seconds=seconds)
@@ -77,8 +79,8 @@ def certify(
         return made
     for cells in CELLS:
         hints = hints_of(claim, changes(claim), ATTEMPTS[0], cells=cells)
-        sides = proved_epsilon(claim, hints, (bounds.lower, bounds.upper), clock)
-        again = tried({**claim, "epsilon": outward(*sides)}, hints, clock.left())
+        proved = proved_epsilon(claim, hints, sides, clock)
+        again = tried({**claim, "epsilon": outward(*proved)}, hints, clock.left())
         if made is None or again.verdict.outcome != "undecided":
             made = again
         if (made.verdict.outcome != "undecided" and made.width < NARROW) or clock.left() < seconds / 2:
@@ -164,6 +166,14 @@ def spelled(value: float) -> str:
     """The shortest decimal that names a double, in the checker's spelling."""
     text = repr(float(value))
     return text[:-2] if text.endswith(".0") else text.replace("e-0", "e-").replace("e+", "e")
+
+
+def is_coarser(claim: dict[str, Any]) -> bool:
+    """Whether `epsilon` replaces a coin by one with larger sums of squares (P-9), so that its lower side is not ours."""
+    sizes = [size for name in ("group_size", "removed", "added") if isinstance(size := claim.get(name), int)]
+    samplings = {phase["sampling"] for phase in claim["run"]} & {"shuffled", "shuffled-once", "balls-in-bins"}
+    twice = claim["adjacency"] == "substitute" and "balls-in-bins" in samplings
+    return bool(samplings) and sum(sizes) * (2 if twice else 1) > LARGEST_EXACT_GROUP
 
 
 def is_tight(claim: dict[str, Any]) -> bool:
