@@ -31,6 +31,9 @@ def one_round(one: Mixtures | Gaussians | Profile, epsilon: Any) -> tuple[arb, a
         a, b = polynomial(right, unit), polynomial(left, unit)
         if a.degree() < 1 and (b.degree() < 1 or level * b[0] >= a[0]):
             continue  # the loss never exceeds log(a_0 / b_0)
+        if b.degree() < 1 and a[0] >= level * b[0]:  # and here it is never below
+            total += sum((arb(p) for p in right), arb(0)) - level * left[0]
+            continue
         ends = [arb(-1), arb(1)]
         for side, sign in enumerate((-1, 1)):
             while not sign * gap(a, b, level, ends[side], unit) > 0:

@@ -20,7 +20,7 @@ from groupdp.errors import InvalidArgument
 #: How far below the claim's own width the contour's errors are asked to be, one attempt after the other.
 ATTEMPTS = (1e-2, 1e-4, 1e-7)
 #: Cells of a round on the lattice, one attempt after the other.
-CELLS = (16_000, 80_000)
+CELLS = (8_000, 60_000)
 #: Relative width of an interval that is not worth more cells.
 NARROW = 1e-4
 

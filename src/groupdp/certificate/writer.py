@@ -83,7 +83,8 @@ def certify(
         again = tried({**claim, "epsilon": outward(*proved)}, hints, clock.left())
         if made is None or again.verdict.outcome != "undecided":
             made = again
-        if (made.verdict.outcome != "undecided" and made.width < NARROW) or clock.left() < seconds / 2:
+        wide = made.width > max(NARROW, 2 * (sides[1] - sides[0]) / max(sides[1], 1e-300))
+        if (made.verdict.outcome != "undecided" and not wide) or clock.left() < seconds / 2:
             break
     assert made is not None
     return made
@@ -169,7 +170,7 @@ def spelled(value: float) -> str:
 
 
 def is_coarser(claim: dict[str, Any]) -> bool:
-    """Whether `epsilon` replaces a coin by one with larger sums of squares (P-9), so that its lower side is not ours."""
+    """Whether `epsilon` replaces a coin by one with larger sums of squares (P-9): its lower side is about another law."""
     sizes = [size for name in ("group_size", "removed", "added") if isinstance(size := claim.get(name), int)]
     samplings = {phase["sampling"] for phase in claim["run"]} & {"shuffled", "shuffled-once", "balls-in-bins"}
     twice = claim["adjacency"] == "substitute" and "balls-in-bins" in samplings
