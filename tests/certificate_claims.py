@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from decimal import Context, Decimal
@@ -10,6 +11,8 @@ from typing import Any
 from paths import DATA
 
 _EXACT = Context(prec=32)
+#: Values for whatever a file says.
+ABSURD: list[Any] = [None, True, -1, 0, 1e308, -1e308, 10**400, 5e-324, "1", [], {}, [[]], 0.5, 10**9, 1e-9]
 
 
 def read(name: str) -> list[dict[str, Any]]:
@@ -91,3 +94,21 @@ def named(truth: dict[str, Any]) -> str:
     size = sum(group.values()) if isinstance(group, dict) else group
     noise = about["run"][0]["noise_multiplier"]
     return f"{about['run'][0]['sampling']}-sigma{noise}-{about['adjacency']}-k{size}-{about['delta']}"
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every path into a JSON document."""
+    found = [path] if path else []
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in items:
+        found += places(part, (*path, key))
+    return found
+
+
+def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
+    changed = copy.deepcopy(document)
+    inner = changed
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return changed

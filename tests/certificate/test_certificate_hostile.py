@@ -6,11 +6,10 @@ import copy
 import json
 import random
 import time
-from typing import Any
 
 import pytest
 
-from certificate_claims import claim, golden, named
+from certificate_claims import ABSURD, claim, golden, named, places, replaced
 from groupdp.certificate.checker import verify
 from groupdp.certificate.reading import NotACertificate, number
 from groupdp.certificate.writer import certificate_of
@@ -20,30 +19,10 @@ GOOD = certificate_of(claim(TRUTH, "-1e-9", "1e-9")).document
 #: The same hints with a claim that is false by 1e-9, on one side or the other.
 FALSE = [{**GOOD, "claim": claim(TRUTH, *sides)} for sides in (("-2e-9", "-1e-9"), ("1e-9", "2e-9"))]
 
-ABSURD: list[Any] = [None, True, -1, 0, 1e308, -1e308, 10**400, 5e-324, "1", [], {}, [[]], 0.5, 10**9, 1e-9]
-
 
 def test_the_good_one_is_verified():
     assert verify(json.dumps(GOOD)).outcome == "verified"
     assert verify(json.dumps(GOOD).encode()).outcome == "verified"
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every path into a JSON document."""
-    found = [path] if path else []
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, part in items:
-        found += places(part, (*path, key))
-    return found
-
-
-def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
-    changed = copy.deepcopy(document)
-    inner = changed
-    for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = value
-    return changed
 
 
 @pytest.mark.parametrize("path", places(GOOD["hints"]), ids=str)

@@ -170,7 +170,7 @@ def spelled(value: float) -> str:
 
 
 def is_coarser(claim: dict[str, Any]) -> bool:
-    """Whether `epsilon` replaces a coin by one with larger sums of squares (P-9): its lower side is about another law."""
+    """Whether `epsilon` replaces a coin by one with larger sums of squares (P-9): its lower side is of another law."""
     sizes = [size for name in ("group_size", "removed", "added") if isinstance(size := claim.get(name), int)]
     samplings = {phase["sampling"] for phase in claim["run"]} & {"shuffled", "shuffled-once", "balls-in-bins"}
     twice = claim["adjacency"] == "substitute" and "balls-in-bins" in samplings
