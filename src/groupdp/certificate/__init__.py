@@ -1,14 +1,20 @@
 """Certificates: a claim about a run's privacy, and a small independent program that proves it.
 
-    reading    a file of unknown origin: bounded before it is used
-    laws       the laws a claim is about, rebuilt as exact rationals
-    lines      what the checker needs of a round, and how fast a characteristic function falls
-    envelope   the same for fixed batches with examples replaced
-    checker    proves or refutes a claim, in ball arithmetic
-    hints      where the checker's contour should lie, in plain floats
-    writer     the claim, from a run
+    reading        a file of unknown origin: bounded before it is used
+    laws           the laws a claim is about, rebuilt as exact rationals
+    one_round      one round in closed form
+    noiseless      rounds without noise
+    lines          what a contour needs of a round, and how fast a characteristic function falls
+    envelope       the same for fixed batches with examples replaced
+    tails          how likely large losses of one round are
+    lattice        few rounds and rare large losses, by measures on a lattice
+    checker        proves or refutes a claim, in ball arithmetic; the contour for many rounds
+    hints          where the contour should lie, in plain floats
+    lattice_hints  how fine and how far a lattice should be
+    proving        which method is to prove a claim, and what it can prove
+    writer         the claim, from a run
 
-The first five import nothing else of groupdp. All need python-flint, the extra `verify`.
+The first nine import nothing else of groupdp. All need python-flint, the extra `verify`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from groupdp.certificate.reading import Clock, Undecided, hint
 from groupdp.certificate.tails import Tails, tails_of
 
 #: Most cells of a round; most points of a composition, and most bits of all of them.
-MOST_CELLS, MOST_WINDOW, MOST_BITS = 200_000, 1_000_000, 200_000_000
+MOST_CELLS, MOST_WINDOW, MOST_BITS = 200_000, 400_000, 80_000_000
 #: Bits of the closed forms of one round: enough wherever a composition needs more.
 ENOUGH_BITS = 160
 
@@ -73,7 +73,7 @@ def rounded(weights: arb_poly, above: bool) -> arb_poly:
     return arb_poly([low if (low := w.lower()) > least else arb(0) for w in weights.coeffs()])
 
 
-class Side:
+class Spread:
     """One round on the lattice: both measures, and what else has to be charged for."""
 
     def __init__(self, one: Mixtures | Gaussians | Profile, hints: Any, at: tuple[arb, arb], clock: Clock) -> None:
@@ -100,7 +100,7 @@ class Side:
 
     def from_above(self, tails: Tails, levels: list[arb]) -> list[arb]:
         """C-22: a cell's P and Q at both of its ends; what lies below the first point is raised to it."""
-        share, slack = 1 - (-self.step).exp(), arb(1, self.moved.expm1().upper())
+        share, slack = 1 - (-self.step).exp(), arb(1, self.moved.expm1().upper())  # C-24
         weights = [arb(0)] * len(levels)
         weights[0] = tails.whole - tails.p[0]
         for n in range(len(levels) - 1):
@@ -118,7 +118,7 @@ class Side:
         """
         start = self.first + 1 + (self.first + 1) % 2  # the first even n with both of its cells
         grown = (2 * self.step).expm1()
-        p, q, level = [arb(0)], [arb(0)], [arb(0)]
+        p, q, level = [arb(0)], [arb(0)], [(self.offset + (start - 2) * self.step).exp()]
         for n in range(start - self.first, self.last - self.first, 2):
             p.append((tails.p[n - 1] - tails.p[n + 1]).lower().max(arb(0)))
             q.append((tails.q[n - 1] - tails.q[n + 1]).upper().max(arb(0)))
@@ -127,12 +127,16 @@ class Side:
         moves = [arb(0)] * len(p)
         for m in range(len(p) - 2, 0, -1):
             needed = ((level[m] * q[m] - p[m]) * (1 + 1 / grown)).upper()
-            if needed > p[m + 1] / 2:
-                p[m - 1], q[m - 1] = (p[m - 1] + p[m]).lower(), (q[m - 1] + q[m]).upper()
-                p[m] = q[m] = arb(0)
-            elif needed > 0:
+            if needed <= 0:
+                continue  # the mean is at n or above
+            if needed <= p[m + 1] / 2:
                 moves[m] += needed
                 moves[m + 1] -= needed
+            else:
+                p[m - 1], q[m - 1] = (p[m - 1] + p[m]).lower(), (q[m - 1] + q[m]).upper()
+                p[m] = q[m] = arb(0)
+        if not p[0] >= level[0] * q[0]:
+            p[0] = arb(0)  # what was joined is not known to be above the lowest point: it is left out
         for m in range(1, len(p) - 1):
             excess = ((p[m] - level[m] * q[m]) / grown).lower()
             if excess > 0:
@@ -159,7 +163,7 @@ class Lattice:
         if high - low > MOST_WINDOW or (high - low) * ctx.prec > MOST_BITS:
             raise Undecided(f"a lattice may have {MOST_WINDOW} points and {MOST_BITS} bits in all")
         times = [number for _, number in parts]
-        sides = [Side(one, part, (self.c, self.step), clock) for (one, _), part in zip(parts, listed, strict=True)]
+        sides = [Spread(one, part, (self.c, self.step), clock) for (one, _), part in zip(parts, listed, strict=True)]
         windows = Window(low, high, True, clock), Window(low // 2, high // 2, False, clock)
         measures = ([one.upper for one in sides], [one.lower for one in sides])
         self.upper, self.lower = (
@@ -181,16 +185,16 @@ class Lattice:
             3 * sum(times) * most[1] * ((self.c + self.before) * low * self.step).exp() if below else arb(0)
         )
 
-    def moment(self, one: Side, z: arb) -> arb:
+    def moment(self, one: Spread, z: arb) -> arb:
         """sum of the upper measure's weights times e^{z n step}."""
         turn = ((z - self.c) * self.step).exp()
         return one.upper.weights(turn) * turn**one.upper.first
 
     def delta(self, epsilon: Any) -> tuple[arb, arb]:
-        """(lower, upper) of delta(epsilon)."""
+        """(lower, upper) of delta(epsilon): C-22 and C-23, with C-5 and C-6 for what is left out of a round."""
         eps = arb(epsilon)
         chernoff = (log_kappa(self.c) - self.c * (eps - self.offset)).exp()
-        upper = self.tail(self.upper, eps - self.moved, 1)[1]
+        upper = self.tail(self.upper, eps - self.moved, 1)[1]  # C-24
         upper += self.infinite + self.cut_above + chernoff * self.cut_below  # C-25
         lower = self.tail(self.lower, eps, 2)[0] - self.raised
         return lower.lower().max(arb(0)), upper.upper()

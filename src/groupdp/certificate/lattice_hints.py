@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb, ctx
 
 from groupdp.certificate.hints import FloatArray, FloatGaussians, FloatMixtures, FloatProfile, floats_of, saddle
-from groupdp.certificate.lattice import MOST_BITS, MOST_WINDOW, Side
+from groupdp.certificate.lattice import MOST_BITS, MOST_WINDOW, Spread
 from groupdp.certificate.laws import Composition, Profile
 from groupdp.certificate.reading import Clock, Undecided
 
@@ -64,7 +64,9 @@ def lattice_hints(
     nats = max(k - c * epsilon - log_error, 0.0) + max(spans) + math.log(window[1] - window[0]) + 12.0
     precision = 64 + 32 * math.ceil(1.45 * nats / 32)
     if window[1] - window[0] > MOST_WINDOW or (window[1] - window[0]) * precision > MOST_BITS:
-        raise Undecided("a lattice of losses would have too many points")
+        if most < 1000:
+            raise Undecided("a lattice of losses would have too many points")
+        return lattice_hints(parts, epsilon=epsilon, log_delta=log_delta, accuracy=2 * accuracy, most=most // 2)
     placed = {
         "method": "lattice",
         "precision": precision,
@@ -115,7 +117,7 @@ def _heavy(exact: Any, spread: tuple[FloatArray, FloatArray], c: float, step: fl
     with ctx.workprec(128):
         for _ in range(4):
             hints = {"first": -60, "last": 60, "offset": middle, **kept}
-            middle += float(Side(exact, hints, (arb(c), arb(step)), Clock(10)).unpaid)
+            middle += float(Spread(exact, hints, (arb(c), arb(step)), Clock(10)).unpaid)
     return middle
 
 

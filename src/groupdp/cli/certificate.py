@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -69,9 +70,14 @@ def certify(
             typer.echo(made.text, nl=False)
     found = made.verdict
     if as_json:
-        emit_json({"outcome": found.outcome, "reason": found.reason, "sha256": made.digest, "certificate": made.text})
+        width = made.width if math.isfinite(made.width) else None
+        verdict = {"outcome": found.outcome, "reason": found.reason, "relative_width": width, "sha256": made.digest}
+        emit_json({**verdict, "certificate": made.text})
     else:
         typer.echo(wrapped(f"{found.outcome}: {found.reason}", width=output_width(), indent="  "), err=True)
+        sides = made.document["claim"]["epsilon"]
+        told = f"claimed: epsilon in [{sides['lower']}, {sides['upper']}], of relative width {made.width:.1e}"
+        typer.echo(wrapped(f"  {told}", width=output_width(), indent="    "), err=True)
         typer.echo(f"  sha256 {made.digest}", err=True)
         name_written(out)
     raise typer.Exit(STATUS[found.outcome])
