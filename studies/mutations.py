@@ -37,7 +37,8 @@ class Checker:
     folder = Path("groupdp/certificate")
     mutations = checker_mutations.MUTATIONS
     tests = tuple(
-        TESTS / "certificate" / f"test_certificate_{name}.py" for name in ("envelope", "laws", "inequalities", "golden")
+        TESTS / "certificate" / f"test_certificate_{name}.py"
+        for name in ("envelope", "laws", "lattice", "noiseless", "inequalities", "golden")
     )
 
     def build(self, source: Path) -> None:

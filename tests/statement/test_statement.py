@@ -178,3 +178,22 @@ def test_the_factor_is_never_below_e_to_the_epsilon(epsilon):
     exponent = float(said.removeprefix("e^")) if said.startswith("e^") else math.log(float(said))
     assert epsilon <= exponent * (1.0 + 1e-12)
     assert exponent <= epsilon + 0.1
+
+
+def test_a_verified_certificate_is_carried_with_the_interval_that_was_proved():
+    pytest.importorskip("flint")
+    from groupdp.certificate import certify
+
+    run = parse_run_file(TWO_PHASES)
+    certified = certify(list(run.phases), delta=1e-6, group_size=4)
+    claimed = certified.document["claim"]["epsilon"]
+    found = statement.make_statement(run, certificate=certified.text)
+    assert found.certificate == certified.digest
+    assert found.proved == (claimed["lower"], claimed["upper"])
+    assert f"lies in [{claimed['lower']}, {claimed['upper']}], from the certificate" in words.method(found)
+    weaker = json.loads(certified.text)
+    weaker["claim"]["epsilon"] = {"lower": "0", "upper": "infinity"}
+    assert statement.make_statement(run, certificate=json.dumps(weaker)).proved == ("0", "infinity")
+    weaker["claim"]["group_size"] = 3
+    with pytest.raises(groupdp.InvalidArgument, match="another"):
+        statement.make_statement(run, certificate=json.dumps(weaker))

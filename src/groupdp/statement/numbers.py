@@ -36,6 +36,8 @@ class Statement:
     """What it means for one person; None where the trade-off curve takes long (`groupdp explain` computes it)."""
     certificate: str | None = None
     """The digest of a certificate of this very claim that the independent checker has verified."""
+    proved: tuple[str, str] | None = None
+    """The interval of epsilon that the certificate claims, which may be wider."""
     version: str = VERSION
 
 
@@ -66,6 +68,7 @@ def make_statement(
             **neighbours_of(run),
         )
     report(0.9)
+    verified, proved = (None, None) if certificate is None else _verified(run, certificate)
     return Statement(
         run=run,
         epsilon=found,
@@ -75,7 +78,8 @@ def make_statement(
         old_tool=old_tool,
         poisson_claim=_poisson_claim(run),
         explanation=explanation,
-        certificate=None if certificate is None else _verified(run, certificate),
+        certificate=verified,
+        proved=proved,
     )
 
 
@@ -86,8 +90,8 @@ def neighbours_of(run: RunFile) -> dict[str, Any]:
     return {"group_size": run.group_size, "adjacency": run.adjacency}
 
 
-def _verified(run: RunFile, text: str | bytes) -> str:
-    """The digest of a certificate, once it is known to be about this run and to verify."""
+def _verified(run: RunFile, text: str | bytes) -> tuple[str, tuple[str, str]]:
+    """The digest of a certificate and its epsilons, once it is known to be about this run and to verify."""
     from groupdp.certificate import NotACertificate, verify
     from groupdp.certificate.reading import read
     from groupdp.certificate.writer import claim_of
@@ -103,7 +107,7 @@ def _verified(run: RunFile, text: str | bytes) -> str:
         raise InvalidArgument(f"certificate must be a groupdp certificate, got something else ({error}).") from None
     if verdict.outcome != "verified":
         raise InvalidArgument(f"certificate must verify, got {verdict.outcome}: {verdict.reason}.")
-    return verdict.digest
+    return verdict.digest, (claim["epsilon"]["lower"], claim["epsilon"]["upper"])
 
 
 def _old_analysis(run: RunFile) -> tuple[Bounds | None, float | None]:

@@ -138,10 +138,11 @@ def method(statement: Statement) -> str:
             if statement.epsilon.tight
             else " The guarantee is valid and not claimed to be tight: a better analysis may prove less."
         )
-    if statement.certificate is not None:
+    if statement.certificate is not None and statement.proved is not None:
         text += (
             " Verified independently: a program in exact ball arithmetic that shares no code with the accountant has "
-            f"proved both ends from the certificate with SHA-256 digest {statement.certificate}."
+            f"proved that it lies in [{', '.join(statement.proved)}], from the certificate with SHA-256 digest "
+            f"{statement.certificate}."
         )
     if set(statement.changes) == {"add", "remove"}:
         text += (
