@@ -56,7 +56,11 @@ def lattice_hints(
     offsets = sum(t * part["offset"] for t, part in zip(times, found, strict=True))
     high, beyond = _high(rounds, times, found, c, share, offsets)
     high = min(high, sum(t * part["last"] * step for t, part in zip(times, found, strict=True)))
-    low, before = _low(ends, times, found, c, share - (k - c * epsilon), 0.2 / step)
+    most_moment = sum(
+        t * max(one.cumulants(c)[0] - c * part["offset"], 0.0)
+        for one, t, part in zip(rounds, times, found, strict=True)
+    )
+    low, before = _low(ends, times, found, c, share - most_moment + c * (epsilon - offsets), 0.2 / step)
     least = sum(t * part["first"] * step for t, part in zip(times, found, strict=True))
     low = least if least > -most * step else max(min(low, -4 * step), least)
     window = (math.floor(low / step) - 2, math.ceil(max(high, epsilon - offsets) / step) + 8)

@@ -12,7 +12,7 @@ from flint import arb, ctx, fmpq
 from groupdp.certificate.checker import MOST_POINTS, delta_of, largest_loss
 from groupdp.certificate.hints import hints_for
 from groupdp.certificate.lattice_hints import lattice_hints
-from groupdp.certificate.laws import Change, Noiseless, changes, composition
+from groupdp.certificate.laws import Change, Noiseless, Profile, changes, composition
 from groupdp.certificate.noiseless import revealed
 from groupdp.certificate.reading import Clock, NotACertificate, Undecided, number
 from groupdp.errors import InvalidArgument
@@ -21,6 +21,8 @@ from groupdp.errors import InvalidArgument
 ATTEMPTS = (1e-2, 1e-4, 1e-7)
 #: Cells of a round on the lattice, one attempt after the other.
 CELLS = (8_000, 60_000)
+#: Points of a contour for which an envelope, every point of which takes integrals, is faster than a lattice.
+_MOST_ENVELOPE_POINTS = 1_000
 #: Relative width of an interval that is not worth more cells.
 NARROW = 1e-4
 
@@ -66,7 +68,8 @@ def hints_for_pair(noisy: Any, asked: dict[str, float], cells: int | None) -> di
         raise Undecided("no hints are needed")
     try:
         hints = hints_for(noisy, **asked)
-        if hints["points"] == 0 or (cells is None and hints["points"] <= MOST_POINTS):
+        most = _MOST_ENVELOPE_POINTS if any(isinstance(one, Profile) for one, _ in noisy) else MOST_POINTS
+        if hints["points"] == 0 or (cells is None and hints["points"] <= most):
             return hints
     except Undecided:
         pass
