@@ -107,6 +107,21 @@ def test_thresholds_that_are_off_are_charged_for(name, monkeypatch):
             assert upper >= truth * (1 - 1e-9)
 
 
+@pytest.mark.parametrize(("name", "epsilon"), ASKED)
+def test_a_round_that_is_cut_short_is_charged_for(name, epsilon):
+    # C-22: what is below the first point, and what is above the last one
+    parts, truth = [(ROUNDS[name], 2)], two_rounds(ROUNDS[name], epsilon)
+    for share in (0.1, 0.4, 0.7):
+        for field in ("first", "last"):
+            hints = hints_of(parts, epsilon, truth, 150)
+            part = hints["rounds"][0]
+            part[field] = int(part[field] * share)
+            with suppress(Undecided):  # too few cells
+                lower, upper = bounds(parts, hints, epsilon)
+                assert lower <= truth * (1 + 1e-9)
+                assert upper >= truth * (1 - 1e-9)
+
+
 def test_tails_are_those_of_the_loss():
     # C-21: thresholds by another root finder
     with ctx.workprec(128):

@@ -82,7 +82,7 @@ class Spread:
         if not 4 <= self.last - self.first <= MOST_CELLS or not self.first <= 0 <= self.last:
             raise Undecided(f"a round's lattice must have from 4 to {MOST_CELLS} cells, around 0")
         shifts = (int(hint(hints, "right_to", 0, 1e6)), int(hint(hints, "left_to", 0, 1e6)))
-        self.offset = arb(0) if isinstance(one, Profile) else arb(hint(hints, "offset", -1e9, 1e9))
+        self.offset = arb(hint(hints, "offset", -1e9, 1e9))
         self.unpaid = arb(0)
         with ctx.workprec(min(ctx.prec, ENOUGH_BITS)):  # the weights of one round are not small, relatively
             losses = [self.offset + n * self.step for n in range(self.first, self.last + 1)]

@@ -112,17 +112,20 @@ def _law(one: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def _heavy(exact: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float, kept: dict[str, int]) -> float:
-    """The mean (in the sense of P over Q) of the cells around the median, if they have much of the probability."""
+    """The mean (in the sense of P over Q) of the cells around the median, if they have much of the probability.
+
+    Or a little less: a mean just below a point may cost two whole steps (C-23).
+    """
     losses, logs = spread
     p = np.exp(logs)
     middle = float(losses[np.searchsorted(np.cumsum(p), 0.5 * p.sum())])
     if isinstance(exact, Profile) or p[np.abs(losses - middle) < step].sum() < 0.2 * p.sum():
-        return 0.0
+        return -1e-9 * step
     with ctx.workprec(128):
         for _ in range(4):
             hints = {"first": -60, "last": 60, "offset": middle, **kept}
             middle += float(Spread(exact, hints, (arb(c), arb(step)), Clock(10)).unpaid)
-    return middle
+    return middle - 1e-9 * step
 
 
 def _spread_out(one: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float) -> float:
