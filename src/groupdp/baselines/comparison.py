@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from groupdp.adjacency import ONE_SIDED
 from groupdp.baselines import old_tool_epsilon, vadhan_epsilons
 from groupdp.baselines.poisson_claim import poisson_claim
 from groupdp.baselines.vadhan import SIX_FIGURES, multiple
@@ -80,8 +81,8 @@ def compare(
 ) -> list[Point]:
     """The tight epsilon and the baselines for every group size.
 
-    What the lemma gives is right to six figures up to epsilons of 10 000 per example. The old tool knows add-or-remove adjacency only; samplings with a
-    public coin, substitution and zero-out have no such baselines.
+    What the lemma gives is right to six figures up to epsilons of 10 000 per example. The old tool knows add-or-remove
+    adjacency only; samplings with a public coin, substitution and zero-out have no such baselines.
     """
     report = progress if progress is not None else (lambda _: None)
     sizes = list(group_sizes)
@@ -110,7 +111,7 @@ def compare(
 
 def _vadhan(run: Any, delta: float, sizes: list[int], adjacency: str, progress: Progress) -> list[Bounds] | None:
     """Vadhan's lemma for every group size; None where one example has no analysis to start from."""
-    if adjacency not in ("add-or-remove", "add", "remove"):
+    if adjacency not in ONE_SIDED:
         return None
     try:
         return vadhan_epsilons(

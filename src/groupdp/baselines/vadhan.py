@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.adjacency import LARGEST_GROUP
+from groupdp.adjacency import BACKWARD, LARGEST_GROUP, ONE_SIDED, directions_of
 from groupdp.baselines.growth import FORMS, Form, Growth
 from groupdp.baselines.one_example import Composition, example_composition
 from groupdp.baselines.renyi import best_example_epsilon
@@ -75,10 +75,8 @@ def vadhan_epsilons(
     composition = example_composition(run)
     # Dozens of values are needed: the contour's take milliseconds, and where it has none Chernoff's bound stands.
     chosen = "spectral" if engine == "auto" and sum(rounds for _, rounds in composition) > 1 else engine
-    curves = {
-        direction: _curve(run, direction, chosen)
-        for direction in dict.fromkeys((adjacency if adjacency != "add-or-remove" else "remove", adjacency))
-    }
+    first = adjacency if adjacency not in ONE_SIDED else directions_of(adjacency)[0]
+    curves = {one: _curve(run, one, chosen) for one in dict.fromkeys((first, adjacency))}
     results: dict[int, Bounds] = {}
     proved, near = 0.0, None
     for done, size in enumerate(sorted(set(sizes))):
@@ -87,7 +85,7 @@ def vadhan_epsilons(
         if size <= 1 or not composition:
             results[size] = epsilon(run, delta=delta, group_size=size, adjacency=adjacency, engine=engine)
             continue
-        if adjacency != "add" and _log_revealed(composition) + math.log(size) - log_target > 1e-12:
+        if adjacency != BACKWARD and _log_revealed(composition) + math.log(size) - log_target > 1e-12:
             results[size] = Bounds(math.inf, math.inf, Provenance(engine="exact"))
             continue
         growth = Growth(form, size)
