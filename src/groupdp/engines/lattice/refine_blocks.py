@@ -128,6 +128,9 @@ def _solve(
                 raise LimitExceeded("the lattice is too short for the losses of a round.")
             masses.append(mass)
         rounds = [part.rounds for part in plan.parts]
-        tails.append(compose_in_blocks(masses, rounds, block=block, last=span[1], up=up))
-        require_time(task.deadline)
+        tails.append(
+            compose_in_blocks(
+                masses, rounds, block=block, last=span[1], up=up, tick=lambda: require_time(task.deadline)
+            )
+        )
     return Solution(below=tails[0], above=tails[1], cells=cells // 2)
