@@ -13,6 +13,10 @@
 /* Terms of a moment this far below the largest are left out: 150 000 of them are below the slack of 1e-12. */
 #define FAR_BELOW -45.0
 
+/* An epsilon so many standard deviations from the mean, or more, is not that of a Gaussian's tilt: the first quadratures
+ * reach no further. */
+#define GAUSSIAN_DEVIATIONS 500.0
+
 /* Tilts around the saddle, as multiples of it, for the Chernoff bounds. */
 static const double AROUND[] = {0.4, 0.6, 0.8, 1.15, 1.3, 1.5, 2.0, 3.0};
 
@@ -321,6 +325,7 @@ saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsi
 {
     double deviation = problem->deviation;
     double distance = larger(epsilon - problem->mean, 0.0) / (deviation * deviation);
+    distance = smaller(distance, GAUSSIAN_DEVIATIONS / deviation);
     wanted what = {.by_epsilon = 1, .value = epsilon};
     return find_saddle(space, problem, what, 2.0 * distance + 24.0 / deviation, distance + 1.0 / deviation);
 }
