@@ -9,6 +9,7 @@ import pytest
 from groupdp import Bounds, InvalidArgument
 from groupdp.baselines.comparison import Point
 from groupdp.figures.curves import check_picture_name, draw_curves, save_figure
+from groupdp.figures.layout import infinity_sign
 
 
 def point(k: int, *, old_tool: float) -> Point:
@@ -41,7 +42,7 @@ def test_curves_show_the_upper_bounds():
 def test_infinite_points_are_marked_at_the_upper_edge_and_named():
     figure = draw_curves([("panel", POINTS)])
     (axis,) = figure.axes
-    marks = [line for line in axis.get_lines() if line.get_marker() == r"$\infty$"]
+    marks = [line for line in axis.get_lines() if line.get_marker() is infinity_sign()]
     assert len(marks) == 1
     assert marks[0].get_xdata()[0] == 6
     assert all(0.9 < y <= 1.0 for y in marks[0].get_ydata())  # in units of the axis, not of the data

@@ -21,13 +21,13 @@ TITLE_SIZE = 10
 _LONG_NUMBER = re.compile(r"\d+\.\d{6,}(?:e[+-]?\d+)?")
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of so many inches."""
+def new_figure(width: float, height: float, *, layout: str | None = "constrained") -> Figure:
+    """An empty figure of so many inches; `layout` None where the axes are placed by layout.py."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise GroupDPError("Pictures need matplotlib: pip install 'groupdp[figures]'.") from None
-    return Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout=layout)
 
 
 def finish(axes: Any, *, legend: str | None = None) -> None:
