@@ -305,19 +305,26 @@ static saddle find_saddle(workspace *space, const prepared *problem, wanted what
 {
     for (;; largest *= 4.0) {
         saddle at = start(space, problem, largest);
-        if (find_tilt(space, &at, what, expected)) {
-            extend(space, &at, AROUND, sizeof AROUND / sizeof AROUND[0]);
+        if (find_tilt(space, &at, what, expected))
             return at;
-        }
     }
 }
 
-/* The tilt whose saddle-point approximation gives e^log_delta. */
-saddle saddle_for_delta(workspace *space, const prepared *problem, double log_delta)
+void extend_around(workspace *space, saddle *at) { extend(space, at, AROUND, sizeof AROUND / sizeof AROUND[0]); }
+
+/* The tilt whose saddle-point approximation gives e^log_delta, without the tilts around it. */
+saddle saddle_alone_for_delta(workspace *space, const prepared *problem, double log_delta)
 {
     double root = sqrt(2.0 * larger(-log_delta, 0.0));
     wanted what = {.value = log_delta};
     return find_saddle(space, problem, what, (1.5 * root + 18.0) / problem->deviation, root / problem->deviation);
+}
+
+saddle saddle_for_delta(workspace *space, const prepared *problem, double log_delta)
+{
+    saddle at = saddle_alone_for_delta(space, problem, log_delta);
+    extend_around(space, &at);
+    return at;
 }
 
 /* The tilt that minimises K(c) - c epsilon - log c - log(1 + c): the approximation's epsilon is its derivative. */
@@ -327,7 +334,9 @@ saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsi
     double distance = larger(epsilon - problem->mean, 0.0) / (deviation * deviation);
     distance = smaller(distance, GAUSSIAN_DEVIATIONS / deviation);
     wanted what = {.by_epsilon = 1, .value = epsilon};
-    return find_saddle(space, problem, what, 2.0 * distance + 24.0 / deviation, distance + 1.0 / deviation);
+    saddle at = find_saddle(space, problem, what, 2.0 * distance + 24.0 / deviation, distance + 1.0 / deviation);
+    extend_around(space, &at);
+    return at;
 }
 
 /* Chernoff: delta(epsilon) <= e^log_delta at (and beyond) this epsilon, rigorously. */
