@@ -71,7 +71,7 @@ def test_large_groups_are_correctly_rounded_too(k: int, rate: float):
 
 
 def test_at_the_bounds_between_both_ways_to_a_law_they_agree():
-    """To the last bit of a probability with all its bits; where the likeliest outcome is above a half there is one way."""
+    """To the last bit of a probability with all its bits; where an outcome is likelier than a half there is one way."""
     for k, rate in ((4096, 16 / 4096), (4097, 0.25)):
         probabilities, logarithms = large_binomial_law(k, rate)
         expected, log_expected = as_law(binomial_decimals(k, rate))

@@ -81,8 +81,8 @@ def compare(
 ) -> list[Point]:
     """The tight epsilon and the baselines for every group size.
 
-    What the lemma gives is right to six figures up to epsilons of 10 000 per example. The old tool knows add-or-remove adjacency only; samplings with a
-    public coin, substitution and zero-out have no such baselines.
+    What the lemma gives is right to six figures up to epsilons of 10 000 per example. The old tool knows add-or-remove
+    adjacency only; samplings with a public coin, substitution and zero-out have no such baselines.
     """
     report = progress if progress is not None else (lambda _: None)
     sizes = list(group_sizes)

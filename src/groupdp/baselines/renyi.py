@@ -11,6 +11,7 @@ for the smallest epsilon with  log growth(epsilon) + offset - (alpha - 1) epsilo
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
@@ -60,22 +61,32 @@ def best_example_epsilon(
     low = growth.steepest + 1.0  # the lines of smaller orders never come down
     # Whole orders are a plain sum; next to a large one the fractions make no difference.
     rounded = math.ceil if low > 64.0 else float
-    offsets = [2.0**j for j in (*range(-6, 7), 8, 10, 13)] if near is None else [_three_bits(near * x) for x in (0.6, 1.0, 1.6)]
-    orders = tuple(sorted({float(rounded(low + offset)) for offset in offsets}))
-    for _ in range(3 if near is None else 2):
-        values = [
-            _smallest_side(growth, order, divergence.upper, log_target, 1.0)
-            for order, divergence in zip(orders, renyi_divergences(composition, orders), strict=True)
-        ]
-        best = values.index(min(values))
-        if near is not None and len(orders) <= 3 and best in (0, len(orders) - 1):
+    found: dict[float, float] = {}
+
+    def best_among(offsets: Iterable[float]) -> tuple[float, float, float]:
+        """The best order so far, with those next to it; all three are the same where it has no neighbour."""
+        new = tuple(sorted({float(rounded(low + offset)) for offset in offsets} - found.keys()))
+        for order, divergence in zip(new, renyi_divergences(composition, new), strict=True):
+            found[order] = _smallest_side(growth, order, divergence.upper, log_target, 1.0)
+        orders = sorted(found)
+        place = min(range(len(orders)), key=lambda i: found[orders[i]])
+        return orders[max(place - 1, 0)], orders[place], orders[min(place + 1, len(orders) - 1)]
+
+    refinements = 2
+    if near is None:
+        left, best, right = best_among(2.0**j for j in (*range(-6, 7), 8, 10, 13))
+    else:
+        left, best, right = best_among(_three_bits(near * x) for x in (0.6, 1.0, 1.6))
+        for _ in range(6):  # until it lies between two others
+            if left < best < right:
+                break
+            left, best, right = best_among([_three_bits((best - low) * (0.6 if left == best else 1.6))])
+        else:
             return best_example_epsilon(composition, growth, log_target)
-        found = values[best] * (1.0 + MARGIN), orders[best]
-        if near is not None and found[0] <= enough:
-            break
-        left, right = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
-        orders = tuple(sorted({float(rounded(left + (right - left) * j / 6)) for j in range(7)}))
-    return found
+        refinements = 0 if found[best] <= enough else 1
+    for _ in range(refinements):
+        left, best, right = best_among(left - low + (right - left) * j / 6 for j in range(7))
+    return found[best] * (1.0 + MARGIN), best
 
 
 def _three_bits(value: float) -> float:

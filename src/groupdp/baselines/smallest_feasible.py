@@ -126,8 +126,8 @@ def _bracket(problem: Problem, feasible: float, decline: float, proved: float) -
 def _crossing(problem: Problem, left: float, right: float, tolerance: float) -> tuple[float, float]:
     """The bracket (infeasible, feasible), its right end moved down to the crossing.
 
-    It ends where the rest of the way is within the tolerance along the chord, or lost in the noise of the curve. Only that
-    f is not positive at the right end is certified.
+    It ends where the rest of the way is within the tolerance along the chord, or lost in the noise of the curve. Only
+    that f is not positive at the right end is certified.
     """
     tried = [(left, problem.excess(left).upper), (right, problem.excess(right).upper)]
     widest, slow = right - left, 0
@@ -153,7 +153,7 @@ def _crossing(problem: Problem, left: float, right: float, tolerance: float) -> 
 
 
 def _interpolated_root(tried: list[tuple[float, float]]) -> float:
-    """Where f is 0 by the polynomial in f through the up to four points where it is smallest; NaN where there is none."""
+    """Where f is 0 by the polynomial in f through the up to four points where it is smallest; NaN if there is none."""
     points = sorted((point for point in tried if math.isfinite(point[1])), key=lambda point: abs(point[1]))[:4]
     xs = [x for x, _ in points]
     for width in range(1, len(points)):

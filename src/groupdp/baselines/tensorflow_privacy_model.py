@@ -52,7 +52,8 @@ def old_tool_epsilons(run: Any, *, delta: float, group_sizes: Sequence[int]) -> 
     if 1 in solved:
         solved[1] = example_epsilons([log_target])[0]
     larger = [size for size in solved if size > 1]
-    solved.update(zip(larger, _solve([Growth("geometric", size) for size in larger], example_epsilons, log_target)))
+    growths = [Growth("geometric", size) for size in larger]
+    solved.update(zip(larger, _solve(growths, example_epsilons, log_target), strict=True))
     return [size * solved[size] for size in sizes]
 
 

@@ -118,7 +118,7 @@ def vadhan_epsilons(
 
 
 def _curves(run: Any, adjacency: str, engine: str) -> dict[str, Curve]:
-    """log delta of one example: the ordered change that is worse almost always alone, if there are two, and the worst."""
+    """log delta of one example: of the ordered change that is worse almost always, and the worst of all."""
     named = question_of(run, group_size=1, adjacency=adjacency).compositions
     options = options_of(engine=engine)
     single = [_single_curve(composition, options) for _, composition in named]

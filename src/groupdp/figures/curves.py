@@ -87,7 +87,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(suffix, {})
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "groupdp", "pdf.fonttype": 42}):
         # A picture of few colours is hardly smaller at the usual sixth level, which takes three times as long.
-        options = {"pil_kwargs": {"compress_level": 3}} if suffix == ".png" else {}
+        options: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if suffix == ".png" else {}
         figure.savefig(path, format=suffix[1:], dpi=160, metadata=metadata, **options)
 
 

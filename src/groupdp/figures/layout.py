@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-# Inches, for the sizes of text in style.py: a line of the title and of the legend, a digit, an axis's name, ticks, an edge.
+# Inches, for text as large as it is: a line of the title and of the legend, a digit, an axis's name, ticks, an edge.
 _TITLE_LINE, _LEGEND_LINE, _DIGIT, _NAME, _TICKS, _EDGE = 0.172, 0.19, 0.092, 0.22, 0.12, 0.06
 
 
-def place(figure: Figure, axes: Sequence[Any], *, title: str = "", headings: bool = False, legend_rows: int = 0) -> None:
+def place(
+    figure: Figure, axes: Sequence[Any], *, title: str = "", headings: bool = False, legend_rows: int = 0
+) -> None:
     """Puts the axes next to each other below the title and above a legend of so many rows, with room for their names.
 
     `headings`: the axes have titles of their own. What is drawn later must not need more room.
@@ -45,7 +47,9 @@ def place(figure: Figure, axes: Sequence[Any], *, title: str = "", headings: boo
 
 
 def _numbers_width(axis: Any) -> float:
-    places = [place for place in axis.get_majorticklocs() if min(limits := axis.get_view_interval()) <= place <= max(limits)]
+    places = [
+        place for place in axis.get_majorticklocs() if min(limits := axis.get_view_interval()) <= place <= max(limits)
+    ]
     return _DIGIT * max((len(text) for text in axis.get_major_formatter().format_ticks(places)), default=1)
 
 

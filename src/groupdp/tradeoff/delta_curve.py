@@ -84,7 +84,8 @@ class DeltaCurve:
                 lower, upper = near.log_deltas(part)
                 with np.errstate(invalid="ignore"):
                     good = int(np.logical_and.accumulate(upper - lower <= width).sum())
-                self._seen.update(zip(part[:good].tolist(), zip(lower[:good].tolist(), upper[:good].tolist())))
+                for at, low, high in zip(part[:good], lower, upper, strict=False):
+                    self._seen[float(at)] = float(low), float(high)
             first += max(good, 1)
             ahead = min(2 * ahead, 64) if good == len(part) else max(good // 2, 1)
 

@@ -187,7 +187,7 @@ class _Picture:
 
 
 class _Cumulative:
-    """The integrals of smooth functions, one a row, from the first node on: corrected trapezoid rule, cubic in between."""
+    """Integrals of smooth functions, one a row, from the first node on: corrected trapezoid rule, cubic in between."""
 
     def __init__(self, values: FloatArray, nodes: FloatArray) -> None:
         self.start, self.step = float(nodes[0]), float(nodes[1] - nodes[0])
