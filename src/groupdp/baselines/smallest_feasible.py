@@ -191,8 +191,10 @@ def _prove_leftward(problem: Problem, top: float, proved: float, intervals: int)
         excess = problem.excess(right).lower
         if not excess > 0.0:
             return False
-        length = _provable_length(problem, right, beyond, excess)
-        beyond, right = right, right - length
+        left = right - _provable_length(problem, right, beyond, excess)
+        if not left < right:  # too close to the target to get on
+            return False
+        beyond, right = right, left
     return right <= proved
 
 
