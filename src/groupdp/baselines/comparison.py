@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from groupdp.adjacency import ONE_SIDED
 from groupdp.baselines import vadhan_epsilons
 from groupdp.baselines.poisson_claim import poisson_claim
 from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilons
@@ -112,7 +113,7 @@ def compare(
 
 def _vadhan(run: Any, delta: float, sizes: list[int], adjacency: str, progress: Progress) -> list[Bounds] | None:
     """Vadhan's lemma for every group size; None where one example has no analysis to start from."""
-    if adjacency not in ("add-or-remove", "add", "remove"):
+    if adjacency not in ONE_SIDED:
         return None
     try:
         return vadhan_epsilons(

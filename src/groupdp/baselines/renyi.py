@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.adjacency import LARGEST_GROUP
+from groupdp.adjacency import FORWARD, LARGEST_GROUP
 from groupdp.baselines.growth import FORMS, ROUNDING, Form, Growth
 from groupdp.baselines.one_example import Composition, example_composition
 from groupdp.baselines.renyi_divergence import ORDERS, renyi_divergences
@@ -33,7 +33,7 @@ def renyi_vadhan_epsilon(run: Any, *, delta: float, group_size: int, form: Form 
     target = require_number("delta", delta, above=0.0, at_most=1.0)
     require_choice("form", form, FORMS)
     composition = example_composition(run) if size > 0 else ()
-    provenance = Provenance(engine="renyi", adjacency="remove")
+    provenance = Provenance(engine="renyi", adjacency=FORWARD)
     if not composition or target == 1.0:
         return Bounds(0.0, 0.0, provenance)
     # A group of one needs no lemma: its growth is 1, which is the geometric sum's.

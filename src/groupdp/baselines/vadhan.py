@@ -12,7 +12,7 @@ from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.accounting import Options, log_delta_of
-from groupdp.adjacency import LARGEST_GROUP
+from groupdp.adjacency import BACKWARD, LARGEST_GROUP
 from groupdp.baselines.growth import FORMS, Form, Growth
 from groupdp.baselines.one_example import Composition, example_composition
 from groupdp.baselines.renyi import best_example_epsilon
@@ -87,7 +87,7 @@ def vadhan_epsilons(
         if size <= 1 or not composition:
             results[size] = epsilon(run, delta=delta, group_size=size, adjacency=adjacency, engine=engine)
             continue
-        if adjacency != "add" and _log_revealed(composition) + math.log(size) - log_target > 1e-12:
+        if adjacency != BACKWARD and _log_revealed(composition) + math.log(size) - log_target > 1e-12:
             results[size] = Bounds(math.inf, math.inf, Provenance(engine="exact"))
             continue
         growth = Growth(form, size)
