@@ -211,7 +211,7 @@ class Round:
 
     def __init__(self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,)) -> None:
         object.__setattr__(self, "branches", tuple(branches))
-        object.__setattr__(self, "log_weights", tuple(float(weight) for weight in log_weights))
+        object.__setattr__(self, "log_weights", tuple(map(float, log_weights)))
         object.__setattr__(self, "_hash", hash((self.branches, self.log_weights)))
         if not len(self.branches) == len(self.log_weights) > 0:
             raise AssertionError("a round must have as many weights as branches, at least one")

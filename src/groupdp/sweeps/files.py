@@ -63,9 +63,8 @@ class PartialRows:
         if self._file is None:
             self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
             self._file.write(json.dumps(self._key) + "\n")
-        for row in rows:
-            sides = [_text(row.epsilon_lower), _text(row.epsilon_upper), row.tight, row.refused]
-            self._file.write(json.dumps(sides) + "\n")
+        kept = ([_text(row.epsilon_lower), _text(row.epsilon_upper), row.tight, row.refused] for row in rows)
+        self._file.write("".join(json.dumps(sides) + "\n" for sides in kept))
         self._file.flush()
 
     def close(self) -> None:
@@ -98,8 +97,8 @@ def _parquet(rows: list[Row], path: str) -> None:
         import pyarrow.parquet
     except ImportError:
         raise GroupDPError("Parquet files need the extra parquet: pip install 'groupdp[parquet]'.") from None
-    names = list(rows[0].as_dict())
-    table = pyarrow.table({name: [row.as_dict()[name] for row in rows] for name in names})
+    flat = [row.as_dict() for row in rows]
+    table = pyarrow.table({name: [row[name] for row in flat] for name in flat[0]})
     pyarrow.parquet.write_table(table, path)
 
 
