@@ -1,7 +1,7 @@
 """Binomial laws of large groups: the recurrence of counts.py in vectors of 106-bit numbers instead of decimals.
 
-p_i is p_0 times i factors (k - j) / (j + 1) q / (1 - q), each right to 2^-100 and multiplied with an error of at most
-2^-101: for the largest group, 100 000, all are right to 2^-82 before they are rounded to doubles. Powers of two are
+p_i is p_0 times i factors (k - j) / (j + 1) q / (1 - q), each right to 2^-98 and multiplied with an error of at most
+2^-100: for the largest group, 100 000, all are right to 2^-80 before they are rounded to doubles. Powers of two are
 kept apart, so that nothing underflows.
 """
 
