@@ -22,9 +22,9 @@ def main() -> None:
         return
     import gc
 
+    gc.set_threshold(20_000, 20, 20)  # looking for cycles in what modules have made takes a tenth of a command's time
     from groupdp.cli.application import build_app
 
-    gc.set_threshold(20_000, 20, 20)  # looking for cycles in what modules have made takes a tenth of a command's time
     application = build_app()
     try:
         if usual:

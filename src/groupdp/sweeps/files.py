@@ -84,9 +84,9 @@ def write_rows(rows: list[Row], path: str) -> None:
     with NewFiles("out") as files:
         if Path(path).suffix.lower() == ".csv":
             with open(files.temporary(path), "w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, list(rows[0].as_dict()), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(row.as_dict() for row in rows)
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(rows[0].as_dict())
+                writer.writerows(row.as_dict().values() for row in rows)
         else:
             _parquet(rows, str(files.temporary(path)))
 
