@@ -126,8 +126,13 @@ def batch_and_dataset(batch_size: object, dataset_size: object) -> tuple[int, in
 def _side(batch_size: int, dataset_size: int, size: int, noise: float) -> Side:
     if size > dataset_size:
         raise InvalidArgument(f"group_size must be at most dataset_size={dataset_size}, got {size}.")
+    return _sensitivities(batch_size, dataset_size, size).divided(noise)
+
+
+@lru_cache(maxsize=64)
+def _sensitivities(batch_size: int, dataset_size: int, size: int) -> Side:
     law = hypergeometric_law(batch_size, dataset_size, size)
-    return Side.from_sensitivities(_UNIT * np.arange(len(law[0]), dtype=np.float64), law, noise)
+    return Side.from_sensitivities(_UNIT * np.arange(len(law[0]), dtype=np.float64), law, 1.0)
 
 
 @lru_cache(maxsize=64)
