@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy import fft
+from numpy import fft
 
 from groupdp.engines.lattice.likelihood import FloatArray
 from groupdp.engines.lattice.rounding import TINY, UNIT, fft_error
