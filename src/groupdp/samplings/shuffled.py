@@ -68,8 +68,7 @@ class ShuffledSampling(Sampling):
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         return (
             "Every epoch permutes the whole dataset uniformly at random, anew, and every example is in at most one "
-            "batch "
-            "of it.",
+            "batch of it.",
             "The sum of clipped gradients is divided by a number that does not depend on the data.",
         )
 
@@ -119,8 +118,7 @@ class ShuffledOnceSampling(ShuffledSampling):
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         return (
             "The dataset is permuted uniformly at random, once for each phase, and every example is in at most one "
-            "batch of "
-            "an epoch.",
+            "batch of an epoch.",
             "The sum of clipped gradients is divided by a number that does not depend on the data.",
         )
 

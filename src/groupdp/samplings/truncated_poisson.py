@@ -60,8 +60,7 @@ class TruncatedPoissonSampling(Sampling):
         if microbatches:
             raise InvalidArgument(
                 "microbatch_size must be 1 for truncated Poisson sampling, got more: which microbatch an example "
-                "lands in "
-                "depends on which others were cut away."
+                "lands in depends on which others were cut away."
             )
         size = change.size
         if not isinstance(size, int):
@@ -75,8 +74,7 @@ class TruncatedPoissonSampling(Sampling):
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         return (
             "Every step includes each example independently with the stated probability, and cuts a larger batch to "
-            "the "
-            "stated size uniformly at random.",
+            "the stated size uniformly at random.",
             "The size of the dataset without the group is public and exactly as stated.",
         )
 
