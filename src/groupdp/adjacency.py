@@ -19,13 +19,21 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from groupdp._validation import require_choice, require_integer, shown
 from groupdp.errors import InvalidArgument, LimitExceeded
 
 #: Every adjacency that has a name, the default first.
 ADJACENCIES = ("add-or-remove", "add", "remove", "substitute", "zero-out", "add-and-remove")
+#: Where one dataset contains the other: both orders, and either alone.
+ONE_SIDED = ("add-or-remove", "add", "remove")
+#: Where both datasets have the same size.
+SAME_SIZE = ("substitute", "zero-out")
+#: Which dataset of a pair is P: the first one, which has the group, or (backwards) the second.
+Direction = Literal["remove", "add"]
+DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
+FORWARD, BACKWARD = DIRECTIONS
 #: Largest group accepted.
 LARGEST_GROUP = 100_000
 #: Splits of a group that add-and-remove evaluates at most.
@@ -84,6 +92,17 @@ def changes_of(
     raise AssertionError(f"adjacency {chosen} has no changes")
 
 
+def directions_of(adjacency: Any) -> tuple[Direction, ...]:
+    """The directions in which an adjacency compares its first change's datasets."""
+    chosen = require_choice("adjacency", adjacency, ADJACENCIES)
+    return tuple(one for one in DIRECTIONS if chosen == one) or DIRECTIONS
+
+
+def require_direction(value: Any) -> Direction:
+    """`value` if it is a direction."""
+    return FORWARD if require_choice("direction", value, DIRECTIONS) == FORWARD else BACKWARD
+
+
 def group_of(name: str, value: Any, sources: tuple[str, ...] | None) -> Group:
     """`value` as a number of examples, or of examples per source for a run that draws from several."""
     if sources is None:
@@ -136,8 +155,7 @@ def _splits(group: Group) -> Iterator[tuple[Group, Group]]:
     if number > MOST_SPLITS:
         raise LimitExceeded(
             f"add-and-remove evaluates every split of the group, at most {MOST_SPLITS} of them, got {number}: a "
-            f"smaller "
-            "group_size is needed."
+            "smaller group_size is needed."
         )
     for kept in itertools.product(*(range(count, -1, -1) for count in counts)):
         if isinstance(group, int):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, shown
-from groupdp.adjacency import ADJACENCIES, Change, Group, changes_of, group_of
+from groupdp.adjacency import ADJACENCIES, ONE_SIDED, SAME_SIZE, Change, Group, changes_of, group_of, is_empty
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
@@ -116,15 +115,12 @@ def _composition(phases: tuple[DPSGD, ...], change: Change) -> Composition:
 
 def _of_mixture(mixture: MixtureOfGaussians, rounds: int, adjacency: Any) -> Question:
     chosen = require_choice("adjacency", adjacency, ADJACENCIES)
-    pairs: Mapping[str, tuple[Round, ...]] = {
-        "remove": (Round.of(mixture.side, ZERO),),
-        "add": (Round.of(ZERO, mixture.side),),
-        "substitute": (Round.of(mixture.side, mixture.side),),
-    }
-    names = {"add-or-remove": ("remove", "add"), "zero-out": ("remove", "add")}.get(chosen, (chosen,))
-    if chosen not in pairs and len(names) == 1:
+    if chosen not in (*ONE_SIDED, *SAME_SIZE):
         raise InvalidArgument(
             f"adjacency must be another one for a MixtureOfGaussians, whose group is fixed, got {chosen!r}."
         )
-    found = tuple((name, compose((one, rounds) for one in pairs[name])) for name in names)
-    return Question(found, tight=True)
+    found = []
+    for change in changes_of(chosen, group=1, removed=None, added=None):  # the mixture's own group is one of them
+        first, second = (ZERO if is_empty(group) else mixture.side for group in (change.removed, change.added))
+        found.append((change.name, compose([(Round.of(first, second), rounds)])))
+    return Question(tuple(found), tight=True)

@@ -25,6 +25,9 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
+#: Quotients of numbers between this and its inverse neither over- nor underflow.
+_MODERATE = 1e150
+
 #: (probabilities, log_probabilities), each right to the last bits; logarithms are finite where a double underflows.
 Law = tuple[FloatArray, FloatArray]
 
@@ -69,6 +72,23 @@ class Side:
                 shifts = sensitivities / noise
             return cls.merged(shifts, (probabilities, logarithms))
         return cls.merged(np.where(sensitivities > 0.0, np.inf, 0.0), (probabilities, logarithms))
+
+    def divided(self, noise: float) -> Side:
+        """The law of shift / noise, this one being that of a sensitivity; infinite shifts where noise is 0.
+
+        The probabilities are shared: a law is made once for all noise multipliers.
+        """
+        if _MODERATE > noise > 1.0 / _MODERATE and self.shifts[-1] < _MODERATE:
+            shifts = self.shifts / noise
+            if (shifts[1:] > shifts[:-1]).all():
+                result = object.__new__(Side)
+                content = shifts.tobytes()
+                object.__setattr__(result, "shifts", np.frombuffer(content))
+                object.__setattr__(result, "probabilities", self.probabilities)
+                object.__setattr__(result, "log_probabilities", self.log_probabilities)
+                object.__setattr__(result, "_key", (content, *self._key[1:]))
+                return result
+        return Side.from_sensitivities(self.shifts, (self.probabilities, self.log_probabilities), noise)
 
     @classmethod
     def merged(cls, shifts: FloatArray, law: Law) -> Side:
@@ -191,7 +211,7 @@ class Round:
 
     def __init__(self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,)) -> None:
         object.__setattr__(self, "branches", tuple(branches))
-        object.__setattr__(self, "log_weights", tuple(float(weight) for weight in log_weights))
+        object.__setattr__(self, "log_weights", tuple(map(float, log_weights)))
         object.__setattr__(self, "_hash", hash((self.branches, self.log_weights)))
         if not len(self.branches) == len(self.log_weights) > 0:
             raise AssertionError("a round must have as many weights as branches, at least one")

@@ -177,7 +177,7 @@ def test_it_is_reproducible_and_reports_progress() -> None:
 def test_what_cannot_be_sampled_is_refused_with_a_sentence() -> None:
     run = DPSGD(sampling=PoissonSampling(rate=0.1), noise_multiplier=1.0, steps=3)
     silent = DPSGD(sampling=PoissonSampling(rate=0.1), noise_multiplier=0.0, steps=3)
-    with pytest.raises(InvalidArgument, match="direction must be one of add, remove"):
+    with pytest.raises(InvalidArgument, match="direction must be one of remove, add"):
         importance_delta(run, group_size=1, epsilon=1.0, direction="both")
     with pytest.raises(InvalidArgument, match="run must have noise"):
         importance_delta(silent, group_size=1, epsilon=1.0, direction="add")

@@ -20,7 +20,9 @@ from groupdp.baselines import (
     vadhan_epsilons,
 )
 from groupdp.baselines.growth import FORMS, Growth
-from groupdp.baselines.smallest_feasible import Problem, smallest_feasible
+from groupdp.baselines.smallest_feasible import Problem, _prove_leftward, smallest_feasible
+from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilons
+from groupdp.baselines.vadhan import SIX_FIGURES
 
 PAPER = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
 QUIET = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=2000)
@@ -290,3 +292,29 @@ def test_fixed_batches_have_baselines_too():
     poisson = vadhan_epsilon(QUIET, delta=1e-6, group_size=4, form="geometric")
     fixed = vadhan_epsilon(run, delta=1e-6, group_size=4, form="geometric")
     assert fixed.upper == pytest.approx(poisson.upper, rel=1e-3)  # section 4: nearly the same
+
+
+def test_a_proof_next_to_the_target_ends_where_it_gets_no_further():
+    """An excess far below the point's last bit: the next interval would have no length."""
+
+    class Flat(Problem):
+        def excess(self, epsilon):
+            return Bounds(1e-300, 1e-300)
+
+    problem = Flat(lambda epsilon: Bounds(-5.0, -5.0), Growth("lemma", 3), -5.0)
+    assert not _prove_leftward(problem, 1.0, 0.0, 60)
+
+
+@pytest.mark.parametrize("form", ["lemma", "geometric"])
+def test_upper_bounds_to_six_figures_do_not_depend_on_what_else_is_asked(form):
+    options = {"delta": 1e-6, "form": form, "intervals": 0, "tolerance": SIX_FIGURES}
+    together = vadhan_epsilons(PAPER, group_sizes=range(2, 10), **options)
+    for k in (2, 6, 9):
+        (alone,) = vadhan_epsilons(PAPER, group_sizes=(k,), **options)
+        assert together[k - 2].upper == pytest.approx(alone.upper, rel=3.0 * SIX_FIGURES)
+
+
+def test_the_old_tool_s_walks_side_by_side_end_where_each_one_ends():
+    sizes = (9, 0, 1, 4, 8, 4)
+    together = old_tool_epsilons(PAPER, delta=1e-6, group_sizes=sizes)
+    assert together == [old_tool_epsilon(PAPER, delta=1e-6, group_size=size) for size in sizes]

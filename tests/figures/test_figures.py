@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from groupdp import Bounds, InvalidArgument
 from groupdp.baselines.comparison import Point
 from groupdp.figures.curves import check_picture_name, draw_curves, save_figure
+from groupdp.figures.layout import infinity_sign, power_of_ten
 
 
 def point(k: int, *, old_tool: float) -> Point:
@@ -41,7 +43,7 @@ def test_curves_show_the_upper_bounds():
 def test_infinite_points_are_marked_at_the_upper_edge_and_named():
     figure = draw_curves([("panel", POINTS)])
     (axis,) = figure.axes
-    marks = [line for line in axis.get_lines() if line.get_marker() == r"$\infty$"]
+    marks = [line for line in axis.get_lines() if line.get_marker() is infinity_sign()]
     assert len(marks) == 1
     assert marks[0].get_xdata()[0] == 6
     assert all(0.9 < y <= 1.0 for y in marks[0].get_ydata())  # in units of the axis, not of the data
@@ -107,3 +109,17 @@ def test_the_same_data_give_the_same_file(tmp_path):
 def test_unknown_suffixes_are_refused():
     with pytest.raises(InvalidArgument, match="plot must end in"):
         check_picture_name("plot", "x.jpeg")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1000.0, "10³"), (1.0, "10⁰"), (1e-12, "10⁻¹²"), (0.1 + 0.2, "0.3"), (20.0, "20"), (0.0, "0")]
+)
+def test_powers_of_ten_are_plain_characters(value, text):
+    assert power_of_ten(value) == text
+
+
+def test_long_numbers_have_room_beside_the_axis():
+    points = [replace(point(k, old_tool=2.0), vadhan=None, epsilon=Bounds(1e-5, 2e-5 * k)) for k in (1, 2)]
+    figure = draw_curves([("panel", points)], title="title")
+    figure.canvas.draw()
+    assert figure.axes[0].get_tightbbox().x0 >= 0

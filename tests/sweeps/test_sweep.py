@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -110,3 +111,15 @@ def test_the_command_writes_tables_and_pictures(tmp_path):
     assert len(answer["rows"]) == 2
     for bad in ("noise_multiplier", "noise_multiplier=1:2:x", "noise_multiplier=", "group_size=5:1"):
         assert_one_sentence(command(f"{asked} --vary {bad}"), "vary must")
+
+
+def test_points_are_found_by_their_number():
+    vary = {"group_size": [1, 2], "noise_multiplier": [1.0, 2.0, 3.0], "delta": [1e-5, 1e-6]}
+    grid = grid_of(RUN, delta=None, group_size=1, adjacency="add", vary=vary)
+    every = list(itertools.product(*vary.values()))
+    assert list(grid.values()) == every
+    for first, last in ((0, 5), (7, 9), (11, 40), (12, 20)):
+        assert list(grid.values(first, last)) == every[first:last]
+        assert [point.values for point in grid.points(first, last)] == every[first:last]
+    point = next(grid.points(9))
+    assert (point.group_size, point.run[0].noise_multiplier, point.delta, point.adjacency) == (2, 2.0, 1e-6, "add")

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 
 import groupdp
+from groupdp.accounting import Options
 from groupdp.baselines.fdp import fdp_epsilon
+from groupdp.compositions import question_of
 from groupdp.errors import InvalidArgument
 from groupdp.tradeoff import trade_off
+from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.gaussian import gaussian_delta
 from groupdp.tradeoff.minorant import Minorant, smallest_sum
 from groupdp.tradeoff.risk import posterior, risk
@@ -219,3 +222,18 @@ def test_the_fdp_group_bound_is_exact_for_gaussians_and_loose_for_sampling() -> 
     assert exact.lower <= bound.upper
     assert bound.lower > exact.upper * 1.05
     assert bound.relative_width <= 1e-7
+
+
+@pytest.mark.parametrize("adjacency", ["add", "remove"])
+def test_sampled_by_few_contours_delta_is_enclosed_as_narrowly_as_asked(adjacency: str) -> None:
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
+    ((_, composition),) = question_of(run, group_size=4, adjacency=adjacency).compositions
+    sampled, alone = (DeltaCurve(composition, Options()) for _ in range(2))
+    epsilons = np.linspace(-3.0, 25.0, 141)
+    sampled.sample(epsilons, 1e-7)
+    assert len(sampled._seen) > 120
+    for epsilon, (lower, upper) in sampled._seen.items():
+        least, most = alone.log_delta(epsilon)
+        assert upper - lower <= 1e-7
+        assert lower <= most
+        assert least <= upper

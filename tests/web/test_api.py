@@ -316,7 +316,7 @@ def test_an_adjacency_without_a_law_is_refused_with_the_reason(client):
     phase = {**SAMPLINGS[1], "noise_multiplier": 4, "epochs": 20}
     error = ask(client, "epsilon", question(phase)).json()["error"]
     assert error["field"] == "adjacency"
-    assert "zero-out or substitute" in error["sentence"]
+    assert "substitute or zero-out" in error["sentence"]
 
 
 def test_a_certificate_is_handed_over_and_verifies(client):

@@ -2,8 +2,8 @@
 
     log p(theta_1, ..., theta_T | first dataset) - log p(theta_1, ..., theta_T | second dataset)
 
-Its level sets are the most powerful tests (Neyman and Pearson), so for the pair (with, without), "remove",
-the privacy loss is this ratio, and for the pair (without, with), "add", its negative.
+Its level sets are the most powerful tests (Neyman and Pearson), so for the pair (with, without) the
+privacy loss is this ratio, and for the pair (without, with) its negative.
 
 The densities are those each sampling states for its audit (samplings/worlds.py), computed from binomial coefficients;
 they share nothing with the accountant. Where batches are released too, everybody knows whose gradients a sum has, and
@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.adjacency import Change
+from groupdp.adjacency import FORWARD, Change
 from groupdp.audit.worst_cases import WorstCase
 from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
@@ -66,8 +66,8 @@ def presence_of(phase: DPSGD, *, group_size: int) -> tuple[float, FloatArray]:
 
     Where the other dataset's sum is itself random, or depends on other rounds, there is no such law.
     """
-    phase.sampling.require_adjacency("remove")
-    change = Change("remove", group_size, 0)
+    phase.sampling.require_adjacency(FORWARD)
+    change = Change(FORWARD, group_size, 0)
     first, second = (world.releases for world in phase.sampling.audited_worlds(change, ordinary_examples=1))
     if not (isinstance(first, IndependentSums) and isinstance(second, IndependentSums) and len(second.values) == 1):
         raise InvalidArgument(

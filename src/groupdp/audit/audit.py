@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupdp._validation import require_number
+from groupdp.adjacency import directions_of
 from groupdp.audit.claims import ClaimedCurve, claimed_curve
 from groupdp.audit.confidence import require_confidence
-from groupdp.audit.lower_bounds import LowerBound, delta_lower_bound, directions_of, epsilon_lower_bound
+from groupdp.audit.lower_bounds import LowerBound, delta_lower_bound, epsilon_lower_bound
 from groupdp.audit.measurement import MeasuredDelta, measured_curve
 from groupdp.audit.planning import runs_to_see_gap
 from groupdp.audit.simulation import Progress, Scores, attack_scores

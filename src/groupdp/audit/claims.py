@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
-from groupdp.audit.lower_bounds import Direction, directions_of
+from groupdp.adjacency import BACKWARD, Direction, directions_of
 from groupdp.audit.simulation import Progress
 from groupdp.bounds import Bounds
 from groupdp.errors import InvalidArgument
@@ -93,7 +93,7 @@ def _claim(found: Bounds, direction: Direction) -> tuple[float, float]:
     changes = list(found.provenance.directions.values())
     if len(changes) > 2:
         return -math.inf, found.upper
-    low, high = changes[-1 if direction == "add" else 0]
+    low, high = changes[-1 if direction == BACKWARD else 0]
     return (low if found.tight else -math.inf), high
 
 

@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_integer, require_number
+from groupdp._validation import require_integer, require_number
+from groupdp.adjacency import FORWARD, require_direction
 from groupdp.audit.attack import presence_of
 from groupdp.audit.confidence import require_confidence
 from groupdp.audit.simulation import Progress
@@ -84,7 +85,7 @@ def importance_delta(
     progress: Progress | None = None,
 ) -> ImportanceEstimate:
     """Estimate the worst case's delta at `epsilon` under the tilted law; see the module's first lines."""
-    side = require_choice("direction", direction, ("add", "remove"))
+    side = require_direction(direction)
     at = require_number("epsilon", epsilon, at_least=0.0)
     count = require_integer("samples", samples, at_least=2)
     sure = require_confidence(confidence)
@@ -101,11 +102,11 @@ def importance_delta(
             f"Importance sampling may evaluate at most {LARGEST_SAMPLING:.0e} terms (samples x steps x components), "
             f"this one would evaluate {terms:.1e}."
         )
-    ceiling = math.inf if side == "remove" else -sum(law.log_absence * repeats for law, repeats in laws)
+    ceiling = math.inf if side == FORWARD else -sum(law.log_absence * repeats for law, repeats in laws)
     if at >= ceiling or not laws:  # the loss cannot exceed epsilon
         nothing = {"log_delta": -math.inf, "log_lower": -math.inf, "log_upper": -math.inf}
         return ImportanceEstimate(direction=side, epsilon=at, confidence=sure, samples=0, tilt=1.0, **nothing)
-    lowest = sum(law.log_absence * repeats for law, repeats in laws) if side == "remove" else -math.inf
+    lowest = sum(law.log_absence * repeats for law, repeats in laws) if side == FORWARD else -math.inf
 
     def tilt_at(rate: float) -> Tilt:
         return Tilt(direction=side, rate=rate, cap=at - lowest - _log_kappa(rate) / rate)

@@ -16,14 +16,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.adjacency import ADJACENCIES
+from groupdp._validation import require_integer, require_number
+from groupdp.adjacency import Direction, directions_of
 from groupdp.audit.confidence import lower_limit, rank_grid, require_confidence, upper_limit
 from groupdp.audit.simulation import Scores
 from groupdp.errors import InvalidArgument
 
 FloatArray = npt.NDArray[np.float64]
-Direction = Literal["add", "remove"]
 
 #: Scores of either kind below which no audit is attempted.
 FEWEST_RUNS = 2
@@ -37,7 +36,7 @@ class Operation:
 
     direction: Direction
     threshold: float
-    """In units of the loss: the score for "remove", its negative for "add"."""
+    """In units of the loss: the score, or backwards its negative."""
     hits: int
     hit_trials: int
     false_alarms: int
@@ -136,12 +135,6 @@ def _chosen_operation(
             best = (float(gains[winner]), direction, float(thresholds[winner]))
     assert best is not None
     return operate(halves.confirming, best[1], best[2], alpha), sure
-
-
-def directions_of(adjacency: Any) -> tuple[Direction, ...]:
-    """The directions an adjacency asks about: "remove" compares the first dataset with the second, "add" backwards."""
-    chosen = require_choice("adjacency", adjacency, ADJACENCIES)
-    return ("add",) if chosen == "add" else ("remove",) if chosen == "remove" else ("remove", "add")
 
 
 def split(scores: Scores, seed: int) -> Halves:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import require_choice
+from groupdp.adjacency import Direction, require_direction
 from groupdp.audit.claims import ClaimedCurve
 from groupdp.audit.confidence import (
     lower_limit,
@@ -23,7 +23,6 @@ from groupdp.audit.confidence import (
     simultaneous_band,
     upper_limit,
 )
-from groupdp.audit.lower_bounds import Direction
 from groupdp.audit.simulation import Scores
 from groupdp.errors import InvalidArgument
 
@@ -74,7 +73,7 @@ def measured_delta(
 
     Four exact binomial limits per epsilon, each at its share of 1 - confidence.
     """
-    chosen: Direction = require_choice("direction", direction, ("add", "remove"))  # type: ignore[assignment]
+    chosen = require_direction(direction)
     at = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     if at.ndim != 1 or len(at) == 0 or not np.all(np.isfinite(at)) or np.any(at > 700.0):
         raise InvalidArgument("epsilons must be a non-empty sequence of finite numbers of at most 700.")
@@ -110,7 +109,7 @@ def empirical_tradeoff(scores: Scores, *, direction: str, confidence: float = 0.
 
     Half of 1 - confidence for each of the two simultaneous bands.
     """
-    chosen: Direction = require_choice("direction", direction, ("add", "remove"))  # type: ignore[assignment]
+    chosen = require_direction(direction)
     alpha = 1.0 - require_confidence(confidence)
     positives, negatives = np.sort(scores.positives(chosen)), np.sort(scores.negatives(chosen))
     thresholds = np.unique(np.concatenate([losses[rank_grid(len(losses)) - 1] for losses in (positives, negatives)]))

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer
+from groupdp.adjacency import FORWARD
 from groupdp.audit.attack import log_likelihood_ratio, revealed_log_likelihood_ratio
 from groupdp.audit.trainer import TrainingPhase, train_many, training_phases
 from groupdp.audit.worst_cases import WorstCase, slope_gradient
@@ -48,12 +49,12 @@ class Scores:
             object.__setattr__(self, name, _scores(name, getattr(self, name)))
 
     def positives(self, direction: str) -> FloatArray:
-        """Losses under P: with the group for "remove", without it (and negated) for "add"."""
-        return self.with_group if direction == "remove" else -self.without_group
+        """Losses under P: with the group, or backwards without it and negated."""
+        return self.with_group if direction == FORWARD else -self.without_group
 
     def negatives(self, direction: str) -> FloatArray:
         """Losses under Q."""
-        return self.without_group if direction == "remove" else -self.with_group
+        return self.without_group if direction == FORWARD else -self.with_group
 
 
 def attack_scores(

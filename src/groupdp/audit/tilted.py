@@ -4,7 +4,7 @@ In units of the noise, R(u) = sum_i p_i exp(m_i u - m_i^2 / 2) is the likelihood
 log R and phi the standard normal density. Tilting the loss L by c, up to a cap a, turns P into the law with
 density
 
-    exp(c min(L(u), a) - K) P(u),      P = R phi, L = Psi ("remove")      P = phi, L = -Psi ("add").
+    exp(c min(L(u), a) - K) P(u),      P = R phi, L = Psi      backwards: P = phi, L = -Psi.
 
 Draws are by rejection from a piecewise constant envelope that is above the density by a proved margin, so
 they are exact up to the tails beyond the table, whose mass is below 1e-20.
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from groupdp.adjacency import BACKWARD, FORWARD
 from groupdp.audit.attack import mixture_log_ratio
 from groupdp.errors import LimitExceeded
 
@@ -81,14 +82,14 @@ class Tilt:
 
     def log_density(self, log_ratio: FloatArray, u: FloatArray) -> FloatArray:
         """Logarithm of the tilted density, without its normaliser and without 1 / sqrt(2 pi)."""
-        if self.direction == "add":
+        if self.direction == BACKWARD:
             return np.asarray(-self.rate * log_ratio - u * u / 2.0)
         return np.asarray(log_ratio + self.rate * np.minimum(log_ratio, self.cap) - u * u / 2.0)
 
     @property
     def exponents(self) -> tuple[float, float]:
         """The power of R below and above the cap."""
-        return (-self.rate, -self.rate) if self.direction == "add" else (1.0 + self.rate, 1.0)
+        return (-self.rate, -self.rate) if self.direction == BACKWARD else (1.0 + self.rate, 1.0)
 
 
 def log_normaliser(law: RoundLaw, tilt: Tilt) -> float:
@@ -148,7 +149,7 @@ class TiltedRound:
 
     def draw(self, generator: np.random.Generator, count: int) -> FloatArray:
         """The loss at `count` independent draws."""
-        sign = 1.0 if self._tilt.direction == "remove" else -1.0
+        sign = 1.0 if self._tilt.direction == FORWARD else -1.0
         result = np.empty(count)
         filled = 0
         while filled < count:

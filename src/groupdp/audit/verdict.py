@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from groupdp.adjacency import Direction
 from groupdp.audit.claims import ClaimedCurve, require_claim
 from groupdp.audit.confidence import require_confidence
 from groupdp.audit.lower_bounds import (
-    Direction,
     Operation,
     candidate_thresholds,
     count_at_least,

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
-from groupdp.adjacency import ADJACENCIES, changes_of, group_of, is_empty
+from groupdp.adjacency import ADJACENCIES, BACKWARD, FORWARD, changes_of, group_of, is_empty
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.samplings.worlds import World
@@ -122,8 +122,8 @@ def _worlds(
     if is_empty(group):
         raise InvalidArgument("group_size must have somebody in it to be attacked, got 0 of every source.")
     # the other order of an adjacency is the same pair of datasets, looked at from the other side
-    order = "remove" if adjacency == "add" else adjacency
-    change = changes_of(order if order in ADJACENCIES else "remove", group=group, removed=None, added=None)[0]
+    order = FORWARD if adjacency == BACKWARD else adjacency
+    change = changes_of(order if order in ADJACENCIES else FORWARD, group=group, removed=None, added=None)[0]
     worlds = tuple(phase.sampling.audited_worlds(change, ordinary_examples=ordinary) for phase in phases)
     for phase, pair in zip(phases, worlds, strict=True):
         if [world.census for world in pair] != [world.census for world in worlds[0]]:

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from groupdp.baselines import old_tool_epsilon, vadhan_epsilons
+from groupdp.adjacency import ONE_SIDED
+from groupdp.baselines import vadhan_epsilons
 from groupdp.baselines.poisson_claim import poisson_claim
+from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilons
 from groupdp.baselines.vadhan import SIX_FIGURES, multiple
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
@@ -80,8 +82,8 @@ def compare(
 ) -> list[Point]:
     """The tight epsilon and the baselines for every group size.
 
-    What the lemma gives is right to six figures up to epsilons of 10 000 per example. The old tool knows add-or-remove adjacency only; samplings with a
-    public coin, substitution and zero-out have no such baselines.
+    What the lemma gives is right to six figures up to epsilons of 10 000 per example. The old tool knows add-or-remove
+    adjacency only; samplings with a public coin, substitution and zero-out have no such baselines.
     """
     report = progress if progress is not None else (lambda _: None)
     sizes = list(group_sizes)
@@ -91,6 +93,7 @@ def compare(
         report(0.2 * done / len(sizes))
         ours.append(epsilon(run, delta=delta, group_size=size, adjacency=adjacency))
     vadhan = _vadhan(run, delta, sizes, adjacency, lambda fraction: report(0.2 + 0.7 * fraction))
+    old_tool = None if vadhan is None else old_tool_epsilons(run, delta=delta, group_sizes=sizes)
     points = []
     for done, size in enumerate(sizes):
         report(0.9 + 0.1 * done / len(sizes))
@@ -101,7 +104,7 @@ def compare(
                 epsilon=ours[done],
                 linear=multiple(one, size),
                 vadhan=None if vadhan is None else vadhan[done].upper,
-                old_tool=None if vadhan is None else old_tool_epsilon(run, delta=delta, group_size=size),
+                old_tool=None if old_tool is None else old_tool[done],
                 poisson_claim=None if claim is None else claim.upper,
             )
         )
@@ -110,7 +113,7 @@ def compare(
 
 def _vadhan(run: Any, delta: float, sizes: list[int], adjacency: str, progress: Progress) -> list[Bounds] | None:
     """Vadhan's lemma for every group size; None where one example has no analysis to start from."""
-    if adjacency not in ("add-or-remove", "add", "remove"):
+    if adjacency not in ONE_SIDED:
         return None
     try:
         return vadhan_epsilons(

@@ -17,7 +17,7 @@ import math
 from typing import Any
 
 from groupdp._validation import require_integer, require_number
-from groupdp.adjacency import LARGEST_GROUP
+from groupdp.adjacency import LARGEST_GROUP, ONE_SIDED, directions_of
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
@@ -47,7 +47,7 @@ def fdp_epsilon(
     if size == 0:
         return Bounds(0.0, 0.0, Provenance(engine="exact"))
     results = []
-    for direction in ("remove", "add") if adjacency == "add-or-remove" else (adjacency,):
+    for direction in directions_of(adjacency) if adjacency in ONE_SIDED else (adjacency,):
         example = trade_off(run, group_size=1, adjacency=direction, engine=engine)
         results.append(_one_direction(example, size, log_target, progress))
     worse = max(results, key=lambda bounds: bounds.upper)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from groupdp.adjacency import FORWARD
 from groupdp.compositions import question_of
 from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
@@ -20,7 +21,7 @@ def example_composition(run: Any) -> Composition:
 
     Refuses samplings whose round for one example is not one mixture against one Gaussian: no baseline is known there.
     """
-    ((_, composition),) = question_of(run, group_size=1, adjacency="remove").compositions
+    ((_, composition),) = question_of(run, group_size=1, adjacency=FORWARD).compositions
     mixtures = []
     for one, times in composition:
         if not isinstance(one, Round) or len(one.branches) > 1 or not one.branches[0].left.is_zero:

@@ -11,10 +11,11 @@ for the smallest epsilon with  log growth(epsilon) + offset - (alpha - 1) epsilo
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.adjacency import LARGEST_GROUP
+from groupdp.adjacency import FORWARD, LARGEST_GROUP
 from groupdp.baselines.growth import FORMS, ROUNDING, Form, Growth
 from groupdp.baselines.one_example import Composition, example_composition
 from groupdp.baselines.renyi_divergence import ORDERS, renyi_divergences
@@ -32,7 +33,7 @@ def renyi_vadhan_epsilon(run: Any, *, delta: float, group_size: int, form: Form 
     target = require_number("delta", delta, above=0.0, at_most=1.0)
     require_choice("form", form, FORMS)
     composition = example_composition(run) if size > 0 else ()
-    provenance = Provenance(engine="renyi", adjacency="remove")
+    provenance = Provenance(engine="renyi", adjacency=FORWARD)
     if not composition or target == 1.0:
         return Bounds(0.0, 0.0, provenance)
     # A group of one needs no lemma: its growth is 1, which is the geometric sum's.
@@ -44,28 +45,54 @@ def renyi_vadhan_epsilon(run: Any, *, delta: float, group_size: int, form: Form 
 
 
 def best_example_epsilon(
-    composition: Composition, growth: Growth, log_target: float, *, near: float | None = None
+    composition: Composition,
+    growth: Growth,
+    log_target: float,
+    *,
+    near: float | None = None,
+    enough: float = 0.0,
 ) -> tuple[float, float]:
     """An epsilon of one example that certainly meets the target, by the best of all orders; and that order.
 
     Over all real orders this is the Chernoff bound on the exact curve. Any order is valid, so the search over them
     need not be exact: `near` is how far above the smallest useful order the best one is expected. Where it is not
-    between the orders tried around that, all are searched.
+    between the orders tried around that, all are searched; where it is and gives at most `enough`, no others are.
     """
     low = growth.steepest + 1.0  # the lines of smaller orders never come down
     # Whole orders are a plain sum; next to a large one the fractions make no difference.
     rounded = math.ceil if low > 64.0 else float
-    offsets = [2.0**j for j in (*range(-6, 7), 8, 10, 13)] if near is None else [0.6 * near, near, 1.6 * near]
-    orders = tuple(sorted({float(rounded(low + offset)) for offset in offsets}))
-    for _ in range(3 if near is None else 2):
-        values = [solution.upper for solution in example_epsilons(composition, growth, log_target, orders)]
-        best = values.index(min(values))
-        if near is not None and len(orders) <= 3 and best in (0, len(orders) - 1):
+    found: dict[float, float] = {}
+
+    def best_among(offsets: Iterable[float]) -> tuple[float, float, float]:
+        """The best order so far, with those next to it; all three are the same where it has no neighbour."""
+        new = tuple(sorted({float(rounded(low + offset)) for offset in offsets} - found.keys()))
+        for order, divergence in zip(new, renyi_divergences(composition, new), strict=True):
+            found[order] = _smallest_side(growth, order, divergence.upper, log_target, 1.0)
+        orders = sorted(found)
+        place = min(range(len(orders)), key=lambda i: found[orders[i]])
+        return orders[max(place - 1, 0)], orders[place], orders[min(place + 1, len(orders) - 1)]
+
+    refinements = 2
+    if near is None:
+        left, best, right = best_among(2.0**j for j in (*range(-6, 7), 8, 10, 13))
+    else:
+        left, best, right = best_among(_three_bits(near * x) for x in (0.6, 1.0, 1.6))
+        for _ in range(6):  # until it lies between two others
+            if left < best < right:
+                break
+            left, best, right = best_among([_three_bits((best - low) * (0.6 if left == best else 1.6))])
+        else:
             return best_example_epsilon(composition, growth, log_target)
-        found = values[best] * (1.0 + MARGIN), orders[best]
-        left, right = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
-        orders = tuple(sorted({float(rounded(left + (right - left) * j / 6)) for j in range(7)}))
-    return found
+        refinements = 0 if found[best] <= enough else 1
+    for _ in range(refinements):
+        left, best, right = best_among(left - low + (right - left) * j / 6 for j in range(7))
+    return found[best] * (1.0 + MARGIN), best
+
+
+def _three_bits(value: float) -> float:
+    """Rounded up to three significant bits: neighbouring group sizes then ask for the same orders."""
+    fraction, exponent = math.frexp(value)
+    return math.ldexp(math.ceil(8.0 * fraction), exponent - 3)
 
 
 def example_epsilons(
@@ -84,21 +111,23 @@ MARGIN = 2.0**-42
 
 def _smallest(growth: Growth, order: float, divergence: Bounds, log_target: float) -> Bounds:
     """Certified bounds on the smallest epsilon of one example that one order allows."""
-    if divergence.upper == math.inf:
-        return Bounds(math.inf, math.inf)
-    sides = []
-    for value, sign in ((divergence.lower, -1.0), (divergence.upper, 1.0)):
-        log_size = math.log(growth.group_size)
-        margin = sign * MARGIN * (order * (1.0 + value) + abs(log_target) + log_size)
-        offset = (order - 1.0) * (value + math.log1p(-1.0 / order)) - math.log(order) - log_target + margin
-        free = value == 0.0 or 0.5 * math.log(-math.expm1(-value)) + log_size - log_target <= -margin
-        if free or log_size + offset <= 0.0:
-            sides.append(0.0)
-        elif sign < 0.0:
-            sides.append(_infeasible_up_to(growth, order - 1.0, offset))
-        else:
-            sides.append(_feasible_at(growth, order - 1.0, offset))
-    return Bounds(min(sides), sides[1])
+    upper = _smallest_side(growth, order, divergence.upper, log_target, 1.0)
+    return Bounds(min(_smallest_side(growth, order, divergence.lower, log_target, -1.0), upper), upper)
+
+
+def _smallest_side(growth: Growth, order: float, divergence: float, log_target: float, sign: float) -> float:
+    """An upper bound on the smallest epsilon that this divergence allows (sign 1), or a lower bound (sign -1)."""
+    if divergence == math.inf:
+        return math.inf
+    log_size = math.log(growth.group_size)
+    margin = sign * MARGIN * (order * (1.0 + divergence) + abs(log_target) + log_size)
+    offset = (order - 1.0) * (divergence + math.log1p(-1.0 / order)) - math.log(order) - log_target + margin
+    free = divergence == 0.0 or 0.5 * math.log(-math.expm1(-divergence)) + log_size - log_target <= -margin
+    if free or log_size + offset <= 0.0:
+        return 0.0
+    if sign < 0.0:
+        return _infeasible_up_to(growth, order - 1.0, offset)
+    return _feasible_at(growth, order - 1.0, offset)
 
 
 def _excess(growth: Growth, decline: float, offset: float, epsilon: float) -> tuple[float, float]:

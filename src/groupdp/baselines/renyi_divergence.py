@@ -39,6 +39,7 @@ MOST_NODES = 20_000
 ROUNDING = 2.0**-47
 
 
+@lru_cache(maxsize=64)
 def renyi_divergences(composition: Composition, orders: tuple[float, ...] = ORDERS) -> tuple[Bounds, ...]:
     """Certified bounds on the composed D_alpha at every order; rounds add up."""
     lower, upper = np.zeros(len(orders)), np.zeros(len(orders))
@@ -108,7 +109,7 @@ def _at_whole(order: int, shift: float, present: float, absent: float) -> Bounds
     # Every part is off by a few units in the last place of its magnitude, the running sum by those of its parts.
     magnitude = order * math.log(order) + (order - i) * abs(absent) + i * abs(present) + np.abs(log_expm1)
     largest = float(np.max(terms))
-    center = largest + math.log(math.fsum(np.exp(terms - largest)))
+    center = largest + math.log(math.fsum(np.exp(terms - largest).tolist()))
     slack = ROUNDING * (1.0 + order + abs(center) + float(np.max(magnitude)))
     return Bounds(_log_one_plus_exp(center - slack, -1), _log_one_plus_exp(center + slack, 1))
 
@@ -134,9 +135,10 @@ def _by_quadrature(order: float, shift: float, present: float, log_present: floa
     largest = float(np.max(weight + log_part))
     if largest == -math.inf:  # lost in rounding
         return None
-    total = math.fsum(np.exp(weight + log_part - largest))
-    rounding = math.fsum(np.exp(weight + log_error - largest))
-    rounding += total * ROUNDING * (1.0 + float(np.max(u**2)) + abs(largest))
+    total = float(np.sum(np.exp(weight + log_part - largest)))
+    rounding = float(np.sum(np.exp(weight + log_error - largest))) * (1.0 + 1e-9)
+    # Of the weights, and of a sum of non-negative terms in any order.
+    rounding += total * (ROUNDING * (1.0 + float(np.max(u**2)) + abs(largest)) + len(u) * 2.0**-52)
     center = largest + math.log(total)
 
     moment = max(center, 0.0) + math.log(2.0)  # log of a bound on A

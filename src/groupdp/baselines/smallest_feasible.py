@@ -107,42 +107,62 @@ def _bracket(problem: Problem, feasible: float, decline: float, proved: float) -
             if right > LARGEST_EPSILON:
                 return left, math.inf
         return left, right
-    step = 0.02 * right
-    excess = problem.excess(right).upper
+    step, excess = 0.02 * right, problem.excess(right).upper
     if decline > 0.0 and -math.inf < excess < 0.0:
         step = min(max(-1.02 * excess / decline, 1e-12 * right), right)  # a little beyond the root
     while right > proved:
         left = right - step
-        if left <= proved or problem.excess(left).upper > 0.0:
-            return max(left, proved), right
-        right, step = left, 2.0 * step
+        if left <= proved:
+            return proved, right
+        at_left = problem.excess(left).upper
+        if at_left > 0.0:
+            return left, right
+        rise = at_left - excess
+        beyond = -1.1 * at_left * step / rise if 0.0 < rise < math.inf else math.inf  # along the chord
+        right, step, excess = left, min(max(beyond, step / 8.0), 2.0 * step), at_left
     return proved, right
 
 
 def _crossing(problem: Problem, left: float, right: float, tolerance: float) -> tuple[float, float]:
-    """The bracket (infeasible, feasible), narrowed to the noise of the curve (regula falsi, Illinois)."""
-    at_left, at_right = problem.excess(left).upper, problem.excess(right).upper
-    moved_left = moved_right = False
-    for step in range(120):
-        noise = problem.excess(right).width
-        if right - left <= tolerance * right or -problem.excess(right).upper <= noise:
+    """The bracket (infeasible, feasible), its right end moved down to the crossing.
+
+    It ends where the rest of the way is within the tolerance along the chord, or lost in the noise of the curve. Only
+    that f is not positive at the right end is certified.
+    """
+    tried = [(left, problem.excess(left).upper), (right, problem.excess(right).upper)]
+    widest, slow = right - left, 0
+    for _ in range(120):
+        found = problem.excess(right)
+        noise, rest = found.width, tolerance * right
+        if right - left <= rest or -found.upper <= noise:
             break
-        if math.isinf(at_right) or step % 10 == 9:  # bisecting now and then bounds the number of steps
+        nearest = min((point for point in tried if point[0] != right), key=lambda point: abs(point[0] - right))
+        slope = (nearest[1] - found.upper) / (nearest[0] - right)
+        if -math.inf < slope < 0.0 and -found.upper <= -slope * rest:
+            break
+        # A little to the feasible side of the root: the last step then lands there, beyond the noise.
+        aside = max(rest / 4.0, noise / (-2.0 * slope)) if -math.inf < slope < 0.0 else rest / 4.0
+        middle = _interpolated_root(tried) + aside
+        if slow == 3 or not left < middle < right:  # bisecting now and then bounds the number of steps
             middle = (left + right) / 2
-        else:
-            # Aim a little to the feasible side of the root: the last step then lands there, within the noise.
-            middle = right - (at_right + noise / 2) * (right - left) / (at_right - at_left)
-            middle = min(max(middle, left + 1e-3 * (right - left)), right - 1e-3 * (right - left))
         value = problem.excess(middle).upper
-        if value <= 0.0:
-            right, at_right = middle, value
-            at_left = at_left / 2.0 if moved_right else at_left
-            moved_left, moved_right = False, True
-        else:
-            left, at_left = middle, value
-            at_right = at_right / 2.0 if moved_left else at_right
-            moved_left, moved_right = True, False
+        tried.append((middle, value))
+        left, right = (left, middle) if value <= 0.0 else (middle, right)
+        widest, slow = (right - left, 0) if right - left < widest / 2.0 else (widest, (slow + 1) % 4)
     return left, right
+
+
+def _interpolated_root(tried: list[tuple[float, float]]) -> float:
+    """Where f is 0 by the polynomial in f through the up to four points where it is smallest; NaN if there is none."""
+    points = sorted((point for point in tried if math.isfinite(point[1])), key=lambda point: abs(point[1]))[:4]
+    xs = [x for x, _ in points]
+    for width in range(1, len(points)):
+        for i in range(len(points) - width):
+            first, last = points[i][1], points[i + width][1]
+            if first == last:
+                return math.nan
+            xs[i] += (xs[i + 1] - xs[i]) * first / (first - last)
+    return xs[0] if len(points) > 1 else math.nan
 
 
 def _provable_below(problem: Problem, left: float, right: float, proved: float) -> float:
@@ -171,8 +191,10 @@ def _prove_leftward(problem: Problem, top: float, proved: float, intervals: int)
         excess = problem.excess(right).lower
         if not excess > 0.0:
             return False
-        length = _provable_length(problem, right, beyond, excess)
-        beyond, right = right, right - length
+        left = right - _provable_length(problem, right, beyond, excess)
+        if not left < right:  # too close to the target to get on
+            return False
+        beyond, right = right, left
     return right <= proved
 
 

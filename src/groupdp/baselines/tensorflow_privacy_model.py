@@ -10,7 +10,7 @@ is finite there. The mathematics has no such limit: `renyi_vadhan_epsilon` never
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,49 +33,66 @@ def old_tool_epsilon(run: Any, *, delta: float, group_size: int) -> float:
     For fixed batches the tool has no analysis of its own (it assumes Poisson sampling); here its arithmetic is
     given the divergences of the fixed-batch pair.
     """
-    size = require_integer("group_size", group_size, at_least=0, at_most=LARGEST_GROUP)
-    target = require_number("delta", delta, above=0.0, at_most=1.0)
-    composition = example_composition(run) if size > 0 else ()
+    return old_tool_epsilons(run, delta=delta, group_sizes=(group_size,))[0]
+
+
+def old_tool_epsilons(run: Any, *, delta: float, group_sizes: Sequence[int]) -> list[float]:
+    """`old_tool_epsilon` for several group sizes, all walks side by side."""
+    sizes = [require_integer("group_size", size, at_least=0, at_most=LARGEST_GROUP) for size in group_sizes]
+    log_target = math.log(require_number("delta", delta, above=0.0, at_most=1.0))
+    composition = example_composition(run) if any(sizes) else ()
     if not composition:
-        return 0.0
+        return [0.0] * len(sizes)
     divergences = np.array([bounds.upper for bounds in renyi_divergences(composition)])
 
-    def example_epsilon(log_delta: float) -> float:
-        return _epsilon_in_doubles(divergences, math.exp(log_delta))
+    def example_epsilons(log_deltas: Sequence[float]) -> list[float]:
+        return _epsilons_in_doubles(divergences, [math.exp(value) for value in log_deltas])
 
-    if size == 1:
-        return example_epsilon(math.log(target))
-    return size * _solve(Growth("geometric", size), example_epsilon, math.log(target))
-
-
-def _epsilon_in_doubles(divergences: FloatArray, delta: float) -> float:
-    """The example's epsilon at a double delta, the best over all orders."""
-    if delta == 0.0:
-        return math.inf  # the infinity's origin
-    if (delta**2 + np.expm1(-divergences) > 0.0).any():
-        return 0.0
-    return max(float(np.min(divergences + _OFFSETS - np.log(delta * _ORDERS) / (_ORDERS - 1.0))), 0.0)
+    solved = dict.fromkeys(sizes, 0.0)
+    if 1 in solved:
+        solved[1] = example_epsilons([log_target])[0]
+    larger = [size for size in solved if size > 1]
+    growths = [Growth("geometric", size) for size in larger]
+    solved.update(zip(larger, _solve(growths, example_epsilons, log_target), strict=True))
+    return [size * solved[size] for size in sizes]
 
 
-def _solve(growth: Growth, example_epsilon: Callable[[float], float], log_target: float) -> float:
-    """The example's epsilon at the delta' whose group-level delta is the target; infinite if the walk dies."""
+def _epsilons_in_doubles(divergences: FloatArray, deltas: Sequence[float]) -> list[float]:
+    """The example's epsilon at each double delta, the best over all orders; a delta of 0 is the infinity's origin."""
+    column = np.array(deltas)[:, np.newaxis]
+    with np.errstate(divide="ignore"):
+        smallest = np.min(divergences + _OFFSETS - np.log(column * _ORDERS) / (_ORDERS - 1.0), axis=1)
+    free = (column**2 + np.expm1(-divergences) > 0.0).any(axis=1)
+    found = np.where(free, 0.0, np.maximum(smallest, 0.0))
+    return [math.inf if delta == 0.0 else value for delta, value in zip(deltas, found.tolist(), strict=True)]
 
-    def excess(log_delta: float) -> float:
-        epsilon = example_epsilon(log_delta)
-        return log_delta + growth.value(epsilon) - log_target if epsilon < math.inf else math.inf
+
+def _solve(
+    growths: Sequence[Growth], example_epsilons: Callable[[Sequence[float]], list[float]], log_target: float
+) -> list[float]:
+    """The example's epsilon at the delta' whose group-level delta is the target; infinite where the walk dies."""
+    above, below = [log_target] * len(growths), [log_target - DECADE] * len(growths)
+
+    def excesses(places: Sequence[int], log_deltas: Sequence[float]) -> list[float]:
+        found = zip(places, log_deltas, example_epsilons(log_deltas), strict=True)
+        return [at + growths[i].value(value) - log_target if value < math.inf else math.inf for i, at, value in found]
 
     # Lowering log delta' raises epsilon, so it must fall at least by the excess: a safe step, then a decade more.
-    above, below = log_target, log_target - DECADE
-    gap = excess(below)
-    while gap > 0.0:
-        above = below - gap
-        below = above - DECADE
-        gap = excess(below)
-        if gap == math.inf:
-            return math.inf
+    walking, alive = list(range(len(growths))), []
+    while walking:
+        gaps = dict(zip(walking, excesses(walking, [below[i] for i in walking]), strict=True))
+        alive += [i for i in walking if not gaps[i] > 0.0]
+        walking = [i for i in walking if 0.0 < gaps[i] < math.inf]
+        for i in walking:
+            above[i] = below[i] - gaps[i]
+            below[i] = above[i] - DECADE
+    middles = {i: (above[i] + below[i]) / 2.0 for i in alive}
     for _ in range(200):
-        middle = (above + below) / 2.0
-        if not below < middle < above:
+        open_ones = [i for i in alive if below[i] < middles[i] < above[i]]
+        if not open_ones:
             break
-        above, below = (middle, below) if excess(middle) > 0.0 else (above, middle)
-    return example_epsilon(below)
+        for i, gap in zip(open_ones, excesses(open_ones, [middles[i] for i in open_ones]), strict=True):
+            above[i], below[i] = (middles[i], below[i]) if gap > 0.0 else (above[i], middles[i])
+            middles[i] = (above[i] + below[i]) / 2.0
+    found = dict(zip(alive, example_epsilons([below[i] for i in alive]), strict=True)) if alive else {}
+    return [found.get(i, math.inf) for i in range(len(growths))]

@@ -11,15 +11,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.adjacency import LARGEST_GROUP
+from groupdp.accounting import Options, log_delta_of
+from groupdp.adjacency import BACKWARD, LARGEST_GROUP
 from groupdp.baselines.growth import FORMS, Form, Growth
 from groupdp.baselines.one_example import Composition, example_composition
 from groupdp.baselines.renyi import best_example_epsilon
 from groupdp.baselines.smallest_feasible import Curve, Problem, smallest_feasible
 from groupdp.bounds import Bounds, Provenance
+from groupdp.compositions import question_of
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
-from groupdp.guarantees import epsilon, log_delta
+from groupdp.guarantees import epsilon, options_of
+from groupdp.pairs import Composition as Pairs
 
 #: Beyond this epsilon of one example the upper bound is Chernoff's: there within a percent, and instant.
 LARGEST_EXACT = 1e4
@@ -75,10 +78,7 @@ def vadhan_epsilons(
     composition = example_composition(run)
     # Dozens of values are needed: the contour's take milliseconds, and where it has none Chernoff's bound stands.
     chosen = "spectral" if engine == "auto" and sum(rounds for _, rounds in composition) > 1 else engine
-    curves = {
-        direction: _curve(run, direction, chosen)
-        for direction in dict.fromkeys((adjacency if adjacency != "add-or-remove" else "remove", adjacency))
-    }
+    curves = _curves(run, adjacency, chosen)
     results: dict[int, Bounds] = {}
     proved, near = 0.0, None
     for done, size in enumerate(sorted(set(sizes))):
@@ -87,11 +87,11 @@ def vadhan_epsilons(
         if size <= 1 or not composition:
             results[size] = epsilon(run, delta=delta, group_size=size, adjacency=adjacency, engine=engine)
             continue
-        if adjacency != "add" and _log_revealed(composition) + math.log(size) - log_target > 1e-12:
+        if adjacency != BACKWARD and _log_revealed(composition) + math.log(size) - log_target > 1e-12:
             results[size] = Bounds(math.inf, math.inf, Provenance(engine="exact"))
             continue
         growth = Growth(form, size)
-        ceiling, order = best_example_epsilon(composition, growth, log_target, near=near)
+        ceiling, order = best_example_epsilon(composition, growth, log_target, near=near, enough=LARGEST_EXACT)
         near = order - 1.0 - growth.steepest if ceiling < math.inf else None
         cost = 0
         for curve in curves.values():
@@ -117,15 +117,28 @@ def vadhan_epsilons(
     return [results[size] for size in sizes]
 
 
-def _curve(run: Any, adjacency: str, engine: str) -> Curve:
-    """log delta of one example, each value computed once and only where it is quick."""
+def _curves(run: Any, adjacency: str, engine: str) -> dict[str, Curve]:
+    """log delta of one example: of the ordered change that is worse almost always, and the worst of all."""
+    named = question_of(run, group_size=1, adjacency=adjacency).compositions
+    options = options_of(engine=engine)
+    single = [_single_curve(composition, options) for _, composition in named]
+
+    def worst(at: float) -> Bounds:
+        found = [curve(at) for curve in single]
+        return Bounds(max(one.lower for one in found), max(one.upper for one in found))
+
+    return {named[0][0]: single[0], adjacency: worst}
+
+
+def _single_curve(composition: Pairs, options: Options) -> Curve:
+    """log delta of one composition, each value computed once and only where it is quick."""
     known: dict[float, Bounds] = {}
 
     def curve(at: float) -> Bounds:
         if at > LARGEST_EXACT:
             raise LimitExceeded(f"epsilon must be at most {LARGEST_EXACT:g} here, got {at!r}.")
         if at not in known:
-            known[at] = log_delta(run, epsilon=at, group_size=1, adjacency=adjacency, engine=engine)
+            known[at] = log_delta_of(composition, at, options)
         return known[at]
 
     return curve

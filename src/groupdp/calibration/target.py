@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP
+from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP, SAME_SIZE
 from groupdp.bounds import Bounds
 from groupdp.compositions import question_of
 from groupdp.dpsgd import DPSGD
@@ -147,7 +147,7 @@ class Target:
 
     def kept_places(self) -> int | None:
         """The group's size where its members keep their places in both datasets."""
-        return self.group_size if self.adjacency in ("substitute", "zero-out") else None
+        return self.group_size if self.adjacency in SAME_SIZE else None
 
     def decline(self) -> LimitExceeded:
         """The reason when no candidate could be certified."""

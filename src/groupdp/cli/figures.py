@@ -36,6 +36,7 @@ def figures(
     require_choice("kind", kind, _KINDS)
     from groupdp.figures import paper
     from groupdp.figures.curves import draw_curves, save_figure
+    from groupdp.figures.style import import_matplotlib
 
     directory = Path(out)
     written = []
@@ -47,7 +48,7 @@ def figures(
             require_new(str(path), "out", force=force)
             files.temporary(path)
         with progress_bar("figures") as progress:
-            panels = paper.study(progress=progress)
+            panels = paper.study(progress=progress, meanwhile=import_matplotlib)
         for name, _, _, title in paper.SAMPLINGS:
             own = [panel for panel in panels if panel.sampling == name]
             figure = draw_curves([(panel.title, panel.points) for panel in own], title=title)

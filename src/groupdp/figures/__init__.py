@@ -1,6 +1,7 @@
 """Pictures; matplotlib is imported only when one is drawn.
 
 style.py      palette, frame and title of all of them
+layout.py     where the axes are, without drawing them first
 curves.py     epsilon against group size
 tradeoff.py   trade-off curves
 people.py     people's epsilons, and caps

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from groupdp.adjacency import BACKWARD, DIRECTIONS
 from groupdp.audit import empirical_tradeoff
 from groupdp.figures.curves import save_figure
 from groupdp.figures.style import BLUE, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 
-_COLOURS = {"remove": BLUE, "add": ORANGE}
+_COLOURS = dict(zip(DIRECTIONS, (BLUE, ORANGE), strict=True))
 
 
 def draw_audit(audit: WorstCaseAudit, destination: str | Path, *, title: str = "") -> None:
@@ -53,7 +54,7 @@ def draw_delta(axes: Any, audit: WorstCaseAudit) -> None:
         seen = one.upper > 0.0
         floor = 0.1 / one.trials
         low, high = np.maximum(one.lower[seen], floor), one.upper[seen]
-        shift = 0.2 / len(one.epsilons) * one.epsilons[-1] * (1 if one.direction == "add" else -1)
+        shift = 0.2 / len(one.epsilons) * one.epsilons[-1] * (1 if one.direction == BACKWARD else -1)
         axes.vlines(
             one.epsilons[seen] + shift,
             low,

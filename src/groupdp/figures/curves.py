@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from groupdp._validation import shown
 from groupdp.baselines.comparison import Point
 from groupdp.errors import InvalidArgument
-from groupdp.figures.style import AMBER, BLUE, GREY, ORANGE, PINK, TITLE_SIZE, finish, new_figure, plain_logarithmic
+from groupdp.figures.layout import infinity_sign, place, powers_of_ten
+from groupdp.figures.style import AMBER, BLUE, GREY, ORANGE, PINK, finish, new_figure, plain_logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +62,7 @@ def check_picture_name(name: str, path: str | Path) -> None:
 def draw_curves(panels: Sequence[tuple[str, Sequence[Point]]], *, title: str = "") -> Figure:
     """One panel for each (title, points), side by side, with one legend below."""
     width = 6.6 if len(panels) == 1 else 4.0 * len(panels)
-    figure = new_figure(width, 4.4)
+    figure = new_figure(width, 4.4, layout=None)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (name, points) in zip(axes, panels, strict=True):
         _draw_panel(axis, name, points)
@@ -71,9 +72,9 @@ def draw_curves(panels: Sequence[tuple[str, Sequence[Point]]], *, title: str = "
         handles.insert(0, _infinity_handle())
         labels.insert(0, "infinite")
     columns = 2 if len(panels) == 1 else 3
-    figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
-    if title:
-        figure.suptitle(title, fontsize=TITLE_SIZE)
+    figure.legend(handles[::-1], labels[::-1], loc="lower center", ncols=columns, frameon=False, fontsize=9)
+    headings = any(name for name, _ in panels)
+    place(figure, axes, title=title, headings=headings, legend_rows=math.ceil(len(handles) / columns))
     return figure
 
 
@@ -85,7 +86,9 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     # Without dates and random identifiers the same data give the same file.
     metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(suffix, {})
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "groupdp", "pdf.fonttype": 42}):
-        figure.savefig(path, format=suffix[1:], dpi=160, metadata=metadata)
+        # A picture of few colours is hardly smaller at the usual sixth level, which takes three times as long.
+        options: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if suffix == ".png" else {}
+        figure.savefig(path, format=suffix[1:], dpi=160, metadata=metadata, **options)
 
 
 _NAMES = tuple(name for name, _, _ in _SERIES)
@@ -112,7 +115,9 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
             _mark_infinite(axis, infinite, style["color"], named=infinite[0] - sizes[0] > 0.2 * (sizes[-1] - sizes[0]))
     if high < 300.0 * low:  # few powers of ten to label
         plain_logarithmic(axis.yaxis)
-    axis.set_title(title, fontsize=10.5)
+    else:
+        powers_of_ten(axis.yaxis)
+    axis.set_title(title, fontsize=10.5, y=1.0)  # a place of its own: none is looked for above the numbers
     axis.set_xlabel("group size k")
     finish(axis)
     axis.minorticks_off()  # the powers of ten, or 1, 2 and 5 times them, are labelled
@@ -135,8 +140,8 @@ def _mark_infinite(axis: Axes, sizes: Sequence[int], color: str, *, named: bool)
         [0.955] * len(kept),
         transform=axis.get_xaxis_transform(),
         linestyle="none",
-        marker=r"$\infty$",
-        markersize=9,
+        marker=infinity_sign(),
+        markersize=11,
         color=color,
         clip_on=False,
     )
@@ -158,7 +163,7 @@ def _mark_infinite(axis: Axes, sizes: Sequence[int], color: str, *, named: bool)
 def _infinity_handle() -> Any:
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], linestyle="none", marker=r"$\infty$", markersize=8, color="#444444")
+    return Line2D([], [], linestyle="none", marker=infinity_sign(), markersize=10, color="#444444")
 
 
 def _value(point: Point, name: str) -> float:

@@ -7,7 +7,9 @@ batches of B = 500 out of n = 50000 with twice the noise multiplier; delta = 1e-
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -63,20 +65,49 @@ class Panel:
         return next(point for point in self.points if point.group_size == group_size)
 
 
-def study(*, group_sizes: Sequence[int] | None = None, progress: Progress | None = None) -> tuple[Panel, ...]:
-    """All panels of both figures, Poisson sampling first."""
-    report = progress if progress is not None else (lambda _: None)
+def study(
+    *,
+    group_sizes: Sequence[int] | None = None,
+    progress: Progress | None = None,
+    meanwhile: Callable[[], object] | None = None,
+) -> tuple[Panel, ...]:
+    """All panels of both figures, Poisson sampling first.
+
+    Two are computed at a time (the kernel does not hold the interpreter's lock), and `meanwhile` is called while the
+    first ones are.
+    """
     settings = [(name, sampling, factor * noise) for name, sampling, factor, _ in SAMPLINGS for noise in NOISES]
-    panels = []
-    for done, (name, sampling, noise) in enumerate(settings):
+    stop = threading.Event()
+
+    def panel(setting: tuple[str, Sampling, float]) -> Panel:
+        name, sampling, noise = setting
         run = DPSGD(sampling=sampling, noise_multiplier=noise, steps=STEPS)
+        points = compare(run, delta=DELTA, group_sizes=group_sizes or GROUP_SIZES, progress=lambda _: _go_on(stop))
+        return Panel(sampling=name, noise_multiplier=noise, points=tuple(points))
 
-        def within(fraction: float, done: int = done) -> None:
-            report((done + fraction) / len(settings))
-
-        points = compare(run, delta=DELTA, group_sizes=group_sizes or GROUP_SIZES, progress=within)
-        panels.append(Panel(sampling=name, noise_multiplier=noise, points=tuple(points)))
+    panels = []
+    with ThreadPoolExecutor(max_workers=2) as threads:
+        try:
+            pending = [threads.submit(panel, setting) for setting in settings]
+            if meanwhile is not None:
+                meanwhile()
+            for future in pending:
+                panels.append(future.result())
+                if progress is not None:
+                    progress(len(panels) / len(settings))
+        finally:  # whoever is interrupted does not wait for the rest
+            stop.set()
+            threads.shutdown(wait=False, cancel_futures=True)
     return tuple(panels)
+
+
+class _Stopped(Exception):
+    """The study was interrupted."""
+
+
+def _go_on(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise _Stopped
 
 
 def figure_csv(panels: Sequence[Panel]) -> str:

@@ -21,13 +21,19 @@ TITLE_SIZE = 10
 _LONG_NUMBER = re.compile(r"\d+\.\d{6,}(?:e[+-]?\d+)?")
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of so many inches."""
+def import_matplotlib() -> Any:
+    """matplotlib.figure; half a second, the first time."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure
     except ImportError:
         raise GroupDPError("Pictures need matplotlib: pip install 'groupdp[figures]'.") from None
-    return Figure(figsize=(width, height), layout="constrained")
+    return matplotlib.figure
+
+
+def new_figure(width: float, height: float, *, layout: str | None = "constrained") -> Figure:
+    """An empty figure of so many inches; `layout` None where the axes are placed by layout.py."""
+    figure: Figure = import_matplotlib().Figure(figsize=(width, height), layout=layout)
+    return figure
 
 
 def finish(axes: Any, *, legend: str | None = None) -> None:

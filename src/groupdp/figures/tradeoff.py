@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp.figures.curves import save_figure
-from groupdp.figures.style import BLUE, GUIDE, TITLE_SIZE, finish, new_figure
+from groupdp.figures.layout import place, powers_of_ten
+from groupdp.figures.style import BLUE, GUIDE, finish, new_figure
 
 if TYPE_CHECKING:
     from groupdp.tradeoff import TradeOffCurve
@@ -23,7 +24,7 @@ def rates_to_draw() -> npt.NDArray[np.float64]:
 
 def draw_trade_off(curve: TradeOffCurve, path: str | Path, *, title: str) -> None:
     """The certified curve on linear axes, and its tail on logarithmic ones."""
-    figure = new_figure(9.0, 4.4)
+    figure = new_figure(9.0, 4.4, layout=None)
     left, right = figure.subplots(1, 2)
     rate = curve.false_positive_rate
     label = "the best attack, at most (certified)"
@@ -36,5 +37,7 @@ def draw_trade_off(curve: TradeOffCurve, path: str | Path, *, title: str) -> Non
     right.loglog(rate[tail], rate[tail], "--", label="guessing", **GUIDE)
     right.set(xlabel="false positive rate", ylabel="true positive rate")
     finish(right, legend="lower right")
-    figure.suptitle(f"Telling whether a group took part\n{title}", fontsize=TITLE_SIZE)
+    for axis in (right.xaxis, right.yaxis):
+        powers_of_ten(axis)
+    place(figure, (left, right), title=f"Telling whether a group took part\n{title}")
     save_figure(figure, path)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_choice, require_number, shown
+from groupdp.adjacency import BACKWARD, DIRECTIONS, FORWARD, require_direction
 from groupdp.compositions import question_of
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.extras import require_package
@@ -40,17 +41,17 @@ def to_dp_accounting(remove: PrivacyLossDistribution, add: PrivacyLossDistributi
     result is at least that of the mechanism at every epsilon, up to the rounding of dp_accounting's own sums.
     """
     measures = []
-    for name, one, direction in (("remove", remove, "remove"), ("add", add, "add")):
-        if one is None and name == "add":
+    for direction, one in zip(DIRECTIONS, (remove, add), strict=True):
+        if one is None and direction == BACKWARD:
             continue
         if not isinstance(one, PrivacyLossDistribution):
-            raise InvalidArgument(f"{name} must be a PrivacyLossDistribution of groupdp, got {shown(one)}.")
+            raise InvalidArgument(f"{direction} must be a PrivacyLossDistribution of groupdp, got {shown(one)}.")
         if add is not None and one.direction != direction:
-            raise InvalidArgument(f"{name} must have direction {direction}, got {one.direction}.")
-        if add is None and one.direction in ("remove", "add"):
+            raise InvalidArgument(f"{direction} must have direction {direction}, got {one.direction}.")
+        if add is None and one.direction in DIRECTIONS:
             raise InvalidArgument(f"add must be given: a distribution with direction {one.direction} is one half.")
         if one.grid_step != remove.grid_step:
-            raise InvalidArgument(f"{name} must have grid_step {remove.grid_step!r}, got {one.grid_step!r}.")
+            raise InvalidArgument(f"{direction} must have grid_step {remove.grid_step!r}, got {one.grid_step!r}.")
         measures.append(_exported(one))
     return _theirs.PrivacyLossDistribution(*measures)
 
@@ -107,8 +108,8 @@ def from_dp_accounting(
         raise InvalidArgument(
             f"distribution must be a PrivacyLossDistribution of dp_accounting, got {shown(distribution)}."
         )
-    chosen: Any = require_choice("direction", direction, ("remove", "add"))
-    pmf = distribution._pmf_remove if chosen == "remove" else distribution._pmf_add
+    chosen = require_direction(direction)
+    pmf = distribution._pmf_remove if chosen == FORWARD else distribution._pmf_add
     if not pmf._pessimistic_estimate:
         raise InvalidArgument(
             "distribution must be a pessimistic estimate, got an optimistic one, which bounds nothing."

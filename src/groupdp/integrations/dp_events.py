@@ -13,6 +13,7 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, shown
+from groupdp.adjacency import SAME_SIZE
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.extras import require_package
@@ -70,7 +71,7 @@ def rounds_of(event: Any, count: int, *, group_size: int, adjacency: str) -> lis
 
 
 def _one_round(event: Any, *, group_size: int, adjacency: str) -> DPSGD | None:
-    same_size = adjacency in ("substitute", "zero-out")
+    same_size = adjacency in SAME_SIZE
     if isinstance(event, dp_event.GaussianDpEvent):
         return _step(groupdp.PoissonSampling(rate=1.0), event.noise_multiplier)
     if isinstance(event, dp_event.PoissonSampledDpEvent):
@@ -183,7 +184,7 @@ def _event_of(phase: DPSGD, group_size: int, adjacency: str) -> Any:
         case groupdp.PoissonSampling(rate=rate):
             return gaussian if rate == 1.0 else dp_event.PoissonSampledDpEvent(rate, gaussian)
         case groupdp.FixedBatchSampling(batch_size=batch_size, dataset_size=dataset_size):
-            whole = dataset_size + (0 if adjacency in ("substitute", "zero-out") else group_size)
+            whole = dataset_size + (0 if adjacency in SAME_SIZE else group_size)
             return dp_event.SampledWithoutReplacementDpEvent(whole, batch_size, gaussian)
         case groupdp.TruncatedPoissonSampling(rate=rate, largest_batch=largest_batch, dataset_size=dataset_size):
             return dp_event.TruncatedSubsampledGaussianDpEvent(

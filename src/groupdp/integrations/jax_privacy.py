@@ -19,6 +19,7 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp.adjacency import SAME_SIZE
 from groupdp.bounds import Bounds, Provenance
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
@@ -109,7 +110,7 @@ def dp_params_of(values: dict[str, Any]) -> Any:
 
 
 def _sampling(dp_params: Any, batch_size: Any, examples: int, group_size: int, adjacency: str) -> Any:
-    same_size = adjacency in ("substitute", "zero-out")
+    same_size = adjacency in SAME_SIZE
     method, largest = dp_params.sampling_method, dp_params.truncated_batch_size
     if method is _accounting.SamplingMethod.FIXED_BATCH_SIZE:
         if largest is not None:
@@ -239,7 +240,7 @@ def from_batch_selection(
     """
     size = require_integer("group_size", group_size, at_least=1)
     examples = require_integer("num_examples", num_examples, at_least=1)
-    same_size = adjacency in ("substitute", "zero-out")
+    same_size = adjacency in SAME_SIZE
     sampling: Any
     if isinstance(strategy, _batches.CyclicPoissonSampling):
         refuse_bands(strategy.cycle_length, size, "cycle_length")

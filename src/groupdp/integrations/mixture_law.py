@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp.adjacency import Change, is_empty
+from groupdp.adjacency import ONE_SIDED, Change, is_empty
 from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
 from groupdp.pairs import ZERO, Round
@@ -29,7 +29,7 @@ class MixtureLaw(Sampling):
     name: ClassVar[str] = "mixture"
     title: ClassVar[str] = "a stated mixture of Gaussians"
     fields: ClassVar[dict[str, str]] = {}
-    adjacencies: ClassVar[tuple[str, ...]] = ("add-or-remove", "add", "remove")
+    adjacencies: ClassVar[tuple[str, ...]] = ONE_SIDED
     refusals: ClassVar[dict[str, str]] = dict.fromkeys(
         ("substitute", "zero-out", "add-and-remove", "exchange"), _ONE_SIDED
     )

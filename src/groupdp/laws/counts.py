@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from groupdp.errors import LimitExceeded
 from groupdp.laws.decimals import CONTEXT, as_law, recurrence
+from groupdp.laws.large_groups import is_large, large_binomial_law
 from groupdp.pairs import Law
 
 #: Multiplications that a sum of binomials may take: about a second.
@@ -33,6 +34,8 @@ def binomial_decimals(group_size: int, rate: float) -> list[Decimal]:
 @lru_cache(maxsize=64)
 def binomial_law(group_size: int, rate: float) -> Law:
     """(probabilities, log_probabilities) of Binom(group_size, rate) on 0, ..., group_size."""
+    if is_large(group_size, rate):
+        return large_binomial_law(group_size, rate)
     return as_law(binomial_decimals(group_size, rate))
 
 

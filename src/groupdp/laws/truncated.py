@@ -108,8 +108,7 @@ def _batch_sizes(rate: float, n: int) -> tuple[list[int], list[Decimal], Decimal
     if 80.0 * deviation > _MOST_BATCH_SIZES:
         raise LimitExceeded(
             f"the batch size has a standard deviation of {deviation:.3g}, and truncated Poisson batches are accounted "
-            f"for "
-            f"up to {_MOST_BATCH_SIZES // 80}: a smaller dataset_size or rate is needed."
+            f"for up to {_MOST_BATCH_SIZES // 80}: a smaller dataset_size or rate is needed."
         )
     q = Decimal(rate)
     odds = CONTEXT.divide(q, CONTEXT.subtract(Decimal(1), q))

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp._validation import require_integer, require_number, shown
+from groupdp.adjacency import FORWARD, require_direction
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import question_of
 from groupdp.engines.lattice.roots import first_at_most, last_above
@@ -49,7 +50,7 @@ class PrivacyLossDistribution:
     """
 
     direction: str
-    """"remove": P is with the group; "add": P is without it; another name for another pair."""
+    """Which dataset is P, in the words of adjacency.py; another name for another pair."""
     lower: Measure
     upper: Measure
     mean_bounds: tuple[float, float]
@@ -87,8 +88,8 @@ class PrivacyLossDistribution:
             raise InvalidArgument("mixture must have a positive standard_deviation, got 0.0.")
         if mixture.is_trivial:
             raise InvalidArgument("mixture must have a positive sensitivity, got only zeros.")
-        chosen = require_choice("direction", direction, ("add", "remove"))
-        one = Round.of(mixture.side, ZERO) if chosen == "remove" else Round.of(ZERO, mixture.side)
+        chosen = require_direction(direction)
+        one = Round.of(mixture.side, ZERO) if chosen == FORWARD else Round.of(ZERO, mixture.side)
         return cls.from_round(one, direction=chosen, grid_step=grid_step, tail_mass=tail_mass)
 
     @classmethod
@@ -97,14 +98,14 @@ class PrivacyLossDistribution:
         run: Any,
         *,
         group_size: Any = 1,
-        adjacency: str = "remove",
+        adjacency: str = FORWARD,
         grid_step: float = 1e-3,
         tail_mass: float = 1e-30,
     ) -> PrivacyLossDistribution:
         """All steps of a run (or of its phases), composed, for one ordered change of a group.
 
-        A distribution is about one ordered pair: `adjacency` must have a single one, such as "add" or "remove". Where
-        the run's guarantee is not tight, neither is this: the pair dominates the run.
+        A distribution is about one ordered pair: `adjacency` must have a single one, not both orders. Where the
+        run's guarantee is not tight, neither is this: the pair dominates the run.
         """
         if isinstance(run, MixtureOfGaussians):
             raise InvalidArgument("run must be a DPSGD or a sequence of them; from_mixture takes a MixtureOfGaussians.")

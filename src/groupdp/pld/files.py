@@ -4,7 +4,7 @@
 |---|---|---|
 | format | text | "groupdp privacy loss distribution" |
 | version | int64 | 1 |
-| direction | text | what P and Q are: "add", "remove" or another name of lower-case words |
+| direction | text | which dataset is P: a direction, or another name of lower-case words |
 | grid_step | float64 | distance h between losses |
 | rounds | int64 | rounds composed |
 | tail_mass | float64 | mass that operations may move to the ends |

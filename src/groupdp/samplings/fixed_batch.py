@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
-from groupdp.adjacency import Change, is_empty
+from groupdp.adjacency import ONE_SIDED, SAME_SIZE, Change, is_empty
 from groupdp.errors import InvalidArgument
 from groupdp.laws import hypergeometric_law
 from groupdp.pairs import ZERO, Profile, Round, Side
@@ -35,7 +35,7 @@ class FixedBatchSampling(Sampling):
     name: ClassVar[str] = "fixed-batch"
     title: ClassVar[str] = "fixed-size batches"
     fields: ClassVar[dict[str, str]] = {"batch_size": "batch_size", "dataset_size": "dataset_size"}
-    adjacencies: ClassVar[tuple[str, ...]] = ("add-or-remove", "add", "remove", "substitute", "zero-out")
+    adjacencies: ClassVar[tuple[str, ...]] = (*ONE_SIDED, *SAME_SIZE)
     refusals: ClassVar[dict[str, str]] = {
         "add-and-remove": "no bound is proved where some examples leave and others join",
         "exchange": "no bound is proved where some examples leave and another number of them join",
@@ -108,7 +108,7 @@ class FixedBatchSampling(Sampling):
         return (second, first) if is_empty(change.removed) else (first, second)
 
     def largest_group(self, adjacency: str) -> int | None:
-        if adjacency in ("substitute", "zero-out"):
+        if adjacency in SAME_SIZE:
             return self.dataset_size - self.batch_size
         return self.dataset_size
 
@@ -126,8 +126,13 @@ def batch_and_dataset(batch_size: object, dataset_size: object) -> tuple[int, in
 def _side(batch_size: int, dataset_size: int, size: int, noise: float) -> Side:
     if size > dataset_size:
         raise InvalidArgument(f"group_size must be at most dataset_size={dataset_size}, got {size}.")
+    return _sensitivities(batch_size, dataset_size, size).divided(noise)
+
+
+@lru_cache(maxsize=64)
+def _sensitivities(batch_size: int, dataset_size: int, size: int) -> Side:
     law = hypergeometric_law(batch_size, dataset_size, size)
-    return Side.from_sensitivities(_UNIT * np.arange(len(law[0]), dtype=np.float64), law, noise)
+    return Side.from_sensitivities(_UNIT * np.arange(len(law[0]), dtype=np.float64), law, 1.0)
 
 
 @lru_cache(maxsize=64)

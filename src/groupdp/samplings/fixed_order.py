@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import require_boolean
-from groupdp.adjacency import Change, is_empty
+from groupdp.adjacency import SAME_SIZE, Change, is_empty
 from groupdp.errors import InvalidArgument
 from groupdp.pairs import ZERO, Round, Side
 from groupdp.samplings.fixed_batch import batch_and_dataset
@@ -37,7 +37,7 @@ class FixedOrderSampling(Sampling):
         "dataset_size": "dataset_size",
         "one_per_batch": "one_per_batch",
     }
-    adjacencies: ClassVar[tuple[str, ...]] = ("zero-out", "substitute")
+    adjacencies: ClassVar[tuple[str, ...]] = SAME_SIZE
     refusals: ClassVar[dict[str, str]] = REFUSALS
     mistaken_for_poisson: ClassVar[bool] = True
 

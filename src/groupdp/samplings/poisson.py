@@ -89,7 +89,12 @@ def stated_fraction(rate: float) -> Fraction:
 @lru_cache(maxsize=256)
 def binomial_side(rate: float, group: Group, unit: float, noise: float) -> Side:
     """The side of a group of which each example is there with probability `rate`, moving the sum by `unit`."""
+    return _sensitivities(rate, group, unit).divided(noise)
+
+
+@lru_cache(maxsize=128)
+def _sensitivities(rate: float, group: Group, unit: float) -> Side:
     if not isinstance(group, int):
         raise AssertionError("a group by sources needs a sampling with sources")
     law = binomial_law(group, rate)
-    return Side.from_sensitivities(unit * np.arange(len(law[0]), dtype=np.float64), law, noise)
+    return Side.from_sensitivities(unit * np.arange(len(law[0]), dtype=np.float64), law, 1.0)

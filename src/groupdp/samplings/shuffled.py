@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp.adjacency import Change, is_empty
+from groupdp.adjacency import ONE_SIDED, SAME_SIZE, Change, is_empty
 from groupdp.errors import InvalidArgument
 from groupdp.laws.allocation import SquaresLaw, dealt_squares_law
 from groupdp.pairs import ZERO, Branch, Round, Side
@@ -25,7 +25,7 @@ from groupdp.samplings.worlds import World, dealt_members
 
 _OTHER_SIZE = "with another number of examples every later batch changes, and no bound is proved"
 #: Adjacencies with another number of examples in the two datasets.
-REFUSALS = dict.fromkeys(("add-or-remove", "add", "remove", "add-and-remove", "exchange"), _OTHER_SIZE)
+REFUSALS = dict.fromkeys((*ONE_SIDED, "add-and-remove", "exchange"), _OTHER_SIZE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class ShuffledSampling(Sampling):
     name: ClassVar[str] = "shuffled"
     title: ClassVar[str] = "shuffled epochs"
     fields: ClassVar[dict[str, str]] = {"batch_size": "batch_size", "dataset_size": "dataset_size"}
-    adjacencies: ClassVar[tuple[str, ...]] = ("zero-out", "substitute")
+    adjacencies: ClassVar[tuple[str, ...]] = SAME_SIZE
     refusals: ClassVar[dict[str, str]] = REFUSALS
     mistaken_for_poisson: ClassVar[bool] = True
 
@@ -68,8 +68,7 @@ class ShuffledSampling(Sampling):
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         return (
             "Every epoch permutes the whole dataset uniformly at random, anew, and every example is in at most one "
-            "batch "
-            "of it.",
+            "batch of it.",
             "The sum of clipped gradients is divided by a number that does not depend on the data.",
         )
 
@@ -119,8 +118,7 @@ class ShuffledOnceSampling(ShuffledSampling):
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         return (
             "The dataset is permuted uniformly at random, once for each phase, and every example is in at most one "
-            "batch of "
-            "an epoch.",
+            "batch of an epoch.",
             "The sum of clipped gradients is divided by a number that does not depend on the data.",
         )
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer, require_number
-from groupdp.adjacency import Change, is_empty
+from groupdp.adjacency import ONE_SIDED, Change, is_empty
 from groupdp.errors import InvalidArgument
 from groupdp.pairs import ZERO, Branch, Round, Side
 from groupdp.samplings.poisson import counted, stated_fraction
@@ -40,7 +40,7 @@ class TruncatedPoissonSampling(Sampling):
         "largest_batch": "largest_batch",
         "dataset_size": "dataset_size",
     }
-    adjacencies: ClassVar[tuple[str, ...]] = ("add-or-remove", "add", "remove", "zero-out")
+    adjacencies: ClassVar[tuple[str, ...]] = (*ONE_SIDED, "zero-out")
     refusals: ClassVar[dict[str, str]] = {"substitute": _NO_LAW, "add-and-remove": _NO_LAW, "exchange": _NO_LAW}
 
     def __post_init__(self) -> None:
@@ -60,8 +60,7 @@ class TruncatedPoissonSampling(Sampling):
         if microbatches:
             raise InvalidArgument(
                 "microbatch_size must be 1 for truncated Poisson sampling, got more: which microbatch an example "
-                "lands in "
-                "depends on which others were cut away."
+                "lands in depends on which others were cut away."
             )
         size = change.size
         if not isinstance(size, int):
@@ -75,8 +74,7 @@ class TruncatedPoissonSampling(Sampling):
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         return (
             "Every step includes each example independently with the stated probability, and cuts a larger batch to "
-            "the "
-            "stated size uniformly at random.",
+            "the stated size uniformly at random.",
             "The size of the dataset without the group is public and exactly as stated.",
         )
 

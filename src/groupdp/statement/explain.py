@@ -45,8 +45,7 @@ class Explanation:
             f"Who thought a person took part with probability {self.prior:g}, and sees that attack raise the alarm, "
             f"may think so with probability {_probability(belief)} at most.",
             f"A guess between taking part and not, right with probability {max(self.prior, 1.0 - self.prior):g} "
-            f"without "
-            f"the release, is right with probability {_probability(self.risk.success.upper)} at most with it.",
+            f"without the release, is right with probability {_probability(self.risk.success.upper)} at most with it.",
         ]
         return said
 

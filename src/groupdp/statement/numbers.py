@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupdp._version import VERSION
+from groupdp.adjacency import ONE_SIDED
 from groupdp.baselines import old_tool_epsilon, vadhan_epsilons
 from groupdp.baselines.poisson_claim import poisson_claim
 from groupdp.bounds import Bounds
@@ -112,7 +113,7 @@ def _verified(run: RunFile, text: str | bytes) -> tuple[str, tuple[str, str]]:
 
 def _old_analysis(run: RunFile) -> tuple[Bounds | None, float | None]:
     """Vadhan's lemma on the exact curve and in the old tool's arithmetic; None for runs that they do not cover."""
-    if not isinstance(run.group_size, int) or run.adjacency not in ("add-or-remove", "add", "remove"):
+    if not isinstance(run.group_size, int) or run.adjacency not in ONE_SIDED:
         return None, None
     phases = list(run.phases)
     try:

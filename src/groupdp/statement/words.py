@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from groupdp.adjacency import DIRECTIONS, SAME_SIZE
 from groupdp.bounds import round_up
 from groupdp.dpsgd import DPSGD
 from groupdp.run_file.read import RunFile
@@ -97,7 +98,7 @@ def assumptions(run: RunFile) -> list[str]:
         sentences.append(fixed_divisor)
     sizes = {phase.sampling.values().get("dataset_size", 0) for phase in run.phases} - {0}
     if sizes:
-        both = run.adjacency in ("substitute", "zero-out")
+        both = run.adjacency in SAME_SIZE
         which = "Either dataset has" if both else "The smaller of the two datasets (without the group) has at least"
         sentences.append(f"{which} {max(sizes)} examples; dataset sizes are public.")
     if any(not phase.in_microbatches for phase in run.phases):
@@ -144,7 +145,7 @@ def method(statement: Statement) -> str:
             f"proved that it lies in [{', '.join(statement.proved)}], from the certificate with SHA-256 digest "
             f"{statement.certificate}."
         )
-    if set(statement.changes) == {"add", "remove"}:
+    if set(statement.changes) == set(DIRECTIONS):
         text += (
             f" By direction: {rounded(statement.changes['add'].upper)} if the group is added, "
             f"{rounded(statement.changes['remove'].upper)} if it is removed."

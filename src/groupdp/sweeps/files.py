@@ -63,9 +63,8 @@ class PartialRows:
         if self._file is None:
             self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
             self._file.write(json.dumps(self._key) + "\n")
-        for row in rows:
-            sides = [_text(row.epsilon_lower), _text(row.epsilon_upper), row.tight, row.refused]
-            self._file.write(json.dumps(sides) + "\n")
+        kept = ([_text(row.epsilon_lower), _text(row.epsilon_upper), row.tight, row.refused] for row in rows)
+        self._file.write("".join(json.dumps(sides) + "\n" for sides in kept))
         self._file.flush()
 
     def close(self) -> None:
@@ -85,9 +84,9 @@ def write_rows(rows: list[Row], path: str) -> None:
     with NewFiles("out") as files:
         if Path(path).suffix.lower() == ".csv":
             with open(files.temporary(path), "w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, list(rows[0].as_dict()), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(row.as_dict() for row in rows)
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(rows[0].as_dict())
+                writer.writerows(row.as_dict().values() for row in rows)
         else:
             _parquet(rows, str(files.temporary(path)))
 
@@ -98,8 +97,8 @@ def _parquet(rows: list[Row], path: str) -> None:
         import pyarrow.parquet
     except ImportError:
         raise GroupDPError("Parquet files need the extra parquet: pip install 'groupdp[parquet]'.") from None
-    names = list(rows[0].as_dict())
-    table = pyarrow.table({name: [row.as_dict()[name] for row in rows] for name in names})
+    flat = [row.as_dict() for row in rows]
+    table = pyarrow.table({name: [row[name] for row in flat] for name in flat[0]})
     pyarrow.parquet.write_table(table, path)
 
 

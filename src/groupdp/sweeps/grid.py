@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,20 +52,25 @@ class Grid:
     def points(self, first: int = 0, last: int | None = None) -> Iterator[Point]:
         """The points from number `first` to before `last`; the last name varies fastest."""
         made: dict[tuple[Any, ...], tuple[DPSGD, ...]] = {}
-        combinations = itertools.product(*(values for _, values in self.vary))
-        for values in itertools.islice(combinations, first, last):
-            chosen = dict(zip(self.names, values, strict=True))
-            about_run = tuple((name, value) for name, value in chosen.items() if name not in QUESTION_KEYS)
-            if about_run not in made:
-                made[about_run] = self._run(dict(about_run))
-            delta: Any = chosen.get("delta", self.delta)
-            yield Point(
-                values,
-                made[about_run],
-                float(delta),
-                chosen.get("group_size", self.group_size),
-                chosen.get("adjacency", self.adjacency),
-            )
+        names = self.names
+        places = [place for place, name in enumerate(names) if name not in QUESTION_KEYS]
+        asked = [(names.index(name) if name in names else None, name) for name in QUESTION_KEYS]
+        for values in self.values(first, last):
+            about_run = tuple([values[place] for place in places])
+            run = made.get(about_run)
+            if run is None:
+                run = made[about_run] = self._run({names[place]: values[place] for place in places})
+            delta, size, adjacency = (getattr(self, name) if at is None else values[at] for at, name in asked)
+            yield Point(values, run, float(delta), size, adjacency)
+
+    def values(self, first: int = 0, last: int | None = None) -> Iterator[tuple[Any, ...]]:
+        """The values of what varies, in the order of `names`, from number `first` to before `last`."""
+        for number in range(first, len(self) if last is None else min(last, len(self))):
+            chosen = []
+            for _, values in reversed(self.vary):
+                number, place = divmod(number, len(values))
+                chosen.append(values[place])
+            yield tuple(reversed(chosen))
 
     def _run(self, values: dict[str, Any]) -> tuple[DPSGD, ...]:
         if not values:

@@ -94,9 +94,9 @@ def _chunk(grid: Grid, start: int) -> list[Outcome]:
 
 
 def _rows(grid: Grid, start: int, outcomes: list[Outcome]) -> list[Row]:
-    rows = []
-    for point, outcome in zip(grid.points(start, start + CHUNK), outcomes, strict=True):
-        values = dict(zip(grid.names, point.values, strict=True))
+    rows, names = [], grid.names
+    for chosen, outcome in zip(grid.values(start, start + CHUNK), outcomes, strict=True):
+        values = dict(zip(names, chosen, strict=True))
         if isinstance(outcome, str):
             rows.append(Row(values, None, None, None, outcome))
         else:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from groupdp.accounting import Options, log_delta_of, log_revealed
+from groupdp.accounting.engine_choice import are_few
+from groupdp.engines import spectral
 from groupdp.errors import LimitExceeded
-from groupdp.pairs import Composition, Round
+from groupdp.pairs import Composition, FloatArray, Round
 from groupdp.tradeoff.merge_rounds import as_one_round
 
 #: Steps of the finite differences that steer the search. They decide how close the bounds are, not whether they hold.
@@ -59,6 +63,32 @@ class DeltaCurve:
             self._seen[epsilon] = self._evaluate(epsilon)
         return self._seen[epsilon]
 
+    def sample(self, epsilons: FloatArray, width: float) -> None:
+        """Prepares for `log_delta` at these epsilons, increasing, by few contours, each good for many of them.
+
+        What a contour does not bound to `width` is left to be evaluated on its own.
+        """
+        if self.options.engine != "auto" or self.is_costly or not _has_contours(self.composition):
+            return
+        first, ahead = 0, 4
+        while first < len(epsilons):
+            planned = float(epsilons[min(first + ahead, len(epsilons) - 1)])
+            try:
+                near = spectral.neighbourhood(self.composition, planned)
+            except LimitExceeded:
+                return
+            if near is None and ahead == 1:  # delta is 0 from here on
+                return
+            part, good = epsilons[first : first + 2 * ahead + 1], 0
+            if near is not None:
+                lower, upper = near.log_deltas(part)
+                with np.errstate(invalid="ignore"):
+                    good = int(np.logical_and.accumulate(upper - lower <= width).sum())
+                for at, low, high in zip(part[:good], lower, upper, strict=False):
+                    self._seen[float(at)] = float(low), float(high)
+            first += max(good, 1)
+            ahead = min(2 * ahead, 64) if good == len(part) else max(good // 2, 1)
+
     def _evaluate(self, epsilon: float) -> tuple[float, float]:
         """By the contour, in milliseconds; by whatever answers where the contour never does (a few rounds)."""
         if self.options.engine == "auto" and not self.is_costly:
@@ -102,6 +132,12 @@ class DeltaCurve:
             step *= 0.1
         self._step = step
         return 0.5 * (left + right), _quotient(right - left, 2.0 * step)
+
+
+def _has_contours(composition: Composition) -> bool:
+    """Whether contours of its own are what evaluates the curve: rounds of pairs, all with noise."""
+    rounds = all(isinstance(one, Round) and one.has_noise for one, _ in composition)
+    return spectral.AVAILABLE and rounds and not are_few(composition)
 
 
 def _quotient(difference: float, step: float) -> float:

@@ -41,7 +41,9 @@ class Sketch:
         wanted = float(np.ptp(targets)) / min(math.sqrt(8.0 * tolerance), 0.5)
         count = int(min(max(wanted, 16.0), _MOST_SAMPLES))
         apart = max((high - low) / count, 1e-6)
-        self.samples = low + apart * np.arange(-_AROUND, count + _AROUND + 1)
+        self.samples: FloatArray = low + apart * np.arange(-_AROUND, count + _AROUND + 1, dtype=np.float64)
+        for curve in curves:
+            curve.sample(self.samples, 1e-4 * tolerance)
         self.logs = np.array([max(curve.log_delta(float(at))[1] for curve in curves) for at in self.samples])
 
     @classmethod

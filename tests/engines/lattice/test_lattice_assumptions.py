@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from flint import acb, arb, arb_poly, ctx
-from scipy import fft
+from numpy import fft
 from scipy.special import erfcx
 
 from groupdp.engines.lattice.convolve import convolution_power

@@ -7,6 +7,7 @@ the spectral engine.
 
     engine              the two answers, and what is known without computing
     refine              finer and finer lattices until the tolerance, a limit or the deadline
+    refine_blocks       the same, composed block by block (blocks), where a law has a trough at epsilon
     plan                tilt and window, from rough laws (rough_law, window, importance)
     solve               one lattice: every part's measures, composed (convolve) and read off (tail)
     parts               rounds of pairs: branch by branch, above (connect_dots) and below (merge_cells)

@@ -116,9 +116,9 @@ class _Picture:
         self.z = np.maximum.accumulate(values.loss)
         self.error = float(np.min(values.loss_error))
         with np.errstate(under="ignore", over="ignore"):
-            density = np.exp(values.log_density - float(np.max(values.log_density)))
-            self.of_p = _Cumulative(density, self.u)
-            self.of_excess = _Cumulative(density * np.expm1(-np.maximum(self.z, -700.0)), self.u)
+            self.density = np.exp(values.log_density - float(np.max(values.log_density)))
+            self.leaving = self.density * np.expm1(-np.maximum(self.z, -700.0))
+            self.integrals = _Cumulative(np.stack((self.density, self.leaving)), self.u)
 
     def edges(
         self, table: LossTable, interval: int, positions: FloatArray, step: float
@@ -150,20 +150,20 @@ class _Picture:
         at = np.interp(near, self.z, self.u)
         at = np.where(sign * (outer - at) > 0.0, at, 0.5 * (end + outer))
         low, high = (end, outer) if sign > 0 else (outer, end)
-        mass_outside, excess_outside = self.of_p(outer), self.of_excess(outer)
+        outside = self.integrals(outer)
         for _ in range(_NEWTON_STEPS):
             before = at
-            mass, excess = mass_outside - self.of_p(at), excess_outside - self.of_excess(at)
+            mass, excess = outside - self.integrals(at)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 off = -np.log1p(excess / mass) - wanted
-                density = np.interp(at, self.u, self.of_p.values)
-                leaving = np.interp(at, self.u, self.of_excess.values)
+                density = np.interp(at, self.u, self.density)
+                leaving = np.interp(at, self.u, self.leaving)
                 slope = (leaving - density * excess / mass) / (mass + excess)
                 step = at - off / slope
             low, high = np.where(off < 0.0, at, low), np.where(off < 0.0, high, at)
             inside = np.isfinite(step) & (step > low) & (step < high)
             at = np.where(inside, step, 0.5 * (low + high))
-            if (np.abs(at - before) <= _SETTLED * self.of_p.step).all():
+            if (np.abs(at - before) <= _SETTLED * self.integrals.step).all():
                 break
         a, b = (end, outer) if sign > 0 else (outer, end)
         none = sign * (self._mean(a, b) - wanted) >= 0.0
@@ -180,27 +180,33 @@ class _Picture:
 
     def _mean(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Z(a, b); where the cell is empty, z at its inner end."""
-        mass = self.of_p(b) - self.of_p(a)
-        excess = self.of_excess(b) - self.of_excess(a)
+        mass, excess = self.integrals(b) - self.integrals(a)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = -np.log1p(excess / mass)
         return np.where((mass > 0.0) & np.isfinite(found), found, np.interp(b, self.u, self.z))
 
 
 class _Cumulative:
-    """The integral of a smooth function from the first node on: corrected trapezoid rule, cubic in between."""
+    """Integrals of smooth functions, one a row, from the first node on: corrected trapezoid rule, cubic in between."""
 
     def __init__(self, values: FloatArray, nodes: FloatArray) -> None:
-        self.values, self.start, self.step = values, float(nodes[0]), float(nodes[1] - nodes[0])
-        slopes = np.gradient(values, self.step, edge_order=2)
-        pieces = 0.5 * self.step * (values[1:] + values[:-1]) + self.step**2 / 12.0 * (slopes[:-1] - slopes[1:])
-        self.sums = np.concatenate(([0.0], np.cumsum(pieces)))
+        self.start, self.step = float(nodes[0]), float(nodes[1] - nodes[0])
+        slopes = np.gradient(values, self.step, edge_order=2, axis=1)
+        pieces = 0.5 * self.step * (values[:, 1:] + values[:, :-1])
+        pieces += self.step**2 / 12.0 * (slopes[:, :-1] - slopes[:, 1:])
+        sums = np.cumsum(pieces, axis=1)
+        sums = np.concatenate((np.zeros((len(values), 1)), sums), axis=1)
+        self.last = values.shape[1] - 1
+        #: For every piece, on every row: the integral up to it, the one over it, and the values at its ends.
+        self.pieces = np.stack((sums[:, :-1], sums[:, 1:] - sums[:, :-1], values[:, :-1], values[:, 1:]))
 
     def __call__(self, u: FloatArray) -> FloatArray:
-        place = np.clip((u - self.start) / self.step, 0.0, len(self.values) - 1.0)
-        k = np.minimum(place.astype(np.int64), len(self.values) - 2)
+        place = np.minimum(np.maximum((u - self.start) / self.step, 0.0), float(self.last))
+        k = np.minimum(place.astype(np.int64), self.last - 1)
         s = place - k
+        rest = 1.0 - s
+        before, over, left, right = self.pieces[:, :, k]
         rise = s * s * (3.0 - 2.0 * s)
-        bend = s * (1.0 - s) * self.step * ((1.0 - s) * self.values[k] - s * self.values[k + 1])
-        result: FloatArray = self.sums[k] + rise * (self.sums[k + 1] - self.sums[k]) + bend
+        bend = s * rest * self.step * (rest * left - s * right)
+        result: FloatArray = before + rise * over + bend
         return result

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft
+from numpy import fft
 
 from groupdp.engines.lattice.likelihood import FloatArray
 from groupdp.engines.lattice.rounding import COMPLEX_PRODUCT, TINY, UNIT, fft_error, fft_error_in_norm
@@ -79,7 +79,7 @@ def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
     norm_error = sloppiness * norm_error + length * TINY
     if not (error < math.inf and norm_error < math.inf):
         return Convolution(np.zeros(length), math.inf, math.inf)
-    return Convolution(fft.irfft(product, n=length, overwrite_x=True), error, norm_error)
+    return Convolution(fft.irfft(product, n=length), error, norm_error)
 
 
 def _mean_modulus(half: FloatArray) -> float:

@@ -13,6 +13,7 @@ from groupdp.engines.lattice.curves import one_round_epsilon, one_round_log_delt
 from groupdp.engines.lattice.one_round import log_one_minus_exp
 from groupdp.engines.lattice.plan import Plan, Saddle, prepare
 from groupdp.engines.lattice.refine import Task, expected_width, refine
+from groupdp.engines.lattice.refine_blocks import refine_in_blocks
 from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.engines.lattice.rounding import ELEMENTARY
 from groupdp.engines.lattice.single_large_loss import single_loss_epsilon, single_loss_log_delta
@@ -66,7 +67,7 @@ def log_delta(
         of_epsilon=False,
         replan=replan,
     )
-    found = refine(task, plan)
+    found = _refined(task, plan)
     if found.provenance.tolerance_met:
         return found
     try:
@@ -126,7 +127,7 @@ def epsilon(
         of_epsilon=True,
         log_delta=log_delta,
     )
-    found = refine(task, plan)
+    found = _refined(task, plan)
     if found.provenance.tolerance_met:
         return found
     start = found.upper if math.isfinite(found.upper) else plan.saddle_for_delta(log_delta).epsilon
@@ -135,6 +136,16 @@ def epsilon(
     except LimitExceeded:  # out of time: what has been found stands
         return found
     return _raised(found, lower)
+
+
+def _refined(task: Task, plan: Plan) -> Bounds:
+    """Whole transforms first; where they leave nothing but roundings, block by block."""
+    found = refine(task, plan)
+    if not found.provenance.tolerance_met and math.isfinite(found.upper):
+        found = refine_in_blocks(task, plan, found)
+    if task.progress is not None:
+        task.progress(1.0)
+    return found
 
 
 def _ticking(curve: Callable[[float], float], tick: Callable[[], None]) -> Callable[[float], float]:

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from groupdp.engines.lattice.cells import langevin
 from groupdp.engines.lattice.envelope import Envelope
 from groupdp.engines.lattice.grid_steps import LatticeCells, cell_count, lattice_cells, width_exponents
 from groupdp.engines.lattice.likelihood import LOG_SQRT_2PI, FloatArray
+from groupdp.engines.lattice.mills import log_normal_cdf
 from groupdp.engines.lattice.parts import LARGEST_SHIFT, Grid, tilt_of
 from groupdp.engines.lattice.quadrature import FOUR_POINTS, PANEL_WIDTH, rule_error
 from groupdp.engines.lattice.rough_law import RoughLaw
@@ -113,7 +113,9 @@ class EnvelopePart:
         v = self.envelope.thresholds(x, above=False)
         shifts = self.envelope.all_shifts[:, None] if under_p else 0.0
         with np.errstate(under="ignore"):
-            return np.asarray(np.logaddexp.reduce(self.envelope.log_weights[:, None] + log_ndtr(shifts - v), axis=0))
+            return np.asarray(
+                np.logaddexp.reduce(self.envelope.log_weights[:, None] + log_normal_cdf(shifts - v), axis=0)
+            )
 
     @staticmethod
     def _log_differences(log_tails: FloatArray) -> FloatArray:
@@ -180,7 +182,9 @@ class EnvelopePart:
         # What lies beyond the last edge, and the components left out (each at most its probability: L-11).
         last = panels.v[:, -1]
         with np.errstate(under="ignore"):
-            tail = float(np.logaddexp.reduce(self.envelope.log_weights + log_ndtr(self.envelope.all_shifts - last)))
+            tail = float(
+                np.logaddexp.reduce(self.envelope.log_weights + log_normal_cdf(self.envelope.all_shifts - last))
+            )
         mass.add_infinite(tail + 1e-9 + 1e-12 * abs(tail) + math.log1p(min(inflation, 1e300)))
         mass.add_infinite(self.envelope.log_lost_mass)
         return indices[1:], values[1:] * (1.0 + 4.0 * UNIT)

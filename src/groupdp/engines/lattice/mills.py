@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import erfcx
 
 from groupdp.engines.lattice.likelihood import FloatArray
 from groupdp.engines.lattice.rounding import MILLS, UNIT
@@ -26,7 +25,16 @@ _SERIES = 50.0
 
 def mills(x: FloatArray) -> FloatArray:
     """M(x) for x >= -5; relative error below MILLS."""
+    from scipy.special import erfcx  # not before it is needed: a third of a second
+
     return np.asarray(math.sqrt(0.5 * math.pi) * erfcx(x * math.sqrt(0.5)))
+
+
+def log_normal_cdf(x: FloatArray) -> FloatArray:
+    """log Phi(x)."""
+    from scipy.special import log_ndtr
+
+    return np.asarray(log_ndtr(x))
 
 
 def mills_difference(a: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArray]:

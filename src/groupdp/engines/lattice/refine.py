@@ -107,8 +107,6 @@ def refine(task: Task, plan: Plan) -> Bounds:
         if math.isfinite(width) and width <= 0.1 * max(1.0, abs(upper)):
             saddle = task.located(0.5 * (lower + upper))
         step = _next_step(task, plan, saddle, allowed, history)
-    if task.progress is not None:
-        task.progress(1.0)
     provenance = Provenance(
         engine="lattice",
         evaluations={"grid points": points, "cells": cells, "solves": solves},
@@ -134,7 +132,7 @@ def _affordable(
         step = max(least, _step_for(task, plan, saddle, 1.0, task.allowed(saddle.epsilon)))
     wanted = step
     for _ in range(60):
-        cells, work = _work(plan, saddle, survival, max(wanted, least))
+        cells, work = work_of(plan, saddle, survival, max(wanted, least))
         if work <= (LARGEST_WORK / 100.0 if coarse else LARGEST_WORK):
             break
         least = 1.5 * max(wanted, least)
@@ -148,7 +146,7 @@ def longest_transform(memory_budget: float) -> int:
     return 1 << max(math.floor(math.log2(memory_budget / BYTES_PER_POINT)), 12)
 
 
-def _work(plan: Plan, saddle: Saddle, survival: Survival | None, step: float) -> tuple[float, float]:
+def work_of(plan: Plan, saddle: Saddle, survival: Survival | None, step: float) -> tuple[float, float]:
     """(cells, cells x components that matter at a time) of one measure of every part."""
     cells = work = 0.0
     for part in plan.parts:
@@ -183,7 +181,10 @@ def _next_step(task: Task, plan: Plan, saddle: Saddle, allowed: float, history: 
 
 
 def _stalled(history: list[tuple[float, float]]) -> bool:
-    """Whether much smaller steps, twice, did not help: what is left are roundings, or the tails that were left out."""
+    """Whether smaller steps did not help: what is left are roundings, or the tails that were left out."""
+    if len(history) == 2:
+        (before, width_before), (step, width) = history
+        return step < 0.05 * before and not width < 0.5 * width_before
     if len(history) < 3:
         return False
     (before, width_before), _, (step, width) = history[-3:]

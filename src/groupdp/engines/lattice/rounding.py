@@ -2,7 +2,7 @@
 
 IEEE double precision, round to nearest; NumPy's elementary functions within 4 units in the last place,
 `scipy.special.erfcx` within 16; an FFT of length 2^a, 3 x 2^a or 5 x 2^a that is a Cooley-Tukey
-factorisation (SciPy's is).
+factorisation (NumPy's is).
 """
 
 from __future__ import annotations

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from groupdp.engines.spectral._kernel import PackedBranch, PackedRound
 
 
+_NONE = np.empty(0)
+
+
 def packed(composition: Composition) -> list[PackedRound]:
     """The rounds with their numbers of repetitions, for the functions of `_kernel`."""
     return [(float(times), *_packed_round(one)) for one, times in composition]
@@ -30,6 +33,8 @@ def _packed_round(one: Round) -> tuple[tuple[PackedBranch, ...], FloatArray, Flo
             log_weights.append(log_weight)
         else:
             branches.append(_packed_branch(branch, log_weight))
+    if not shifts:
+        return tuple(branches), _NONE, _NONE
     return tuple(branches), np.array(shifts, dtype=np.float64), np.array(log_weights, dtype=np.float64)
 
 

@@ -75,10 +75,12 @@ static void ceiling_by_chernoff(workspace *space, course *along)
 {
     job *work = along->work;
     prepared problem = prepare(space, work->rounds, work->whole, work->argument);
-    saddle at = saddle_for_delta(space, &problem, work->argument);
+    saddle at = saddle_alone_for_delta(space, &problem, work->argument);
     along->best.upper = chernoff_ceiling(space, &problem, &at.found, work->argument);
     along->scanned = 1; /* whatever may be declined from here on */
     if (!(along->best.upper < work->enough)) {
+        extend_around(space, &at);
+        along->best.upper = chernoff_ceiling(space, &problem, &at.found, work->argument);
         double closer = coarse_ceiling(space, &problem, &at, work->argument);
         if (closer < along->best.upper)
             along->best.upper = closer;

@@ -13,6 +13,10 @@
 /* Terms of a moment this far below the largest are left out: 150 000 of them are below the slack of 1e-12. */
 #define FAR_BELOW -45.0
 
+/* An epsilon so many standard deviations from the mean, or more, is not that of a Gaussian's tilt: the first quadratures
+ * reach no further. */
+#define GAUSSIAN_DEVIATIONS 500.0
+
 /* Tilts around the saddle, as multiples of it, for the Chernoff bounds. */
 static const double AROUND[] = {0.4, 0.6, 0.8, 1.15, 1.3, 1.5, 2.0, 3.0};
 
@@ -301,19 +305,26 @@ static saddle find_saddle(workspace *space, const prepared *problem, wanted what
 {
     for (;; largest *= 4.0) {
         saddle at = start(space, problem, largest);
-        if (find_tilt(space, &at, what, expected)) {
-            extend(space, &at, AROUND, sizeof AROUND / sizeof AROUND[0]);
+        if (find_tilt(space, &at, what, expected))
             return at;
-        }
     }
 }
 
-/* The tilt whose saddle-point approximation gives e^log_delta. */
-saddle saddle_for_delta(workspace *space, const prepared *problem, double log_delta)
+void extend_around(workspace *space, saddle *at) { extend(space, at, AROUND, sizeof AROUND / sizeof AROUND[0]); }
+
+/* The tilt whose saddle-point approximation gives e^log_delta, without the tilts around it. */
+saddle saddle_alone_for_delta(workspace *space, const prepared *problem, double log_delta)
 {
     double root = sqrt(2.0 * larger(-log_delta, 0.0));
     wanted what = {.value = log_delta};
     return find_saddle(space, problem, what, (1.5 * root + 18.0) / problem->deviation, root / problem->deviation);
+}
+
+saddle saddle_for_delta(workspace *space, const prepared *problem, double log_delta)
+{
+    saddle at = saddle_alone_for_delta(space, problem, log_delta);
+    extend_around(space, &at);
+    return at;
 }
 
 /* The tilt that minimises K(c) - c epsilon - log c - log(1 + c): the approximation's epsilon is its derivative. */
@@ -321,8 +332,11 @@ saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsi
 {
     double deviation = problem->deviation;
     double distance = larger(epsilon - problem->mean, 0.0) / (deviation * deviation);
+    distance = smaller(distance, GAUSSIAN_DEVIATIONS / deviation);
     wanted what = {.by_epsilon = 1, .value = epsilon};
-    return find_saddle(space, problem, what, 2.0 * distance + 24.0 / deviation, distance + 1.0 / deviation);
+    saddle at = find_saddle(space, problem, what, 2.0 * distance + 24.0 / deviation, distance + 1.0 / deviation);
+    extend_around(space, &at);
+    return at;
 }
 
 /* Chernoff: delta(epsilon) <= e^log_delta at (and beyond) this epsilon, rigorously. */

@@ -229,8 +229,10 @@ typedef struct {
 
 void loss_scale(workspace *space, prepared *problem);
 saddle saddle_for_delta(workspace *space, const prepared *problem, double log_delta);
+saddle saddle_alone_for_delta(workspace *space, const prepared *problem, double log_delta);
 saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsilon);
 void extend(workspace *space, saddle *at, const double *multiples, int count);
+void extend_around(workspace *space, saddle *at);
 double epsilon_ceiling(const scan *found, double log_delta);
 scan scan_at(workspace *space, const prepared *problem, const double *tilts, int count);
 
