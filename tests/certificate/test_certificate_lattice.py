@@ -20,13 +20,14 @@ from scipy.special import ndtr
 
 from certificate_claims import golden, named, read
 from certificate_two_rounds import in_floats, loss_of, two_rounds
+from groupdp.certificate import lattice as lattice_module
 from groupdp.certificate import tails as tails_module
 from groupdp.certificate.lattice import Lattice
 from groupdp.certificate.lattice_hints import lattice_hints
 from groupdp.certificate.laws import Change, Gaussians, Mixtures, Profile, changes, composition, hypergeometric
 from groupdp.certificate.one_round import one_round
 from groupdp.certificate.reading import Clock, Undecided, number
-from groupdp.certificate.tails import tails_of
+from groupdp.certificate.tails import Tails, tails_of
 
 HALF = [fmpq(1, 2), fmpq(1, 2)]
 RARE = [fmpq(99, 100), fmpq(1, 100)]
@@ -120,6 +121,27 @@ def test_a_round_that_is_cut_short_is_charged_for(name, epsilon):
                 lower, upper = bounds(parts, hints, epsilon)
                 assert lower <= truth * (1 + 1e-9)
                 assert upper >= truth * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_loss_just_outside_of_its_cell_is_charged_for(times, monkeypatch):
+    # C-24: all of P has the loss 3/8 + gap, and is said to be in the cell below 3/8
+    gap = arb("0.01")
+
+    def outside(*_: Any) -> Tails:
+        heights = [arb(1)] * 8 + [arb(0)] * 5  # at -5/8, ..., 1/4 and at 3/8, ..., 7/8
+        return Tails(heights, [p * (-arb(3) / 8 - gap).exp() for p in heights], arb(1), moved=gap)
+
+    monkeypatch.setattr(lattice_module, "tails_of", outside)
+    hints = {"abscissa": 1.0, "beyond": 2.0, "before": 0.0, "step": 0.125, "low": -1000, "high": 1000}
+    hints["rounds"] = [{"offset": 0.375, "first": -8, "last": 4, "right_to": 0, "left_to": 0}]
+    with ctx.workprec(128):
+        found = Lattice([(ROUNDS["add"], times)], hints, Clock(60))
+        for share in ("0.2", "0.6", "0.9"):
+            epsilon = times * (arb(3) / 8 + gap * arb(share))
+            lower, upper = found.delta(epsilon)
+            truth = 1 - (epsilon - times * (arb(3) / 8 + gap)).exp()
+            assert lower <= truth <= upper
 
 
 def test_tails_are_those_of_the_loss():
