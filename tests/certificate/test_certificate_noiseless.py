@@ -60,17 +60,18 @@ def test_a_public_coin_of_noiseless_rounds_is_between_its_largest_loss_and_all_m
     # C-26: truncated batches of 6 others, cut to 3
     phase = {"sampling": "truncated-poisson", "sampling_rate": "0.25", "largest_batch": 3, "dataset_size": 6}
     phase |= {"noise_multiplier": "0", "steps": 2}
-    lower, upper = found([phase], Change("add", 0, 2), 0.3)
-    assert 0.0 <= lower <= upper <= 1.0
     with ctx.workprec(128):
         one = composition([{**phase, "noise_multiplier": "1"}], Change("add", 0, 2))[0][0]
         branches = [(float(arb(right[0])), float(arb(left[0]))) for right, left in one.branches]
     merged = sum(b for _, b in branches) ** 2
-    every = sum(
-        max(0.0, a * c - math.exp(0.3) * b * d) for a, b in branches for c, d in branches
-    )  # two rounds of a coin, written out
-    assert lower == pytest.approx(max(0.0, 1 - math.exp(0.3) * merged), abs=1e-12)
-    assert lower - 1e-12 <= every <= upper + 1e-12
+    most = 2 * max(math.log(a / b) for a, b in branches)
+    for epsilon in (0.3, 0.4 * most - 0.6 * math.log(merged)):
+        lower, upper = found([phase], Change("add", 0, 2), epsilon)
+        terms = (a * c - math.exp(epsilon) * b * d for a, b in branches for c, d in branches)  # both coins, written out
+        every = sum(max(0.0, term) for term in terms)
+        assert lower == pytest.approx(max(0.0, 1 - math.exp(epsilon) * merged), abs=1e-12)
+        assert lower - 1e-12 <= every <= upper + 1e-12
+    assert lower == 0.0 < every
 
 
 def test_shuffled_rounds_and_envelopes_without_noise():
