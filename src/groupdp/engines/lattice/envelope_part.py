@@ -34,8 +34,8 @@ _NODES = 4000
 _REFINED = 16.0
 #: Numbers (components x panels x nodes) that are held at a time.
 _BLOCK_NUMBERS = 1 << 20
-#: Most panels of one measure.
-_MOST_PANELS = 4_000_000
+#: Most thresholds (components x panels) of one measure: 320 MB.
+_MOST_THRESHOLDS = 40_000_000
 _MOST_SPLITS = 60
 #: Components this far (in logarithm) below the largest in a panel do not decide how wide it is.
 _NEGLIGIBLE = 70.0
@@ -164,7 +164,7 @@ class EnvelopePart:
         indices = np.concatenate(([0], cells.indices[cells.indices > 0]))
         edges = mass.step * indices
         far = indices[1:].astype(np.float64)
-        panels = self._split(edges, above=True)
+        panels = self._split(edges, advance, above=True)
         found = self._integrate(mass, panels, edges[:-1], far, advance)
         width = np.diff(edges)
         inflation = _inflation(self.envelope, edges, panels.v[0, panels.ends])
@@ -230,7 +230,7 @@ class EnvelopePart:
         advance: Callable[[int], None],
     ) -> tuple[_CellMasses, FloatArray]:
         """Cells between `edges`: masses, and lower bounds on log P/Q - target."""
-        panels = self._split(edges, above=False)
+        panels = self._split(edges, advance, above=False)
         found = self._integrate(mass, panels, target, indices.astype(np.float64), advance)
         with np.errstate(invalid="ignore", divide="ignore"):
             # e^target Q / P - 1 = -excess / mass, at most
@@ -269,7 +269,7 @@ class EnvelopePart:
         rows[3] += 8.0 * UNIT * (np.abs(rows[2]) + rows[0])
         return _CellMasses(*rows)
 
-    def _split(self, edges: FloatArray, *, above: bool) -> _Panels:
+    def _split(self, edges: FloatArray, advance: Callable[[int], None], *, above: bool) -> _Panels:
         """More edges between the given x = `edges`, until no panel of any component is too wide for the quadrature.
 
         Thresholds at the inner edges are those of their own x: any thresholds that do not decrease are valid there, for
@@ -278,6 +278,7 @@ class EnvelopePart:
         x, cell = edges, np.arange(len(edges) - 1)
         v = self.envelope.thresholds(x, above=above)
         for _ in range(_MOST_SPLITS):
+            advance(0)
             m = self.envelope.all_shifts[:, None]
             left, right = v[:, :-1], v[:, 1:]
             distance = np.maximum(np.abs(right - m), np.abs(left - m))
@@ -295,10 +296,10 @@ class EnvelopePart:
             v = np.insert(v, at + 1, self.envelope.thresholds(new, above=above), axis=1)
             x = np.insert(x, at + 1, new)
             cell = np.insert(cell, at + 1, cell[at])
-            if len(cell) > _MOST_PANELS:
+            if v.size > _MOST_THRESHOLDS:
                 raise LimitExceeded(
-                    f"the lattice engine would need more than its limit of {_MOST_PANELS} panels: the noise is too "
-                    f"large or too small."
+                    f"the lattice engine would need more than its limit of {_MOST_THRESHOLDS:.0e} thresholds: the "
+                    "group is too large, or the noise too large or too small."
                 )
         # In order whatever the roundings were: towards where f is negative (above), or the other way.
         u = np.minimum.accumulate(v[0, ::-1])[::-1] if above else np.maximum.accumulate(v[0])
