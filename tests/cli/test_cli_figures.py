@@ -79,7 +79,7 @@ def test_the_data_of_a_figure(panels):
 
 def test_figures_writes_everything_and_says_where(panels, tmp_path, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)  # not fitted to a width
-    monkeypatch.setattr(paper, "study", lambda **_: panels)
+    monkeypatch.setattr(paper, "panel_by_panel", lambda **_: (panel for panel in panels))
     target = tmp_path / "figures"
     outcome = groupdp(f"figures --out {target}")
     assert (outcome.status, outcome.errors) == (0, "")
@@ -90,7 +90,7 @@ def test_figures_writes_everything_and_says_where(panels, tmp_path, monkeypatch)
 
 
 def test_other_kinds_and_json(panels, tmp_path, monkeypatch):
-    monkeypatch.setattr(paper, "study", lambda **_: panels)
+    monkeypatch.setattr(paper, "panel_by_panel", lambda **_: (panel for panel in panels))
     answer = groupdp(f"figures --out {tmp_path} --kind svg --json").json
     assert (tmp_path / "poisson.svg").read_text().startswith("<?xml")
     assert len(answer["panels"]) == 6
@@ -99,7 +99,7 @@ def test_other_kinds_and_json(panels, tmp_path, monkeypatch):
 
 
 def test_bad_arguments_are_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(paper, "study", lambda **_: pytest.fail("worked first"))
+    monkeypatch.setattr(paper, "panel_by_panel", lambda **_: pytest.fail("worked first"))
     (tmp_path / "file").write_text("x")
     assert_one_sentence(groupdp(f"figures --out {tmp_path}/file"), "out must be")
     assert_one_sentence(groupdp(f"figures --out {tmp_path} --kind gif"), "kind must be")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -47,13 +48,17 @@ def figures(
         for path in written:
             require_new(str(path), "out", force=force)
             files.temporary(path)
-        with progress_bar("figures") as progress:
-            panels = paper.study(progress=progress, meanwhile=import_matplotlib)
-        for name, _, _, title in paper.SAMPLINGS:
-            own = [panel for panel in panels if panel.sampling == name]
-            figure = draw_curves([(panel.title, panel.points) for panel in own], title=title)
-            save_figure(figure, files.temporary(directory / f"{name}.{kind}"))
-            files.write_text(directory / f"{name}.csv", paper.figure_csv(own))
+        panels: list[paper.Panel] = []
+        with (
+            progress_bar("figures") as progress,
+            closing(paper.panel_by_panel(progress=progress, meanwhile=import_matplotlib)) as found,
+        ):
+            for name, _, _, title in paper.SAMPLINGS:  # drawn while the next panels are computed
+                own = list(itertools.islice(found, len(paper.NOISES)))
+                figure = draw_curves([(panel.title, panel.points) for panel in own], title=title)
+                save_figure(figure, files.temporary(directory / f"{name}.{kind}"))
+                files.write_text(directory / f"{name}.csv", paper.figure_csv(own))
+                panels += own
         text = paper.summary(panels)
         files.write_text(directory / "summary.md", text)
     if as_json:

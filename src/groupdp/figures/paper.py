@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -71,7 +71,17 @@ def study(
     progress: Progress | None = None,
     meanwhile: Callable[[], object] | None = None,
 ) -> tuple[Panel, ...]:
-    """All panels of both figures, Poisson sampling first.
+    """All panels of both figures, Poisson sampling first."""
+    return tuple(panel_by_panel(group_sizes=group_sizes, progress=progress, meanwhile=meanwhile))
+
+
+def panel_by_panel(
+    *,
+    group_sizes: Sequence[int] | None = None,
+    progress: Progress | None = None,
+    meanwhile: Callable[[], object] | None = None,
+) -> Generator[Panel, None, None]:
+    """The panels in order, each as soon as it is there, while the next ones are computed.
 
     Two are computed at a time (the kernel does not hold the interpreter's lock), and `meanwhile` is called while the
     first ones are.
@@ -85,20 +95,19 @@ def study(
         points = compare(run, delta=DELTA, group_sizes=group_sizes or GROUP_SIZES, progress=lambda _: _go_on(stop))
         return Panel(sampling=name, noise_multiplier=noise, points=tuple(points))
 
-    panels = []
     with ThreadPoolExecutor(max_workers=2) as threads:
         try:
             pending = [threads.submit(panel, setting) for setting in settings]
             if meanwhile is not None:
                 meanwhile()
-            for future in pending:
-                panels.append(future.result())
+            for done, future in enumerate(pending, start=1):
+                found = future.result()
                 if progress is not None:
-                    progress(len(panels) / len(settings))
+                    progress(done / len(settings))
+                yield found
         finally:  # whoever is interrupted does not wait for the rest
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)
-    return tuple(panels)
 
 
 class _Stopped(Exception):

@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import require_number
-from groupdp.adjacency import ADJACENCIES, Change, Group
+from groupdp.adjacency import ADJACENCIES, Change, Group, is_empty
 from groupdp.laws import binomial_law
-from groupdp.pairs import Round, Side
+from groupdp.pairs import ZERO, Round, Side
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
 from groupdp.samplings.worlds import World, independent_members
 
@@ -43,8 +43,7 @@ class PoissonSampling(Sampling):
         """(Binom(a, q), Binom(b, q)) for a removed and b added: tight with gradients +e and -e (P-1, P-2).
 
         Zeroed examples change the sum as removed ones do. In microbatches each of the group's examples changes one
-        clipped
-        average, by at most 2.
+        clipped average, by at most 2.
         """
         unit = 2.0 if microbatches else 1.0
         sides = (binomial_side(self.rate, group, unit, noise) for group in (change.removed, change.added))
@@ -89,7 +88,7 @@ def stated_fraction(rate: float) -> Fraction:
 @lru_cache(maxsize=256)
 def binomial_side(rate: float, group: Group, unit: float, noise: float) -> Side:
     """The side of a group of which each example is there with probability `rate`, moving the sum by `unit`."""
-    return _sensitivities(rate, group, unit).divided(noise)
+    return ZERO if is_empty(group) else _sensitivities(rate, group, unit).divided(noise)
 
 
 @lru_cache(maxsize=128)
