@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupdp.adjacency import ONE_SIDED
-from groupdp.baselines import vadhan_epsilons
 from groupdp.baselines.poisson_claim import poisson_claim
 from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilons
-from groupdp.baselines.vadhan import SIX_FIGURES, multiple
+from groupdp.baselines.vadhan import multiple, vadhan_uppers
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
@@ -103,7 +102,7 @@ def compare(
                 group_size=size,
                 epsilon=ours[done],
                 linear=multiple(one, size),
-                vadhan=None if vadhan is None else vadhan[done].upper,
+                vadhan=None if vadhan is None else vadhan[done],
                 old_tool=None if old_tool is None else old_tool[done],
                 poisson_claim=None if claim is None else claim.upper,
             )
@@ -111,21 +110,12 @@ def compare(
     return points
 
 
-def _vadhan(run: Any, delta: float, sizes: list[int], adjacency: str, progress: Progress) -> list[Bounds] | None:
+def _vadhan(run: Any, delta: float, sizes: list[int], adjacency: str, progress: Progress) -> list[float] | None:
     """Vadhan's lemma for every group size; None where one example has no analysis to start from."""
     if adjacency not in ONE_SIDED:
         return None
     try:
-        return vadhan_epsilons(
-            run,
-            delta=delta,
-            group_sizes=sizes,
-            form="geometric",
-            adjacency=adjacency,
-            intervals=0,  # only the upper bound is shown
-            tolerance=SIX_FIGURES,
-            progress=progress,
-        )
+        return vadhan_uppers(run, delta=delta, group_sizes=sizes, adjacency=adjacency, progress=progress)
     except InvalidArgument:
         return None
 

@@ -68,24 +68,14 @@ def _one(question: Question, size: int, progress: Progress) -> Bounds | LimitExc
 
 def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: Progress) -> list[float]:
     """Upper bounds on epsilon by the method named, for every group size."""
-    from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilons
-    from groupdp.baselines.vadhan import SIX_FIGURES
+    from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon
+    from groupdp.baselines.vadhan import vadhan_uppers
 
     run, delta, adjacency = question.run, question.delta, question.adjacency
     if name != "vadhan" or adjacency in CLASSIC_ADJACENCIES:
         require_classic(question)
     if name == "vadhan":
-        found = vadhan_epsilons(
-            run,
-            delta=delta,
-            group_sizes=sizes,
-            form="geometric",
-            adjacency=adjacency,
-            intervals=0,  # only the upper bound is shown
-            tolerance=SIX_FIGURES,
-            progress=progress,
-        )
-        return [bounds.upper for bounds in found]
+        return vadhan_uppers(run, delta=delta, group_sizes=sizes, adjacency=adjacency, progress=progress)
     uppers = []
     for done, size in enumerate(sizes):
         if name == "fdp":
