@@ -84,7 +84,7 @@ def _affordable(task: Task, plan: Plan, saddle: Saddle, survival: Survival | Non
     squarings = sum(2.0 * math.log2(part.rounds) + 1.0 for part in plan.parts)
     for _ in range(60):
         points = span / step
-        products = squarings * points * points / _block(plan, saddle, step, points)
+        products = squarings * points * points / _block(saddle, step, points)
         _, work = work_of(plan, saddle, survival, step)
         if products <= _MOST_PRODUCTS and work <= LARGEST_WORK and 4.0 * BYTES_PER_POINT * points <= task.memory_budget:
             break
@@ -92,7 +92,7 @@ def _affordable(task: Task, plan: Plan, saddle: Saddle, survival: Survival | Non
     return rounded_step(step)
 
 
-def _block(plan: Plan, saddle: Saddle, step: float, points: float) -> int:
+def _block(saddle: Saddle, step: float, points: float) -> int:
     """Entries of a block: as many as change little, but no fewer than keep the pairs few."""
     wanted = min(max(_CHANGE / (step * saddle.rate), _SHORTEST_BLOCK), _LONGEST_BLOCK)
     return 1 << max(math.floor(math.log2(wanted)), math.ceil(math.log2(points / 1024.0)), 5)
@@ -108,7 +108,7 @@ def _solve(
         cells += more
         require_time(task.deadline)
 
-    block = _block(plan, saddle, step, (span[1] - span[0]) / step)
+    block = _block(saddle, step, (span[1] - span[0]) / step)
     tails = []
     for up in (False, True):
         masses = []
