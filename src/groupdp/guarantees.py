@@ -161,9 +161,9 @@ def _worst(results: dict[str, Bounds], tight: bool) -> Bounds:
     """The largest, side by side, with the provenance of the one with the largest upper side."""
     decisive = max(results, key=lambda name: results[name].upper)
     provenance = results[decisive].provenance
-    evaluations: dict[str, int] = {}
-    for result in results.values():
-        for name, count in result.provenance.evaluations.items():
+    evaluations = dict(provenance.evaluations)
+    for other, result in results.items():
+        for name, count in result.provenance.evaluations.items() if other != decisive else ():
             evaluations[name] = evaluations.get(name, 0) + count
     return Bounds(
         max(result.lower for result in results.values()),
