@@ -40,8 +40,7 @@ def question_of(
     """What is to be accounted for, from whatever describes it.
 
     A run is a `DPSGD` or a sequence of phases, composed (Ganesh 2024, Lemma 2.4: adaptive composition), with a group
-    size,
-    or with the numbers `removed` and `added`. A `MixtureOfGaussians` comes with a number of `rounds` instead.
+    size, or with the numbers `removed` and `added`. A `MixtureOfGaussians` comes with a number of `rounds` instead.
     """
     if isinstance(run, MixtureOfGaussians):
         if not (group_size is None and removed is None and added is None):

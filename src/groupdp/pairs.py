@@ -5,11 +5,10 @@ In units of the noise. A *side* is a finite law of shifts >= 0. A *branch* oppos
     P = sum_i a_i N(+x_i, 1),      Q = sum_j b_j N(-y_j, 1).
 
 A *round* is a public coin over branches: which branch it is belongs to what is released, and has the same law under P
-and Q. A *composition* is rounds with multiplicities. With densities A(u) phi(u) and B(u) phi(u) the privacy loss
-Psi = log A - log B increases with u, so every optimal event is a half-line; mixtures in more dimensions are dominated
-by
-their norms on the line (P-0). Who removes or adds examples is decided
-before (adjacency.py); engines answer for compositions and know nothing of directions, samplings or groups.
+and Q. A *composition* is rounds with multiplicities. With densities A(u) phi(u) and B(u) phi(u) the privacy loss Psi =
+log A - log B increases with u, so every optimal event is a half-line; mixtures in more dimensions are dominated by
+their norms on the line (P-0). Who removes or adds examples is decided before (adjacency.py); engines answer for
+compositions and know nothing of directions, samplings or groups.
 
 A round without noise has infinite shifts: they are peeled off before an engine is asked (accounting/exact_parts.py).
 """
