@@ -59,8 +59,10 @@ static double choose_period(workspace *space, const saddle *at, double deviation
         else
             right = smaller(right, period);
     }
-    double period = larger(larger(left, right) * (1.0 + 1e-6), 4.0 * deviation);
-    if (!(period <= LONGEST_PERIOD * deviation && log_alias(found, at->tilt, at->epsilon, period, NULL) <= goal))
+    double period = larger(larger(left, right), 4.0 * deviation), longest = LONGEST_PERIOD * deviation;
+    while (period <= longest && !(log_alias(found, at->tilt, at->epsilon, period, NULL) <= goal))
+        period *= 1.05; /* rounding, where levels are large */
+    if (!(period <= longest))
         decline(space, ALIASES);
     return period;
 }
