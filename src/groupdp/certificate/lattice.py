@@ -23,7 +23,7 @@ from groupdp.certificate.tails import Tails, tails_of
 #: Most cells of a round; most points of a composition, and most bits of all of them.
 MOST_CELLS, MOST_WINDOW, MOST_BITS = 200_000, 400_000, 80_000_000
 #: Bits of the closed forms of one round: enough wherever a composition needs more.
-ENOUGH_BITS = 160
+ENOUGH_BITS = 128
 
 
 @dataclass
