@@ -9,10 +9,18 @@ from typing import Any
 
 from flint import arb, ctx
 
-from groupdp.certificate.checker import LARGEST_EPSILON, LARGEST_PRECISION, MOST_POINTS, Proof, largest_loss, proof_of
+from groupdp.certificate.checker import (
+    LARGEST_EPSILON,
+    LARGEST_PRECISION,
+    MOST_NODES,
+    MOST_POINTS,
+    Proof,
+    largest_loss,
+    proof_of,
+)
 from groupdp.certificate.hints import hints_for
 from groupdp.certificate.lattice_hints import lattice_hints
-from groupdp.certificate.laws import Change, Composition, Noiseless, Profile, changes, composition
+from groupdp.certificate.laws import Change, Composition, Mixtures, Noiseless, Profile, changes
 from groupdp.certificate.noiseless import revealed
 from groupdp.certificate.reading import Clock, Undecided, number
 
@@ -20,8 +28,8 @@ from groupdp.certificate.reading import Clock, Undecided, number
 ATTEMPTS = (1e-2, 1e-4, 1e-7)
 #: Cells of a round on the lattice, one attempt after the other.
 CELLS = (1_000, 8_000, 60_000)
-#: Points of a contour for which an envelope, every point of which takes integrals, is faster than a lattice.
-_MOST_ENVELOPE_POINTS = 1_000
+#: What a contour computes in a second, about: terms of sums, and integrals.
+_TERMS, _INTEGRALS = 8e6, 60.0
 #: Relative width of an interval that is not worth more cells.
 NARROW = 1e-4
 #: What floats cannot do: the checker will say what is missing.
@@ -64,7 +72,7 @@ class Proving:
         self.pairs: list[Pair] = []
         for change in changes(claim):
             try:
-                self.pairs.append(Pair(change, composition(claim["run"], change, clock.check)))
+                self.pairs.append(Pair(change, proof_of(claim["run"], change, None, self.known, clock).parts))
             except Undecided:
                 continue  # the checker will say what is missing
 
@@ -73,23 +81,26 @@ class Proving:
         """By the names of the pairs that have some."""
         return {pair.change.name: pair.hints for pair in self.pairs if pair.hints is not None}
 
-    def contours(self) -> None:
-        """Give every pair a contour that settles it, refined where need be, unless it would be too long."""
+    def contours(self, clock: Clock) -> None:
+        """Give every pair a contour that settles it, refined where need be, unless that would take too long."""
         for n, pair in enumerate(self.pairs):
             if (one := next((one for one in self.pairs[:n] if one.parts == pair.parts), None)) is not None:
                 pair.hints, pair.settled = one.hints, one.settled
                 continue
             for share in ATTEMPTS:
                 try:
-                    hints = contour(*self.asked(pair, share))
+                    noisy, asked = self.asked(pair, share)
+                    hints = hints_for(noisy, **asked)
                 except ClosedForm:
                     pair.settled = True
                     break
                 except _NO_HINTS:
                     break
+                if seconds_of(noisy, hints) > clock.left():
+                    break
                 if hints != pair.hints:
                     pair.hints = hints
-                    pair.settled = self.settles(pair)
+                    pair.settled = self.settles(pair, clock)
                 if pair.settled:
                     break
 
@@ -105,7 +116,7 @@ class Proving:
                     pair.hints = lattice_hints(noisy, **asked, most=cells)
                 except _NO_HINTS:
                     continue
-                pair.near_enough = self.settles(pair, self.slack)
+                pair.near_enough = self.settles(pair, self.clock, self.slack)
 
     def asked(self, pair: Pair, share: float) -> tuple[Composition, dict[str, float]]:
         """The noisy rounds of a pair, where their delta is to be enclosed, and how accurately."""
@@ -123,14 +134,14 @@ class Proving:
         target = math.log((math.exp(left[1]) - 1 + left[0]) / left[0]) if left[0] < 1.0 else left[1]
         return noisy, {"epsilon": epsilon, "log_delta": target, "accuracy": share * width * middle}
 
-    def settles(self, pair: Pair, slack: float = 0.0) -> bool:
+    def settles(self, pair: Pair, clock: Clock, slack: float = 0.0) -> bool:
         """Whether the pair's hints decide the upper side, and the lower side unless another pair has.
 
         Of an interval that is wider by `slack` on either side, relatively.
         """
         sides = (self.upper, 1 + slack), (self.lower, 1 - slack)
         try:
-            proof = proof_of(self.claim["run"], pair.change, pair.hints, self.known, self.clock)
+            proof = proof_of(self.claim["run"], pair.change, pair.hints, self.known, clock)
             above, below = (None if side is None else proof.delta(arb(side) * by) for side, by in sides)
         except Undecided:
             return False
@@ -176,9 +187,15 @@ class Proving:
         return start * (1 + sign * math.exp(high))
 
 
-def contour(noisy: Composition, asked: dict[str, float]) -> dict[str, Any]:
-    """Hints for a contour that is not too long."""
-    hints = hints_for(noisy, **asked)
-    if hints["points"] > (_MOST_ENVELOPE_POINTS if any(isinstance(one, Profile) for one, _ in noisy) else MOST_POINTS):
-        raise Undecided("the contour would be too long")
-    return hints
+def seconds_of(noisy: Composition, hints: dict[str, Any]) -> float:
+    """About how long a contour takes: every point has a sum over the nodes of a branch, or integrals over pieces."""
+    if hints["points"] > MOST_POINTS:
+        return math.inf
+    total = 0.0
+    for (one, _), part in zip(noisy, hints["rounds"], strict=True):
+        if isinstance(one, Mixtures):
+            nodes = part["last"] - part["first"]
+            total += math.inf if nodes >= MOST_NODES else len(one.branches) * nodes * hints["points"] / _TERMS
+        elif isinstance(one, Profile):
+            total += (len(part["events"]) + 1) * hints["points"] / _INTEGRALS
+    return total

@@ -74,7 +74,7 @@ def certify(
     claim["epsilon"] = outward(*sides)
     claim["tight"] = bounds.tight and is_tight(claim)
     proving = proving_of(claim, seconds)
-    proving.contours()
+    proving.contours(Clock(seconds / 3))
     if all(pair.settled for pair in proving.pairs):
         return tried(claim, proving)
     made = None
@@ -86,8 +86,7 @@ def certify(
         again = tried({**claim, "epsilon": outward(*proving.interval(sides))}, proving)
         if made is None or again.verdict.outcome != "undecided":
             made = again
-        narrow = made.verdict.outcome != "undecided" and made.width <= proving.slack
-        if narrow or proving.clock.left() < seconds / 2:
+        if made.verdict.outcome != "undecided" and (made.width <= proving.slack or proving.clock.left() < seconds / 2):
             break
     assert made is not None
     return made
@@ -120,7 +119,7 @@ def _exact(value: Any) -> Any:
 def certificate_of(claim: dict[str, Any], *, seconds: float = 300.0) -> Certificate:
     """The certificate of a claim, tried out: hints are refined until the checker decides, or stays undecided."""
     proving = proving_of(claim, seconds)
-    proving.contours()
+    proving.contours(proving.clock)
     if any(pair.hints is None for pair in proving.pairs):
         proving.lattices(CELLS[1])
     return tried(claim, proving)
