@@ -1,26 +1,30 @@
 """Certificates at full size: every golden epsilon, and a thousand random runs, certified and verified.
 
-    python studies/certificates.py [--runs 1000] [--seed 1] [--seconds 30] [--longest 120] [--first 0] [--no-golden]
+    python studies/certificates.py [--runs 1000] [--seed 1] [--first 0] [--seconds 30] [--longest 120] [--jobs 1]
+                                   [--results FILE] [--no-golden]
 
 Golden epsilons (tests/data/epsilon.json and pairs.json) are claimed to 1e-9 relatively and must be verified; the same
 claims moved past the truth by 1e-9 must not be (1e-7 for the envelope, of which 8 digits are known). Random runs are
 certified with the bounds that `groupdp.epsilon` gives, over every sampling and every adjacency it has: none may be
 refuted; those that stay undecided are printed with what was missing. Where the checker proves less than
 `groupdp.epsilon` says, the certificate claims a wider interval: its widths are summed up. A run that takes longer than
-`--longest` seconds, bounds included, is given up. Exit status 1 if something is wrong. Every run is made from the seed
-and its number alone, so one of them can be asked again.
+`--longest` seconds of its processor, bounds included, is given up. Exit status 1 if something is wrong. Every run is
+made from the seed and its number alone, so one of them can be asked again; with `--results` each is written down as it
+ends, as a line of JSON, and those in the file are not asked again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import signal
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +52,7 @@ def golden_cases() -> int:
             wrong += 1
             print(f"{named(truth)}: {outcomes}", flush=True)
     times.sort()
-    middle, most = times[len(times) // 2], times[-1]
-    print(f"golden: {len(times)} claims, {wrong} wrong; seconds to verify: median {middle:.2f}, most {most:.2f}")
+    print(f"golden: {len(times)} claims, {wrong} wrong; seconds to verify: {middle_and_most(times, '.2f')}")
     return wrong
 
 
@@ -101,66 +104,98 @@ def random_question(seed: int, number: int) -> tuple[Any, dict[str, Any]]:
 
 
 def give_up(*_: Any) -> None:
-    """The alarm's answer."""
+    """The timer's answer."""
     raise TimeoutError
 
 
-def random_runs(first: int, count: int, seed: int, seconds: float, longest: int) -> int:
+def method(hints: dict[str, Any]) -> str:
+    """How it was proved: the slowest method of any pair of datasets."""
+    found = {part.get("method") or ("contour" if part["points"] else "Chernoff") for part in hints.values()}
+    return next((name for name in ("lattice", "contour", "Chernoff") if name in found), "closed form")
+
+
+def outcome_of(number: int, seed: int, seconds: float, longest: int) -> dict[str, Any]:
+    """One random run, certified: what became of it, as it is written down."""
+    run, asked = random_question(seed, number)
+    found: dict[str, Any] = {"seed": seed, "number": number, "sampling": run[0].sampling.name}
+    signal.signal(signal.SIGPROF, give_up)
+    started = time.process_time()
+    try:
+        signal.setitimer(signal.ITIMER_PROF, longest)
+        made = certify(run, **asked, seconds=seconds)
+        found |= {"outcome": made.verdict.outcome, "method": method(made.document["hints"]), "width": made.width}
+        if made.verdict.outcome != "verified":
+            found["missing"] = [made.verdict.reason, *made.verdict.details]
+    except (TimeoutError, SystemError):  # the latter where the timer rings inside a compiled integral
+        found["outcome"] = "too long"
+    except groupdp.InvalidArgument:  # a group larger than its dataset
+        found["outcome"] = "no such question"
+    except groupdp.LimitExceeded as error:
+        found |= {"outcome": "no bounds", "missing": [str(error)]}
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    if found["outcome"] not in ("verified", "no such question"):
+        found["asked"] = f"{run} {asked}"
+    return {**found, "seconds": round(time.process_time() - started, 2)}
+
+
+def told(one: dict[str, Any]) -> str:
+    """A line about a run, and more about one that is not verified."""
+    line = f"{one['number']}: {one['outcome']}, {one['seconds']:.1f} s, {one.get('method', 'nothing')}"
+    line += f", width {one['width']:.1e}" if "width" in one else ""
+    return "\n    ".join([line, *([one["asked"]] if "asked" in one else []), *one.get("missing", [])])
+
+
+def random_runs(options: argparse.Namespace) -> int:
     """Prints the outcomes, and every run that is not verified; how many were refuted."""
-    outcomes: Counter[str] = Counter()
-    kinds: Counter[str] = Counter()
-    times, widths = [], []
-    signal.signal(signal.SIGALRM, give_up)
-    for number in range(first, first + count):
-        run, asked = random_question(seed, number)
-        started = time.process_time()
-        try:
-            signal.alarm(longest)
-            made = certify(run, **asked, seconds=seconds)
-            verdict = made.verdict
-        except (TimeoutError, SystemError):  # the latter where the alarm rings inside a compiled integral
-            outcomes["too long"] += 1
-            print(f"{number}: {run} {asked}: given up after {longest} s", flush=True)
-            continue
-        except groupdp.InvalidArgument:
-            outcomes["no such question"] += 1  # a group larger than its dataset
-            continue
-        except groupdp.LimitExceeded:
-            outcomes["no bounds"] += 1
-            continue
-        finally:
-            signal.alarm(0)
-        times.append(time.process_time() - started)
-        outcomes[verdict.outcome] += 1
-        if verdict.outcome == "verified" and any(part.get("method") for part in made.document["hints"].values()):
-            widths.append(made.width)
-        if verdict.outcome != "verified":
-            kinds[f"{verdict.outcome} {run[0].sampling.name}"] += 1
-            print(f"{number}: {run} {asked}: {verdict.outcome}, {verdict.reason}; {verdict.details}", flush=True)
-        if (number - first) % 50 == 49:
-            print(f"after {number - first + 1}: {dict(outcomes)}", flush=True)
-    times.sort()
-    print(f"random: {dict(outcomes)}; seconds to certify: median {times[len(times) // 2]:.2f}, most {times[-1]:.2f}")
-    print(f"not verified: {dict(kinds)}")
-    widths.sort()
-    if widths:
-        print(f"by a lattice: {len(widths)}; widths: median {widths[len(widths) // 2]:.1e}, most {widths[-1]:.1e}")
+    file = options.results
+    lines = file.read_text().splitlines() if file is not None and file.exists() else []
+    asked = range(options.first, options.first + options.runs)
+    known = [one for one in map(json.loads, lines) if one["seed"] == options.seed and one["number"] in asked]
+    left = sorted(set(asked) - {one["number"] for one in known})
+    ask = partial(outcome_of, seed=options.seed, seconds=options.seconds, longest=options.longest)
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        for one in pool.imap_unordered(ask, left):
+            known.append(one)
+            print(told(one), flush=True)
+            if file is not None:
+                with file.open("a") as out:
+                    out.write(json.dumps(one) + "\n")
+    return summed_up(known)
+
+
+def summed_up(known: list[dict[str, Any]]) -> int:
+    """Counts, times and widths of all runs; how many were refuted."""
+    outcomes = Counter(one["outcome"] for one in known)
+    times = sorted(one["seconds"] for one in known if "method" in one) or [0.0]
+    print(f"random: {dict(outcomes)}; seconds to certify: {middle_and_most(times, '.2f')}")
+    others = Counter(f"{one['outcome']}, {one['sampling']}" for one in known if one["outcome"] != "verified")
+    print(f"not verified: {dict(others)}")
+    verified = [one for one in known if one["outcome"] == "verified"]
+    for name, number in Counter(one["method"] for one in verified).items():
+        widths = sorted(one["width"] for one in verified if one["method"] == name)
+        print(f"by {name}: {number}; relative widths: {middle_and_most(widths, '.1e')}")
     return outcomes["refuted"]
+
+
+def middle_and_most(values: list[float], spelled: str) -> str:
+    """Of sorted values."""
+    return f"median {values[len(values) // 2]:{spelled}}, most {values[-1]:{spelled}}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--longest", type=int, default=120)
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--results", type=Path)
     parser.add_argument("--no-golden", action="store_true")
     options = parser.parse_args()
     wrong = 0 if options.no_golden else golden_cases()
-    if options.runs:
-        wrong += random_runs(options.first, options.runs, options.seed, options.seconds, options.longest)
-    return 1 if wrong else 0
+    return 1 if wrong + random_runs(options) else 0
 
 
 if __name__ == "__main__":

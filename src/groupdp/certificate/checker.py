@@ -7,14 +7,13 @@ here. Nothing of groupdp is imported but the files beside this one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
 from typing import Any
 
-from flint import acb, acb_mat, arb, ctx, fmpq
+from flint import acb, arb, ctx, fmpq
 
 from groupdp.certificate.envelope import profile_line
 from groupdp.certificate.lattice import Lattice
@@ -32,7 +31,7 @@ from groupdp.certificate.laws import (
     support,
     tight,
 )
-from groupdp.certificate.lines import Line, Place, layers, log_kappa
+from groupdp.certificate.lines import Line, Place, layers, log_kappa, transform, turns
 from groupdp.certificate.noiseless import delta_with
 from groupdp.certificate.one_round import one_round, polynomial
 from groupdp.certificate.reading import Clock, NotACertificate, Undecided, digest, fields, hint, number, read
@@ -168,28 +167,6 @@ def line_of(one: Mixtures | Gaussians | Profile, hints: Any, at: Place) -> Line:
     return mixture_line(one, hints, at)
 
 
-def transform(losses: list[arb], weights: list[arb], at: Place) -> list[acb]:
-    """sum_n weight_n e^{i j step loss_n} for j < count, as products of matrices: j = width * row + column."""
-    count = max(at.count, 1)
-    width = math.isqrt(count - 1) + 1
-    total = acb_mat(-(-count // width), width)
-    for start in range(0, len(losses), 500):
-        at.clock.check()
-        part = list(zip(losses[start : start + 500], weights[start : start + 500], strict=True))
-        columns = [turns(at.step * loss, width) for loss, _ in part]
-        rows = [[w * turn for turn in turns(at.step * width * loss, total.nrows())] for loss, w in part]
-        total += acb_mat(rows).transpose() * acb_mat(columns)
-    return list(total.entries()[:count])
-
-
-def turns(angle: arb, count: int) -> list[acb]:
-    """e^{i j angle} for j < count, each from two of half its exponent: balls would grow along a chain."""
-    values = [acb(1), acb(angle.cos(), angle.sin())]
-    for j in range(2, count):
-        values.append(values[j // 2] * values[j - j // 2])
-    return values[:count]
-
-
 class Contour:
     """All that is needed of a composition and does not depend on epsilon."""
 
@@ -247,8 +224,11 @@ def largest_loss(parts: Composition) -> arb:
 # ---- the verdict
 
 
-def verify(text: str | bytes, *, seconds: float = 300.0) -> Verdict:
-    """Prove or refute the certificate in `text`, within `seconds`. NotACertificate is raised if it is none."""
+def verify(text: str | bytes, *, seconds: float = 300.0, known: list[Proof] | None = None) -> Verdict:
+    """Prove or refute the certificate in `text`, within `seconds`. NotACertificate is raised if it is none.
+
+    `known` has what the caller got from `proof_of` before: it is not proved again.
+    """
     certificate = fields(read(text), "a certificate", {"format", "version", "claim", "hints"}, {"made_by"})
     claim = fields(
         certificate["claim"],
@@ -265,11 +245,11 @@ def verify(text: str | bytes, *, seconds: float = 300.0) -> Verdict:
         raise NotACertificate("tight must be true or false.")
     hints = certificate["hints"] if isinstance(certificate["hints"], dict) else {}
     pairs, run, clock, details, found = changes(claim), phases(claim["run"]), Clock(seconds), [], []
-    known: list[tuple[Any, Any, list[tuple[arb, arb]]]] = []  # what was found for other pairs: some have the same laws
+    known = [] if known is None else known
     for change in pairs:
         try:
-            asked = (upper, lower if lower > 0 else None)
-            found.append(both_sides(run, change, hints.get(change.name), asked, known, clock))
+            proof = proof_of(run, change, hints.get(change.name), known, clock)
+            found.append([proof.delta(upper), proof.delta(lower if lower > 0 else None)])
             told = (f"[{low.str(15, radius=False)}, {high.str(15, radius=False)}]" for low, high in found[-1])
             details.append("{}: delta is in {} at epsilon.upper and in {} at epsilon.lower.".format(change.name, *told))
         except Undecided as missing:
@@ -295,24 +275,40 @@ def verdict(target: fmpq, upper: fmpq | None, lower: Any, found: list[Any]) -> t
     return "verified", "delta(epsilon.upper) <= delta <= delta(epsilon.lower)"
 
 
-def both_sides(
-    run: Any,
-    change: Change,
-    hints: Any,
-    sides: tuple[Any, Any],
-    known: list[tuple[Any, Any, list[tuple[arb, arb]]]],
-    clock: Clock,
-) -> list[tuple[arb, arb]]:
-    """(lower, upper) of delta at epsilon.upper and at epsilon.lower, for one ordered pair of datasets."""
-    with ctx.workprec(int(hint(hints, "precision", 64, LARGEST_PRECISION)) if isinstance(hints, dict) else 192):
-        parts = composition(run, change, clock.check)
-        for same, theirs, found in known:
-            if (same, theirs) == (parts, hints):
-                return found
-        bound, nothing = delta_of(parts, hints, clock), (arb(0), arb(0))  # is claimed
-        found = [nothing if epsilon is None else bound(arb(epsilon)) for epsilon in sides]
-        known.append((parts, hints, found))
-        return found
+@dataclass
+class Proof:
+    """What is proved of delta for one ordered pair of datasets: `bound` gives (lower, upper) at an epsilon."""
+
+    run: Any
+    change: Change
+    hints: Any
+    parts: Composition
+    bound: Callable[[arb], tuple[arb, arb]]
+
+    def delta(self, epsilon: Any) -> tuple[arb, arb]:
+        """(lower, upper) at epsilon; nothing is claimed if it is None."""
+        with ctx.workprec(precision(self.hints)):
+            return (arb(0), arb(0)) if epsilon is None else self.bound(arb(epsilon))
+
+
+def proof_of(run: Any, change: Change, hints: Any, known: list[Proof], clock: Clock) -> Proof:
+    """The proof for a pair; one of those that are known if the question, or the laws and the hints, are the same."""
+    mine = [one for one in known if (one.run, one.change) == (run, change)]
+    for one in mine:
+        if one.hints == hints:
+            return one
+    bits = max(precision(hints), precision(None))  # laws that are enclosed only must not depend on what is known
+    with ctx.workprec(bits):
+        laws = (one.parts for one in mine if max(precision(one.hints), precision(None)) == bits)
+        parts = next(laws, None) or composition(run, change, clock.check)
+    same = (one.bound for one in known if (one.parts, one.hints) == (parts, hints))
+    known.append(Proof(run, change, hints, parts, next(same, None) or delta_of(parts, hints, clock)))
+    return known[-1]
+
+
+def precision(hints: Any) -> int:
+    """Bits of the balls; 192 for closed forms, which have no hints."""
+    return int(hint(hints, "precision", 64, LARGEST_PRECISION)) if isinstance(hints, dict) else 192
 
 
 def delta_of(parts: Composition, hints: Any, clock: Clock) -> Callable[[arb], tuple[arb, arb]]:

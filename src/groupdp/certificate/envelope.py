@@ -157,6 +157,8 @@ def moment(curve: Envelope, z: acb) -> acb:
             return (((1 + z) * log).exp() + (-z * log).exp()) * phi(acb(t))
 
         inner = acb.integral(integrand, acb(piece.low.mid()), acb(piece.high.mid()), eval_limit=5000)
+        if not inner.is_finite():
+            raise Undecided("an integral of the envelope could not be enclosed")
         for t in (piece.low, piece.high):  # the ends are balls
             log = curve.alpha(piece.active, t).log()
             inner += ball(t.rad() * (((1 + c) * log).exp() + (-c * log).exp()) * phi(t))

@@ -7,6 +7,7 @@ Names as in docs/certificate.md: K(c) the log moment, c the abscissa, T the numb
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ FloatArray = npt.NDArray[np.float64]
 _TAIL = 4.0  # nats to spare, everywhere
 _SMALLEST_ABSCISSA, _LARGEST_ABSCISSA = 1e-7, 1e6
 _LARGEST_ENVELOPE = 32  # the lattice takes larger groups
+_LARGEST_LOG_RATIO = 600.0
 
 
 class FloatMixtures:
@@ -126,18 +128,16 @@ class FloatGaussians:
 class FloatProfile:
     """The envelope of fixed batches in floats: alpha(t) on a grid, and the changes of its active set."""
 
-    def __init__(self, one: Profile, log_charge: float = -math.inf) -> None:
-        logs = log_of(one.law)
-        tails = np.logaddexp.accumulate(logs[::-1])[::-1]
-        self.largest = max(int(np.flatnonzero(tails > log_charge)[-1]), 1)  # more of the group at once is left out
-        self.h = np.exp(logs[: self.largest + 1])
+    def __init__(self, one: Profile) -> None:
+        self.h = np.exp(log_of(one.law))
+        self.largest = len(self.h) - 1
         self.mu = arb_to_float(one.unit) * np.arange(len(self.h))
         self.start = -float(self.mu[1]) / 2
         self.behind = float(np.max(-np.log(self.h[1:]) / self.mu[1:]))  # own thresholds come later than t
         self._grid(0.0)
 
     def _ratios(self, t: FloatArray) -> FloatArray:
-        return np.exp(np.minimum(-self.mu[1:, None] * t - self.mu[1:, None] ** 2 / 2, 600.0))
+        return np.exp(np.minimum(-self.mu[1:, None] * t - self.mu[1:, None] ** 2 / 2, _LARGEST_LOG_RATIO))
 
     def _excess(self, alpha: FloatArray, ratios: FloatArray) -> FloatArray:
         return np.asarray((1 - alpha) * self.h[0] + (self.h[1:, None] * np.maximum(ratios - alpha, 0.0)).sum(axis=0))
@@ -202,9 +202,10 @@ class FloatProfile:
     def events(self) -> list[list[float]]:
         """(t, i) where i becomes active or ceases to be, by bisection."""
         found = []
+        known = -self.mu[-1] * self.t[1:] - self.mu[-1] ** 2 / 2 < _LARGEST_LOG_RATIO  # else ratios were made equal
         for i in range(1, len(self.h)):
             row = self.active[i - 1]
-            for n in np.flatnonzero(row[1:] != row[:-1]).tolist():
+            for n in np.flatnonzero((row[1:] != row[:-1]) & known).tolist():
                 high, low = float(self.t[n]), float(self.t[n + 1])
                 for _ in range(60):
                     middle = (low + high) / 2
@@ -270,9 +271,18 @@ def floats_of(parts: Composition, log_charge: float, envelope_charge: float = -m
     for one, _ in parts:
         if isinstance(one, Mixtures):
             found.append(FloatMixtures(one, log_charge))
+        elif isinstance(one, Profile):
+            tails = np.logaddexp.accumulate(log_of(one.law)[::-1])[::-1]
+            largest = max(int(np.flatnonzero(tails > envelope_charge)[-1]), 1)  # more of the group at once is left out
+            found.append(_float_profile(tuple(one.law[: largest + 1]), one.unit))
         else:
-            found.append(FloatProfile(one, envelope_charge) if isinstance(one, Profile) else FloatGaussians(one))
+            found.append(FloatGaussians(one))
     return found
+
+
+@lru_cache(maxsize=8)
+def _float_profile(law: tuple[Any, ...], unit: Any) -> FloatProfile:
+    return FloatProfile(Profile(list(law), unit))
 
 
 def saddle(cumulant: Any, epsilon: float) -> float:

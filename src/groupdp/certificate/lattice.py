@@ -2,7 +2,7 @@
 
 The losses of a round are cut at the points x_n = offset + n step. P and Q of every cell are closed forms (`tails`); a
 cell is replaced by two points of the lattice, which raises delta, or by two others, which lowers it. Compositions are
-products of polynomials whose coefficients are weights times e^{c n step}: exact numbers, rounded up or down each time.
+products of polynomials whose coefficients are weights times e^{c n step}: whole numbers, rounded up or down each time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import reduce
 from operator import mul
 from typing import Any
 
-from flint import arb, arb_poly, ctx
+from flint import arb, arb_poly, ctx, fmpz, fmpz_poly
 
 from groupdp.certificate.laws import Composition, Gaussians, Mixtures, Profile
 from groupdp.certificate.lines import log_kappa
@@ -23,15 +23,26 @@ from groupdp.certificate.tails import Tails, tails_of
 #: Most cells of a round; most points of a composition, and most bits of all of them.
 MOST_CELLS, MOST_WINDOW, MOST_BITS = 200_000, 400_000, 80_000_000
 #: Bits of the closed forms of one round: enough wherever a composition needs more.
-ENOUGH_BITS = 160
+ENOUGH_BITS = 128
 
 
 @dataclass
 class Measure:
-    """Weights times e^{c n step} at n = first, first + stride, ...: exact, not negative."""
+    """Weights times e^{c n step} at n = first, first + stride, ...: whole numbers, not negative, times 2^exponent."""
 
-    weights: arb_poly
+    weights: fmpz_poly
+    exponent: int
     first: int
+
+    def balls(self) -> arb_poly:
+        """The weights times e^{c n step}."""
+        return arb_poly(self.weights) * arb(2) ** self.exponent
+
+    def rounded(self, above: bool) -> Measure:
+        """With ctx.prec bits of their sum: all of the weights at or above these, or all at or below."""
+        spare = max(self.weights(fmpz(1)).bit_length() - ctx.prec, 0)
+        weights = [(w >> spare) + above for w in self.weights.coeffs()] if spare else self.weights
+        return Measure(fmpz_poly(weights), self.exponent + spare, self.first)
 
 
 @dataclass
@@ -47,11 +58,12 @@ class Window:
     def product(self, one: Measure, other: Measure) -> Measure:
         """The composition of two, cut to the window, and rounded."""
         self.clock.check()
-        weights, first = one.weights * other.weights, one.first + other.first
-        self.cut = (self.cut[0] or first < self.low, self.cut[1] or first + weights.degree() > self.high)
+        first, degree = one.first + other.first, one.weights.degree() + other.weights.degree()
+        self.cut = (self.cut[0] or first < self.low, self.cut[1] or first + degree > self.high)
+        weights = one.weights.mul_low(other.weights, max(self.high - first + 1, 0))
         if first < self.low:
             weights, first = weights.right_shift(self.low - first), self.low
-        return Measure(rounded(weights.truncate(max(self.high - first + 1, 0)), self.above), first)
+        return Measure(weights, one.exponent + other.exponent, first).rounded(self.above)
 
     def power(self, one: Measure, times: int) -> Measure:
         """`times` copies of one, composed, by squaring."""
@@ -65,12 +77,19 @@ class Window:
         return found
 
 
-def rounded(weights: arb_poly, above: bool) -> arb_poly:
-    """Exact weights that are all at or above, or all from zero to at or below; tiny ones are made equal, or zero."""
-    least = (weights(arb(1)) * arb(2) ** -ctx.prec).upper()
-    if above:
-        return arb_poly([w.upper().max(least) for w in weights.coeffs()])
-    return arb_poly([low if (low := w.lower()) > least else arb(0) for w in weights.coeffs()])
+def measure(weights: list[arb], first: int, above: bool) -> Measure:
+    """Balls as whole numbers, with ctx.prec bits of their sum, all of them at or above, or all from zero to below."""
+    exact = [(w.upper() if above else w.lower()).max(arb(0)) for w in weights]
+    total = sum(exact, arb(0)).upper()
+    if not total.is_finite():
+        raise Undecided("the weights of a round could not be enclosed")
+    mantissa, exponent = total.man_exp()
+    exponent += mantissa.bit_length() - ctx.prec
+    found = []
+    for mantissa, own in map(arb.man_exp, exact):
+        shift = int(own - exponent)
+        found.append(mantissa << shift if shift >= 0 else (mantissa >> -shift) + above)
+    return Measure(fmpz_poly(found), int(exponent), first)
 
 
 class Spread:
@@ -90,8 +109,7 @@ class Spread:
             self.moved, self.raised = tails.moved, tails.raised
             self.infinite = (tails.dropped + tails.p[-1]).upper()
             upper, (lower, start) = self.from_above(tails, levels), self.from_below(tails, levels)
-        self.upper = Measure(rounded(arb_poly(upper), True), self.first)
-        self.lower = Measure(rounded(arb_poly(lower), False), start // 2)
+        self.upper, self.lower = measure(upper, self.first, True), measure(lower, start // 2, False)
 
     def tilted(self, weights: list[arb], first: int, stride: int) -> list[arb]:
         """Times e^{c n step}."""
@@ -166,10 +184,11 @@ class Lattice:
         sides = [Spread(one, part, (self.c, self.step), clock) for (one, _), part in zip(parts, listed, strict=True)]
         windows = Window(low, high, True, clock), Window(low // 2, high // 2, False, clock)
         measures = ([one.upper for one in sides], [one.lower for one in sides])
-        self.upper, self.lower = (
+        made = (
             reduce(window.product, map(window.power, some, times))
             for window, some in zip(windows, measures, strict=True)
         )
+        self.upper, self.lower = ((one.balls(), one.first) for one in made)
         rounds = list(zip(sides, times, strict=True))
         self.offset = sum((number * one.offset for one, number in rounds), arb(0))
         self.moved = sum((number * one.moved for one, number in rounds), arb(0))
@@ -188,7 +207,7 @@ class Lattice:
     def moment(self, one: Spread, z: arb) -> arb:
         """sum of the upper measure's weights times e^{z n step}."""
         turn = ((z - self.c) * self.step).exp()
-        return one.upper.weights(turn) * turn**one.upper.first
+        return one.upper.balls()(turn) * turn**one.upper.first
 
     def delta(self, epsilon: Any) -> tuple[arb, arb]:
         """(lower, upper) of delta(epsilon): C-22 and C-23, with C-5 and C-6 for what is left out of a round."""
@@ -199,14 +218,14 @@ class Lattice:
         lower = self.tail(self.lower, eps, 2)[0] - self.raised
         return lower.lower().max(arb(0)), upper.upper()
 
-    def tail(self, one: Measure, eps: arb, stride: int) -> tuple[arb, arb]:
+    def tail(self, one: tuple[arb_poly, int], eps: arb, stride: int) -> tuple[arb, arb]:
         """Bounds on the sum of w (1 - e^{eps - x})_+ over the points x."""
         step = stride * self.step
         near = (eps - self.offset) / step
         if not (near.abs_upper() < 1e12 and near.rad() < 0.1):
             raise Undecided("epsilon is beyond every lattice")
-        first = max(math.floor(float(near)) - 1, one.first)
-        weights = one.weights.right_shift(first - one.first)
+        first = max(math.floor(float(near)) - 1, one[1])
+        weights = one[0].right_shift(first - one[1])
         total = arb(0)
         for n in range(first, first + 3):  # some of which may be below epsilon
             total += self.point(weights[n - first], n, eps, step)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from flint import acb, arb
+from flint import acb, acb_mat, arb
 
 from groupdp.certificate.reading import Clock
 
@@ -29,6 +30,28 @@ class Place:
     step: arb
     count: int
     clock: Clock
+
+
+def transform(losses: list[arb], weights: list[arb], at: Place) -> list[acb]:
+    """sum_n weight_n e^{i j step loss_n} for j < count, as products of matrices: j = width * row + column."""
+    count = max(at.count, 1)
+    width = math.isqrt(count - 1) + 1
+    total = acb_mat(-(-count // width), width)
+    for start in range(0, len(losses), 500):
+        at.clock.check()
+        part = list(zip(losses[start : start + 500], weights[start : start + 500], strict=True))
+        columns = [turns(at.step * loss, width) for loss, _ in part]
+        rows = [[w * turn for turn in turns(at.step * width * loss, total.nrows())] for loss, w in part]
+        total += acb_mat(rows).transpose() * acb_mat(columns)
+    return list(total.entries()[:count])
+
+
+def turns(angle: arb, count: int) -> list[acb]:
+    """e^{i j angle} for j < count, each from two of half its exponent: balls would grow along a chain."""
+    values = [acb(1), acb(angle.cos(), angle.sin())]
+    for j in range(2, count):
+        values.append(values[j // 2] * values[j - j // 2])
+    return values[:count]
 
 
 def layers(edges: list[arb], heights: list[arb], s: arb) -> arb:

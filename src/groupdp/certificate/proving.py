@@ -3,122 +3,199 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from flint import arb, ctx, fmpq
+from flint import arb, ctx
 
-from groupdp.certificate.checker import MOST_POINTS, delta_of, largest_loss
+from groupdp.certificate.checker import (
+    LARGEST_EPSILON,
+    LARGEST_PRECISION,
+    MOST_NODES,
+    MOST_POINTS,
+    Proof,
+    largest_loss,
+    proof_of,
+)
 from groupdp.certificate.hints import hints_for
 from groupdp.certificate.lattice_hints import lattice_hints
-from groupdp.certificate.laws import Change, Noiseless, Profile, changes, composition
+from groupdp.certificate.laws import Change, Composition, Mixtures, Noiseless, Profile, changes
 from groupdp.certificate.noiseless import revealed
-from groupdp.certificate.reading import Clock, NotACertificate, Undecided, number
-from groupdp.errors import InvalidArgument
+from groupdp.certificate.reading import Clock, Undecided, number
 
 #: How far below the claim's own width the contour's errors are asked to be, one attempt after the other.
 ATTEMPTS = (1e-2, 1e-4, 1e-7)
 #: Cells of a round on the lattice, one attempt after the other.
-CELLS = (8_000, 60_000)
-#: Points of a contour for which an envelope, every point of which takes integrals, is faster than a lattice.
-_MOST_ENVELOPE_POINTS = 1_000
+CELLS = (1_000, 8_000, 60_000)
+#: What a contour computes in a second, about: terms of sums, and integrals.
+_TERMS, _INTEGRALS = 8e6, 60.0
 #: Relative width of an interval that is not worth more cells.
 NARROW = 1e-4
+#: What floats cannot do: the checker will say what is missing.
+_NO_HINTS = (Undecided, ValueError, OverflowError, ZeroDivisionError)
 
 
-def hints_of(claim: dict[str, Any], pairs: list[Change], share: float, *, cells: int | None = None) -> dict[str, Any]:
-    """Hints for every pair that needs some: for a contour if it decays soon enough, else for a lattice of `cells`.
+class ClosedForm(Exception):
+    """No hints are needed."""
 
-    With `cells`, a pair whose delta is well below the claim's keeps Chernoff's bound, and all others get a lattice.
+
+@dataclass
+class Pair:
+    """An ordered pair of datasets, with its laws and hints.
+
+    It is settled once all that it can decide of the claim is decided, and near enough if it will not widen the claim by
+    more than is worth more cells.
     """
-    lower, upper = (float(claim["epsilon"][side]) for side in ("lower", "upper"))
-    middle = lower + (upper - lower) / 2 if math.isfinite(upper) else lower
-    width = max((upper - lower) / max(middle, 1e-9), 1e-14) if math.isfinite(upper) else 1e-3
-    if lower == 0.0:  # only the upper side is to be proved
-        middle, width = upper, 1e-3
-    found = {}
-    for change in pairs:
-        try:
-            parts = composition(claim["run"], change)
-            noisy = [(one, times) for one, times in parts if not isinstance(one, Noiseless)]
-            quiet = revealed([(one, times) for one, times in parts if isinstance(one, Noiseless)])
-            if sum(times for _, times in noisy) < 2 or not math.isfinite(middle):
-                continue  # a closed form needs no hints
-            left = float(quiet.p[0]), float(Decimal(claim["delta"]).ln())
-            target = math.log((math.exp(left[1]) - 1 + left[0]) / left[0]) if left[0] < 1.0 else left[1]
-            asked = {"epsilon": middle - float(quiet.most), "log_delta": target, "accuracy": share * width * middle}
-            found[change.name] = hints_for_pair(noisy, asked, cells)
-        except (Undecided, ValueError, OverflowError, ZeroDivisionError):
-            continue  # the checker will say what is missing
-    return found
+
+    change: Change
+    parts: Composition
+    hints: dict[str, Any] | None = None
+    settled: bool = False
+    near_enough: bool = False
 
 
-def needs_lattice(claim: dict[str, Any]) -> bool:
-    """Whether a contour is too long for one of the pairs."""
-    try:
-        return any("method" in part for part in hints_of(claim, changes(claim), ATTEMPTS[0]).values())
-    except NotACertificate as error:
-        raise InvalidArgument(str(error)) from None
+class Proving:
+    """Hints for the pairs of a claim, and what has been proved with them."""
 
-
-def hints_for_pair(noisy: Any, asked: dict[str, float], cells: int | None) -> dict[str, Any]:
-    """A contour, or the lattice."""
-    if asked["epsilon"] >= float(largest_loss(noisy)):
-        raise Undecided("no hints are needed")
-    try:
-        hints = hints_for(noisy, **asked)
-        most = _MOST_ENVELOPE_POINTS if any(isinstance(one, Profile) for one, _ in noisy) else MOST_POINTS
-        if hints["points"] == 0 or (cells is None and hints["points"] <= most):
-            return hints
-    except Undecided:
-        pass
-    wanted = {**asked, "accuracy": max(25 * asked["accuracy"], 1e-9 * abs(asked["epsilon"]))}
-    return lattice_hints(noisy, **wanted, most=cells or CELLS[0])
-
-
-def proved_epsilon(
-    claim: dict[str, Any], hints: dict[str, Any], bounds: tuple[float, float], clock: Clock
-) -> tuple[float, float]:
-    """The interval around `bounds` that the checker can prove with these hints; `bounds` if there is none."""
-    target = number(claim["delta"], "delta", 0, 1)
-    uppers, lowers, seen = [], [0.0], list[Any]()
-    for change in changes(claim):
-        mine = hints.get(change.name)
-        with ctx.workprec(int(mine["precision"]) if mine else 192):
+    def __init__(self, claim: dict[str, Any], clock: Clock) -> None:
+        self.claim, self.clock, self.known = claim, clock, list[Proof]()
+        self.target = number(claim["delta"], "delta", 0, 1)
+        sides = (claim["epsilon"][side] for side in ("upper", "lower"))
+        self.upper, self.lower = (
+            None if side == "infinity" else number(side, "epsilon", 0, LARGEST_EPSILON) for side in sides
+        )
+        self.is_below = self.lower == 0  # whether delta(epsilon.lower) >= delta is proved for one pair, or not claimed
+        self.slack = max(
+            NARROW, 0.0 if self.upper is None or not self.lower else 2 - 2 * float(self.lower / self.upper)
+        )
+        self.pairs: list[Pair] = []
+        for change in changes(claim):
             try:
-                parts = composition(claim["run"], change, clock.check)
+                self.pairs.append(Pair(change, proof_of(claim["run"], change, None, self.known, clock).parts))
+            except Undecided:
+                continue  # the checker will say what is missing
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """By the names of the pairs that have some."""
+        return {pair.change.name: pair.hints for pair in self.pairs if pair.hints is not None}
+
+    def contours(self, clock: Clock) -> None:
+        """Give every pair a contour that settles it, refined where need be, unless that would take too long."""
+        for n, pair in enumerate(self.pairs):
+            if (one := next((one for one in self.pairs[:n] if one.parts == pair.parts), None)) is not None:
+                pair.hints, pair.settled = one.hints, one.settled
+                continue
+            for share in ATTEMPTS:
+                try:
+                    noisy, asked = self.asked(pair, share)
+                    hints = hints_for(noisy, **asked)
+                except ClosedForm:
+                    pair.settled = True
+                    break
+                except _NO_HINTS:
+                    break
+                if seconds_of(noisy, hints) > clock.left():
+                    break
+                if hints != pair.hints:
+                    pair.hints = hints
+                    pair.settled = self.settles(pair, clock)
+                if pair.settled:
+                    break
+
+    def lattices(self, cells: int) -> None:
+        """Give every pair that is not near enough a lattice of up to `cells` cells, if there is one."""
+        for n, pair in enumerate(self.pairs):
+            if (one := next((one for one in self.pairs[:n] if one.parts == pair.parts), None)) is not None:
+                pair.hints, pair.near_enough = one.hints, one.near_enough
+            elif not pair.settled and not pair.near_enough:
+                try:
+                    noisy, asked = self.asked(pair, ATTEMPTS[0])
+                    asked["accuracy"] = max(25 * asked["accuracy"], 1e-9 * abs(asked["epsilon"]))
+                    pair.hints = lattice_hints(noisy, **asked, most=cells)
+                except _NO_HINTS:
+                    continue
+                pair.near_enough = self.settles(pair, self.clock, self.slack)
+
+    def asked(self, pair: Pair, share: float) -> tuple[Composition, dict[str, float]]:
+        """The noisy rounds of a pair, where their delta is to be enclosed, and how accurately."""
+        lower, upper = (float(self.claim["epsilon"][side]) for side in ("lower", "upper"))
+        middle = lower + (upper - lower) / 2 if math.isfinite(upper) else lower
+        width = max((upper - lower) / max(middle, 1e-9), 1e-14) if math.isfinite(upper) else 1e-3
+        if lower == 0.0:  # only the upper side is to be proved
+            middle, width = upper, 1e-3
+        noisy = [(one, times) for one, times in pair.parts if not isinstance(one, Noiseless)]
+        quiet = revealed([(one, times) for one, times in pair.parts if isinstance(one, Noiseless)])
+        epsilon = middle - float(quiet.most)
+        if sum(times for _, times in noisy) < 2 or not epsilon < float(largest_loss(noisy)):
+            raise ClosedForm
+        left = float(quiet.p[0]), float(Decimal(self.claim["delta"]).ln())
+        target = math.log((math.exp(left[1]) - 1 + left[0]) / left[0]) if left[0] < 1.0 else left[1]
+        return noisy, {"epsilon": epsilon, "log_delta": target, "accuracy": share * width * middle}
+
+    def settles(self, pair: Pair, clock: Clock, slack: float = 0.0) -> bool:
+        """Whether the pair's hints decide the upper side, and the lower side unless another pair has.
+
+        Of an interval that is wider by `slack` on either side, relatively.
+        """
+        sides = (self.upper, 1 + slack), (self.lower, 1 - slack)
+        try:
+            proof = proof_of(self.claim["run"], pair.change, pair.hints, self.known, clock)
+            above, below = (None if side is None else proof.delta(arb(side) * by) for side, by in sides)
+        except Undecided:
+            return False
+        with ctx.workprec(LARGEST_PRECISION):
+            proves = below is None or below[0] >= self.target
+            self.is_below = self.is_below or bool(proves and not slack)
+            is_above = above is None or above[1] <= self.target or above[0] > self.target
+            return bool(is_above and (self.is_below or below is None or proves or below[1] < self.target))
+
+    def interval(self, bounds: tuple[float, float]) -> tuple[float, float]:
+        """The interval around `bounds` that is proved with the hints there are; `bounds` if there is none."""
+        lower, upper = (bounds[0] if self.is_below else 0.0), bounds[1]
+        for pair in (pair for pair in self.pairs if not pair.settled):
+            try:
+                proof = proof_of(self.claim["run"], pair.change, pair.hints, self.known, self.clock)
+                upper = self.outward(upper, 1, proof)
+                if lower < bounds[0]:
+                    lower = max(lower, self.outward(bounds[0], -1, proof))
             except Undecided:
                 return bounds
-            if (parts, mine) in seen:
-                continue
-            seen.append((parts, mine))
-            bound = delta_of(parts, mine, clock)
-            uppers.append(_outward(bounds[1], 1, bound, target))
-            lowers.append((_outward(bounds[0], -1, bound, target) if bounds[0] > 0.0 else None) or 0.0)
-    if None in uppers:
-        return bounds
-    return min(max(lowers), bounds[0]), max(bounds[1], *(x for x in uppers if x is not None))
+        return lower, upper
 
+    def outward(self, start: float, sign: int, proof: Proof) -> float:
+        """A number near `start`, above it (1) with delta <= target, or below it (-1) with delta >= target, or 0."""
 
-def _outward(start: float, sign: int, bound: Callable[[arb], tuple[arb, arb]], target: fmpq) -> float | None:
-    """A number near `start`, above it (1) with delta <= target, or below it (-1) with delta >= target; or None."""
+        def holds(log_distance: float) -> bool:
+            lower, upper = proof.delta(arb(start * (1 + sign * math.exp(log_distance))))
+            with ctx.workprec(LARGEST_PRECISION):
+                return bool(upper <= self.target) if sign > 0 else bool(lower >= self.target)
 
-    def holds(log_distance: float) -> bool:
-        lower, upper = bound(arb(start * (1 + sign * math.exp(log_distance))))
-        return bool(upper <= target) if sign > 0 else bool(lower >= target)
-
-    if not math.isfinite(start):
-        return start
-    low = high = math.log(1e-14)
-    try:
+        if not math.isfinite(start):
+            return start
+        low = high = math.log(1e-14)
         while not holds(high):
-            low, high = high, high + 2.0
+            low, high = high, high + 4.0
+            if high > 0.0 and sign > 0:
+                raise Undecided("no epsilon near the bounds could be proved")
             if high > 0.0:
-                return None
-        for _ in range(5 if high > low else 0):
+                return 0.0
+        for _ in range(6 if high > low else 0):
             middle = (low + high) / 2
             low, high = (low, middle) if holds(middle) else (middle, high)
-    except Undecided:
-        return None
-    return start * (1 + sign * math.exp(high))
+        return start * (1 + sign * math.exp(high))
+
+
+def seconds_of(noisy: Composition, hints: dict[str, Any]) -> float:
+    """About how long a contour takes: every point has a sum over the nodes of a branch, or integrals over pieces."""
+    if hints["points"] > MOST_POINTS:
+        return math.inf
+    total = 0.0
+    for (one, _), part in zip(noisy, hints["rounds"], strict=True):
+        if isinstance(one, Mixtures):
+            nodes = part["last"] - part["first"]
+            total += math.inf if nodes >= MOST_NODES else len(one.branches) * nodes * hints["points"] / _TERMS
+        elif isinstance(one, Profile):
+            total += (len(part["events"]) + 1) * hints["points"] / _INTEGRALS
+    return total

@@ -69,7 +69,7 @@ def add_branch(found: Tails, right: Law, left: Law, unit: arb, losses: list[arb]
         va, vb = a(t), b(1 / t)
         return (va / vb).log() - x, unit * (t * da(t) / va + db(1 / t) / (t * vb))
 
-    u, p, q = arb(0), list(found.p), list(found.q)
+    near, p, q = [arb(0), arb(0)], list(found.p), list(found.q)
     for n, x in enumerate(losses):
         if not x < top:
             found.moved = found.moved.max((top - x).max(arb(0)).upper())
@@ -78,7 +78,8 @@ def add_branch(found: Tails, right: Law, left: Law, unit: arb, losses: list[arb]
             p[n], q[n] = p[n] + whole[0], q[n] + whole[1]
         else:
             clock.check()
-            u, gap = solved(above, x, u, 1 + 1 / unit)
+            u, gap = solved(above, x, (2 * near[1] - near[0]).mid(), 1 + 1 / unit)
+            near = [near[1], u]
             found.moved = found.moved.max(abs(gap).upper())
             v = u / root
             p[n] += sum((weight * (v - shift).erfc() for shift, weight in weights[0]), arb(0))

@@ -12,7 +12,7 @@ from typing import Any
 from groupdp._version import VERSION
 from groupdp.certificate.checker import Verdict, verify
 from groupdp.certificate.laws import changes, phases, tight
-from groupdp.certificate.proving import ATTEMPTS, CELLS, NARROW, hints_of, needs_lattice, proved_epsilon
+from groupdp.certificate.proving import CELLS, Proving
 from groupdp.certificate.reading import Clock, NotACertificate, digest
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
@@ -73,18 +73,20 @@ def certify(
     sides = (0.0 if is_coarser(claim) else bounds.lower), bounds.upper
     claim["epsilon"] = outward(*sides)
     claim["tight"] = bounds.tight and is_tight(claim)
-    clock = Clock(seconds)
-    made = None if needs_lattice(claim) else certificate_of(claim, seconds=seconds)
-    if made is not None and made.verdict.outcome != "undecided":
-        return made
-    for cells in CELLS:
-        hints = hints_of(claim, changes(claim), ATTEMPTS[0], cells=cells)
-        proved = proved_epsilon(claim, hints, sides, clock)
-        again = tried({**claim, "epsilon": outward(*proved)}, hints, clock.left())
+    proving = proving_of(claim, seconds)
+    proving.contours(Clock(seconds / 3))
+    if all(pair.settled for pair in proving.pairs):
+        return tried(claim, proving)
+    made = None
+    for cells in (0, *CELLS):
+        if cells:
+            proving.lattices(cells)
+        elif any(pair.hints is None for pair in proving.pairs if not pair.settled):
+            continue  # a contour would be too long
+        again = tried({**claim, "epsilon": outward(*proving.interval(sides))}, proving)
         if made is None or again.verdict.outcome != "undecided":
             made = again
-        wide = made.width > max(NARROW, 2 * (sides[1] - sides[0]) / max(sides[1], 1e-300))
-        if (made.verdict.outcome != "undecided" and not wide) or clock.left() < seconds / 2:
+        if made.verdict.outcome != "undecided" and (made.width <= proving.slack or proving.clock.left() < seconds / 2):
             break
     assert made is not None
     return made
@@ -116,34 +118,33 @@ def _exact(value: Any) -> Any:
 
 def certificate_of(claim: dict[str, Any], *, seconds: float = 300.0) -> Certificate:
     """The certificate of a claim, tried out: hints are refined until the checker decides, or stays undecided."""
+    proving = proving_of(claim, seconds)
+    proving.contours(proving.clock)
+    if any(pair.hints is None for pair in proving.pairs):
+        proving.lattices(CELLS[1])
+    return tried(claim, proving)
+
+
+def proving_of(claim: dict[str, Any], seconds: float) -> Proving:
+    """Nothing is proved yet; the claim has a meaning."""
     try:
-        pairs = changes(claim)
         phases(claim["run"])
+        return Proving(claim, Clock(seconds))
     except NotACertificate as error:
         raise InvalidArgument(str(error)) from None
-    made = None
-    for attempt in ATTEMPTS:
-        hints = hints_of(claim, pairs, attempt)
-        if made is not None and hints == made.document["hints"]:
-            continue
-        made = tried(claim, hints, seconds)
-        if made.verdict.outcome != "undecided" or any(part.get("method") for part in hints.values()):
-            break
-    assert made is not None
-    return made
 
 
-def tried(claim: dict[str, Any], hints: dict[str, Any], seconds: float) -> Certificate:
-    """A claim with these hints, and what the checker says."""
+def tried(claim: dict[str, Any], proving: Proving) -> Certificate:
+    """A claim with the hints that were found, and what the checker says; what is proved is not proved again."""
     document = {
         "format": "groupdp certificate",
         "version": 1,
         "made_by": f"groupdp {VERSION}",
         "claim": claim,
-        "hints": hints,
+        "hints": proving.hints,
     }
     try:
-        return Certificate(document, verify(json.dumps(document), seconds=seconds))
+        return Certificate(document, verify(json.dumps(document), seconds=proving.clock.left(), known=proving.known))
     except NotACertificate as error:
         raise InvalidArgument(str(error)) from None
 
