@@ -83,6 +83,15 @@ def _unknown_option(error: Any) -> str | None:
     return f"No such option: {name}." + (f" Did you mean {' or '.join(meant[:3])}?" if meant else "")
 
 
+def _stray_run(error: Any, sentence: str) -> str | None:
+    """The sentence about an argument too many, where it may be a run file and the command has an option for that."""
+    context = getattr(error, "ctx", None)
+    if context is None or not sentence.startswith("Got unexpected extra argument"):
+        return None
+    options = [one for parameter in context.command.get_params(context) for one in parameter.opts]
+    return f"{sentence.rstrip('.')}: a run file is given as --run RUN.TOML." if "--run" in options else None
+
+
 def _lay_out(command: Any) -> None:
     """Help in panels; plainly where the panels would cut the names of options off."""
     if shutil.get_terminal_size().columns < _PANELS and not hasattr(command, "commands"):
@@ -158,7 +167,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
             if not hasattr(error, "format_message"):
                 raise  # a bug keeps its traceback
             sentence = " ".join(error.format_message().split())
-            sentence = _unknown_option(error) or sentence
+            sentence = _unknown_option(error) or _stray_run(error, sentence) or sentence
             if sentence == "Missing command.":
                 context: Any = getattr(error, "ctx")  # noqa: B009
                 sentence = f"A command must be given: {', '.join(context.command.list_commands(context))}."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, get_type_hints
@@ -146,7 +146,11 @@ def with_run(
 
         @functools.wraps(command)
         def wrapped(**given: Any) -> None:
-            asked = asked_of({one.name: given.pop(one.name) for one in shared}, assumed=assumed)
+            about_run = {one.name: given.pop(one.name) for one in shared}
+            if run_as_option:
+                names = [given[one.name] for one in own if one.name in ("file", "files")]
+                require_run_option(names[0] if isinstance(names[0], list) else names, about_run["run_option"])
+            asked = asked_of(about_run, assumed=assumed)
             command(asked=asked, **given)
 
         positional = [one for one in own if one.kind is not inspect.Parameter.KEYWORD_ONLY]
@@ -158,6 +162,15 @@ def with_run(
     return decorate
 
 
+def require_run_option(files: Sequence[str], run: str | None) -> None:
+    """Refuses a run file among a command's data, and two standard inputs."""
+    if run == "-" and "-" in files:
+        raise InvalidArgument("run must be a file where the data are the standard input: only one of them can be -.")
+    for file in files:
+        if run is None and file.lower().endswith(".toml"):
+            raise InvalidArgument(f"run must be given as the option --run {file}, got {shown(file)} among the data.")
+
+
 def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingProxyType({})) -> Asked:
     """From the options' texts to the run and the question; writes the run file that --save names."""
     values = {key: given[key] for key in PHASE_KEYS if given.get(key) not in (None, False)}
@@ -165,6 +178,8 @@ def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingPr
         values["sampling_rates"] = _pairs("source", given["sources"])
     path = given.get("run_file") or given.get("run_option")
     base = read_run_file(path) if path is not None else None
+    if path is None and not values and not given.get("phases") and "run_option" in given:
+        raise InvalidArgument("run must be given: a run file (--run RUN.TOML), or sampling with its options.")
     phases = _phases(base, values, given.get("phases") or [], assumed)
     file = replace(base, phases=phases) if base is not None else RunFile(phases=phases)
     file = replace(file, **_question(given))

@@ -28,7 +28,7 @@ def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
         question = {**question, **{name: value for name, value in said.items() if question.get(name) is None}}
     for name in ("delta", "batch_size"):
         if question[name] is None:
-            raise InvalidArgument(f"{name} must be given, as an option or in a run file.")
+            raise InvalidArgument(f"{name} must be given, as an option or in a run file (--run RUN.TOML).")
     return question
 
 

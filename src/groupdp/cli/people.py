@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupdp.adjacency import ADJACENCIES
-from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.asked import Asked, require_run_option, with_run
 from groupdp.cli.cap_run import filled, with_batch
 from groupdp.cli.counts_input import (
     DEFAULT_DATA_MEMORY,
@@ -214,6 +214,7 @@ def cap(
         "largest_cap": None if largest_cap is None else read_integer("largest_cap", largest_cap, at_least=1),
         "adjacency": None if adjacency is None else read_adjacency(adjacency),
     }
+    require_run_option(files, run)
     question = filled(question, run)
     question["adjacency"] = question["adjacency"] or ADJACENCIES[0]
     require_new(plot, "plot", force=force)
