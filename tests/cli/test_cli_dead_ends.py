@@ -58,3 +58,37 @@ def test_a_run_file_beside_data_is_an_option_and_the_refusal_says_so(folder, lin
 def test_only_one_input_can_be_the_standard_one(folder):
     for line in ("people - --run - --by user_id", "cap - --run - --by user_id --epsilon 8", "audit scores - --run -"):
         assert_one_sentence(groupdp(line), "only one of them can be -")
+
+
+@pytest.mark.parametrize("parameter", ["steps", "rate"])
+def test_a_calibration_changes_the_phase_it_is_told_to(folder, parameter):
+    phases = [
+        library.DPSGD(library.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=500),
+        library.DPSGD(library.PoissonSampling(rate=0.02), noise_multiplier=4.0, steps=50),
+    ]
+    calibrate = {"steps": library.calibrate_steps, "rate": library.calibrate_rate}[parameter]
+    exact = calibrate(phases, epsilon=2.0, delta=1e-6, group_size=3, phase=1)
+    answer = groupdp(f"calibrate {parameter} two.toml --epsilon 2 --which-phase 1 --json").json
+    assert answer[exact.parameter] == exact.value
+    assert answer["run"][0]["steps"] == 500
+    line = f"calibrate {parameter} two.toml --epsilon 2"
+    assert_one_sentence(groupdp(line), "which of the 2 phases", "counted from 0", "--which-phase")
+    assert_one_sentence(groupdp(f"{line} --which-phase 2"), "which_phase must be", "at most 1, got 2")
+
+
+def test_sources_are_counted_as_the_option_or_the_file_writes_them(folder):
+    for line in ("epsilon sources.toml --group-size 3", "epsilon sources.toml", "spend sources.toml"):
+        assert_one_sentence(groupdp(line), "group_size must say how many examples of each source", "web=1,books=1")
+    assert groupdp("epsilon sources.toml --group-size web=1,books=1").status == 0
+    assert_one_sentence(groupdp("curve sources.toml"), "one source", "groupdp epsilon --group-size web=1,books=1")
+    Path("sources.toml").write_text("group_size = 3\n" + SOURCES)
+    assert_one_sentence(groupdp("epsilon sources.toml"), "line 1: group_size must say", "{ web = 1, books = 1 }")
+
+
+def test_the_help_of_a_statement_promises_no_default_group(folder):
+    said = " ".join(groupdp("statement --help").output.replace("│", " ").split())
+    assert "default 1); with sources" not in said
+    assert "needed here or in the run file; with sources" in said
+    Path("run.toml").write_text(RUN.replace("group_size = 3\n", ""))
+    assert_one_sentence(groupdp("statement run.toml"), "group_size must be given for a statement")
+    assert "PRIVACY" in groupdp("statement run.toml --group-size 2 --format text").output

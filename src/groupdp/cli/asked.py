@@ -71,6 +71,13 @@ class Asked:
         if self.file.removed is not None or self.file.added is not None:
             return {"removed": self.file.removed or 0, "added": self.file.added or 0}
         size = self.file.group_size
+        sources = self.file.phases[0].sampling.sources
+        if sources is not None and not isinstance(size, Mapping):
+            written = ",".join(f"{source}=1" for source in sources[:2])
+            got = "nothing" if size is None else shown(size)
+            raise InvalidArgument(
+                f"group_size must say how many examples of each source, like --group-size {written}, got {got}."
+            )
         return {"group_size": 1 if size is None else size, "adjacency": self.file.adjacency}
 
     def as_json_fields(self) -> dict[str, Any]:

@@ -21,10 +21,12 @@ from groupdp.cli.support import (
     lower_text,
     option,
     progress_bar,
+    read_integer,
     read_number,
     run_as_json,
     upper_text,
 )
+from groupdp.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from groupdp.calibration import Calibration
@@ -39,6 +41,10 @@ _EXAMPLES = {
 }
 
 Tolerance = Annotated[str, option("--tolerance", "NUMBER", "How close to the best value, relatively.", "The question")]
+WhichPhase = Annotated[
+    str | None,
+    option("--which-phase", "INTEGER", "Of several phases, the one to change, counted from 0.", "The question"),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -69,28 +75,41 @@ def noise(asked: Asked, *, epsilon: Epsilon, tolerance: Tolerance = "1e-9", as_j
 
 
 @with_run(question=_QUESTION, assumed={"steps": "1"})
-def steps(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> None:
+def steps(asked: Asked, *, epsilon: Epsilon, which_phase: WhichPhase = None, as_json: AsJSON = False) -> None:
     """The largest number of steps."""
     from groupdp.calibration import calibrate_steps
 
-    _answer(calibrate_steps, asked, epsilon, as_json, **asked.neighbours)
+    phase = _phase(asked, which_phase)
+    _answer(calibrate_steps, asked, epsilon, as_json, phase=phase, **asked.neighbours)
 
 
 @with_run(question=_QUESTION, assumed={"sampling": "poisson", "sampling_rate": "1"})
-def rate(asked: Asked, *, epsilon: Epsilon, tolerance: Tolerance = "1e-9", as_json: AsJSON = False) -> None:
+def rate(
+    asked: Asked,
+    *,
+    epsilon: Epsilon,
+    which_phase: WhichPhase = None,
+    tolerance: Tolerance = "1e-9",
+    as_json: AsJSON = False,
+) -> None:
     """The largest Poisson sampling rate."""
     from groupdp.calibration import calibrate_rate
 
-    extra = {"tolerance": read_number("tolerance", tolerance), **asked.neighbours}
+    extra = {
+        "tolerance": read_number("tolerance", tolerance),
+        "phase": _phase(asked, which_phase),
+        **asked.neighbours,
+    }
     _answer(calibrate_rate, asked, epsilon, as_json, **extra)
 
 
 @with_run(question=_QUESTION, assumed={"sampling": "fixed-batch", "batch_size": "1"})
-def batch(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> None:
+def batch(asked: Asked, *, epsilon: Epsilon, which_phase: WhichPhase = None, as_json: AsJSON = False) -> None:
     """The largest fixed batch size."""
     from groupdp.calibration import calibrate_batch_size
 
-    _answer(calibrate_batch_size, asked, epsilon, as_json, **asked.neighbours)
+    phase = _phase(asked, which_phase)
+    _answer(calibrate_batch_size, asked, epsilon, as_json, phase=phase, **asked.neighbours)
 
 
 @with_run(question=("delta", "adjacency"))
@@ -99,6 +118,19 @@ def group_size(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> No
     from groupdp.calibration import calibrate_group_size
 
     _answer(calibrate_group_size, asked, epsilon, as_json, adjacency=asked.file.adjacency)
+
+
+def _phase(asked: Asked, text: str | None) -> int:
+    """The phase to change, counted from 0 as in the library."""
+    last = len(asked.file.phases) - 1
+    if text is None:
+        if last > 0:
+            raise InvalidArgument(
+                f"which_phase must say which of the {last + 1} phases to change, counted from 0: --which-phase 0 to "
+                f"{last}."
+            )
+        return 0
+    return read_integer("which_phase", text, at_least=0, at_most=last)
 
 
 def _answer(calibrate: Callable[..., Calibration], asked: Asked, epsilon: str, as_json: bool, **extra: Any) -> None:

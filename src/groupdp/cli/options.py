@@ -170,6 +170,15 @@ _SHARED: dict[str, tuple[Any, Any]] = {
         ),
         None,
     ),
+    "stated_group_size": (
+        _text(
+            "--group-size",
+            "INTEGER",
+            "Examples that one person may have; needed here or in the run file; with sources web=3,books=5.",
+            _QUESTION,
+        ),
+        None,
+    ),
     "adjacency": (
         _choice(
             "--adjacency",
@@ -184,13 +193,20 @@ _SHARED: dict[str, tuple[Any, Any]] = {
 }
 #: What every command that takes a run offers to describe it.
 RUN_PARAMETERS = tuple(
-    name for name in _SHARED if name not in ("run_option", "delta", "group_size", "adjacency", "removed", "added")
+    name
+    for name in _SHARED
+    if name not in ("run_option", "delta", "group_size", "stated_group_size", "adjacency", "removed", "added")
 )
 
 
 def parameters_of(names: Iterable[str]) -> list[inspect.Parameter]:
-    """Parameters of a command for the shared options of these names."""
+    """Parameters of a command for the shared options of these names (stated_x is x, without a default)."""
     return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_SHARED[name][1], annotation=_SHARED[name][0])
+        inspect.Parameter(
+            name.removeprefix("stated_"),
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_SHARED[name][1],
+            annotation=_SHARED[name][0],
+        )
         for name in names
     ]

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="statement", epilog=_EXAMPLE)(handle_errors(statement))
 
 
-@with_run()
+@with_run(question=("delta", "stated_group_size", "adjacency", "removed", "added"))
 def statement(
     asked: Asked,
     *,

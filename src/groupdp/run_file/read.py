@@ -5,6 +5,7 @@ Whatever is wrong gets one sentence with the file, the line, the key, its value 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -118,6 +119,12 @@ class _Reader:
         """Refuses at its line a group or an adjacency that the run has no answer for."""
         if file.group_size is None and file.removed is None and file.added is None:
             return
+        sources = file.phases[0].sampling.sources
+        for key in ("group_size", "removed", "added"):
+            if sources is not None and isinstance(getattr(file, key), int):
+                written = ", ".join(f"{_bare(source)} = 1" for source in sources[:2])
+                sentence = f"{key} must say how many examples of each source, like {{ {written} }}"
+                raise self._complaint((key,), f"{sentence}, got {getattr(file, key)}.")
         try:
             question_of(
                 file.phases,
@@ -175,6 +182,11 @@ def _unquoted(key: str, value: Any) -> Any:
     if isinstance(value, str) and key != "sampling" and "/" not in value:
         raise FieldError(key, f"{key} must be a number without quotes, got {shown(value)}.")
     return value
+
+
+def _bare(source: str) -> str:
+    """A key as a file may write it."""
+    return source if re.fullmatch(r"[\w-]+", source, re.ASCII) else f'"{source}"'
 
 
 def _group(key: str, value: Any) -> Any:
