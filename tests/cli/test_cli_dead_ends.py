@@ -92,3 +92,54 @@ def test_the_help_of_a_statement_promises_no_default_group(folder):
     Path("run.toml").write_text(RUN.replace("group_size = 3\n", ""))
     assert_one_sentence(groupdp("statement run.toml"), "group_size must be given for a statement")
     assert "PRIVACY" in groupdp("statement run.toml --group-size 2 --format text").output
+
+
+@pytest.mark.parametrize(
+    ("suffix", "begins"),
+    [(".tex", "\\subsection*"), (".json", "{"), (".txt", "PRIVACY STATEMENT"), (".md", "# Privacy"), ("", "# Privacy")],
+)
+def test_the_suffix_chooses_the_format_of_a_statement(folder, suffix, begins):
+    assert groupdp(f"statement run.toml -o st{suffix}").status == 0
+    assert Path(f"st{suffix}").read_text().startswith(begins)
+
+
+def test_a_format_that_contradicts_the_suffix_or_json_is_refused(folder):
+    refused = groupdp("statement run.toml --format latex -o st.json")
+    assert_one_sentence(refused, "out must end in .tex for the format latex, got 'st.json'")
+    assert_one_sentence(groupdp("statement run.toml --json -o st.md"), "out must end in .json")
+    assert_one_sentence(groupdp("statement run.toml --format latex --json"), "format must be json", "'latex'")
+    assert not list(folder.glob("st.*"))
+    assert groupdp("statement run.toml --format latex -o st.inc").status == 0
+    assert Path("st.inc").read_text().startswith("\\subsection*")
+    assert groupdp("statement run.toml --format json --json").json["group_size"] == 3
+
+
+def test_a_phase_is_written_with_hyphens_too(folder):
+    line = "epsilon --delta 1e-6 --group-size 3 --json --phase"
+    answer = groupdp(f"{line} sampling-rate=0.01,noise-multiplier=2,steps=500").json
+    assert answer == groupdp("epsilon run.toml --json").json
+    refused = groupdp(f"{line} sampling_rate=0.01,noise_multiplyer=2,steps=500")
+    assert_one_sentence(refused, "'noise_multiplyer' is not a known key", "did you mean noise_multiplier?")
+
+
+def test_a_size_of_batches_names_the_samplings_that_take_it():
+    refused = groupdp("epsilon --batch-size 10 --dataset-size 100 --noise-multiplier 2 --steps 5 --delta 1e-6")
+    assert_one_sentence(refused, "sampling must say how batches of that size are chosen", "poisson", "fixed-batch")
+    assert "balls-in-bins" not in refused.errors
+    assert "poisson-sources" not in refused.errors
+
+
+@pytest.mark.parametrize(
+    ("options", "comment"),
+    [
+        ("--steps 0", "with 0 steps nothing is released"),
+        ("--epochs 0", "with 0 steps nothing is released"),
+        ("--group-size 0", "a group of size 0 changes nothing"),
+    ],
+)
+def test_nothing_is_saved_that_is_refused(folder, options, comment):
+    said = groupdp(f"epsilon run.toml {options} --save saved.toml")
+    assert said.status == 0
+    again = groupdp("epsilon saved.toml")
+    assert (again.status, again.output, again.errors) == (0, said.output, "")
+    assert comment in again.output

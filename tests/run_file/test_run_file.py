@@ -107,7 +107,8 @@ def test_line_ends_of_windows_count_the_same():
         # wrong types
         ("delta = 1e-6", 'delta = "1e-6"', 3, ("delta must be a number without quotes", "'1e-6'")),
         ("delta = 1e-6", "delta = true", 3, ("delta must be", "True")),
-        ("delta = 1e-6", "delta = [1e-6]", 3, ("delta must be",)),
+        ("delta = 1e-6", "delta = [1e-6]", 3, ("delta must be", "got [1e-6].")),
+        ("noise_multiplier = 1.5", "noise_multiplier = { a = [2.50] }", 9, ("got {'a': [2.50]}.",)),
         ("delta = 1e-6", "delta = 1979-05-27", 3, ("delta must be",)),
         ("group_size = 3", "group_size = 3.0", 4, ("group_size must be an integer", "3.0")),
         ("group_size = 3", 'group_size = "3"', 4, ("group_size must be a number without quotes", "'3'")),
@@ -120,7 +121,7 @@ def test_line_ends_of_windows_count_the_same():
         ("delta = 1e-6", "delta = 0", 3, ("delta must be in (0, 1)",)),
         ("delta = 1e-6", "delta = nan", 3, ("delta must be in (0, 1)", "nan")),
         ("delta = 1e-6", "delta = 1e-999999", 3, ("delta must be in (0, 1)",)),
-        ("group_size = 3", "group_size = 0", 4, ("group_size must be",)),
+        ("group_size = 3", "group_size = -1", 4, ("group_size must be",)),
         ("group_size = 3", "group_size = 5001", 4, ("group_size must be at most dataset_size=5000",)),
         ("sampling_rate = 0.01", "sampling_rate = 5", 8, ("sampling_rate must be a probability", "percentage")),
         ("sampling_rate = 0.01", "sampling_rate = 0.0", 8, ("sampling_rate must be",)),
@@ -128,8 +129,8 @@ def test_line_ends_of_windows_count_the_same():
         ("noise_multiplier = 1.5", "noise_multiplier = -1", 9, ("noise_multiplier must be",)),
         ("noise_multiplier = 1.5", "noise_multiplier = 1e-9", 9, ("noise_multiplier must be",)),
         ("noise_multiplier = 3", "noise_multiplier = 1e999", 16, ("noise_multiplier must be",)),
-        ("steps = 100", "steps = 0", 10, ("steps must be",)),
-        ("epochs = 2.5", "epochs = 0.0", 17, ("epochs must be",)),
+        ("steps = 100", "steps = -1", 10, ("steps must be",)),
+        ("epochs = 2.5", "epochs = -0.5", 17, ("epochs must be",)),
         ("epochs = 2.5", "epochs = 1e-999999999", 17, ("epochs must be",)),
         ("epochs = 2.5", "epochs = 1e999999999", 17, ("epochs must be",)),
         ("epochs = 2.5", "epochs = 1e300", 17, ("epochs must amount to at most",)),
@@ -144,6 +145,9 @@ def test_line_ends_of_windows_count_the_same():
             11,
             ("batch_size must not be given together with sampling_rate",),
         ),
+        ('sampling = "poisson"', 'samplng = "poisson"', 7, ("'samplng' is not a known key", "mean sampling?")),
+        ('sampling = "fixed-batch"', 'samplng = "fixed-batch"', 13, ("'samplng' is not a known", "mean sampling?")),
+        ("delta = 1e-6", "dleta = 1e-6", 3, ("'dleta' is not a known key", "mean delta?")),
         ("batch_size = 50\n", "batch_size = 50\nsampling_rate = 0.1\n", 15, ("'sampling_rate' is not a known key",)),
         ("steps = 100", "steps = 100\nepochs = 1", 11, ("epochs must not be given together with steps",)),
         # missing keys: the line where the phase begins
@@ -188,7 +192,18 @@ def test_a_file_may_leave_the_question_to_whoever_asks_it():
         _ = run.stated_delta
 
 
-@pytest.mark.parametrize("value", ["1e-999999999", "0e999999999", "1e999999999", "-1e-999999999"])
+def test_a_phase_with_a_sampling_rate_is_poisson_as_on_the_command_line():
+    assert parse_run_file(changed('sampling = "poisson"\n', "")).phases == parse_run_file(TEXT).phases
+
+
+@pytest.mark.parametrize(("old", "new"), [("steps = 100", "steps = 0"), ("steps = 100", "epochs = 0")])
+def test_no_steps_and_nobody_are_accepted_as_options_are(old, new):
+    run = parse_run_file(changed(old, new).replace("group_size = 3", "group_size = 0"))
+    assert (run.phases[0].steps, run.group_size) == (0, 0)
+    assert run.phases[0] == DPSGD.from_epochs(run.phases[0].sampling, noise_multiplier=1.5, epochs=0)
+
+
+@pytest.mark.parametrize("value", ["1e-999999999", "1e999999999", "-1e-999999999"])
 def test_an_exponent_of_nine_digits_is_refused_at_once(value):
     """Written out as a fraction it would have a thousand million digits."""
     assert complaint(changed("sampling_rate = 0.01", f"sampling_rate = {value}")).startswith("run.toml, line 8: ")
@@ -257,3 +272,8 @@ def test_every_key_is_found_on_its_line(keys, data):
     text = "\n".join(lines)
     for path, line in begins.items():
         assert line_of(text, path) == line
+
+
+def test_a_zero_with_an_exponent_of_nine_digits_is_zero():
+    assert complaint(changed("sampling_rate = 0.01", "sampling_rate = 0e999999999")).startswith("run.toml, line 8: ")
+    assert parse_run_file(changed("epochs = 2.5", "epochs = 0e999999999")).phases[1].steps == 0

@@ -22,7 +22,16 @@ from groupdp.cli.support import require_new
 from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
 from groupdp.run_file.describe import run_as_json
-from groupdp.run_file.phases import integer, keys_of, number, phase_of
+from groupdp.run_file.phases import (
+    KNOWN_KEYS,
+    integer,
+    keys_of,
+    number,
+    phase_of,
+    refuse_unknown,
+    samplings_with,
+    with_sampling,
+)
 from groupdp.run_file.read import RunFile, read_run_file
 from groupdp.samplings import SAMPLINGS
 
@@ -203,7 +212,7 @@ def _phases(
         if values or base is not None:
             raise InvalidArgument("phase must describe whole phases, without a run file or other options of the run.")
         described = [_pairs("phase", text.split(",")) for text in texts]
-        return tuple(phase_of(one if "sampling" in one else {"sampling": _guessed(one), **one}) for one in described)
+        return tuple(_phase({key.replace("-", "_"): value for key, value in one.items()}) for one in described)
     if base is not None:
         if not values:
             return base.phases
@@ -213,7 +222,7 @@ def _phases(
             )
         values = _overridden(run_as_json(base.phases[0]), values)
     elif "sampling" not in values:
-        values = {"sampling": assumed.get("sampling") or _guessed(values), **values}
+        values = {"sampling": assumed.get("sampling") or _meant(values), **values}
     if not any(key in values or key in assumed for key in _LENGTHS):
         raise InvalidArgument("steps or epochs must be given.")
     missing = {key: value for key, value in assumed.items() if not any(one in values for one in _together(key))}
@@ -236,20 +245,22 @@ def _overridden(described: dict[str, Any], values: dict[str, Any]) -> dict[str, 
     return {"sampling": kind, **kept, **values}
 
 
-def _guessed(values: Mapping[str, Any]) -> str:
-    """The sampling that the other options can only mean."""
-    for key, kind in (
-        ("largest_batch", "truncated-poisson"),
-        ("sampling_rate", "poisson"),
-        ("sampling_rates", "poisson-sources"),
-        ("batches", "balls-in-bins"),
-    ):
-        if key in values:
-            return kind
-    names = ", ".join(SAMPLINGS)
-    if "batch_size" in values or "dataset_size" in values:
+def _phase(values: Mapping[str, Any]) -> DPSGD:
+    """One --phase."""
+    refuse_unknown(values, KNOWN_KEYS, where=" in a phase")
+    return phase_of({"sampling": _meant(values), **values})
+
+
+def _meant(values: Mapping[str, Any]) -> str:
+    """The sampling that the options name, or else the one that they can only mean."""
+    found = with_sampling(values).get("sampling")
+    if found is not None:
+        return str(found)
+    sizes = [key for key in ("batch_size", "dataset_size", "one_per_batch") if key in values]
+    if sizes:
+        names = ", ".join(samplings_with(sizes))
         raise InvalidArgument(f"sampling must say how batches of that size are chosen ({names}), got nothing.")
-    raise InvalidArgument(f"a run file, or sampling ({names}) with its options, must be given.")
+    raise InvalidArgument(f"a run file, or sampling ({', '.join(SAMPLINGS)}) with its options, must be given.")
 
 
 def _question(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +16,8 @@ from groupdp.errors import InvalidArgument
 _EXAMPLE = example("groupdp statement run.toml --out statement.md")
 #: Bytes of a certificate, at most (certificate/reading.py refuses more).
 _LARGEST_CERTIFICATE = 1_000_000
-_FORMATS = ("markdown", "text", "latex", "json")
+#: Every format, with the suffix of its files.
+_FORMATS = {"markdown": ".md", "text": ".txt", "latex": ".tex", "json": ".json"}
 
 
 def register(app: typer.Typer) -> None:
@@ -28,14 +30,15 @@ def statement(
     asked: Asked,
     *,
     form: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--format",
             metavar="|".join(_FORMATS),
-            help="How to write it.",
+            help="How to write it; if not given, by the suffix of --out, or markdown.",
+            show_default=False,
             autocompletion=lambda: list(_FORMATS),
         ),
-    ] = "markdown",
+    ] = None,
     out: Annotated[
         str | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.")
     ] = None,
@@ -48,7 +51,7 @@ def statement(
     as_json: AsJSON = False,
 ) -> None:
     """A privacy statement for reviewers: what is guaranteed, for whom, and what it assumes."""
-    chosen = "json" if as_json else require_choice("format", form, _FORMATS)
+    chosen = _format(form, out, as_json=as_json)
     require_new(out, "out", force=asked.force)
     from groupdp.statement import text as statements
 
@@ -64,6 +67,20 @@ def statement(
             return
         files.write_text(out, text)
     typer.echo(f"wrote {out}", err=True)
+
+
+def _format(form: str | None, out: str | None, *, as_json: bool) -> str:
+    """The format that the options name, or else the suffix of the file."""
+    if form is not None:
+        require_choice("format", form, tuple(_FORMATS))
+        if as_json and form != "json":
+            raise InvalidArgument(f"format must be json together with --json, got {shown(form)}.")
+    asked = "json" if as_json else form
+    suffix = "" if out is None else Path(out).suffix.lower()
+    named = next((one for one, its in _FORMATS.items() if its == suffix), None)
+    if asked is not None and named is not None and asked != named:
+        raise InvalidArgument(f"out must end in {_FORMATS[asked]} for the format {asked}, got {shown(out)}.")
+    return asked or named or "markdown"
 
 
 def _read(path: str | None) -> bytes | None:

@@ -6,8 +6,9 @@ that also says which key it is about, so that a caller can point at a line or at
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -44,11 +45,10 @@ def phase_of(values: Mapping[str, Any]) -> DPSGD:
     Poisson sampling may be given by batch_size and dataset_size in place of a rate: each example with probability
     batch_size / dataset_size.
     """
+    if "sampling" not in values:
+        refuse_unknown(values, KNOWN_KEYS, where=" in a phase")
     kind = _checked("sampling", values, lambda key, value: require_choice(key, value, tuple(SAMPLINGS)))
-    allowed = keys_of(kind)
-    for key in values:
-        if key not in allowed:
-            raise FieldError(key, f"{shown(key)} is not a known key in a {kind} phase: {', '.join(allowed)} are.")
+    refuse_unknown(values, keys_of(kind), where=f" in a {kind} phase")
     sampling, share = _sampling(kind, values)
     noise = _checked("noise_multiplier", values, number)
     microbatch = _checked("microbatch_size", values, lambda key, value: integer(key, value, at_least=1), default=1)
@@ -59,12 +59,46 @@ def phase_of(values: Mapping[str, Any]) -> DPSGD:
         raise FieldError("noise_multiplier", str(error)) from None
 
 
+def with_sampling(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values with the sampling that they can only mean, where they name none; as they are where several can be."""
+    if "sampling" in values:
+        return values
+    kind = next((kind for key, kind in _MEANT.items() if key in values), None)
+    return values if kind is None else {"sampling": kind, **values}
+
+
+def samplings_with(keys: Iterable[str]) -> tuple[str, ...]:
+    """The samplings that take all of these keys."""
+    wanted = set(keys)
+    return tuple(kind for kind in SAMPLINGS if wanted <= set(keys_of(kind)))
+
+
+def refuse_unknown(values: Mapping[str, Any], allowed: Sequence[str], *, where: str = "") -> None:
+    """Refuses a key that is not allowed, and names the nearest one that is."""
+    for key in values:
+        if key not in allowed:
+            near = difflib.get_close_matches(key, allowed, n=1, cutoff=0.7)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            raise FieldError(key, f"{shown(key)} is not a known key{where}{meant}: {', '.join(allowed)} are.")
+
+
 def keys_of(kind: str) -> tuple[str, ...]:
     """The keys that a phase with this sampling may have."""
     fields = tuple(SAMPLINGS[kind].fields)
     if "sampling_rate" in fields:
         fields = (*fields, *(key for key in ("batch_size", "dataset_size") if key not in fields))
     return (*COMMON_KEYS, *fields)
+
+
+#: Every key that some phase may have.
+KNOWN_KEYS = tuple(dict.fromkeys((*COMMON_KEYS, *(key for kind in SAMPLINGS for key in keys_of(kind)))))
+#: Keys that only one sampling can be meant by, if they are looked for in this order.
+_MEANT = {
+    "largest_batch": "truncated-poisson",
+    "sampling_rate": "poisson",
+    "sampling_rates": "poisson-sources",
+    "batches": "balls-in-bins",
+}
 
 
 def _sampling(kind: str, values: Mapping[str, Any]) -> tuple[Sampling, Callable[[], Fraction]]:
@@ -108,7 +142,7 @@ def _steps(values: Mapping[str, Any], share: Callable[[], Fraction]) -> int:
     if "epochs" not in values:
         steps: int = _checked("steps", values, lambda key, value: integer(key, value, at_least=0))
         return steps
-    epochs = _checked("epochs", values, lambda key, value: exact(key, value, above=0.0))
+    epochs = _checked("epochs", values, lambda key, value: exact(key, value, at_least=0.0))
     try:
         return steps_of_epochs(epochs, share())
     except InvalidArgument as error:
@@ -135,6 +169,8 @@ def exact(key: str, value: Any, *, above: float | None = None, at_least: float |
     else:
         double = require_number(key, float(value) if isinstance(value, Decimal) else value)
         if double == 0.0:  # exactly, 1e-999999999 would have a denominator of a thousand million digits
+            if value:
+                raise InvalidArgument(f"{key} must be 0 or a number that a double can hold, got {shown(value)}.")
             value = 0
         found = Fraction(value) if isinstance(value, int | Decimal | Fraction) else Fraction(repr(double))
     require_number(key, _as_double(key, found, value), above=above, at_least=at_least)

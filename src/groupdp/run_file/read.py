@@ -18,9 +18,16 @@ from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP
 from groupdp.compositions import question_of
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
-from groupdp.run_file.phases import COMMON_KEYS, FieldError, integer, keys_of, number, phase_of
+from groupdp.run_file.phases import (
+    KNOWN_KEYS,
+    FieldError,
+    integer,
+    number,
+    phase_of,
+    refuse_unknown,
+    with_sampling,
+)
 from groupdp.run_file.toml_lines import KeyPath, line_of
-from groupdp.samplings import SAMPLINGS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -74,7 +81,7 @@ def read_run_file(path: str | Path) -> RunFile:
 def parse_run_file(text: str, *, name: str = "run file") -> RunFile:
     """The run that the TOML document `text` describes; `name` stands in error messages."""
     try:
-        document = tomllib.loads(text, parse_float=Decimal)
+        document = tomllib.loads(text, parse_float=_Written)
     except RecursionError:
         raise InvalidArgument(f"{name} must be valid TOML, but is nested too deeply.") from None
     except tomllib.TOMLDecodeError as error:  # says line and column
@@ -83,6 +90,20 @@ def parse_run_file(text: str, *, name: str = "run file") -> RunFile:
     except ValueError:
         raise InvalidArgument(f"{name} must be valid TOML, but holds an integer of thousands of digits.") from None
     return _Reader(text, name, document).run()
+
+
+class _Written(Decimal):
+    """A number with a point or an exponent, which a complaint shows as the file writes it."""
+
+    _text: str
+
+    def __new__(cls, text: str) -> _Written:
+        made = super().__new__(cls, text)
+        made._text = text
+        return made
+
+    def __repr__(self) -> str:
+        return self._text
 
 
 class _Reader:
@@ -94,7 +115,10 @@ class _Reader:
         self._document = document
 
     def run(self) -> RunFile:
-        self._refuse_unknown(self._document, _TOP_KEYS)
+        try:
+            refuse_unknown(self._document, _TOP_KEYS)
+        except FieldError as error:
+            raise self._complaint((error.key,), str(error)) from None
         title = self._take("title", _require_line, default=_DEFAULT_TITLE)
         delta = self._take("delta", lambda key, value: number(key, _unquoted(key, value), above=0.0, below=1.0))
         groups = {key: self._take(key, _group) for key in ("group_size", "removed", "added")}
@@ -144,15 +168,13 @@ class _Reader:
         where: KeyPath = ("phase", index)
         try:
             for key, value in table.items():
-                _unquoted(key, value)
-            if table.get("steps") == 0:
-                raise FieldError("steps", "steps must be an integer of at least 1, got 0.")
-            return phase_of(table)
+                if key in KNOWN_KEYS:
+                    _unquoted(key, value)
+            return phase_of(with_sampling(table))
         except FieldError as error:
             if error.key in table:
                 raise self._complaint((*where, error.key), str(error)) from None
-            known = (*COMMON_KEYS, *(key for kind in SAMPLINGS for key in keys_of(kind)))
-            if error.key in known and str(error).endswith("must be given."):
+            if error.key in KNOWN_KEYS and str(error).endswith("must be given."):
                 sentence = f"{error.key} must be given in phase {index + 1}, which begins here."
             else:
                 sentence = f"{error} (phase {index + 1} begins here)".replace(". (", " (") + "."
@@ -166,12 +188,6 @@ class _Reader:
             return check(key, self._document[key])
         except InvalidArgument as error:
             raise self._complaint((key,), str(error)) from None
-
-    def _refuse_unknown(self, table: dict[str, Any], allowed: tuple[str, ...]) -> None:
-        for key in table:
-            if key not in allowed:
-                wanted = ", ".join(allowed)
-                raise self._complaint((key,), f"{shown(key)} is not a known key: {wanted} are.")
 
     def _complaint(self, path: KeyPath, sentence: str) -> InvalidArgument:
         return InvalidArgument(f"{self._name}, line {line_of(self._text, path)}: {sentence}")
@@ -192,8 +208,7 @@ def _bare(source: str) -> str:
 def _group(key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return {source: integer(f"{key}.{source}", count, at_least=0) for source, count in value.items()}
-    at_least = 1 if key == "group_size" else 0
-    return integer(key, _unquoted(key, value), at_least=at_least, at_most=LARGEST_GROUP)
+    return integer(key, _unquoted(key, value), at_least=0, at_most=LARGEST_GROUP)
 
 
 def _require_line(key: str, value: Any) -> str:
