@@ -26,6 +26,11 @@ from groupdp.dpsgd import DPSGD, LARGEST_NOISE, SMALLEST_NOISE, phases_of
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
 
+#: What chooses an attribute of a sampling, in the library and on the command line.
+_COMMANDS = {
+    "rate": "calibrate_rate (groupdp calibrate rate)",
+    "batch_size": "calibrate_batch_size (groupdp calibrate batch)",
+}
 #: Smallest sampling rate tried.
 SMALLEST_RATE = 1e-300
 
@@ -298,8 +303,11 @@ def _one_phase(run: Any, phase: Any) -> tuple[tuple[DPSGD, ...], int, Callable[[
 def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], DPSGD]:
     """The phase with another value of an attribute of its sampling, in which epsilon must grow."""
     if attribute not in phase.sampling.epsilon_grows_with:
+        others = [_COMMANDS[one] for one in phase.sampling.epsilon_grows_with]
+        instead = f": use {' or '.join(others)} instead" if others else ""
         raise InvalidArgument(
-            f"sampling must be one whose epsilon grows with {what} for it to be chosen, got {shown(phase.sampling)}."
+            f"sampling must be one whose epsilon grows with {what} for it to be chosen, "
+            f"got {phase.sampling.name}{instead}."
         )
     values = phase.sampling.values()
     field = next(name for name, own in phase.sampling.fields.items() if own == attribute)

@@ -240,7 +240,9 @@ def verify(text: str | bytes, *, seconds: float = 300.0, known: list[Proof] | No
     sides = fields(claim["epsilon"], "epsilon", {"lower", "upper"}, set())
     endless = sides["lower"] == "infinity" == sides["upper"]
     lower = arb.pos_inf() if endless else number(sides["lower"], "epsilon.lower", 0, LARGEST_EPSILON)
-    upper = None if sides["upper"] == "infinity" else number(sides["upper"], "epsilon.upper", lower, LARGEST_EPSILON)
+    upper = None if sides["upper"] == "infinity" else number(sides["upper"], "epsilon.upper", 0, LARGEST_EPSILON)
+    if upper is not None and upper < lower:
+        raise NotACertificate("epsilon.upper must be at least {lower}, the lower side, got {upper}.".format(**sides))
     if type(claim["tight"]) is not bool:
         raise NotACertificate("tight must be true or false.")
     hints = certificate["hints"] if isinstance(certificate["hints"], dict) else {}

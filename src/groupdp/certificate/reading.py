@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import time
+from decimal import Decimal
 from typing import Any
 
 from flint import fmpq
@@ -90,8 +91,14 @@ def number(value: Any, where: str, low: Any, high: Any) -> fmpq:
     else:
         raise NotACertificate(f"{where} must be a string that spells a number, such as '0.01' or '0x1.8p-3'.")
     if not low <= exact <= high:
-        raise NotACertificate(f"{where} must be from {low} to {high}.")
+        raise NotACertificate(f"{where} must be from {_decimal(low)} to {_decimal(high)}, got {spelled}.")
     return exact
+
+
+def _decimal(value: Any) -> str:
+    """A rational that need not be short, in six digits; what is written as an integer stays one."""
+    exact = fmpq(value) if not isinstance(value, fmpq) else value
+    return str(exact.p) if exact.q == 1 else f"{Decimal(int(exact.p)) / Decimal(int(exact.q)):.6g}"
 
 
 def integer(value: Any, where: str, low: int, high: int) -> int:
