@@ -13,7 +13,7 @@ from groupdp.data.choice import check_type, names_of
 from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.keyed_hash import literal, quoted
 from groupdp.data.report import Counts
-from groupdp.data.sources import Source, open_source
+from groupdp.data.sources import NO_ROWS, Source, open_source
 from groupdp.errors import InvalidArgument
 
 #: Formats of tables that we write, by suffix.
@@ -79,7 +79,7 @@ def check_people(engine: Engine, group: tuple[str, ...], source: Source | None =
         if odd:  # the same person with and without a space would count as two
             raise InvalidArgument(f"{shown(name)} must not begin or end with spaces, got {shown(odd[0][0])}.")
     if not engine.value("SELECT count(*) FROM people"):
-        raise InvalidArgument("source must have at least one row, got none.")
+        raise InvalidArgument(NO_ROWS)
 
 
 def _first_missing(engine: Engine, source: Source, name: str) -> int:

@@ -24,7 +24,7 @@ from groupdp.data.counting import COPY_FORMATS, check_people, tally_people
 from groupdp.data.duckdb_engine import LEAST_MEMORY, Engine, Progress
 from groupdp.data.keyed_hash import hexadecimal, literal, quoted
 from groupdp.data.report import Bounded
-from groupdp.data.sources import PREFIX, find_files, open_source
+from groupdp.data.sources import NO_ROWS, PREFIX, find_files, open_source
 from groupdp.errors import GroupDPError, InvalidArgument
 
 #: Hexadecimal digits of a person's hash that name the bucket: 16 buckets, or 256 for many partitions.
@@ -70,7 +70,7 @@ def bounded_on_cluster(
         tables = [running.submit(operator.itemgetter(0), one, pure=False) for one in chosen]
         found = [one for one in _gathered(running, reports, progress) if one is not None]
         if not found:
-            raise InvalidArgument("source must have at least one row, got none.")
+            raise InvalidArgument(NO_ROWS)
         report = _summed(found, choice)
         if destination is not None:
             _write(engine, running, tables, destination)
@@ -195,7 +195,7 @@ def _people_of(engine: Engine, tables: list[Any], group: tuple[str, ...]) -> Non
 
     tables = [table for table in tables if table is not None]
     if not tables:
-        raise InvalidArgument("source must have at least one row, got none.")
+        raise InvalidArgument(NO_ROWS)
     if len({table.schema.remove_metadata() for table in tables}) > 1:
         raise InvalidArgument("partitions must have the same columns and types, got different ones.")
     engine.connection.register(f"{PREFIX}people", pyarrow.concat_tables(tables))

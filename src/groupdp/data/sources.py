@@ -36,6 +36,8 @@ FORMATS = ("csv", "parquet", "jsonl")
 _DELIMITERS = (",", ";", "\t", "|")
 #: Longest line of a CSV file, and of its header.
 _LONGEST_LINE = 16 * 2**20
+#: What is said of files and tables that hold nobody.
+NO_ROWS = "the files or table must have at least one row of data (a header is none), got none."
 #: Columns with this prefix are ours.
 PREFIX = "__groupdp_"
 

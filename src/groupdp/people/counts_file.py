@@ -77,7 +77,8 @@ def _digits(path: str, column: str | None) -> tuple[str, Any] | None:
     if not rest or rest[:1] == b"\n" or b"\n\n" in rest or rest.translate(None, b"0123456789\n"):
         return None
     values = np.fromstring(rest.decode("ascii"), dtype=np.int64, sep="\n")
-    return (name, values) if int(values.max()) < 10**18 else None  # numbers too long for 64 bits are there the largest
+    # Numbers too long for 64 bits are there the largest; the slow reader says in which line a zero is.
+    return (name, values) if int(values.max()) < 10**18 and int(values.min()) >= 1 else None
 
 
 def _large(path: str, column: str | None) -> tuple[str, Any] | None:
@@ -94,7 +95,8 @@ def _large(path: str, column: str | None) -> tuple[str, Any] | None:
             if column not in source.columns:
                 return None
             value = quoted(column)
-            fine = f"bool_and(coalesce(regexp_full_match({value}, '[0-9]{{1,18}}'), false))"
+            digits, zero = (f"regexp_full_match({value}, '{one}')" for one in ("[0-9]{1,18}", "0+"))
+            fine = f"bool_and(coalesce({digits} AND NOT {zero}, false))"
             if not engine.value(f"SELECT {fine} FROM {source.sql}"):
                 return None
             return column, engine.table(f"SELECT CAST({value} AS BIGINT) AS n FROM {source.sql}")["n"].to_numpy()
@@ -129,7 +131,7 @@ def _rows(file: TextIO, column: str | None, *, name: str) -> tuple[str, Any]:
     values: list[int] = []
     if column is None and len(header) == 1 and header[0].strip().isdecimal():
         index, found = 0, ""
-        values.append(int(header[0][:30]))
+        values.append(_at_least_one(header[0][:30].strip(), 1))
     else:
         index = _position(header, column)
         found = header[index].strip()
@@ -148,10 +150,16 @@ def _rows(file: TextIO, column: str | None, *, name: str) -> tuple[str, Any]:
         text = row[index].strip()
         if not (text.isdecimal() and len(text) <= 18):
             raise InvalidArgument(f"counts must be integers of at least 1, got {shown(text)} in line {number}.")
-        values.append(int(text))
+        values.append(_at_least_one(text, number))
         if len(values) > MOST_PEOPLE:
             raise InvalidArgument(f"counts must be of at most {MOST_PEOPLE} people, got more.")
     return found, np.array(values, dtype=np.int64)
+
+
+def _at_least_one(text: str, number: int) -> int:
+    if int(text) < 1:
+        raise InvalidArgument(f"counts must be integers of at least 1, got {shown(text)} in line {number}.")
+    return int(text)
 
 
 def _parquet(path: str, column: str | None) -> tuple[str, Any]:

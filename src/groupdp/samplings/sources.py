@@ -92,6 +92,9 @@ class PoissonSources(Sampling):
     def sources(self) -> tuple[str, ...]:
         return tuple(source for source, _ in self._rates())
 
+    def describe(self) -> str:
+        return f"{self.title}, sampling rates {', '.join(f'{source}: {rate!r}' for source, rate in self._rates())}"
+
     def values(self) -> dict[str, Any]:
         return {"sampling_rates": dict(self._rates())}
 
