@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 import groupdp as library
-from command_line import FLAGS, RUN, assert_one_sentence, groupdp
+from command_line import RUN, assert_one_sentence, groupdp
 
 SOURCES = """\
 delta = 1e-6
@@ -18,13 +19,16 @@ sampling_rates = { web = 0.01, books = 0.002 }
 noise_multiplier = 2.0
 steps = 100
 """
-TWO_PHASES = RUN + """
+TWO_PHASES = (
+    RUN
+    + """
 [[phase]]
 sampling = "poisson"
 sampling_rate = 0.02
 noise_multiplier = 4.0
 steps = 50
 """
+)
 
 
 @pytest.fixture
@@ -143,3 +147,120 @@ def test_nothing_is_saved_that_is_refused(folder, options, comment):
     again = groupdp("epsilon saved.toml")
     assert (again.status, again.output, again.errors) == (0, said.output, "")
     assert comment in again.output
+
+
+@pytest.mark.parametrize(
+    ("vary", "name", "values"),
+    [
+        ("steps=100:300:3", "steps", [100, 200, 300]),
+        ("steps=1e2:3e2:3", "steps", [100, 200, 300]),
+        ("group_size=1:31:4", "group_size", [1, 11, 21, 31]),
+        ("sampling_rate=1/100,2/100", "sampling_rate", [0.01, 0.02]),
+        ("noise-multiplier=2:4:3", "noise_multiplier", [2.0, 3.0, 4.0]),
+    ],
+)
+def test_a_sweep_takes_integers_and_fractions_where_the_field_does(folder, vary, name, values):
+    rows = groupdp(f"sweep run.toml --vary {vary} --json").json["rows"]
+    assert [row[name] for row in rows] == values
+    assert {type(row[name]) for row in rows} == {type(values[0])}
+
+
+@pytest.mark.parametrize("vary", ["group_size=1:32:4", "steps=0.5:2.5:3", "batch_size=1:2:3"])
+def test_a_range_that_is_not_whole_is_refused_as_such(folder, vary):
+    name, _, values = vary.partition("=")
+    first, last, count = values.split(":")
+    refused = groupdp(f"sweep run.toml --vary {vary}")
+    assert_one_sentence(refused, f"integers for {name}, got '{vary}'", f"{count} values from {first} to {last}")
+
+
+@pytest.mark.parametrize(
+    "vary",
+    [
+        "steps=1:2:1",
+        "steps=1:nan:3",
+        "sampling_rate=1/0",
+        "steps=1:1e999999999:3",
+        "steps=1e-999999999:2:3x",
+        "steps=1:1/0:3",
+    ],
+)
+def test_other_ranges_are_refused_in_one_sentence(folder, vary):
+    assert_one_sentence(groupdp(f"sweep run.toml --vary {vary}"), "vary must look like", vary)
+
+
+def test_a_calibration_that_a_sampling_has_not_names_the_one_it_has(folder):
+    refused = groupdp("calibrate batch run.toml --epsilon 2")
+    assert_one_sentence(refused, "got poisson", "groupdp calibrate rate")
+    assert "PoissonSampling(" not in refused.errors
+    line = "--noise-multiplier 4 --steps 10 --delta 1e-6 --epsilon 2"
+    fixed = "--sampling fixed-batch --batch-size 5 --dataset-size 500"
+    assert_one_sentence(groupdp(f"calibrate rate {fixed} {line}"), "groupdp calibrate batch")
+    poisson = "--sampling poisson --sampling-rate 0.01"
+    assert_one_sentence(groupdp(f"calibrate batch {poisson} {line}"), "groupdp calibrate rate")
+
+
+def test_a_claim_with_its_sides_exchanged_is_refused_in_decimals(folder):
+    assert groupdp("certify run.toml -o claim.json").status == 0
+    claim = json.loads(Path("claim.json").read_text())
+    sides = claim["claim"]["epsilon"]
+    claim["claim"]["epsilon"] = {"lower": sides["upper"], "upper": sides["lower"]}
+    Path("claim.json").write_text(json.dumps(claim))
+    refused = groupdp("verify claim.json")
+    assert_one_sentence(refused, f"must be at least {sides['upper']}, the lower side, got {sides['lower']}.")
+    claim["claim"] |= {"epsilon": sides, "delta": "1e-330"}
+    Path("claim.json").write_text(json.dumps(claim))
+    assert_one_sentence(groupdp("verify claim.json"), "delta must be from 1e-320 to 1, got 1e-330")
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("epsilon run.toml --save ''", "save"),
+        ("calibrate noise run.toml --epsilon 2 --save ''", "save"),
+        ("curve run.toml --plot ''", "plot"),
+        ("curve run.toml --csv ''", "csv"),
+        ("sweep run.toml --vary steps=1,2 --out ''", "out"),
+        ("sweep run.toml --vary steps=1,2 --plot ''", "plot"),
+        ("statement run.toml --out ''", "out"),
+        ("spend run.toml --plot ''", "plot"),
+        ("tradeoff run.toml --plot ''", "plot"),
+        ("people rows.csv --by user_id --run run.toml --out ''", "out"),
+        ("people rows.csv --by user_id --run run.toml --plot ''", "plot"),
+        ("count rows.csv --by user_id --out ''", "out"),
+        ("certify run.toml --out ''", "out"),
+        ("figures --out ''", "out"),
+    ],
+)
+def test_a_file_without_a_name_is_refused(folder, line, name):
+    before = sorted(folder.iterdir())
+    assert_one_sentence(groupdp(line), f"{name} must ")
+    assert sorted(folder.iterdir()) == before
+
+
+def test_data_without_rows_or_with_a_zero_say_so(folder):
+    Path("header.csv").write_text("user_id,x\n")
+    refused = groupdp("count header.csv --by user_id")
+    assert_one_sentence(refused, "must have at least one row")
+    assert "source" not in refused.errors
+    for text, options, line in (("n\n3\n0\n2\n", "", 3), ("n;p\n3;1\n00;1\n", "--counts n", 3), ("0\n1\n", "", 1)):
+        Path("n.csv").write_text(text)
+        assert_one_sentence(groupdp(f"people n.csv --run run.toml {options}"), "at least 1", f"in line {line}")
+
+
+def test_the_help_of_cap_has_its_defaults():
+    said = " ".join(groupdp("cap --help").output.replace("│", " ").split())
+    assert "(default add-or-remove)" in said
+    assert "The delta of (epsilon, delta)-DP; needed here or in the run file." in said
+
+
+def test_rates_of_sources_are_written_plainly(folder):
+    for line in ("epsilon sources.toml", "statement sources.toml", "statement sources.toml --format latex"):
+        said = " ".join(groupdp(f"{line} --group-size web=1,books=1").output.split())
+        assert "web: 0.01, books: 0.002" in said
+        assert "'web'" not in said
+
+
+@pytest.mark.parametrize("command", ["", "epsilon", "calibrate noise"])
+def test_help_is_a_command_too(command):
+    assert groupdp(f"help {command}") == groupdp(f"{command} --help")
+    assert groupdp(f"help {command}").status == 0

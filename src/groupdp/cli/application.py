@@ -146,7 +146,10 @@ class OneSentenceErrors(typer.core.TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        if (sys.argv[1:] if args is None else list(args)) == []:
+        given = sys.argv[1:] if args is None else list(args)
+        if given[:1] == ["help"]:  # groupdp help epsilon is groupdp epsilon --help
+            args = [*given[1:], "--help"]
+        if given == []:
             typer.echo(FIRST_SCREEN)
             return _left(0, standalone_mode)
         try:

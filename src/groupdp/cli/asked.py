@@ -200,7 +200,7 @@ def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingPr
     file = replace(base, phases=phases) if base is not None else RunFile(phases=phases)
     file = replace(file, **_question(given))
     asked = Asked(file=file, force=bool(given.get("force")))
-    if given.get("save"):
+    if given.get("save") is not None:
         _save(asked, given["save"])
     return asked
 
@@ -225,12 +225,15 @@ def _phases(
         values = {"sampling": assumed.get("sampling") or _meant(values), **values}
     if not any(key in values or key in assumed for key in _LENGTHS):
         raise InvalidArgument("steps or epochs must be given.")
-    missing = {key: value for key, value in assumed.items() if not any(one in values for one in _together(key))}
-    return (phase_of({**missing, **values}),)
+    return (phase_of({**_assumed(values, assumed), **values}),)
 
 
-def _together(key: str) -> tuple[str, ...]:
-    return _LENGTHS if key in _LENGTHS else (key,)
+def _assumed(values: Mapping[str, Any], assumed: Mapping[str, str]) -> dict[str, str]:
+    """What is assumed and neither said, in these words or others, nor unknown to the sampling."""
+    known = keys_of(values["sampling"]) if values["sampling"] in SAMPLINGS else ()
+    alike = (_LENGTHS, ("sampling_rate", "batch_size") if "sampling_rate" in known else ())
+    said = {one for key in values for one in (key, *(other for group in alike if key in group for other in group))}
+    return {key: value for key, value in assumed.items() if key in known and key not in said}
 
 
 def _overridden(described: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from groupdp._validation import require_choice
 from groupdp.cli.options import example
 from groupdp.cli.support import AsJSON, Force, NewFiles, emit_json, emit_text, handle_errors, progress_bar, require_new
 from groupdp.cli.table import UNLIMITED, output_width, table_text
+from groupdp.errors import InvalidArgument
 
 _EXAMPLE = example("groupdp figures --out figures")
 _KINDS = ("png", "pdf", "svg")
@@ -35,6 +36,8 @@ def figures(
 ) -> None:
     """Both figures of the paper: pictures, data as CSV, and a summary of its claims."""
     require_choice("kind", kind, _KINDS)
+    if out == "":
+        raise InvalidArgument("out must be the name of a directory, got an empty one.")
     from groupdp.figures import paper
     from groupdp.figures.curves import draw_curves, save_figure
     from groupdp.figures.style import import_matplotlib

@@ -171,7 +171,10 @@ def cap(
     memory: DataMemory = DEFAULT_DATA_MEMORY,
     epsilon: Epsilon,
     delta: Annotated[
-        str | None, option("--delta", "NUMBER", "The delta of (epsilon, delta)-DP.", "The question")
+        str | None,
+        option(
+            "--delta", "NUMBER", "The delta of (epsilon, delta)-DP; needed here or in the run file.", "The question"
+        ),
     ] = None,
     run: Annotated[
         str | None,
@@ -196,7 +199,12 @@ def cap(
     ] = None,
     adjacency: Annotated[
         str | None,
-        option("--adjacency", "NAME", f"Which datasets are neighbours: {', '.join(ADJACENCIES)}.", "The question"),
+        option(
+            "--adjacency",
+            "NAME",
+            f"Which datasets are neighbours (default {ADJACENCIES[0]}): {', '.join(ADJACENCIES)}.",
+            "The question",
+        ),
     ] = None,
     plot: Plot = None,
     force: Force = False,

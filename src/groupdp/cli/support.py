@@ -168,7 +168,9 @@ def handle_errors(command: Callable[Parameters, None]) -> Callable[Parameters, N
 
 
 def require_new(path: str | None, name: str, *, force: bool) -> None:
-    """Refuses a file that exists, unless it may be replaced; a device or a pipe is written to."""
+    """Refuses a file that exists, unless it may be replaced, and no name; a device or a pipe is written to."""
+    if path == "":
+        raise InvalidArgument(f"{name} must be the name of a file, got an empty one.")
     if path is not None and not force and _is_file(path):
         raise InvalidArgument(f"{name} must be a new file, or --force be given to replace it, got {shown(path)}.")
 

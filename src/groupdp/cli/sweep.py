@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from fractions import Fraction
 from typing import Annotated, Any
 
 import typer
@@ -30,6 +32,9 @@ from groupdp.errors import InvalidArgument
 _EXAMPLE = example(
     "groupdp sweep run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png"
 )
+#: Names whose values are integers.
+_INTEGERS = ("steps", "batch_size", "dataset_size", "largest_batch", "batches", "microbatch_size", "group_size")
+_RATIO = re.compile(r"(\d{1,18})\s*/\s*(\d{1,18})", re.ASCII)
 #: Rows printed where no file is asked for.
 _MOST_ROWS = 200
 
@@ -48,7 +53,7 @@ def sweep(
         typer.Option(
             "--vary",
             metavar="NAME=VALUES",
-            help="first:last:count (reals), first:last (integers), or a list 1,2,4; once for each name.",
+            help="first:last:count (so many values), first:last (integers), or a list 1,2,4; once for each name.",
         ),
     ],
     out: Annotated[
@@ -198,20 +203,37 @@ def _spelled(text: str, name: str, values: str) -> list[Any]:
         if len(parts) == 3:
             low, high, count = float(parts[0]), float(parts[1]), int(parts[2])
             if math.isfinite(low) and math.isfinite(high) and 2 <= count <= 1_000_000:
+                if name in _INTEGERS:
+                    return _whole(text, name, low, high, count)
                 step = (high - low) / (count - 1)
                 return [low + i * step for i in range(count - 1)] + [high]
         if len(parts) == 1:
             return [_number(value) for value in values.split(",")]
+    except InvalidArgument:
+        raise
     except (ValueError, OverflowError):
         pass
     raise InvalidArgument(f"vary must look like {name}=1:50, {name}=0.5:4:200 or {name}=1,2,4, got {shown(text)}.")
+
+
+def _whole(text: str, name: str, low: float, high: float, count: int) -> list[int]:
+    """So many integers, equally far apart."""
+    apart, rest = divmod(int(high) - int(low), count - 1)
+    if rest or not (low.is_integer() and high.is_integer()):
+        between = f"{low:g}, {low + (high - low) / (count - 1):g}, ..., {high:g}"
+        raise InvalidArgument(
+            f"vary must give integers for {name}, got {shown(text)}: {count} values from {low:g} to {high:g} are "
+            f"{between}, a list like {name}=1,2,4 may hold any integers."
+        )
+    return [int(low) + place * apart for place in range(count)]
 
 
 def _number(text: str) -> int | float:
     try:
         return int(text)
     except ValueError:
-        value = float(text)
+        ratio = _RATIO.fullmatch(text.strip())
+        value = float(Fraction(int(ratio[1]), int(ratio[2]))) if ratio and int(ratio[2]) else float(text)
         if not math.isfinite(value):
             raise
         return value

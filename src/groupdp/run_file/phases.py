@@ -77,7 +77,7 @@ def refuse_unknown(values: Mapping[str, Any], allowed: Sequence[str], *, where: 
     """Refuses a key that is not allowed, and names the nearest one that is."""
     for key in values:
         if key not in allowed:
-            near = difflib.get_close_matches(key, allowed, n=1, cutoff=0.7)
+            near = [] if key in KNOWN_KEYS else difflib.get_close_matches(key, allowed, n=1, cutoff=0.7)
             meant = f" (did you mean {near[0]}?)" if near else ""
             raise FieldError(key, f"{shown(key)} is not a known key{where}{meant}: {', '.join(allowed)} are.")
 
