@@ -199,7 +199,6 @@ def test_a_bad_epsilon_is_refused_by_name(value):
         (line_with("epsilon", sampling="uniform"), "sampling must be one of poisson"),
         (line_with("epsilon", steps=None), "epochs"),
         (line_with("epsilon", epochs="1"), "epochs must not be given together with steps"),
-        (line_with("epsilon", steps=None, epochs="0"), "epochs"),
         (line_with("epsilon", steps=None, epochs="-1"), "epochs"),
         (line_with("epsilon", steps=None, epochs="nan"), "epochs"),
         (line_with("epsilon", steps=None, epochs="1e400"), "epochs"),
