@@ -167,19 +167,20 @@ class FloatProfile:
             self.parts.append((own, math.log(self.h[i]) + log_phi[alone]))
         self.active = active
         total = sum(float((np.exp(q + x) + np.exp(q)).sum()) for x, q in self.parts)
-        self.atom = max(1.0 - total, 1e-300)
+        atom = max(1.0 - total, 1e-300)
+        self.losses = np.concatenate([[0.0], *(np.concatenate((x, -x)) for x, _ in self.parts)])
+        self.log_p = np.concatenate([[math.log(atom)], *(np.concatenate((q + x, q)) for x, q in self.parts)])
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         if c > self.largest_c:
             self._grid(c)
-        losses = np.concatenate([[0.0], *(np.concatenate((x, -x)) for x, _ in self.parts)])
-        rows = (np.concatenate((q + (1 + c) * x, q - c * x)) for x, q in self.parts)
-        logs = np.concatenate([[math.log(self.atom)], *rows])
+        logs = self.log_p + c * self.losses
         top = float(logs.max())
-        w = np.exp(logs - top)
+        near = logs > top - 100.0
+        w, losses = np.exp(logs[near] - top), self.losses[near]
         total = float(w.sum())
-        mean = float((w * losses).sum()) / total
-        return top + math.log(total), mean, float((w * (losses - mean) ** 2).sum()) / total
+        mean = float(w @ losses) / total
+        return top + math.log(total), mean, float(w @ (losses - mean) ** 2) / total
 
     def rectangles(self, c: float) -> tuple[FloatArray, FloatArray]:
         """Widths and probabilities of the layers of the active part's density (C-20)."""
