@@ -24,6 +24,7 @@ _TAIL = 4.0  # nats to spare, everywhere
 _SMALLEST_ABSCISSA, _LARGEST_ABSCISSA = 1e-7, 1e6
 _LARGEST_ENVELOPE = 32  # the lattice takes larger groups
 _LARGEST_LOG_RATIO = 600.0
+_LARGEST_GRID = 4e6  # numbers in the table of an envelope's ratios
 
 
 class FloatMixtures:
@@ -144,15 +145,15 @@ class FloatProfile:
 
     def _grid(self, c: float) -> None:
         self.largest_c = max(1.5 * c, 1.0)
-        self.step = min(0.004, 0.02 / float(self.mu[-1]))
         end = -(1 + self.largest_c) * float(self.mu[-1]) - 25.0 - self.behind
-        if (self.start - end) / self.step * len(self.h) > 5e7:
+        self.step = max(min(0.004, 0.02 / float(self.mu[-1])), (self.start - end) * len(self.h) / _LARGEST_GRID)
+        if self.step > 0.05:
             raise Undecided("hints would take too much memory")
         steps = np.arange(int((self.start - end) / self.step), dtype=np.float64)
         self.t: FloatArray = self.start - self.step * (steps + 0.5)
         ratios = self._ratios(self.t)
         low, high = np.zeros(len(self.t)), np.log(np.maximum(ratios.max(axis=0), 1.0))
-        for _ in range(60):
+        for _ in range(40):
             middle = (low + high) / 2
             above = self._excess(np.exp(middle), ratios) > 0
             low, high = np.where(above, middle, low), np.where(above, high, middle)

@@ -78,12 +78,12 @@ def certify(
     if all(pair.settled for pair in proving.pairs):
         return tried(claim, proving)
     has_contours = all(pair.settled or pair.hints is not None for pair in proving.pairs)
-    made, cells = None, 0 if has_contours else FEWEST_CELLS
+    made, decided, cells = None, False, 0 if has_contours else FEWEST_CELLS
     while True:
         if cells:
             proving.lattices(cells)
         again = tried({**claim, "epsilon": outward(*proving.interval(sides))}, proving)
-        if made is None or again.verdict.outcome != "undecided":
+        if made is None or (again.verdict.outcome != "undecided" and (again.width < made.width or not decided)):
             made = again
         decided = made.verdict.outcome != "undecided"
         if decided and (made.width <= proving.slack or proving.clock.left() < seconds / 2):
