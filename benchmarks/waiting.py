@@ -2,10 +2,10 @@
 
     python benchmarks/waiting.py
 
-Processor time (user and system, of the fastest of a few runs) hardly depends on what else the machine does; the wall
-clock does. A limit, of those that the project set itself, is kept if either is within it: on an idle machine what runs
-on several processors takes less by the clock, and everything else as long as on its one. Python may keep compiled
-modules, as it does unless told otherwise: the first run of each command is not counted.
+Processor time (user and system) hardly depends on what else the machine does; the wall clock does. Of both the least of
+a few runs is shown. A limit, of those that the project set itself, is kept if either is within it: on an idle machine
+what runs on several processors takes less by the clock, and everything else as long as on its one. Python may keep
+compiled modules, as it does unless told otherwise: the first run of each command is not counted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
     print(f"{'processor s':>11}  {'wall s':>7}  {'limit s':>7}  command")
     for line, limit in COMMANDS:
         _timed(line)
-        processor, wall = min(_timed(line) for _ in range(REPETITIONS))
+        processor, wall = map(min, zip(*(_timed(line) for _ in range(REPETITIONS)), strict=True))
         note = "" if min(processor, wall) <= limit else "  (above)"
         print(f"{processor:11.2f}  {wall:7.2f}  {limit:7.1f}  groupdp {line}{note}")
 

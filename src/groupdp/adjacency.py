@@ -106,7 +106,7 @@ def require_direction(value: Any) -> Direction:
 def group_of(name: str, value: Any, sources: tuple[str, ...] | None) -> Group:
     """`value` as a number of examples, or of examples per source for a run that draws from several."""
     if sources is None:
-        if isinstance(value, Mapping):
+        if not isinstance(value, int) and isinstance(value, Mapping):
             raise InvalidArgument(
                 f"{name} must be an integer for a run without several sources, got {shown(dict(value))}."
             )

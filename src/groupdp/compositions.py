@@ -11,7 +11,7 @@ from groupdp.adjacency import ADJACENCIES, ONE_SIDED, SAME_SIZE, Change, Group, 
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
-from groupdp.pairs import ZERO, Composition, Round, compose
+from groupdp.pairs import ZERO, Composition, Profile, Round, compose
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,7 @@ def question_of(
     """What is to be accounted for, from whatever describes it.
 
     A run is a `DPSGD` or a sequence of phases, composed (Ganesh 2024, Lemma 2.4: adaptive composition), with a group
-    size,
-    or with the numbers `removed` and `added`. A `MixtureOfGaussians` comes with a number of `rounds` instead.
+    size, or with the numbers `removed` and `added`. A `MixtureOfGaussians` comes with a number of `rounds` instead.
     """
     if isinstance(run, MixtureOfGaussians):
         if not (group_size is None and removed is None and added is None):
@@ -104,13 +103,11 @@ def _of_phases(
 
 
 def _composition(phases: tuple[DPSGD, ...], change: Change) -> Composition:
-    return compose(
-        part
-        for phase in phases
-        for part in phase.sampling.rounds(
-            change, noise=phase.noise_multiplier, steps=phase.steps, microbatches=phase.in_microbatches
-        )
-    )
+    rounds: list[tuple[Round | Profile, int]] = []
+    for phase in phases:
+        noise, steps, microbatches = phase.noise_multiplier, phase.steps, phase.in_microbatches
+        rounds += phase.sampling.rounds(change, noise=noise, steps=steps, microbatches=microbatches)
+    return compose(rounds)
 
 
 def _of_mixture(mixture: MixtureOfGaussians, rounds: int, adjacency: Any) -> Question:

@@ -1,8 +1,7 @@
 """The three questions: epsilon for a delta, delta for an epsilon, and its logarithm.
 
 Formal guarantee. Let D and D' be neighbouring datasets (adjacency.py) that differ by up to `group_size` examples, and
-let
-M be the run described, releasing every iterate. Then for every event E
+let M be the run described, releasing every iterate. Then for every event E
 
     P(M(D) in E) <= e^epsilon P(M(D') in E) + delta,
 
@@ -45,8 +44,7 @@ def epsilon(
     `run` is a `DPSGD`, a sequence of them (phases, composed), or a `MixtureOfGaussians` with a number of `rounds`
     instead of a group size. `removed` and `added` in place of a group size: so many leave while so many join, in either
     order. delta_upper(upper) <= delta is certified, and delta_lower(lower) >= delta unless lower is 0. Infinite where
-    no
-    finite epsilon exists (no noise).
+    no finite epsilon exists (no noise).
 
     `tolerance` asks for a width relative to max(1, epsilon); `provenance.tolerance_met` says whether it was
     reached. `memory_budget` is how many bytes the lattice engine may take for its transforms (the spectral engine needs
@@ -161,9 +159,9 @@ def _worst(results: dict[str, Bounds], tight: bool) -> Bounds:
     """The largest, side by side, with the provenance of the one with the largest upper side."""
     decisive = max(results, key=lambda name: results[name].upper)
     provenance = results[decisive].provenance
-    evaluations: dict[str, int] = {}
-    for result in results.values():
-        for name, count in result.provenance.evaluations.items():
+    evaluations = dict(provenance.evaluations)
+    for other, result in results.items():
+        for name, count in result.provenance.evaluations.items() if other != decisive else ():
             evaluations[name] = evaluations.get(name, 0) + count
     return Bounds(
         max(result.lower for result in results.values()),

@@ -5,11 +5,10 @@ In units of the noise. A *side* is a finite law of shifts >= 0. A *branch* oppos
     P = sum_i a_i N(+x_i, 1),      Q = sum_j b_j N(-y_j, 1).
 
 A *round* is a public coin over branches: which branch it is belongs to what is released, and has the same law under P
-and Q. A *composition* is rounds with multiplicities. With densities A(u) phi(u) and B(u) phi(u) the privacy loss
-Psi = log A - log B increases with u, so every optimal event is a half-line; mixtures in more dimensions are dominated
-by
-their norms on the line (P-0). Who removes or adds examples is decided
-before (adjacency.py); engines answer for compositions and know nothing of directions, samplings or groups.
+and Q. A *composition* is rounds with multiplicities. With densities A(u) phi(u) and B(u) phi(u) the privacy loss Psi =
+log A - log B increases with u, so every optimal event is a half-line; mixtures in more dimensions are dominated by
+their norms on the line (P-0). Who removes or adds examples is decided before (adjacency.py); engines answer for
+compositions and know nothing of directions, samplings or groups.
 
 A round without noise has infinite shifts: they are peeled off before an engine is asked (accounting/exact_parts.py).
 """
@@ -17,6 +16,7 @@ A round without noise has infinite shifts: they are peeled off before an engine 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -28,8 +28,16 @@ FloatArray = npt.NDArray[np.float64]
 #: Quotients of numbers between this and its inverse neither over- nor underflow.
 _MODERATE = 1e150
 
+#: Up to so many numbers a loop takes less time than the calls of NumPy.
+_SHORT = 32
+
 #: (probabilities, log_probabilities), each right to the last bits; logarithms are finite where a double underflows.
 Law = tuple[FloatArray, FloatArray]
+
+
+def _immutable(values: FloatArray) -> FloatArray:
+    """The same numbers on bytes, which cannot be made writable again; + 0.0 makes one zero of both."""
+    return np.frombuffer((np.asarray(values, dtype=np.float64) + 0.0).tobytes())
 
 
 class Side:
@@ -39,24 +47,30 @@ class Side:
     probability is below the smallest double.
     """
 
-    __slots__ = ("_key", "log_probabilities", "probabilities", "shifts")
+    __slots__ = ("_key", "largest", "log_probabilities", "probabilities", "shifts")
 
     shifts: FloatArray
     probabilities: FloatArray
     log_probabilities: FloatArray
+    largest: float
+    """The largest shift."""
     _key: tuple[bytes, bytes, bytes]
 
     def __init__(self, shifts: FloatArray, law: Law) -> None:
-        # + 0.0 makes one zero of both: equal sides have equal bytes.
-        contents = tuple((np.asarray(array, dtype=np.float64) + 0.0).tobytes() for array in (shifts, *law))
-        for name, content in zip(("shifts", "probabilities", "log_probabilities"), contents, strict=True):
-            object.__setattr__(self, name, np.frombuffer(content))  # bytes cannot be made writable again
-        object.__setattr__(self, "_key", contents)
-        if not len(self.shifts) == len(self.probabilities) == len(self.log_probabilities) > 0:
+        shifts, probabilities, logarithms = _immutable(shifts), _immutable(law[0]), _immutable(law[1])
+        if not len(shifts) == len(probabilities) == len(logarithms) > 0:
             raise AssertionError("a side must have as many probabilities as shifts, at least one")
-        increasing = (self.shifts[1:] > self.shifts[:-1]).all()
-        if not (self.shifts[0] >= 0.0 and increasing and (self.log_probabilities <= 0.0).all()):
+        if not (shifts[0] >= 0.0 and _increase(shifts) and _none_positive(logarithms)):
             raise AssertionError("a side must have increasing shifts >= 0 and probabilities up to 1")
+        self._set(shifts, probabilities, logarithms)
+
+    def _set(self, shifts: FloatArray, probabilities: FloatArray, logarithms: FloatArray) -> None:
+        assign = object.__setattr__
+        assign(self, "shifts", shifts)
+        assign(self, "probabilities", probabilities)
+        assign(self, "log_probabilities", logarithms)
+        assign(self, "largest", float(shifts[-1]))
+        assign(self, "_key", (shifts.tobytes(), probabilities.tobytes(), logarithms.tobytes()))
 
     @classmethod
     def from_sensitivities(cls, sensitivities: FloatArray, law: Law, noise: float) -> Side:
@@ -78,26 +92,21 @@ class Side:
 
         The probabilities are shared: a law is made once for all noise multipliers.
         """
-        if _MODERATE > noise > 1.0 / _MODERATE and self.shifts[-1] < _MODERATE:
+        if _MODERATE > noise > 1.0 / _MODERATE and self.largest < _MODERATE:
             shifts = self.shifts / noise
-            if (shifts[1:] > shifts[:-1]).all():
+            if _increase(shifts):
                 result = object.__new__(Side)
-                content = shifts.tobytes()
-                object.__setattr__(result, "shifts", np.frombuffer(content))
-                object.__setattr__(result, "probabilities", self.probabilities)
-                object.__setattr__(result, "log_probabilities", self.log_probabilities)
-                object.__setattr__(result, "_key", (content, *self._key[1:]))
+                result._set(_immutable(shifts), self.probabilities, self.log_probabilities)
                 return result
         return Side.from_sensitivities(self.shifts, (self.probabilities, self.log_probabilities), noise)
 
     @classmethod
     def merged(cls, shifts: FloatArray, law: Law) -> Side:
         """From shifts in non-decreasing order, equal ones merged (distinct sensitivities may meet in one double)."""
-        probabilities, logarithms = law
-        new = shifts[1:] != shifts[:-1]
-        if new.all():
+        if _increase(shifts):
             return cls(shifts, law)
-        starts = np.flatnonzero(np.concatenate(([True], new)))
+        probabilities, logarithms = law
+        starts = np.flatnonzero(np.concatenate(([True], shifts[1:] != shifts[:-1])))
         sums = np.array([math.fsum(part) for part in np.split(probabilities, starts[1:])])
         logs = np.minimum(np.logaddexp.reduceat(logarithms, starts), 0.0)
         return cls(shifts[starts], (sums, logs))
@@ -130,12 +139,7 @@ class Side:
     @property
     def is_zero(self) -> bool:
         """Whether the shift is always 0."""
-        return bool(self.shifts[-1] == 0.0)
-
-    @property
-    def largest(self) -> float:
-        """The largest shift."""
-        return float(self.shifts[-1])
+        return self.largest == 0.0
 
     @property
     def smallest(self) -> float:
@@ -150,10 +154,27 @@ class Side:
     @property
     def log_mass_above_zero(self) -> float:
         """log P(shift > 0); -inf if the shift is always 0."""
+        if self.is_zero:
+            return -math.inf
         absent = self.log_mass_at_zero
         if -1.0 < absent < 0.0:
             return math.log(-math.expm1(absent))
         return float(np.logaddexp.reduce(self.log_probabilities[self.shifts > 0.0], initial=-math.inf))
+
+
+def _increase(values: FloatArray) -> bool:
+    """Whether every number is above the one before it."""
+    if len(values) > _SHORT:
+        return bool((values[1:] > values[:-1]).all())
+    listed = values.tolist()
+    return all(map(operator.lt, listed, listed[1:]))
+
+
+def _none_positive(values: FloatArray) -> bool:
+    """Whether every number is at most 0, and none is NaN."""
+    if len(values) > _SHORT:
+        return bool((values <= 0.0).all())
+    return all(value <= 0.0 for value in values.tolist())
 
 
 #: The side of a world in which nothing of the group is there.
@@ -203,16 +224,22 @@ class Branch:
 class Round:
     """A public coin over branches. `log_weights` are the logarithms of its probabilities. Immutable and hashable."""
 
-    __slots__ = ("_hash", "branches", "log_weights")
+    __slots__ = ("_hash", "branches", "largest", "log_weights")
 
     branches: tuple[Branch, ...]
     log_weights: tuple[float, ...]
+    largest: float
+    """The largest shift of any side."""
     _hash: int
 
     def __init__(self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,)) -> None:
         object.__setattr__(self, "branches", tuple(branches))
         object.__setattr__(self, "log_weights", tuple(map(float, log_weights)))
         object.__setattr__(self, "_hash", hash((self.branches, self.log_weights)))
+        largest = 0.0
+        for branch in self.branches:
+            largest = max(largest, branch.right.largest, branch.left.largest)
+        object.__setattr__(self, "largest", largest)
         if not len(self.branches) == len(self.log_weights) > 0:
             raise AssertionError("a round must have as many weights as branches, at least one")
 
@@ -246,12 +273,12 @@ class Round:
     @property
     def is_trivial(self) -> bool:
         """Whether P and Q are the same: nothing can be told from this round."""
-        return all(branch.is_trivial for branch in self.branches)
+        return self.largest == 0.0
 
     @property
     def has_noise(self) -> bool:
         """Whether all shifts are finite."""
-        return all(math.isfinite(side.largest) for branch in self.branches for side in (branch.right, branch.left))
+        return self.largest < math.inf
 
 
 class Profile(Protocol):

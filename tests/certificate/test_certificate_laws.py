@@ -1,4 +1,4 @@
-"""The laws are counted by brute force, one round is compared with closed forms (C-1 to C-4, C-16)."""
+"""The laws are counted by brute force, one round is compared with closed forms (C-1 to C-4, C-16, C-27)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import math
 from collections import Counter, defaultdict
 
 import pytest
-from flint import arb, ctx, fmpq
+from flint import arb, ctx, fmpq, fmpq_poly
 
 from certificate_claims import read
+from groupdp.certificate.allocations import crowded_batch, larger_squares, many_joinings, squares
 from groupdp.certificate.checker import largest_loss, one_round, verify
-from groupdp.certificate.laws import Change, Gaussians, Mixtures, composition, hypergeometric, rounds, squares
+from groupdp.certificate.laws import Change, Gaussians, Mixtures, composition, cut_batch, hypergeometric, rounds
 from groupdp.certificate.reading import number
 
 
@@ -95,6 +96,60 @@ def test_squares_count_every_throw():
         counts[sum(c * c for c in Counter(thrown).values())] += 1
     law = squares(math.comb, 3, [1, 0, 0, 0, 0], 4, 3**4)
     assert {int(r.p): p for p, r in law} == {r: fmpq(n, 3**4) for r, n in counts.items()}
+
+
+def beyond(law, value):
+    """P(r > value)."""
+    return sum((p for p, r in law if r > value), fmpq(0))
+
+
+@pytest.mark.parametrize(("size", "batches"), [(3, 100_000), (10, 100_000), (20, 5), (30, 10), (40, 300), (48, 2)])
+def test_larger_sums_of_squares_are_larger(size, batches):
+    # C-27, thrown: by the counts of all allocations; and dealt to batches of seven, the last one smaller
+    thrown = squares(math.comb, batches, [1] + [0] * size, size, batches**size)
+    larger = larger_squares(size, fmpq(1, batches), fmpq(1, batches), batches)
+    assert sum(p for p, _ in larger) == 1
+    assert all(beyond(larger, r) >= beyond(thrown, r) for _, r in thrown)
+    n = 7 * batches + 3
+    last = [math.comb(3, c) for c in range(size + 1)]
+    dealt = squares(lambda _, c: math.comb(7, c), batches, last, size, math.comb(n, size)) if size <= n else []
+    if dealt:
+        larger = larger_squares(size, fmpq(6, n - size + 1), fmpq(7, n), batches + 1)
+        assert all(beyond(larger, r) >= beyond(dealt, r) for _, r in dealt)
+
+
+def test_bounds_on_crowded_batches_and_on_joinings():
+    # C-27: all of a group in one batch is what the union bound counts; of 40 thrown into 4, by binomials
+    assert crowded_batch(5, fmpq(1, 9), 9, 4).contains(fmpq(1, 9**4))
+    for limit in range(12, 39):
+        p = [math.comb(40, c) * fmpq(1, 4) ** c * fmpq(3, 4) ** (40 - c) for c in range(41)]
+        assert crowded_batch(40, fmpq(1, 4), 4, limit) >= sum(p[limit + 1 :])  # one of the batches alone
+    for mean, least in ((fmpq(1, 1000), 1), (fmpq(3), 9), (fmpq(50), 60)):
+        tail = 1 - sum((arb(mean) ** i / math.factorial(i) for i in range(least)), arb(0)) * arb(-mean).exp()
+        assert tail < many_joinings(mean, least) < 40 * tail
+    assert many_joinings(fmpq(0), 1) == 0
+    assert many_joinings(fmpq(7), 7) == 1
+
+
+@pytest.mark.parametrize(("s", "room"), [(20, 0), (14, 0), (13, 1), (8, 6), (3, 9)])
+def test_batches_that_are_cut_keep_hypergeometric_numbers(s, room):
+    # C-2: P(m) = sum_h P(h) C(h, m) C(s, B - m) / C(s + h, B) over the h that do not all find room, B = 14
+    present = list((fmpq_poly([fmpq(2, 3), fmpq(1, 3)]) ** 9).coeffs())
+    kept = [
+        sum(
+            (
+                present[h] * math.comb(h, m) * math.comb(s, 14 - m) / fmpq(math.comb(s + h, 14))
+                for h in range(room + 1, 10)
+            ),
+            fmpq(0),
+        )
+        for m in range(10)
+    ]
+    with ctx.workprec(200):
+        found = dict(cut_batch(present, 14, s, room))
+        for m in range(10):
+            assert kept[m] == 0 if m not in found else abs(arb(kept[m]) - found[m]) < 1e-40
+            assert m not in found or found[m].contains(kept[m])
 
 
 def test_truncated_batches_by_brute_force():

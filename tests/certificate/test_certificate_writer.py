@@ -66,7 +66,7 @@ def test_rounds_without_noise_are_certified():
 
 
 def test_where_epsilon_has_a_coarser_law_only_the_upper_side_is_claimed():
-    # the checker has the very coin for up to 128, epsilon for up to 64
+    # C-27: beyond 64 both count on larger sums of squares, each with its own
     run = groupdp.DPSGD(sampling=groupdp.BallsInBinsSampling(batches=50), noise_multiplier=8.0, steps=100)
     made = certify(run, delta=1e-6, group_size=70, adjacency="remove")
     assert made.verdict.outcome == "verified"
@@ -76,11 +76,44 @@ def test_where_epsilon_has_a_coarser_law_only_the_upper_side_is_claimed():
     assert narrow.width < 1e-11
 
 
+@pytest.mark.parametrize(
+    ("sampling", "noise", "adjacency"),
+    [
+        (groupdp.BallsInBinsSampling(batches=1000), 2.0, "remove"),
+        (groupdp.BallsInBinsSampling(batches=1000), 5.0, "substitute"),
+        (groupdp.ShuffledSampling(batch_size=100, dataset_size=100_000), 3.0, "substitute"),
+        (groupdp.ShuffledOnceSampling(batch_size=100, dataset_size=100_050), 30.0, "zero-out"),
+    ],
+)
+def test_groups_of_a_thousand_in_shuffled_batches_are_certified(sampling, noise, adjacency):
+    run = groupdp.DPSGD(sampling=sampling, noise_multiplier=noise, steps=2000)
+    made = certify(run, delta=1e-6, group_size=1000, adjacency=adjacency)
+    assert made.verdict.outcome == "verified"
+    upper = groupdp.epsilon(run, delta=1e-6, group_size=1000, adjacency=adjacency).upper
+    assert float(made.document["claim"]["epsilon"]["upper"]) <= upper * (1 + 1e-13)
+
+
+@pytest.mark.parametrize("batches", [1, 2, 50])
+def test_a_larger_law_proves_nothing_from_below(batches):
+    # C-27: neither that epsilon.lower is needed nor that epsilon.upper is wrong
+    run = groupdp.DPSGD(sampling=groupdp.BallsInBinsSampling(batches=batches), noise_multiplier=8.0, steps=2 * batches)
+    made = certify(run, delta=1e-6, group_size=70, adjacency="remove")
+    assert made.verdict.outcome == "verified"
+    claim, upper = made.document["claim"], made.document["claim"]["epsilon"]["upper"]
+    for epsilon, outcome in (
+        ({"lower": str(0.9 * float(upper)), "upper": upper}, "undecided"),
+        ({"lower": "0", "upper": str(0.9 * float(upper))}, "undecided"),
+        ({"lower": str(1.1 * float(upper)), "upper": str(1.2 * float(upper))}, "refuted"),
+    ):
+        changed = {**made.document, "claim": {**claim, "epsilon": epsilon}}
+        assert verify(json.dumps(changed)).outcome == outcome
+
+
 def test_a_limit_that_is_exceeded_is_told():
-    run = groupdp.DPSGD(sampling=groupdp.BallsInBinsSampling(batches=50), noise_multiplier=8.0, steps=100)
-    made = certify(run, delta=1e-6, group_size=200, adjacency="remove")
+    sampling = groupdp.TruncatedPoissonSampling(rate=0.5, largest_batch=160_000, dataset_size=300_000)
+    made = certify(groupdp.DPSGD(sampling, noise_multiplier=8.0, steps=10), delta=1e-6, group_size=2)
     assert made.verdict.outcome == "undecided"
-    assert "128" in made.verdict.details[0]
+    assert "10^5" in made.verdict.details[0]
 
 
 def test_a_bad_question_is_refused_as_by_epsilon():
@@ -110,7 +143,18 @@ def test_without_flint_the_extra_is_named():
 
 
 def test_the_checker_imports_nothing_else_of_groupdp():
-    names = ("checker", "envelope", "lattice", "laws", "lines", "noiseless", "one_round", "reading", "tails")
+    names = (
+        "allocations",
+        "checker",
+        "envelope",
+        "lattice",
+        "laws",
+        "lines",
+        "noiseless",
+        "one_round",
+        "reading",
+        "tails",
+    )
     allowed = {f"groupdp.certificate.{name}" for name in names}
     for name in names:
         tree = ast.parse((ROOT / "src" / "groupdp" / "certificate" / f"{name}.py").read_text())

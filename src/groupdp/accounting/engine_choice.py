@@ -14,7 +14,7 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import spectral
 from groupdp.engines.interface import DEFAULT_MEMORY, Progress
 from groupdp.errors import LimitExceeded
-from groupdp.pairs import Composition, Profile, Round, Side
+from groupdp.pairs import Composition, Profile, Round
 
 #: Engines by name; `auto` takes the spectral one where it answers narrowly, and the lattice where not.
 ENGINES = ("auto", "spectral", "lattice")
@@ -201,15 +201,14 @@ def _largest_shift(one: Round | Profile) -> float:
 def _log_distance(noisy: Composition) -> float:
     """log of a bound on delta(0) (P-12): in a branch P and Q agree with probability at least min(a_0, b_0)."""
     terms = [math.log(times) + _log_difference(one) for one, times in noisy]
-    return float(np.logaddexp.reduce(terms)) + 1e-9
+    return (terms[0] if len(terms) == 1 else float(np.logaddexp.reduce(terms))) + 1e-9
 
 
 def _log_difference(one: Round | Profile) -> float:
     if not isinstance(one, Round):
         return one.log_mass_above_zero
-    sides: list[tuple[Side, Side]] = [(branch.right, branch.left) for branch in one.branches]
     terms = [
-        weight + max(right.log_mass_above_zero, left.log_mass_above_zero)
-        for weight, (right, left) in zip(one.log_weights, sides, strict=True)
+        weight + max(branch.right.log_mass_above_zero, branch.left.log_mass_above_zero)
+        for weight, branch in zip(one.log_weights, one.branches, strict=True)
     ]
     return terms[0] if len(terms) == 1 else float(np.logaddexp.reduce(terms))

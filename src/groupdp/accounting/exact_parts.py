@@ -42,6 +42,10 @@ class _Noiseless:
         return self.log_p == -math.inf or self.least_loss == math.inf
 
 
+#: What no rounds reveal.
+_NOTHING = _Noiseless(0.0, 0.0, 0.0)
+
+
 def log_delta_of(composition: Composition, epsilon: float, options: Options) -> Bounds:
     """Bounds on log delta(epsilon), for any real epsilon."""
     noisy, noiseless = _peel(composition)
@@ -128,10 +132,10 @@ def log_revealed(composition: Composition) -> float:
 
 def _peel(composition: Composition) -> tuple[Composition, _Noiseless]:
     """The noisy rounds, and what the noiseless ones reveal."""
-    noisy = tuple(part for part in composition if part[0].has_noise)
-    if len(noisy) == len(composition):
-        return noisy, _Noiseless(0.0, 0.0, 0.0)
     revealing = [(one, times) for one, times in composition if not one.has_noise]
+    if not revealing:
+        return composition, _NOTHING
+    noisy = tuple(part for part in composition if part[0].has_noise)
     log_p, log_q, most = [], [], []
     for one, times in revealing:
         p, q, largest = _at_zero(one)

@@ -6,22 +6,21 @@ the `remove` direction. That is at least the divergence of the `add` direction (
 "Renyi differential privacy of the sampled Gaussian mechanism", Theorem 5), so it serves add-or-remove.
 
 E[R] = 1, so A - 1 = E[R^alpha - 1 - alpha (R - 1)], whose integrand is never negative: nothing is lost where A is
-close to 1. For whole orders it is a finite sum, otherwise a trapezoidal sum.
+close to 1. For whole orders it is a finite sum, otherwise a trapezoidal sum (moment_quadrature.py).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from groupdp.baselines.moment_quadrature import ROUNDING, log_one_plus_exp, moments_by_quadrature
 from groupdp.baselines.one_example import Composition
 from groupdp.bounds import Bounds
 from groupdp.mixture import MixtureOfGaussians
-
-FloatArray = npt.NDArray[np.float64]
 
 #: The customary orders: 1.1 to 10.9 by tenths, 11 to 63, and four powers of two.
 ORDERS: tuple[float, ...] = (
@@ -33,18 +32,13 @@ ORDERS: tuple[float, ...] = (
     1024.0,
 )
 
-#: Most nodes of a trapezoidal sum; beyond, whole orders are interpolated (looser, still proved).
-MOST_NODES = 20_000
-#: Elementary functions are taken to be within 4 units in the last place; a dozen of them are within this.
-ROUNDING = 2.0**-47
-
 
 @lru_cache(maxsize=64)
 def renyi_divergences(composition: Composition, orders: tuple[float, ...] = ORDERS) -> tuple[Bounds, ...]:
     """Certified bounds on the composed D_alpha at every order; rounds add up."""
     lower, upper = np.zeros(len(orders)), np.zeros(len(orders))
     for mixture, rounds in composition:
-        moments = [log_moment(mixture, order) for order in orders]
+        moments = log_moments(mixture, orders)
         lower += rounds * np.array([moment.lower for moment in moments])
         upper += rounds * np.array([moment.upper for moment in moments])
     slack = ROUNDING * (1 + len(composition))
@@ -55,22 +49,26 @@ def renyi_divergences(composition: Composition, orders: tuple[float, ...] = ORDE
     )
 
 
-@lru_cache(maxsize=4096)
 def log_moment(mixture: MixtureOfGaussians, order: float) -> Bounds:
     """Certified bounds on log A = (alpha - 1) D_alpha of one round of a mixture for one example."""
+    return log_moments(mixture, (order,))[0]
+
+
+def log_moments(mixture: MixtureOfGaussians, orders: Sequence[float]) -> list[Bounds]:
+    """`log_moment` at every order. Where a quadrature is too long, whole orders are interpolated: looser, still
+    proved."""
     if mixture.standard_deviation == 0.0:
-        return Bounds(math.inf, math.inf)
+        return [Bounds(math.inf, math.inf)] * len(orders)
     shift = float(mixture.sensitivities[-1]) / mixture.standard_deviation
     absent = mixture.log_probability_of_absence
     if absent == -math.inf:  # always sampled: a Gaussian mechanism
-        exact = order * (order - 1.0) * shift**2 / 2.0
-        return Bounds(exact * (1.0 - ROUNDING), exact * (1.0 + ROUNDING))
+        exact = [order * (order - 1.0) * shift**2 / 2.0 for order in orders]
+        return [Bounds(value * (1.0 - ROUNDING), value * (1.0 + ROUNDING)) for value in exact]
     log_present = float(mixture.log_probabilities[-1])
-    if order != int(order):
-        found = _by_quadrature(order, shift, float(mixture.probabilities[-1]), log_present)
-        if found is not None:
-            return found
-    return _by_convexity(order, shift, log_present, absent)
+    fractions = [order for order in orders if order != int(order)]
+    found = moments_by_quadrature(fractions, shift, float(mixture.probabilities[-1]), log_present)
+    by_order = dict(zip(fractions, found, strict=True))
+    return [by_order.get(order) or _by_convexity(order, shift, log_present, absent) for order in orders]
 
 
 def _by_convexity(order: float, shift: float, present: float, absent: float) -> Bounds:
@@ -111,83 +109,4 @@ def _at_whole(order: int, shift: float, present: float, absent: float) -> Bounds
     largest = float(np.max(terms))
     center = largest + math.log(math.fsum(np.exp(terms - largest).tolist()))
     slack = ROUNDING * (1.0 + order + abs(center) + float(np.max(magnitude)))
-    return Bounds(_log_one_plus_exp(center - slack, -1), _log_one_plus_exp(center + slack, 1))
-
-
-def _by_quadrature(order: float, shift: float, present: float, log_present: float) -> Bounds | None:
-    """log A by the trapezoidal rule for A - 1; None if that needs too many nodes.
-
-    Aliasing: for |Im u| <= d with m d <= 1.2 < pi/2, |R(u + iy)| <= R(u), so the sum of R^a phi is off by at most
-    2 E[R^a] e^{d^2/2} / (e^{2 pi d / h} - 1); here for a = alpha, 1 and 0.
-    Range: on the right the integrand is at most R^alpha + alpha, and R^alpha <= 2^alpha (1 + q^alpha e^{alpha y});
-    on the left R <= 1 and it is at most alpha. Beyond the last nodes these bounds decrease: a normal tail.
-    """
-    depth = min(1.2 / shift, 15.0)
-    wanted = 60.0 - 2.0 * log_present - 2.0 * math.log(min(shift, 1.0))
-    step = min(2.0 * math.pi * depth / (wanted + depth**2 / 2.0), 0.25)
-    reach = math.sqrt(2.0 * wanted)
-    if (2.0 * reach + order * shift) / step > MOST_NODES:
-        return None
-    first, last = math.floor(-reach / step), math.ceil((reach + order * shift) / step)
-    u = np.arange(first, last + 1, dtype=np.float64) * np.float64(step)
-    log_part, log_error = _integrand(order, shift, present, log_present, u)
-    weight = math.log(step / math.sqrt(2.0 * math.pi)) - u**2 / 2.0
-    largest = float(np.max(weight + log_part))
-    if largest == -math.inf:  # lost in rounding
-        return None
-    total = float(np.sum(np.exp(weight + log_part - largest)))
-    rounding = float(np.sum(np.exp(weight + log_error - largest))) * (1.0 + 1e-9)
-    # Of the weights, and of a sum of non-negative terms in any order.
-    rounding += total * (ROUNDING * (1.0 + float(np.max(u**2)) + abs(largest)) + len(u) * 2.0**-52)
-    center = largest + math.log(total)
-
-    moment = max(center, 0.0) + math.log(2.0)  # log of a bound on A
-    moment = np.logaddexp(moment, math.log(2.0 * order))
-    aliasing = math.log(2.0) + depth**2 / 2.0 - 2.0 * math.pi * depth / step + 1e-9 + moment
-    tail = np.logaddexp(
-        order * math.log(2.0) + math.log1p(2.0 * order),
-        order * (math.log(2.0) + log_present) + shift**2 * order * (order - 1.0) / 2.0,
-    )
-    left_out = tail - reach**2 / 2.0 + 1e-9
-    if max(aliasing, left_out) > largest:
-        return None
-    error = (rounding + math.exp(aliasing - largest) + math.exp(left_out - largest)) / total
-    if error > 1e-3:
-        return None
-    upper = center + math.log1p(error) + ROUNDING * (1.0 + abs(center))
-    lower = center + math.log1p(-error) - ROUNDING * (1.0 + abs(center))
-    return Bounds(_log_one_plus_exp(lower, -1), _log_one_plus_exp(upper, 1))
-
-
-def _integrand(
-    order: float, shift: float, present: float, log_present: float, u: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Logarithms of R^alpha - 1 - alpha (R - 1) and of a bound on its rounding error."""
-    y = shift * u - shift**2 / 2.0
-    inexact = ROUNDING * (shift * np.abs(u) + shift**2)  # the error of y
-    capped = np.minimum(y, 600.0)
-    increment = present * np.expm1(capped)
-    log_ratio = np.where(y < 600.0, np.log1p(increment), y + log_present)
-    powered = order * log_ratio
-
-    near = np.minimum(powered, 30.0)
-    difference = np.maximum(np.expm1(near) - order * increment, 0.0)
-    error = ROUNDING * (np.abs(np.expm1(near)) * (1.0 + np.abs(near)) + order * np.abs(increment))
-    slope = order * np.abs(np.expm1(np.minimum((order - 1.0) * log_ratio, 30.0)))
-    error += slope * np.exp(np.minimum(y + log_present, 30.0)) * inexact  # q e^y <= R, below e^30 here
-
-    # Far to the right the power is too large for a double: divide by it.
-    others = (1.0 - order) * np.exp(-np.maximum(powered, 0.0)) + np.exp(
-        np.minimum(math.log(order) + log_ratio - powered, 0.0)
-    )
-    with np.errstate(divide="ignore"):
-        far = powered + np.log1p(-np.minimum(others, 0.5))
-        log_error_far = powered + np.log(ROUNDING * (1.0 + np.abs(powered)) + 2.0 * order * inexact)
-        is_near = powered < 30.0
-        return np.where(is_near, np.log(difference), far), np.where(is_near, np.log(error), log_error_far)
-
-
-def _log_one_plus_exp(value: float, sign: int) -> float:
-    """log(1 + e^value), rounded outward: down for sign -1, up for sign 1, and never below 0."""
-    result = value + math.log1p(math.exp(-value)) if value > 0.0 else math.log1p(math.exp(value))
-    return result * (1.0 + sign * ROUNDING)
+    return Bounds(log_one_plus_exp(center - slack, -1), log_one_plus_exp(center + slack, 1))

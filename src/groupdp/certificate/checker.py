@@ -315,6 +315,8 @@ def delta_of(parts: Composition, hints: Any, clock: Clock) -> Callable[[arb], tu
     """(lower, upper) of delta as a function of epsilon."""
     quiet = [(one, times) for one, times in parts if isinstance(one, Noiseless)]
     noisy = noisy_delta([(one, times) for one, times in parts if not isinstance(one, Noiseless)], hints, clock)
+    if any(isinstance(one, Gaussians) and one.larger for one, _ in parts):  # C-27: nothing is known from below
+        return lambda epsilon: delta_with(quiet, lambda shifted: (arb(0), noisy(shifted)[1]), epsilon)
     return lambda epsilon: delta_with(quiet, noisy, epsilon)
 
 

@@ -14,8 +14,9 @@ from functools import reduce
 from operator import mul
 from typing import Any
 
-from flint import arb, fmpq, fmpq_poly, fmpz_poly
+from flint import arb, arb_poly, ctx, fmpq, fmpq_poly
 
+from groupdp.certificate.allocations import LARGEST_ALLOCATION, dealt, thrown
 from groupdp.certificate.reading import (
     LARGEST_DATASET,
     LARGEST_GROUP,
@@ -28,10 +29,14 @@ from groupdp.certificate.reading import (
     number,
 )
 
-#: Most ordered pairs of an adjacency, and most examples that are dealt or thrown.
-MOST_PAIRS, LARGEST_ALLOCATION = 500, 128
+#: Most ordered pairs of an adjacency, and the largest group in batches that are cut.
+MOST_PAIRS, LARGEST_TRUNCATED = 500, 128
+#: What sums of products of probabilities down to 1e-330 are computed with beyond the precision asked for.
+EXTRA_BITS = 1200
 #: Branches of a coin that are less likely than this are left out (C-5).
 RARE = fmpq(1, 10**330)
+#: The last laws of batches that are cut: every pair of a claim asks for the same one, again and again.
+_TRUNCATED: dict[tuple[Any, ...], tuple[list[tuple[Any, Any]], arb]] = {}
 Law = list[Any]  # probabilities (fmpq, or arb where only enclosed) of the shifts 0, 1, 2, ... times a unit
 
 SIZES = {"batch_size", "dataset_size", "largest_batch", "batches"}
@@ -72,10 +77,14 @@ class Mixtures:
 
 @dataclass
 class Gaussians:
-    """A public coin over (probability, square): P = N(sqrt(square)) against Q = N(0); `missing` as for mixtures."""
+    """A public coin over (probability, square): P = N(sqrt(square)) against Q = N(0); `missing` as for mixtures.
+
+    `larger`: the true squares are smaller, so that delta is bounded from above alone (C-27).
+    """
 
     coin: list[tuple[fmpq, fmpq]]
     missing: fmpq = field(default_factory=lambda: fmpq(0))
+    larger: bool = False
 
 
 @dataclass
@@ -150,10 +159,18 @@ def hypergeometric(drawn: int, others: int, marked: int) -> Law:
     return law
 
 
-def truncated(rate: fmpq, largest: int, others: int, size: int) -> tuple[list[tuple[Law, Law]], arb]:
+def truncated(
+    rate: fmpq, largest: int, others: int, size: int, check: Callable[[], None] = lambda: None
+) -> tuple[list[tuple[Law, Law]], arb]:
     """C-2: branches (law of m + d, law of d), one a class of s, the batch's size without the group; what is missing."""
-    if size > 64 or others > 10**7 or rate == 1 or others * rate > 10**5:
-        raise Undecided("truncated Poisson batches: groups of up to 64, expected batches of up to 10^5, a rate below 1")
+    if size > LARGEST_TRUNCATED or others > 10**7 or rate == 1 or others * rate > 10**5:
+        raise Undecided(
+            f"truncated Poisson batches: groups of up to {LARGEST_TRUNCATED}, expected batches of up to 10^5, a rate "
+            "below 1"
+        )
+    asked = rate, largest, others, size, ctx.prec
+    if asked in _TRUNCATED:
+        return _TRUNCATED[asked]
     odds, mode = arb(rate / (1 - rate)), int(others * rate.p // rate.q)
     present = (fmpq_poly([1 - rate, rate]) ** size).coeffs()
     ways = arb(others + 1).lgamma() - arb(mode + 1).lgamma() - arb(others - mode + 1).lgamma()
@@ -167,46 +184,43 @@ def truncated(rate: fmpq, largest: int, others: int, size: int) -> tuple[list[tu
         rest += weights[s] * ratio / (1 - ratio) if 0 < s < others else 0
     branches: dict[int, tuple[Law, Law]] = {}
     for s, weight in weights.items():
+        check()
         room = min(size, max(0, largest - s))
         right, left = branches.setdefault(room, ([arb(0)] * (2 * size + 1), [arb(0)] * (size + 1)))
-        for h, probability in enumerate(present):
-            p = weight * probability
-            for j in range(h - room):  # P(m = room), then P(m + 1) / P(m)
-                p *= fmpq(max(s, largest) + h - largest - j, s + h - j)
-            for m in range(min(h, room), min(h, largest) + 1):
-                d = max(0, m - room)
-                right[m + d], left[d] = right[m + d] + p, left[d] + p
-                p *= fmpq((h - m) * (largest - m), (m + 1) * (s - largest + m + 1)) if m < h else 0
+        for h in range(room + 1):
+            right[h], left[0] = right[h] + weight * present[h], left[0] + weight * present[h]
+        for m, p in cut_batch(present, largest, s, room):
+            d = m - room
+            right[m + d], left[d] = right[m + d] + weight * p, left[d] + weight * p
     for room in {0, size} & branches.keys():  # the classes of many s: any of those left out belong to them
         laws = ([p if p.is_zero() else p + rest.union(arb(0)) for p in law] for law in branches[room])
         branches[room] = (next(laws), next(laws))
-    return list(branches.values()), rest
+    if len(_TRUNCATED) >= 4:
+        _TRUNCATED.clear()
+    _TRUNCATED[asked] = list(branches.values()), rest
+    return _TRUNCATED[asked]
 
 
-def squares(
-    ways: Callable[[int, int], int],
-    batches: int,
-    last: list[int],
-    size: int,
-    whole: int,
-    check: Callable[[], None] = lambda: None,
-) -> list[Any]:
-    """C-3: the law of sum c_t^2 for `size` dealt to `batches`, and one more batch that takes c in last[c] ways.
+def cut_batch(present: list[fmpq], largest: int, s: int, room: int) -> list[tuple[int, arb]]:
+    """C-2: (m, P(m kept of the group, h > room)) with s others in a batch that is cut, h having the law `present`.
 
-    ways(j, c): in how many ways a batch takes c of j that are left.
+    P(m | h) = C(h, m) C(s, B - m) / C(s + h, B), and sum_h f_h C(h, m) is the m-th coefficient of sum_h f_h (1 + x)^h.
     """
-    if size > LARGEST_ALLOCATION:
-        raise Undecided(f"shuffled batches and balls in bins: up to {LARGEST_ALLOCATION} that leave or join")
-    powers = [fmpz_poly([1])]  # in y^(pairs in one batch): sum c_t^2 = size + 2 pairs
-    for j in range(1, size + 1):
-        check()
-        total = fmpz_poly([])
-        for c in range(1, j + 1):
-            total += (powers[j - c] * ((c * (batches + 1) - j) * ways(j, c))).left_shift(math.comb(c, 2))
-        powers.append(fmpz_poly([x // j for x in total.coeffs()]))
-    ends = ((powers[size - c] * last[c]).left_shift(math.comb(c, 2)) for c in range(size + 1) if last[c])
-    counts = sum(ends, fmpz_poly([])).coeffs()
-    return [(fmpq(count, whole), fmpq(size + 2 * pairs)) for pairs, count in enumerate(counts) if count != 0]
+    size = len(present) - 1
+    if room >= size:
+        return []
+    with ctx.extraprec(EXTRA_BITS):  # coefficients range over hundreds of digits
+        ratio = arb(fmpq(s + 1 - largest, s + 1) if s >= largest else fmpq(1, largest + 1))
+        f = [arb(0)] * (size + 1)
+        for h in range(room + 1, size + 1):  # C(s, B - room) / C(s + h, B)
+            f[h] = ratio * present[h]
+            ratio *= fmpq(s + h + 1 - largest, s + h + 1)
+        sums = arb_poly(f)(arb_poly([1, 1])).coeffs()
+    found, ways = [], arb(1)
+    for m in range(room, min(size, largest) + 1):  # C(s, B - m) / C(s, B - room)
+        found.append((m, ways * sums[m]))
+        ways *= fmpq(largest - m, s - largest + m + 1)
+    return found
 
 
 def rounds(
@@ -253,29 +267,29 @@ def noisy_rounds(
     if sampling == "fixed-batch" and exchange and size <= n - k and k > 0:
         return Profile(hypergeometric(size, n - k, k), 2 / noise), steps
     if sampling == "truncated-poisson" and (one_sided or change.kept) and not micro:
-        found, missing = truncated(rate[None], sizes["largest_batch"], n, k)
+        found, missing = truncated(rate[None], sizes["largest_batch"], n, k, check)
         if one_sided:
             found = [(law, [sum(law, arb(0))]) for law, _ in found]
         return Mixtures(found if a[None] else [(left, right) for right, left in found], 1 / noise, missing), steps
     unit = 2 if micro or (a == b and sampling != "balls-in-bins") else 1
     if sampling == "balls-in-bins":  # those who leave and those who join are thrown independently
         batches, k = sizes["batches"], a[None] + b[None]
-        law = squares(math.comb, batches, [1] + [0] * k, k, batches**k, check)
+        law = thrown(k, batches, check)
     elif sampling == "fixed-order" and exchange and k <= n and size <= n:
         batches, alone = n // size, phase.get("one_per_batch", False) is True
         if alone and k > -(-n // size):
             raise Undecided("with one_per_batch a group must not be larger than there are batches")
         law = [(fmpq(1), fmpq(k if alone else k // size * size**2 + (k % size) ** 2))]
     elif sampling in ("shuffled", "shuffled-once") and exchange and k <= n and size <= min(n, 10**7):
-        batches, last = n // size, [math.comb(n % size, c) for c in range(k + 1)]
-        law = squares(lambda _, c: math.comb(size, c), batches, last, k, math.comb(n, k), check)
+        batches, law = n // size, dealt(k, size, n, check)
     else:
         raise Undecided(f"no law is proved here for {sampling} and {change.name}")
     epochs = -(-steps // batches)  # one that is begun counts
     once = epochs if sampling in ("shuffled-once", "fixed-order") else 1  # the same allocation in every epoch
     factor = fmpq(unit**2) * once / noise**2
     coin = [(p, square * factor) for p, square in law if p > RARE]
-    return Gaussians(coin, 1 - sum((p for p, _ in coin), fmpq(0))), epochs // once if epochs else 0
+    larger = k > LARGEST_ALLOCATION and sampling != "fixed-order"
+    return Gaussians(coin, 1 - sum((p for p, _ in coin), fmpq(0)), larger), epochs // once if epochs else 0
 
 
 def tight(phase: dict[str, Any], change: Change) -> bool:
@@ -312,7 +326,7 @@ def composition(run: Any, change: Change, check: Callable[[], None] = lambda: No
             points = [support(law) for law in one.branches[0]]
             if all(len(point) == 1 for point in points):
                 one = Gaussians([(fmpq(1), ((points[0][0] + points[1][0]) * one.unit) ** 2)])
-        if isinstance(one, Gaussians) and len(one.coin) == 1 and one.missing == 0:
+        if isinstance(one, Gaussians) and len(one.coin) == 1 and one.missing == 0 and not one.larger:
             square += one.coin[0][1] * times
         elif times:
             found.append((one, times))

@@ -125,7 +125,7 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
     if len(sizes) == 1:
         axis.set_xticks(sizes)
     elif sizes[0] == 1 and sizes[-1] <= 40:
-        axis.set_xticks([1, *range(4, sizes[-1] + 1, 4)])
+        axis.set_xticks([1, *range(8, sizes[-1] + 1, 8)] if sizes[-1] >= 24 else [1, *range(4, sizes[-1] + 1, 4)])
 
 
 def _mark_infinite(axis: Axes, sizes: Sequence[int], color: str, *, named: bool) -> None:

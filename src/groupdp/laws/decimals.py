@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 import math
+from array import array
 from collections.abc import Callable, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 
 import numpy as np
 
-from groupdp.pairs import Law
+from groupdp.pairs import FloatArray, Law
 
 #: Relative error of 1e5 recurrence steps of three roundings each is below 1e5 x 3 x 1e-39: beyond doubles.
 CONTEXT = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -41,14 +42,16 @@ def as_law(values: Sequence[Decimal]) -> Law:
     """Probabilities that sum to 1, as doubles with their logarithms."""
     probabilities = [float(value) for value in values]
     logarithms = [math.log(p) if p > _SMALLEST else log(value) for p, value in zip(probabilities, values, strict=True)]
-    likeliest = max(range(len(values)), key=probabilities.__getitem__)
+    likeliest = probabilities.index(max(probabilities))
     if probabilities[likeliest] > 0.5:  # its logarithm comes from what is left for the others
         others = total([*values[:likeliest], *values[likeliest + 1 :]])
         logarithms[likeliest] = math.log1p(-float(others))
-    arrays = np.array(probabilities), np.array(logarithms)
-    for array in arrays:
-        array.setflags(write=False)
-    return arrays
+    return _immutable(probabilities), _immutable(logarithms)
+
+
+def _immutable(values: list[float]) -> FloatArray:
+    """On bytes, which cannot be written to."""
+    return np.frombuffer(array("d", values).tobytes())
 
 
 def log(value: Decimal) -> float:

@@ -1,11 +1,9 @@
 """Poisson batches cut to a largest size B: how many of the group are kept, and how many others they displace.
 
 s ~ Binom(n, q) of the common part and h ~ Binom(k, q) of the group are sampled; of s + h examples, min(B, s + h) are
-kept
-at random, m of them of the group. Anchor: the first min(s, B) of a random order of the common sample. The group
-displaces
-d = max(0, m - max(0, B - s)) anchored examples, so the sensitivity is m + d (docs/samplings.md, P-6). The class of s
-is revealed:
+kept at random, m of them of the group. Anchor: the first min(s, B) of a random order of the common sample. The group
+displaces d = max(0, m - max(0, B - s)) anchored examples, so the sensitivity is m + d (docs/samplings.md, P-6). The
+class of s is revealed:
 
     s <= B - k          nothing can be cut: m = h ~ Binom(k, q), d = 0
     s = B - r, 0 < r < k    room for r: m = h if h <= r; else m of h are among B of s + h, and d = m - r
@@ -101,8 +99,7 @@ def _batch_sizes(rate: float, n: int) -> tuple[list[int], list[Decimal], Decimal
     """(s, weight of s) of Binom(n, q) where it is not below `_RAREST` of the likeliest, and a bound on the rest.
 
     Weights are relative to the likeliest. Ratios of neighbours fall (rise) beyond it, so what is left out on a side is
-    at
-    most the last weight times x / (1 - x), x the ratio there.
+    at most the last weight times x / (1 - x), x the ratio there.
     """
     deviation = math.sqrt(n * rate * (1.0 - rate))
     if 80.0 * deviation > _MOST_BATCH_SIZES:

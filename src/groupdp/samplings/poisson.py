@@ -46,8 +46,9 @@ class PoissonSampling(Sampling):
         clipped average, by at most 2.
         """
         unit = 2.0 if microbatches else 1.0
-        sides = (binomial_side(self.rate, group, unit, noise) for group in (change.removed, change.added))
-        return ((Round.of(*sides), steps),)
+        right = binomial_side(self.rate, change.removed, unit, noise)
+        left = binomial_side(self.rate, change.added, unit, noise)
+        return ((Round.of(right, left), steps),)
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
         return True
@@ -95,5 +96,6 @@ def binomial_side(rate: float, group: Group, unit: float, noise: float) -> Side:
 def _sensitivities(rate: float, group: Group, unit: float) -> Side:
     if not isinstance(group, int):
         raise AssertionError("a group by sources needs a sampling with sources")
-    law = binomial_law(group, rate)
-    return Side.from_sensitivities(unit * np.arange(len(law[0]), dtype=np.float64), law, 1.0)
+    if rate == 1.0:  # in every other law of counts all outcomes are possible
+        return Side.point(unit * group)
+    return Side(unit * np.arange(group + 1.0), binomial_law(group, rate))

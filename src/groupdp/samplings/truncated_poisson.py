@@ -24,8 +24,7 @@ _NO_LAW = "which of the others are cut away then depends on both groups, and no 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedPoissonSampling(Sampling):
     """Every round includes each example independently with probability `rate`; of a batch above `largest_batch` that
-    many
-    are kept, uniformly at random. Padding a batch up to that size changes nothing.
+    many are kept, uniformly at random. Padding a batch up to that size changes nothing.
     """
 
     rate: float
@@ -54,8 +53,7 @@ class TruncatedPoissonSampling(Sampling):
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """A public coin over the classes of the common sample's size (P-6): (m + d, 0) for members removed, its mirror
-        image
-        for members added; (m + d, d) where they are zeroed and keep their places.
+        image for members added; (m + d, d) where they are zeroed and keep their places.
         """
         if microbatches:
             raise InvalidArgument(

@@ -56,9 +56,8 @@ def sweep(
 
     `vary` maps names of the run file (noise_multiplier, steps, sampling_rate, batch_size, ...) or of the question
     (group_size, delta, adjacency) to values. A point that is refused has the sentence in place of numbers. Chunks run
-    on
-    threads, one for each processor; or on `executor` (any `concurrent.futures.Executor`), or on the Dask scheduler at
-    the address `scheduler`.
+    on threads, one for each processor; or on `executor` (any `concurrent.futures.Executor`), or on the Dask scheduler
+    at the address `scheduler`.
     """
     require_choice("adjacency", adjacency, ADJACENCIES)
     grid = grid_of(run, delta=delta, group_size=group_size, adjacency=adjacency, vary=vary)

@@ -17,7 +17,7 @@ the spectral engine.
       quadrature          masses of cells
     envelope_part       profiles, and coins over many Gaussians, from envelope
     tilted_mass         measures on the lattice as the transform sees them
-    curves              one round in closed form: of pairs (one_round), of profiles (envelope)
+    curves              one round in closed form: of pairs (one_round, round_terms), of profiles (envelope)
     single_large_loss   a lower bound for far tails
     mills               the Mills ratio and its differences; the one home of normal tails
     roots, rounding     where a curve passes a value; what the arithmetic is assumed to do

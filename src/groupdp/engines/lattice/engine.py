@@ -10,11 +10,11 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import DEFAULT_MEMORY, Progress
 from groupdp.engines.lattice import loss
 from groupdp.engines.lattice.curves import one_round_epsilon, one_round_log_delta
-from groupdp.engines.lattice.one_round import log_one_minus_exp
 from groupdp.engines.lattice.plan import Plan, Saddle, prepare
 from groupdp.engines.lattice.refine import Task, expected_width, refine
 from groupdp.engines.lattice.refine_blocks import refine_in_blocks
 from groupdp.engines.lattice.roots import first_at_most, last_above
+from groupdp.engines.lattice.round_terms import log_one_minus_exp
 from groupdp.engines.lattice.rounding import ELEMENTARY
 from groupdp.engines.lattice.single_large_loss import single_loss_epsilon, single_loss_log_delta
 from groupdp.engines.lattice.solve import Solution

@@ -21,7 +21,7 @@ import numpy as np
 
 from groupdp.engines.deadline import require_time
 from groupdp.engines.lattice.likelihood import FloatArray
-from groupdp.engines.lattice.one_round import log_one_minus_exp, log_removing_right, log_sum_with_errors
+from groupdp.engines.lattice.round_terms import log_one_minus_exp, log_sum_with_errors, right_terms_at_positive
 from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
 from groupdp.pairs import Round, Side
 
@@ -188,7 +188,7 @@ class EnvelopeCurve:
         m = self.envelope.shifts
         if not np.all(np.isfinite(v)) or float(np.max(v)) > 1e15:
             return -math.inf if sign < 0.0 else 0.0
-        log_terms, errors = log_removing_right(v, v - m, m)
+        log_terms, errors = right_terms_at_positive(v, v - m, m)
         value, error = log_sum_with_errors(log_terms, errors, self.envelope.log_h)
         return value + sign * error if error < math.inf else (-math.inf if sign < 0.0 else 0.0)
 

@@ -1,14 +1,12 @@
 """A single round: delta(epsilon) in closed form, certified to a few roundings (L-14, L-15).
 
-With u such that Psi(u) = epsilon, and M the Mills ratio, a branch has
+With u such that Psi(u) = epsilon a branch has
 
     delta = sum_i a_i D_i + e^epsilon sum_j b_j E_j
-    D_i = Phi(x_i - u) - r_i Phi(-u)    =  phi(u - x_i) (M(u - x_i) - M(u)),      r_i = exp(x_i u - x_i^2 / 2)
-    E_j = s_j Phi(-u) - Phi(-u - y_j)   =  phi(u + y_j) (M(u) - M(u + y_j)),      s_j = exp(-y_j u - y_j^2 / 2)
 
-and E is what D + r - 1 is at v = -u. Every term is non-negative, and for each of them one of these forms does not
-cancel. delta decreases in epsilon, so evaluating at a point whose loss is certainly not above (not below) epsilon gives
-the upper (lower) bound. A public coin's delta is the weighted sum of its branches' (L-8).
+whose terms (round_terms.py) are never negative. delta decreases in epsilon, so evaluating at a point whose loss is
+certainly not above (not below) epsilon gives the upper (lower) bound. A public coin's delta is the weighted sum of its
+branches' (L-8).
 """
 
 from __future__ import annotations
@@ -19,13 +17,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from groupdp.engines.deadline import require_time
-from groupdp.engines.lattice.likelihood import LOG_SQRT_2PI, FloatArray, Likelihood
+from groupdp.engines.lattice.likelihood import FloatArray, Likelihood
 from groupdp.engines.lattice.loss import BranchLoss, largest_loss
-from groupdp.engines.lattice.mills import mills, mills_difference
+from groupdp.engines.lattice.round_terms import left_terms, log_one_minus_exp, log_sum_with_errors, right_terms
 from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
 from groupdp.pairs import Branch, Round, Side
 
-_FAR = 5.0
 _MOST_DOUBLINGS = 1100
 _MOST_BISECTIONS = 50
 #: No coordinate beyond this is looked at.
@@ -164,9 +161,9 @@ class BranchCurve:
         """(log delta, certified error) at the epsilon that is the loss at u."""
         parts = []
         if not self.branch.right.is_zero:
-            parts.append(_log_sum_of(log_removing, u, self.loss.right))
+            parts.append(_log_sum_of(right_terms, u, self.loss.right))
         if not self.branch.left.is_zero:
-            value, error = _log_sum_of(log_adding, -u, self.loss.left)
+            value, error = _log_sum_of(left_terms, -u, self.loss.left)
             if value > -math.inf:
                 loss, loss_error, _ = self.loss_at(u)
                 value, error = value + loss, error + loss_error + UNIT * 2.0 * (abs(loss) + abs(value))
@@ -260,98 +257,6 @@ def _log_sum_of(
     present = side.shifts > 0.0
     m, log_p = side.shifts[present], side.log_probabilities[present]
     return log_sum_with_errors(*terms_of(v, m), log_p)
-
-
-def log_sum_with_errors(log_terms: FloatArray, errors: FloatArray, log_p: FloatArray) -> tuple[float, float]:
-    """(log of sum_i p_i x term_i, certified error)."""
-    log_terms = log_terms + log_p
-    errors = errors + UNIT * (9.0 * np.abs(log_p) + 2.0 * np.abs(log_terms))
-    if not np.all(np.isfinite(errors)):
-        return float(np.logaddexp.reduce(log_terms)), math.inf
-    top = float(log_terms.max())
-    if top == -math.inf:
-        return -math.inf, 0.0
-    with np.errstate(under="ignore", over="ignore"):
-        weights = np.exp(log_terms - top)
-    total = math.fsum(weights)
-    worst = float(np.max(np.where(weights > 1e-40, errors, 0.0)))
-    # Terms below 1e-40 of the largest may be off by any factor up to 1e10.
-    error = 1.01 * math.fsum(weights * np.minimum(errors, 1e10)) / total if worst < 0.01 else 1.01 * worst
-    value = top + math.log(total)
-    return value, error + ELEMENTARY * 2.0 + UNIT * (len(log_p) ** 0.5 + 4.0 * abs(value) + 8.0)
-
-
-def log_one_minus_exp(x: float) -> float:
-    """log(1 - e^x) for x < 0; 0 for -inf."""
-    return math.log(-math.expm1(x)) if x > -1.0 else math.log1p(-math.exp(x))
-
-
-def log_removing(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(log D_i, certified errors) for m_i > 0."""
-    x = u - m
-    rho = m * (u - 0.5 * m)
-    rho_error = UNIT * (4.0 * np.abs(rho) + m * np.abs(x))
-    if u <= 0.0:  # D = E + (1 - r), and r <= 1
-        log_v, v_error = _log_kernel(x, np.full_like(m, -u), m)
-        log_rest, rest_error = _log_minus_expm1(rho, rho_error)
-        return np.logaddexp(log_v, log_rest), np.maximum(v_error, rest_error) + 2.0 * ELEMENTARY
-    return log_removing_right(u, x, m)
-
-
-def log_adding(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(log E_i, certified errors) for m_i > 0."""
-    x = u - m
-    if u <= _FAR:
-        near = _log_kernel(x, np.full_like(m, -u), m)
-        if u <= 0.0:
-            return near
-    rho = m * (u - 0.5 * m)
-    rho_error = UNIT * (4.0 * np.abs(rho) + m * np.abs(x))
-    # r >= 1: E = D + (r - 1), taken relative to r.
-    log_d, d_error = log_removing_right(u, x, m)
-    log_rest, rest_error = _log_minus_expm1(-np.abs(rho), rho_error)
-    log_e = np.logaddexp(log_d, rho + log_rest)
-    e_error = np.maximum(d_error, rest_error + rho_error) + 2.0 * ELEMENTARY
-    if u <= _FAR:
-        better = near[1] < e_error
-    else:  # r < 1: E = r - phi(x) (M(u) + M(-x)) with -x > u > 5, where the second part is below 1e-5 of r
-        small = np.exp(-0.5 * u * u - LOG_SQRT_2PI) * (mills(np.full_like(m, u)) + mills(np.maximum(-x, _FAR)))
-        near = (
-            rho + np.log1p(-np.minimum(small, 0.5)),
-            rho_error + 4.0 * ELEMENTARY + UNIT * (np.abs(rho) + u * u * 1e-5),
-        )
-        better = rho < 0.0
-    use = better | (rho < 0.0)
-    return np.where(use, near[0], log_e), np.where(use, near[1], e_error)
-
-
-def log_removing_right(u: float | FloatArray, x: FloatArray, m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(log D_i, errors) for u > 0, one or as many as there are m; x = u - m."""
-    log_w, w_error = _log_kernel(x, np.maximum(x, -_FAR), np.where(x >= -_FAR, m, u + _FAR))
-    # Far left of the component: D = 1 - phi(x) (M(-x) + M(u)), where the second part is below 1e-5.
-    rest = np.exp(-0.5 * x * x - LOG_SQRT_2PI) * (mills(np.maximum(-x, 0.0)) + mills(np.full_like(m, u)))
-    far = np.log1p(-np.minimum(rest, 0.5))
-    is_far = x < -_FAR
-    far_error = 4.0 * ELEMENTARY + rest * UNIT * (x * x + m * np.abs(x) + 64.0)
-    return np.where(is_far, far, log_w), np.where(is_far, far_error, w_error)
-
-
-def _log_kernel(x: FloatArray, a: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(log of phi(x) (M(a) - M(a + width)), error)."""
-    difference, relative = mills_difference(a, width)
-    with np.errstate(divide="ignore"):
-        value = -0.5 * x * x - LOG_SQRT_2PI + np.log(difference)
-    relative = np.where(relative < 0.1, 1.1 * relative, np.inf)
-    return value, relative + UNIT * (3.0 * x * x + 2.0 * width * np.abs(x) + 2.0 * np.abs(value) + 16.0) + ELEMENTARY
-
-
-def _log_minus_expm1(rho: FloatArray, rho_error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(log(1 - e^rho), error) for rho <= 0."""
-    part = -np.expm1(rho)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        value = np.log(part)
-        error = np.where(part > 0.0, rho_error * np.exp(rho) / part, np.inf)
-    return value, np.where(np.isfinite(error), error, np.inf) + 2.0 * ELEMENTARY + UNIT * 8.0 * np.abs(value)
 
 
 def _enclose(is_high: Callable[[float], bool]) -> tuple[float, float] | None:

@@ -8,8 +8,10 @@
 #include "spectral.h"
 
 #define LARGEST_CONTOUR 50000
-#define LONG_PERIOD 15.0
-#define PERIODS 160
+/* Deviations: twice what a Gaussian's period would be at delta = 1e-6. */
+#define LONG_PERIOD 30.0
+/* Deviations: a longer period has too many steps. */
+#define LONGEST_PERIOD 4e5
 #define RECTANGLES 128
 /* An estimate of the reach beyond so many times that of a Gaussian is not trusted. */
 #define TRUSTED 20.0
@@ -18,6 +20,9 @@ static const double NEARBY[] = {0.9, 0.95, 0.98, 1.01, 1.03, 1.06, 1.1, 1.15, 1.
 
 /* log of 1 / (e^x - 1). */
 static double log_series(double x) { return -x - log(-expm1(-x)); }
+
+/* log of 1 + e^x, for planning. */
+static double log_one_plus(double x) { return x > 40.0 ? x : log1p(exp(x)); }
 
 /* S-5: log of a bound on sum_{m != 0} e^{m c Y} delta(eps + m Y): Chernoff with tilt c' < c for m < 0 (c' = 0 is delta <= 1)
  * and c' > c for m > 0, summed as a geometric series. `series` may hold log_series(|c' - c| Y). */
@@ -38,21 +43,28 @@ double log_alias(const scan *found, double tilt, double epsilon, double period, 
     return log_add(left, right) + 1e-9;
 }
 
-/* The shortest period Y (on a fine geometric grid) whose aliases stay below e^goal. */
+/* A period Y whose aliases stay below e^goal, hardly longer than the shortest. With tilt c' alone they are below half of
+ * that if 1 / (e^x - 1) <= e^{goal - log 2 - level} for x = |c' - c| Y, that is, x >= log(1 + e^{level - goal + log 2}). */
 static double choose_period(workspace *space, const saddle *at, double deviation, double goal)
 {
-    int low = -1, high = PERIODS - 1;
-    double ratio = pow(1e5, 1.0 / (PERIODS - 1)), shortest = 4.0 * deviation;
-    if (!(log_alias(&at->found, at->tilt, at->epsilon, shortest * pow(ratio, high), NULL) <= goal))
-        decline(space, ALIASES);
-    while (high - low > 1) {
-        int middle = (low + high) / 2;
-        if (log_alias(&at->found, at->tilt, at->epsilon, shortest * pow(ratio, middle), NULL) <= goal)
-            high = middle;
+    const scan *found = &at->found;
+    double half = goal - 0.7, left = log_one_plus(-half) / at->tilt, right = INFINITY;
+    for (int i = 0; i < found->size; i++) {
+        double gap = fabs(found->tilt[i] - at->tilt), excess = found->level[i] - found->tilt[i] * at->epsilon - half;
+        if (!(gap > 0.0))
+            continue;
+        double period = log_one_plus(excess) / gap;
+        if (found->tilt[i] < at->tilt)
+            left = smaller(left, period);
         else
-            low = middle;
+            right = smaller(right, period);
     }
-    return shortest * pow(ratio, high);
+    double period = larger(larger(left, right), 4.0 * deviation), longest = LONGEST_PERIOD * deviation;
+    while (period <= longest && !(log_alias(found, at->tilt, at->epsilon, period, NULL) <= goal))
+        period *= 1.05; /* rounding, where levels are large */
+    if (!(period <= longest))
+        decline(space, ALIASES);
+    return period;
 }
 
 static double truncation_level(const decay *decays, int rounds, double frequency)
@@ -63,21 +75,27 @@ static double truncation_level(const decay *decays, int rounds, double frequency
     return level;
 }
 
-/* The smallest frequency S (to 2 per cent) with prod B(S)^T / (pi S) below e^goal; infinite if there is none near. */
+/* The smallest frequency S (to 2 per cent) with prod B(S)^T / (pi S) below e^goal; infinite if there is none near. By the
+ * chord in log S, its end moved up by 1 per cent so that it lands on the right side. */
 static double choose_truncation(const decay *decays, int rounds, double reach, double goal)
 {
-    double low = 0.5 * reach, high = 1.2 * reach, factor = 1.4;
-    for (; !(truncation_level(decays, rounds, high) <= goal); high *= factor, factor *= 1.4) {
+    double low = 0.5 * reach, high = 1.2 * reach, factor = 1.4, above = INFINITY, below, level;
+    for (; !((below = truncation_level(decays, rounds, high)) <= goal); high *= factor, factor *= 1.4) {
         low = high;
+        above = below;
         if (!(high < 1e8 * reach))
             return INFINITY;
     }
-    while (high > 1.02 * low) {
-        double middle = sqrt(low * high);
-        if (truncation_level(decays, rounds, middle) <= goal)
-            high = middle;
-        else
-            low = middle;
+    for (int tries = 0; high > 1.02 * low; tries++) {
+        double share = above < INFINITY && tries % 3 != 2 ? (above - goal) / (above - below) : 0.5;
+        double next = smaller(larger(1.01 * low * pow(high / low, share), 1.019 * low), high / 1.019);
+        if ((level = truncation_level(decays, rounds, next)) <= goal) {
+            high = next;
+            below = level;
+        } else {
+            low = next;
+            above = level;
+        }
     }
     return high;
 }

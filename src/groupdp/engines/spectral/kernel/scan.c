@@ -1,24 +1,14 @@
-/* Where to cross the real axis: K(c) = sum_j T_j log G_j on a set of tilts. Only `level` is used in proofs (S-24); the
- * rest chooses the contour, and a poor choice costs width, never validity. */
+/* K(c) = sum_j T_j log G_j on a set of tilts. Only `level` is used in proofs (S-24); the rest chooses the contour, and a
+ * poor choice costs width, never validity. */
 #include "arithmetic.h"
 #include "spectral.h"
 
 #define MOST_TILTS 128
-#define MOST_TRIES 60
-/* The smallest tilt considered, as a share of the largest. */
-#define SMALLEST_SHARE 3e-5
 #define LARGEST_TILT 1e17
 /* With more rounds than this, K is summed from second-order terms. */
 #define MANY_ROUNDS 1e5
 /* Terms of a moment this far below the largest are left out: 150 000 of them are below the slack of 1e-12. */
 #define FAR_BELOW -45.0
-
-/* An epsilon so many standard deviations from the mean, or more, is not that of a Gaussian's tilt: the first quadratures
- * reach no further. */
-#define GAUSSIAN_DEVIATIONS 500.0
-
-/* Tilts around the saddle, as multiples of it, for the Chernoff bounds. */
-static const double AROUND[] = {0.4, 0.6, 0.8, 1.15, 1.3, 1.5, 2.0, 3.0};
 
 /* log of c^c / (1 + c)^{1 + c}, written so that large c does not cancel, and rounded up: delta(eps) <= kappa(c)
  * e^{K(c) - c eps}. */
@@ -138,7 +128,7 @@ static moment round_moment(workspace *space, const scanner *by, int i, double ti
 }
 
 /* K, K', K'' and the Chernoff bound at one tilt, put in its place among the others: its position. */
-static int add_tilt(workspace *space, const scanner *by, scan *found, double tilt)
+int add_tilt(workspace *space, const scanner *by, scan *found, double tilt)
 {
     double k = 0.0, mean = 0.0, variance = 0.0, upper = 0.0;
     bookmark place = mark(space);
@@ -174,7 +164,7 @@ static int add_tilt(workspace *space, const scanner *by, scan *found, double til
 }
 
 /* Quadratures good for every tilt up to `largest`. */
-static saddle start(workspace *space, const prepared *problem, double largest)
+saddle start_scan(workspace *space, const prepared *problem, double largest)
 {
     if (!(largest <= LARGEST_TILT))
         decline(space, ALIASES);
@@ -210,132 +200,6 @@ static saddle start(workspace *space, const prepared *problem, double largest)
     for (int i = 0; i < 5; i++)
         *columns[i] = doubles(space, MOST_TILTS);
     found->room = MOST_TILTS;
-    return at;
-}
-
-/* More tilts, as multiples of the saddle's. */
-void extend(workspace *space, saddle *at, const double *multiples, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (at->tilt * multiples[i] <= at->by.largest)
-            add_tilt(space, &at->by, &at->found, at->tilt * multiples[i]);
-}
-
-/* The saddle-point approximation with the saddle at tilt number i: its epsilon, log delta and curvature. */
-typedef struct {
-    double epsilon, log_delta, curvature;
-} approximation;
-
-static approximation approximate(const scan *found, int i)
-{
-    double c = found->tilt[i], one = 1.0 / c, other = 1.0 / (1.0 + c);
-    approximation result = {.epsilon = found->mean[i] - one - other};
-    result.curvature = found->variance[i] + one * one + other * other;
-    result.log_delta = found->k[i] - c * result.epsilon - log(c) - log1p(c) - 0.5 * log(2.0 * PI * result.curvature);
-    return result;
-}
-
-/* What is asked for: the tilt whose saddle-point approximation has this log delta, or this epsilon. */
-typedef struct {
-    int by_epsilon;
-    double value;
-} wanted;
-
-/* Positive below the tilt that is asked for, negative above; `close` if it is near enough. */
-static double excess_at(const scan *found, int i, wanted what, int *close)
-{
-    approximation there = approximate(found, i);
-    double excess = what.by_epsilon ? what.value - there.epsilon : there.log_delta - what.value;
-    *close = what.by_epsilon ? excess * excess < 0.1 * there.curvature : fabs(excess) < 0.3;
-    return excess;
-}
-
-/* The tilt asked for, up to `largest`; 0 if the scan would have to reach further. Along increasing tilts epsilon rises
- * and log delta falls, so it is bracketed and found by the secant with bisection, in log c. */
-static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
-{
-    scan *found = &at->found;
-    double low = at->by.largest * SMALLEST_SHARE, high = at->by.largest;
-    double tilt = smaller(larger(expected, 2.0 * low), 0.5 * high), low_excess = 0.0, high_excess = 0.0;
-    for (int tries = 0;; tries++) {
-        int i = add_tilt(space, &at->by, found, tilt), close;
-        double excess = excess_at(found, i, what, &close);
-        if (isnan(excess) || tries == MOST_TRIES)
-            decline(space, ALIASES);
-        if (close || tilt == at->by.largest * SMALLEST_SHARE) {
-            if (tilt + 14.0 / sqrt(found->variance[i]) > at->by.largest)
-                return 0; /* the aliases on the right could not be bounded */
-            approximation there = approximate(found, i);
-            at->tilt = tilt;
-            at->deviation = sqrt(found->variance[i]);
-            at->epsilon = there.epsilon;
-            at->log_delta = there.log_delta;
-            /* Along the tangent to what was asked for: d log delta / d epsilon is -c. */
-            if (what.by_epsilon) {
-                at->epsilon = what.value;
-                at->log_delta = smaller(there.log_delta - tilt * (what.value - there.epsilon), 0.0);
-            } else {
-                at->epsilon += (there.log_delta - what.value) / tilt;
-                at->log_delta = what.value;
-            }
-            return 1;
-        }
-        if (excess > 0.0) {
-            if (tilt == at->by.largest)
-                return 0;
-            low = tilt;
-            low_excess = excess;
-        } else {
-            high = tilt;
-            high_excess = excess;
-        }
-        double share = 0.5;
-        if (low_excess > 0.0 && high_excess < 0.0 && tries % 3 != 2)
-            share = smaller(larger(low_excess / (low_excess - high_excess), 0.05), 0.95);
-        if (low_excess > 0.0 && high_excess == 0.0)
-            tilt = smaller(3.0 * low, at->by.largest); /* no tilt above it yet: reach out */
-        else if (low_excess == 0.0)
-            tilt = larger(high / 3.0, at->by.largest * SMALLEST_SHARE);
-        else
-            tilt = low * pow(high / low, share);
-    }
-}
-
-static saddle find_saddle(workspace *space, const prepared *problem, wanted what, double largest, double expected)
-{
-    for (;; largest *= 4.0) {
-        saddle at = start(space, problem, largest);
-        if (find_tilt(space, &at, what, expected))
-            return at;
-    }
-}
-
-void extend_around(workspace *space, saddle *at) { extend(space, at, AROUND, sizeof AROUND / sizeof AROUND[0]); }
-
-/* The tilt whose saddle-point approximation gives e^log_delta, without the tilts around it. */
-saddle saddle_alone_for_delta(workspace *space, const prepared *problem, double log_delta)
-{
-    double root = sqrt(2.0 * larger(-log_delta, 0.0));
-    wanted what = {.value = log_delta};
-    return find_saddle(space, problem, what, (1.5 * root + 18.0) / problem->deviation, root / problem->deviation);
-}
-
-saddle saddle_for_delta(workspace *space, const prepared *problem, double log_delta)
-{
-    saddle at = saddle_alone_for_delta(space, problem, log_delta);
-    extend_around(space, &at);
-    return at;
-}
-
-/* The tilt that minimises K(c) - c epsilon - log c - log(1 + c): the approximation's epsilon is its derivative. */
-saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsilon)
-{
-    double deviation = problem->deviation;
-    double distance = larger(epsilon - problem->mean, 0.0) / (deviation * deviation);
-    distance = smaller(distance, GAUSSIAN_DEVIATIONS / deviation);
-    wanted what = {.by_epsilon = 1, .value = epsilon};
-    saddle at = find_saddle(space, problem, what, 2.0 * distance + 24.0 / deviation, distance + 1.0 / deviation);
-    extend_around(space, &at);
     return at;
 }
 
@@ -395,7 +259,7 @@ scan scan_at(workspace *space, const prepared *problem, const double *tilts, int
     double largest = 0.0;
     for (int i = 0; i < count; i++)
         largest = larger(largest, tilts[i]);
-    saddle at = start(space, problem, largest);
+    saddle at = start_scan(space, problem, largest);
     for (int i = 0; i < count && i < MOST_TILTS; i++)
         add_tilt(space, &at.by, &at.found, tilts[i]);
     return at.found;

@@ -7,7 +7,8 @@
  *     small_loss.c  G(c) - 1 without cancellation
  *     rounds.c      a composition made ready for a given size of delta: what is too rare is left out, at a price
  *     discard.c     outcomes whose loss alone exceeds epsilon, left to closed forms
- *     scan.c        K(c) on a set of tilts: Chernoff bounds, and where to cross the real axis
+ *     scan.c        K(c) on a set of tilts, and Chernoff's bounds from it
+ *     saddle.c      where to cross the real axis
  *     tilted.c      one round under its tilted law: weights, losses, log G, every error bounded
  *     decay.c       how fast its characteristic function falls, for every frequency beyond a given one
  *     samples.c     the composed characteristic function on the contour's frequencies
@@ -207,6 +208,9 @@ void minorant(workspace *space, const tilted_branch *part, double c, int caution
 decay certify(workspace *space, const tilted_round *tilted, int rectangles, int caution);
 double log_decay(const decay *bound, double frequency);
 
+/* The smallest tilt considered, as a share of the largest. */
+#define SMALLEST_SHARE 3e-5
+
 /* K(c) on a set of tilts. */
 typedef struct {
     int size, room;
@@ -228,6 +232,8 @@ typedef struct {
 } saddle;
 
 void loss_scale(workspace *space, prepared *problem);
+saddle start_scan(workspace *space, const prepared *problem, double largest);
+int add_tilt(workspace *space, const scanner *by, scan *found, double tilt);
 saddle saddle_for_delta(workspace *space, const prepared *problem, double log_delta);
 saddle saddle_alone_for_delta(workspace *space, const prepared *problem, double log_delta);
 saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsilon);

@@ -1,0 +1,112 @@
+"""The terms of one round's hockey stick in closed form, each with a certified error (L-14, L-15).
+
+    D_i = Phi(x_i - u) - r_i Phi(-u)    =  phi(u - x_i) (M(u - x_i) - M(u)),      r_i = exp(x_i u - x_i^2 / 2)
+    E_j = s_j Phi(-u) - Phi(-u - y_j)   =  phi(u + y_j) (M(u) - M(u + y_j)),      s_j = exp(-y_j u - y_j^2 / 2)
+
+with M the Mills ratio. E is what D + r - 1 is at v = -u. No term is negative, and for each of them one of these forms
+does not cancel.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from groupdp.engines.lattice.likelihood import LOG_SQRT_2PI, FloatArray
+from groupdp.engines.lattice.mills import mills, mills_difference
+from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
+
+_FAR = 5.0
+
+
+def log_sum_with_errors(log_terms: FloatArray, errors: FloatArray, log_p: FloatArray) -> tuple[float, float]:
+    """(log of sum_i p_i x term_i, certified error)."""
+    log_terms = log_terms + log_p
+    errors = errors + UNIT * (9.0 * np.abs(log_p) + 2.0 * np.abs(log_terms))
+    if not np.all(np.isfinite(errors)):
+        return float(np.logaddexp.reduce(log_terms)), math.inf
+    top = float(log_terms.max())
+    if top == -math.inf:
+        return -math.inf, 0.0
+    with np.errstate(under="ignore", over="ignore"):
+        weights = np.exp(log_terms - top)
+    total = math.fsum(weights)
+    worst = float(np.max(np.where(weights > 1e-40, errors, 0.0)))
+    # Terms below 1e-40 of the largest may be off by any factor up to 1e10.
+    error = 1.01 * math.fsum(weights * np.minimum(errors, 1e10)) / total if worst < 0.01 else 1.01 * worst
+    value = top + math.log(total)
+    return value, error + ELEMENTARY * 2.0 + UNIT * (len(log_p) ** 0.5 + 4.0 * abs(value) + 8.0)
+
+
+def log_one_minus_exp(x: float) -> float:
+    """log(1 - e^x) for x < 0; 0 for -inf."""
+    return math.log(-math.expm1(x)) if x > -1.0 else math.log1p(-math.exp(x))
+
+
+def right_terms(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(log D_i, certified errors) for m_i > 0."""
+    x = u - m
+    rho = m * (u - 0.5 * m)
+    rho_error = UNIT * (4.0 * np.abs(rho) + m * np.abs(x))
+    if u <= 0.0:  # D = E + (1 - r), and r <= 1
+        log_v, v_error = _log_kernel(x, np.full_like(m, -u), m)
+        log_rest, rest_error = _log_minus_expm1(rho, rho_error)
+        return np.logaddexp(log_v, log_rest), np.maximum(v_error, rest_error) + 2.0 * ELEMENTARY
+    return right_terms_at_positive(u, x, m)
+
+
+def left_terms(u: float, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(log E_i, certified errors) for m_i > 0."""
+    x = u - m
+    if u <= _FAR:
+        near = _log_kernel(x, np.full_like(m, -u), m)
+        if u <= 0.0:
+            return near
+    rho = m * (u - 0.5 * m)
+    rho_error = UNIT * (4.0 * np.abs(rho) + m * np.abs(x))
+    # r >= 1: E = D + (r - 1), taken relative to r.
+    log_d, d_error = right_terms_at_positive(u, x, m)
+    log_rest, rest_error = _log_minus_expm1(-np.abs(rho), rho_error)
+    log_e = np.logaddexp(log_d, rho + log_rest)
+    e_error = np.maximum(d_error, rest_error + rho_error) + 2.0 * ELEMENTARY
+    if u <= _FAR:
+        better = near[1] < e_error
+    else:  # r < 1: E = r - phi(x) (M(u) + M(-x)) with -x > u > 5, where the second part is below 1e-5 of r
+        small = np.exp(-0.5 * u * u - LOG_SQRT_2PI) * (mills(np.full_like(m, u)) + mills(np.maximum(-x, _FAR)))
+        near = (
+            rho + np.log1p(-np.minimum(small, 0.5)),
+            rho_error + 4.0 * ELEMENTARY + UNIT * (np.abs(rho) + u * u * 1e-5),
+        )
+        better = rho < 0.0
+    use = better | (rho < 0.0)
+    return np.where(use, near[0], log_e), np.where(use, near[1], e_error)
+
+
+def right_terms_at_positive(u: float | FloatArray, x: FloatArray, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(log D_i, errors) for u > 0, one or as many as there are m; x = u - m."""
+    log_w, w_error = _log_kernel(x, np.maximum(x, -_FAR), np.where(x >= -_FAR, m, u + _FAR))
+    # Far left of the component: D = 1 - phi(x) (M(-x) + M(u)), where the second part is below 1e-5.
+    rest = np.exp(-0.5 * x * x - LOG_SQRT_2PI) * (mills(np.maximum(-x, 0.0)) + mills(np.full_like(m, u)))
+    far = np.log1p(-np.minimum(rest, 0.5))
+    is_far = x < -_FAR
+    far_error = 4.0 * ELEMENTARY + rest * UNIT * (x * x + m * np.abs(x) + 64.0)
+    return np.where(is_far, far, log_w), np.where(is_far, far_error, w_error)
+
+
+def _log_kernel(x: FloatArray, a: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(log of phi(x) (M(a) - M(a + width)), error)."""
+    difference, relative = mills_difference(a, width)
+    with np.errstate(divide="ignore"):
+        value = -0.5 * x * x - LOG_SQRT_2PI + np.log(difference)
+    relative = np.where(relative < 0.1, 1.1 * relative, np.inf)
+    return value, relative + UNIT * (3.0 * x * x + 2.0 * width * np.abs(x) + 2.0 * np.abs(value) + 16.0) + ELEMENTARY
+
+
+def _log_minus_expm1(rho: FloatArray, rho_error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(log(1 - e^rho), error) for rho <= 0."""
+    part = -np.expm1(rho)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        value = np.log(part)
+        error = np.where(part > 0.0, rho_error * np.exp(rho) / part, np.inf)
+    return value, np.where(np.isfinite(error), error, np.inf) + 2.0 * ELEMENTARY + UNIT * 8.0 * np.abs(value)
