@@ -176,11 +176,11 @@ class Proving:
             return start
         low = high = math.log(1e-14)
         while not holds(high):
-            low, high = high, high + 6.0
-            if high > 0.0 and sign > 0:
+            if high == 0.0 and sign > 0:
                 raise Undecided("no epsilon near the bounds could be proved")
-            if high > 0.0:
+            if high == 0.0:
                 return 0.0
+            low, high = high, min(high + 6.0, 0.0)
         for _ in range(5 if high > low else 0):
             middle = (low + high) / 2
             low, high = (low, middle) if holds(middle) else (middle, high)
