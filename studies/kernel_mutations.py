@@ -185,7 +185,7 @@ MUTATIONS = tuple(
             "log_add(log_stray(&of->left, u, &thin), thin.log_zeta + LOG_UNLIKELY)",
             "log_stray(&of->left, u, &thin)",
             "the rest beyond u_0",
-            "bound",
+            "formula",
         ),
         (
             "S-14",

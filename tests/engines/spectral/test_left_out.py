@@ -215,6 +215,18 @@ def test_s_14_what_may_be_undone_is_within_the_remainder(name):
     assert rounds * 1e-300 < remainder < 1e-9
 
 
+@pytest.mark.parametrize(
+    ("shift", "weight", "rounds", "log_delta", "epsilon"),
+    [(2.0, 0.0027, 226, -49.0, 1.34), (1.2, 0.03, 10, -43.5, 0.27), (1.25, 0.01, 2, -8.0, 1.0)],
+)
+def test_s_14_beyond_u_0_the_rest_is_charged_the_unlikely_curve(shift, weight, rounds, log_delta, epsilon):
+    """S-14: the remainder has T e^-30 zeta, in the first two cases nearly all of it."""
+    one = pairs.Round.of(side([0.0, shift], [1.0 - weight, weight]), pairs.ZERO)
+    found = kernel.discarded(packed(((one, rounds),)), log_delta, epsilon)
+    ((_, _, _, log_zeta, _),) = found["branches"]
+    assert found["log_remainder"] >= math.log(rounds) + log_zeta - 30.0
+
+
 def test_s_14_nothing_underflows_beyond_forty_deviations():
     """S-14: zeta of e^-1300 was 0, uncharged; it is kept as a logarithm."""
     one = packed(((pairs.Round.of(side([0.0, 0.15], [0.93, 0.07]), pairs.ZERO), 36),))
