@@ -47,10 +47,30 @@ def test_few_rounds_are_certified_with_an_interval_that_is_not_narrower_than_eps
     made = certify(run, delta=1e-6, group_size=2, seconds=60.0)
     assert made.verdict.outcome == "verified"
     assert made.document["hints"]["remove"]["method"] == "lattice"
+    assert verify(made.text) == made.verdict  # nothing that was known from before is needed
     claimed = made.document["claim"]["epsilon"]
     assert float(claimed["lower"]) <= bounds.lower
     assert float(claimed["upper"]) >= bounds.upper
     assert 0.0 < made.width < 1e-4
+
+
+def test_laws_that_are_enclosed_only_are_proved_alike_by_whoever_asks():
+    sampling = groupdp.TruncatedPoissonSampling(rate=0.02, largest_batch=20, dataset_size=1000)
+    made = certify(groupdp.DPSGD(sampling=sampling, noise_multiplier=2.0, steps=40), delta=1e-6, group_size=2)
+    assert made.verdict.outcome == "verified"
+    assert verify(made.text) == made.verdict
+
+
+def test_what_is_known_of_one_run_is_not_taken_for_another():
+    made = certify(POISSON, delta=1e-7, group_size=3)
+    known = []
+    assert verify(made.text, known=known) == made.verdict
+    assert len(known) == 2
+    noisier = json.loads(made.text)
+    noisier["claim"]["run"][0]["noise_multiplier"] = "1.9"
+    assert verify(json.dumps(noisier), known=known).outcome != "verified"
+    assert verify(made.text, known=known) == made.verdict
+    assert len(known) == 4
 
 
 def test_rounds_without_noise_are_certified():

@@ -24,6 +24,7 @@ _TAIL = 4.0  # nats to spare, everywhere
 _SMALLEST_ABSCISSA, _LARGEST_ABSCISSA = 1e-7, 1e6
 _LARGEST_ENVELOPE = 32  # the lattice takes larger groups
 _LARGEST_LOG_RATIO = 600.0
+_LARGEST_GRID = 4e6  # numbers in the table of an envelope's ratios
 
 
 class FloatMixtures:
@@ -144,15 +145,15 @@ class FloatProfile:
 
     def _grid(self, c: float) -> None:
         self.largest_c = max(1.5 * c, 1.0)
-        self.step = min(0.004, 0.02 / float(self.mu[-1]))
         end = -(1 + self.largest_c) * float(self.mu[-1]) - 25.0 - self.behind
-        if (self.start - end) / self.step * len(self.h) > 5e7:
+        self.step = max(min(0.004, 0.02 / float(self.mu[-1])), (self.start - end) * len(self.h) / _LARGEST_GRID)
+        if self.step > 0.05:
             raise Undecided("hints would take too much memory")
         steps = np.arange(int((self.start - end) / self.step), dtype=np.float64)
         self.t: FloatArray = self.start - self.step * (steps + 0.5)
         ratios = self._ratios(self.t)
         low, high = np.zeros(len(self.t)), np.log(np.maximum(ratios.max(axis=0), 1.0))
-        for _ in range(60):
+        for _ in range(40):
             middle = (low + high) / 2
             above = self._excess(np.exp(middle), ratios) > 0
             low, high = np.where(above, middle, low), np.where(above, high, middle)
@@ -167,19 +168,20 @@ class FloatProfile:
             self.parts.append((own, math.log(self.h[i]) + log_phi[alone]))
         self.active = active
         total = sum(float((np.exp(q + x) + np.exp(q)).sum()) for x, q in self.parts)
-        self.atom = max(1.0 - total, 1e-300)
+        atom = max(1.0 - total, 1e-300)
+        self.losses = np.concatenate([[0.0], *(np.concatenate((x, -x)) for x, _ in self.parts)])
+        self.log_p = np.concatenate([[math.log(atom)], *(np.concatenate((q + x, q)) for x, q in self.parts)])
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         if c > self.largest_c:
             self._grid(c)
-        losses = np.concatenate([[0.0], *(np.concatenate((x, -x)) for x, _ in self.parts)])
-        rows = (np.concatenate((q + (1 + c) * x, q - c * x)) for x, q in self.parts)
-        logs = np.concatenate([[math.log(self.atom)], *rows])
+        logs = self.log_p + c * self.losses
         top = float(logs.max())
-        w = np.exp(logs - top)
+        near = logs > top - 100.0
+        w, losses = np.exp(logs[near] - top), self.losses[near]
         total = float(w.sum())
-        mean = float((w * losses).sum()) / total
-        return top + math.log(total), mean, float((w * (losses - mean) ** 2).sum()) / total
+        mean = float(w @ losses) / total
+        return top + math.log(total), mean, float(w @ (losses - mean) ** 2) / total
 
     def rectangles(self, c: float) -> tuple[FloatArray, FloatArray]:
         """Widths and probabilities of the layers of the active part's density (C-20)."""
