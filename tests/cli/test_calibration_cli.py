@@ -174,8 +174,8 @@ def test_what_is_saved_is_what_was_found(tmp_path, command, key):
     answer = json.loads(groupdp(f"calibrate {command} --save {saved} --json").output)
     assert f"{key} = {answer[key]!r}\n" in saved.read_text()
     again = groupdp(f"epsilon {saved} --json").json
-    assert again["upper"] <= 8.0
-    assert again["upper"] == pytest.approx(answer["epsilon"]["upper"], rel=1e-12)
+    assert again["epsilon"]["upper"] <= 8.0
+    assert again["epsilon"]["upper"] == pytest.approx(answer["epsilon"]["upper"], rel=1e-12)
 
 
 def test_nothing_is_saved_where_no_value_is_found(tmp_path):
