@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 
-from groupdp.certificate.hints import FloatArray, FloatGaussians, FloatMixtures, FloatProfile, floats_of, saddle
+from groupdp.certificate.float_rounds import FloatArray, FloatGaussians, FloatMixtures, FloatProfile, floats_of
+from groupdp.certificate.hints import saddle
 from groupdp.certificate.lattice import MOST_BITS, MOST_WINDOW, Spread
 from groupdp.certificate.laws import Composition, Profile
 from groupdp.certificate.reading import Clock, Undecided
