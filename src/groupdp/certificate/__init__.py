@@ -16,7 +16,7 @@
     proving        which method is to prove a claim, and what it can prove
     writer         the claim, from a run
 
-The first nine import nothing else of groupdp. All need python-flint, the extra `verify`.
+The first ten import nothing else of groupdp. All need python-flint, the extra `verify`.
 """
 
 from __future__ import annotations
