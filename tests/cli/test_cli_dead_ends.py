@@ -85,8 +85,19 @@ def test_sources_are_counted_as_the_option_or_the_file_writes_them(folder):
         assert_one_sentence(groupdp(line), "group_size must say how many examples of each source", "web=1,books=1")
     assert groupdp("epsilon sources.toml --group-size web=1,books=1").status == 0
     assert_one_sentence(groupdp("curve sources.toml"), "one source", "groupdp epsilon --group-size web=1,books=1")
+    assert_one_sentence(groupdp("epsilon sources.toml --removed 1"), "removed must say how", "--removed web=1,books=1")
     Path("sources.toml").write_text("group_size = 3\n" + SOURCES)
     assert_one_sentence(groupdp("epsilon sources.toml"), "line 1: group_size must say", "{ web = 1, books = 1 }")
+
+
+def test_an_exchange_may_leave_one_side_of_the_sources_out(folder):
+    run = library.DPSGD(library.PoissonSources(rates={"web": 0.01, "books": 0.002}), noise_multiplier=2.0, steps=100)
+    exact = library.epsilon(run, delta=1e-6, removed={"web": 1})
+    answer = groupdp("epsilon sources.toml --removed web=1 --json").json
+    assert answer["epsilon"] == {"lower": exact.lower, "upper": exact.upper}
+    assert "1 of web removed while 0 are added" in groupdp("epsilon sources.toml --removed web=1").output
+    certified = groupdp("certify sources.toml --removed web=1 --added books=1 --json").json
+    assert certified["outcome"] == "verified"
 
 
 def test_the_help_of_a_statement_promises_no_default_group(folder):

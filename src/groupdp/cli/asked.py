@@ -80,16 +80,22 @@ class Asked:
     def neighbours(self) -> dict[str, Any]:
         """The arguments of the library's functions that say which datasets are neighbours."""
         if self.file.removed is not None or self.file.added is not None:
-            return {"removed": self.file.removed or 0, "added": self.file.added or 0}
-        size = self.file.group_size
+            return {"removed": self._of_sources("removed", 0), "added": self._of_sources("added", 0)}
+        return {"group_size": self._of_sources("group_size", 1), "adjacency": self.file.adjacency}
+
+    def _of_sources(self, key: str, default: int) -> Any:
+        """What is said of a group, or else the default; a run that draws from sources has it counted for each."""
+        size = getattr(self.file, key)
         sources = self.file.phases[0].sampling.sources
-        if sources is not None and not isinstance(size, Mapping):
-            written = ",".join(f"{source}=1" for source in sources[:2])
+        if sources is None:
+            return default if size is None else size
+        if size is None and default == 0:
+            size = {}
+        if not isinstance(size, Mapping):
+            written = f"--{key.replace('_', '-')} {','.join(f'{source}=1' for source in sources[:2])}"
             got = "nothing" if size is None else shown(size)
-            raise InvalidArgument(
-                f"group_size must say how many examples of each source, like --group-size {written}, got {got}."
-            )
-        return {"group_size": 1 if size is None else size, "adjacency": self.file.adjacency}
+            raise InvalidArgument(f"{key} must say how many examples of each source, like {written}, got {got}.")
+        return size if default else {**dict.fromkeys(sources, 0), **size}
 
     def as_json_fields(self) -> dict[str, Any]:
         """The question and the run under the names of the run file."""
@@ -99,11 +105,12 @@ class Asked:
     def group_text(self) -> str:
         """Whom the answer is about: "groups of up to 9"."""
         if self.file.removed is not None or self.file.added is not None:
-            return f"{self.file.removed or 0} removed while {self.file.added or 0} are added"
+            gone, come = (_told(self.neighbours[key]) for key in ("removed", "added"))
+            return f"{gone} removed while {come} are added"
         size = self.neighbours["group_size"]
-        if isinstance(size, Mapping):
-            return "up to " + " and ".join(f"{count} of {source}" for source, count in size.items())
-        return "nobody (a group of size 0)" if size == 0 else f"groups of up to {size}"
+        if not _counts(size):
+            return "nobody (a group of size 0)"
+        return f"up to {_told(size)}" if isinstance(size, Mapping) else f"groups of up to {size}"
 
     def summary(self, *, group: bool = True) -> list[str]:
         """The run as it was understood: a line for each phase, and one for the neighbours unless without the group."""
@@ -145,6 +152,13 @@ class Asked:
         with NewFiles("save") as files:
             files.write_text(self.save_as, run_file_text(self.file))
         typer.echo(f"wrote {self.save_as}", err=True)
+
+
+def _told(size: Any) -> str:
+    """A number, or a number of each source."""
+    if isinstance(size, Mapping):
+        return " and ".join(f"{count} of {source}" for source, count in size.items() if count) or "0"
+    return str(size)
 
 
 def _counts(size: Any) -> bool:
