@@ -83,6 +83,22 @@ class Asked:
             return {"removed": self._of_sources("removed", 0), "added": self._of_sources("added", 0)}
         return {"group_size": self._of_sources("group_size", 1), "adjacency": self.file.adjacency}
 
+    def require_counted_by_source(self) -> None:
+        """Refuses one number for a group of a run that draws from several sources."""
+        for key in ("group_size", "removed", "added"):
+            if getattr(self.file, key) is not None:
+                self._of_sources(key, 0)
+
+    def require_one_source(self, what: str) -> None:
+        """Refuses several sources for an answer whose group sizes are one number each."""
+        sources = self.file.phases[0].sampling.sources
+        if sources is not None:
+            written = ",".join(f"{source}=1" for source in sources[:2])
+            raise InvalidArgument(
+                f"run must draw from one source for {what}, whose group sizes are one number each, got {len(sources)} "
+                f"sources: use groupdp epsilon --group-size {written} for each group instead."
+            )
+
     def _of_sources(self, key: str, default: int) -> Any:
         """What is said of a group, or else the default; a run that draws from sources has it counted for each."""
         size = getattr(self.file, key)
@@ -234,6 +250,7 @@ def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingPr
         chosen = shown(given["adjacency"])
         raise InvalidArgument(f"adjacency must be left out where removed or added is given, got {chosen}.")
     asked = Asked(file=file, force=bool(given.get("force")), save_as=given.get("save"))
+    asked.require_counted_by_source()
     require_new(asked.save_as, "save", force=asked.force)
     return asked
 

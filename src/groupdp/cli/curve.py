@@ -53,13 +53,7 @@ def curve(
     as_json: AsJSON = False,
 ) -> None:
     """epsilon against group size: the tight value, and what one had before."""
-    sources = asked.file.phases[0].sampling.sources
-    if sources is not None:
-        written = ",".join(f"{source}=1" for source in sources[:2])
-        raise InvalidArgument(
-            f"run must draw from one source for a curve, whose group sizes are one number each, got {len(sources)} "
-            f"sources: use groupdp epsilon --group-size {written} for each group instead."
-        )
+    asked.require_one_source("a curve")
     run, target, chosen = asked.run, asked.delta, asked.file.adjacency
     sizes = read_group_sizes(group_sizes)
     from groupdp.baselines.comparison import as_csv, compare

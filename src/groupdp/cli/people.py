@@ -98,6 +98,7 @@ def people(
 ) -> None:
     """The epsilon of each person, from the number of examples each contributed."""
     counts = column_of(counts, column)
+    asked.require_one_source("people")
     run, target, chosen = asked.run, asked.delta, asked.file.adjacency
     require_new(plot, "plot", force=asked.force)
     require_new(out, "out", force=asked.force)
