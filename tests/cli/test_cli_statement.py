@@ -94,3 +94,17 @@ def test_ctrl_c_leaves_no_file(run_file, tmp_path, monkeypatch):
     outcome = groupdp(f"statement {run_file} --out {tmp_path}/statement.md")
     assert outcome.status == 130
     assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
+
+
+def test_an_exchange_between_sources_is_stated(tmp_path):
+    path = tmp_path / "sources.toml"
+    path.write_text(
+        "delta = 1e-6\n[[phase]]\nsampling = 'poisson-sources'\nsampling_rates = { web = 0.01, books = 0.002 }\n"
+        "noise_multiplier = 2.0\nsteps = 500\n"
+    )
+    both = groupdp(f"statement {path} --removed web=1 --added books=1 --format text")
+    assert both.status == 0
+    assert "at most 1 from web and 1 from books" in " ".join(both.output.split())
+    one = groupdp(f"statement {path} --removed web=2 --format text")
+    assert one.status == 0
+    assert "at most 2 from web in the dataset" in " ".join(one.output.split())

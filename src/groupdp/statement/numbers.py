@@ -87,7 +87,8 @@ def make_statement(
 def neighbours_of(run: RunFile) -> dict[str, Any]:
     """The arguments of the library's functions that say which datasets are neighbours."""
     if run.group_size is None:
-        return {"removed": run.removed or 0, "added": run.added or 0}
+        nobody: Any = 0 if run.phases[0].sampling.sources is None else {}
+        return {"removed": run.removed or nobody, "added": run.added or nobody}
     return {"group_size": run.group_size, "adjacency": run.adjacency}
 
 

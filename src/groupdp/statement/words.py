@@ -73,7 +73,13 @@ def _told(group: Any) -> str:
 
 
 def _size(run: RunFile) -> str:
-    return _told(max(run.removed or 0, run.added or 0) if run.group_size is None else run.group_size)
+    if run.group_size is not None:
+        return _told(run.group_size)
+    groups = [group for group in (run.removed, run.added) if group]
+    if not any(isinstance(group, Mapping) for group in groups):
+        return _told(max(groups, default=0))
+    sources = dict.fromkeys(source for group in groups for source in group)
+    return _told({source: max(group.get(source, 0) for group in groups) for source in sources})
 
 
 def _whom(run: RunFile) -> str:
