@@ -94,3 +94,10 @@ def test_ctrl_c_leaves_no_file(run_file, tmp_path, monkeypatch):
     outcome = groupdp(f"statement {run_file} --out {tmp_path}/statement.md")
     assert outcome.status == 130
     assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
+
+
+@pytest.mark.parametrize("form", ["markdown", "text", "latex"])
+def test_a_statement_about_nobody_says_so(run_file, form):
+    note = "Note: a group of size 0 changes nothing"
+    assert note in " ".join(groupdp(f"statement {run_file} --group-size 0 --format {form}").output.split())
+    assert "Note:" not in groupdp(f"statement {run_file} --format {form}").output

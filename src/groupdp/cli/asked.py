@@ -24,6 +24,7 @@ from groupdp.errors import InvalidArgument
 from groupdp.run_file.describe import run_as_json
 from groupdp.run_file.phases import integer, keys_of, number, phase_of
 from groupdp.run_file.read import RunFile, read_run_file
+from groupdp.run_file.remarks import remarks_on
 from groupdp.samplings import SAMPLINGS
 
 #: Options that describe a phase, in the order of the help.
@@ -110,16 +111,7 @@ class Asked:
 
     def remarks(self, *, group: bool = True) -> list[str]:
         """Sentences about a question whose answer says little."""
-        found = []
-        if all(phase.steps == 0 for phase in self.file.phases):
-            found.append("Note: with 0 steps nothing is released about the data.")
-        if group and not any(_counts(value) for key, value in self.neighbours.items() if key != "adjacency"):
-            found.append("Note: a group of size 0 changes nothing; a person has at least 1 example.")
-        return found
-
-
-def _counts(size: Any) -> bool:
-    return any(size.values()) if isinstance(size, Mapping) else bool(size)
+        return remarks_on(self.file, group=group)
 
 
 def with_run(

@@ -61,11 +61,12 @@ def _curves(axes: Any, names: list[str], first: list[Any], second: list[Any], up
         drawn = [math.nan if kind else value for value, kind in zip(values, kinds, strict=True)]
         shown = f"{other:g}" if isinstance(other, int | float) else str(other)
         label = None if other is None else f"{names[1].replace('_', ' ')} = {shown}"
-        style = {"color": COLOURS[index % len(COLOURS)], "linestyle": _LINES[index % len(_LINES)], "linewidth": 1.8}
+        color = COLOURS[index % len(COLOURS)]
+        style: dict[str, Any] = {"color": color, "linestyle": _LINES[index % len(_LINES)], "linewidth": 1.8}
         axes.plot(first, drawn, label=label, marker=".", markevery=_markers(drawn), **style)
         for name in _MARKS:
             places = [place for place, kind in zip(first, kinds, strict=True) if kind == name]
-            without += [(name, style["color"], places)] if places else []
+            without += [(name, color, places)] if places else []
     axes.set_xlabel(names[0].replace("_", " "))
     axes.set_ylabel("epsilon (certified upper bound)")
     axes.set_yscale("log" if logarithmic else "linear")
