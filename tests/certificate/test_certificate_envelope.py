@@ -14,7 +14,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from groupdp.certificate.envelope import Envelope, moment, profile_line
-from groupdp.certificate.hints import FloatProfile, hints_for
+from groupdp.certificate.float_rounds import FloatProfile
+from groupdp.certificate.hints import hints_for
 from groupdp.certificate.laws import Profile, hypergeometric
 from groupdp.certificate.lines import Place
 from groupdp.certificate.reading import Clock, Undecided

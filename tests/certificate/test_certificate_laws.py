@@ -10,11 +10,13 @@ from collections import Counter, defaultdict
 import pytest
 from flint import arb, ctx, fmpq, fmpq_poly
 
+import groupdp
 from certificate_claims import read
 from groupdp.certificate.allocations import crowded_batch, larger_squares, many_joinings, squares
 from groupdp.certificate.checker import largest_loss, one_round, verify
 from groupdp.certificate.laws import Change, Gaussians, Mixtures, composition, cut_batch, hypergeometric, rounds
 from groupdp.certificate.reading import number
+from groupdp.certificate.writer import certify
 
 
 @pytest.mark.parametrize("case", read("one_round_delta.json"))
@@ -104,7 +106,7 @@ def beyond(law, value):
 
 
 @pytest.mark.parametrize(("size", "batches"), [(3, 100_000), (10, 100_000), (20, 5), (30, 10), (40, 300), (48, 2)])
-def test_larger_sums_of_squares_are_larger(size, batches):
+def test_c_27_larger_sums_of_squares_are_larger(size, batches):
     # C-27, thrown: by the counts of all allocations; and dealt to batches of seven, the last one smaller
     thrown = squares(math.comb, batches, [1] + [0] * size, size, batches**size)
     larger = larger_squares(size, fmpq(1, batches), fmpq(1, batches), batches)
@@ -118,7 +120,7 @@ def test_larger_sums_of_squares_are_larger(size, batches):
         assert all(beyond(larger, r) >= beyond(dealt, r) for _, r in dealt)
 
 
-def test_bounds_on_crowded_batches_and_on_joinings():
+def test_c_27_bounds_on_crowded_batches_and_on_joinings():
     # C-27: all of a group in one batch is what the union bound counts; of 40 thrown into 4, by binomials
     assert crowded_batch(5, fmpq(1, 9), 9, 4).contains(fmpq(1, 9**4))
     for limit in range(12, 39):
@@ -150,6 +152,22 @@ def test_batches_that_are_cut_keep_hypergeometric_numbers(s, room):
         for m in range(10):
             assert kept[m] == 0 if m not in found else abs(arb(kept[m]) - found[m]) < 1e-40
             assert m not in found or found[m].contains(kept[m])
+
+
+@pytest.mark.parametrize("batches", [1, 2, 50])
+def test_c_27_a_larger_law_proves_nothing_from_below(batches):
+    # C-27: neither that epsilon.lower is needed nor that epsilon.upper is wrong
+    run = groupdp.DPSGD(sampling=groupdp.BallsInBinsSampling(batches=batches), noise_multiplier=8.0, steps=2 * batches)
+    made = certify(run, delta=1e-6, group_size=70, adjacency="remove")
+    assert made.verdict.outcome == "verified"
+    claim, upper = made.document["claim"], made.document["claim"]["epsilon"]["upper"]
+    for epsilon, outcome in (
+        ({"lower": str(0.9 * float(upper)), "upper": upper}, "undecided"),
+        ({"lower": "0", "upper": str(0.9 * float(upper))}, "undecided"),
+        ({"lower": str(1.1 * float(upper)), "upper": str(1.2 * float(upper))}, "refuted"),
+    ):
+        changed = {**made.document, "claim": {**claim, "epsilon": epsilon}}
+        assert verify(json.dumps(changed)).outcome == outcome
 
 
 def test_truncated_batches_by_brute_force():

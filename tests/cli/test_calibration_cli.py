@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow
@@ -157,3 +158,36 @@ def test_people_and_cap_read_rows(tmp_path: Path):
     again = f"people {rows} --by who {options[:-7]} --out {tmp_path / 'people.csv'}"
     assert_one_sentence(groupdp(again), "out must be a new file", "--force")
     assert "publishing it" in groupdp(f"{again} --force").output
+
+
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        (f"noise {RUN} {TARGET}", "noise_multiplier"),
+        (f"steps --sampling-rate 0.01 --noise-multiplier 2 {TARGET}", "steps"),
+        (f"rate --noise-multiplier 2 --steps 2000 {TARGET}", "sampling_rate"),
+        (f"group {RUN} --noise-multiplier 2 --epsilon 8 --delta 1e-6", "group_size"),
+    ],
+)
+def test_what_is_saved_is_what_was_found(tmp_path, command, key):
+    saved = tmp_path / "saved.toml"
+    answer = json.loads(groupdp(f"calibrate {command} --save {saved} --json").output)
+    assert f"{key} = {answer[key]!r}\n" in saved.read_text()
+    again = groupdp(f"epsilon {saved} --json").json
+    assert again["epsilon"]["upper"] <= 8.0
+    assert again["epsilon"]["upper"] == pytest.approx(answer["epsilon"]["upper"], rel=1e-12)
+
+
+def test_nothing_is_saved_where_no_value_is_found(tmp_path):
+    saved = tmp_path / "saved.toml"
+    outcome = groupdp(f"calibrate noise {RUN} --epsilon -1 --delta 1e-6 --save {saved}")
+    assert_one_sentence(outcome)
+    assert not saved.exists()
+
+
+def test_the_group_that_was_found_is_told_once():
+    outcome = groupdp(f"calibrate group {RUN} --noise-multiplier 2 --group-size 1 --epsilon 8 --delta 1e-6")
+    assert outcome.status == 2  # it is what is looked for
+    told = groupdp(f"calibrate group {RUN} --noise-multiplier 2 --epsilon 8 --delta 1e-6").output
+    assert told.count("groups of up to 6") == 2
+    assert "groups of up to 1," not in told

@@ -50,3 +50,14 @@ def test_what_is_missing_or_has_no_cap_is_refused(files):
     refused = groupdp(f"cap {counts} --counts examples --run {run} --epsilon 8")
     assert refused.status == 2
     assert "run must have one phase of Poisson sampling" in refused.errors
+
+
+def test_the_batch_is_told_and_a_rounded_one_noted(files, tmp_path):
+    counts, run = files
+    told = groupdp(f"cap {counts} --counts examples --run {run} --epsilon 8").output
+    assert "batches of 50 on average, 500 steps" in told
+    assert "Note" not in told
+    few = tmp_path / "few.csv"
+    few.write_text("examples\n" + "1\n2\n" * 10)
+    told = groupdp(f"cap {few} --counts examples --run {run} --epsilon 8").output
+    assert "30 examples is 1.5 a batch, rounded to 2" in told

@@ -288,3 +288,30 @@ def test_spend_ends_at_the_run_s_epsilon_and_finds_the_step_of_a_target(run_file
     picture = tmp_path / "spend.svg"
     assert groupdp(f"spend {run_file} --plot {picture}").errors == f"wrote {picture}\n"
     assert_one_sentence(groupdp(f"spend {run_file} --plot {picture}"), "plot must be a new file", "--force")
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ("--removed 3 --added 2 --group-size 4", "group_size"),
+        ("--removed 3 --adjacency substitute", "adjacency"),
+    ],
+)
+def test_two_descriptions_of_the_neighbours_are_refused(run_file, flags, name):
+    outcome = groupdp(f"epsilon {run_file} {flags}")
+    assert_one_sentence(outcome)
+    assert outcome.errors.startswith(f"{name} must be left out")
+
+
+def test_a_sweep_tells_what_does_not_vary(run_file):
+    told = groupdp(f"sweep {run_file} --vary noise_multiplier=1,2 --vary group_size=1,2").output
+    above = told[: told.index("epsilon for every combination")]
+    assert "steps" in above
+    assert "noise multiplier" not in above
+    assert "groups of up to" not in above
+
+
+def test_an_audit_tells_its_run_and_its_own_delta(run_file):
+    told = groupdp(f"audit worst-case {run_file} --steps 3 --trials 500").output
+    assert "Poisson sampling" in told
+    assert "audited at delta = 0.001 (--delta), not at the run's 1e-06" in told

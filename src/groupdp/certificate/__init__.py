@@ -2,6 +2,7 @@
 
     reading        a file of unknown origin: bounded before it is used
     laws           the laws a claim is about, rebuilt as exact rationals
+    allocations    a group dealt to batches: the law of the sum of squares
     one_round      one round in closed form
     noiseless      rounds without noise
     lines          what a contour needs of a round, and how fast a characteristic function falls
@@ -11,10 +12,11 @@
     checker        proves or refutes a claim, in ball arithmetic; the contour for many rounds
     hints          where the contour should lie, in plain floats
     lattice_hints  how fine and how far a lattice should be
+    float_rounds   a round's law in plain floats, for both
     proving        which method is to prove a claim, and what it can prove
     writer         the claim, from a run
 
-The first nine import nothing else of groupdp. All need python-flint, the extra `verify`.
+The first ten import nothing else of groupdp. All need python-flint, the extra `verify`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 
-from groupdp.certificate.hints import FloatArray, FloatGaussians, FloatMixtures, FloatProfile, floats_of, saddle
+from groupdp.certificate.float_rounds import FloatArray, FloatGaussians, FloatMixtures, FloatProfile, floats_of
+from groupdp.certificate.hints import saddle
 from groupdp.certificate.lattice import MOST_BITS, MOST_WINDOW, Spread
 from groupdp.certificate.laws import Composition, Profile
 from groupdp.certificate.reading import Clock, Undecided
@@ -105,8 +106,7 @@ def _law(one: Any) -> tuple[FloatArray, FloatArray]:
         losses = (mu * u + mu**2 / 2).ravel()
         logs = (one.log_p[heavy][:, None] - u**2 / 2 + math.log(0.1 / math.sqrt(2 * math.pi))).ravel()
     else:
-        losses = np.concatenate([[0.0], *(np.concatenate((x, -x)) for x, _ in one.parts)])
-        logs = np.concatenate([[math.log(one.atom)], *(np.concatenate((q + x, q)) for x, q in one.parts)])
+        losses, logs = one.losses, one.log_p
     order = np.argsort(losses)
     return losses[order], logs[order]
 
@@ -161,7 +161,9 @@ def _low(ends: Any, times: list[float], found: Any, c: float, share: float, larg
         total = 0.0
         for (low, _, (losses, logs)), t, part in zip(ends, times, found, strict=True):
             raised = np.maximum(losses, low) - part["offset"]
-            total += t * max(float(np.logaddexp.reduce(logs - a * raised)), 0.0)
+            tilted = logs - a * raised
+            top = float(tilted.max())
+            total += t * max(top + math.log(float(np.exp(np.maximum(tilted - top, -100.0)).sum())), 0.0)
         if (share - total) / (c + a) > best:
             best, before = (share - total) / (c + a), a
     return best, before

@@ -26,8 +26,8 @@ from groupdp.certificate.reading import Clock, Undecided, number
 
 #: How far below the claim's own width the contour's errors are asked to be, one attempt after the other.
 ATTEMPTS = (1e-2, 1e-4, 1e-7)
-#: Cells of a round on the lattice, one attempt after the other.
-CELLS = (1_000, 8_000, 60_000)
+#: Cells of a round on the lattice: at first, of a claim that may not be widened, and at most.
+FEWEST_CELLS, ENOUGH_CELLS, MOST_CELLS = 1_000, 8_000, 60_000
 #: What a contour computes in a second, about: terms of sums, and integrals.
 _TERMS, _INTEGRALS = 8e6, 60.0
 #: Relative width of an interval that is not worth more cells.
@@ -116,7 +116,7 @@ class Proving:
                     pair.hints = lattice_hints(noisy, **asked, most=cells)
                 except _NO_HINTS:
                     continue
-                pair.near_enough = self.settles(pair, self.clock, self.slack)
+                pair.near_enough = self.settles(pair, self.clock, self.slack / 4)  # so that the whole has that width
 
     def asked(self, pair: Pair, share: float) -> tuple[Composition, dict[str, float]]:
         """The noisy rounds of a pair, where their delta is to be enclosed, and how accurately."""
@@ -176,15 +176,22 @@ class Proving:
             return start
         low = high = math.log(1e-14)
         while not holds(high):
-            low, high = high, high + 4.0
-            if high > 0.0 and sign > 0:
+            if high == 0.0 and sign > 0:
                 raise Undecided("no epsilon near the bounds could be proved")
-            if high > 0.0:
+            if high == 0.0:
                 return 0.0
-        for _ in range(6 if high > low else 0):
+            low, high = high, min(high + 6.0, 0.0)
+        for _ in range(5 if high > low else 0):
             middle = (low + high) / 2
             low, high = (low, middle) if holds(middle) else (middle, high)
         return start * (1 + sign * math.exp(high))
+
+
+def more_cells(cells: int, factor: float) -> int:
+    """Cells for an interval that is to be narrower by `factor`: its width is an error of second order."""
+    if not cells:
+        return FEWEST_CELLS
+    return min(math.ceil(cells * min(max(1.2 * math.sqrt(factor), 2.0), 8.0)), MOST_CELLS)
 
 
 def seconds_of(noisy: Composition, hints: dict[str, Any]) -> float:

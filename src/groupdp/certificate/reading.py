@@ -34,9 +34,13 @@ class Clock:
         """Seconds that are left, at least one."""
         return max(self.end - time.monotonic(), 1.0)
 
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() > self.end
+
     def check(self) -> None:
         """Raise if the time is over."""
-        if time.monotonic() > self.end:
+        if self.is_over():
             raise Undecided(f"a proof was not found within {self.seconds:g} seconds")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from groupdp._version import VERSION
 from groupdp.certificate.checker import Verdict, verify
 from groupdp.certificate.laws import changes, phases, tight
-from groupdp.certificate.proving import CELLS, Proving
+from groupdp.certificate.proving import ENOUGH_CELLS, FEWEST_CELLS, MOST_CELLS, Proving, more_cells
 from groupdp.certificate.reading import Clock, NotACertificate, digest
 from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
@@ -77,19 +77,20 @@ def certify(
     proving.contours(Clock(seconds / 3))
     if all(pair.settled for pair in proving.pairs):
         return tried(claim, proving)
-    made = None
-    for cells in (0, *CELLS):
+    has_contours = all(pair.settled or pair.hints is not None for pair in proving.pairs)
+    made, decided, cells = None, False, 0 if has_contours else FEWEST_CELLS
+    while True:
         if cells:
             proving.lattices(cells)
-        elif any(pair.hints is None for pair in proving.pairs if not pair.settled):
-            continue  # a contour would be too long
         again = tried({**claim, "epsilon": outward(*proving.interval(sides))}, proving)
-        if made is None or again.verdict.outcome != "undecided":
+        if made is None or (again.verdict.outcome != "undecided" and (again.width < made.width or not decided)):
             made = again
-        if made.verdict.outcome != "undecided" and (made.width <= proving.slack or proving.clock.left() < seconds / 2):
-            break
-    assert made is not None
-    return made
+        decided = made.verdict.outcome != "undecided"
+        if decided and (made.width <= proving.slack or proving.clock.left() < seconds / 2):
+            return made
+        if cells == MOST_CELLS or proving.clock.is_over():
+            return made
+        cells = more_cells(cells, made.width / proving.slack if decided else math.inf)
 
 
 def claim_of(run: Any, *, delta: float, group_size: Any, adjacency: str, removed: Any = None, added: Any = None) -> Any:
@@ -121,7 +122,7 @@ def certificate_of(claim: dict[str, Any], *, seconds: float = 300.0) -> Certific
     proving = proving_of(claim, seconds)
     proving.contours(proving.clock)
     if any(pair.hints is None for pair in proving.pairs):
-        proving.lattices(CELLS[1])
+        proving.lattices(ENOUGH_CELLS)
     return tried(claim, proving)
 
 

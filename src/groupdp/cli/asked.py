@@ -55,6 +55,8 @@ class Asked:
     file: RunFile
     force: bool = False
     """Whether files that exist may be replaced."""
+    save_as: str | None = None
+    """The run file that --save names, where the command itself saves what it found."""
 
     @property
     def run(self) -> DPSGD | tuple[DPSGD, ...]:
@@ -113,16 +115,29 @@ class Asked:
         """Sentences about a question whose answer says little."""
         return remarks_on(self.file, group=group)
 
+    def save(self) -> None:
+        """Write the run file that --save names, if it does."""
+        if self.save_as is None:
+            return
+        from groupdp._files import NewFiles
+        from groupdp.run_file.write import run_file_text
+
+        with NewFiles("save") as files:
+            files.write_text(self.save_as, run_file_text(self.file))
+        typer.echo(f"wrote {self.save_as}", err=True)
+
 
 def with_run(
     *,
     question: tuple[str, ...] = QUESTION,
     assumed: Mapping[str, str] = MappingProxyType({}),
     run_as_option: bool = False,
+    saves_itself: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the options that describe a run and its question, as its argument `asked`.
 
     `assumed` are values of options that the command does not need (a calibration of the noise needs no noise).
+    `saves_itself`: what --save is to write is not the run that was given but one that the command finds.
     `run_as_option`: the run file is the option --run, because the command's arguments are other files.
     """
 
@@ -139,6 +154,8 @@ def with_run(
         @functools.wraps(command)
         def wrapped(**given: Any) -> None:
             asked = asked_of({one.name: given.pop(one.name) for one in shared}, assumed=assumed)
+            if asked.save_as is not None and not saves_itself:
+                asked.save()
             command(asked=asked, **given)
 
         positional = [one for one in own if one.kind is not inspect.Parameter.KEYWORD_ONLY]
@@ -151,7 +168,7 @@ def with_run(
 
 
 def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingProxyType({})) -> Asked:
-    """From the options' texts to the run and the question; writes the run file that --save names."""
+    """From the options' texts to the run and the question."""
     values = {key: given[key] for key in PHASE_KEYS if given.get(key) not in (None, False)}
     if given.get("sources"):
         values["sampling_rates"] = _pairs("source", given["sources"])
@@ -160,9 +177,11 @@ def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingPr
     phases = _phases(base, values, given.get("phases") or [], assumed)
     file = replace(base, phases=phases) if base is not None else RunFile(phases=phases)
     file = replace(file, **_question(given))
-    asked = Asked(file=file, force=bool(given.get("force")))
-    if given.get("save"):
-        _save(asked, given["save"])
+    if given.get("adjacency") is not None and (file.removed is not None or file.added is not None):
+        chosen = shown(given["adjacency"])
+        raise InvalidArgument(f"adjacency must be left out where removed or added is given, got {chosen}.")
+    asked = Asked(file=file, force=bool(given.get("force")), save_as=given.get("save"))
+    require_new(asked.save_as, "save", force=asked.force)
     return asked
 
 
@@ -231,9 +250,12 @@ def _question(given: Mapping[str, Any]) -> dict[str, Any]:
             found[key] = _group(key, given[key])
     if given.get("adjacency") is not None:
         found["adjacency"] = require_choice("adjacency", given["adjacency"], ADJACENCIES)
-    if ("removed" in found or "added" in found) and "group_size" not in found:
+    if "removed" in found or "added" in found:
+        if "group_size" in found:
+            size = shown(given["group_size"])
+            raise InvalidArgument(f"group_size must be left out where removed or added is given, got {size}.")
         found["group_size"] = None
-    if "group_size" in found and found["group_size"] is not None and not ("removed" in found or "added" in found):
+    elif "group_size" in found:
         found |= {"removed": None, "added": None}
     return found
 
@@ -255,13 +277,3 @@ def _pairs(name: str, texts: list[str]) -> dict[str, str]:
             raise InvalidArgument(f"{name} must be written name=value, each name once, got {shown(text)}.")
         found[key.strip()] = value.strip()
     return found
-
-
-def _save(asked: Asked, path: str) -> None:
-    from groupdp._files import NewFiles
-    from groupdp.run_file.write import run_file_text
-
-    require_new(path, "save", force=asked.force)
-    with NewFiles("save") as files:
-        files.write_text(path, run_file_text(asked.file))
-    typer.echo(f"wrote {path}", err=True)

@@ -27,6 +27,8 @@ from groupdp.cli.support import (
     AsJSON,
     NewFiles,
     emit_json,
+    emit_run,
+    emit_text,
     handle_errors,
     name_written,
     option,
@@ -48,7 +50,10 @@ _SCORES_EXAMPLE = example(
 )
 
 Trials = Annotated[str, option("--trials", "INTEGER", "Training runs with the group, and as many without.", _AUDIT)]
-Target = Annotated[str, option("--delta", "NUMBER", "The delta at which epsilon is bounded from below.", _AUDIT)]
+Target = Annotated[
+    str,
+    option("--delta", "NUMBER", "The delta at which epsilon is bounded from below, whatever a run file says.", _AUDIT),
+]
 Confidence = Annotated[str, option("--confidence", "NUMBER", "Confidence of every statement.", _AUDIT)]
 Seed = Annotated[str, option("--seed", "INTEGER", "Everything random follows from it.", _AUDIT)]
 Gap = Annotated[str, option("--gap", "NUMBER", "How many runs would show an epsilon this far above the claim?", _AUDIT)]
@@ -175,6 +180,7 @@ def worst_case(
             }
         )
     else:
+        _emit_asked(asked, question["delta"])
         emit_measured(audit)
         emit_report(audit.report)
         emit_checks(checks)
@@ -227,6 +233,7 @@ def scores(
             }
         )
     else:
+        _emit_asked(asked, question["delta"])
         emit_report(report)
     raise typer.Exit(1 if report.verdict.contradicted else 0)
 
@@ -239,6 +246,13 @@ def _audited(asked: Asked) -> tuple[Any, Any, str]:
     if not isinstance(size, Mapping):
         require_integer("group_size", size, at_least=1)
     return asked.run, size, asked.file.adjacency
+
+
+def _emit_asked(asked: Asked, delta: float) -> None:
+    """The run as it was understood, and at which delta it is audited if its file names another one."""
+    emit_run(asked)
+    if asked.file.delta not in (None, delta):
+        emit_text(f"audited at delta = {delta:g} (--delta), not at the run's {asked.file.delta:g}", indent="  ")
 
 
 def _question(delta: str, confidence: str, gap: str) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
 _QUESTION = ("delta", "group_size", "adjacency", "removed", "added")
 
 
-@with_run(question=_QUESTION, assumed={"noise_multiplier": "1"})
+@with_run(question=_QUESTION, saves_itself=True, assumed={"noise_multiplier": "1"})
 def noise(asked: Asked, *, epsilon: Epsilon, tolerance: Tolerance = "1e-9", as_json: AsJSON = False) -> None:
     """The smallest noise multiplier (or, of several phases, the common factor on their noise)."""
     from groupdp.calibration import calibrate_noise
@@ -68,7 +68,7 @@ def noise(asked: Asked, *, epsilon: Epsilon, tolerance: Tolerance = "1e-9", as_j
     _answer(calibrate_noise, asked, epsilon, as_json, **extra)
 
 
-@with_run(question=_QUESTION, assumed={"steps": "1"})
+@with_run(question=_QUESTION, saves_itself=True, assumed={"steps": "1"})
 def steps(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> None:
     """The largest number of steps."""
     from groupdp.calibration import calibrate_steps
@@ -76,7 +76,7 @@ def steps(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> None:
     _answer(calibrate_steps, asked, epsilon, as_json, **asked.neighbours)
 
 
-@with_run(question=_QUESTION, assumed={"sampling": "poisson", "sampling_rate": "1"})
+@with_run(question=_QUESTION, saves_itself=True, assumed={"sampling": "poisson", "sampling_rate": "1"})
 def rate(asked: Asked, *, epsilon: Epsilon, tolerance: Tolerance = "1e-9", as_json: AsJSON = False) -> None:
     """The largest Poisson sampling rate."""
     from groupdp.calibration import calibrate_rate
@@ -85,7 +85,7 @@ def rate(asked: Asked, *, epsilon: Epsilon, tolerance: Tolerance = "1e-9", as_js
     _answer(calibrate_rate, asked, epsilon, as_json, **extra)
 
 
-@with_run(question=_QUESTION, assumed={"sampling": "fixed-batch", "batch_size": "1"})
+@with_run(question=_QUESTION, saves_itself=True, assumed={"sampling": "fixed-batch", "batch_size": "1"})
 def batch(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> None:
     """The largest fixed batch size."""
     from groupdp.calibration import calibrate_batch_size
@@ -93,7 +93,7 @@ def batch(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> None:
     _answer(calibrate_batch_size, asked, epsilon, as_json, **asked.neighbours)
 
 
-@with_run(question=("delta", "adjacency"))
+@with_run(question=("delta", "adjacency"), saves_itself=True)
 def group_size(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> None:
     """The largest number of examples per person."""
     from groupdp.calibration import calibrate_group_size
@@ -106,11 +106,16 @@ def _answer(calibrate: Callable[..., Calibration], asked: Asked, epsilon: str, a
     with progress_bar("calibrate") as progress:
         found = calibrate(asked.run, **question, **extra, progress=progress)
     phases = found.run if isinstance(found.run, tuple) else (found.run,)
+    file = replace(asked.file, phases=phases)
+    if found.parameter == "group_size":
+        file = replace(file, group_size=found.group_size, removed=None, added=None)
+    asked = replace(asked, file=file)
+    asked.save()
     if as_json:
         described = [run_as_json(phase) for phase in phases]
         emit_json({**found.as_dict(), "run": described[0] if len(described) == 1 else described})
         return
-    emit_run(replace(asked, file=replace(asked.file, phases=phases)))
+    emit_run(asked)
     rows = [(str(found.value), lower_text(found.epsilon.lower, 12), upper_text(found.epsilon.upper, 12), "meets it")]
     if found.failing_value is not None and found.failing_epsilon is not None:
         failing = found.failing_epsilon
@@ -118,7 +123,7 @@ def _answer(calibrate: Callable[..., Calibration], asked: Asked, epsilon: str, a
         rows.append((str(found.failing_value), *sides, "fails, proved"))
     emit_table(
         f"{found.parameter.replace('_', ' ')} for epsilon = {found.target_epsilon!r} at delta = {found.delta!r}, "
-        f"{'groups of up to ' + str(found.group_size) if found.parameter == 'group_size' else asked.group_text()}",
+        f"{asked.group_text()}",
         (found.parameter.replace("_", " "), "epsilon at least", "epsilon at most", "target"),
         rows,
         note=_optimality(found),

@@ -32,12 +32,16 @@ def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
     return question
 
 
-def with_batch(question: dict[str, Any], counts: Any) -> dict[str, Any]:
-    """The question with a rate turned into a batch of the examples counted."""
-    if isinstance(question["batch_size"], int):
-        return question
+def with_batch(question: dict[str, Any], counts: Any) -> tuple[dict[str, Any], list[str]]:
+    """The question with a rate turned into a batch of the examples counted; and a remark where rounding tells."""
+    share = question["batch_size"]
+    if isinstance(share, int):
+        return question, []
     from groupdp.people.view import histogram_of
 
     values, people = histogram_of(counts)
     examples = sum(int(value) * int(number) for value, number in zip(values, people, strict=True))
-    return {**question, "batch_size": max(round(question["batch_size"] * examples), 1)}
+    expected = float(share * examples)
+    batch = max(round(expected), 1)
+    remark = f"Note: the run's rate of {examples} examples is {expected:.4g} a batch, rounded to {batch}."
+    return {**question, "batch_size": batch}, [remark] if abs(batch - expected) > 0.01 * expected else []

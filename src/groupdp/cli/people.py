@@ -33,6 +33,7 @@ from groupdp.cli.support import (
     emit_json,
     emit_run,
     emit_table,
+    emit_text,
     handle_errors,
     lower_text,
     name_written,
@@ -224,7 +225,7 @@ def cap(
         _check_plot(plot, new)
         with progress_bar("count") as progress:
             found = read_people(files, by=by, counts=counts, kind=kind, memory=memory, progress=progress)
-        question = with_batch(question, found)
+        question, remarks = with_batch(question, found)
         with progress_bar("cap") as progress:
             study = choose_cap(found, **question, progress=progress)
         if plot is not None:
@@ -232,6 +233,9 @@ def cap(
             from groupdp.figures.people import draw_caps
 
             draw_caps(study, new.temporary(plot), title=title_lines(_cap_title(study, question)))
+    if not as_json:
+        for line in (_cap_title(study, question)[0], *remarks):
+            emit_text(line, indent="  ")
     emit_study(study, question, as_json=as_json)
     if not as_json:
         name_written(plot)

@@ -16,8 +16,8 @@ from groupdp.cli.support import (
     AsJSON,
     NewFiles,
     emit_json,
-    emit_run,
     emit_table,
+    emit_text,
     handle_errors,
     lower_text,
     name_written,
@@ -94,7 +94,9 @@ def sweep(
     if as_json:
         emit_json({"rows": [row.as_dict() for row in rows], "delta": grid.delta, **asked.as_json_fields()})
         return
-    emit_run(asked)
+    about = [line.replace("δ", "delta") for line in _title(asked, grid.names, exact=True)]
+    for line in (*about, *asked.remarks(group="group_size" not in grid.names)):
+        emit_text(line, indent="  ")
     if out is None:
         _emit(rows, grid.names)
     name_written(out, plot)
@@ -132,14 +134,15 @@ def _computed(grid: Any, out: str | None, scheduler: str | None) -> list[Any]:
     return rows
 
 
-def _title(asked: Asked, names: tuple[str, ...]) -> list[str]:
-    """The run and the question as the lines of the picture's title, without what varies."""
+def _title(asked: Asked, names: tuple[str, ...], *, exact: bool = False) -> list[str]:
+    """The run and the question without what varies, a line each: of a picture's title, or with all digits."""
     phases = asked.file.phases
     lines = []
     for phase in phases:
         parts = [] if {"sampling_rate", "batch_size", "dataset_size"} & set(names) else [phase.sampling.describe()]
         if "noise_multiplier" not in names:
-            parts.append(f"noise multiplier {phase.noise_multiplier:g}")
+            noise = phase.noise_multiplier
+            parts.append(f"noise multiplier {noise!r}" if exact else f"noise multiplier {noise:g}")
         if not {"steps", "epochs"} & set(names):
             parts.append(f"{phase.steps} steps")
         lines.append(", ".join(parts or [phase.sampling.title]))

@@ -34,16 +34,17 @@ class Explanation:
         if self.epsilon.upper < math.inf:
             factor = _factor(self.epsilon.upper)
             said.append(
-                f"Whatever is released, taking part changes its probability by a factor of at most {factor}, except "
-                f"with probability {self.delta:g} (epsilon at most {round_up(self.epsilon.upper, 5)})."
+                f"Whatever one may look for in the release, taking part makes it at most {factor} times as likely, "
+                f"plus at most {self.delta:g} (epsilon at most {round_up(self.epsilon.upper, 5)})."
             )
         else:
             said.append(f"No finite epsilon holds at delta = {self.delta:g}: the release may give a person away.")
         said += [
             f"An attacker who raises a false alarm for at most {self.false_alarm_rate * 100.0:g} % of those who did "
             f"not take part detects at most {_share(caught)} of those who did.",
-            f"Who thought a person took part with probability {self.prior:g}, and sees that attack raise the alarm, "
-            f"may think so with probability {_probability(belief)} at most.",
+            f"Who thought a person took part with probability {self.prior:g}, and sees the alarm of an attack with "
+            f"exactly {self.false_alarm_rate * 100.0:g} % of false alarms, may think so with probability "
+            f"{_probability(belief)} at most; a rarer alarm can say more.",
             f"A guess between taking part and not, right with probability {max(self.prior, 1.0 - self.prior):g} "
             f"without the release, is right with probability {_probability(self.risk.success.upper)} at most with it.",
         ]
