@@ -177,3 +177,12 @@ def value_matches(comment: str, value: Any) -> bool:
     if isinstance(value, float) and not re.search("[.eE]", shown):
         return value == float(shown)
     return same_number(shown, repr(float(value) if isinstance(value, float) else value))
+
+
+def is_outward(source: str, comment: str, value: Any) -> bool:
+    """Whether what is stated of an upper side is not below it, and of a lower side not above it."""
+    number = re.match(r"-?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?", comment)
+    if number is None or not isinstance(value, float) or not source.endswith((".upper", ".lower")):
+        return True
+    stated, exact = Decimal(number.group(0)), Decimal(value)
+    return stated >= exact if source.endswith(".upper") else stated <= exact

@@ -258,3 +258,39 @@ def test_errors_can_be_caught_as_their_builtin_kin():
     assert issubclass(LimitExceeded, GroupDPError)
     assert issubclass(LimitExceeded, RuntimeError)
     assert not issubclass(LimitExceeded, InvalidArgument)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: groupdp.epsilon(DPSGD(**RUN), delta=1e-6),
+        lambda: groupdp.delta(DPSGD(**RUN), epsilon=1.0),
+        lambda: groupdp.log_delta(DPSGD(**RUN), epsilon=1.0),
+        lambda: groupdp.trade_off(DPSGD(**RUN)),
+        lambda: groupdp.risk(DPSGD(**RUN)),
+        lambda: groupdp.calibrate_noise(DPSGD(**RUN), epsilon=1.0, delta=1e-6),
+        lambda: groupdp.calibrate_steps(DPSGD(**RUN), epsilon=1.0, delta=1e-6),
+        lambda: groupdp.PrivacyLossDistribution.from_run(DPSGD(**RUN), group_size=None),
+    ],
+)
+def test_a_group_size_that_was_not_said_is_asked_for(call):
+    sentence = refuse("group_size", call)
+    assert sentence.startswith("group_size must be given, like group_size=9")
+    assert "None" not in sentence
+
+
+def test_a_group_of_sources_that_was_not_said_is_asked_for():
+    sampling = groupdp.PoissonSources(rates={"web": 0.1, "mail": 0.2})
+    run = DPSGD(sampling=sampling, noise_multiplier=1.0, steps=2)
+    sentence = refuse("group_size", groupdp.epsilon, run, delta=1e-6)
+    assert 'like group_size={"web": 1, "mail": 1}' in sentence
+
+
+def test_a_wrong_type_is_not_called_a_wrong_range():
+    assert "a number (not a text) in (0, 1], got '256/60000'" in refuse("rate", PoissonSampling, rate="256/60000")
+    decimal_rate = decimal.Decimal("0.01")
+    wanted = "a number (a float, an int or a Fraction) in (0, 1], got Decimal('0.01')"
+    assert wanted in refuse("rate", PoissonSampling, rate=decimal_rate)
+    assert "a number (not a text) of at least 0, got '1'" in refuse("x", require_number, "x", "1", at_least=0.0)
+    assert PoissonSampling(rate=fractions.Fraction(1, 8)).rate == 0.125
+    assert refuse("rate", PoissonSampling, rate=2) == "rate must be in (0, 1], got 2."

@@ -39,7 +39,7 @@ def require_number(
     number = math.nan
     if type(value) is float:
         number = value
-    elif isinstance(value, numbers.Real) and not isinstance(value, bool):
+    elif _is_number(value):
         try:
             number = float(value)
         except OverflowError:
@@ -52,9 +52,24 @@ def require_number(
         and (below is None or number < below)
     )
     if not inside:
-        wanted = _wanted("a finite number", at_least=at_least, above=above, at_most=at_most, below=below)
-        raise InvalidArgument(f"{name} must be {wanted}, got {shown(value)}.")
+        raise InvalidArgument(
+            _not_that_number(name, value, at_least=at_least, above=above, at_most=at_most, below=below)
+        )
     return number
+
+
+def _is_number(value: Any) -> bool:
+    """Whether `value` is a float, an integer, a Fraction or one of NumPy's; a boolean is none, nor is a Decimal."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _not_that_number(name: str, value: Any, **limits: float | None) -> str:
+    """The sentence about a number outside of the limits, or about what is no number."""
+    if _is_number(value):
+        return f"{name} must be {_wanted('a finite number', **limits)}, got {shown(value)}."
+    noun = f"a number ({'not a text' if isinstance(value, str) else 'a float, an int or a Fraction'})"
+    wanted = _wanted(noun, **limits)
+    return f"{name} must be {wanted if wanted.startswith(noun) else f'{noun} {wanted}'}, got {shown(value)}."
 
 
 def require_integer(name: str, value: Any, *, at_least: int, at_most: int = LARGEST_COUNT) -> int:

@@ -105,6 +105,8 @@ def require_direction(value: Any) -> Direction:
 
 def group_of(name: str, value: Any, sources: tuple[str, ...] | None) -> Group:
     """`value` as a number of examples, or of examples per source for a run that draws from several."""
+    if value is None:
+        raise not_given(name, "9" if sources is None else _example(sources))
     if sources is None:
         if not isinstance(value, int) and isinstance(value, Mapping):
             raise InvalidArgument(
@@ -112,9 +114,8 @@ def group_of(name: str, value: Any, sources: tuple[str, ...] | None) -> Group:
             )
         return require_integer(name, value, at_least=0, at_most=LARGEST_GROUP)
     if not isinstance(value, Mapping):
-        example = ", ".join(f'"{source}": 1' for source in sources[:2])
         raise InvalidArgument(
-            f"{name} must say how many examples of each source, like {{{example}}}, got {shown(value)}."
+            f"{name} must say how many examples of each source, like {_example(sources)}, got {shown(value)}."
         )
     unknown = [key for key in value if key not in sources]
     if unknown:
@@ -126,6 +127,15 @@ def group_of(name: str, value: Any, sources: tuple[str, ...] | None) -> Group:
     if sum(counts.values()) > LARGEST_GROUP:
         raise InvalidArgument(f"{name} must be at most {LARGEST_GROUP} in all, got {sum(counts.values())}.")
     return tuple(counts.items())
+
+
+def not_given(name: str, example: str = "9") -> InvalidArgument:
+    """The error about a group whose size was not said: there is no default, which would be right for few."""
+    return InvalidArgument(f"{name} must be given, like {name}={example}: how many examples a person has.")
+
+
+def _example(sources: tuple[str, ...]) -> str:
+    return "{" + ", ".join(f'"{source}": 1' for source in sources[:2]) + "}"
 
 
 def is_empty(group: Group) -> bool:

@@ -103,3 +103,11 @@ def test_an_audit_of_scores_writes_it_too(tmp_path):
     assert json.loads(path.read_text())["claim"]["group_size"] == 4
     unwritable = groupdp(f"audit scores {scores} {asked} --certificate {tmp_path}")
     assert_one_sentence(unwritable, "certificate must be")
+
+
+def test_an_epsilon_of_zero_is_written_as_such_and_verified(tmp_path):
+    path = tmp_path / "nobody.json"
+    line = "certify --sampling-rate 0.01 --noise-multiplier 1 --steps 5 --delta 1e-6 --group-size 0"
+    assert groupdp(f"{line} --out {path}").status == 0
+    assert json.loads(path.read_text())["claim"]["epsilon"] == {"lower": "0", "upper": "0"}
+    assert groupdp(f"verify {path}").status == 0

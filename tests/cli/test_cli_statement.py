@@ -108,3 +108,10 @@ def test_an_exchange_between_sources_is_stated(tmp_path):
     one = groupdp(f"statement {path} --removed web=2 --format text")
     assert one.status == 0
     assert "at most 2 from web in the dataset" in " ".join(one.output.split())
+
+
+@pytest.mark.parametrize("form", ["markdown", "text", "latex"])
+def test_a_statement_about_nobody_says_so(run_file, form):
+    note = "Note: a group of size 0 changes nothing"
+    assert note in " ".join(groupdp(f"statement {run_file} --group-size 0 --format {form}").output.split())
+    assert "Note:" not in groupdp(f"statement {run_file} --format {form}").output

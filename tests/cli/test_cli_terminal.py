@@ -74,6 +74,19 @@ def test_tables_wrap_headings_then_labels_then_stack():
     assert wrapped("one two three", width=8, indent="  ") == "one two\n  three"
 
 
+def test_a_table_without_headings_begins_with_its_first_row():
+    assert table_text(("", ""), [("a", "1"), ("b", "22")], width=60).splitlines() == ["a   1", "b  22"]
+
+
+def test_where_the_alarm_never_sounds_nobody_is_accused_and_where_it_always_does_nothing_is_learned(run_file):
+    printed = groupdp(f"tradeoff {run_file} --rates 0,1 --prior 0.3").output.splitlines()
+    rows = {line[0]: line.split()[1:] for line in printed if line.startswith(("0 ", "1 "))}
+    assert rows["0"] == ["0", "1", "-"]
+    assert rows["1"] == ["1", "0", "0.3"]
+    revealed = groupdp(f"tradeoff {run_file} --rates 0 --noise-multiplier 0").output.splitlines()
+    assert next(line for line in revealed if line.startswith("0 ")).split()[-1] == "1"
+
+
 def test_a_shuffled_run_shows_what_poisson_accounting_would_claim_and_that_it_is_no_guarantee(tmp_path):
     """The figures of the note: 12.8696 is valid where 2.05557 would have been claimed; nothing here is called tight."""
     asked = (

@@ -62,10 +62,26 @@ def _execute_python(block: Block, namespace: dict[str, Any]) -> None:
         if stated is not None:
             source = ast.unparse(statement)
             assert page_blocks.value_matches(stated, value), f"{block.place}: {source} is {value!r}, not {stated}"
+            assert page_blocks.is_outward(source, stated, value), f"{block.place}: {source} is {value!r}, not {stated}"
 
 
 def _loaded(target: ast.expr) -> ast.expr:
     return ast.parse(ast.unparse(target), mode="eval").body
+
+
+@pytest.mark.parametrize(
+    ("source", "stated", "outward"),
+    [
+        ("epsilon.upper", "40.8010447157: the guarantee", True),
+        ("epsilon.upper", "40.8010447156: the guarantee", False),
+        ("epsilon.lower", "40.8010447156", True),
+        ("epsilon.lower", "40.8010447157", False),
+        ("epsilon", "40.8", True),
+    ],
+)
+def test_stated_sides_of_bounds_are_rounded_outward(source: str, stated: str, outward: bool) -> None:
+    """An upper side that is rounded down is no guarantee."""
+    assert page_blocks.is_outward(source, stated, 40.801044715602174) is outward
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from command_line import groupdp
+from groupdp import DPSGD, PoissonSampling
+from groupdp.audit import audit_worst_case
+from groupdp.baselines.comparison import Point
 from groupdp.bounds import Bounds
+from groupdp.figures import audit as audit_picture
 from groupdp.figures import people
-from groupdp.figures.style import COLOURS, GREY, title_lines
+from groupdp.figures.curves import draw_curves
+from groupdp.figures.style import COLOURS, GREY, new_figure, title_lines
 from groupdp.figures.tradeoff import rates_to_draw
 from groupdp.people.view import PeopleView
 
@@ -32,7 +38,14 @@ COMMANDS = {
     ),
     "audit": (
         "audit worst-case --sampling-rate 0.1 --noise-multiplier 2 --steps 5 --group-size 2 --trials 500",
-        ("groups of up to 2", "500 runs of each kind", "interval, remove", "band, add", "guessing"),
+        (
+            "groups of up to 2",
+            "500 runs of each kind",
+            "interval, remove",
+            "band, add",
+            "guessing",
+            "interval reaches 0",
+        ),
     ),
 }
 #: Greys of the grid, of texts and of the heat map's frame.
@@ -60,6 +73,31 @@ def test_titles_have_short_numbers_and_break_between_words():
     assert title.split("\n") == ["sampling_rate = 0.00426667,", "add-or-remove"]
 
 
+def test_titles_of_many_phases_name_the_first_ones_and_count_the_others():
+    phases = [f"phase {number}: Poisson sampling, 10 steps" for number in range(1, 7)]
+    assert title_lines([*phases, "groups of up to 9"]).split("\n") == [
+        *phases[:2],
+        "and 4 more phases",
+        "groups of up to 9",
+    ]
+    assert title_lines([*phases[:3], "groups of up to 9"]).split("\n") == [*phases[:3], "groups of up to 9"]
+    long = [f"phase {number}: truncated {'Poisson sampling ' * 6}".strip() for number in range(1, 7)]
+    lines = title_lines([*long, "groups of up to 9"]).split("\n")
+    assert lines[-2:] == ["and 5 more phases", "groups of up to 9"]
+    assert " ".join(lines[:-2]) == long[0]
+    assert len(lines) == 4
+
+
+@pytest.mark.parametrize(("sizes", "marked"), [([5], True), ([5, 6], False)])
+def test_a_single_group_size_is_marked_in_every_curve(sizes, marked):
+    one = Bounds(1.0, 1.0)
+    points = [Point(group_size=size, epsilon=one, linear=one, vadhan=2.0, old_tool=3.0) for size in sizes]
+    (axes,) = draw_curves([("", points)]).axes
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert (lines["k times one example (reference)"].get_marker() not in (None, "None", "")) == marked
+    assert all(line.get_marker() not in (None, "None", "") for label, line in lines.items() if "reference" not in label)
+
+
 def test_the_trade_off_curve_is_drawn_without_corners():
     """Rates rise, and on the linear axis neighbours are never further apart than a fifth of the larger."""
     rates = rates_to_draw()
@@ -81,3 +119,18 @@ def test_the_curve_of_people_begins_at_nobody(monkeypatch):
     people.draw_people(view, "picture.png", title="a run", thresholds=(2.0,))
     (curve, *_) = drawn[0].axes[0].get_lines()
     assert list(curve.get_ydata()) == [0.0, 75.0, 100.0, 100.0]
+
+
+def test_the_picture_of_an_audit_shows_every_measurement_and_no_negative_epsilon():
+    run = DPSGD(sampling=PoissonSampling(rate=0.1), noise_multiplier=2.0, steps=5)
+    audit = audit_worst_case(run, group_size=2, delta=1e-6, trials=500, seed=1)
+    axes = new_figure(5.0, 4.0).subplots()
+    audit_picture.draw_delta(axes, audit)
+    dots = [line for line in axes.get_lines() if line.get_marker() in (".", "o") and len(line.get_xdata())]
+    places = np.concatenate([line.get_xdata() for line in dots])
+    heights = np.concatenate([line.get_ydata() for line in dots])
+    assert len(places) == sum(len(one.epsilons) for one in audit.measured)
+    assert places.min() == 0.0
+    assert heights.min() >= axes.get_ylim()[0] > 0.0
+    opened = sum(len(line.get_xdata()) for line in dots if line.get_markerfacecolor() == "white")
+    assert opened == sum(int((one.lower == 0.0).sum()) for one in audit.measured) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import flint
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.special import ndtri
 import groupdp
 from groupdp.accounting import Options
 from groupdp.baselines.fdp import fdp_epsilon
+from groupdp.bounds import Bounds
 from groupdp.compositions import question_of
 from groupdp.errors import InvalidArgument
 from groupdp.tradeoff import trade_off
@@ -175,6 +177,16 @@ def test_the_minorant_stays_below(points: list[float], weight: float) -> None:
     bound = smallest_sum(Minorant(at, at, values[:1], values[1:]), np.array([weight]))[0]
     exact = weight * (1.0 - math.log(weight)) if weight < 1.0 else 1.0
     assert bound <= exact + 1e-12
+
+
+@pytest.mark.parametrize("prior", [0.5, 0.3, 1e-12])
+@pytest.mark.parametrize("rate", [1.0, 0.1, 1e-300])
+def test_the_posterior_contains_the_exact_one_and_is_the_prior_where_nothing_is_told_apart(prior, rate) -> None:
+    assert posterior(Bounds(rate, rate), rate, prior=prior) == Bounds(prior, prior)
+    for power in (rate, math.nextafter(rate, 0.0), 0.7 * rate, 0.0):
+        found = posterior(Bounds(power, power), rate, prior=prior)
+        true, false = Fraction(prior) * Fraction(power), (1 - Fraction(prior)) * Fraction(rate)
+        assert Fraction(found.lower) <= true / (true + false) <= Fraction(found.upper)
 
 
 def test_risk_of_a_gaussian_is_its_closed_form() -> None:

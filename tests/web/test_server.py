@@ -120,3 +120,23 @@ def test_a_bad_option_gets_one_sentence(line):
 
 def test_a_port_that_is_taken_gets_one_sentence(port):
     assert_one_sentence(groupdp(f"serve --no-browser --port {port}"), "host and port must be", str(port))
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.2, 0.5, 1.0])
+def test_ctrl_c_ends_server_and_workers_without_a_word(delay):
+    """Ctrl-C in a terminal goes to every process of the group, also to workers that are loading the library."""
+    command = [sys.executable, "-c", "from groupdp.cli import main; main()", "serve", "--port", "0", "--no-browser"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert "Ctrl-C ends it" in process.stdout.readline()
+    time.sleep(delay)
+    os.killpg(process.pid, signal.SIGINT)
+    output, errors = process.communicate(timeout=30)  # which waits for whoever has the streams open
+    assert (process.returncode, output, errors) == (130, "", "")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP, SAME_SIZE
+from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP, SAME_SIZE, not_given
 from groupdp.bounds import Bounds
 from groupdp.compositions import question_of
 from groupdp.dpsgd import DPSGD
@@ -168,6 +168,8 @@ def target_of(
     """A validated target. What a group is depends on the run, which says so when it is first tried."""
     options_of(engine=engine, progress=progress)
     if not isinstance(group_size, Mapping) and removed is None and added is None:
+        if group_size is None:
+            raise not_given("group_size")
         group_size = require_integer("group_size", group_size, at_least=1, at_most=LARGEST_GROUP)
     return Target(
         epsilon=require_number("epsilon", epsilon, above=0.0, at_most=LARGEST_TARGET),

@@ -154,6 +154,8 @@ def outward(lower: float, upper: float) -> dict[str, str]:
     """Both sides as decimals, a little further apart than the doubles."""
     if math.isinf(lower):
         return {"lower": "infinity", "upper": "infinity"}
+    if upper == 0.0:
+        return {"lower": "0", "upper": "0"}
     low, high = Decimal(lower) * (1 - _OUTWARD), Decimal(upper) * (1 + _OUTWARD) if math.isfinite(upper) else None
     return {
         "lower": _spelled(low, ROUND_FLOOR) if lower > 0.0 else "0",

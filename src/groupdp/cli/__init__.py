@@ -15,11 +15,12 @@ def main() -> None:
     if usual:  # while modules are loaded nothing is begun that would have to be put away
         signal.signal(signal.SIGINT, _leave)
     from groupdp.cli.first_screen import FIRST_SCREEN, version_line
+    from groupdp.cli.streams import check_streams, printed
 
+    check_streams()
     arguments = sys.argv[1:]
     if arguments in ([], ["--version"]):
-        print(version_line() if arguments else FIRST_SCREEN)
-        return
+        sys.exit(printed(version_line() if arguments else FIRST_SCREEN))
     import gc
 
     gc.set_threshold(20_000, 20, 20)  # looking for cycles in what modules have made takes a tenth of a command's time

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,6 +12,7 @@ import typer
 import typer.core
 
 from groupdp.cli.first_screen import FIRST_SCREEN, version_line
+from groupdp.cli.streams import not_written, printed, write_no_more
 
 #: The module of every command, in the order of the help; its `register(app: typer.Typer) -> None` adds it.
 COMMANDS = {
@@ -150,22 +150,24 @@ class OneSentenceErrors(typer.core.TyperGroup):
         if given[:1] == ["help"]:  # groupdp help epsilon is groupdp epsilon --help
             args = [*given[1:], "--help"]
         if given == []:
-            typer.echo(FIRST_SCREEN)
-            return _left(0, standalone_mode)
+            return _left(printed(FIRST_SCREEN), standalone_mode)
         try:
             status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except (typer.Abort, KeyboardInterrupt):
             status = 130
         except (_PipeClosed, BrokenPipeError):
-            _write_no_more()
+            write_no_more()
+            status = 0
+        except SystemExit as leaving:
+            if not isinstance(leaving.__context__, BrokenPipeError):
+                raise
+            write_no_more()  # the help, whose printers leave with status 1 where the pipe is closed
             status = 0
         except OSError as error:
             if error.filename is not None:
                 raise  # about a file, which the commands themselves look after: a bug keeps its traceback
-            _write_no_more()
-            typer.echo(f"The answer could not be written to the standard output: {error.strerror}.", err=True)
-            status = 2
+            status = not_written(error)
         except Exception as error:
             if not hasattr(error, "format_message"):
                 raise  # a bug keeps its traceback
@@ -183,11 +185,6 @@ def _left(status: int, standalone_mode: bool) -> int:
     if standalone_mode:
         sys.exit(status)
     return status
-
-
-def _write_no_more() -> None:
-    """What is left of an output that cannot be written goes nowhere, instead of failing once more at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _version(value: bool) -> None:

@@ -33,6 +33,7 @@ from groupdp.run_file.phases import (
     with_sampling,
 )
 from groupdp.run_file.read import RunFile, read_run_file
+from groupdp.run_file.remarks import remarks_on
 from groupdp.samplings import SAMPLINGS
 
 #: Options that describe a phase, in the order of the help.
@@ -124,7 +125,7 @@ class Asked:
             gone, come = (_told(self.neighbours[key]) for key in ("removed", "added"))
             return f"{gone} removed while {come} are added"
         size = self.neighbours["group_size"]
-        if not _counts(size):
+        if not (any(size.values()) if isinstance(size, Mapping) else size):
             return "nobody (a group of size 0)"
         return f"up to {_told(size)}" if isinstance(size, Mapping) else f"groups of up to {size}"
 
@@ -151,12 +152,7 @@ class Asked:
 
     def remarks(self, *, group: bool = True) -> list[str]:
         """Sentences about a question whose answer says little."""
-        found = []
-        if all(phase.steps == 0 for phase in self.file.phases):
-            found.append("Note: with 0 steps nothing is released about the data.")
-        if group and not any(_counts(value) for key, value in self.neighbours.items() if key != "adjacency"):
-            found.append("Note: a group of size 0 changes nothing; a person has at least 1 example.")
-        return found
+        return remarks_on(self.file, group=group)
 
     def save(self) -> None:
         """Write the run file that --save names, if it does."""
@@ -175,10 +171,6 @@ def _told(size: Any) -> str:
     if isinstance(size, Mapping):
         return " and ".join(f"{count} of {source}" for source, count in size.items() if count) or "0"
     return str(size)
-
-
-def _counts(size: Any) -> bool:
-    return any(size.values()) if isinstance(size, Mapping) else bool(size)
 
 
 def with_run(

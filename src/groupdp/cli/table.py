@@ -46,7 +46,8 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: 
         if label < max(_NARROWEST_LABEL, longest):
             return _stacked(columns, rows, width)
         widths[0] = label
-    lines = [*_lines(columns, widths), _rule() * min(_total(widths), width)]
+    named = any(columns)  # rows that speak for themselves have no headings, and no line below them
+    lines = [*_lines(columns, widths), _rule() * min(_total(widths), width)] if named else []
     for row in rows:
         lines += _lines(row, widths)
     return "\n".join(line.rstrip() for line in lines)

@@ -126,7 +126,8 @@ def _emit(found: Risk, points: TradeOffCurve, asked: Asked) -> None:
                 f"{rate:g}",
                 upper_text(float(points.true_positive_rate_upper[i]), 8),
                 lower_text(float(points.false_negative_rate_lower[i]), 8),
-                upper_text(found.posterior[float(rate)].upper, 8),
+                # An alarm that never sounds accuses nobody.
+                upper_text(found.posterior[float(rate)].upper, 8) if points.true_positive_rate_upper[i] > 0.0 else "-",
             )
             for i, rate in enumerate(points.false_positive_rate)
         ],

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from groupdp.adjacency import BACKWARD, DIRECTIONS
 from groupdp.audit import empirical_tradeoff
 from groupdp.figures.curves import save_figure
-from groupdp.figures.style import BLUE, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
+from groupdp.figures.style import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
 
 if TYPE_CHECKING:
     from groupdp.audit import ClaimedCurve, Scores, WorstCaseAudit
@@ -23,7 +23,7 @@ _COLOURS = dict(zip(DIRECTIONS, (BLUE, ORANGE), strict=True))
 
 def draw_audit(audit: WorstCaseAudit, destination: str | Path, *, title: str = "") -> None:
     """Draw theory against measurement into a file; its suffix decides the format. `title` says the run."""
-    figure = new_figure(10.0, 4.4)
+    figure = new_figure(10.0, 5.2)
     left, right = figure.subplots(1, 2)
     draw_delta(left, audit)
     draw_tradeoff(right, audit.scores, audit.claim, confidence=audit.report.confidence)
@@ -45,30 +45,30 @@ def draw_scores(
 
 
 def draw_delta(axes: Any, audit: WorstCaseAudit) -> None:
-    """delta over epsilon: certified lines, measured intervals where the trials resolve something."""
+    """delta over epsilon: certified lines, and what was measured; open circles where the interval reaches 0."""
+    floor = 0.1 / min(one.trials for one in audit.measured)
+    reaching = False
     for one in audit.measured:
         colour = _COLOURS[one.direction]
         certified = audit.claim.deltas[one.direction]
         drawn = certified > 0.0
         axes.plot(one.epsilons[drawn], certified[drawn], color=colour, label=f"certified, {one.direction}")
-        seen = one.upper > 0.0
-        floor = 0.1 / one.trials
-        low, high = np.maximum(one.lower[seen], floor), one.upper[seen]
+        # Both directions next to each other; none where there is no epsilon.
         shift = 0.2 / len(one.epsilons) * one.epsilons[-1] * (1 if one.direction == BACKWARD else -1)
-        axes.vlines(
-            one.epsilons[seen] + shift,
-            low,
-            high,
-            color=colour,
-            linewidth=2,
-            alpha=0.4,
-            label=f"interval, {one.direction}",
-        )
+        at = np.maximum(one.epsilons + shift, 0.0)
+        seen = one.upper > floor
+        low, high = np.maximum(one.lower[seen], floor), one.upper[seen]
+        axes.vlines(at[seen], low, high, color=colour, linewidth=2, alpha=0.4, label=f"interval, {one.direction}")
         told = one.lower > 0.0
-        axes.plot(one.epsilons[told] + shift, one.estimate[told], ".", color=colour, label=f"measured, {one.direction}")
-    trials = min(one.trials for one in audit.measured)
-    axes.set(yscale="log", xlabel="epsilon", ylabel="delta", ylim=(0.1 / trials, 1.0))
-    finish(axes, legend="upper right")
+        axes.plot(at[told], one.estimate[told], ".", color=colour, label=f"measured, {one.direction}")
+        height = np.maximum(one.estimate[~told], floor)  # on the lower edge, if not above it
+        axes.plot(at[~told], height, "o", color=colour, markerfacecolor="white", markersize=4, clip_on=False, zorder=3)
+        reaching |= not bool(np.all(told))
+    if reaching:
+        axes.plot([], [], "o", color=GREY, markerfacecolor="white", markersize=4, label="measured, interval reaches 0")
+    axes.set(yscale="log", xlabel="epsilon", ylabel="delta", ylim=(floor, 1.0))
+    finish(axes)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False, fontsize=8.5)
 
 
 def draw_tradeoff(axes: Any, scores: Scores, claim: ClaimedCurve, *, confidence: float) -> None:

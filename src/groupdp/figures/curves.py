@@ -108,8 +108,11 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
         if name == "epsilon":
             label += " (tight)" if all(point.epsilon.tight for point in points) else " (valid, not tight)"
         drawn = [value if 0.0 < value < math.inf else math.nan for value in curve]
-        few = {**style, "marker": None} if len(points) > 48 else style
-        axis.plot(sizes, drawn, label=label, **few)
+        if len(points) > 48:
+            style = {**style, "marker": None}
+        if _has_lone_point(drawn):  # which a line alone would not show
+            style = {"marker": "D", "markersize": 3.5, **{key: value for key, value in style.items() if value}}
+        axis.plot(sizes, drawn, label=label, **style)
         infinite = [size for size, value in zip(sizes, curve, strict=True) if value == math.inf]
         if infinite:
             _mark_infinite(axis, infinite, style["color"], named=infinite[0] - sizes[0] > 0.2 * (sizes[-1] - sizes[0]))
@@ -126,6 +129,12 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
         axis.set_xticks(sizes)
     elif sizes[0] == 1 and sizes[-1] <= 40:
         axis.set_xticks([1, *range(8, sizes[-1] + 1, 8)] if sizes[-1] >= 24 else [1, *range(4, sizes[-1] + 1, 4)])
+
+
+def _has_lone_point(drawn: Sequence[float]) -> bool:
+    """Whether a value has none to either side that a line could be drawn to."""
+    gaps = [True, *map(math.isnan, drawn), True]
+    return any(before and after and not gap for before, gap, after in zip(gaps, gaps[1:], gaps[2:], strict=False))
 
 
 def _mark_infinite(axis: Axes, sizes: Sequence[int], color: str, *, named: bool) -> None:

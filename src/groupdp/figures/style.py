@@ -18,6 +18,7 @@ COLOURS = (BLUE, ORANGE, GREEN, PINK, AMBER, SKY, BLACK, "#999999")
 #: Reference lines: guessing, a target.
 GUIDE: dict[str, Any] = {"color": GREY, "linewidth": 1.2}
 TITLE_SIZE = 10
+_TITLE_LINES = 4
 _LONG_NUMBER = re.compile(r"\d+\.\d{6,}(?:e[+-]?\d+)?")
 
 
@@ -56,6 +57,17 @@ def plain_logarithmic(axis: Any) -> None:
 
 
 def title_lines(parts: list[str], width: int = 95) -> str:
-    """A title from sentences about the run: numbers to six digits, wrapped, a line for each where there is room."""
+    """A title from sentences about the phases and, last, the question: numbers to six digits, wrapped.
+
+    Where that is more than four lines, the first phases are named and the others counted.
+    """
     short = (_LONG_NUMBER.sub(lambda found: f"{float(found[0]):.6g}", part) for part in parts)
-    return "\n".join(line for part in short for line in textwrap.wrap(part, width, break_on_hyphens=False))
+    wrapped = [textwrap.wrap(part, width, break_on_hyphens=False) for part in short]
+    *phases, question = wrapped
+    if sum(map(len, wrapped)) > _TITLE_LINES and len(phases) > 1:
+        kept = phases[:1]
+        while sum(map(len, (*kept, phases[len(kept)], question))) + 1 <= _TITLE_LINES:
+            kept.append(phases[len(kept)])
+        more = len(phases) - len(kept)
+        wrapped = [*kept, [f"and {more} more phase{'' if more == 1 else 's'}"], question]
+    return "\n".join(line for lines in wrapped for line in lines)

@@ -9,6 +9,7 @@ from typing import Any
 
 from groupdp.bounds import Bounds
 from groupdp.run_file.describe import run_as_json
+from groupdp.run_file.remarks import remarks_on
 from groupdp.statement.numbers import Statement, make_statement, neighbours_of
 from groupdp.statement.words import assumptions, batches, guarantee, meaning, method, old_analysis, plain
 
@@ -178,7 +179,8 @@ def _latex(text: str) -> str:
 
 
 def _meaning_of(statement: Statement) -> str:
-    return meaning(statement.run, guaranteed=statement.epsilon.upper < math.inf)
+    meant = meaning(statement.run, guaranteed=statement.epsilon.upper < math.inf)
+    return " ".join([meant, *remarks_on(statement.run)])
 
 
 def _pair(bounds: Bounds) -> dict[str, float]:

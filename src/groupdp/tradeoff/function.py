@@ -71,6 +71,12 @@ class TradeOff:
         question = question_of(
             run, group_size=group_size, adjacency=adjacency, removed=removed, added=added, rounds=rounds
         )
+        given = {"group_size": group_size, "removed": removed, "added": added, "rounds": rounds, "adjacency": adjacency}
+        if removed is not None or added is not None:
+            del given["adjacency"]
+        self._words = ", ".join(
+            [repr(run), *(f"{name}={value!r}" for name, value in given.items() if value is not None)]
+        )
         self.composition = question.compositions[0][1]
         self.adjacency = adjacency
         self.tight = question.tight
@@ -89,6 +95,9 @@ class TradeOff:
         # (log rate, the epsilon found for it), for each of the two dualities
         self._starts: list[tuple[float, float]] = [(0.0, 0.0)]
         self._mirrored_starts: list[tuple[float, float]] = [(0.0, 0.0)]
+
+    def __repr__(self) -> str:
+        return f"TradeOff({self._words})"
 
     def log_true_positive_rate(self, log_false_positive_rate: float) -> Bounds:
         """Bounds on log TPR for a false positive rate given by its logarithm, however small."""

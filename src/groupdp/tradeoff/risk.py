@@ -88,19 +88,21 @@ def risk(
 
 
 def posterior(true_positive_rate: Bounds, false_positive_rate: float, *, prior: float) -> Bounds:
-    """Probability of having taken part, given a positive answer: prior TPR / (prior TPR + (1 - prior) FPR)."""
+    """Probability of having taken part, given a positive answer: prior TPR / (prior TPR + (1 - prior) FPR).
 
+    Where both rates are equal that is the prior, exactly; so it is said to be where no answer is ever positive.
+    """
     odds = (1.0 - prior) / prior
 
-    def of(rate: float) -> float:
+    def of(rate: float, room: float) -> float:
+        if rate == false_positive_rate:
+            return prior
         # As 1 / (1 + odds FPR / TPR): the quotient of two rates does not underflow where their products do.
-        if rate > 0.0:
-            return 1.0 / (1.0 + odds * (false_positive_rate / rate)) if math.isfinite(odds) else 0.0
-        return 0.0 if false_positive_rate > 0.0 else prior
+        if rate > 0.0 and math.isfinite(odds):
+            return (1.0 + room) / (1.0 + odds * (false_positive_rate / rate))
+        return 0.0 if room < 0.0 or math.isfinite(odds) else 1.0
 
-    lower = of(true_positive_rate.lower)
-    upper = of(true_positive_rate.upper) if math.isfinite(odds) else 1.0
-    return Bounds(max(lower * (1.0 - 1e-15), 0.0), min(upper * (1.0 + 1e-15), 1.0))
+    return Bounds(max(of(true_positive_rate.lower, -1e-15), 0.0), min(of(true_positive_rate.upper, 1e-15), 1.0))
 
 
 def success(function: TradeOff, prior: float) -> Bounds:

@@ -52,7 +52,11 @@ class Worker:
     async def start(cls) -> Worker:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         command = (sys.executable, "-m", "groupdp.web.worker")
-        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment)
+        # Ctrl-C in a terminal goes to everything in the foreground: a session of its own keeps a worker out of that
+        # from its first instant. It ends when it is killed, or with its input.
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True
+        )
         assert process.stdout is not None
         worker = cls(process)
         try:
