@@ -166,10 +166,17 @@ class TradeOff:
         """Both rates at many points; by default from 1e-12 to 1 - 1e-12.
 
         `tolerance` (1e-3 and more, say, for a picture): relative widths of about that will do, and take less time.
+        The more false positives, the fewer false negatives: what is known at one rate holds at all beyond it.
         """
         rates = _rates_asked(false_positive_rates)
         results = self._all_rates(rates, tolerance, progress)
         sides = np.array([[fnr.lower, fnr.upper, tpr.lower, tpr.upper] for fnr, tpr in results]).T
+        rising = np.argsort(rates, kind="stable")
+        falling = rising[::-1]
+        sides[0, falling] = np.maximum.accumulate(sides[0, falling])
+        sides[1, rising] = np.minimum.accumulate(sides[1, rising])
+        sides[2, rising] = np.maximum.accumulate(sides[2, rising])
+        sides[3, falling] = np.minimum.accumulate(sides[3, falling])
         return TradeOffCurve(
             false_positive_rate=rates,
             false_negative_rate_lower=sides[0],
