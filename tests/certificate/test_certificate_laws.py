@@ -120,6 +120,15 @@ def test_c_27_larger_sums_of_squares_are_larger(size, batches):
         assert all(beyond(larger, r) >= beyond(dealt, r) for _, r in dealt)
 
 
+@pytest.mark.parametrize(("size", "batches", "bits"), [(10, 40, 4), (20, 5, 4), (20, 5, 6), (30, 10, 6)])
+def test_c_27_balls_that_overlap_are_not_taken_for_smaller_ones(size, batches, bits):
+    # C-27 with wide balls: a bound that may or may not be the smaller one must not lose its joinings
+    thrown = squares(math.comb, batches, [1] + [0] * size, size, batches**size)
+    with ctx.workprec(bits):
+        larger = larger_squares(size, fmpq(1, batches), fmpq(1, batches), batches)
+    assert all(beyond(larger, r) >= beyond(thrown, r) for _, r in thrown)
+
+
 def test_c_27_bounds_on_crowded_batches_and_on_joinings():
     # C-27: all of a group in one batch is what the union bound counts; of 40 thrown into 4, by binomials
     assert crowded_batch(5, fmpq(1, 9), 9, 4).contains(fmpq(1, 9**4))

@@ -74,7 +74,9 @@ def larger_squares(
         check()
         best = arb(1)  # P(more pairs than these), for the best limit on the members of one batch
         for limit, bound in crowded.items():
-            if bound < best and 2 * pairs < size * (limit - 1):
+            if not bound < best:  # nor is it with the joinings; of balls that overlap neither is known to be smaller
+                continue
+            if 2 * pairs < size * (limit - 1):
                 bound += many_joinings(joining * most, pairs // (limit - 1) + 1)
             best = best.min(bound)
         survival = min(left, best.upper().fmpq())

@@ -65,7 +65,7 @@ class Asked:
     force: bool = False
     """Whether files that exist may be replaced."""
     save_as: str | None = None
-    """The run file that --save names, where the command itself saves what it found."""
+    """The run file that --save names."""
 
     @property
     def run(self) -> DPSGD | tuple[DPSGD, ...]:
