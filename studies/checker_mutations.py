@@ -132,7 +132,6 @@ MUTATIONS = tuple(
         ("C-25", "lattice.py", "+ chernoff * self.cut_below", "", "what is cut off below"),
         ("C-27", "allocations.py", "pairs // (limit - 1) + 1)", "pairs // (limit - 1) + 2)", "a joining"),
         ("C-27", "allocations.py", "arb(sharing) ** limit", "arb(sharing) ** (limit + 1)", "which batch it is"),
-        ("C-27", "allocations.py", "if not bound < best:", "if bound > best:", "that balls may overlap"),
         ("C-27", "allocations.py", "bound += many_joinings", "bound += 0 * many_joinings", "the joinings"),
         ("C-27", "allocations.py", "2 * pairs < size * (limit - 1)", "pairs < size", "how many pairs there may be"),
         ("C-27", "allocations.py", "fmpq(size + 2 * most))]", "fmpq(size))]", "the rest of the law"),
