@@ -140,3 +140,28 @@ def test_ctrl_c_ends_server_and_workers_without_a_word(delay):
     os.killpg(process.pid, signal.SIGINT)
     output, errors = process.communicate(timeout=30)  # which waits for whoever has the streams open
     assert (process.returncode, output, errors) == (130, "", "")
+
+
+#: Ctrl-C at one instant: when uvicorn has made the coroutine of its server and not yet begun to run it.
+_AT_THE_LOOP = """
+import signal
+import uvicorn.server as server
+
+run = server.asyncio_run
+
+def interrupted(*arguments, **named):
+    signal.raise_signal(signal.{name})
+    return run(*arguments, **named)
+
+server.asyncio_run = interrupted
+from groupdp.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", -signal.SIGTERM)])
+def test_a_signal_before_the_loop_runs_ends_the_server_without_a_word(name, status):
+    command = [sys.executable, "-c", _AT_THE_LOOP.format(name=name), "serve", "--port", "0", "--no-browser"]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (process.returncode, process.stderr) == (status, "")
+    assert process.stdout.count("\n") == 1  # the address

@@ -9,6 +9,7 @@ import typer
 
 from groupdp.cli.options import example
 from groupdp.cli.support import fail, handle_errors, option, read_integer, read_number
+from groupdp.cli.termination import interrupted_after
 
 _EXAMPLE = example("groupdp serve --port 8000")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -55,7 +56,6 @@ def serve(
             "no encryption. Put it behind a proxy that has both, or leave --host out.",
             err=True,
         )
-    typer.echo(f"groupdp answers at {url} (Ctrl-C ends it).")
     configuration = uvicorn.Config(
         build_app(Limits(seconds=longest), hosts=hosts),
         log_level="warning",
@@ -66,12 +66,21 @@ def serve(
         h11_max_incomplete_event_size=32 * 1024,
         limit_concurrency=1000,
     )
-    if not no_browser:
-        import threading
-        import webbrowser
+    server = uvicorn.Server(configuration)
 
-        threading.Timer(1.0, webbrowser.open, (url,)).start()  # the listener is open already: nothing is refused
-    uvicorn.Server(configuration).run(sockets=[listener])
+    def stop() -> None:
+        server.should_exit = True
+
+    with interrupted_after(stop):  # uvicorn has handlers of its own, but only once its loop runs
+        typer.echo(f"groupdp answers at {url} (Ctrl-C ends it).")
+        if not no_browser:
+            import threading
+            import webbrowser
+
+            timer = threading.Timer(1.0, webbrowser.open, (url,))  # the listener is open already: nothing is refused
+            timer.daemon = True
+            timer.start()
+        server.run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:
