@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from groupdp.errors import LimitExceeded
 from groupdp.pairs import Branch, Composition, FloatArray, Round
 
 if TYPE_CHECKING:
@@ -20,8 +21,14 @@ _NONE = np.empty(0)
 
 
 def packed(composition: Composition) -> list[PackedRound]:
-    """The rounds with their numbers of repetitions, for the functions of `_kernel`."""
-    return [(float(times), *_packed_round(one)) for one, times in composition]
+    """The rounds with their numbers of repetitions, for the functions of `_kernel`; LimitExceeded for profiles."""
+    rounds = [(one, times) for one, times in composition if isinstance(one, Round)]
+    if len(rounds) < len(composition):
+        raise LimitExceeded(
+            "the spectral engine composes pairs of mixtures, and members replaced or zeroed in fixed-size batches have "
+            "none: the lattice engine answers for them."
+        )
+    return [(float(times), *_packed_round(one)) for one, times in rounds]
 
 
 @lru_cache(maxsize=256)
