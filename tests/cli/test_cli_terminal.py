@@ -87,6 +87,18 @@ def test_where_the_alarm_never_sounds_nobody_is_accused_and_where_it_always_does
     assert next(line for line in revealed if line.startswith("0 ")).split()[-1] == "1"
 
 
+@pytest.mark.parametrize(
+    ("adjacency", "claim"),
+    [
+        ("add", "An alarm claims that a person did not take part, and is false where they did."),
+        ("remove", "An alarm claims that a person took part, and is false where they did not."),
+        ("substitute", "An alarm claims that a person's examples were used, and is false where as many others were"),
+    ],
+)
+def test_a_trade_off_says_what_an_alarm_claims(run_file, adjacency, claim):
+    assert claim in " ".join(groupdp(f"tradeoff {run_file} --rates 0.1 --adjacency {adjacency}").output.split())
+
+
 def test_a_shuffled_run_shows_what_poisson_accounting_would_claim_and_that_it_is_no_guarantee(tmp_path):
     """The figures of the note: 12.8696 is valid where 2.05557 would have been claimed; nothing here is called tight."""
     asked = (

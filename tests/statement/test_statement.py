@@ -161,7 +161,7 @@ def test_latex_needs_no_package_and_escapes_what_is_special(made):
 
 def test_every_form_says_what_it_means_for_one_person(made):
     sentences = made.explanation.sentences()
-    assert len(sentences) == 4
+    assert len(sentences) == 5
     markdown = statement.as_markdown(made)
     assert all(f"- {sentence}" in markdown for sentence in sentences)
     assert "What it means for one person" in statement.as_latex(made)

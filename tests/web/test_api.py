@@ -110,6 +110,20 @@ def test_trade_off_is_the_library_s_and_says_it_in_words(client):
     assert point["upper"] * 100.0 <= percentage < point["upper"] * 100.0 + 0.1
 
 
+@pytest.mark.parametrize(
+    ("change", "claimed"),
+    [
+        ({"adjacency": "add"}, "a person did not take part, falsely in at most"),
+        ({"adjacency": "remove"}, "a person took part, falsely in at most"),
+        ({"adjacency": "substitute"}, "a person's examples were used, falsely in at most"),
+    ],
+)
+def test_the_words_of_an_attack_name_the_world_that_is_bounded(client, change, claimed):
+    found = answer(client, "tradeoff", question(false_positive_rates=[1e-3], group_size=2, **change))
+    assert any(f"An attacker who claims that {claimed}" in sentence for sentence in found["words"])
+    assert any("a person took part" in sentence for sentence in found["words"]) == (change["adjacency"] == "remove")
+
+
 def test_people_from_a_file_and_from_its_tally(client):
     asked = without_group({**PAPER, "noise_multiplier": 2})
     from_file = answer(client, "people", {**asked, "csv": "person,n\na,1\nb,4\nc,4\n", "column": "n"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
 from typing import Any
@@ -179,8 +178,7 @@ def _latex(text: str) -> str:
 
 
 def _meaning_of(statement: Statement) -> str:
-    meant = meaning(statement.run, guaranteed=statement.epsilon.upper < math.inf)
-    return " ".join([meant, *remarks_on(statement.run)])
+    return " ".join([meaning(statement), *remarks_on(statement.run)])
 
 
 def _pair(bounds: Bounds) -> dict[str, float]:

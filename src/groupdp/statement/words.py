@@ -13,7 +13,8 @@ from groupdp.adjacency import DIRECTIONS, SAME_SIZE
 from groupdp.bounds import round_up
 from groupdp.dpsgd import DPSGD
 from groupdp.run_file.read import RunFile
-from groupdp.statement.numbers import Statement
+from groupdp.statement.numbers import Statement, neighbours_of
+from groupdp.statement.worlds import worlds_of
 
 #: Significant digits of an epsilon in a statement.
 DIGITS = 5
@@ -34,12 +35,14 @@ def guarantee(statement: Statement) -> str:
     )
 
 
-def meaning(run: RunFile, *, guaranteed: bool = True) -> str:
+def meaning(statement: Statement) -> str:
     """What the sentence means, and for whom it holds."""
-    if not guaranteed:
+    run = statement.run
+    if statement.epsilon.upper == math.inf:
+        becomes = "becomes" if statement.epsilon.tight else "may become"
         return (
-            f"With a probability above {plain(run.stated_delta)}, somebody who sees what the run releases becomes "
-            "certain that a person's examples were used."
+            f"With a probability above {plain(run.stated_delta)}, somebody who sees what the run releases {becomes} "
+            f"certain {worlds_of(**neighbours_of(run)).revealed}."
         )
     return (
         f"For any two datasets of which {_relation(run)}, and any event E about everything the run releases, "

@@ -163,7 +163,7 @@ def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
         "gaussian_mu_error": risk.gaussian.error,
         "prior": prior,
         "success": sides(risk.success),
-        "words": attack_in_words(risk),
+        "words": attack_in_words(risk, question),
         **echo(question, "delta"),
     }
 
