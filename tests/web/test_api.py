@@ -110,6 +110,18 @@ def test_trade_off_is_the_library_s_and_says_it_in_words(client):
     assert point["upper"] * 100.0 <= percentage < point["upper"] * 100.0 + 0.1
 
 
+def test_a_drawn_trade_off_has_no_corners(client):
+    """Midway between neighbours the chord is within half a pixel (1/400 of the height) of the truth."""
+    points = answer(client, "tradeoff", question())["points"]
+    rates = [point["false_positive_rate"] for point in points]
+    function = groupdp.trade_off(PAPER_RUN, group_size=9)
+    assert rates == sorted(rates)
+    for one, two in zip(points[1::2], points[2::2], strict=False):
+        middle = (one["false_positive_rate"] * two["false_positive_rate"]) ** 0.5
+        chord = (one["true_positive_rate"]["upper"] + two["true_positive_rate"]["upper"]) / 2
+        assert abs(chord - function.true_positive_rate(middle).upper) < 1 / 400
+
+
 @pytest.mark.parametrize(
     ("change", "claimed"),
     [

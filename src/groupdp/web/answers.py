@@ -16,13 +16,15 @@ from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.web.curves import MEMORY, baseline_of, points_of
 from groupdp.web.description import Question, plain, read_question
 from groupdp.web.handover import as_command, as_python, run_file_of, statement_formats
-from groupdp.web.inputs import group_sizes_of, rates_of, require_group_size, tally_of
+from groupdp.web.inputs import FEW_RATES, RATES, group_sizes_of, rates_of, require_group_size, tally_of
 from groupdp.web.words import Answer, assumptions_of, attack_in_words, echo, pair, sentence, sides, upper_text
 
 Progress = Callable[[float], None]
 
 #: False positive rates that are put into words.
 SPOKEN_RATES = (1e-3, 1e-6)
+#: Relative width of the bounds on a curve that is drawn.
+PICTURE_TOLERANCE = 2e-3
 BASELINES = ("vadhan", "renyi", "old-tool", "fdp")
 PARAMETERS = ("noise_multiplier", "steps", "sampling_rate", "batch_size", "group_size")
 
@@ -140,7 +142,10 @@ def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
     rates = rates_of(document)
     prior = require_number("prior", plain(document.get("prior", 0.5)), above=0.0, below=1.0)
     function = groupdp.trade_off(question.run, **question.neighbour)
-    found = function.curve(rates, progress=lambda fraction: progress(0.7 * fraction))
+    tolerance = None
+    if rates is None:
+        rates, tolerance = list(FEW_RATES if function.is_costly else RATES), PICTURE_TOLERANCE
+    found = function.curve(rates, tolerance=tolerance, progress=lambda fraction: progress(0.7 * fraction))
     risk = groupdp.risk(
         question.run,
         **question.neighbour,
