@@ -17,6 +17,9 @@ from groupdp.guarantees import epsilon as epsilon_of_run
 from groupdp.statement.worlds import Worlds, worlds_of
 from groupdp.tradeoff.risk import Risk, risk
 
+#: Significant digits of an epsilon in a sentence.
+DIGITS = 6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
@@ -37,7 +40,7 @@ class Explanation:
         rate, known = _percent(self.false_alarm_rate), max(self.prior, 1.0 - self.prior)
         if self.epsilon.upper < math.inf:
             likely = self.worlds.likely(_factor(self.epsilon.upper), f"{self.delta:g}")
-            first = f"{likely} (epsilon at most {round_up(self.epsilon.upper, 5)})."
+            first = f"{likely} (epsilon at most {round_up(self.epsilon.upper, DIGITS)})."
         else:
             revealed = self.worlds.revealed
             first = f"No finite epsilon holds at delta = {self.delta:g}: the release may give away {revealed}."
@@ -116,7 +119,7 @@ def explained_by(
 def _factor(epsilon: float) -> str:
     """e^epsilon, rounded up: in digits where these say something, else as a power."""
     if epsilon > 60.0:
-        return f"e^{round_up(epsilon, 5)}"
+        return f"e^{round_up(epsilon, DIGITS)}"
     if epsilon <= 0.0:
         return "1"
     return round_up(math.nextafter(math.exp(epsilon) * (1.0 + 1e-15), math.inf), 3)

@@ -13,11 +13,9 @@ from groupdp.adjacency import DIRECTIONS, SAME_SIZE
 from groupdp.bounds import round_up
 from groupdp.dpsgd import DPSGD
 from groupdp.run_file.read import RunFile
+from groupdp.statement.explain import DIGITS
 from groupdp.statement.numbers import Statement, neighbours_of
 from groupdp.statement.worlds import worlds_of
-
-#: Significant digits of an epsilon in a statement.
-DIGITS = 5
 
 
 def guarantee(statement: Statement) -> str:

@@ -17,7 +17,7 @@ from groupdp.web.curves import MEMORY, baseline_of, points_of
 from groupdp.web.description import Question, plain, read_question
 from groupdp.web.handover import as_command, as_python, run_file_of, statement_formats
 from groupdp.web.inputs import FEW_RATES, RATES, group_sizes_of, rates_of, require_group_size, tally_of
-from groupdp.web.words import Answer, assumptions_of, attack_in_words, echo, pair, sentence, sides, upper_text
+from groupdp.web.words import Answer, assumptions_of, attack_in_words, echo, linear, pair, sentence, sides, upper_text
 
 Progress = Callable[[float], None]
 
@@ -34,6 +34,7 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
     question = read_question(document)
     bounds = _epsilon(question, progress)
     one = _epsilon_of_one(question, progress)
+    size = question.group.get("group_size")
     return {
         "epsilon": sides(bounds),
         "interval": str(bounds),
@@ -43,6 +44,7 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
         },
         "engine": bounds.provenance.engine,
         "one_example": None if one is None else sides(one),
+        "linear_text": None if one is None or size is None else linear(size, one)[1],
         "poisson_claim": _poisson_claim(question, progress),
         "steps": [phase.steps for phase in question.phases],
         "sentence": sentence(question, bounds),
@@ -77,7 +79,7 @@ def curve(document: Mapping[str, Any], progress: Progress) -> Answer:
         if isinstance(found, Bounds):
             point["epsilon"] = sides(found)
             if one is not None:
-                point["linear"] = size * one.upper
+                point["linear"], point["linear_text"] = linear(size, one)
         else:
             point["declined"] = str(found)
         points.append(point)

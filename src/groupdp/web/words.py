@@ -38,6 +38,13 @@ def lower_text(value: float, digits: int = DIGITS) -> str:
     return round_down(value, digits) if math.isfinite(value) else ("infinity" if value > 0 else "-infinity")
 
 
+def linear(size: int, one: Bounds) -> tuple[float, str]:
+    """k times one example's upper bound, rounded up: a reference, not a guarantee."""
+    product = size * one.upper if size else 0.0  # of nobody, whatever one example's is
+    value = math.nextafter(product, math.inf) if size > 1 and math.isfinite(product) else product
+    return value, upper_text(value)
+
+
 def sentence(question: Question, bounds: Bounds) -> str:
     """The guarantee, in one sentence."""
     whom = _whom(question)
