@@ -136,6 +136,52 @@ steps = 2000
     assert "epsilon = 40.8011 and" in statement.guarantee(made)  # 40.80104..., rounded up
 
 
+def test_the_old_tool_s_infinity_without_noise_has_another_reason():
+    text = """
+delta = 1e-6
+group_size = 2
+[[phase]]
+sampling = "poisson"
+sampling_rate = 0.01
+noise_multiplier = 0
+steps = 20
+"""
+    said = statement.as_markdown(statement.make_statement(parse_run_file(text)))
+    assert "epsilon = infinity, because without noise Renyi divergences are infinite." in said
+    assert "underflows" not in said
+
+
+@pytest.mark.parametrize("adjacency", ["add-or-remove", "zero-out"])
+def test_where_more_examples_may_leak_more_the_dataset_size_is_exact(adjacency):
+    """docs/samplings.md, P-6: epsilon is not monotone in the size of the dataset without the group."""
+    text = f"""
+delta = 1e-6
+group_size = 3
+adjacency = "{adjacency}"
+[[phase]]
+sampling = "truncated-poisson"
+sampling_rate = 0.01
+largest_batch = 600
+dataset_size = 50000
+noise_multiplier = 2.0
+steps = 100
+"""
+    said = statement.assumptions(parse_run_file(text))
+    sizes = [sentence for sentence in said if "50000" in sentence]
+    assert sizes == ["The dataset without the group has exactly 50000 examples, and its size is public."]
+    assert not any("at least" in sentence or "Either dataset" in sentence for sentence in said)
+
+
+@pytest.mark.parametrize(
+    ("removed", "added", "words"),
+    [(2, 1, "2 examples that leave while 1 example joins"), (1, 2, "1 example that leaves while 2 examples join")],
+)
+def test_an_exchange_is_told_in_the_right_number(removed, added, words):
+    text = TWO_PHASES.partition("[[phase]]\nsampling = \"fixed")[0]
+    text = text.replace("group_size = 4", f"removed = {removed}\nadded = {added}")
+    assert words in statement.guarantee(statement.make_statement(parse_run_file(text)))
+
+
 def test_latex_needs_no_package_and_escapes_what_is_special(made):
     title = "title = 'R&D_100% {x} $5 #1 a^b ~c \\d <e>'"
     odd = statement.make_statement(parse_run_file(TWO_PHASES.replace('title = "Two phases"', title)))
