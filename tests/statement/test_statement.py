@@ -205,6 +205,30 @@ def test_latex_needs_no_package_and_escapes_what_is_special(made):
     assert not re.search(r"\bepsilon\b|(?<!\\)\bdelta\b|\de-0", text)
 
 
+def test_a_product_is_set_as_one_in_latex(made):
+    assert r"(noise multiplier $\times$ clipping norm)" in statement.as_latex(made)
+
+
+def test_markdown_escapes_what_is_special_and_nothing_else(made):
+    assert "\\" not in statement.as_markdown(made)
+    text = """
+title = 'R*D | [x](y) <b> &amp; _a_ b_c'
+delta = 1e-6
+group_size = { "we_b|x" = 1, "_b_" = 2 }
+[[phase]]
+sampling = "poisson-sources"
+sampling_rates = { "we_b|x" = 0.01, "_b_" = 0.02 }
+noise_multiplier = 1.0
+steps = 200
+"""
+    said = statement.as_markdown(statement.make_statement(parse_run_file(text)))
+    assert said.startswith(r"# Privacy statement: R\*D \| [x\](y) \<b> \&amp; \_a\_ b_c" + "\n")
+    (row,) = [line for line in said.splitlines() if line.startswith("| 1 |")]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 5
+    assert r"we_b\|x" in row
+    assert r"1 from we_b\|x and 2 from \_b\_" in said
+
+
 def test_every_form_says_what_it_means_for_one_person(made):
     sentences = made.explanation.sentences()
     assert len(sentences) == 5

@@ -252,8 +252,13 @@ def verify(text: str | bytes, *, seconds: float = 300.0, known: list[Proof] | No
         try:
             proof = proof_of(run, change, hints.get(change.name), known, clock)
             found.append([proof.delta(upper), proof.delta(lower if lower > 0 else None)])
-            told = (f"[{low.str(15, radius=False)}, {high.str(15, radius=False)}]" for low, high in found[-1])
-            details.append("{}: delta is in {} at epsilon.upper and in {} at epsilon.lower.".format(change.name, *told))
+            claims = (("upper", upper is not None), ("lower", lower > 0))
+            told = [
+                f"in [{low.str(15, radius=False)}, {high.str(15, radius=False)}] at epsilon.{side}"
+                for (side, claimed), (low, high) in zip(claims, found[-1], strict=True)
+                if claimed
+            ]
+            details.append(f"{change.name}: {'delta is ' + ' and '.join(told) if told else 'nothing is claimed'}.")
         except Undecided as missing:
             found.append([(arb(0), arb(1))] * 2)
             details.append(f"{change.name}: {missing}.")
@@ -277,7 +282,11 @@ def verdict(target: fmpq, upper: fmpq | None, lower: Any, found: list[Any]) -> t
         return "undecided", "delta(epsilon.upper) <= delta was not proved"
     if lower > 0 and not any(at[1][0] > target for at in found):
         return "undecided", "delta(epsilon.lower) > delta was not proved"
-    return "verified", "delta(epsilon.upper) <= delta <= delta(epsilon.lower)"
+    if upper is None or not lower > 0:  # the other side, if it is one, is all that was claimed
+        proved = ["delta < delta(epsilon.lower)"] * (lower > 0) + ["delta(epsilon.upper) <= delta"] * (upper is not None)
+        idle = ["a lower side of 0"] * (not lower > 0) + ["an upper side of infinity"] * (upper is None)
+        return "verified", "; ".join([*proved, f"{' and '.join(idle)} claim{'s' * (len(idle) == 1)} nothing"])
+    return "verified", "delta(epsilon.upper) <= delta < delta(epsilon.lower)"
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from groupdp._validation import require_choice, shown
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar, require_new
+from groupdp.cli.table import output_width
 from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument
 
@@ -56,7 +58,12 @@ def statement(
     require_new(out, "out", force=asked.force)
     from groupdp.statement import text as statements
 
-    render = {"markdown": statements.as_markdown, "text": statements.as_text, "latex": statements.as_latex}
+    width = statements.TEXT_WIDTH if out is not None else min(statements.TEXT_WIDTH, output_width())
+    render = {
+        "markdown": statements.as_markdown,
+        "text": partial(statements.as_text, width=width),
+        "latex": statements.as_latex,
+    }
     with NewFiles("out") as files:
         if out is not None:
             files.temporary(out)  # find out now whether it can be written
