@@ -109,7 +109,7 @@ def test_late_fields_and_mixed_ids_of_json_are_not_lost(tmp_path: Path):
     found = bound(path, by="user_id", key=("d", "late"), at_most=4)
     assert found.table.column_names == ["user_id", "d", "late"]
     path.write_text('{"user_id": 7}\n{"x": 1}\n')
-    with pytest.raises(InvalidArgument, match="missing, got 1 rows"):
+    with pytest.raises(InvalidArgument, match="missing, got 1 row without"):
         count(path, by="user_id")
     path.write_text('{"user_id": 7}\n{"user_id":\n')
     with pytest.raises(GroupDPError):

@@ -10,6 +10,7 @@ from groupdp.bounds import Bounds
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
+    NOT_TIGHT,
     AsJSON,
     Epsilon,
     Memory,
@@ -43,9 +44,6 @@ Explain = Annotated[
         "--explain", help="Also say what it means for one person.", rich_help_panel="Output", show_default=False
     ),
 ]
-#: What "at least" means where the analysis is not tight.
-NOT_TIGHT = "Valid, not tight: 'at least' bounds this analysis alone, a better one may prove less."
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
