@@ -177,7 +177,7 @@ steps = 100
     [(2, 1, "2 examples that leave while 1 example joins"), (1, 2, "1 example that leaves while 2 examples join")],
 )
 def test_an_exchange_is_told_in_the_right_number(removed, added, words):
-    text = TWO_PHASES.partition("[[phase]]\nsampling = \"fixed")[0]
+    text = TWO_PHASES.partition('[[phase]]\nsampling = "fixed')[0]
     text = text.replace("group_size = 4", f"removed = {removed}\nadded = {added}")
     assert words in statement.guarantee(statement.make_statement(parse_run_file(text)))
 

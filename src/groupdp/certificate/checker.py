@@ -282,10 +282,12 @@ def verdict(target: fmpq, upper: fmpq | None, lower: Any, found: list[Any]) -> t
         return "undecided", "delta(epsilon.upper) <= delta was not proved"
     if lower > 0 and not any(at[1][0] > target for at in found):
         return "undecided", "delta(epsilon.lower) > delta was not proved"
-    if upper is None or not lower > 0:  # the other side, if it is one, is all that was claimed
-        proved = ["delta < delta(epsilon.lower)"] * (lower > 0) + ["delta(epsilon.upper) <= delta"] * (upper is not None)
-        idle = ["a lower side of 0"] * (not lower > 0) + ["an upper side of infinity"] * (upper is None)
-        return "verified", "; ".join([*proved, f"{' and '.join(idle)} claim{'s' * (len(idle) == 1)} nothing"])
+    if upper is None and not lower > 0:
+        return "verified", "a lower side of 0 and an upper side of infinity claim nothing"
+    if upper is None:
+        return "verified", "delta < delta(epsilon.lower); an upper side of infinity claims nothing"
+    if not lower > 0:
+        return "verified", "delta(epsilon.upper) <= delta; a lower side of 0 claims nothing"
     return "verified", "delta(epsilon.upper) <= delta < delta(epsilon.lower)"
 
 

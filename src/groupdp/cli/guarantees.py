@@ -45,6 +45,7 @@ Explain = Annotated[
     ),
 ]
 
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(name="epsilon", epilog=_EPSILON_EXAMPLE)(handle_errors(epsilon))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,9 @@ from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, prog
 from groupdp.cli.table import output_width
 from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from groupdp.statement.numbers import Statement
 
 _EXAMPLE = example("groupdp statement run.toml --out statement.md")
 #: Bytes of a certificate, at most (certificate/reading.py refuses more).
@@ -59,7 +63,7 @@ def statement(
     from groupdp.statement import text as statements
 
     width = statements.TEXT_WIDTH if out is not None else min(statements.TEXT_WIDTH, output_width())
-    render = {
+    render: dict[str, Callable[[Statement], str]] = {
         "markdown": statements.as_markdown,
         "text": partial(statements.as_text, width=width),
         "latex": statements.as_latex,

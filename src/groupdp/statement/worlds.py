@@ -1,8 +1,8 @@
 """The two worlds that a guarantee compares, in words: every sentence about an attack is about these.
 
-The first is P of a hockey stick, the second Q (adjacency.py): what is found in the release is at most e^epsilon times as
-likely in the first as in the second, plus delta; an alarm claims the first, and is false in the second. Which of them has
-the person's examples depends on the adjacency.
+The first is P of a hockey stick, the second Q (adjacency.py): what is found in the release is at most e^epsilon times
+as likely in the first as in the second, plus delta; an alarm claims the first, and is false in the second. Which of
+them has the person's examples depends on the adjacency.
 """
 
 from __future__ import annotations
