@@ -150,6 +150,15 @@ def test_the_words_of_an_attack_name_the_world_that_is_bounded(client, change, c
     assert any("a person took part" in sentence for sentence in found["words"]) == (change["adjacency"] == "remove")
 
 
+def test_an_attack_on_nothing_is_guessing(client):
+    found = answer(client, "tradeoff", question({**PAPER, "steps": 0}, false_positive_rates=[1e-3]))["words"]
+    odds = "1\u00a0in\u00a01\u202f000"
+    assert any(
+        f"falsely in at most {odds} of the cases" in one and f"detects at most {odds} of" in one for one in found
+    )
+    assert any("guesses right with probability at most 50 %." in one for one in found)
+
+
 def test_people_from_a_file_and_from_its_tally(client):
     asked = without_group({**PAPER, "noise_multiplier": 2})
     from_file = answer(client, "people", {**asked, "csv": "person,n\na,1\nb,4\nc,4\n", "column": "n"})

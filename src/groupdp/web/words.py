@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import groupdp
@@ -97,7 +98,7 @@ def attack_in_words(risk: Any, question: Question) -> list[str]:
     ]
     for rate, bounds in risk.true_positive_rate.items():
         odds = f"1 in {round(1.0 / rate):,}".replace(",", "\u202f").replace(" ", "\u00a0")  # one word for line breaks
-        sentences.append(worlds.detected(odds, _percent(bounds.upper)))
+        sentences.append(worlds.detected(odds, _percent(bounds.upper) if bounds.upper > rate else odds))
     if risk.prior == 0.5:
         sentences.append(
             f"Somebody who would otherwise toss a coin guesses right with probability at most "
@@ -115,8 +116,11 @@ def _percent(share: float) -> str:
     """A share as a percentage, rounded up; below 100 % it has as many nines as it needs."""
     if share >= 1.0:
         return "100 %"
+    value = 100.0 * share
+    if Fraction(value) != 100 * Fraction(share):
+        value *= 1.0 + 2.0**-50
     for digits in (3, 4, 5, 6, 8, 12):
-        text = round_up(100.0 * share * (1.0 + 2.0**-50), digits)
+        text = round_up(value, digits)
         if float(text) < 100.0:
             return f"{text} %"
     return "100 %"

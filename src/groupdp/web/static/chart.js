@@ -71,7 +71,7 @@ export class Chart {
 
   #cursor() {
     const { cursor } = this.spec;
-    if (cursor === undefined || cursor === null || cursor < this.spec.x.low || cursor > this.spec.x.high) return [];
+    if (!Number.isFinite(cursor) || cursor < this.spec.x.low || cursor > this.spec.x.high) return [];
     const at = round(this.atX(cursor));
     return [s("line", { class: "cursor", x1: at, x2: at, y1: this.frame.top, y2: this.frame.bottom })];
   }
