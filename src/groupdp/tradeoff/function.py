@@ -14,7 +14,7 @@ attacks in both).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,7 @@ class TradeOff:
 
     def log_true_positive_rate(self, log_false_positive_rate: float) -> Bounds:
         """Bounds on log TPR for a false positive rate given by its logarithm, however small."""
-        return self._log_true_positive_rate(log_false_positive_rate, 0.0)[0]
+        return self._told(self._log_true_positive_rate(log_false_positive_rate, 0.0)[0])
 
     def _log_true_positive_rate(
         self, log_alpha: float, room: float, sketch: Sketch | None = None
@@ -148,17 +148,21 @@ class TradeOff:
         """
         if not self.composition:
             value = -math.inf if epsilon >= 0.0 else math.log(-math.expm1(epsilon))
-            return Bounds(value, value)
+            return self._told(Bounds(value, value))
         sides = [curve.log_delta(epsilon) for curve in (self._mirrored if mirrored else self._curves)]
-        return Bounds(max(low for low, _ in sides), max(high for _, high in sides))
+        return self._told(Bounds(max(low for low, _ in sides), max(high for _, high in sides)))
 
     def true_positive_rate(self, false_positive_rate: float) -> Bounds:
         """Bounds on the largest true positive rate of attacks with at most this false positive rate."""
-        return self._rates(false_positive_rate)[1]
+        return self._told(self._rates(false_positive_rate)[1])
 
     def false_negative_rate(self, false_positive_rate: float) -> Bounds:
         """Bounds on the smallest false negative rate of attacks with at most this false positive rate."""
-        return self._rates(false_positive_rate)[0]
+        return self._told(self._rates(false_positive_rate)[0])
+
+    def _told(self, bounds: Bounds) -> Bounds:
+        """The bounds, which say whether they are of every analysis or of this one alone."""
+        return bounds if self.tight else replace(bounds, tight=False)
 
     def curve(
         self, false_positive_rates: Any = None, *, tolerance: float | None = None, progress: Progress | None = None

@@ -37,16 +37,43 @@ def log_delta(
     progress: Progress | None = None,
 ) -> Bounds:
     """Certified bounds on log delta(epsilon), for any real epsilon; `tolerance` is relative to max(1, |log delta|)."""
+    return neighbourhood(
+        composition,
+        epsilon=epsilon,
+        tolerance=tolerance,
+        memory_budget=memory_budget,
+        deadline=deadline,
+        progress=progress,
+    )[0]
+
+
+def neighbourhood(
+    composition: Composition,
+    *,
+    epsilon: float,
+    tolerance: float | None = None,
+    memory_budget: int = DEFAULT_MEMORY,
+    deadline: float | None = None,
+    progress: Progress | None = None,
+) -> tuple[Bounds, Solution | None]:
+    """What `log_delta` returns, and the lattice it was read from, if there was one.
+
+    The composed measures bound the whole curve (L-7): `solution.below.log_delta_below` and
+    `solution.above.log_delta_above` hold at every epsilon, and are close to each other around this one.
+    """
     tolerance = DEFAULT_TOLERANCE if tolerance is None else tolerance
     exact = _outside_the_range(composition, epsilon)
     if exact is not None:
-        return _labelled(exact, tolerance)
+        return _labelled(exact, tolerance), None
     if _is_one_round(composition):
-        return _labelled(one_round_log_delta(composition[0][0], epsilon, deadline=deadline), tolerance)
+        return _labelled(one_round_log_delta(composition[0][0], epsilon, deadline=deadline), tolerance), None
     plan, saddle = _planned_for_epsilon(composition, epsilon, tolerance)
+    finest: Solution | None = None
 
     def answer(solution: Solution, _: Saddle, tick: Callable[[], None]) -> tuple[float, float]:
+        nonlocal finest
         tick()
+        finest = solution
         return solution.below.log_delta_below(epsilon), min(solution.above.log_delta_above(epsilon), 0.0)
 
     def replan(value: float) -> tuple[Plan, Saddle]:
@@ -69,12 +96,12 @@ def log_delta(
     )
     found = _refined(task, plan)
     if found.provenance.tolerance_met:
-        return found
+        return found, finest
     try:
         lower = single_loss_log_delta(composition, epsilon, deadline=deadline)
     except LimitExceeded:  # out of time: what has been found stands
-        return found
-    return _raised(found, lower)
+        return found, finest
+    return _raised(found, lower), finest
 
 
 def epsilon(

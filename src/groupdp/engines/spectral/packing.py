@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from groupdp.errors import LimitExceeded
 from groupdp.pairs import Branch, Composition, FloatArray, Round
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ _NONE = np.empty(0)
 
 
 def packed(composition: Composition) -> list[PackedRound]:
-    """The rounds with their numbers of repetitions, for the functions of `_kernel`."""
+    """The rounds with their numbers of repetitions, for the functions of `_kernel`; LimitExceeded for profiles."""
+    if not all(isinstance(one, Round) for one, _ in composition):
+        raise LimitExceeded(
+            "the spectral engine answers for rounds of mixtures alone; fixed batches with examples replaced or zeroed "
+            "are answered by the lattice engine."
+        )
     return [(float(times), *_packed_round(one)) for one, times in composition]
 
 
