@@ -17,6 +17,7 @@ from groupdp.engines.interface import Progress
 from groupdp.guarantees import delta as delta_of_run
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.tradeoff import TradeOff, trade_off
+from groupdp.tradeoff.function import rates_asked
 from groupdp.tradeoff.gaussian import GaussianFit, best_gaussian
 
 
@@ -70,9 +71,10 @@ def risk(
         "rounds": rounds,
         "engine": engine,
     }
+    asked = rates_asked(false_positive_rates)
     function = trade_off(run, **question)
     advantage = delta_of_run(run, epsilon=0.0, **question)
-    rates = {float(rate): function.true_positive_rate(rate) for rate in false_positive_rates}
+    rates = {rate: function.true_positive_rate(rate) for rate in asked.tolist()}
     if progress is not None:
         progress(0.3)
     return Risk(
