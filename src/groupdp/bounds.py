@@ -106,11 +106,6 @@ class Bounds:
         return f"Bounds(lower={self.lower!r}, upper={self.upper!r}{tight})"
 
     @property
-    def quality(self) -> str:
-        """ "tight" or "valid, not tight"."""
-        return "tight" if self.tight else "valid, not tight"
-
-    @property
     def width(self) -> float:
         """upper - lower, rounded up; 0 where both sides are the same infinity."""
         if self.lower == self.upper:

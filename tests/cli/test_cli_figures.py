@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import re
 import signal
 import subprocess
@@ -15,15 +16,26 @@ import pytest
 
 from command_line import assert_one_sentence, groupdp
 from groupdp.cli.figures import emit_summary
-from groupdp.figures import paper
+from groupdp.figures import paper, paper_figure
+from groupdp.figures.paper_figure import figure_process, write_figure
 
+GROUP_SIZES = (1, 2, 5, 6, 7, 8, 9, 10)
 FILES = ["fixed-batch.csv", "fixed-batch.png", "poisson.csv", "poisson.png", "summary.md"]
 
 
 @pytest.fixture(scope="module")
 def panels():
     """The study on the group sizes that its claims are about."""
-    return paper.study(group_sizes=(1, 2, 5, 6, 7, 8, 9, 10))
+    return paper.study(group_sizes=GROUP_SIZES)
+
+
+@pytest.fixture
+def computed(panels, monkeypatch):
+    """Nothing is computed again, and all is drawn in this process."""
+    monkeypatch.setattr(
+        paper, "panels_of", lambda name, **_: tuple(panel for panel in panels if panel.sampling == name)
+    )
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
 
 
 def test_the_setting_is_the_paper_s(panels):
@@ -77,9 +89,8 @@ def test_the_data_of_a_figure(panels):
     assert float(nine["old_tool"]) == math.inf
 
 
-def test_figures_writes_everything_and_says_where(panels, tmp_path, monkeypatch):
+def test_figures_writes_everything_and_says_where(computed, panels, tmp_path, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)  # not fitted to a width
-    monkeypatch.setattr(paper, "panel_by_panel", lambda **_: (panel for panel in panels))
     target = tmp_path / "figures"
     outcome = groupdp(f"figures --out {target}")
     assert (outcome.status, outcome.errors) == (0, "")
@@ -89,8 +100,7 @@ def test_figures_writes_everything_and_says_where(panels, tmp_path, monkeypatch)
         assert str(target / name) in outcome.output
 
 
-def test_other_kinds_and_json(panels, tmp_path, monkeypatch):
-    monkeypatch.setattr(paper, "panel_by_panel", lambda **_: (panel for panel in panels))
+def test_other_kinds_and_json(computed, tmp_path):
     answer = groupdp(f"figures --out {tmp_path} --kind svg --json").json
     assert (tmp_path / "poisson.svg").read_text().startswith("<?xml")
     assert len(answer["panels"]) == 6
@@ -99,11 +109,41 @@ def test_other_kinds_and_json(panels, tmp_path, monkeypatch):
 
 
 def test_bad_arguments_are_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(paper, "panel_by_panel", lambda **_: pytest.fail("worked first"))
+    monkeypatch.setattr(paper, "panels_of", lambda *_, **__: pytest.fail("worked first"))
     (tmp_path / "file").write_text("x")
     assert_one_sentence(groupdp(f"figures --out {tmp_path}/file"), "out must be")
     assert_one_sentence(groupdp(f"figures --out {tmp_path} --kind gif"), "kind must be")
     assert_one_sentence(groupdp(f"figures --out {tmp_path} extra"), "extra")
+
+
+def test_a_figure_in_a_process_of_its_own_is_the_same(tmp_path):
+    here, there = tmp_path / "here.svg", tmp_path / "there.svg"
+    with figure_process("fixed-batch", there) as process:
+        own = write_figure("fixed-batch", here)
+        other = process.panels()
+    assert [panel.noise_multiplier for panel in other] == [2.0, 4.0, 8.0]
+    assert own == other
+    assert here.read_bytes() == there.read_bytes()
+
+
+def test_a_figure_whose_process_fails_is_drawn_here(computed, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(paper_figure, "command_of", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
+    with figure_process("poisson", tmp_path / "poisson.png") as process:
+        assert len(process.panels()) == 3
+    assert (tmp_path / "poisson.png").stat().st_size > 10_000
+    monkeypatch.setattr(paper_figure, "command_of", lambda *_: [str(tmp_path / "absent")])
+    with figure_process("poisson", tmp_path / "again.png") as process:
+        assert len(process.panels()) == 3
+    assert (tmp_path / "again.png").read_bytes() == (tmp_path / "poisson.png").read_bytes()
+
+
+def test_a_figure_that_nobody_waits_for_is_not_drawn_later(tmp_path):
+    with figure_process("poisson", tmp_path / "poisson.png") as process:
+        running = process._process
+    assert running is not None
+    assert running.returncode == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path):

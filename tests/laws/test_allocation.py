@@ -12,11 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupdp.laws import allocation
-from groupdp.laws.allocation import LARGEST_EXACT_GROUP, dealt_squares_law, mean_of, thrown_squares_law
+from groupdp.laws.allocation import LARGEST_EXACT_GROUP, dealt_squares_law, thrown_squares_law
 
 
 def squares(batches: list[int]) -> int:
     return sum(count * count for count in Counter(batches).values())
+
+
+def mean_of(law) -> float:
+    values, (probabilities, _) = law
+    return math.fsum(values * probabilities)
 
 
 @given(b=st.integers(1, 5), n=st.integers(1, 10), k=st.integers(0, 6))

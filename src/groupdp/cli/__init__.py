@@ -1,4 +1,7 @@
-"""The command line: one module per command, listed in `application.py`; `options`, `values` and `support` are shared.
+"""The command line: one module per command, listed in `application.py`.
+
+`options` are what describes a run, `read_options` makes an `Asked` of them, `with_run` hands it to a command; `values`,
+`support`, `table` and `streams` are shared.
 
 Nothing is imported before the entry point runs, so that Ctrl-C is clean from its first line on.
 """

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from groupdp._validation import require_integer
-from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.asked import Asked
 from groupdp.cli.audit_output import (
     emit_checks,
     emit_measured,
@@ -37,6 +37,7 @@ from groupdp.cli.support import (
     read_number,
     require_new,
 )
+from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument
 
 _AUDIT = "The audit"

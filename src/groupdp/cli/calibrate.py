@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupdp.bounds import round_up
-from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
@@ -26,6 +26,7 @@ from groupdp.cli.support import (
     run_as_json,
     upper_text,
 )
+from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument
 
 if TYPE_CHECKING:

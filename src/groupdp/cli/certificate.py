@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from groupdp._validation import shown
-from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
@@ -24,6 +24,7 @@ from groupdp.cli.support import (
     waiting,
 )
 from groupdp.cli.table import output_width, wrapped
+from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument
 
 _CERTIFY_EXAMPLE = example(

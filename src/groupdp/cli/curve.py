@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from groupdp._validation import shown
-from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
@@ -24,6 +24,7 @@ from groupdp.cli.support import (
     require_new,
     upper_text,
 )
+from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument
 
 if TYPE_CHECKING:

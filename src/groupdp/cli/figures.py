@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -39,29 +38,27 @@ def figures(
     if out == "":
         raise InvalidArgument("out must be the name of a directory, got an empty one.")
     from groupdp.figures import paper
-    from groupdp.figures.curves import draw_curves, save_figure
-    from groupdp.figures.style import import_matplotlib
+    from groupdp.figures.paper_figure import figure_process, write_figure
 
     directory = Path(out)
+    here, beside = (name for name, *_ in paper.SAMPLINGS)
     written = []
     with NewFiles("out") as files:
-        for name, *_ in paper.SAMPLINGS:  # find out now whether they can be written
+        for name in (here, beside):  # find out now whether they can be written
             written += [directory / f"{name}.{kind}", directory / f"{name}.csv"]
         written.append(directory / "summary.md")
         for path in written:
             require_new(str(path), "out", force=force)
             files.temporary(path)
-        panels: list[paper.Panel] = []
         with (
             progress_bar("figures") as progress,
-            closing(paper.panel_by_panel(progress=progress, meanwhile=import_matplotlib)) as found,
+            figure_process(beside, files.temporary(directory / f"{beside}.{kind}")) as other,
         ):
-            for name, _, _, title in paper.SAMPLINGS:  # drawn while the next panels are computed
-                own = list(itertools.islice(found, len(paper.NOISES)))
-                figure = draw_curves([(panel.title, panel.points) for panel in own], title=title)
-                save_figure(figure, files.temporary(directory / f"{name}.{kind}"))
-                files.write_text(directory / f"{name}.csv", paper.figure_csv(own))
-                panels += own
+            panels = write_figure(here, files.temporary(directory / f"{here}.{kind}"), progress=progress)
+            panels += other.panels()
+        for name in (here, beside):
+            own = [panel for panel in panels if panel.sampling == name]
+            files.write_text(directory / f"{name}.csv", paper.figure_csv(own))
         text = paper.summary(panels)
         files.write_text(directory / "summary.md", text)
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from groupdp.bounds import Bounds
-from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
@@ -25,6 +25,7 @@ from groupdp.cli.support import (
     read_number,
     upper_text,
 )
+from groupdp.cli.with_run import with_run
 
 if TYPE_CHECKING:
     from groupdp.statement.explain import Explanation

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupdp.adjacency import ADJACENCIES
-from groupdp.cli.asked import Asked, require_run_option, with_run
+from groupdp.cli.asked import Asked
 from groupdp.cli.cap_run import filled, with_batch
 from groupdp.cli.counts_input import (
     DEFAULT_DATA_MEMORY,
@@ -45,6 +45,7 @@ from groupdp.cli.support import (
     require_new,
     upper_text,
 )
+from groupdp.cli.with_run import require_run_option, with_run
 from groupdp.errors import InvalidArgument
 
 if TYPE_CHECKING:

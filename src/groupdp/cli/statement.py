@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from groupdp._validation import require_choice, shown
-from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar, require_new
+from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument
 
 _EXAMPLE = example("groupdp statement run.toml --out statement.md")

@@ -12,7 +12,7 @@ import typer
 from groupdp._files import check_writable
 from groupdp._validation import shown
 from groupdp.adjacency import ADJACENCIES
-from groupdp.cli.asked import Asked, with_run
+from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
@@ -27,6 +27,7 @@ from groupdp.cli.support import (
     require_new,
     upper_text,
 )
+from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument
 
 _EXAMPLE = example(

@@ -10,6 +10,7 @@ sweeps.py     a sweep, as curves or as a heat map
 audit.py      what an audit saw beside what was claimed
 pld.py        a privacy loss distribution
 paper.py      the paper's empirical section, computed
+paper_figure.py  one of its figures, here or in a process of its own
 """
 
 from groupdp.figures.style import title_lines

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -65,49 +65,45 @@ class Panel:
         return next(point for point in self.points if point.group_size == group_size)
 
 
-def study(
+def study(*, group_sizes: Sequence[int] | None = None) -> tuple[Panel, ...]:
+    """All panels of both figures, Poisson sampling first."""
+    return tuple(panel for name, *_ in SAMPLINGS for panel in panels_of(name, group_sizes=group_sizes))
+
+
+def panels_of(
+    name: str,
     *,
     group_sizes: Sequence[int] | None = None,
     progress: Progress | None = None,
     meanwhile: Callable[[], object] | None = None,
 ) -> tuple[Panel, ...]:
-    """All panels of both figures, Poisson sampling first."""
-    return tuple(panel_by_panel(group_sizes=group_sizes, progress=progress, meanwhile=meanwhile))
-
-
-def panel_by_panel(
-    *,
-    group_sizes: Sequence[int] | None = None,
-    progress: Progress | None = None,
-    meanwhile: Callable[[], object] | None = None,
-) -> Generator[Panel, None, None]:
-    """The panels in order, each as soon as it is there, while the next ones are computed.
+    """The panels of the figure called `name`, in the order of their noise.
 
     Two are computed at a time (the kernel does not hold the interpreter's lock), and `meanwhile` is called while the
     first ones are.
     """
-    settings = [(name, sampling, factor * noise) for name, sampling, factor, _ in SAMPLINGS for noise in NOISES]
+    sampling, factor = next((sampling, factor) for known, sampling, factor, _ in SAMPLINGS if known == name)
     stop = threading.Event()
 
-    def panel(setting: tuple[str, Sampling, float]) -> Panel:
-        name, sampling, noise = setting
+    def panel(noise: float) -> Panel:
         run = DPSGD(sampling=sampling, noise_multiplier=noise, steps=STEPS)
         points = compare(run, delta=DELTA, group_sizes=group_sizes or GROUP_SIZES, progress=lambda _: _go_on(stop))
         return Panel(sampling=name, noise_multiplier=noise, points=tuple(points))
 
+    found: list[Panel] = []
     with ThreadPoolExecutor(max_workers=2) as threads:
         try:
-            pending = [threads.submit(panel, setting) for setting in settings]
+            pending = [threads.submit(panel, factor * noise) for noise in NOISES]
             if meanwhile is not None:
                 meanwhile()
-            for done, future in enumerate(pending, start=1):
-                found = future.result()
+            for future in pending:
+                found.append(future.result())
                 if progress is not None:
-                    progress(done / len(settings))
-                yield found
+                    progress(len(found) / len(NOISES))
         finally:  # whoever is interrupted does not wait for the rest
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)
+    return tuple(found)
 
 
 class _Stopped(Exception):

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -171,10 +170,3 @@ def _poisson_tail(mean: float, least: int) -> float:
         return 1.0
     exponent = least * math.log(least / mean) - least + mean
     return math.exp(-max(exponent - 1e-12 * (least + mean + least * abs(math.log(least / mean))), 0.0))
-
-
-def mean_of(law: SquaresLaw) -> float:
-    """E[r], for tests and tables."""
-    values, (probabilities, _) = law
-    products: Any = values * probabilities
-    return math.fsum(products)

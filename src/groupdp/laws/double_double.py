@@ -16,11 +16,6 @@ Number = tuple[FloatArray, FloatArray]
 _SPLITTER = 134217729.0  # 2^27 + 1
 
 
-def from_doubles(values: FloatArray) -> Number:
-    """Doubles, exactly."""
-    return values, np.zeros_like(values)
-
-
 def _product(a: FloatArray, b: FloatArray) -> Number:
     """a b exactly, as a sum of two doubles."""
     high = a * b

@@ -120,11 +120,6 @@ class _World:
         law = np.where(self.infinite, self.log_law, -np.inf)[None, :]
         return _capped(log_sum(Sides(law - self.law_error, law + self.law_error)))
 
-    @property
-    def log_finite(self) -> float:
-        """About the log of the other mass."""
-        return float(log_sum(Sides(*2 * (np.where(self.infinite, -np.inf, self.log_law),))).upper)
-
     def _places(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(u minus the centres, its error)."""
         with np.errstate(invalid="ignore", over="ignore"):

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from groupdp._processes import command_of
 from groupdp.web import json_text
 from groupdp.web.worker import CANCELLED, LIMIT, out_of_time
 
@@ -51,7 +51,7 @@ class Worker:
     @classmethod
     async def start(cls) -> Worker:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        command = (sys.executable, "-m", "groupdp.web.worker")
+        command = command_of("groupdp.web.worker")
         # Ctrl-C in a terminal goes to everything in the foreground: a session of its own keeps a worker out of that
         # from its first instant. It ends when it is killed, or with its input.
         process = await asyncio.create_subprocess_exec(

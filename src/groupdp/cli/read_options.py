@@ -1,0 +1,166 @@
+"""From the texts of options to the run and the question: a run file, options, or a file that options override."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from groupdp._validation import require_choice, shown
+from groupdp.adjacency import ADJACENCIES
+from groupdp.cli.asked import Asked
+from groupdp.cli.support import require_new
+from groupdp.dpsgd import DPSGD
+from groupdp.errors import InvalidArgument
+from groupdp.run_file.describe import run_as_json
+from groupdp.run_file.phases import (
+    KNOWN_KEYS,
+    integer,
+    keys_of,
+    number,
+    phase_of,
+    refuse_unknown,
+    samplings_with,
+    with_sampling,
+)
+from groupdp.run_file.read import RunFile, read_run_file
+from groupdp.samplings import SAMPLINGS
+
+#: Options that describe a phase, in the order of the help.
+PHASE_KEYS = (
+    "sampling",
+    "sampling_rate",
+    "batch_size",
+    "dataset_size",
+    "largest_batch",
+    "batches",
+    "one_per_batch",
+    "sampling_rates",
+    "noise_multiplier",
+    "steps",
+    "epochs",
+    "microbatch_size",
+)
+#: Ways to describe what a step visits; an option of this kind replaces all that a file says of it.
+_LENGTHS = ("steps", "epochs")
+
+
+def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingProxyType({})) -> Asked:
+    """From the options' texts to the run and the question."""
+    values = {key: given[key] for key in PHASE_KEYS if given.get(key) not in (None, False)}
+    if given.get("sources"):
+        values["sampling_rates"] = _pairs("source", given["sources"])
+    path = given.get("run_file") or given.get("run_option")
+    base = read_run_file(path) if path is not None else None
+    if path is None and not values and not given.get("phases") and "run_option" in given:
+        raise InvalidArgument("run must be given: a run file (--run RUN.TOML), or sampling with its options.")
+    phases = _phases(base, values, given.get("phases") or [], assumed)
+    file = replace(base, phases=phases) if base is not None else RunFile(phases=phases)
+    file = replace(file, **_question(given))
+    if given.get("adjacency") is not None and (file.removed is not None or file.added is not None):
+        chosen = shown(given["adjacency"])
+        raise InvalidArgument(f"adjacency must be left out where removed or added is given, got {chosen}.")
+    asked = Asked(file=file, force=bool(given.get("force")), save_as=given.get("save"))
+    asked.require_counted_by_source()
+    require_new(asked.save_as, "save", force=asked.force)
+    return asked
+
+
+def _phases(
+    base: RunFile | None, values: dict[str, Any], texts: list[str], assumed: Mapping[str, str]
+) -> tuple[DPSGD, ...]:
+    if texts:
+        if values or base is not None:
+            raise InvalidArgument("phase must describe whole phases, without a run file or other options of the run.")
+        described = [_pairs("phase", text.split(",")) for text in texts]
+        return tuple(_phase({key.replace("-", "_"): value for key, value in one.items()}) for one in described)
+    if base is not None:
+        if not values:
+            return base.phases
+        if len(base.phases) > 1:
+            raise InvalidArgument(
+                f"{next(iter(values))} can override a run file with one phase, this one has {len(base.phases)}."
+            )
+        values = _overridden(run_as_json(base.phases[0]), values)
+    elif "sampling" not in values:
+        values = {"sampling": assumed.get("sampling") or _meant(values), **values}
+    if not any(key in values or key in assumed for key in _LENGTHS):
+        raise InvalidArgument("steps or epochs must be given.")
+    return (phase_of({**_assumed(values, assumed), **values}),)
+
+
+def _assumed(values: Mapping[str, Any], assumed: Mapping[str, str]) -> dict[str, str]:
+    """What is assumed and neither said, in these words or others, nor unknown to the sampling."""
+    known = keys_of(values["sampling"]) if values["sampling"] in SAMPLINGS else ()
+    alike = (_LENGTHS, ("sampling_rate", "batch_size") if "sampling_rate" in known else ())
+    said = {one for key in values for one in (key, *(other for group in alike if key in group for other in group))}
+    return {key: value for key, value in assumed.items() if key in known and key not in said}
+
+
+def _overridden(described: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """What a file says of its phase, with what the options say in its place."""
+    kind = values.get("sampling", described["sampling"])
+    require_choice("sampling", kind, tuple(SAMPLINGS))
+    kept = {key: value for key, value in described.items() if key in keys_of(kind) and key != "sampling"}
+    if any(key in values for key in _LENGTHS):
+        kept.pop("steps", None)
+    if "batch_size" in values and "sampling_rate" in kept:
+        kept.pop("sampling_rate")
+    return {"sampling": kind, **kept, **values}
+
+
+def _phase(values: Mapping[str, Any]) -> DPSGD:
+    """One --phase."""
+    refuse_unknown(values, KNOWN_KEYS, where=" in a phase")
+    return phase_of({"sampling": _meant(values), **values})
+
+
+def _meant(values: Mapping[str, Any]) -> str:
+    """The sampling that the options name, or else the one that they can only mean."""
+    found = with_sampling(values).get("sampling")
+    if found is not None:
+        return str(found)
+    sizes = [key for key in ("batch_size", "dataset_size", "one_per_batch") if key in values]
+    if sizes:
+        names = ", ".join(samplings_with(sizes))
+        raise InvalidArgument(f"sampling must say how batches of that size are chosen ({names}), got nothing.")
+    raise InvalidArgument(f"a run file, or sampling ({', '.join(SAMPLINGS)}) with its options, must be given.")
+
+
+def _question(given: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if given.get("delta") is not None:
+        found["delta"] = number("delta", given["delta"], above=0.0, below=1.0)
+    for key in ("group_size", "removed", "added"):
+        if given.get(key) is not None:
+            found[key] = _group(key, given[key])
+    if given.get("adjacency") is not None:
+        found["adjacency"] = require_choice("adjacency", given["adjacency"], ADJACENCIES)
+    if "removed" in found or "added" in found:
+        if "group_size" in found:
+            size = shown(given["group_size"])
+            raise InvalidArgument(f"group_size must be left out where removed or added is given, got {size}.")
+        found["group_size"] = None
+    elif "group_size" in found:
+        found |= {"removed": None, "added": None}
+    return found
+
+
+def _group(key: str, text: str) -> Any:
+    """A number, or source=number,source=number."""
+    if "=" in text:
+        counts = _pairs(key, text.split(","))
+        return {source: integer(f"{key} of {source}", count, at_least=0) for source, count in counts.items()}
+    return integer(key, text, at_least=0)
+
+
+def _pairs(name: str, texts: list[str]) -> dict[str, str]:
+    """name=value, each name once."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip() or not value.strip() or key.strip() in found:
+            raise InvalidArgument(f"{name} must be written name=value, each name once, got {shown(text)}.")
+        found[key.strip()] = value.strip()
+    return found
