@@ -234,3 +234,40 @@ def test_the_closed_form_ceiling_is_above_the_truth():
         question = question_of(run, group_size=size)
         ceiling = min(log_delta_ceiling(composition, epsilon) for _, composition in question.compositions)
         assert ceiling >= groupdp.log_delta(run, epsilon=epsilon, group_size=size, engine="spectral").lower
+
+
+@pytest.mark.parametrize("noise", [1e14, 1e15, 1e18])
+@pytest.mark.parametrize("steps", [2, 3, 40])
+def test_losses_below_the_roundings_of_their_logarithms(noise, steps):
+    """Lattice indices stay exact (L-5): finer steps than the losses' roundings were infinite or not a number."""
+    for distance in (0.0, 1.0):
+        epsilon = distance * math.sqrt(steps) / noise
+        found = groupdp.log_delta(poisson(0.5, noise, steps), epsilon=epsilon, group_size=2, adjacency="remove")
+        # So small, the mixture is a Gaussian with its mean: mu (phi(x) - x Phi(-x)), x = epsilon / mu.
+        mu = math.sqrt(steps) / noise
+        x = epsilon / mu
+        tail = 0.5 * math.erfc(x / math.sqrt(2.0))
+        truth = math.log(mu * (math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi) - x * tail))
+        assert found.lower <= truth + 1e-6
+        assert found.upper >= truth - 1e-6
+
+
+def test_a_ceiling_of_shifts_whose_squares_underflow():
+    """P-11: the square of 2.71e-162 is the smallest double, a third too small."""
+    shift = 2.71e-162
+    mixture = MixtureOfGaussians([shift], [1.0], 1.0)
+    found = groupdp.log_delta(mixture, epsilon=2000.0 * shift, rounds=1, adjacency="remove")
+    # log of shift (phi(x) - x Phi(-x)) at x = 2000, next to 0: at least -x^2 / 2 - 3 log x - 1 + log shift.
+    assert -2.0e6 - 3.0 * math.log(2000.0) - 1.0 + math.log(shift) <= found.upper <= -1.99e6
+
+
+@pytest.mark.parametrize("shift", [1e149, 1e154, 1e300])
+def test_shifts_whose_squares_overflow_are_refused_or_bounded_at_once(shift):
+    mixture = MixtureOfGaussians([0.0, shift], [0.5, 0.5], 1.0)
+    for asked in ({"epsilon": 3.0}, {"delta": 1e-3}):
+        question = groupdp.log_delta if "epsilon" in asked else groupdp.epsilon
+        if shift > 1e150:
+            with pytest.raises(groupdp.LimitExceeded, match="times the noise"):
+                question(mixture, rounds=1, adjacency="remove", **asked)
+        else:
+            assert question(mixture, rounds=1, adjacency="remove", **asked).upper >= math.log(0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -82,6 +83,29 @@ def test_a_noiseless_coin_is_bounded_on_both_sides():
         truth = 0.25 * (0.1 + max(0.9 - math.exp(epsilon), 0.0)) + 0.75 * (0.5 + max(0.5 - math.exp(epsilon), 0.0))
         assert math.exp(found.lower) <= truth * (1 + 1e-12)
         assert math.exp(found.upper) >= truth * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(("rate", "size", "largest"), [(7e-15, 10**15, 9), (3e-15, 10**15, 5), (1e-6, 10**6, 2)])
+def test_what_a_noiseless_coin_reveals_is_right_next_to_nothing(rate: float, size: int, largest: int):
+    """P-10: 1 - p is the chance that one sampled member is kept, in rationals; the coin has several likely outcomes."""
+    q = Fraction(rate)
+    weight, total, revealed = Fraction(1), Fraction(0), Fraction(0)  # of s others, relative to that of none
+    for s in range(90):
+        total += weight
+        revealed += weight * min(Fraction(largest, s + 1), Fraction(1))
+        weight = Fraction(float(weight * (size - s) * q / ((s + 1) * (1 - q))))
+    revealed *= q / total
+    run = groupdp.DPSGD(
+        groupdp.TruncatedPoissonSampling(rate=rate, largest_batch=largest, dataset_size=size),
+        noise_multiplier=0.0,
+        steps=1,
+    )
+    found = groupdp.delta(run, epsilon=1.0, group_size=1, adjacency="remove")
+    assert found.lower <= float(revealed) * (1.0 + 1e-12)
+    assert found.upper >= float(revealed) * (1.0 - 1e-12)
+    assert found.upper / found.lower < 1.0 + 1e-11
+    assert groupdp.epsilon(run, delta=float(revealed) * 0.9999, group_size=1, adjacency="remove").lower == math.inf
+    assert groupdp.epsilon(run, delta=float(revealed) * 1.0001, group_size=1, adjacency="remove").upper == 0.0
 
 
 @given(seed=seeds)

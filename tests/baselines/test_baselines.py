@@ -318,3 +318,20 @@ def test_the_old_tool_s_walks_side_by_side_end_where_each_one_ends():
     sizes = (9, 0, 1, 4, 8, 4)
     together = old_tool_epsilons(PAPER, delta=1e-6, group_sizes=sizes)
     assert together == [old_tool_epsilon(PAPER, delta=1e-6, group_size=size) for size in sizes]
+
+
+@pytest.mark.parametrize("adjacency", ["substitute", "zero-out", "add-and-remove"])
+def test_the_lemma_is_refused_where_one_example_removed_says_nothing(adjacency):
+    """Replaced, a group of 3 has an epsilon of 4.46 here: the ceiling of one example removed would say 3.75."""
+    run = DPSGD(PoissonSampling(rate=0.1), noise_multiplier=2.0, steps=20)
+    with pytest.raises(InvalidArgument, match="adjacency must be"):
+        vadhan_epsilon(run, delta=1e-3, group_size=3, adjacency=adjacency)
+
+
+def test_a_walk_through_datasets_that_may_leak_more_is_refused():
+    """Batches are cut on the way to a larger group, and never for the first example: P-6 is not monotone in n."""
+    sampling = groupdp.TruncatedPoissonSampling(rate=0.5, largest_batch=3, dataset_size=2)
+    run = DPSGD(sampling, noise_multiplier=1.5, steps=30)
+    for baseline in (vadhan_epsilon, renyi_vadhan_epsilon, groupdp.fdp_epsilon):
+        with pytest.raises(InvalidArgument, match="truncated Poisson sampling"):
+            baseline(run, delta=1e-3, group_size=3)

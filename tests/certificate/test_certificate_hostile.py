@@ -192,3 +192,35 @@ def test_numbers_are_exact():
     for wrong in [*spelled_wrongly, 1, 0.5, None]:
         with pytest.raises(NotACertificate):
             number(wrong, "x", 0, 10)
+
+
+def test_phases_that_were_not_read_are_before_they_are_called_tight():
+    order = {"sampling": "fixed-order", "batch_size": 10, "dataset_size": 5, "noise_multiplier": "1", "steps": 3}
+    wordy = {"sampling": "poisson", "sampling_rate": "0." + "1" * 40, "noise_multiplier": "1", "steps": 3}
+    sources = {"sampling": "poisson-sources", "sampling_rates": {"a": "0." + "1" * 40}, **_only(wordy)}
+    about = {"adjacency": "substitute", "delta": "0.1", "epsilon": {"lower": "0", "upper": "5"}, "tight": True}
+    file = {"format": "groupdp certificate", "version": 1, "hints": {}}
+    assert verify(json.dumps({**file, "claim": {**about, "run": [order], "group_size": 2}})).outcome == "refuted"
+    for changed, size in (
+        ({"batch_size": 0}, 900),
+        ({"batch_size": "x"}, 900),
+        ({"steps": "x"}, 900),
+        ({}, {"a": 900}),
+    ):
+        run = [sources if isinstance(size, dict) else wordy, {**order, **changed}]
+        with pytest.raises(NotACertificate):
+            verify(json.dumps({**file, "claim": {**about, "run": run, "group_size": size}}))
+
+
+def _only(phase):
+    return {name: phase[name] for name in ("noise_multiplier", "steps")}
+
+
+def test_those_who_are_left_over_do_not_attain_a_fixed_order():
+    """C-1: 2 full batches of 2 hold 4 of 5; that they hold 5 is valid, and not tight."""
+    phase = {"sampling": "fixed-order", "batch_size": 2, "dataset_size": 5, "noise_multiplier": "3", "steps": 4}
+    asked = {"run": [phase], "adjacency": "zero-out", "delta": "1e-5", "epsilon": {"lower": "0", "upper": "50"}}
+    for size, outcome in ((4, "verified"), (5, "refuted")):
+        claimed = {**asked, "group_size": size, "tight": True}
+        file = {"format": "groupdp certificate", "version": 1, "claim": claimed, "hints": {}}
+        assert verify(json.dumps(file)).outcome == outcome

@@ -123,3 +123,13 @@ def test_a_threshold_in_the_very_middle_is_enclosed():
         lower, upper = one_round(one, arb(0))
         assert upper - lower < arb("1e-30")
         assert abs(lower - arb(0.01) * arb(0.3829249225480262)) < arb("1e-12")
+
+
+def test_where_delta_is_flat_equality_is_no_lower_side():
+    """C-17: removed, one step without noise: delta is 1/4 at every epsilon, so that epsilon 0 has it."""
+    run = [{**QUIET, "sampling_rate": "0.25", "steps": 1}]
+    about = {"adjacency": "remove", "group_size": 1, "delta": "0.25"}
+    for lower, upper in (("infinity", "infinity"), ("5", "infinity"), ("5", "7")):
+        assert verify(document(run, lower, upper, **about)).outcome == "undecided"
+    assert verify(document(run, "0", "0", **about)).outcome == "verified"
+    assert verify(document(run, "5", "infinity", **{**about, "delta": "0.2499999"})).outcome == "verified"

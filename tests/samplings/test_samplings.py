@@ -247,3 +247,10 @@ def test_epochs_become_steps():
     assert DPSGD.from_epochs(EXAMPLES["fixed-batch"], noise_multiplier=1.0, epochs="3/2").steps == 15
     with pytest.raises(InvalidArgument, match="epochs"):
         DPSGD.from_epochs(EXAMPLES["poisson-sources"], noise_multiplier=1.0, epochs=1)
+
+
+def test_a_fixed_order_is_not_attained_by_those_left_over():
+    """P-8: 2 full batches of 2 hold 4 of 5 examples."""
+    run = groupdp.DPSGD(groupdp.FixedOrderSampling(batch_size=2, dataset_size=5), noise_multiplier=3.0, steps=4)
+    assert groupdp.epsilon(run, delta=1e-5, group_size=4, adjacency="zero-out").tight
+    assert not groupdp.epsilon(run, delta=1e-5, group_size=5, adjacency="zero-out").tight

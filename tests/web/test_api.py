@@ -326,3 +326,11 @@ def test_a_certificate_is_handed_over_and_verifies(client):
     from groupdp.certificate import verify
 
     assert verify(found["text"]).outcome == "verified"
+
+
+def test_no_baseline_is_answered_for_another_adjacency(client):
+    asked = without_group(group_sizes=[3], adjacency="substitute")
+    for name in ("vadhan", "renyi", "fdp"):
+        response = ask(client, "baseline", {**asked, "name": name})
+        assert response.status_code == 400, response.text
+        assert response.json()["error"]["field"] == "adjacency"

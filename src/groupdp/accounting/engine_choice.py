@@ -22,6 +22,8 @@ ENGINES = ("auto", "spectral", "lattice")
 _SLACK = 1e-14
 #: Seconds after which a computation of the lattice engine is given up.
 LONGEST_LATTICE = 60.0
+#: Above this a shift has all digits of a double, and so has what it is divided by or into.
+_SMALLEST_SHIFT = 1e-290
 #: Below this log delta only the bound in closed form is returned.
 _CLOSED_FORM_BELOW = -1e6
 #: Up to so many rounds of mixtures the contour is not even tried first: their characteristic function hardly falls, and
@@ -98,8 +100,9 @@ def log_delta_ceiling(noisy: Composition, epsilon: float) -> float:
     mu^2 = sum_j T_j max over branches (x_max + y_max)_j^2; and delta(eps) <= Phi(mu / 2 - eps / mu) <= e^{-(eps / mu -
     mu / 2)^2 / 2}.
     """
-    mu = math.sqrt(math.fsum(times * _largest_shift(one) ** 2 for one, times in noisy))
-    if not 0.0 < mu < math.inf:
+    # hypot: the squares of small shifts have lost their digits, or are 0.
+    mu = math.hypot(*(math.sqrt(times) * _largest_shift(one) for one, times in noisy))
+    if not _SMALLEST_SHIFT < mu < math.inf:
         return 0.0
     distance = min((epsilon / mu - mu / 2.0) * (1.0 - 1e-14) - 1e-14 * mu, 1e150)
     return -0.5 * distance * distance * (1.0 - 1e-14) if distance > 0.0 else 0.0

@@ -13,6 +13,7 @@ branches merged, which is post-processing.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from groupdp.accounting.engine_choice import Options, noisy_epsilon, noisy_log_delta, spectral_ceiling
@@ -155,8 +156,8 @@ def _at_zero(one: Round | Profile) -> tuple[float, float, float]:
     if len(masses) == 1:
         p, q = masses[0]
         return p, q, p - q if p > -math.inf else 0.0
-    p = _log_total([weight + a for weight, (a, _) in zip(one.log_weights, masses, strict=True)])
-    q = _log_total([weight + b for weight, (_, b) in zip(one.log_weights, masses, strict=True)])
+    p = _log_total(one.log_weights, [a for a, _ in masses])
+    q = _log_total(one.log_weights, [b for _, b in masses])
     return p, q, max((a - b for a, b in masses if a > -math.inf), default=0.0)
 
 
@@ -164,11 +165,22 @@ def _mass(branch: Branch, *, right: bool) -> float:
     return (branch.right if right else branch.left).log_mass_at_zero
 
 
-def _log_total(logarithms: list[float]) -> float:
-    largest = max(logarithms)
+def _log_total(log_weights: Sequence[float], logarithms: list[float]) -> float:
+    """log of sum w e^log, the weights w summing to 1, to a few units in its last place.
+
+    Where the sum is above one half it is 1 - sum w (1 - e^log): of what is next to 1, the sum of the terms would have
+    lost the distance from 1, which is what is revealed.
+    """
+    missing = math.fsum(
+        math.exp(weight) * -math.expm1(value) for weight, value in zip(log_weights, logarithms, strict=True)
+    )
+    if missing < 0.5:
+        return math.log1p(-missing)
+    terms = [weight + value for weight, value in zip(log_weights, logarithms, strict=True)]
+    largest = max(terms)
     if largest == -math.inf:
         return largest
-    return min(largest + math.log(math.fsum(math.exp(value - largest) for value in logarithms)), 0.0)
+    return min(largest + math.log(math.fsum(math.exp(value - largest) for value in terms)), 0.0)
 
 
 def _log_where_identical(epsilon: float) -> float:

@@ -18,6 +18,7 @@ from typing import Any
 
 from groupdp._validation import require_integer, require_number
 from groupdp.adjacency import LARGEST_GROUP, ONE_SIDED, directions_of
+from groupdp.baselines.one_example import require_walk
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
@@ -44,6 +45,7 @@ def fdp_epsilon(
     """
     size = require_integer("group_size", group_size, at_least=0, at_most=LARGEST_GROUP)
     log_target = math.log(require_number("delta", delta, above=0.0, below=1.0))
+    require_walk(run)
     if size == 0:
         return Bounds(0.0, 0.0, Provenance(engine="exact"))
     results = []

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from groupdp.adjacency import FORWARD
+from groupdp._validation import require_choice
+from groupdp.adjacency import ADJACENCIES, FORWARD, ONE_SIDED
 from groupdp.compositions import question_of
+from groupdp.dpsgd import phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
 from groupdp.pairs import Round
@@ -19,8 +21,11 @@ Composition = tuple[tuple[MixtureOfGaussians, int], ...]
 def example_composition(run: Any) -> Composition:
     """The mixtures that dominate a run for one example removed, in units of the noise.
 
+    Its mirror image is one example added; no other adjacency starts from these.
+
     Refuses samplings whose round for one example is not one mixture against one Gaussian: no baseline is known there.
     """
+    require_walk(run)
     ((_, composition),) = question_of(run, group_size=1, adjacency=FORWARD).compositions
     mixtures = []
     for one, times in composition:
@@ -35,3 +40,22 @@ def example_composition(run: Any) -> Composition:
         else:
             mixtures.append((MixtureOfGaussians.from_law(np.minimum(side.shifts, 1.0), law, 0.0), times))
     return tuple(mixtures)
+
+
+def require_walk(run: Any) -> None:
+    """Refuses samplings where one example's guarantee says nothing of those on the way to a group.
+
+    The datasets of a walk from none of the group to all of it have a larger common part than the first one.
+    """
+    for phase in phases_of(run):
+        if not phase.sampling.leaks_most_where_smallest:
+            raise InvalidArgument(
+                f"sampling must be another one for this baseline, got {phase.sampling.title}: datasets on the way to a "
+                "group are larger, and may leak more than the smallest one."
+            )
+
+
+def require_one_sided(adjacency: Any) -> None:
+    """Refuses adjacencies that the mixtures of one example removed say nothing about."""
+    if require_choice("adjacency", adjacency, ADJACENCIES) not in ONE_SIDED:
+        raise InvalidArgument(f"adjacency must be {', '.join(ONE_SIDED)} for this baseline, got {adjacency!r}.")

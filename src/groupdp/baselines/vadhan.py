@@ -14,7 +14,7 @@ from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.accounting import Options, log_delta_of
 from groupdp.adjacency import BACKWARD, LARGEST_GROUP
 from groupdp.baselines.growth import FORMS, Form, Growth
-from groupdp.baselines.one_example import Composition, example_composition
+from groupdp.baselines.one_example import Composition, example_composition, require_one_sided
 from groupdp.baselines.renyi import best_example_epsilon
 from groupdp.baselines.smallest_feasible import Curve, Problem, smallest_feasible
 from groupdp.bounds import Bounds, Provenance
@@ -45,7 +45,7 @@ def vadhan_epsilon(
 
     `form` "lemma" takes growth = k e^{k eps} as stated, "geometric" the sharper 1 + e^eps + ... + e^{(k-1) eps} of its
     proof. `upper` is a valid guarantee; `lower` bounds what the lemma can give, not the true privacy. A group of
-    one needs no lemma and gets epsilon itself.
+    one needs no lemma and gets epsilon itself. The adjacency is add-or-remove, add or remove.
 
     `upper` is infinite where no finite epsilon exists (no noise) or none could be certified. Where the lemma's
     epsilon explodes (thousands), `lower` may be far below `upper`: see `smallest_feasible`.
@@ -75,6 +75,7 @@ def vadhan_epsilons(
     sizes = [require_integer("group_size", size, at_least=0, at_most=LARGEST_GROUP) for size in group_sizes]
     log_target = math.log(require_number("delta", delta, above=0.0, below=1.0))
     require_choice("form", form, FORMS)
+    require_one_sided(adjacency)
     composition = example_composition(run)
     # Dozens of values are needed: the contour's take milliseconds, and where it has none Chernoff's bound stands.
     chosen = "spectral" if engine == "auto" and sum(rounds for _, rounds in composition) > 1 else engine

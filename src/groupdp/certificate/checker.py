@@ -265,15 +265,18 @@ def verify(text: str | bytes, *, seconds: float = 300.0, known: list[Proof] | No
 
 
 def verdict(target: fmpq, upper: fmpq | None, lower: Any, found: list[Any]) -> tuple[str, str]:
-    """C-17: an upper side must hold for every pair of datasets, a lower side for one."""
+    """C-17: an upper side must hold for every pair of datasets, a lower side for one.
+
+    Below a lower side delta must be larger: where it is flat, equality would say nothing of smaller epsilons.
+    """
     if upper is not None and any(at[0][0] > target for at in found):
         return "refuted", "delta(epsilon.upper) is above delta"
     if lower > 0 and all(at[1][1] < target for at in found):
         return "refuted", "delta(epsilon.lower) is below delta"
     if upper is not None and not all(at[0][1] <= target for at in found):
         return "undecided", "delta(epsilon.upper) <= delta was not proved"
-    if lower > 0 and not any(at[1][0] >= target for at in found):
-        return "undecided", "delta(epsilon.lower) >= delta was not proved"
+    if lower > 0 and not any(at[1][0] > target for at in found):
+        return "undecided", "delta(epsilon.lower) > delta was not proved"
     return "verified", "delta(epsilon.upper) <= delta <= delta(epsilon.lower)"
 
 

@@ -293,11 +293,15 @@ def noisy_rounds(
 
 
 def tight(phase: dict[str, Any], change: Change) -> bool:
-    """C-1: whether some loss and datasets attain what `rounds` says."""
-    if phase.get("microbatch_size", 1) > 1:
+    """C-1: whether some loss and datasets attain what `rounds` says; the phase need not have been read before."""
+    if integer(phase.get("microbatch_size", 1), "microbatch_size", 1, LARGEST_STEPS) > 1:
         return False
-    if phase["sampling"] == "fixed-order":  # of an epoch cut short some members may not have taken part
-        return bool(phase["steps"] % (phase["dataset_size"] // phase["batch_size"]) == 0)
+    if phase["sampling"] == "fixed-order":  # of an epoch cut short, or left over, some may not have taken part
+        size, n = (integer(phase[name], name, 1, LARGEST_DATASET) for name in ("batch_size", "dataset_size"))
+        places = n // size * (1 if phase.get("one_per_batch", False) is True else size)
+        steps = integer(phase["steps"], "steps", 0, LARGEST_STEPS)
+        k = max(integer(part, "group_size", 0, LARGEST_GROUP) for part in (change.removed, change.added))
+        return bool(0 < k <= places and steps % (n // size) == 0)
     always = phase["sampling"] in ("poisson", "poisson-sources")
     return always or (phase["sampling"] == "fixed-batch" and change.name in ("add", "remove"))
 

@@ -65,7 +65,7 @@ class Proving:
         self.upper, self.lower = (
             None if side == "infinity" else number(side, "epsilon", 0, LARGEST_EPSILON) for side in sides
         )
-        self.is_below = self.lower == 0  # whether delta(epsilon.lower) >= delta is proved for one pair, or not claimed
+        self.is_below = self.lower == 0  # whether delta(epsilon.lower) > delta is proved for one pair, or not claimed
         self.slack = max(
             NARROW, 0.0 if self.upper is None or not self.lower else 2 - 2 * float(self.lower / self.upper)
         )
@@ -146,7 +146,7 @@ class Proving:
         except Undecided:
             return False
         with ctx.workprec(LARGEST_PRECISION):
-            proves = below is None or below[0] >= self.target
+            proves = below is None or below[0] > self.target
             self.is_below = self.is_below or bool(proves and not slack)
             is_above = above is None or above[1] <= self.target or above[0] > self.target
             return bool(is_above and (self.is_below or below is None or proves or below[1] < self.target))
@@ -165,12 +165,12 @@ class Proving:
         return lower, upper
 
     def outward(self, start: float, sign: int, proof: Proof) -> float:
-        """A number near `start`, above it (1) with delta <= target, or below it (-1) with delta >= target, or 0."""
+        """A number near `start`, above it (1) with delta <= target, or below it (-1) with delta > target, or 0."""
 
         def holds(log_distance: float) -> bool:
             lower, upper = proof.delta(arb(start * (1 + sign * math.exp(log_distance))))
             with ctx.workprec(LARGEST_PRECISION):
-                return bool(upper <= self.target) if sign > 0 else bool(lower >= self.target)
+                return bool(upper <= self.target) if sign > 0 else bool(lower > self.target)
 
         if not math.isfinite(start):
             return start

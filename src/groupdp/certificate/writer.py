@@ -64,7 +64,7 @@ def certify(
     """The certificate that `run` has the epsilon that `groupdp.epsilon` says, at `delta` and for a group.
 
     Formal guarantee: if `verdict.outcome` is "verified", then delta(epsilon.upper) <= delta, and delta(epsilon.lower)
-    >= delta unless epsilon.lower is 0, for the decimals in the claim. Bounds are moved outward by 2e-14 relatively;
+    > delta unless epsilon.lower is 0, for the decimals in the claim. Bounds are moved outward by 2e-14 relatively;
     and further, where the checker can only prove an interval that is wider than that of `groupdp.epsilon`.
     """
     question: dict[str, Any] = {"adjacency": adjacency, "removed": removed, "added": added}

@@ -65,10 +65,15 @@ class FixedOrderSampling(Sampling):
         return ((Round.of(side, ZERO), -(-steps // length)),)
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
-        """Whole epochs, or everybody in the first batch: of an epoch cut short some members may not have taken part."""
+        """Whole epochs, or everybody in the first batch: of an epoch cut short some members may not have taken part.
+
+        Nor have those who are left over where batches are full.
+        """
         size = group_in(change, self.dataset_size)
         in_one_batch = size <= 1 or (not self.one_per_batch and size <= self.batch_size)
-        return in_one_batch or steps % (self.dataset_size // self.batch_size) == 0
+        length = self.dataset_size // self.batch_size
+        places = length if self.one_per_batch else length * self.batch_size
+        return in_one_batch or (size <= places and steps % length == 0)
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         order = "Every example is in at most one batch of an epoch."

@@ -38,6 +38,8 @@ class Sampling(ABC):
     refusals: ClassVar[Mapping[str, str]] = {}
     #: Attributes in which epsilon grows, so that a calibration may solve for them.
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ()
+    #: Whether no larger dataset leaks more, so that what holds for one example holds on a walk to a larger group.
+    leaks_most_where_smallest: ClassVar[bool] = True
     #: Whether such runs are often, and wrongly, accounted as Poisson sampling.
     mistaken_for_poisson: ClassVar[bool] = False
 

@@ -40,6 +40,7 @@ class TruncatedPoissonSampling(Sampling):
         "dataset_size": "dataset_size",
     }
     adjacencies: ClassVar[tuple[str, ...]] = (*ONE_SIDED, "zero-out")
+    leaks_most_where_smallest: ClassVar[bool] = False
     refusals: ClassVar[dict[str, str]] = {"substitute": _NO_LAW, "add-and-remove": _NO_LAW, "exchange": _NO_LAW}
 
     def __post_init__(self) -> None:

@@ -101,7 +101,7 @@ class DeltaCurve:
             ahead = min(2 * ahead, 64) if good == len(part) else max(good // 2, 1)
 
     def _evaluate(self, epsilon: float) -> tuple[float, float]:
-        """By the contour, in milliseconds; by a lattice or in closed form where there are few rounds, or it declines."""
+        """By the contour, in milliseconds; by a lattice or in closed form of few rounds, or where it declines."""
         if self.options.engine == "auto" and not (self.is_costly or are_few(self.composition)):
             try:
                 bounds = log_delta_of(self.composition, epsilon, replace(self.options, engine="spectral"))

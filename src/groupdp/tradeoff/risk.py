@@ -17,6 +17,7 @@ from groupdp.engines.interface import Progress
 from groupdp.guarantees import delta as delta_of_run
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.tradeoff import TradeOff, trade_off
+from groupdp.tradeoff.function import rates_asked
 from groupdp.tradeoff.gaussian import GaussianFit, best_gaussian
 
 
@@ -71,13 +72,14 @@ def risk(
         "engine": engine,
     }
     report = progress if progress is not None else (lambda _: None)
+    asked = rates_asked(false_positive_rates)
     function = trade_off(run, **question)
     advantage = delta_of_run(run, epsilon=0.0, **question)
     guess = success(function, before)
     rates = {}
-    for done, rate in enumerate(false_positive_rates):
-        report(0.3 * done / len(false_positive_rates))
-        rates[float(rate)] = function.true_positive_rate(rate)
+    for done, rate in enumerate(asked.tolist()):
+        report(0.3 * done / len(asked))
+        rates[rate] = function.true_positive_rate(rate)
     return Risk(
         group_size=group_size,
         adjacency=adjacency,

@@ -13,7 +13,6 @@ from groupdp.compositions import question_of
 from groupdp.errors import GroupDPError, LimitExceeded
 from groupdp.sweeps.evaluate import quick_answers
 from groupdp.web.description import Question
-from groupdp.web.fields import CLASSIC_ADJACENCIES
 from groupdp.web.inputs import require_classic
 
 Progress = Callable[[float], None]
@@ -72,8 +71,7 @@ def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: P
     from groupdp.baselines.vadhan import vadhan_uppers
 
     run, delta, adjacency = question.run, question.delta, question.adjacency
-    if name != "vadhan" or adjacency in CLASSIC_ADJACENCIES:
-        require_classic(question)
+    require_classic(question)
     if name == "vadhan":
         return vadhan_uppers(run, delta=delta, group_sizes=sizes, adjacency=adjacency, progress=progress)
     uppers = []

@@ -23,6 +23,8 @@ from groupdp.pairs import Composition, Profile, Round, mirrored
 
 #: Relative width asked for where the caller does not say.
 DEFAULT_TOLERANCE = 1e-6
+#: Largest shift of one round in closed form.
+_LARGEST_SHIFT = 1e150
 #: About the smallest log delta that is looked for.
 _FARTHEST = -3e5
 
@@ -66,6 +68,7 @@ def neighbourhood(
     if exact is not None:
         return _labelled(exact, tolerance), None
     if _is_one_round(composition):
+        _require_squares(composition[0][0])
         return _labelled(one_round_log_delta(composition[0][0], epsilon, deadline=deadline), tolerance), None
     plan, saddle = _planned_for_epsilon(composition, epsilon, tolerance)
     finest: Solution | None = None
@@ -125,6 +128,7 @@ def epsilon(
     if log_delta == -math.inf:
         return _labelled((largest * (1.0 - 8.0 * ELEMENTARY), largest), width)
     if _is_one_round(composition):
+        _require_squares(composition[0][0])
         return _labelled(one_round_epsilon(composition[0][0], log_delta, deadline=deadline), width)
     plan = prepare(composition, log_delta=log_delta, tolerance=width)
 
@@ -252,6 +256,16 @@ def _outside_the_range(composition: Composition, epsilon: float) -> tuple[float,
 
 def _is_one_round(composition: Composition) -> bool:
     return len(composition) == 1 and composition[0][1] == 1
+
+
+def _require_squares(one: Round | Profile) -> None:
+    """Refuse shifts whose squares are near the largest double."""
+    shift = one.largest if isinstance(one, Round) else one.largest_shift
+    if not shift <= _LARGEST_SHIFT:
+        raise LimitExceeded(
+            f"the largest sensitivity is {shift:.3g} times the noise; one round has a closed form up to "
+            f"{_LARGEST_SHIFT:g} times."
+        )
 
 
 def _labelled(found: tuple[float, float], tolerance: float) -> Bounds:

@@ -91,6 +91,7 @@ class EnvelopePart:
             ((0, len(middle)), (len(middle), len(middle) + 1), (len(middle) + 1, 2 * len(middle) + 1)),
         )
         self.middle = middle
+        self.farthest = float(self.x[-1])
         self.log_dead_mass = float(np.logaddexp(log_cut, self.envelope.log_lost_mass))
         #: d log sqrt(P Q) / dx, roughly.
         self.growth = np.gradient(np.clip(log_p, -1e6, 0.0) - np.log(spacing), middle) - 0.5

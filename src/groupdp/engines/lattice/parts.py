@@ -49,6 +49,8 @@ class Part(Protocol):
     law: RoughLaw
     log_dead_mass: float
     """log of about what is moved to +infinity above, and left out below."""
+    farthest: float
+    """About the largest |loss - offset| that is put on a lattice."""
 
     def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
         """About how many cells a measure has, and what it costs in evaluations of one component at one node."""
@@ -107,6 +109,8 @@ class RoundPart:
         if not self.pieces:
             raise AssertionError("a round must have a branch of positive weight")
         self.law = _law_of(self.pieces)
+        at_rest = [abs(piece.loss.log_ratio_at_rest or 0.0) for piece in self.pieces]
+        self.farthest = float(np.max(np.abs(self.law.loss))) + max(at_rest)
 
     def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
         exponents = width_exponents(self.law, log_mass, rate=rate, step=step, share=share)

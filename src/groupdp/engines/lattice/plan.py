@@ -22,6 +22,8 @@ from groupdp.pairs import Composition, Profile, Round
 #: The mass left out of the support is this far (in logarithm) below the tolerance; planning assumes at least 1e-4.
 _ROOM = 7.0
 _COARSEST = 1e-4
+#: Lattice points on either side of 0, at most: indices and their neighbours must be exact as doubles.
+_MOST_STEPS = 2.0**48
 _SMALLEST_RATE, _LARGEST_RATE = 1e-15, 1e15
 
 
@@ -49,6 +51,12 @@ class Plan:
     @property
     def rounds(self) -> int:
         return sum(part.rounds for part in self.parts)
+
+    @property
+    def finest_step(self) -> float:
+        """Lattice points of steps from this one on have indices that are exact as doubles, and so have those next to
+        them."""
+        return max(part.farthest for part in self.parts) / _MOST_STEPS
 
     def share(self, part: Part) -> float:
         """How much wider than on average the bracket of one round of a part may be."""

@@ -127,7 +127,7 @@ def _affordable(
     most_points = _COARSE if coarse else longest_transform(task.memory_budget)
     log_outside = _log_outside(task, plan, saddle)
     window = plan.window(saddle.rate, log_outside, resolution=1e-3 * task.allowed(saddle.epsilon))
-    least = 1.05 * (window.right - window.left) / most_points
+    least = max(1.05 * (window.right - window.left) / most_points, plan.finest_step)
     if coarse:  # no finer than the tolerance asks for
         step = max(least, _step_for(task, plan, saddle, 1.0, task.allowed(saddle.epsilon)))
     wanted = step

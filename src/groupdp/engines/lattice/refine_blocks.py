@@ -81,6 +81,7 @@ def _range(plan: Plan, saddle: Saddle, epsilon: float) -> tuple[float, float]:
 
 def _affordable(task: Task, plan: Plan, saddle: Saddle, survival: Survival | None, step: float, span: float) -> float:
     """`step`, or the smallest larger one that the limits allow."""
+    step = max(step, plan.finest_step)
     squarings = sum(2.0 * math.log2(part.rounds) + 1.0 for part in plan.parts)
     for _ in range(60):
         points = span / step

@@ -34,7 +34,7 @@ def grid_for(plan: Plan, rate: float, *, step: float, log_outside: float, longes
     margin = min(2.0 * plan.rounds, 0.01 * (window.right - window.left) / step) + 8.0
     span = max(window.right - window.left, 16.0 * step)
     length = min(transform_length(span / step + 2.0 * margin), longest)
-    step = rounded_step(span / (length - 2.0 * margin))
+    step = rounded_step(max(span / (length - 2.0 * margin), plan.finest_step))
     steepest = _STEEPEST / step
     return Grid(
         rate,

@@ -86,6 +86,11 @@ class Tail:
         logarithm = math.log(total)
         return logarithm + self._log_factor(epsilon, sign=-1.0) - UNIT * (16.0 * abs(logarithm) + 8.0)
 
+    @property
+    def _start(self) -> float:
+        """The loss where the window starts."""
+        return float(self.offset + Fraction(self.step) * self.first)
+
     def rough_crossing(self, target: float) -> tuple[float, float] | None:
         """(epsilon, slope): about where log delta passes `target`, and how steeply; None if it does not here.
 
@@ -94,7 +99,7 @@ class Tail:
         size = len(self.values) // _SKETCH if len(self.values) >= 64 * _SKETCH else len(self.values)
         block = len(self.values) // size
         masses = np.maximum(self.values[: size * block], 0.0).reshape(size, block).sum(axis=1)
-        start = float(self.offset + Fraction(self.step) * self.first)
+        start = self._start
         centres = self.step * (block * np.arange(size) + 0.5 * (block - 1))
 
         def log_delta(distance: float) -> float:
@@ -118,7 +123,7 @@ class Tail:
         size = min(len(self.values), _SURVIVAL_POINTS)
         block = len(self.values) // size
         entries = np.maximum(self.values[: size * block] - self.error, 0.0)
-        losses: FloatArray = np.asarray(float(self.offset) + self.step * (self.first + block * np.arange(size)))
+        losses: FloatArray = np.asarray(self._start + self.step * (block * np.arange(size)))
         with np.errstate(divide="ignore"):
             log_masses = np.log(entries.reshape(size, block).sum(axis=1)) + self.log_scale - self.rate * losses
         log_values = np.logaddexp.accumulate(log_masses[::-1])[::-1]

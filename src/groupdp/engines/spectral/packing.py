@@ -22,12 +22,13 @@ _NONE = np.empty(0)
 
 def packed(composition: Composition) -> list[PackedRound]:
     """The rounds with their numbers of repetitions, for the functions of `_kernel`; LimitExceeded for profiles."""
-    if not all(isinstance(one, Round) for one, _ in composition):
+    rounds = [(one, times) for one, times in composition if isinstance(one, Round)]
+    if len(rounds) < len(composition):
         raise LimitExceeded(
-            "the spectral engine answers for rounds of mixtures alone; fixed batches with examples replaced or zeroed "
-            "are answered by the lattice engine."
+            "the spectral engine composes pairs of mixtures, and members replaced or zeroed in fixed-size batches have "
+            "none: the lattice engine answers for them."
         )
-    return [(float(times), *_packed_round(one)) for one, times in composition]
+    return [(float(times), *_packed_round(one)) for one, times in rounds]
 
 
 @lru_cache(maxsize=256)
