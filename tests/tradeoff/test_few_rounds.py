@@ -64,8 +64,7 @@ def test_a_curve_is_evaluated_by_few_lattices() -> None:
     assert len(curve._lattices) <= 16
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 30])
-@pytest.mark.parametrize("prior", [0.5, 0.3, 0.9])
+@pytest.mark.parametrize(("steps", "prior"), [(1, 0.5), (2, 0.5), (3, 0.3), (30, 0.9)])
 def test_a_right_guess_is_known_however_few_rounds_there_are(steps: int, prior: float) -> None:
     """At prior 1/2 it is 1/2 + advantage / 2; asked after other questions, too."""
     run = poisson(0.01, 1.0, steps)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADJACENCIES",
+    "NOT_TIGHT",
     "Adjacency",
     "AsJSON",
     "Delta",
@@ -84,6 +85,9 @@ __all__ = [
 ]
 
 Parameters = ParamSpec("Parameters")
+
+#: What "at least" means where the analysis is not tight.
+NOT_TIGHT = "Valid, not tight: 'at least' bounds this analysis alone, a better one may prove less."
 
 
 def bounds_as_json(bounds: Bounds | tuple[float, float]) -> dict[str, float]:

@@ -59,9 +59,13 @@ def risk(
     false_positive_rates: Sequence[float] = (1e-3, 1e-6),
     prior: float = 0.5,
     engine: str = "auto",
+    function: TradeOff | None = None,
     progress: Progress | None = None,
 ) -> Risk:
-    """Advantage, best Gaussian, true positive rates and posteriors, each certified."""
+    """Advantage, best Gaussian, true positive rates and posteriors, each certified.
+
+    `function` is the run's trade-off function for the same question, where that is at hand: it keeps what it computed.
+    """
     before = require_number("prior", prior, above=0.0, below=1.0)
     question: dict[str, Any] = {
         "group_size": group_size,
@@ -73,7 +77,7 @@ def risk(
     }
     report = progress if progress is not None else (lambda _: None)
     asked = rates_asked(false_positive_rates)
-    function = trade_off(run, **question)
+    function = trade_off(run, **question) if function is None else function
     advantage = delta_of_run(run, epsilon=0.0, **question)
     guess = success(function, before)
     rates = {}
