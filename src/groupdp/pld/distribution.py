@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from groupdp._validation import require_integer, require_number, shown
 from groupdp.adjacency import FORWARD, require_direction
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import question_of
+from groupdp.dpsgd import phases_of
 from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
@@ -60,6 +61,8 @@ class PrivacyLossDistribution:
     rounds: int = 1
     tight: bool = True
     """Whether some loss and datasets attain the pair, so that `lower` sides limit every analysis (`Bounds.tight`)."""
+    about: str = field(default="", compare=False)
+    """What it is the distribution of, in words, for the titles of pictures; not kept in files."""
 
     def __repr__(self) -> str:
         """What it is the distribution of, and how fine; the masses are in `lower` and `upper`."""
@@ -134,7 +137,11 @@ class PrivacyLossDistribution:
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.compose(part)
-        return whole if question.tight else replace(whole, tight=False)
+        told = "; ".join(
+            f"{phase.sampling.describe()}, noise multiplier {phase.noise_multiplier:g}, {phase.steps} steps"
+            for phase in phases_of(run)
+        )
+        return replace(whole, tight=question.tight, about=f"{told}; groups of up to {group_size}")
 
     @classmethod
     def from_round(
