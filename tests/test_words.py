@@ -16,6 +16,7 @@ DIRECTIONS = (
     "cli/",
     "web/",
     "statement/words.py",
+    "statement/worlds.py",
     "tradeoff/function.py",
     "certificate/laws.py",
 )

@@ -37,6 +37,35 @@ def test_every_calibration_answers_with_both_certificates(command, name):
     assert str(answer[name]) in table
 
 
+SHUFFLED = (
+    "--sampling shuffled --batch-size 500 --dataset-size 50000 --noise-multiplier 4 --epochs 20 --adjacency zero-out "
+    "--delta 1e-6"
+)
+
+
+def test_a_calibration_that_is_not_tight_says_so():
+    line = f"calibrate noise {SHUFFLED} --epsilon 8 --group-size 2"
+    assert groupdp(f"{line} --json").json["tight"] is False
+    table = " ".join(groupdp(line).output.split())
+    assert "fails by this analysis" in table
+    assert "fails, proved" not in table
+    assert "Proved optimal for this analysis to a relative 1e-09. Valid, not tight: 'at least' bounds" in table
+    tight = "calibrate group --sampling-rate 0.01 --noise-multiplier 4 --steps 2000 --epsilon 8 --delta 1e-6"
+    assert groupdp(f"{tight} --json").json["tight"] is True
+    assert "not tight" not in groupdp(tight).output
+
+
+def test_people_of_a_run_that_is_not_tight_are_told(tmp_path: Path):
+    counts = tmp_path / "counts.csv"
+    counts.write_text("n\n1\n2\n2\n")
+    line = f"people {counts} --counts n {SHUFFLED}"
+    assert groupdp(f"{line} --json").json["tight"] is False
+    assert "Valid, not tight: 'at least' bounds this analysis alone" in " ".join(groupdp(line).output.split())
+    poisson = f"people {counts} --counts n --sampling-rate 0.01 --noise-multiplier 4 --steps 200 --delta 1e-6"
+    assert groupdp(f"{poisson} --json").json["tight"] is True
+    assert "not tight" not in groupdp(poisson).output
+
+
 def test_what_cannot_be_met_is_one_sentence():
     outcome = groupdp("calibrate steps --sampling-rate 1 --noise-multiplier 1 --epsilon 0.1 --delta 1e-6")
     assert_one_sentence(outcome, "even one step has an epsilon that is at least 4.88655")

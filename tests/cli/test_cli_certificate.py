@@ -24,11 +24,43 @@ def certificate(tmp_path_factory):
 def test_what_was_certified_is_verified(certificate):
     outcome = groupdp(f"verify {certificate}")
     assert outcome.status == 0
-    assert outcome.output.startswith("verified: delta(epsilon.upper) <= delta <= delta(epsilon.lower)\n")
+    assert outcome.output.startswith("verified: delta(epsilon.upper) <= delta < delta(epsilon.lower)\n")
     found = groupdp(f"verify {certificate} --json").json
     assert found["outcome"] == "verified"
     assert found["sha256"] in outcome.output
     assert len(found["details"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "reason", "details"),
+    [
+        (
+            "--group-size 0",
+            "delta(epsilon.upper) <= delta; a lower side of 0 claims nothing",
+            "remove: delta is in [0, 0] at epsilon.upper.",
+        ),
+        (
+            "--noise-multiplier 0",
+            "delta < delta(epsilon.lower); an upper side of infinity claims nothing",
+            "add: delta is in [0, 0] at epsilon.lower.",
+        ),
+    ],
+)
+def test_a_side_that_claims_nothing_is_said_to(tmp_path, options, reason, details):
+    path = tmp_path / "claim.json"
+    told = groupdp(f"certify {RUN} {options} --out {path}")
+    assert told.status == 0
+    assert told.errors.startswith(f"verified: {reason}\n")
+    assert "width" not in told.errors  # of a single point
+    found = groupdp(f"verify {path} --json").json
+    assert found["reason"] == reason
+    assert details in found["details"]
+    document = json.loads(path.read_text())
+    document["claim"]["epsilon"] = {"lower": "0", "upper": "infinity"}
+    path.write_text(json.dumps(document))
+    assert groupdp(f"verify {path}").output.startswith(
+        "verified: a lower side of 0 and an upper side of infinity claim nothing\n  remove: nothing is claimed.\n"
+    )
 
 
 def test_the_claim_is_what_epsilon_says(certificate):

@@ -46,6 +46,16 @@ def test_text_and_json(run_file):
     assert groupdp(f"statement {run_file} --format json").json == answer
 
 
+@pytest.mark.parametrize(("columns", "most"), [("60", 60), ("200", 80)])
+def test_text_fits_the_terminal_and_is_never_wider_than_a_page(run_file, monkeypatch, tmp_path, columns, most):
+    monkeypatch.setenv("COLUMNS", columns)
+    widths = [len(line) for line in groupdp(f"statement {run_file} --format text").output.splitlines()]
+    assert most - 10 < max(widths) <= most
+    groupdp(f"statement {run_file} --out {tmp_path / 'statement.txt'}")
+    written = (tmp_path / "statement.txt").read_text().splitlines()
+    assert 70 < max(map(len, written)) <= 80
+
+
 def test_out_writes_a_file_and_names_it(run_file, tmp_path):
     target = tmp_path / "new" / "statement.json"
     assert groupdp(f"statement {run_file} --json --out {target}") == (0, "", f"wrote {target}\n")

@@ -87,6 +87,31 @@ def test_where_the_alarm_never_sounds_nobody_is_accused_and_where_it_always_does
     assert next(line for line in revealed if line.startswith("0 ")).split()[-1] == "1"
 
 
+@pytest.mark.parametrize(
+    ("adjacency", "claim"),
+    [
+        ("add", "An alarm claims that a person did not take part, and is false where they did."),
+        ("remove", "An alarm claims that a person took part, and is false where they did not."),
+        ("substitute", "An alarm claims that a person's examples were used, and is false where as many others were"),
+    ],
+)
+def test_a_trade_off_says_what_an_alarm_claims(run_file, adjacency, claim):
+    assert claim in " ".join(groupdp(f"tradeoff {run_file} --rates 0.1 --adjacency {adjacency}").output.split())
+
+
+def test_an_audit_names_the_direction_of_what_it_tested():
+    """One inequality is tested, of one direction: its claimed delta is not that of add-or-remove."""
+    run = "--sampling-rate 0.2 --noise-multiplier 4 --steps 20 --group-size 4"
+    line = f"audit worst-case {run} --trials 20000"
+    found = groupdp(f"{line} --json").json["verdict"]
+    tested = f"at epsilon {found['epsilon']:.6g}, {found['direction']}"
+    printed = groupdp(line).output
+    assert f"claimed delta {tested} " in printed
+    assert f"measured delta {tested}: at least" in printed
+    claimed = groupdp(f"delta {run} --adjacency {found['direction']} --epsilon {found['epsilon']!r} --json").json
+    assert found["claimed_delta"] == pytest.approx(claimed["delta"]["upper"], rel=1e-4)
+
+
 def test_a_shuffled_run_shows_what_poisson_accounting_would_claim_and_that_it_is_no_guarantee(tmp_path):
     """The figures of the note: 12.8696 is valid where 2.05557 would have been claimed; nothing here is called tight."""
     asked = (

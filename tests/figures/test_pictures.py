@@ -22,7 +22,15 @@ from groupdp.people.view import PeopleView
 RUN = "--sampling-rate 256/60000 --noise-multiplier 2 --steps 400"
 COMMANDS = {
     "curve": (f"curve {RUN} --delta 1e-6 --group-sizes 1:4", ("δ = 1e-06", "this analysis (tight)")),
-    "tradeoff": (f"tradeoff {RUN} --group-size 3", ("groups of up to 3", "guessing", "the best attack")),
+    "tradeoff": (
+        f"tradeoff {RUN} --group-size 3",
+        (
+            "groups of up to 3",
+            "guessing",
+            "missed by the best attack, at least",
+            "detected by the best attack, at most",
+        ),
+    ),
     "spend": (
         f"spend {RUN} --delta 1e-6 --group-size 3 --target 0.5",
         ("groups of up to 3", "δ = 1e-06", "target: epsilon = 0.5", "last step within it", "at the end of each epoch"),

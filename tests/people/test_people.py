@@ -37,6 +37,17 @@ def test_everybody_has_the_epsilon_of_their_own_group() -> None:
     assert view.quantile(1.0) == seven
 
 
+def test_bounds_from_neighbours_are_no_tighter_than_these(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("groupdp.people.view.MOST_WORK", 5)
+    shuffled = groupdp.DPSGD(
+        sampling=groupdp.ShuffledSampling(batch_size=50, dataset_size=5000), noise_multiplier=4.0, steps=200
+    )
+    view = people_view(shuffled, list(range(1, 12)), delta=1e-6, adjacency="zero-out")
+    assert not any(bounds.tight for bounds in view.epsilon)
+    assert not view.tight
+    assert people_view(RUN, list(range(1, 12)), delta=1e-6).tight
+
+
 def test_many_distinct_counts_are_bounded_by_their_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("groupdp.people.view.MOST_WORK", 5)
     monkeypatch.setattr("groupdp.people.view._SPARSE", 20)

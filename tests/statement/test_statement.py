@@ -133,7 +133,53 @@ steps = 2000
 """
     made = statement.make_statement(parse_run_file(text))
     assert "epsilon = infinity, because an intermediate delta underflows" in statement.as_markdown(made)
-    assert "epsilon = 40.802 and" in statement.guarantee(made)  # 40.80104..., rounded up
+    assert "epsilon = 40.8011 and" in statement.guarantee(made)  # 40.80104..., rounded up
+
+
+def test_the_old_tool_s_infinity_without_noise_has_another_reason():
+    text = """
+delta = 1e-6
+group_size = 2
+[[phase]]
+sampling = "poisson"
+sampling_rate = 0.01
+noise_multiplier = 0
+steps = 20
+"""
+    said = statement.as_markdown(statement.make_statement(parse_run_file(text)))
+    assert "epsilon = infinity, because without noise Renyi divergences are infinite." in said
+    assert "underflows" not in said
+
+
+@pytest.mark.parametrize("adjacency", ["add-or-remove", "zero-out"])
+def test_where_more_examples_may_leak_more_the_dataset_size_is_exact(adjacency):
+    """docs/samplings.md, P-6: epsilon is not monotone in the size of the dataset without the group."""
+    text = f"""
+delta = 1e-6
+group_size = 3
+adjacency = "{adjacency}"
+[[phase]]
+sampling = "truncated-poisson"
+sampling_rate = 0.01
+largest_batch = 600
+dataset_size = 50000
+noise_multiplier = 2.0
+steps = 100
+"""
+    said = statement.assumptions(parse_run_file(text))
+    sizes = [sentence for sentence in said if "50000" in sentence]
+    assert sizes == ["The dataset without the group has exactly 50000 examples, and its size is public."]
+    assert not any("at least" in sentence or "Either dataset" in sentence for sentence in said)
+
+
+@pytest.mark.parametrize(
+    ("removed", "added", "words"),
+    [(2, 1, "2 examples that leave while 1 example joins"), (1, 2, "1 example that leaves while 2 examples join")],
+)
+def test_an_exchange_is_told_in_the_right_number(removed, added, words):
+    text = TWO_PHASES.partition('[[phase]]\nsampling = "fixed')[0]
+    text = text.replace("group_size = 4", f"removed = {removed}\nadded = {added}")
+    assert words in statement.guarantee(statement.make_statement(parse_run_file(text)))
 
 
 def test_latex_needs_no_package_and_escapes_what_is_special(made):
@@ -159,9 +205,33 @@ def test_latex_needs_no_package_and_escapes_what_is_special(made):
     assert not re.search(r"\bepsilon\b|(?<!\\)\bdelta\b|\de-0", text)
 
 
+def test_a_product_is_set_as_one_in_latex(made):
+    assert r"(noise multiplier $\times$ clipping norm)" in statement.as_latex(made)
+
+
+def test_markdown_escapes_what_is_special_and_nothing_else(made):
+    assert "\\" not in statement.as_markdown(made)
+    text = """
+title = 'R*D | [x](y) <b> &amp; _a_ b_c'
+delta = 1e-6
+group_size = { "we_b|x" = 1, "_b_" = 2 }
+[[phase]]
+sampling = "poisson-sources"
+sampling_rates = { "we_b|x" = 0.01, "_b_" = 0.02 }
+noise_multiplier = 1.0
+steps = 200
+"""
+    said = statement.as_markdown(statement.make_statement(parse_run_file(text)))
+    assert said.startswith(r"# Privacy statement: R\*D \| [x\](y) \<b> \&amp; \_a\_ b_c" + "\n")
+    (row,) = [line for line in said.splitlines() if line.startswith("| 1 |")]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 5
+    assert r"we_b\|x" in row
+    assert r"1 from we_b\|x and 2 from \_b\_" in said
+
+
 def test_every_form_says_what_it_means_for_one_person(made):
     sentences = made.explanation.sentences()
-    assert len(sentences) == 4
+    assert len(sentences) == 5
     markdown = statement.as_markdown(made)
     assert all(f"- {sentence}" in markdown for sentence in sentences)
     assert "What it means for one person" in statement.as_latex(made)

@@ -50,7 +50,7 @@ def test_files_that_are_understood(tmp_path: Path, content: bytes, people: dict[
         (b"user_id,x\na,1\nb,1,234\n", ["line 3", "Found: 3"]),
         (b"user_id,x\na,1\nb\n", ["line 3", "Found: 1"]),
         (b'user_id,x\n"a,1\nb,2\n', ["line 2", "quote"]),
-        (b"user_id,x\na,1\n,2\n", ["'user_id' must not be missing, got 1 rows"]),
+        (b"user_id,x\na,1\n,2\n", ["'user_id' must not be missing, got 1 row"]),
         (b"user_id,x\n\xe9,1\n", ["line 2", "unicode"]),
         (b"user_id,user_id\na,b\n", ["different names"]),
         (b"user_id,x\n", ["at least one row"]),
@@ -109,7 +109,7 @@ def test_late_fields_and_mixed_ids_of_json_are_not_lost(tmp_path: Path):
     found = bound(path, by="user_id", key=("d", "late"), at_most=4)
     assert found.table.column_names == ["user_id", "d", "late"]
     path.write_text('{"user_id": 7}\n{"x": 1}\n')
-    with pytest.raises(InvalidArgument, match="missing, got 1 rows"):
+    with pytest.raises(InvalidArgument, match="missing, got 1 row without"):
         count(path, by="user_id")
     path.write_text('{"user_id": 7}\n{"user_id":\n')
     with pytest.raises(GroupDPError):
@@ -212,4 +212,7 @@ def test_the_first_row_without_a_person_is_named(tmp_path):
     rows[31_234] = rows[40_000] = ""
     file.write_text("user_id,x\n" + "".join(f"{user},{i}\n" for i, user in enumerate(rows)))
     with pytest.raises(InvalidArgument, match="got 2 rows without it, the first of them row 31235"):
+        count(str(file), by="user_id")
+    file.write_text("user_id,x\na,1\n,2\n")
+    with pytest.raises(InvalidArgument, match="got 1 row without it, row 2"):
         count(str(file), by="user_id")

@@ -15,7 +15,8 @@ class Calibration:
 
     `epsilon.upper <= target_epsilon` is certified at `value`. At `failing_value` the certified lower bound is
     above the target, so that value, and by monotonicity every riskier one, fails. `proved_optimal` says that the
-    two are neighbours: consecutive integers, or values within `tolerance` of each other.
+    two are neighbours: consecutive integers, or values within `tolerance` of each other. Where `epsilon.tight` is
+    false a value fails, and another is optimal, by this analysis alone: a better one may accept more.
     """
 
     parameter: str
@@ -65,6 +66,7 @@ class Calibration:
         return {
             self.parameter: self.value,
             "epsilon": sides(self.epsilon),
+            "tight": self.epsilon.tight,
             "target_epsilon": self.target_epsilon,
             "delta": self.delta,
             "group_size": self.group_size,

@@ -252,8 +252,13 @@ def verify(text: str | bytes, *, seconds: float = 300.0, known: list[Proof] | No
         try:
             proof = proof_of(run, change, hints.get(change.name), known, clock)
             found.append([proof.delta(upper), proof.delta(lower if lower > 0 else None)])
-            told = (f"[{low.str(15, radius=False)}, {high.str(15, radius=False)}]" for low, high in found[-1])
-            details.append("{}: delta is in {} at epsilon.upper and in {} at epsilon.lower.".format(change.name, *told))
+            claims = (("upper", upper is not None), ("lower", lower > 0))
+            told = [
+                f"in [{low.str(15, radius=False)}, {high.str(15, radius=False)}] at epsilon.{side}"
+                for (side, claimed), (low, high) in zip(claims, found[-1], strict=True)
+                if claimed
+            ]
+            details.append(f"{change.name}: {'delta is ' + ' and '.join(told) if told else 'nothing is claimed'}.")
         except Undecided as missing:
             found.append([(arb(0), arb(1))] * 2)
             details.append(f"{change.name}: {missing}.")
@@ -277,7 +282,13 @@ def verdict(target: fmpq, upper: fmpq | None, lower: Any, found: list[Any]) -> t
         return "undecided", "delta(epsilon.upper) <= delta was not proved"
     if lower > 0 and not any(at[1][0] > target for at in found):
         return "undecided", "delta(epsilon.lower) > delta was not proved"
-    return "verified", "delta(epsilon.upper) <= delta <= delta(epsilon.lower)"
+    if upper is None and not lower > 0:
+        return "verified", "a lower side of 0 and an upper side of infinity claim nothing"
+    if upper is None:
+        return "verified", "delta < delta(epsilon.lower); an upper side of infinity claims nothing"
+    if not lower > 0:
+        return "verified", "delta(epsilon.upper) <= delta; a lower side of 0 claims nothing"
+    return "verified", "delta(epsilon.upper) <= delta < delta(epsilon.lower)"
 
 
 @dataclass

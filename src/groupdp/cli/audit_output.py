@@ -36,14 +36,14 @@ def emit_measured(audit: WorstCaseAudit) -> None:
 
 
 def emit_report(report: AuditReport) -> None:
+    """The claim as a whole, what was measured, and the one inequality tested: in which direction each is."""
+    seen = report.epsilon_lower.operation.direction
+    tested = f"at epsilon {report.verdict.epsilon:.6g}, {report.verdict.operation.direction}"
     rows = [
         (f"claimed epsilon at delta {report.delta:g}", upper_text(report.claimed_epsilon.upper, 6)),
-        (f"measured epsilon at delta {report.delta:g}: at least", lower_text(report.epsilon_lower.value, 6)),
-        (f"claimed delta at epsilon {report.verdict.epsilon:.6g}", upper_text(report.verdict.claimed_delta, 6)),
-        (
-            f"measured delta at epsilon {report.verdict.epsilon:.6g}: at least",
-            lower_text(report.verdict.delta_lower, 6),
-        ),
+        (f"measured epsilon at delta {report.delta:g}, {seen}: at least", lower_text(report.epsilon_lower.value, 6)),
+        (f"claimed delta {tested}", upper_text(report.verdict.claimed_delta, 6)),
+        (f"measured delta {tested}: at least", lower_text(report.verdict.delta_lower, 6)),
         (f"runs of each kind to see a gap of {report.gap:g}", _runs(report.runs_for_gap)),
         ("more than there are, by", _runs(report.more_runs_for_gap)),
     ]

@@ -12,6 +12,7 @@ from groupdp.bounds import round_up
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
+    NOT_TIGHT,
     AsJSON,
     Epsilon,
     emit_json,
@@ -152,23 +153,26 @@ def _answer(calibrate: Callable[..., Calibration], asked: Asked, epsilon: str, a
     if found.failing_value is not None and found.failing_epsilon is not None:
         failing = found.failing_epsilon
         sides = (lower_text(failing.lower, 12), upper_text(failing.upper, 12))
-        rows.append((str(found.failing_value), *sides, "fails, proved"))
+        fails = "fails, proved" if found.epsilon.tight else "fails by this analysis"
+        rows.append((str(found.failing_value), *sides, fails))
     emit_table(
         f"{found.parameter.replace('_', ' ')} for epsilon = {found.target_epsilon!r} at delta = {found.delta!r}, "
         f"{asked.group_text()}",
         (found.parameter.replace("_", " "), "epsilon at least", "epsilon at most", "target"),
         rows,
-        note=_optimality(found),
+        note=_optimality(found) if found.epsilon.tight else f"{_optimality(found)}\n{NOT_TIGHT}",
     )
 
 
 def _optimality(found: Calibration) -> str:
+    by = "" if found.epsilon.tight else " for this analysis"
     if not found.proved_optimal:
         if found.proved_gap is None:
             return "The value is safe; that no better one would be could not be proved."
-        return f"Proved optimal to a relative {round_up(found.proved_gap, 2)}, not to the tolerance asked for."
+        gap = round_up(found.proved_gap, 2)
+        return f"Proved optimal{by} to a relative {gap}, not to the tolerance asked for."
     if found.failing_value is None:
         return "The extreme value accepted: nothing better can be asked for."
     if found.tolerance is not None:
-        return f"Proved optimal to a relative {found.tolerance:g}."
-    return "Proved optimal."
+        return f"Proved optimal{by} to a relative {found.tolerance:g}."
+    return f"Proved optimal{by}."

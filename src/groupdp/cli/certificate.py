@@ -77,7 +77,8 @@ def certify(
     else:
         typer.echo(wrapped(f"{found.outcome}: {found.reason}", width=output_width(), indent="  "), err=True)
         sides = made.document["claim"]["epsilon"]
-        told = f"claimed: epsilon in [{sides['lower']}, {sides['upper']}], of relative width {made.width:.1e}"
+        apart = f", of relative width {made.width:.1e}" if 0.0 < made.width < math.inf else ""
+        told = f"claimed: epsilon in [{sides['lower']}, {sides['upper']}]{apart}"
         typer.echo(wrapped(f"  {told}", width=output_width(), indent="    "), err=True)
         typer.echo(f"  sha256 {made.digest}", err=True)
         name_written(out)

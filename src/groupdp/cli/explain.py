@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 _EXPLAIN_EXAMPLE = example("groupdp explain run.toml --prior 0.1 --false-alarms 0.01")
 _SPEND_EXAMPLE = example("groupdp spend run.toml --target 8 --plot spend.png")
 
-Prior = Annotated[str, option("--prior", "NUMBER", "Probability of taking part before the release.", "The question")]
+Prior = Annotated[
+    str, option("--prior", "NUMBER", "Probability, before the release, of what an alarm claims.", "The question")
+]
 FalseAlarms = Annotated[str, option("--false-alarms", "NUMBER", "The attacker's rate of false alarms.", "The question")]
 
 

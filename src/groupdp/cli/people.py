@@ -23,6 +23,7 @@ from groupdp.cli.counts_input import (
 )
 from groupdp.cli.options import example
 from groupdp.cli.support import (
+    NOT_TIGHT,
     AsJSON,
     Epochs,
     Epsilon,
@@ -136,6 +137,7 @@ def people(
                     {"count": count, "people": n, "epsilon": bounds_as_json(bounds)}
                     for count, n, bounds in zip(view.counts, view.people, view.epsilon, strict=True)
                 ],
+                "tight": view.tight,
                 "not_protected": view.unprotected,
                 "delta": target,
                 "adjacency": chosen,
@@ -149,6 +151,8 @@ def people(
     )
     if view.unprotected:
         note += f"\n{view.unprotected} of {view.total} people have too many examples: not protected (see groupdp cap)."
+    if not view.tight:
+        note += f"\n{NOT_TIGHT}"
     if out is not None:
         note += f"\n{out} tells each person's number of examples: publishing it would break their privacy."
     if len(shown) > _MOST_ROWS:

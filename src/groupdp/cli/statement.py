@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +13,12 @@ from groupdp._validation import require_choice, shown
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar, require_new
+from groupdp.cli.table import output_width
 from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from groupdp.statement.numbers import Statement
 
 _EXAMPLE = example("groupdp statement run.toml --out statement.md")
 #: Bytes of a certificate, at most (certificate/reading.py refuses more).
@@ -56,7 +62,12 @@ def statement(
     require_new(out, "out", force=asked.force)
     from groupdp.statement import text as statements
 
-    render = {"markdown": statements.as_markdown, "text": statements.as_text, "latex": statements.as_latex}
+    width = statements.TEXT_WIDTH if out is not None else min(statements.TEXT_WIDTH, output_width())
+    render: dict[str, Callable[[Statement], str]] = {
+        "markdown": statements.as_markdown,
+        "text": partial(statements.as_text, width=width),
+        "latex": statements.as_latex,
+    }
     with NewFiles("out") as files:
         if out is not None:
             files.temporary(out)  # find out now whether it can be written

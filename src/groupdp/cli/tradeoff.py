@@ -46,7 +46,7 @@ def tradeoff(
     asked: Asked,
     *,
     prior: Annotated[
-        str, option("--prior", "NUMBER", "Probability of taking part, before the attack.", "The question")
+        str, option("--prior", "NUMBER", "Probability, before the attack, of what an alarm claims.", "The question")
     ] = "0.5",
     rates: Annotated[
         str,
@@ -120,6 +120,8 @@ def _payload(found: Risk, points: TradeOffCurve) -> dict[str, object]:
 
 
 def _emit(found: Risk, points: TradeOffCurve, asked: Asked) -> None:
+    from groupdp.statement.worlds import worlds_of
+
     emit_table(
         f"The best attack on {asked.group_text()}",
         ("false alarms", "detected, at most", "missed, at least", "posterior, at most"),
@@ -134,6 +136,7 @@ def _emit(found: Risk, points: TradeOffCurve, asked: Asked) -> None:
             for i, rate in enumerate(points.false_positive_rate)
         ],
         note=(
+            f"{worlds_of(**asked.neighbours).alarm()}\n"
             f"Advantage (largest TPR - FPR): at most {upper_text(found.advantage.upper, 8)}. "
             f"A right guess with prior {found.prior:g}: at most {upper_text(found.success.upper, 8)}.\n"
             f"Closest Gaussian mechanism: mu = {found.gaussian.mu:.5g}, within "

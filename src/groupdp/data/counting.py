@@ -72,8 +72,9 @@ def check_people(engine: Engine, group: tuple[str, ...], source: Source | None =
     for i, name in enumerate(group):
         missing = engine.value(f"SELECT sum(n) FROM people WHERE g{i} IS NULL OR CAST(g{i} AS VARCHAR) = ''")
         if missing:
-            where = "" if source is None else f", the first of them row {_first_missing(engine, source, name)}"
-            raise InvalidArgument(f"{shown(name)} must not be missing, got {missing} rows without it{where}.")
+            rows, first = ("row", "row") if missing == 1 else ("rows", "the first of them row")
+            where = "" if source is None else f", {first} {_first_missing(engine, source, name)}"
+            raise InvalidArgument(f"{shown(name)} must not be missing, got {missing} {rows} without it{where}.")
         spaces = f"trim(CAST(g{i} AS VARCHAR), ' ' || chr(9) || chr(10) || chr(13))"
         odd = engine.rows(f"SELECT CAST(g{i} AS VARCHAR) FROM people WHERE CAST(g{i} AS VARCHAR) <> {spaces} LIMIT 1")
         if odd:  # the same person with and without a space would count as two

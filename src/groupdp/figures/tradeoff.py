@@ -27,17 +27,17 @@ def draw_trade_off(curve: TradeOffCurve, path: str | Path, *, title: str) -> Non
     figure = new_figure(9.0, 4.4, layout=None)
     left, right = figure.subplots(1, 2)
     rate = curve.false_positive_rate
-    label = "the best attack, at most (certified)"
-    left.plot([0.0, *rate], [1.0, *curve.false_negative_rate_lower], color=BLUE, linewidth=1.8, label=label)
+    missed, detected = "missed by the best attack, at least", "detected by the best attack, at most"
+    left.plot([0.0, *rate], [1.0, *curve.false_negative_rate_lower], color=BLUE, linewidth=1.8, label=missed)
     left.plot([0, 1], [1, 0], "--", label="guessing", **GUIDE)
     left.set(xlabel="false positive rate", ylabel="false negative rate", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     finish(left, legend="upper right")
     tail = (rate > 0) & (rate <= 0.5)
-    right.loglog(rate[tail], curve.true_positive_rate_upper[tail], color=BLUE, linewidth=1.8, label=label)
+    right.loglog(rate[tail], curve.true_positive_rate_upper[tail], color=BLUE, linewidth=1.8, label=detected)
     right.loglog(rate[tail], rate[tail], "--", label="guessing", **GUIDE)
     right.set(xlabel="false positive rate", ylabel="true positive rate")
     finish(right, legend="lower right")
     for axis in (right.xaxis, right.yaxis):
         powers_of_ten(axis)
-    place(figure, (left, right), title=f"Telling whether a group took part\n{title}")
+    place(figure, (left, right), title=f"Telling two neighbouring datasets apart (certified)\n{title}")
     save_figure(figure, path)

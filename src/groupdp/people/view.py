@@ -61,6 +61,11 @@ class PeopleView:
         return sum(self.people)
 
     @property
+    def tight(self) -> bool:
+        """Whether no valid guarantee is below the lower sides; otherwise these bound this analysis only."""
+        return all(bounds.tight for bounds in self.epsilon)
+
+    @property
     def unprotected(self) -> int:
         """How many people have more examples than can be accounted for: nothing is promised to them."""
         return sum(n for n, bounds in zip(self.people, self.epsilon, strict=True) if bounds.upper == math.inf)
@@ -123,7 +128,7 @@ def people_view(
             progress((done + 1) / len(chosen))
         if count in found and found[count].lower > LARGEST_EPSILON:
             break
-    known = sorted(found)
+    known, tight = sorted(found), all(one.tight for one in found.values())
     bounds = []
     for count in distinct:
         if count in found:
@@ -132,7 +137,7 @@ def people_view(
         position = int(np.searchsorted(known, count))
         upper = found[known[position]].upper if position < len(known) else math.inf
         lower = found[known[position - 1]].lower if position > 0 else 0.0
-        bounds.append(Bounds(min(lower, upper), upper))
+        bounds.append(Bounds(min(lower, upper), upper, tight=tight))
     return PeopleView(
         delta=delta, adjacency=adjacency, counts=tuple(distinct), people=tuple(people), epsilon=tuple(bounds)
     )

@@ -74,7 +74,7 @@ class TruncatedPoissonSampling(Sampling):
         return (
             "Every step includes each example independently with the stated probability, and cuts a larger batch to "
             "the stated size uniformly at random.",
-            "The size of the dataset without the group is public and exactly as stated.",
+            f"The dataset without the group has exactly {self.dataset_size} examples, and its size is public.",
         )
 
     def share_of_data(self) -> Fraction:

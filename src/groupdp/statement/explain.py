@@ -1,19 +1,24 @@
 """What an epsilon means for one person, in words, every number certified.
 
 Against a stated prior and a stated rate of false alarms: what the best attacker, who sees everything the run releases
-and knows everything but whether the person took part, can do at most (tradeoff/risk.py).
+and knows everything but which of two worlds it was (worlds.py), can do at most (tradeoff/risk.py).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from groupdp.bounds import Bounds, round_up
 from groupdp.engines.interface import Progress
 from groupdp.guarantees import epsilon as epsilon_of_run
+from groupdp.statement.worlds import Worlds, worlds_of
 from groupdp.tradeoff.risk import Risk, risk
+
+#: Significant digits of an epsilon in a sentence.
+DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,30 +30,30 @@ class Explanation:
     prior: float
     false_alarm_rate: float
     risk: Risk
+    worlds: Worlds
+    """What is compared; an alarm claims the first."""
 
     def sentences(self) -> list[str]:
         """What it means, a sentence each; upper bounds rounded up."""
         caught = self.risk.true_positive_rate[self.false_alarm_rate].upper
         belief = self.risk.posterior[self.false_alarm_rate].upper
-        said = []
+        rate, known = _percent(self.false_alarm_rate), max(self.prior, 1.0 - self.prior)
         if self.epsilon.upper < math.inf:
-            factor = _factor(self.epsilon.upper)
-            said.append(
-                f"Whatever one may look for in the release, taking part makes it at most {factor} times as likely, "
-                f"plus at most {self.delta:g} (epsilon at most {round_up(self.epsilon.upper, 5)})."
-            )
+            likely = self.worlds.likely(_factor(self.epsilon.upper), f"{self.delta:g}")
+            first = f"{likely} (epsilon at most {round_up(self.epsilon.upper, DIGITS)})."
         else:
-            said.append(f"No finite epsilon holds at delta = {self.delta:g}: the release may give a person away.")
-        said += [
-            f"An attacker who raises a false alarm for at most {self.false_alarm_rate * 100.0:g} % of those who did "
-            f"not take part detects at most {_share(caught)} of those who did.",
-            f"Who thought a person took part with probability {self.prior:g}, and sees the alarm of an attack with "
-            f"exactly {self.false_alarm_rate * 100.0:g} % of false alarms, may think so with probability "
-            f"{_probability(belief)} at most; a rarer alarm can say more.",
-            f"A guess between taking part and not, right with probability {max(self.prior, 1.0 - self.prior):g} "
-            f"without the release, is right with probability {_probability(self.risk.success.upper)} at most with it.",
+            revealed = self.worlds.revealed
+            first = f"No finite epsilon holds at delta = {self.delta:g}: the release may give away {revealed}."
+        return [
+            first,
+            self.worlds.detected(rate, _share(caught, guessed=self.false_alarm_rate)),
+            f"Who thought with probability {self.prior:g} that {self.worlds.first}, otherwise that "
+            f"{self.worlds.second}, and sees the alarm of an attack with exactly {rate} of false alarms, may think the "
+            f"former with probability {_probability(belief, guessed=self.prior)} at most; a rarer alarm can say more.",
+            f"A guess between the two, right with probability {known:g} without the release, is right with probability "
+            f"{_probability(self.risk.success.upper, guessed=known)} at most with it.",
+            self.worlds.order(),
         ]
-        return said
 
     def as_json(self) -> dict[str, Any]:
         """The numbers, in full precision."""
@@ -107,23 +112,34 @@ def explained_by(
         prior=prior,
         false_alarm_rate=float(false_alarm_rate),
         risk=found,
+        worlds=worlds_of(**neighbours),
     )
 
 
 def _factor(epsilon: float) -> str:
     """e^epsilon, rounded up: in digits where these say something, else as a power."""
     if epsilon > 60.0:
-        return f"e^{round_up(epsilon, 5)}"
+        return f"e^{round_up(epsilon, DIGITS)}"
+    if epsilon <= 0.0:
+        return "1"
     return round_up(math.nextafter(math.exp(epsilon) * (1.0 + 1e-15), math.inf), 3)
 
 
-def _share(rate: float) -> str:
-    """A rate as a percentage, rounded up."""
+def _percent(rate: float) -> str:
+    """A rate that was given, as a percentage."""
+    return f"{(Decimal(repr(rate)) * 100).normalize():f} %"
+
+
+def _share(rate: float, *, guessed: float) -> str:
+    """A rate as a percentage, rounded up; where it is no more than guessing finds, as that was given."""
+    if rate <= guessed:
+        return _percent(guessed)
     return f"{round_up(min(rate * 100.0 * (1.0 + 1e-15), 100.0), 3)} %"
 
 
-def _probability(value: float) -> str:
-    return round_up(min(value, 1.0), 4)
+def _probability(value: float, *, guessed: float) -> str:
+    """A probability, rounded up; where it is no more than without the release, as that was given."""
+    return f"{guessed:g}" if value <= guessed else round_up(min(value, 1.0), 4)
 
 
 def _sides(bounds: Bounds) -> dict[str, float]:

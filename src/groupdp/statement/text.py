@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
 from typing import Any
@@ -16,6 +15,8 @@ from groupdp.statement.words import assumptions, batches, guarantee, meaning, me
 __all__ = ["FORMATS", "as_json", "as_latex", "as_markdown", "as_text", "assumptions", "guarantee", "make_statement"]
 
 FORMATS = ("markdown", "text", "latex", "json")
+#: Columns of a statement as plain text.
+TEXT_WIDTH = 80
 
 
 def as_json(statement: Statement) -> dict[str, Any]:
@@ -45,30 +46,40 @@ def as_json(statement: Statement) -> dict[str, Any]:
 def as_markdown(statement: Statement) -> str:
     """The statement as Markdown."""
     run = statement.run
-    lines = [f"# Privacy statement: {run.title}", "", f"**{guarantee(statement)}**", "", _meaning_of(statement), ""]
+    lines = [f"# Privacy statement: {_markdown(run.title)}", "", f"**{_markdown(guarantee(statement))}**", ""]
+    lines += [_markdown(_meaning_of(statement)), ""]
     lines += ["## The run", "", "| phase | batches | noise multiplier | rounds |", "|---|---|---|---|"]
     lines += [
-        f"| {number} | {batches(phase)} | {plain(phase.noise_multiplier)} | {phase.steps} |"
+        f"| {number} | {_markdown(batches(phase))} | {plain(phase.noise_multiplier)} | {phase.steps} |"
         for number, phase in enumerate(run.phases, 1)
     ]
     if statement.explanation is not None:
         lines += ["", "## What it means for one person", ""]
-        lines += [f"- {sentence}" for sentence in statement.explanation.sentences()]
+        lines += [f"- {_markdown(sentence)}" for sentence in statement.explanation.sentences()]
     lines += ["", "## What it assumes", ""]
-    lines += [f"- {sentence}" for sentence in assumptions(run)]
-    lines += ["", "## How it was computed", "", method(statement), "", "## With the old analysis", ""]
-    lines += [old_analysis(statement), ""]
+    lines += [f"- {_markdown(sentence)}" for sentence in assumptions(run)]
+    lines += ["", "## How it was computed", "", _markdown(method(statement)), "", "## With the old analysis", ""]
+    lines += [_markdown(old_analysis(statement)), ""]
     return "\n".join(lines)
 
 
-def as_text(statement: Statement) -> str:
-    """The statement as plain text of 80 columns."""
+#: What Markdown would take for more than itself: anywhere, or where an underscore does not join two words, a bracket
+#: begins a link's address, an angle a tag, an ampersand an entity.
+_MARKUP = re.compile(r"[\\`*|~$]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[])|<(?=[A-Za-z/!?])|&(?=#?\w+;)")
+
+
+def _markdown(text: str) -> str:
+    return _MARKUP.sub(r"\\\g<0>", text)
+
+
+def as_text(statement: Statement, *, width: int = TEXT_WIDTH) -> str:
+    """The statement as plain text in lines of `width`."""
     run = statement.run
 
     def paragraph(text: str, first: str = "", then: str = "") -> str:
         return textwrap.fill(
             text,
-            width=80,
+            width=width,
             initial_indent=first,
             subsequent_indent=then,
             break_long_words=False,
@@ -147,6 +158,7 @@ _FORMULA = re.compile(
     r"|\be\^[\d.]*\d"
     r"|\b(?:epsilon|delta)\b"
     r"|\b\d[\d.]*e[+-]?\d+\b"
+    r"|(?<=noise multiplier )x(?= clipping norm)"
 )
 
 
@@ -160,6 +172,8 @@ def _with_mathematics(sentence: str) -> str:
 
 
 def _formula(text: str) -> str:
+    if text == "x":
+        return r"\times"
     for ours, theirs in ((" on the first", r" \mbox{ on the first}"), (" on the second", r" \mbox{ on the second}")):
         text = text.replace(ours, theirs)
     text = re.sub(r"e\^(epsilon|[\d.]+)", r"e^{\1}", text)
@@ -179,8 +193,7 @@ def _latex(text: str) -> str:
 
 
 def _meaning_of(statement: Statement) -> str:
-    meant = meaning(statement.run, guaranteed=statement.epsilon.upper < math.inf)
-    return " ".join([meant, *remarks_on(statement.run)])
+    return " ".join([meaning(statement), *remarks_on(statement.run)])
 
 
 def _pair(bounds: Bounds) -> dict[str, float]:

@@ -13,10 +13,9 @@ from groupdp.adjacency import DIRECTIONS, SAME_SIZE
 from groupdp.bounds import round_up
 from groupdp.dpsgd import DPSGD
 from groupdp.run_file.read import RunFile
-from groupdp.statement.numbers import Statement
-
-#: Significant digits of an epsilon in a statement.
-DIGITS = 5
+from groupdp.statement.explain import DIGITS
+from groupdp.statement.numbers import Statement, neighbours_of
+from groupdp.statement.worlds import worlds_of
 
 
 def guarantee(statement: Statement) -> str:
@@ -34,12 +33,14 @@ def guarantee(statement: Statement) -> str:
     )
 
 
-def meaning(run: RunFile, *, guaranteed: bool = True) -> str:
+def meaning(statement: Statement) -> str:
     """What the sentence means, and for whom it holds."""
-    if not guaranteed:
+    run = statement.run
+    if statement.epsilon.upper == math.inf:
+        becomes = "becomes" if statement.epsilon.tight else "may become"
         return (
-            f"With a probability above {plain(run.stated_delta)}, somebody who sees what the run releases becomes "
-            "certain that a person's examples were used."
+            f"With a probability above {plain(run.stated_delta)}, somebody who sees what the run releases {becomes} "
+            f"certain {worlds_of(**neighbours_of(run)).revealed}."
         )
     return (
         f"For any two datasets of which {_relation(run)}, and any event E about everything the run releases, "
@@ -72,6 +73,10 @@ def _told(group: Any) -> str:
     return f"{group} example{'' if group == 1 else 's'}"
 
 
+def _number(group: Any) -> int:
+    return sum(group.values()) if isinstance(group, Mapping) else group or 0
+
+
 def _size(run: RunFile) -> str:
     if run.group_size is not None:
         return _told(run.group_size)
@@ -84,7 +89,8 @@ def _size(run: RunFile) -> str:
 
 def _whom(run: RunFile) -> str:
     if run.group_size is None:
-        return f"{_told(run.removed or 0)} that leave while {_told(run.added or 0)} join"
+        leave, join = ("s" if _number(group) == 1 else "" for group in (run.removed, run.added))
+        return f"{_told(run.removed or 0)} that leave{leave} while {_told(run.added or 0)} join{join}"
     return "one example" if run.group_size == 1 else f"any group of up to {_told(run.group_size)}"
 
 
@@ -102,11 +108,7 @@ def assumptions(run: RunFile) -> list[str]:
     fixed_divisor = "The sum of clipped gradients is divided by a number that does not depend on the data."
     if run.adjacency == "zero-out" and fixed_divisor not in sentences:
         sentences.append(fixed_divisor)
-    sizes = {phase.sampling.values().get("dataset_size", 0) for phase in run.phases} - {0}
-    if sizes:
-        both = run.adjacency in SAME_SIZE
-        which = "Either dataset has" if both else "The smaller of the two datasets (without the group) has at least"
-        sentences.append(f"{which} {max(sizes)} examples; dataset sizes are public.")
+    sentences += _dataset_sizes(run)
     if any(not phase.in_microbatches for phase in run.phases):
         sentences.append(
             "Every example's gradient is clipped to the clipping norm on its own before anything is summed."
@@ -125,6 +127,22 @@ def assumptions(run: RunFile) -> list[str]:
         "stopping round) are not accounted for here.",
     ]
     return sentences
+
+
+def _dataset_sizes(run: RunFile) -> list[str]:
+    """How large the datasets must be; a sampling for which a larger one may leak more has said so exactly."""
+    sizes = {
+        phase.sampling.values().get("dataset_size", 0)
+        for phase in run.phases
+        if phase.sampling.leaks_most_where_smallest
+    } - {0}
+    if not sizes:
+        return []
+    if run.adjacency not in SAME_SIZE:
+        least = f"The smaller of the two datasets (without the group) has at least {max(sizes)} examples"
+        return [f"{least}; dataset sizes are public."]
+    many = f"{max(sizes)} examples" if len(sizes) == 1 else "as many examples as each phase states"
+    return [f"Either dataset has {many}; dataset sizes are public."]
 
 
 def method(statement: Statement) -> str:
@@ -174,7 +192,9 @@ def old_analysis(statement: Statement) -> str:
     if statement.run.group_size == 1:
         old = rounded(statement.old_tool) if finite else "infinite"
         return f"For single examples the customary Renyi accounting gives epsilon = {old} at the same delta."
-    infinite = "epsilon = infinity, because an intermediate delta underflows"
+    noiseless = any(phase.noise_multiplier == 0.0 and phase.steps > 0 for phase in statement.run.phases)
+    reason = "without noise Renyi divergences are infinite" if noiseless else "an intermediate delta underflows"
+    infinite = f"epsilon = infinity, because {reason}"
     old = f"epsilon = {rounded(statement.old_tool)}" if finite else infinite
     return (
         f"For single examples the epsilon is {rounded(statement.one_example.upper)} at the same delta. Before, a "

@@ -16,13 +16,15 @@ from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.web.curves import MEMORY, baseline_of, points_of
 from groupdp.web.description import Question, plain, read_question
 from groupdp.web.handover import as_command, as_python, run_file_of, statement_formats
-from groupdp.web.inputs import group_sizes_of, rates_of, require_group_size, tally_of
-from groupdp.web.words import Answer, assumptions_of, attack_in_words, echo, pair, sentence, sides, upper_text
+from groupdp.web.inputs import FEW_RATES, RATES, group_sizes_of, rates_of, require_group_size, tally_of
+from groupdp.web.words import Answer, assumptions_of, attack_in_words, echo, linear, pair, sentence, sides, upper_text
 
 Progress = Callable[[float], None]
 
 #: False positive rates that are put into words.
 SPOKEN_RATES = (1e-3, 1e-6)
+#: Relative width of the bounds on a curve that is drawn.
+PICTURE_TOLERANCE = 2e-3
 BASELINES = ("vadhan", "renyi", "old-tool", "fdp")
 PARAMETERS = ("noise_multiplier", "steps", "sampling_rate", "batch_size", "group_size")
 
@@ -32,6 +34,7 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
     question = read_question(document)
     bounds = _epsilon(question, progress)
     one = _epsilon_of_one(question, progress)
+    size = question.group.get("group_size")
     return {
         "epsilon": sides(bounds),
         "interval": str(bounds),
@@ -41,6 +44,7 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
         },
         "engine": bounds.provenance.engine,
         "one_example": None if one is None else sides(one),
+        "linear_text": None if one is None or size is None else linear(size, one)[1],
         "poisson_claim": _poisson_claim(question, progress),
         "steps": [phase.steps for phase in question.phases],
         "sentence": sentence(question, bounds),
@@ -75,7 +79,7 @@ def curve(document: Mapping[str, Any], progress: Progress) -> Answer:
         if isinstance(found, Bounds):
             point["epsilon"] = sides(found)
             if one is not None:
-                point["linear"] = size * one.upper
+                point["linear"], point["linear_text"] = linear(size, one)
         else:
             point["declined"] = str(found)
         points.append(point)
@@ -140,7 +144,10 @@ def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
     rates = rates_of(document)
     prior = require_number("prior", plain(document.get("prior", 0.5)), above=0.0, below=1.0)
     function = groupdp.trade_off(question.run, **question.neighbour)
-    found = function.curve(rates, progress=lambda fraction: progress(0.7 * fraction))
+    tolerance = None
+    if rates is None:
+        rates, tolerance = list(FEW_RATES if function.is_costly else RATES), PICTURE_TOLERANCE
+    found = function.curve(rates, tolerance=tolerance, progress=lambda fraction: progress(0.7 * fraction))
     risk = groupdp.risk(
         question.run,
         **question.neighbour,
@@ -164,7 +171,7 @@ def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
         "gaussian_mu_error": risk.gaussian.error,
         "prior": prior,
         "success": sides(risk.success),
-        "words": attack_in_words(risk),
+        "words": attack_in_words(risk, question),
         **echo(question, "delta"),
     }
 

@@ -38,6 +38,13 @@ def lower_text(value: float, digits: int = DIGITS) -> str:
     return round_down(value, digits) if math.isfinite(value) else ("infinity" if value > 0 else "-infinity")
 
 
+def linear(size: int, one: Bounds) -> tuple[float, str]:
+    """k times one example's upper bound, rounded up: a reference, not a guarantee."""
+    product = size * one.upper if size else 0.0  # of nobody, whatever one example's is
+    value = math.nextafter(product, math.inf) if size > 1 and math.isfinite(product) else product
+    return value, upper_text(value)
+
+
 def sentence(question: Question, bounds: Bounds) -> str:
     """The guarantee, in one sentence."""
     whom = _whom(question)
@@ -79,18 +86,18 @@ def assumptions_of(question: Question) -> list[str]:
     return assumptions(run_file_of(question))
 
 
-def attack_in_words(risk: Any) -> list[str]:
+def attack_in_words(risk: Any, question: Question) -> list[str]:
     """What the best attacker could do; every probability is an upper bound, rounded up."""
+    from groupdp.statement.worlds import worlds_of
+
+    worlds = worlds_of(**question.neighbour)
     sentences = [
-        "The attacker sees every iterate of the run, knows everybody else's examples, and guesses whether this "
-        "person's were used."
+        "The attacker sees every iterate of the run, knows everybody else's examples, and guesses whether "
+        f"{worlds.first} or {worlds.second}."
     ]
     for rate, bounds in risk.true_positive_rate.items():
         odds = f"1 in {round(1.0 / rate):,}".replace(",", "\u202f").replace(" ", "\u00a0")  # one word for line breaks
-        sentences.append(
-            f"An attack that wrongly accuses at most {odds} of those whose examples were not used finds at most "
-            f"{_percent(bounds.upper)} of those whose were."
-        )
+        sentences.append(worlds.detected(odds, _percent(bounds.upper)))
     if risk.prior == 0.5:
         sentences.append(
             f"Somebody who would otherwise toss a coin guesses right with probability at most "
@@ -98,10 +105,10 @@ def attack_in_words(risk: Any) -> list[str]:
         )
     else:
         sentences.append(
-            f"About somebody who took part with probability {risk.prior:g}, a guess is right with probability at most "
-            f"{_percent(risk.success.upper)}."
+            f"Where it is {risk.prior:g} probable beforehand that {worlds.first}, a guess is right with probability at "
+            f"most {_percent(risk.success.upper)}."
         )
-    return sentences
+    return [*sentences, worlds.order()]
 
 
 def _percent(share: float) -> str:

@@ -41,7 +41,7 @@ export class AnswerCard {
     this.rows[key].querySelector("dd").textContent = text;
   }
 
-  show(answer, linear) {
+  show(answer) {
     const { epsilon } = answer;
     this.root.classList.remove("refused");
     this.value.textContent = epsilon.upper_text === "infinity" ? "∞" : epsilon.upper_text;
@@ -54,7 +54,7 @@ export class AnswerCard {
     this.sentence.textContent = answer.sentence;
     this.refusal.textContent = "";
     this.put("one", answer.one_example?.upper_text ?? "—");
-    this.put("linear", linear);
+    this.put("linear", answer.linear_text ?? "—");
     this.rows.poisson.hidden = !answer.poisson_claim;
     this.put("poisson", answer.poisson_claim?.upper_text ?? "—");
     this.assumptions.replaceChildren(...answer.assumptions.map((sentence) => h("li", {}, sentence)));

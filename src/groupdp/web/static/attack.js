@@ -1,4 +1,4 @@
-// The trade-off curve: how many of those whose examples were used an attack finds, against how many it wrongly accuses.
+// The trade-off curve: how often an attack detects what it claims, at most, against how often it raises a false alarm.
 
 import { Chart } from "./chart.js";
 import { byId, h, s } from "./dom.js";
@@ -25,8 +25,8 @@ export class AttackView {
     const words = this.answers[0]?.words ?? [];
     this.chart.draw({
       label: `Trade-off curve of the best attack. ${words.join(" ")}`,
-      x: { low: 1e-9, high: 1, log: true, label: "wrongly accused", ticks: TICKS, show: power },
-      y: { low: 0, high: 1, log: false, label: "found", ticks: [0, 0.25, 0.5, 0.75, 1], show: (value) => `${100 * value} %` },
+      x: { low: 1e-9, high: 1, log: true, label: "false alarms", ticks: TICKS, show: power },
+      y: { low: 0, high: 1, log: false, label: "detected", ticks: [0, 0.25, 0.5, 0.75, 1], show: (value) => `${100 * value} %` },
       series,
     });
     this.#legend();

@@ -101,7 +101,7 @@ export class CurveView {
       old_tool: at("old-tool", point.group_size)?.upper,
       lower_text: point.epsilon?.lower_text ?? "declined",
       upper_text: point.epsilon?.upper_text ?? "declined",
-      linear_text: point.linear === undefined ? "—" : show4(number(point.linear)),
+      linear_text: point.linear_text ?? "—",
       vadhan_text: at("vadhan", point.group_size)?.upper_text ?? "—",
       old_tool_text: at("old-tool", point.group_size)?.upper_text ?? "—",
     }));
@@ -116,8 +116,6 @@ export class CurveView {
     return `${lines.join("\n")}\n`;
   }
 }
-
-export const show4 = (value) => (Number.isFinite(value) ? (value >= 1e5 ? value.toExponential(2) : String(Number(value.toPrecision(5)))) : "infinity");
 
 /** The group sizes to draw: 1 to 32, or as many in geometric progression if the person has more. */
 export function groupSizes(size) {

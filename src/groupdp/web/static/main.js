@@ -4,8 +4,8 @@ import { AnswerCard } from "./answer.js";
 import { Live, Slow } from "./api.js";
 import { AttackView } from "./attack.js";
 import { CalibrateView } from "./calibrate.js";
-import { CurveView, baselineSizes, groupSizes, show4 } from "./curve.js";
-import { byId, h, number } from "./dom.js";
+import { CurveView, baselineSizes, groupSizes } from "./curve.js";
+import { byId, h } from "./dom.js";
 import { runForm, showError } from "./form.js";
 import { HandoverView } from "./handover.js";
 import { PeopleView } from "./people.js";
@@ -140,8 +140,7 @@ class Page {
     if (refusal) {
       card.refuse(refusal.message);
     } else {
-      const one = answer.one_example && number(answer.one_example.upper);
-      card.show(answer, one && typeof answer.group_size === "number" ? show4(answer.group_size * one) : "—");
+      card.show(answer);
       if (this.curve.vadhans?.[index]) this.putVadhanText(index);
     }
     byId("strip").replaceChildren(...this.cards.slice(0, this.state.runs.length).map((one) => h("span", {}, `ε ≤ ${one.value.textContent}`)));
