@@ -1,10 +1,12 @@
-"""Files that appear whole or not at all: written under a temporary name, then renamed."""
+"""Files that appear whole or not at all: written under a temporary name, then renamed; and the standard input."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 from groupdp._validation import shown
 from groupdp.errors import InvalidArgument
@@ -103,6 +105,13 @@ class NewFiles:
                 continue
             except OSError:  # somebody else put something there meanwhile
                 break
+
+
+def standard_input() -> BinaryIO:
+    """The bytes of the standard input, for files called -."""
+    if sys.stdin is None:
+        raise InvalidArgument("the standard input must be open where a file is called -, got a closed one.")
+    return sys.stdin.buffer
 
 
 def check_writable(name: str, destination: str | Path) -> None:

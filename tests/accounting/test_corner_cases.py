@@ -259,3 +259,15 @@ def test_a_ceiling_of_shifts_whose_squares_underflow():
     found = groupdp.log_delta(mixture, epsilon=2000.0 * shift, rounds=1, adjacency="remove")
     # log of shift (phi(x) - x Phi(-x)) at x = 2000, next to 0: at least -x^2 / 2 - 3 log x - 1 + log shift.
     assert -2.0e6 - 3.0 * math.log(2000.0) - 1.0 + math.log(shift) <= found.upper <= -1.99e6
+
+
+@pytest.mark.parametrize("shift", [1e149, 1e154, 1e300])
+def test_shifts_whose_squares_overflow_are_refused_or_bounded_at_once(shift):
+    mixture = MixtureOfGaussians([0.0, shift], [0.5, 0.5], 1.0)
+    for asked in ({"epsilon": 3.0}, {"delta": 1e-3}):
+        question = groupdp.log_delta if "epsilon" in asked else groupdp.epsilon
+        if shift > 1e150:
+            with pytest.raises(groupdp.LimitExceeded, match="times the noise"):
+                question(mixture, rounds=1, adjacency="remove", **asked)
+        else:
+            assert question(mixture, rounds=1, adjacency="remove", **asked).upper >= math.log(0.5)

@@ -72,12 +72,13 @@ def test_a_calibration_changes_the_phase_it_is_told_to(folder, parameter):
     ]
     calibrate = {"steps": library.calibrate_steps, "rate": library.calibrate_rate}[parameter]
     exact = calibrate(phases, epsilon=2.0, delta=1e-6, group_size=3, phase=1)
-    answer = groupdp(f"calibrate {parameter} two.toml --epsilon 2 --which-phase 1 --json").json
+    answer = groupdp(f"calibrate {parameter} two.toml --epsilon 2 --which-phase 2 --json").json
     assert answer[exact.parameter] == exact.value
     assert answer["run"][0]["steps"] == 500
     line = f"calibrate {parameter} two.toml --epsilon 2"
-    assert_one_sentence(groupdp(line), "which of the 2 phases", "counted from 0", "--which-phase")
-    assert_one_sentence(groupdp(f"{line} --which-phase 2"), "which_phase must be", "at most 1, got 2")
+    assert_one_sentence(groupdp(line), "which of the 2 phases", "--which-phase 1 to 2")
+    assert_one_sentence(groupdp(f"{line} --which-phase 3"), "which_phase must be", "at most 2, got 3")
+    assert_one_sentence(groupdp(f"{line} --which-phase 0"), "which_phase must be", "at least 1, got 0")
 
 
 def test_sources_are_counted_as_the_option_or_the_file_writes_them(folder):
@@ -97,7 +98,7 @@ def test_an_exchange_may_leave_one_side_of_the_sources_out(folder):
     exact = library.epsilon(run, delta=1e-6, removed={"web": 1})
     answer = groupdp("epsilon sources.toml --removed web=1 --json").json
     assert answer["epsilon"] == {"lower": exact.lower, "upper": exact.upper}
-    assert "1 of web removed while 0 are added" in groupdp("epsilon sources.toml --removed web=1").output
+    assert "1 of web and 0 of books removed while 0 are added" in groupdp("epsilon sources.toml --removed web=1").output
     certified = groupdp("certify sources.toml --removed web=1 --added books=1 --json").json
     assert certified["outcome"] == "verified"
 
@@ -277,3 +278,21 @@ def test_rates_of_sources_are_written_plainly(folder):
 def test_help_is_a_command_too(command):
     assert groupdp(f"help {command}") == groupdp(f"{command} --help")
     assert groupdp(f"help {command}").status == 0
+
+
+def test_sources_that_are_left_out_are_told_as_nobody(folder):
+    told = groupdp("epsilon sources.toml --group-size web=3").output
+    assert "up to 3 of web and 0 of books" in told
+
+
+def test_a_run_is_saved_under_a_name_and_a_group_has_one_limit(folder):
+    assert_one_sentence(groupdp("epsilon two.toml --save -"), "save must be the name of a file")
+    assert not Path("-").exists()
+    for size in ("100001", "9" * 30):
+        assert_one_sentence(groupdp(f"epsilon two.toml --group-size {size}"), "at most 100000")
+
+
+def test_deltas_below_every_double_have_a_logarithm(folder):
+    line = "delta --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --group-size 9 --epsilon"
+    assert "log delta is at most -3821.15" in groupdp(f"{line} 4000").output
+    assert "log delta" not in groupdp(f"{line} 40").output

@@ -43,3 +43,11 @@ def test_a_closed_standard_error_changes_nothing(run_file, command):
 def test_with_every_stream_closed_the_status_is_left():
     assert shell(f"{SCRIPT} >&- 2>&- <&-") == (2, "", "")
     assert shell(f"{SCRIPT} epsilon 2>&-") == (2, "", "")
+
+
+@pytest.mark.parametrize("line", ["epsilon -", "verify -", "count - --by user_id"])
+def test_a_closed_standard_input_gets_one_sentence(line):
+    status, output, errors = shell(f"{SCRIPT} {line} <&-")
+    assert (status, output) == (2, "")
+    assert errors.count("\n") == 1
+    assert "the standard input must be open" in errors

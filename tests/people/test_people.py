@@ -8,6 +8,7 @@ import pytest
 import groupdp
 from groupdp.data.report import Counts
 from groupdp.errors import InvalidArgument
+from groupdp.people.advice import advice
 from groupdp.people.cap import choose_cap
 from groupdp.people.counts_file import read_counts
 from groupdp.people.view import people_view, tally
@@ -121,6 +122,15 @@ def test_a_whole_study_at_scale_tries_a_ladder_of_caps() -> None:
     assert study.rows[-1].cap == 24
     assert len(study.rows) <= 20
     assert {row.cap for row in study.rows} >= set(range(1, 9))
+
+
+def test_the_frontier_names_the_smallest_cap_that_keeps_a_share() -> None:
+    counts = skewed(300, 60)
+    study = choose_cap(counts, epsilon=8.0, delta=1e-3, batch_size=50, epochs=2)
+    told = " ".join(advice(study))
+    for share in (0.5, 0.8, 0.95):
+        cap = next(cap for cap in range(1, 61) if np.minimum(counts, cap).sum() >= share * counts.sum())
+        assert f"To keep {100 * share:.0f} %: a cap of {cap}," in told
 
 
 @pytest.mark.parametrize(

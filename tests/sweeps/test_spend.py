@@ -49,3 +49,22 @@ def test_a_run_without_steps_spends_nothing():
         spend(empty, delta=1e-6)
     with pytest.raises(groupdp.InvalidArgument, match="target must be"):
         spend(FIRST, delta=1e-6, target=0.0, group_size=1, points=2)
+
+
+def test_epochs_go_on_across_phases_that_end_within_one():
+    """150 steps of 100 per epoch, then 200: the second epoch ends 50 steps into the second phase."""
+    first = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=150)
+    found = spend([first, groupdp.DPSGD(first.sampling, noise_multiplier=3.0, steps=200)], delta=1e-5, group_size=1)
+    assert {one.steps: one.epoch for one in found.points if one.epoch} == {100: 1, 200: 2, 300: 3}
+
+
+def test_a_budget_that_is_spent_by_the_epoch_rises_right_after_its_end():
+    """A line between the points drawn is never below the bound: there is a point on either side of every jump."""
+    sampling = groupdp.ShuffledSampling(batch_size=10, dataset_size=1000)
+    run = groupdp.DPSGD(sampling, noise_multiplier=4.0, steps=350)
+    found = spend(run, delta=1e-6, group_size=2, adjacency="zero-out")
+    by_step = {one.steps: one.epsilon.upper for one in found.points}
+    for end in (100, 200, 300):
+        assert by_step[end] < by_step[end + 1]
+    for before, after in zip(found.points, found.points[1:], strict=False):
+        assert after.steps == before.steps + 1 or after.epsilon == before.epsilon

@@ -123,3 +123,29 @@ def test_points_are_found_by_their_number():
         assert [point.values for point in grid.points(first, last)] == every[first:last]
     point = next(grid.points(9))
     assert (point.group_size, point.run[0].noise_multiplier, point.delta, point.adjacency) == (2, 2.0, 1e-6, "add")
+
+
+def test_values_that_do_not_go_together_are_refused_one_by_one():
+    run = groupdp.DPSGD(
+        groupdp.FixedBatchSampling(batch_size=500, dataset_size=50_000), noise_multiplier=2.0, steps=100
+    )
+    vary = {"batch_size": [100, 500], "dataset_size": [200, 60_000]}
+    rows = groupdp.sweep(run, delta=1e-6, vary=vary)
+    assert [row.refused for row in rows] == [None, None, "batch_size must be at most dataset_size=200, got 500.", None]
+    assert rows[2].epsilon_upper is None
+    with pytest.raises(groupdp.InvalidArgument, match="batch_size must be at most dataset_size=200, got 300"):
+        groupdp.sweep(run, delta=1e-6, vary={"batch_size": [100, 300], "dataset_size": [200, 150]})
+
+
+def test_rows_that_are_not_tight_say_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = "--sampling fixed-batch --batch-size 50 --dataset-size 500 --noise-multiplier 4 --steps 20 --delta 1e-6"
+    told = command(f"sweep {run} --vary adjacency=add,substitute").output
+    assert "Valid, not tight in 1 of 2 rows" in told
+    assert (
+        "Valid, not tight: 'at least'" in command(f"sweep {run} --vary noise_multiplier=4 --adjacency zero-out").output
+    )
+    assert "not tight" not in command(f"sweep {run} --vary noise_multiplier=4").output
+    answer = command(f"sweep {run} --vary group_size=1,2 --json").json
+    assert "group_size" not in answer
+    assert [row["group_size"] for row in answer["rows"]] == [1, 2]

@@ -268,3 +268,25 @@ def test_members_replaced_in_fixed_batches_have_a_trade_off_function() -> None:
         given = {"delta": 1e-3} if question is groupdp.epsilon else {"epsilon": 1.0}
         with pytest.raises(groupdp.LimitExceeded, match="lattice engine"):
             question(run, engine="spectral", **asked, **given)
+
+
+@pytest.mark.parametrize("steps", [1, 100])
+def test_what_is_no_rate_is_refused(steps: int) -> None:
+    run = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.1), noise_multiplier=1.0, steps=steps)
+    function = trade_off(run, group_size=2)
+    assert function.log_true_positive_rate(0.0) == Bounds(0.0, 0.0)
+    for wrong in (1.0, math.nan, math.inf, "0.1", None, True):
+        with pytest.raises(InvalidArgument, match="log_false_positive_rate must be"):
+            function.log_true_positive_rate(wrong)  # type: ignore[arg-type]
+    for wrong in (math.nan, math.inf, "1", None):
+        with pytest.raises(InvalidArgument, match="epsilon must be"):
+            function.log_delta(wrong)  # type: ignore[arg-type]
+    for rates in ([], 0.1, "0.1", None):
+        if rates is not None:
+            with pytest.raises(InvalidArgument, match="false_positive_rates must be"):
+                function.curve(rates)
+        with pytest.raises(InvalidArgument, match="false_positive_rate"):
+            risk(run, group_size=2, false_positive_rates=[math.nan] if rates is None else rates)  # type: ignore[arg-type]
+    for tolerance in (0.0, -1.0, math.nan, "1e-3"):
+        with pytest.raises(InvalidArgument, match="tolerance must be"):
+            function.curve([0.1], tolerance=tolerance)  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import TextIO
 
 import numpy as np
 
+from groupdp._files import standard_input
 from groupdp._validation import shown
 from groupdp.audit.simulation import MOST_TRIALS, Scores
 from groupdp.errors import InvalidArgument, LimitExceeded
@@ -63,7 +63,7 @@ def read_scores(path: str | Path, *, with_column: str = WITH_COLUMN, without_col
 def _opened(path: str | Path) -> Iterator[TextIO]:
     """The file, or standard input for "-"; a byte order mark is skipped."""
     if str(path) == "-":
-        yield io.TextIOWrapper(io.BytesIO(sys.stdin.buffer.read()), newline="", encoding="utf-8-sig")
+        yield io.TextIOWrapper(io.BytesIO(standard_input().read()), newline="", encoding="utf-8-sig")
         return
     with open(path, newline="", encoding="utf-8-sig") as file:
         yield file

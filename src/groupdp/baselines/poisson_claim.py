@@ -31,4 +31,4 @@ def poisson_claim(run: Any, *, delta: float, adjacency: str = "add-or-remove", *
         for phase in phases
     ]
     relation = "add-or-remove" if adjacency == "zero-out" else adjacency
-    return epsilon(taken, delta=delta, adjacency=relation, **options)
+    return replace(epsilon(taken, delta=delta, adjacency=relation, **options), tight=False)

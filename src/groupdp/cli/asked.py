@@ -71,7 +71,7 @@ class Asked:
             written = f"--{key.replace('_', '-')} {','.join(f'{source}=1' for source in sources[:2])}"
             got = "nothing" if size is None else shown(size)
             raise InvalidArgument(f"{key} must say how many examples of each source, like {written}, got {got}.")
-        return size if default else {**dict.fromkeys(sources, 0), **size}
+        return {**dict.fromkeys(sources, 0), **size}
 
     def as_json_fields(self) -> dict[str, Any]:
         """The question and the run under the names of the run file."""
@@ -128,5 +128,5 @@ class Asked:
 def _told(size: Any) -> str:
     """A number, or a number of each source."""
     if isinstance(size, Mapping):
-        return " and ".join(f"{count} of {source}" for source, count in size.items() if count) or "0"
+        return " and ".join(f"{count} of {source}" for source, count in size.items()) if any(size.values()) else "0"
     return str(size)

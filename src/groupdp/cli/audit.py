@@ -168,7 +168,7 @@ def worst_case(
 
             draw_audit(audit, picture, title=title_lines(asked.title(delta=False), 120))
         _certify(files, certificate, run, size if claimed is None else claimed, chosen, question["delta"])
-    name_written(certificate)
+    name_written(certificate, plot)
     if as_json:
         emit_json(
             {
@@ -224,7 +224,7 @@ def scores(
                 measured, claim, picture, confidence=report.confidence, title=title_lines(asked.title(delta=False), 75)
             )
         _certify(files, certificate, run, size, chosen, question["delta"])
-    name_written(certificate)
+    name_written(certificate, plot)
     if as_json:
         emit_json(
             {

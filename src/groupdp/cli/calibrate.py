@@ -45,7 +45,7 @@ _EXAMPLES = {
 Tolerance = Annotated[str, option("--tolerance", "NUMBER", "How close to the best value, relatively.", "The question")]
 WhichPhase = Annotated[
     str | None,
-    option("--which-phase", "INTEGER", "Of several phases, the one to change, counted from 0.", "The question"),
+    option("--which-phase", "INTEGER", "Of several phases, the one to change: 1 is the first.", "The question"),
 ]
 
 
@@ -123,16 +123,15 @@ def group_size(asked: Asked, *, epsilon: Epsilon, as_json: AsJSON = False) -> No
 
 
 def _phase(asked: Asked, text: str | None) -> int:
-    """The phase to change, counted from 0 as in the library."""
-    last = len(asked.file.phases) - 1
+    """The phase to change, counted from 0 as in the library; on the command line, as all that is printed, from 1."""
+    count = len(asked.file.phases)
     if text is None:
-        if last > 0:
+        if count > 1:
             raise InvalidArgument(
-                f"which_phase must say which of the {last + 1} phases to change, counted from 0: --which-phase 0 to "
-                f"{last}."
+                f"which_phase must say which of the {count} phases to change: --which-phase 1 to {count}."
             )
         return 0
-    return read_integer("which_phase", text, at_least=0, at_most=last)
+    return read_integer("which_phase", text, at_least=1, at_most=count) - 1
 
 
 def _answer(calibrate: Callable[..., Calibration], asked: Asked, epsilon: str, as_json: bool, **extra: Any) -> None:

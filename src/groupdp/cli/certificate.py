@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from groupdp._files import standard_input
 from groupdp._validation import shown
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
@@ -101,7 +101,7 @@ def verify(
 
     try:
         if claim == "-":
-            text = sys.stdin.buffer.read(LARGEST_FILE + 1)
+            text = standard_input().read(LARGEST_FILE + 1)
         else:
             with Path(claim).open("rb") as file:
                 text = file.read(LARGEST_FILE + 1)

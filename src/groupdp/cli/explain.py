@@ -10,6 +10,7 @@ import typer
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
+    NOT_TIGHT,
     AsJSON,
     NewFiles,
     bounds_as_json,
@@ -106,6 +107,7 @@ def spend(
                     {"steps": one.steps, "epoch": one.epoch, "epsilon": bounds_as_json(one.epsilon)}
                     for one in found.points
                 ],
+                "tight": _is_tight(found),
                 "target": found.target,
                 "last_step_within": found.last_step_within,
                 "delta": asked.delta,
@@ -138,15 +140,24 @@ def _emit_spending(found: Spending, title: str) -> None:
             )
             for one in shown
         ],
-        note=_reached(found),
+        note="\n".join(note for note in (_reached(found), "" if _is_tight(found) else NOT_TIGHT) if note),
     )
+
+
+def _exactly(value: float) -> str:
+    """In few digits where these are all."""
+    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+
+
+def _is_tight(found: Spending) -> bool:
+    return all(one.epsilon.tight for one in found.points)
 
 
 def _reached(found: Spending) -> str:
     if found.target is None:
         return ""
     if found.last_step_within is None:
-        return f"epsilon = {found.target:g} is exceeded from the first step on."
+        return f"epsilon = {_exactly(found.target)} is exceeded from the first step on."
     if found.last_step_within == found.points[-1].steps:
-        return f"epsilon = {found.target:g} is not reached: all {found.last_step_within} steps are within it."
-    return f"The last step within epsilon = {found.target:g} is step {found.last_step_within}."
+        return f"epsilon = {_exactly(found.target)} is not reached: all {found.last_step_within} steps are within it."
+    return f"The last step within epsilon = {_exactly(found.target)} is step {found.last_step_within}."

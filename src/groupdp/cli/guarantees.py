@@ -132,7 +132,10 @@ def delta(asked: Asked, *, epsilon: Epsilon, memory: Memory = "1G", as_json: AsJ
             }
         )
         return
-    _emit("delta", found, changes, f"epsilon = {target!r}", asked)
+    # The smallest doubles say little: then the logarithm does.
+    small = 0.0 < found.upper < 1e-300
+    note = f"log delta is at most {upper_text(logarithm.upper, 12)}." if small else ""
+    _emit("delta", found, changes, f"epsilon = {target!r}", asked, note)
 
 
 def _changes(found: Bounds) -> dict[str, Bounds]:
@@ -143,16 +146,19 @@ def _changes(found: Bounds) -> dict[str, Bounds]:
     return {name: Bounds(*changes[name]) for name in sorted(changes)}
 
 
-def _emit(quantity: str, answer: Bounds, changes: dict[str, Bounds], question: str, asked: Asked) -> None:
+def _emit(
+    quantity: str, answer: Bounds, changes: dict[str, Bounds], question: str, asked: Asked, note: str = ""
+) -> None:
     emit_run(asked)
     first = "in either order" if "removed" in asked.neighbours else asked.file.adjacency
     rows = [(first, lower_text(answer.lower, 12), upper_text(answer.upper, 12))]
     if len(changes) <= 12:
         rows += [(name, lower_text(bounds.lower, 12), upper_text(bounds.upper, 12)) for name, bounds in changes.items()]
-    note = "" if answer.tight else NOT_TIGHT
+    notes = [note] if note else []
+    notes += [] if answer.tight else [NOT_TIGHT]
     emit_table(
         f"{quantity} at {question} for {asked.group_text()}",
         ("adjacency", "at least", "at most (the guarantee)"),
         rows,
-        note=note,
+        note="\n".join(notes),
     )

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from groupdp._validation import require_choice, shown
-from groupdp.adjacency import ADJACENCIES
+from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP
 from groupdp.cli.asked import Asked
 from groupdp.cli.support import require_new
 from groupdp.dpsgd import DPSGD
@@ -63,6 +63,8 @@ def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingPr
         raise InvalidArgument(f"adjacency must be left out where removed or added is given, got {chosen}.")
     asked = Asked(file=file, force=bool(given.get("force")), save_as=given.get("save"))
     asked.require_counted_by_source()
+    if asked.save_as == "-":
+        raise InvalidArgument("save must be the name of a file, got '-'.")
     require_new(asked.save_as, "save", force=asked.force)
     return asked
 
@@ -152,7 +154,7 @@ def _group(key: str, text: str) -> Any:
     if "=" in text:
         counts = _pairs(key, text.split(","))
         return {source: integer(f"{key} of {source}", count, at_least=0) for source, count in counts.items()}
-    return integer(key, text, at_least=0)
+    return integer(key, text, at_least=0, at_most=LARGEST_GROUP)
 
 
 def _pairs(name: str, texts: list[str]) -> dict[str, str]:

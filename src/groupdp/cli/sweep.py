@@ -15,6 +15,7 @@ from groupdp.adjacency import ADJACENCIES
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
+    NOT_TIGHT,
     AsJSON,
     NewFiles,
     emit_json,
@@ -98,7 +99,9 @@ def sweep(
         with NewFiles("plot") as files:
             save_figure(draw_sweep(rows, title=title_lines(_title(asked, grid.names))), files.temporary(plot))
     if as_json:
-        emit_json({"rows": [row.as_dict() for row in rows], "delta": grid.delta, **asked.as_json_fields()})
+        asked_of = {"delta": grid.delta, **asked.as_json_fields()}
+        fixed = {name: value for name, value in asked_of.items() if name not in grid.names}
+        emit_json({"rows": [row.as_dict() for row in rows], **fixed})
         return
     about = [line.replace("δ", "delta") for line in _title(asked, grid.names, exact=True)]
     for line in (*about, *asked.remarks(group="group_size" not in grid.names)):
@@ -144,14 +147,15 @@ def _title(asked: Asked, names: tuple[str, ...], *, exact: bool = False) -> list
     """The run and the question without what varies, a line each: of a picture's title, or with all digits."""
     phases = asked.file.phases
     lines = []
-    for phase in phases:
+    for number, phase in enumerate(phases, 1):
         parts = [] if {"sampling_rate", "batch_size", "dataset_size"} & set(names) else [phase.sampling.describe()]
         if "noise_multiplier" not in names:
             noise = phase.noise_multiplier
             parts.append(f"noise multiplier {noise!r}" if exact else f"noise multiplier {noise:g}")
         if not {"steps", "epochs"} & set(names):
             parts.append(f"{phase.steps} steps")
-        lines.append(", ".join(parts or [phase.sampling.title]))
+        prefix = f"phase {number}: " if len(phases) > 1 else ""
+        lines.append(prefix + ", ".join(parts or [phase.sampling.title]))
     question = [] if "group_size" in names else [asked.group_text()]
     question += [] if "adjacency" in names else [asked.file.adjacency]
     question += [] if "delta" in names or asked.file.delta is None else [f"δ = {asked.file.delta:g}"]
@@ -166,6 +170,10 @@ def _emit(rows: list[Any], names: tuple[str, ...]) -> None:
         notes.append(f"{len(rows) - len(shown_rows)} more rows: --out FILE has all of them.")
     if refused:
         notes.append(f"{refused} refused; the first: {next(row.refused for row in rows if row.refused is not None)}")
+    loose = sum(row.tight is False for row in rows)
+    if loose:
+        some = f"Valid, not tight in {loose} of {len(rows)} rows: there 'at least' bounds this analysis alone."
+        notes.append(NOT_TIGHT if loose == len(rows) - refused else some)
     emit_table(
         "epsilon for every combination",
         (*(name.replace("_", " ") for name in names), "at least", "at most"),
@@ -177,7 +185,7 @@ def _emit(rows: list[Any], names: tuple[str, ...]) -> None:
             )
             for row in shown_rows
         ],
-        note=" ".join(notes),
+        note="\n".join(notes),
     )
 
 
@@ -217,7 +225,8 @@ def _spelled(text: str, name: str, values: str) -> list[Any]:
         raise
     except (ValueError, OverflowError):
         pass
-    raise InvalidArgument(f"vary must look like {name}=1:50, {name}=0.5:4:200 or {name}=1,2,4, got {shown(text)}.")
+    spread = "10:50:5" if name in _INTEGERS else "0.5:4:200"
+    raise InvalidArgument(f"vary must look like {name}=1:50, {name}={spread} or {name}=1,2,4, got {shown(text)}.")
 
 
 def _whole(text: str, name: str, low: float, high: float, count: int) -> list[int]:

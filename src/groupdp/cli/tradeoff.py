@@ -73,7 +73,8 @@ def tradeoff(
         with progress_bar("tradeoff") as progress:
             function = trade_off(asked.run, **asked.neighbours)
             points = function.curve(levels)
-            found = risk(asked.run, false_positive_rates=levels, prior=before, progress=progress, **asked.neighbours)
+            asked_of = {"false_positive_rates": levels, "prior": before, "function": function, **asked.neighbours}
+            found = risk(asked.run, progress=progress, **asked_of)
             if plot is not None:
                 from groupdp.figures import title_lines
                 from groupdp.figures.tradeoff import draw_trade_off, rates_to_draw

@@ -12,12 +12,12 @@ import gzip
 import io
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from groupdp._files import standard_input
 from groupdp._validation import require_choice, shown
 from groupdp.data.choice import names_of
 from groupdp.data.duckdb_engine import Engine
@@ -107,7 +107,7 @@ def _stored_input(file: Path) -> str:
     """Standard input in a file: it is read more than once."""
     try:
         with open(file, "wb") as stored:
-            shutil.copyfileobj(sys.stdin.buffer, stored)
+            shutil.copyfileobj(standard_input(), stored)
     except OSError as error:
         raise InvalidArgument(f"standard input must fit into TMPDIR ({error.strerror}).") from None
     return str(file)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupdp.figures.curves import save_figure
 from groupdp.figures.style import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure, plain_logarithmic
+
+#: Caps whose numbers are written are so far apart, as a share of the axis.
+_APART = 0.06
 
 if TYPE_CHECKING:
     from groupdp.people.cap import CapStudy
@@ -100,13 +104,17 @@ def _frontier(axes: Any, study: CapStudy, colour: str, noise: Any, label: str) -
         axes.semilogy([shares[i] for i in spots], [values[i] for i in spots], marker, color=colour, markersize=6)
     if colour != BLUE:
         return
+    apart = _APART * (shares[-1] - shares[0])
+    told = math.inf
     for place, row in enumerate(study.rows):
-        if place in (0, len(study.rows) - 1) or row.cap in (2, 4, 8) or row.cap == study.recommended:
+        near = abs(shares[place] - told) < apart or shares[-1] - shares[place] < apart
+        if place in (0, len(study.rows) - 1) or row.cap == study.recommended or not near:
+            told = shares[place]
             axes.annotate(
                 str(row.cap),
                 (shares[place], values[place]),
-                (-4, 7),
+                (3, -10),  # to the right of and below a line that rises
                 textcoords="offset points",
                 fontsize=8,
-                ha="right",
+                ha="left",
             )

@@ -10,7 +10,7 @@ import numpy as np
 from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp.errors import InvalidArgument
-from groupdp.figures.style import BLUE, ORANGE, TITLE_SIZE, finish, new_figure
+from groupdp.figures.style import BLUE, ORANGE, TITLE_SIZE, finish, new_figure, title_lines
 from groupdp.pld.measures import Measure
 
 if TYPE_CHECKING:
@@ -33,7 +33,11 @@ def plot(distribution: PrivacyLossDistribution, target: Any) -> None:
     left, right = figure.subplots(1, 2)
     _draw_densities(distribution, left)
     _draw_curve(distribution, right)
-    figure.suptitle(f"Privacy loss of {distribution.rounds} rounds, {distribution.direction}", fontsize=TITLE_SIZE)
+    rounds = f"{distribution.rounds} round{'' if distribution.rounds == 1 else 's'}"
+    lines = [f"Privacy loss of {rounds}, {distribution.direction}"]
+    if distribution.about:
+        lines.insert(0, distribution.about)
+    figure.suptitle(title_lines(lines, 110), fontsize=TITLE_SIZE)
     with NewFiles("target") as files:
         temporary = files.temporary(target)
         try:

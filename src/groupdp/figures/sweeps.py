@@ -73,10 +73,17 @@ def _curves(axes: Any, names: list[str], first: list[Any], second: list[Any], up
     axes.margins(x=0.03)
     if len(first) == 1 and isinstance(first[0], int | float):  # a single place has no width of its own
         axes.set(xlim=(first[0] - max(1.0, abs(first[0])), first[0] + max(1.0, abs(first[0]))), xticks=first)
+    _whole_ticks(axes.xaxis, first)
     _mark_edges(axes, without)
     if all(_kind(value, logarithmic=logarithmic) for value in uppers.values()):
         axes.set_yticks([])  # nothing has a height
     finish(axes, legend="best" if second or without else None)
+
+
+def _whole_ticks(axis: Any, values: Sequence[Any]) -> None:
+    """Ticks at integers only, where only integers can be meant."""
+    if all(isinstance(value, int) for value in values):
+        axis.get_major_locator().set_params(integer=True)
 
 
 def _markers(drawn: list[float]) -> list[int]:
@@ -133,6 +140,8 @@ def _heat_map(figure: Any, axes: Any, names: list[str], sides: Any, uppers: dict
     _colour_others(figure, axes, sides, values)
     axes.set_xlabel(names[0].replace("_", " "))
     axes.set_ylabel(names[1].replace("_", " "))
+    for axis, side in ((axes.xaxis, first), (axes.yaxis, second)):
+        _whole_ticks(axis, side)
 
 
 def _colour_finite(figure: Any, axes: Any, sides: Any, shown: Any) -> None:

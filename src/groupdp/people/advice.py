@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from groupdp.bounds import round_up
-from groupdp.people.cap import CapRow, CapStudy
+from groupdp.people.cap import FRONTIER, CapRow, CapStudy
 
 #: Caps that keep less than this share of the examples are not passed over in silence.
 _MUCH = 0.8
@@ -32,7 +32,7 @@ def _frontier(study: CapStudy) -> list[str]:
         f"{100.0 * last.share_kept:.1f} % and the noise per averaged gradient by a factor of "
         f"{_ratio(last.noise_per_average, first.noise_per_average)}.",
     ]
-    for share in (0.5, 0.8, 0.95):
+    for share in FRONTIER:
         row = next((row for row in study.rows if row.share_kept >= share), None)
         if row is not None and row.cap not in (first.cap, last.cap):
             sentences.append(

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -47,6 +47,8 @@ _RATIO = 1.4
 #: Above this cap the steps are larger: noise is by then nearly in proportion to the cap.
 _LARGE = 1000
 _LARGE_RATIO = 2.5
+#: Shares of the examples whose smallest caps are told where no minimum share is given.
+FRONTIER = (0.5, 0.8, 0.95)
 #: Caps tried between the neighbours of the best one.
 _REFINED = 4
 #: Seconds after which no further cap is calibrated.
@@ -125,8 +127,8 @@ def choose_cap(
     `counts` are numbers of examples, one per person, of any size, or a `groupdp.data.Counts`. Constraints: at least
     `minimum_share` of all examples is kept, and the cap is at most `largest_cap`; without a minimum share no cap is
     recommended. Not every cap is tried: all up to 8, then each about 1.4 times the one before (2.5 times above 1000),
-    the smallest that keeps the minimum share, and a few around the best. Every noise multiplier is certified for its
-    own cap; it is the smallest to a relative 1e-3, and to 1e-6 for the cap recommended.
+    the smallest that keeps the minimum share (or 50, 80 and 95 %), and a few around the best. Every noise multiplier is
+    certified for its own cap; it is the smallest to a relative 1e-3, and to 1e-6 for the cap recommended.
     """
     values, people = histogram_of(counts)
     study = _Study(
@@ -153,7 +155,7 @@ def choose_cap(
         raise InvalidArgument(
             f"batch_size must be at most the number of examples kept ({study.kept(highest)}), got {batch_size}."
         )
-    ladder = _ladder(study, highest)
+    ladder = _ladder(study, highest, FRONTIER if minimum_share is None else (study.minimum_share,))
     if not any(study.allows(cap) for cap in ladder):
         raise InvalidArgument(
             f"minimum_share must be at most {study.kept(highest) / study.total!r} with caps up to {highest}, "
@@ -201,7 +203,11 @@ class _Study:
         return int(np.minimum(self.values, cap) @ self.people)
 
     def allows(self, cap: int) -> bool:
-        return self.batch_size <= self.kept(cap) and self.kept(cap) >= self.minimum_share * self.total
+        return self.keeps(cap, self.minimum_share)
+
+    def keeps(self, cap: int, share: float) -> bool:
+        """Whether a cap leaves a batch, and this share of all examples."""
+        return self.batch_size <= self.kept(cap) and self.kept(cap) >= share * self.total
 
     def fill(self, rows: dict[int, CapRow], caps: list[int], progress: Callable[[float], None]) -> None:
         """Rows for the caps that are missing; each calibration starts from its neighbour's noise."""
@@ -275,19 +281,19 @@ class _Study:
         return min(allowed, key=lambda row: (row.noise_per_average, -row.cap)).cap
 
 
-def _ladder(study: _Study, highest: int) -> list[int]:
-    """The caps to try first."""
+def _ladder(study: _Study, highest: int, shares: Sequence[float]) -> list[int]:
+    """The caps to try first, the smallest that keep these shares of the examples among them."""
     caps = set(range(1, min(_EVERY, highest) + 1)) | {highest}
     cap = float(_EVERY)
     while cap < highest:
         caps.add(round(cap))
         cap *= _RATIO if cap < _LARGE else _LARGE_RATIO
-    # The smallest cap that is allowed at all: what is kept grows with the cap.
-    low, high = 1, highest
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if study.allows(middle) else (middle + 1, high)
-    caps.add(low)
+    for share in shares:
+        low, high = 1, highest
+        while low < high:  # what is kept grows with the cap
+            middle = (low + high) // 2
+            low, high = (low, middle) if study.keeps(middle, share) else (middle + 1, high)
+        caps.add(low)
     return sorted(cap for cap in caps if cap <= highest)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from groupdp._validation import require_integer, require_number, shown
 from groupdp.adjacency import FORWARD, require_direction
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import question_of
+from groupdp.dpsgd import phases_of
 from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.errors import InvalidArgument
 from groupdp.mixture import MixtureOfGaussians
@@ -58,6 +59,10 @@ class PrivacyLossDistribution:
     tail_mass: float
     """About the mass that each operation may move to the ends of the lattice."""
     rounds: int = 1
+    tight: bool = True
+    """Whether some loss and datasets attain the pair, so that `lower` sides limit every analysis (`Bounds.tight`)."""
+    about: str = field(default="", compare=False)
+    """What it is the distribution of, in words, for the titles of pictures; not kept in files."""
 
     def __repr__(self) -> str:
         """What it is the distribution of, and how fine; the masses are in `lower` and `upper`."""
@@ -109,7 +114,8 @@ class PrivacyLossDistribution:
         """
         if isinstance(run, MixtureOfGaussians):
             raise InvalidArgument("run must be a DPSGD or a sequence of them; from_mixture takes a MixtureOfGaussians.")
-        compositions = question_of(run, group_size=group_size, adjacency=adjacency).compositions
+        question = question_of(run, group_size=group_size, adjacency=adjacency)
+        compositions = question.compositions
         if len(compositions) != 1:
             names = " and ".join(name for name, _ in compositions)
             raise InvalidArgument(
@@ -119,7 +125,10 @@ class PrivacyLossDistribution:
         parts = []
         for one, times in composition:
             if not isinstance(one, Round):
-                raise InvalidArgument("run must be made of single rounds for a distribution, got whole epochs.")
+                raise InvalidArgument(
+                    "run must be made of mixtures of Gaussians for a distribution: of fixed batches with examples "
+                    "replaced or zeroed only the curve of delta is known."
+                )
             if times > 0 and not one.is_trivial:
                 part = cls.from_round(one, direction=direction, grid_step=grid_step, tail_mass=tail_mass)
                 parts.append(part.self_compose(times) if times > 1 else part)
@@ -128,7 +137,11 @@ class PrivacyLossDistribution:
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.compose(part)
-        return whole
+        told = "; ".join(
+            f"{phase.sampling.describe()}, noise multiplier {phase.noise_multiplier:g}, {phase.steps} steps"
+            for phase in phases_of(run)
+        )
+        return replace(whole, tight=question.tight, about=f"{told}; groups of up to {group_size}")
 
     @classmethod
     def from_round(
@@ -195,18 +208,19 @@ class PrivacyLossDistribution:
             variance_bounds=_added([(part.variance_bounds, count) for part, count in parts]),
             tail_mass=tail_mass,
             rounds=sum(part.rounds * count for part, count in parts),
+            tight=all(part.tight for part, _ in parts),
         )
 
     def delta(self, epsilon: float) -> Bounds:
         """Certified bounds on delta(epsilon), for any real epsilon."""
         at = require_number("epsilon", epsilon)
         lower, upper = self.lower.delta_below(at), self.upper.delta_above(at)
-        return Bounds(lower, upper, self._provenance())
+        return Bounds(lower, upper, self._provenance(), self.tight)
 
     def log_delta(self, epsilon: float) -> Bounds:
         """Certified bounds on log delta(epsilon); how small it can get is limited by `tail_mass`."""
         delta = self.delta(epsilon)
-        return Bounds(_log(delta.lower, -1.0), min(_log(delta.upper, 1.0), 0.0), delta.provenance)
+        return Bounds(_log(delta.lower, -1.0), min(_log(delta.upper, 1.0), 0.0), delta.provenance, self.tight)
 
     def epsilon(self, delta: float) -> Bounds:
         """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta; inf if `tail_mass` exceeds it."""
@@ -215,7 +229,7 @@ class PrivacyLossDistribution:
         about = {"start": max(mean, 0.0) if mean < math.inf else 1.0, "slope": 1.0, "resolution": 1e-12}
         lower = last_above(lambda x: _log_ratio(self.lower.delta_below(x), target), 0.0, **about)
         upper = first_at_most(lambda x: _log_ratio(self.upper.delta_above(x), target), 0.0, **about)
-        return Bounds(min(lower, upper), upper, self._provenance())
+        return Bounds(min(lower, upper), upper, self._provenance(), self.tight)
 
     @property
     def mean(self) -> Bounds:
@@ -224,12 +238,12 @@ class PrivacyLossDistribution:
         Computed beside the two measures (their own means say nothing certain): moments of one round are certified and
         add up under composition.
         """
-        return Bounds(*self.mean_bounds, self._provenance())
+        return Bounds(*self.mean_bounds, self._provenance(), self.tight)
 
     @property
     def variance(self) -> Bounds:
         """Certified bounds on the variance of the mechanism's loss under P; variances add up like means."""
-        return Bounds(*self.variance_bounds, self._provenance())
+        return Bounds(*self.variance_bounds, self._provenance(), self.tight)
 
     def cdf(self, loss: float) -> Bounds:
         """Certified bounds on P(L <= loss), for the mechanism's own loss L under P.
@@ -239,7 +253,7 @@ class PrivacyLossDistribution:
         """
         x = require_number("loss", loss)
         low, high = tail_probability(self.lower, self.upper, x)
-        return Bounds(max(1.0 - high - _SLACK, 0.0), min(1.0 - low + _SLACK, 1.0), self._provenance())
+        return Bounds(max(1.0 - high - _SLACK, 0.0), min(1.0 - low + _SLACK, 1.0), self._provenance(), self.tight)
 
     def quantile(self, probability: float) -> Bounds:
         """Certified bounds on the smallest x with P(L <= x) >= probability; infinite where nothing can be said."""
@@ -249,7 +263,7 @@ class PrivacyLossDistribution:
         apart = 0.01 * self.grid_step
         lower = _last(lambda x: self.cdf(x).upper < p, low, high, apart)
         upper = -_last(lambda x: self.cdf(-x).lower >= p, -high, -low, apart)
-        return Bounds(min(lower, upper), upper, self._provenance())
+        return Bounds(min(lower, upper), upper, self._provenance(), self.tight)
 
     def save(self, path: str | Path) -> None:
         """Write to `path` as a NumPy archive (npz); the format is that of `groupdp.pld_files`. All or nothing."""

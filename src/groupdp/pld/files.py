@@ -12,6 +12,7 @@
 | lower_masses, upper_masses | float64[n] | masses of the dominated and of the dominating measure |
 | upper_infinite_mass | float64 | mass of the dominating measure at +infinity |
 | mean, variance | float64[2] | certified (lower, upper) of the loss's mean and variance; imported ones: upper is inf |
+| not_tight | int64 | there only where the pair is not attained: lower sides are those of this analysis alone |
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ _ENTRIES = {
     "mean": ("f", 1),
     "variance": ("f", 1),
 }
+#: And one that is there only where the pair is not attained, so that other files are as they were before it was known.
+_NOT_TIGHT = "not_tight"
 #: Total masses may miss 1 by this much through rounding.
 _ROOM = 1e-6
 #: Bytes that one entry may unpack to.
@@ -88,6 +91,7 @@ def load(path: str | Path) -> PrivacyLossDistribution:
         variance_bounds=(float(content["variance"][0]), float(content["variance"][1])),
         tail_mass=float(content["tail_mass"]),
         rounds=int(content["rounds"]),
+        tight=_NOT_TIGHT not in content,
     )
 
 
@@ -106,6 +110,7 @@ def _arrays(distribution: PrivacyLossDistribution) -> dict[str, Any]:
         "upper_infinite_mass": np.array(distribution.upper.infinite_mass),
         "mean": np.array(distribution.mean_bounds),
         "variance": np.array(distribution.variance_bounds),
+        **({} if distribution.tight else {_NOT_TIGHT: np.array(1, dtype=np.int64)}),
     }
 
 
@@ -113,13 +118,14 @@ def _read(path: Path) -> dict[str, Any]:
     """The archive's arrays; ValueError where it is not an archive of the entries expected."""
     with zipfile.ZipFile(path) as archive:
         names = sorted(info.filename for info in archive.infolist())
-        if names != sorted(f"{name}.npy" for name in _ENTRIES):
+        expected = {**_ENTRIES, _NOT_TIGHT: ("i", 0)} if f"{_NOT_TIGHT}.npy" in names else _ENTRIES
+        if names != sorted(f"{name}.npy" for name in expected):
             raise ValueError("its entries are not those of a privacy loss distribution")
         if any(info.file_size > _LARGEST_ENTRY for info in archive.infolist()):
             raise ValueError(f"an entry is larger than the limit of {_LARGEST_ENTRY} bytes")
     with np.load(path, allow_pickle=False) as archive:
-        content = {name: archive[name] for name in _ENTRIES}
-    for name, (kind, dimensions) in _ENTRIES.items():
+        content = {name: archive[name] for name in expected}
+    for name, (kind, dimensions) in expected.items():
         if content[name].dtype.kind != kind or content[name].ndim != dimensions:
             raise ValueError(f"its entry {name} is not of the expected type")
         if kind == "f":

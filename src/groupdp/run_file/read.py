@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from groupdp._files import standard_input
 from groupdp._validation import require_choice, shown
 from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP
 from groupdp.compositions import question_of
@@ -65,11 +66,13 @@ def read_run_file(path: str | Path) -> RunFile:
     """The run that the TOML file at `path` describes; "-" is standard input."""
     try:
         if str(path) == "-":
-            content = sys.stdin.buffer.read(LARGEST_FILE + 1)
+            content = standard_input().read(LARGEST_FILE + 1)
         else:
             with open(path, "rb") as file:
                 content = file.read(LARGEST_FILE + 1)
         text = content.decode("utf-8-sig")
+    except InvalidArgument:
+        raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
         raise InvalidArgument(f"run file must be a readable TOML file, got {shown(str(path))} ({reason}).") from None

@@ -30,6 +30,9 @@ def evaluate(points: Sequence[Point]) -> list[Outcome]:
     """Bounds for every point, in order."""
     questions: list[Question | str] = []
     for point in points:
+        if point.refused is not None:
+            questions.append(point.refused)
+            continue
         run = point.run if len(point.run) > 1 else point.run[0]
         try:
             questions.append(question_of(run, group_size=point.group_size, adjacency=point.adjacency))

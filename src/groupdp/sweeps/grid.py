@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice, product
 from typing import Any
 
 from groupdp._validation import require_integer, require_number, shown
@@ -16,6 +17,8 @@ from groupdp.run_file.phases import keys_of, phase_of
 
 #: Most points of one sweep.
 LARGEST_SWEEP = 1_000_000
+#: Most combinations with other values that one value is tried in.
+_MOST_TRIED = 1000
 #: Names that vary the question instead of the run.
 QUESTION_KEYS = ("delta", "group_size", "adjacency")
 
@@ -29,6 +32,8 @@ class Point:
     delta: float
     group_size: Any
     adjacency: str
+    refused: str | None = None
+    """Why there is no such run, if so: values that are right by themselves may not go together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +56,17 @@ class Grid:
 
     def points(self, first: int = 0, last: int | None = None) -> Iterator[Point]:
         """The points from number `first` to before `last`; the last name varies fastest."""
-        made: dict[tuple[Any, ...], tuple[DPSGD, ...]] = {}
+        made: dict[tuple[Any, ...], tuple[tuple[DPSGD, ...], str | None]] = {}
         names = self.names
         places = [place for place, name in enumerate(names) if name not in QUESTION_KEYS]
         asked = [(names.index(name) if name in names else None, name) for name in QUESTION_KEYS]
         for values in self.values(first, last):
             about_run = tuple([values[place] for place in places])
-            run = made.get(about_run)
-            if run is None:
-                run = made[about_run] = self._run({names[place]: values[place] for place in places})
+            if about_run not in made:
+                made[about_run] = self._run_or_reason({names[place]: values[place] for place in places})
             delta, size, adjacency = (getattr(self, name) if at is None else values[at] for at, name in asked)
-            yield Point(values, run, float(delta), size, adjacency)
+            run, refused = made[about_run]
+            yield Point(values, run, float(delta), size, adjacency, refused)
 
     def values(self, first: int = 0, last: int | None = None) -> Iterator[tuple[Any, ...]]:
         """The values of what varies, in the order of `names`, from number `first` to before `last`."""
@@ -71,6 +76,12 @@ class Grid:
                 number, place = divmod(number, len(values))
                 chosen.append(values[place])
             yield tuple(reversed(chosen))
+
+    def _run_or_reason(self, values: dict[str, Any]) -> tuple[tuple[DPSGD, ...], str | None]:
+        try:
+            return self._run(values), None
+        except InvalidArgument as error:
+            return (), str(error)
 
     def _run(self, values: dict[str, Any]) -> tuple[DPSGD, ...]:
         if not values:
@@ -131,11 +142,16 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
 
 
 def _try_values(grid: Grid) -> None:
-    """Every value once, with the first ones of the others: a bad one is refused now, not after an hour."""
-    firsts: Sequence[Any] = [values[0] for _, values in grid.vary]
-    for position, (name, values) in enumerate(grid.vary):
-        if name in QUESTION_KEYS:
-            continue
+    """Every value with some of the others: one that goes with none is refused now, not after an hour."""
+    about_run = [(name, values) for name, values in grid.vary if name not in QUESTION_KEYS]
+    for position, (_, values) in enumerate(about_run):
         for value in values:
-            chosen = dict(zip(grid.names, [*firsts[:position], value, *firsts[position + 1 :]], strict=True))
-            grid._run({key: one for key, one in chosen.items() if key not in QUESTION_KEYS})
+            lists = [[value] if place == position else others for place, (_, others) in enumerate(about_run)]
+            first_reason = None
+            for chosen in islice(product(*lists), _MOST_TRIED):
+                _, reason = grid._run_or_reason(dict(zip((name for name, _ in about_run), chosen, strict=True)))
+                if reason is None:
+                    break
+                first_reason = first_reason or reason
+            else:
+                raise InvalidArgument(first_reason or "vary must leave a run.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from groupdp._validation import require_number
@@ -69,13 +70,21 @@ def spend(
     most = min(max(points, 2), MOST_POINTS)
     epochs = _epochs(phases, most)
     steps = _marks(phases, total, most, epochs)
-    found = []
-    for done, step in enumerate(steps):
-        if progress is not None:
-            progress(0.9 * done / len(steps))
-        found.append(Spent(step, epsilon(prefix(phases, step), delta=delta, **neighbours), epochs.get(step)))
-    last = None if limit is None else _last_within(phases, found, limit, delta, neighbours)
-    return Spending(tuple(found), limit, last)
+    report = progress if progress is not None else (lambda _: None)
+    found: dict[int, Bounds] = {}
+
+    def evaluate(marks: Sequence[int], start: float, end: float) -> None:
+        for done, step in enumerate(marks):
+            report(start + (end - start) * done / len(marks))
+            found[step] = epsilon(prefix(phases, step), delta=delta, **neighbours)
+
+    evaluate(steps, 0.0, 0.5)
+    # A run whose first steps cost what all its first epoch does pays by the epoch: the curve rises right after its end.
+    if epochs and steps[0] < min(epochs) and found[steps[0]] == found[min(epochs)]:
+        evaluate([end + 1 for end in epochs if end < total and end + 1 not in found], 0.5, 0.9)
+    spent = tuple(Spent(step, found[step], epochs.get(step)) for step in sorted(found))
+    last = None if limit is None else _last_within(phases, spent, limit, delta, neighbours)
+    return Spending(spent, limit, last)
 
 
 def _marks(phases: Sequence[DPSGD], total: int, points: int, epochs: dict[int, int]) -> list[int]:
@@ -92,21 +101,24 @@ def _marks(phases: Sequence[DPSGD], total: int, points: int, epochs: dict[int, i
 
 
 def _epochs(phases: Sequence[DPSGD], points: int) -> dict[int, int]:
-    """The steps at which epochs end, with their number; none where there are too many or a phase ends within one."""
+    """The steps at which epochs end, with their number; none where there are too many, or what an epoch is is unknown.
+
+    An epoch may end in a later phase than the one in which it began: shares of the data are added up.
+    """
     ends: dict[int, int] = {}
-    begun = done = 0
+    begun, visited = 0, Fraction(0)
     for phase in phases:
         try:
-            epoch = math.ceil(1 / phase.sampling.share_of_data())
+            length = math.ceil(1 / phase.sampling.share_of_data())
         except InvalidArgument:
-            return ends
-        for end in range(begun + epoch, begun + min(phase.steps, points * epoch) + 1, epoch):
-            done += 1
-            ends[end] = done
-        begun += phase.steps
-        if phase.steps % epoch:
-            break
-    return ends if len(ends) <= points else {}
+            return {}
+        done = visited + Fraction(phase.steps, length)
+        if done > points:
+            return {}
+        for number in range(math.floor(visited) + 1, math.floor(done) + 1):
+            ends[begun + math.ceil((number - visited) * length)] = number
+        begun, visited = begun + phase.steps, done
+    return ends
 
 
 def _last_within(

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from groupdp.accounting import Options, log_delta_of, log_revealed
-from groupdp.accounting.engine_choice import are_few
+from groupdp.accounting.engine_choice import LONGEST_LATTICE, are_few, log_delta_ceiling
 from groupdp.engines import spectral
 from groupdp.errors import LimitExceeded
 from groupdp.pairs import Composition, FloatArray, Round
 from groupdp.tradeoff.merge_rounds import as_one_round
 
+if TYPE_CHECKING:
+    from groupdp.engines.lattice import Solution
+
 #: Steps of the finite differences that steer the search. They decide how close the bounds are, not whether they hold.
 _FINE_STEP = 1e-4
 _FINEST_STEP = 1e-11
 _COARSE_STEP = 1e-3
-#: Evaluations of one curve, where each may take a second; after that, monotonicity bounds what is asked.
-_MOST_COSTLY = 32
-#: Width asked for there, unless the caller says.
-_COSTLY_TOLERANCE = 1e-4
+#: Nodes times steps of a contour that takes some ten milliseconds: curves with longer ones are left to lattices, each
+#: of which is good for many epsilons.
+_LONG_CONTOUR = 3e6
+#: Lattices of one curve, each of which may take a second; after that, those at hand bound what is asked.
+_MOST_LATTICES = 16
+#: Width that is asked for there, unless the caller says; and one that will do, where a lattice made for another epsilon
+#: has it.
+_LATTICE_TOLERANCE = 3e-5
+_NEARBY_TOLERANCE = 1e-4
+#: So many of the nearest lattices are asked.
+_NEAREST = 3
 
 
 @dataclass(slots=True)
@@ -30,9 +42,10 @@ class DeltaCurve:
 
     composition: Composition
     options: Options
-    #: Whether evaluations turned out to be few rounds' lattices: a second each, not a millisecond.
+    #: Whether evaluations turned out to be lattices, of which only a few are made.
     is_costly: bool = False
     _has_contour: bool = False
+    _lattices: list[tuple[float, Solution]] = field(default_factory=list)
     _step: float = _FINE_STEP
     _seen: dict[float, tuple[float, float]] = field(default_factory=dict)
 
@@ -58,8 +71,6 @@ class DeltaCurve:
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Certified (lower, upper) of log delta(epsilon)."""
         if epsilon not in self._seen:
-            if self.is_costly and len(self._seen) >= _MOST_COSTLY:
-                return self._between_neighbours(epsilon)
             self._seen[epsilon] = self._evaluate(epsilon)
         return self._seen[epsilon]
 
@@ -90,26 +101,66 @@ class DeltaCurve:
             ahead = min(2 * ahead, 64) if good == len(part) else max(good // 2, 1)
 
     def _evaluate(self, epsilon: float) -> tuple[float, float]:
-        """By the contour, in milliseconds; by whatever answers where the contour never does (a few rounds)."""
-        if self.options.engine == "auto" and not self.is_costly:
+        """By the contour, in milliseconds; by a lattice or in closed form of few rounds, or where it declines."""
+        if self.options.engine == "auto" and not (self.is_costly or are_few(self.composition)):
             try:
                 bounds = log_delta_of(self.composition, epsilon, replace(self.options, engine="spectral"))
                 self._has_contour = True
+                used = bounds.provenance.evaluations
+                self.is_costly = used.get("nodes", 0) * used.get("contour steps", 0) > _LONG_CONTOUR
                 return bounds.lower, bounds.upper
             except LimitExceeded:
                 if self._has_contour:  # too far out for it: nothing that a search needs to know exactly
                     return self._between_neighbours(epsilon)
-        options = self.options
-        if options.tolerance is None:
-            options = replace(options, tolerance=_COSTLY_TOLERANCE)
         try:
-            bounds = log_delta_of(self.composition, epsilon, options)
+            return self._by_lattice(epsilon) if self._has_lattices else self._directly(epsilon)
         except LimitExceeded:
             if not self._seen:
                 raise
             return self._between_neighbours(epsilon)
+
+    def _directly(self, epsilon: float) -> tuple[float, float]:
+        options = self.options
+        if options.tolerance is None:
+            options = replace(options, tolerance=_NEARBY_TOLERANCE)
+        bounds = log_delta_of(self.composition, epsilon, options)
         self.is_costly |= bounds.provenance.engine == "lattice"
         return bounds.lower, bounds.upper
+
+    @property
+    def _has_lattices(self) -> bool:
+        """Whether lattices of its own evaluate the curve where contours do not."""
+        noisy = bool(self.composition) and all(one.has_noise and not one.is_trivial for one, _ in self.composition)
+        return self.options.engine == "auto" and noisy and sum(times for _, times in self.composition) > 1
+
+    def _by_lattice(self, epsilon: float) -> tuple[float, float]:
+        """By lattices made for other epsilons, where they are narrow here, or by one made for this one.
+
+        Each bounds the whole curve, and so does the ceiling in closed form (L-7, P-11): the narrowest of all of them.
+        """
+        lower, upper = self._between_neighbours(epsilon)
+        upper = min(upper, log_delta_ceiling(self.composition, epsilon))
+        for _, solution in sorted(self._lattices, key=lambda pair: abs(pair[0] - epsilon))[:_NEAREST]:
+            lower = max(lower, solution.below.log_delta_below(epsilon))
+            upper = min(upper, solution.above.log_delta_above(epsilon))
+            if upper - lower <= _NEARBY_TOLERANCE * max(1.0, abs(upper)):
+                return lower, upper
+        if len(self._lattices) >= _MOST_LATTICES:
+            return lower, upper
+        from groupdp.engines import lattice
+
+        tolerance = _LATTICE_TOLERANCE if self.options.tolerance is None else self.options.tolerance
+        found, made = lattice.neighbourhood(
+            self.composition,
+            epsilon=epsilon,
+            tolerance=tolerance,
+            memory_budget=self.options.memory_budget,
+            deadline=time.monotonic() + LONGEST_LATTICE,
+        )
+        if made is not None:
+            self._lattices.append((epsilon, made))
+        self.is_costly |= found.provenance.engine == "lattice"
+        return max(lower, found.lower), min(upper, found.upper)
 
     def _between_neighbours(self, epsilon: float) -> tuple[float, float]:
         """delta decreases: bounded by what is known on either side."""

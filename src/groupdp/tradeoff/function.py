@@ -14,16 +14,18 @@ attacks in both).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import require_number
+from groupdp._validation import require_number, shown
 from groupdp.bounds import Bounds
 from groupdp.compositions import question_of
 from groupdp.engines.interface import Progress
+from groupdp.errors import InvalidArgument
 from groupdp.guarantees import exp_down, exp_up, options_of
 from groupdp.pairs import mirrored
 from groupdp.tradeoff.closed_form import Envelope, Levels
@@ -101,13 +103,13 @@ class TradeOff:
 
     def log_true_positive_rate(self, log_false_positive_rate: float) -> Bounds:
         """Bounds on log TPR for a false positive rate given by its logarithm, however small."""
-        return self._log_true_positive_rate(log_false_positive_rate, 0.0)[0]
+        return self._told(self._log_true_positive_rate(_require_log_rate(log_false_positive_rate), 0.0)[0])
 
     def _log_true_positive_rate(
         self, log_alpha: float, room: float, sketch: Sketch | None = None
     ) -> tuple[Bounds, float]:
         """Bounds on log TPR, log alpha being off by up to `room`, and the epsilon of the tangent, about."""
-        if not self.composition:
+        if not self.composition or log_alpha == 0.0:
             return Bounds(log_alpha - room, min(log_alpha + room, 0.0)), 0.0
         if log_alpha == -math.inf:
             revealed = max(curve.log_revealed for curve in self._curves)
@@ -132,7 +134,7 @@ class TradeOff:
 
         epsilon >= 0 and delta are certified; the closer to the tangent, the better.
         """
-        bounds, epsilon = self._log_true_positive_rate(log_false_positive_rate, 0.0)
+        bounds, epsilon = self._log_true_positive_rate(_require_log_rate(log_false_positive_rate), 0.0)
         epsilon = min(max(epsilon, 0.0), 1e300)
         return self.log_delta(epsilon).upper, epsilon, bounds.lower
 
@@ -146,19 +148,24 @@ class TradeOff:
 
         `mirrored`: of the reversed pair.
         """
+        epsilon = require_number("epsilon", epsilon)
         if not self.composition:
             value = -math.inf if epsilon >= 0.0 else math.log(-math.expm1(epsilon))
-            return Bounds(value, value)
+            return self._told(Bounds(value, value))
         sides = [curve.log_delta(epsilon) for curve in (self._mirrored if mirrored else self._curves)]
-        return Bounds(max(low for low, _ in sides), max(high for _, high in sides))
+        return self._told(Bounds(max(low for low, _ in sides), max(high for _, high in sides)))
 
     def true_positive_rate(self, false_positive_rate: float) -> Bounds:
         """Bounds on the largest true positive rate of attacks with at most this false positive rate."""
-        return self._rates(false_positive_rate)[1]
+        return self._told(self._rates(false_positive_rate)[1])
 
     def false_negative_rate(self, false_positive_rate: float) -> Bounds:
         """Bounds on the smallest false negative rate of attacks with at most this false positive rate."""
-        return self._rates(false_positive_rate)[0]
+        return self._told(self._rates(false_positive_rate)[0])
+
+    def _told(self, bounds: Bounds) -> Bounds:
+        """The bounds, which say whether they are of every analysis or of this one alone."""
+        return bounds if self.tight else replace(bounds, tight=False)
 
     def curve(
         self, false_positive_rates: Any = None, *, tolerance: float | None = None, progress: Progress | None = None
@@ -168,7 +175,9 @@ class TradeOff:
         `tolerance` (1e-3 and more, say, for a picture): relative widths of about that will do, and take less time.
         The more false positives, the fewer false negatives: what is known at one rate holds at all beyond it.
         """
-        rates = _rates_asked(false_positive_rates)
+        rates = rates_asked(false_positive_rates)
+        if tolerance is not None:
+            tolerance = require_number("tolerance", tolerance, above=0.0, at_most=1.0)
         results = self._all_rates(rates, tolerance, progress)
         sides = np.array([[fnr.lower, fnr.upper, tpr.lower, tpr.upper] for fnr, tpr in results]).T
         rising = np.argsort(rates, kind="stable")
@@ -325,9 +334,19 @@ def _both(one: Bounds, other: Bounds) -> Bounds:
     return Bounds(max(one.lower, other.lower), min(one.upper, other.upper))
 
 
-def _rates_asked(rates: Any) -> FloatArray:
+def _require_log_rate(value: Any) -> float:
+    """The logarithm of a rate, -inf for 0."""
+    if isinstance(value, float) and value == -math.inf:
+        return value
+    return require_number("log_false_positive_rate", value, at_most=0.0)
+
+
+def rates_asked(rates: Any) -> FloatArray:
+    """False positive rates, at least one; those of a whole curve if None are given."""
     if rates is None:
         small = np.geomspace(1e-12, 0.05, 33)
         return np.concatenate((small, np.linspace(0.08, 0.92, 29), 1.0 - small[::-1]))
-    values = [require_number("false_positive_rate", rate, at_least=0.0, at_most=1.0) for rate in list(rates)]
-    return np.array(values)
+    given = list(rates) if isinstance(rates, Iterable) and not isinstance(rates, str) else []
+    if not given:
+        raise InvalidArgument(f"false_positive_rates must be a sequence of at least one rate, got {shown(rates)}.")
+    return np.array([require_number("false_positive_rate", rate, at_least=0.0, at_most=1.0) for rate in given])

@@ -17,6 +17,7 @@ from groupdp.engines.interface import Progress
 from groupdp.guarantees import delta as delta_of_run
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.tradeoff import TradeOff, trade_off
+from groupdp.tradeoff.function import rates_asked
 from groupdp.tradeoff.gaussian import GaussianFit, best_gaussian
 
 
@@ -58,9 +59,13 @@ def risk(
     false_positive_rates: Sequence[float] = (1e-3, 1e-6),
     prior: float = 0.5,
     engine: str = "auto",
+    function: TradeOff | None = None,
     progress: Progress | None = None,
 ) -> Risk:
-    """Advantage, best Gaussian, true positive rates and posteriors, each certified."""
+    """Advantage, best Gaussian, true positive rates and posteriors, each certified.
+
+    `function` is the run's trade-off function for the same question, where that is at hand: it keeps what it computed.
+    """
     before = require_number("prior", prior, above=0.0, below=1.0)
     question: dict[str, Any] = {
         "group_size": group_size,
@@ -70,20 +75,24 @@ def risk(
         "rounds": rounds,
         "engine": engine,
     }
-    function = trade_off(run, **question)
+    report = progress if progress is not None else (lambda _: None)
+    asked = rates_asked(false_positive_rates)
+    function = trade_off(run, **question) if function is None else function
     advantage = delta_of_run(run, epsilon=0.0, **question)
-    rates = {float(rate): function.true_positive_rate(rate) for rate in false_positive_rates}
-    if progress is not None:
-        progress(0.3)
+    guess = success(function, before)
+    rates = {}
+    for done, rate in enumerate(asked.tolist()):
+        report(0.3 * done / len(asked))
+        rates[rate] = function.true_positive_rate(rate)
     return Risk(
         group_size=group_size,
         adjacency=adjacency,
         advantage=advantage,
-        gaussian=best_gaussian(function, progress=progress),
+        gaussian=best_gaussian(function, progress=report),
         true_positive_rate=rates,
         posterior={rate: posterior(bounds, rate, prior=before) for rate, bounds in rates.items()},
         prior=before,
-        success=success(function, before),
+        success=guess,
     )
 
 
@@ -102,20 +111,24 @@ def posterior(true_positive_rate: Bounds, false_positive_rate: float, *, prior: 
             return (1.0 + room) / (1.0 + odds * (false_positive_rate / rate))
         return 0.0 if room < 0.0 or math.isfinite(odds) else 1.0
 
-    return Bounds(max(of(true_positive_rate.lower, -1e-15), 0.0), min(of(true_positive_rate.upper, 1e-15), 1.0))
+    lower, upper = of(true_positive_rate.lower, -1e-15), of(true_positive_rate.upper, 1e-15)
+    return Bounds(max(lower, 0.0), min(upper, 1.0), tight=true_positive_rate.tight)
 
 
 def success(function: TradeOff, prior: float) -> Bounds:
     """Largest probability of a right guess: (1 - prior) + prior delta(log((1 - prior) / prior)).
 
-    Maximising prior TPR + (1 - prior) (1 - FPR) over tests is the definition of the hockey-stick divergence.
+    Maximising prior TPR + (1 - prior) (1 - FPR) over tests is the definition of the hockey-stick divergence. Where the
+    logarithm is off by r, delta is off by at most r (T-9).
     """
-    if not function.composition:
-        return Bounds(max(prior, 1.0 - prior), max(prior, 1.0 - prior))
     # The larger of a coin's weights, by always giving the same answer.
     known = max(prior, 1.0 - prior)
+    if not function.composition:
+        return Bounds(known, known)
     level = math.log1p(-prior) - math.log(prior)
-    room = 2.0**-49 * (1.0 + abs(math.log1p(-prior)) + abs(math.log(prior)))
-    lower = (1.0 - prior) + prior * exp_down(function.log_delta(level + room).lower)
-    upper = (1.0 - prior) + prior * exp_up(function.log_delta(level - room).upper)
-    return Bounds(max(lower * (1.0 - 1e-14), known * (1.0 - 1e-15)), min(upper * (1.0 + 1e-14), 1.0))
+    room = prior * 2.0**-48 * (1.0 + abs(math.log1p(-prior)) + abs(math.log(prior)))
+    at = function.log_delta(level)
+    lower = (1.0 - prior) + prior * exp_down(at.lower) - room
+    upper = (1.0 - prior) + prior * exp_up(at.upper) + room
+    sides = max(lower * (1.0 - 1e-14), known * (1.0 - 1e-15)), min(upper * (1.0 + 1e-14), 1.0)
+    return Bounds(*sides, tight=function.tight)

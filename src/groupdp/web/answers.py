@@ -153,6 +153,7 @@ def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
         **question.neighbour,
         false_positive_rates=SPOKEN_RATES,
         prior=prior,
+        function=function,
         progress=lambda fraction: progress(0.7 + 0.3 * fraction),
     )
     points = [

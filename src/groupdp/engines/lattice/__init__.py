@@ -23,6 +23,7 @@ the spectral engine.
     roots, rounding     where a curve passes a value; what the arithmetic is assumed to do
 """
 
-from groupdp.engines.lattice.engine import epsilon, largest_loss, log_delta
+from groupdp.engines.lattice.engine import epsilon, largest_loss, log_delta, neighbourhood
+from groupdp.engines.lattice.solve import Solution
 
-__all__ = ["epsilon", "largest_loss", "log_delta"]
+__all__ = ["Solution", "epsilon", "largest_loss", "log_delta", "neighbourhood"]

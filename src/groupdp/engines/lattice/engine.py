@@ -23,6 +23,8 @@ from groupdp.pairs import Composition, Profile, Round, mirrored
 
 #: Relative width asked for where the caller does not say.
 DEFAULT_TOLERANCE = 1e-6
+#: Largest shift of one round in closed form.
+_LARGEST_SHIFT = 1e150
 #: About the smallest log delta that is looked for.
 _FARTHEST = -3e5
 
@@ -37,16 +39,44 @@ def log_delta(
     progress: Progress | None = None,
 ) -> Bounds:
     """Certified bounds on log delta(epsilon), for any real epsilon; `tolerance` is relative to max(1, |log delta|)."""
+    return neighbourhood(
+        composition,
+        epsilon=epsilon,
+        tolerance=tolerance,
+        memory_budget=memory_budget,
+        deadline=deadline,
+        progress=progress,
+    )[0]
+
+
+def neighbourhood(
+    composition: Composition,
+    *,
+    epsilon: float,
+    tolerance: float | None = None,
+    memory_budget: int = DEFAULT_MEMORY,
+    deadline: float | None = None,
+    progress: Progress | None = None,
+) -> tuple[Bounds, Solution | None]:
+    """What `log_delta` returns, and the lattice it was read from, if there was one.
+
+    The composed measures bound the whole curve (L-7): `solution.below.log_delta_below` and
+    `solution.above.log_delta_above` hold at every epsilon, and are close to each other around this one.
+    """
     tolerance = DEFAULT_TOLERANCE if tolerance is None else tolerance
     exact = _outside_the_range(composition, epsilon)
     if exact is not None:
-        return _labelled(exact, tolerance)
+        return _labelled(exact, tolerance), None
     if _is_one_round(composition):
-        return _labelled(one_round_log_delta(composition[0][0], epsilon, deadline=deadline), tolerance)
+        _require_squares(composition[0][0])
+        return _labelled(one_round_log_delta(composition[0][0], epsilon, deadline=deadline), tolerance), None
     plan, saddle = _planned_for_epsilon(composition, epsilon, tolerance)
+    finest: Solution | None = None
 
     def answer(solution: Solution, _: Saddle, tick: Callable[[], None]) -> tuple[float, float]:
+        nonlocal finest
         tick()
+        finest = solution
         return solution.below.log_delta_below(epsilon), min(solution.above.log_delta_above(epsilon), 0.0)
 
     def replan(value: float) -> tuple[Plan, Saddle]:
@@ -69,12 +99,12 @@ def log_delta(
     )
     found = _refined(task, plan)
     if found.provenance.tolerance_met:
-        return found
+        return found, finest
     try:
         lower = single_loss_log_delta(composition, epsilon, deadline=deadline)
     except LimitExceeded:  # out of time: what has been found stands
-        return found
-    return _raised(found, lower)
+        return found, finest
+    return _raised(found, lower), finest
 
 
 def epsilon(
@@ -98,6 +128,7 @@ def epsilon(
     if log_delta == -math.inf:
         return _labelled((largest * (1.0 - 8.0 * ELEMENTARY), largest), width)
     if _is_one_round(composition):
+        _require_squares(composition[0][0])
         return _labelled(one_round_epsilon(composition[0][0], log_delta, deadline=deadline), width)
     plan = prepare(composition, log_delta=log_delta, tolerance=width)
 
@@ -225,6 +256,16 @@ def _outside_the_range(composition: Composition, epsilon: float) -> tuple[float,
 
 def _is_one_round(composition: Composition) -> bool:
     return len(composition) == 1 and composition[0][1] == 1
+
+
+def _require_squares(one: Round | Profile) -> None:
+    """Refuse shifts whose squares are near the largest double."""
+    shift = one.largest if isinstance(one, Round) else one.largest_shift
+    if not shift <= _LARGEST_SHIFT:
+        raise LimitExceeded(
+            f"the largest sensitivity is {shift:.3g} times the noise; one round has a closed form up to "
+            f"{_LARGEST_SHIFT:g} times."
+        )
 
 
 def _labelled(found: tuple[float, float], tolerance: float) -> Bounds:
