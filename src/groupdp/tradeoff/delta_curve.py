@@ -46,6 +46,7 @@ class DeltaCurve:
     is_costly: bool = False
     _has_contour: bool = False
     _lattices: list[tuple[float, Solution]] = field(default_factory=list)
+    _made: int = 0
     _step: float = _FINE_STEP
     _seen: dict[float, tuple[float, float]] = field(default_factory=dict)
 
@@ -145,7 +146,7 @@ class DeltaCurve:
             upper = min(upper, solution.above.log_delta_above(epsilon))
             if upper - lower <= _NEARBY_TOLERANCE * max(1.0, abs(upper)):
                 return lower, upper
-        if len(self._lattices) >= _MOST_LATTICES:
+        if self._made >= _MOST_LATTICES:
             return lower, upper
         from groupdp.engines import lattice
 
@@ -158,7 +159,10 @@ class DeltaCurve:
             deadline=time.monotonic() + LONGEST_LATTICE,
         )
         if made is not None:
-            self._lattices.append((epsilon, made))
+            self._made += 1
+            kept = [made, *(one for _, one in self._lattices)]
+            if sum(one.size for one in kept) <= self.options.memory_budget / 8.0:
+                self._lattices.append((epsilon, made))
         self.is_costly |= found.provenance.engine == "lattice"
         return max(lower, found.lower), min(upper, found.upper)
 

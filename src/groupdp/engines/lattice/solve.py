@@ -67,6 +67,11 @@ class Solution:
     below: Tail
     cells: int
 
+    @property
+    def size(self) -> int:
+        """Bytes of the two measures."""
+        return self.above.values.nbytes + self.below.values.nbytes
+
 
 def solve(
     plan: Plan,
