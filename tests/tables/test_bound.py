@@ -190,7 +190,7 @@ def test_bad_questions_get_a_sentence(change, words):
     ("values", "words"),
     [
         ([1.0, 2.0], "got 'DOUBLE'"),
-        ([None, "a"], "must not be missing, got 1 rows"),
+        ([None, "a"], "must not be missing, got 1 row "),
         (["", "a"], "must not be missing"),
         (["a", "a "], "must not begin or end with spaces"),
         ([b"a", b"b"], "got 'BLOB'"),
