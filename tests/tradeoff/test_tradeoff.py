@@ -165,6 +165,11 @@ def test_ends_nothing_to_tell_and_rounds_without_noise() -> None:
     # Claim presence whenever the sensitive output shows, and toss a coin otherwise: TPR = 1/4 + 3/4 alpha.
     half = revealed.true_positive_rate(0.5)
     assert half.lower <= 0.25 + 0.75 * 0.5 <= half.upper
+    everybody = groupdp.DPSGD(groupdp.PoissonSampling(rate=1.0), noise_multiplier=0.0, steps=2)
+    certain = trade_off(everybody, group_size=2)
+    assert certain.true_positive_rate(0.0).upper == certain.true_positive_rate(1e-9).upper == 1.0
+    assert certain.curve([0.0, 0.1, 1.0], tolerance=1e-3).false_negative_rate_upper.max() <= 1e-300
+    assert certain.log_true_positive_rate(-50.0).lower > -1e-15
     with pytest.raises(InvalidArgument, match="false_positive_rate must be in"):
         function.true_positive_rate(1.5)
 

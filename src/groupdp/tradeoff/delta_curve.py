@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _FINE_STEP = 1e-4
 _FINEST_STEP = 1e-11
 _COARSE_STEP = 1e-3
-#: Nodes times steps of a contour that takes some ten milliseconds: curves with longer ones are left to lattices, each
-#: of which is good for many epsilons.
-_LONG_CONTOUR = 3e6
+#: Nodes times steps of all contours of a curve, about a second's work: after that it is left to lattices, each of
+#: which is good for many epsilons.
+_MOST_CONTOURS = 1e8
 #: Lattices of one curve, each of which may take a second; after that, those at hand bound what is asked.
 _MOST_LATTICES = 16
 #: Width that is asked for there, unless the caller says; and one that will do, where a lattice made for another epsilon
@@ -47,6 +47,7 @@ class DeltaCurve:
     _has_contour: bool = False
     _lattices: list[tuple[float, Solution]] = field(default_factory=list)
     _made: int = 0
+    _work: float = 0.0
     _step: float = _FINE_STEP
     _seen: dict[float, tuple[float, float]] = field(default_factory=dict)
 
@@ -108,7 +109,8 @@ class DeltaCurve:
                 bounds = log_delta_of(self.composition, epsilon, replace(self.options, engine="spectral"))
                 self._has_contour = True
                 used = bounds.provenance.evaluations
-                self.is_costly = used.get("nodes", 0) * used.get("contour steps", 0) > _LONG_CONTOUR
+                self._work += used.get("nodes", 0) * used.get("contour steps", 0)
+                self.is_costly = self._work > _MOST_CONTOURS
                 return bounds.lower, bounds.upper
             except LimitExceeded:
                 if self._has_contour:  # too far out for it: nothing that a search needs to know exactly

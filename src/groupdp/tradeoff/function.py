@@ -93,6 +93,8 @@ class TradeOff:
         self._closed = Envelope(found) if len(found) == len(rounds_alone) else None
         self._largest_loss = max(curve.largest_loss for curve in self._curves)
         self._largest_mirrored_loss = max(curve.largest_loss for curve in self._mirrored)
+        # Whether an outcome tells P from Q for certain, up to a probability of e^-700.
+        self._disjoint = any(curve.log_revealed == 0.0 for curve in self._curves)
         self._log_middle: float | None = None
         # (log rate, the epsilon found for it), for each of the two dualities
         self._starts: list[tuple[float, float]] = [(0.0, 0.0)]
@@ -111,6 +113,8 @@ class TradeOff:
         """Bounds on log TPR, log alpha being off by up to `room`, and the epsilon of the tangent, about."""
         if not self.composition or log_alpha == 0.0:
             return Bounds(log_alpha - room, min(log_alpha + room, 0.0)), 0.0
+        if self._disjoint:
+            return Bounds(-1e-300, 0.0), math.inf
         if log_alpha == -math.inf:
             revealed = max(curve.log_revealed for curve in self._curves)
             around = 1e-14 * (1.0 + abs(revealed)) if revealed > -math.inf else 0.0
@@ -199,11 +203,11 @@ class TradeOff:
         self, rates: FloatArray, tolerance: float | None, progress: Progress | None
     ) -> list[tuple[Bounds, Bounds]]:
         """(false negative rate, true positive rate) for every rate."""
-        if self._closed is not None:
+        if self._closed is not None and not self._disjoint:
             inside = (rates > 0.0) & (rates < 1.0)
             found = iter(self._in_closed_form(rates[inside]))
             return [next(found) if one else self._rates(float(rate)) for one, rate in zip(inside, rates, strict=True)]
-        if tolerance is None or not self.composition:
+        if tolerance is None or not self.composition or self._disjoint:
             tolerance = 0.0
         sketches = self._sketches(rates, tolerance) if tolerance > 0.0 else (None, None)
         results = []
@@ -247,6 +251,8 @@ class TradeOff:
             return Bounds(0.0, 0.0), Bounds(1.0, 1.0)
         if not self.composition:
             return _complement(Bounds(alpha, alpha)), Bounds(alpha, alpha)
+        if self._disjoint:
+            return Bounds(0.0, 1e-300), Bounds(math.nextafter(1.0, 0.0), 1.0)
         if self._closed is not None and alpha > 0.0:
             return self._in_closed_form(np.array([alpha]))[0]
         if alpha == 0.0:
