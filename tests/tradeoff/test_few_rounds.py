@@ -141,3 +141,24 @@ def test_a_file_keeps_whether_a_distribution_is_tight(tmp_path) -> None:
         distribution = groupdp.PrivacyLossDistribution.from_run(run, group_size=2)
         distribution.save(tmp_path / "distribution.npz")
         assert groupdp.PrivacyLossDistribution.load(tmp_path / "distribution.npz").delta(0.5).tight is tight
+
+
+@pytest.mark.parametrize(("engine", "most"), [("auto", 16), ("lattice", 32)])
+def test_refusals_and_lattices_of_their_own_are_limited_too(monkeypatch, engine: str, most: int) -> None:
+    """Each may take as long as a lattice: after a few, what is known on either side is the answer."""
+    (_, composition), *_ = question_of(poisson(0.1, 2.0, 3), group_size=2, adjacency="remove").compositions
+    curve = DeltaCurve(composition, Options(engine=engine))
+    first = curve.log_delta(0.1)
+    asked = []
+
+    def refuse(*_: object, **named: object) -> None:
+        asked.append(named)
+        raise groupdp.LimitExceeded("out of time")
+
+    monkeypatch.setattr(lattice, "neighbourhood", refuse)
+    monkeypatch.setattr(lattice, "log_delta", refuse)
+    for i in range(60):
+        lower, upper = curve.log_delta(5.0 + i)
+        assert lower == -math.inf
+        assert upper <= first[1]
+    assert 0 < len(asked) <= most

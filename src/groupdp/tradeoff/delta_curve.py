@@ -32,6 +32,8 @@ _MOST_LATTICES = 16
 #: has it.
 _LATTICE_TOLERANCE = 3e-5
 _NEARBY_TOLERANCE = 1e-4
+#: Evaluations, each with a lattice of its own, where an engine is asked for by name or some rounds have no noise.
+_MOST_COSTLY = 32
 #: So many of the nearest lattices are asked.
 _NEAREST = 3
 
@@ -123,11 +125,18 @@ class DeltaCurve:
             return self._between_neighbours(epsilon)
 
     def _directly(self, epsilon: float) -> tuple[float, float]:
+        """By what `groupdp.log_delta` would do, as often as that may be."""
+        if self._made >= _MOST_COSTLY:
+            return self._between_neighbours(epsilon)
         options = self.options
         if options.tolerance is None:
             options = replace(options, tolerance=_NEARBY_TOLERANCE)
+        self._made += 1  # also where it ends in a refusal, which may take as long
         bounds = log_delta_of(self.composition, epsilon, options)
-        self.is_costly |= bounds.provenance.engine == "lattice"
+        if bounds.provenance.engine == "lattice":
+            self.is_costly = True
+        else:
+            self._made -= 1
         return bounds.lower, bounds.upper
 
     @property
@@ -153,6 +162,7 @@ class DeltaCurve:
         from groupdp.engines import lattice
 
         tolerance = _LATTICE_TOLERANCE if self.options.tolerance is None else self.options.tolerance
+        self._made += 1  # also where it ends in a refusal, which may take as long
         found, made = lattice.neighbourhood(
             self.composition,
             epsilon=epsilon,
@@ -160,8 +170,9 @@ class DeltaCurve:
             memory_budget=self.options.memory_budget,
             deadline=time.monotonic() + LONGEST_LATTICE,
         )
-        if made is not None:
-            self._made += 1
+        if made is None:  # known without one
+            self._made -= 1
+        else:
             kept = [made, *(one for _, one in self._lattices)]
             if sum(one.size for one in kept) <= self.options.memory_budget / 8.0:
                 self._lattices.append((epsilon, made))
