@@ -45,7 +45,7 @@ def test_substitution_and_deltas_vary_too():
 
 def test_few_rounds_are_answered_by_the_engine_that_epsilon_would_ask():
     short = replace(RUN, steps=4)
-    for row in groupdp.sweep(short, delta=1e-6, vary={"group_size": [1, 3], "steps": [2, 6, 7]}):
+    for row in groupdp.sweep(short, delta=1e-6, vary={"group_size": [1, 3], "steps": [2, 7]}):
         run = replace(short, steps=row.values["steps"])
         expected = groupdp.epsilon(run, delta=1e-6, group_size=row.values["group_size"])
         assert (row.epsilon_lower, row.epsilon_upper) == (expected.lower, expected.upper)

@@ -89,7 +89,7 @@ def test_one_round_at_extreme_shifts_and_probabilities_is_enclosed(coin, epsilon
     assert enclosed(found, truth)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(coin=coins_drawn(), log_delta=st.floats(-60.0, -0.5))
 def test_the_epsilon_of_one_round_is_enclosed(coin, log_delta):
     found = lattice.epsilon(((round_of(coin), 1),), log_delta=log_delta)
