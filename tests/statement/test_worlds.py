@@ -102,19 +102,24 @@ def test_the_worlds_of_every_adjacency(neighbours, first, second):
     assert found.either_order == (neighbours.get("adjacency") not in ("add", "remove"))
 
 
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("render", [statement.as_markdown, statement.as_text, statement.as_latex])
-def test_statements_say_the_same_of_the_two_worlds(adjacency, render):
-    text = f"""
+def run_text(adjacency: str, *, rate: float, noise: float, steps: int) -> str:
+    """A run file of two examples of a person."""
+    return f"""
 delta = 1e-6
 group_size = 2
 adjacency = "{adjacency}"
 [[phase]]
 sampling = "poisson"
-sampling_rate = 0.01
-noise_multiplier = 1.0
-steps = 200
+sampling_rate = {rate}
+noise_multiplier = {noise}
+steps = {steps}
 """
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("render", [statement.as_markdown, statement.as_text, statement.as_latex])
+def test_statements_say_the_same_of_the_two_worlds(adjacency, render):
+    text = run_text(adjacency, rate=0.01, noise=1.0, steps=200)
     said = " ".join(render(statement.make_statement(parse_run_file(text))).split())
     worlds = worlds_of(group_size=2, adjacency=adjacency)
     assert f"times as likely if {worlds.first} as if {worlds.second}, plus at most" in said
@@ -133,16 +138,7 @@ steps = 200
     ],
 )
 def test_what_is_certain_without_noise_is_the_first_world(adjacency, certain):
-    text = f"""
-delta = 1e-6
-group_size = 2
-adjacency = "{adjacency}"
-[[phase]]
-sampling = "poisson"
-sampling_rate = 1.0
-noise_multiplier = 0.0
-steps = 2
-"""
+    text = run_text(adjacency, rate=1.0, noise=0.0, steps=2)
     assert f"becomes {certain}" in statement.as_markdown(statement.make_statement(parse_run_file(text)))
 
 

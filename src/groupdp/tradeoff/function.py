@@ -14,20 +14,17 @@ attacks in both).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from groupdp._validation import require_number, shown
+from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.compositions import question_of
 from groupdp.engines.interface import Progress
-from groupdp.errors import InvalidArgument
 from groupdp.guarantees import exp_down, exp_up, options_of
-from groupdp.pairs import mirrored
+from groupdp.pairs import FloatArray, mirrored
 from groupdp.tradeoff.closed_form import Envelope, Levels
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.enclosure import (
@@ -36,9 +33,8 @@ from groupdp.tradeoff.enclosure import (
     log_true_positive_rate,
 )
 from groupdp.tradeoff.half_lines import log_complement
+from groupdp.tradeoff.rates import both, complement, rates_asked, require_log_rate
 from groupdp.tradeoff.sketch import Sketch
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Relative error of a logarithm: 4 units in the last place.
 _ELEMENTARY = 2.0**-50
@@ -105,7 +101,7 @@ class TradeOff:
 
     def log_true_positive_rate(self, log_false_positive_rate: float) -> Bounds:
         """Bounds on log TPR for a false positive rate given by its logarithm, however small."""
-        return self._told(self._log_true_positive_rate(_require_log_rate(log_false_positive_rate), 0.0)[0])
+        return self._told(self._log_true_positive_rate(require_log_rate(log_false_positive_rate), 0.0)[0])
 
     def _log_true_positive_rate(
         self, log_alpha: float, room: float, sketch: Sketch | None = None
@@ -138,7 +134,7 @@ class TradeOff:
 
         epsilon >= 0 and delta are certified; the closer to the tangent, the better.
         """
-        bounds, epsilon = self._log_true_positive_rate(_require_log_rate(log_false_positive_rate), 0.0)
+        bounds, epsilon = self._log_true_positive_rate(require_log_rate(log_false_positive_rate), 0.0)
         epsilon = min(max(epsilon, 0.0), 1e300)
         return self.log_delta(epsilon).upper, epsilon, bounds.lower
 
@@ -239,7 +235,7 @@ class TradeOff:
         for p_low, p_high, m_low, m_high in zip(power.lower, power.upper, miss.lower, miss.upper, strict=True):
             tpr = Bounds(exp_down(float(p_low)), exp_up(float(p_high)))
             fnr = Bounds(exp_down(float(m_low)), exp_up(float(m_high)))
-            results.append((_both(fnr, _complement(tpr)), _both(tpr, _complement(fnr))))
+            results.append((both(fnr, complement(tpr)), both(tpr, complement(fnr))))
         return results
 
     def _rates(
@@ -250,7 +246,7 @@ class TradeOff:
         if alpha == 1.0:
             return Bounds(0.0, 0.0), Bounds(1.0, 1.0)
         if not self.composition:
-            return _complement(Bounds(alpha, alpha)), Bounds(alpha, alpha)
+            return complement(Bounds(alpha, alpha)), Bounds(alpha, alpha)
         if self._disjoint:
             return Bounds(0.0, 1e-300), Bounds(math.nextafter(1.0, 0.0), 1.0)
         if self._closed is not None and alpha > 0.0:
@@ -258,14 +254,14 @@ class TradeOff:
         if alpha == 0.0:
             logarithm, _ = self._log_true_positive_rate(-math.inf, 0.0)
             tpr = Bounds(exp_down(logarithm.lower), exp_up(logarithm.upper))
-            return _complement(tpr), tpr
+            return complement(tpr), tpr
         log_alpha = math.log(alpha)
         if log_alpha <= self._log_middle_rate():
             logarithm, _ = self._log_true_positive_rate(log_alpha, _ELEMENTARY * abs(log_alpha), sketch)
-            tpr = _both(Bounds(exp_down(logarithm.lower), exp_up(logarithm.upper)), self._between(log_alpha, alpha))
-            return _complement(tpr), tpr
+            tpr = both(Bounds(exp_down(logarithm.lower), exp_up(logarithm.upper)), self._between(log_alpha, alpha))
+            return complement(tpr), tpr
         fnr = self._small_false_negative_rate(alpha, mirrored_sketch)
-        return fnr, _both(_complement(fnr), self._between(log_alpha, alpha))
+        return fnr, both(complement(fnr), self._between(log_alpha, alpha))
 
     def _between(self, log_alpha: float, alpha: float) -> Bounds:
         """A coin has power alpha; and dP <= e^largest dQ, so P(S) <= e^largest Q(S) (T-8)."""
@@ -326,33 +322,3 @@ def trade_off(
         rounds=rounds,
         engine=engine,
     )
-
-
-def _complement(rate: Bounds) -> Bounds:
-    """1 - rate, rounded outward."""
-    lower = max(math.nextafter(1.0 - rate.upper, -math.inf), 0.0) if rate.upper > 0.0 else 1.0
-    upper = min(math.nextafter(1.0 - rate.lower, math.inf), 1.0) if rate.lower > 0.0 else 1.0
-    return Bounds(lower if rate.upper < 1.0 else 0.0, upper)
-
-
-def _both(one: Bounds, other: Bounds) -> Bounds:
-    """What is in both intervals, each of which contains the truth."""
-    return Bounds(max(one.lower, other.lower), min(one.upper, other.upper))
-
-
-def _require_log_rate(value: Any) -> float:
-    """The logarithm of a rate, -inf for 0."""
-    if isinstance(value, float) and value == -math.inf:
-        return value
-    return require_number("log_false_positive_rate", value, at_most=0.0)
-
-
-def rates_asked(rates: Any) -> FloatArray:
-    """False positive rates, at least one; those of a whole curve if None are given."""
-    if rates is None:
-        small = np.geomspace(1e-12, 0.05, 33)
-        return np.concatenate((small, np.linspace(0.08, 0.92, 29), 1.0 - small[::-1]))
-    given = list(rates) if isinstance(rates, Iterable) and not isinstance(rates, str) else []
-    if not given:
-        raise InvalidArgument(f"false_positive_rates must be a sequence of at least one rate, got {shown(rates)}.")
-    return np.array([require_number("false_positive_rate", rate, at_least=0.0, at_most=1.0) for rate in given])

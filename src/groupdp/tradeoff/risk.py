@@ -17,8 +17,8 @@ from groupdp.engines.interface import Progress
 from groupdp.guarantees import delta as delta_of_run
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.tradeoff import TradeOff, trade_off
-from groupdp.tradeoff.function import rates_asked
 from groupdp.tradeoff.gaussian import GaussianFit, best_gaussian
+from groupdp.tradeoff.rates import rates_asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
