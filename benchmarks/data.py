@@ -3,8 +3,8 @@
     python benchmarks/data.py [--rows 50000000] [--people 2000000] [--at-most 8]
 
 Every task runs in a process of its own, one after the other, so that its memory is its own. Writes
-docs/benchmarks-data.md. What is compared is not equal work: the others choose by a seeded hash that is stable neither
-across versions nor engines, hold everything in memory, and do not check what they wrote.
+benchmarks/data-report.md, which report.py takes in. What is compared is not equal work: the others choose by a seeded
+hash that is stable neither across versions nor engines, hold everything in memory, and do not check what they wrote.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def report(results: dict[str, dict[str, object]], arguments: argparse.Namespace,
     """The page."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("duckdb", "polars", "pyarrow"))
     lines = [
-        "# Counting and bounding rows, side by side",
+        "## Counting and bounding rows",
         "",
         "Written by `make bench` (`benchmarks/data.py`) from one run on one machine; do not edit.",
         f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC, {os.cpu_count()} cores, "
@@ -174,7 +174,7 @@ def main() -> None:
         results[name] = run_task(name, rows, arguments.at_most, arguments.limit)
         print(name, results[name], flush=True)
     load = f"Load of the machine before and after: {before:.1f}, {os.getloadavg()[0]:.1f}."
-    (ROOT / "docs" / "benchmarks-data.md").write_text(report(results, arguments, load))
+    (ROOT / "benchmarks" / "data-report.md").write_text(report(results, arguments, load))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ python benchmarks/report.py         write the report again from benchmarks/resul
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import statistics
 from collections.abc import Callable, Iterable
@@ -15,6 +17,8 @@ import work
 from outcomes import Outcome, error_ratio, judge, time_ratio
 
 HERE = Path(__file__).resolve().parent
+#: Every measurement, beside the report.
+MEASUREMENTS = "benchmarks.csv"
 #: What the field was promised, at the paper's setting: (setting, time ratio at least, error ratio at least).
 PROMISES = (
     (work.PLD_DEFAULT, 1_000.0, 10_000.0),
@@ -71,10 +75,11 @@ def write(results: dict[str, Any], truths: dict[str, Any], items: list[work.Item
     (folder / "images").mkdir(parents=True, exist_ok=True)
     plots.draw(table, folder / "images")
     (folder / "benchmarks.md").write_text(text(table))
+    (folder / MEASUREMENTS).write_text(measurements(table), encoding="utf-8")
 
 
 def text(table: Table) -> str:
-    parts = [_head(table), _summary(table), _figures(), _detail(table), _corners(table), _method(table)]
+    parts = [_head(table), _summary(table), _figures(), _sections(table), _method(table), _of_tables()]
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
 
@@ -152,60 +157,62 @@ def _figures() -> str:
 """
 
 
-def _detail(table: Table) -> str:
-    header = ["case", "tool", "setting", "answer", "error", "seconds", "time ratio", "error ratio", "remark"]
-    lines = ["## Every measurement", ""]
+def _sections(table: Table) -> str:
+    """One row for each section and peer setting: how many answers are valid, and the median ratios."""
+    rows = []
     for section, title in SECTIONS.items():
         items = table.of_section(section)
-        if not items or section == "corner":
-            continue
-        rows = [_row(table, item, setting) for item in items for setting in item["settings"]]
-        lines += [f"### {title}", "", *_markdown(header, rows), ""]
-    return "\n".join(lines)
+        for setting in _settings(items):
+            if setting["tool"] == "groupdp":
+                continue
+            outcomes = [
+                (table.outcome(item, setting), table.ours(item)) for item in items if setting in item["settings"]
+            ]
+            times = [ratio for pair in outcomes if (ratio := time_ratio(*pair)) is not None]
+            bad = _counted(peer.kind for peer, _ in outcomes if peer.kind != "value")
+            rows.append(
+                [title.partition(":")[0], setting["tool"], setting["name"], str(len(outcomes)), _range(times), bad]
+            )
+    lines = ["## Every section", "", f"All measurements are in [{MEASUREMENTS}]({MEASUREMENTS}).", ""]
+    lines += _markdown(["section", "tool", "setting", "cases", "time ratio", "not a valid answer"], rows)
+    return "\n".join(lines) + "\n"
 
 
-def _row(table: Table, item: work.Item, setting: work.Setting) -> list[str]:
-    outcome, ours = table.outcome(item, setting), table.ours(item)
-    is_ours = setting["tool"] == "groupdp"
-    error = f"width {outcome.width:.1e}" if outcome.width is not None else _optional(outcome.error, ".1e")
-    return [
-        item["label"],
-        setting["tool"],
-        setting["name"],
-        _optional(outcome.value, ".10g"),
-        error,
-        _optional(outcome.seconds, ".3g"),
-        "" if setting == work.GROUPDP else _at_least(outcome) + _number(time_ratio(outcome, ours)),
-        "" if is_ours else _number(error_ratio(outcome, ours)),
-        _remark(outcome),
-    ]
+def measurements(table: Table) -> str:
+    """Every measurement as CSV: one row for each case and setting."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    header = ["section", "case", "note", "tool", "setting", "truth", "answer", "error", "width", "seconds"]
+    writer.writerow([*header, "time_ratio", "error_ratio", "remark"])
+    for section in SECTIONS:
+        for item in table.of_section(section):
+            for setting in item["settings"]:
+                outcome, ours = table.outcome(item, setting), table.ours(item)
+                is_ours = setting["tool"] == "groupdp"
+                writer.writerow(
+                    [
+                        section,
+                        item["label"],
+                        item.get("note", ""),
+                        setting["tool"],
+                        setting["name"],
+                        _optional(table.truth(item), ".12g"),
+                        _optional(outcome.value, ".12g"),
+                        _optional(outcome.error, ".1e"),
+                        _optional(outcome.width, ".1e"),
+                        _optional(outcome.seconds, ".3g"),
+                        "" if setting == work.GROUPDP else _at_least(outcome) + _number(time_ratio(outcome, ours)),
+                        "" if is_ours else _number(error_ratio(outcome, ours)),
+                        _remark(outcome),
+                    ]
+                )
+    return file.getvalue()
 
 
-def _corners(table: Table) -> str:
-    items = table.of_section("corner")
-    if not items:
-        return ""
-    lines = [
-        "## Corner cases",
-        "",
-        "What each tool says where trackers report trouble, or where trouble was to be expected.",
-        "",
-    ]
-    for item in items:
-        phase, truth = item["phases"][0], table.truth(item)
-        described = (
-            f"q = {phase['sampling_rate']}, sigma = {phase['noise_multiplier']}, T = {phase['steps']}, "
-            f"k = {item['group_size']}, delta = {item['delta']}"
-        )
-        known = "not known to the oracle" if truth is None else f"{truth:.12g}"
-        lines += [f"**{item['label']}** ({item['note']}). {described}. True epsilon: {known}.", ""]
-        rows = []
-        for setting in item["settings"]:
-            outcome = table.outcome(item, setting)
-            said = _optional(outcome.value, ".12g")
-            rows.append([setting["tool"], setting["name"], said, _optional(outcome.seconds, ".2g"), _remark(outcome)])
-        lines += [*_markdown(["tool", "setting", "answer", "seconds", "remark"], rows), ""]
-    return "\n".join(lines)
+def _of_tables() -> str:
+    """The benchmark of tables (benchmarks/data.py), as it was last written."""
+    path = HERE / "data-report.md"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def _method(table: Table) -> str:
@@ -231,9 +238,7 @@ def _method(table: Table) -> str:
     rows = []
     for adapter, versions in sorted(table.results["tools"].items()):
         rows.append([adapter, ", ".join(f"{name} {version}" for name, version in versions.items())])
-    lines += [*_markdown(["adapter", "versions"], rows), "", "Settings:", ""]
-    settings = [[s["tool"], s["name"], s["claim"], json.dumps(s["options"])] for s in _settings(table.items)]
-    lines += _markdown(["tool", "setting", "claims", "options"], settings)
+    lines += _markdown(["adapter", "versions"], rows)
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sys
 from typing import Any
@@ -78,28 +80,29 @@ def test_a_failure_has_no_ratio_and_a_timeout_only_a_lower_bound() -> None:
 
 
 def test_the_report_says_what_happened() -> None:
-    text = report.text(
-        table_of(
-            [
-                (CASE, work.GROUPDP, {"value": 14.75, "lower": 14.25, "seconds": 0.001}),
-                (CASE, work.PLD_DEFAULT, {"value": 14.625, "seconds": 0.4}),
-                (CASE, work.PLD_COARSE, {"value": 13.0, "seconds": 0.02}),
-                (CASE, work.PLD_MEDIUM, {"timeout": 150.0}),
-                (CORNER, work.GROUPDP, {"value": 14.5, "lower": 14.5, "seconds": 0.001}),
-                (CORNER, work.PRV_DEFAULT, {"error": "ValueError: too | small"}),
-            ]
-        )
+    table = table_of(
+        [
+            (CASE, work.GROUPDP, {"value": 14.75, "lower": 14.25, "seconds": 0.001}),
+            (CASE, work.PLD_DEFAULT, {"value": 14.625, "seconds": 0.4}),
+            (CASE, work.PLD_COARSE, {"value": 13.0, "seconds": 0.02}),
+            (CASE, work.PLD_MEDIUM, {"timeout": 150.0}),
+            (CORNER, work.GROUPDP, {"value": 14.5, "lower": 14.5, "seconds": 0.001}),
+            (CORNER, work.PRV_DEFAULT, {"error": "ValueError: too | small"}),
+        ]
     )
+    text = report.text(table)
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
-    detail = {row[2]: row for row in rows if row[0] == "k=4, sigma=1"}
+    measured = list(csv.DictReader(io.StringIO(report.measurements(table))))
+    detail = {row["setting"]: row for row in measured if row["case"] == "k=4, sigma=1"}
     default = detail[work.PLD_DEFAULT["name"]]
-    assert default[5:8] == ["0.4", "400", "0.25"]  # 0.4 s against 0.001 s; an error of 0.125 against a width of 0.5
-    assert "**violates the truth**: below the truth by 1.5" in detail[work.PLD_COARSE["name"]][-1]
-    assert detail[work.PLD_MEDIUM["name"]][6] == "at least 150 000"
+    # 0.4 s against 0.001 s; an error of 0.125 against a width of 0.5
+    assert [default[name] for name in ("seconds", "time_ratio", "error_ratio")] == ["0.4", "400", "0.25"]
+    assert "**violates the truth**: below the truth by 1.5" in detail[work.PLD_COARSE["name"]]["remark"]
+    assert detail[work.PLD_MEDIUM["name"]]["time_ratio"] == "at least 150 000"
     promised = [row for row in rows if row[1].startswith("time ratio at least 1 000")]
     assert [row[2:] for row in promised] == [["400", "no"]]
-    assert "fails: ValueError: too / small" in text
-    assert [row for row in rows if row[0] == "dp_accounting RDP" and row[-1] == "not run"]
+    assert [row for row in measured if row["remark"] == "fails: ValueError: too / small"]
+    assert [row for row in measured if row["tool"] == "dp_accounting RDP" and row["remark"] == "not run"]
     assert "2 items, 2 of them checked against the truth, 0 outside its own bounds" in text
 
 
