@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -10,7 +11,7 @@ from command_line import assert_one_sentence, groupdp
 from groupdp.statement import text as statement
 from paths import ROOT
 
-EXAMPLE = ROOT / "examples" / "run.toml"
+EXAMPLE = shlex.quote(str(ROOT / "examples" / "run.toml"))
 SHORT = """
 delta = 1e-5
 group_size = 2

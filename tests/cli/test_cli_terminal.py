@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import signal
 import subprocess
 import sys
@@ -37,14 +38,6 @@ def test_help_shows_defaults():
     assert "[default: 0.01]" in groupdp("explain --help").output
 
 
-def test_a_closed_pipe_is_no_error(run_file):
-    done = subprocess.run(
-        f"{SCRIPT} curve {run_file} --group-sizes 1:3 | true; exit ${{PIPESTATUS[0]}}",
-        shell=True, executable="/bin/bash", capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 @pytest.mark.parametrize("delay", [0.05, 0.15, 0.3])
 def test_ctrl_c_is_clean_from_the_first_instant(run_file, delay):
     """Once the entry point is there: before that, the interpreter speaks."""
@@ -57,7 +50,7 @@ def test_ctrl_c_is_clean_from_the_first_instant(run_file, delay):
     process.stdout.readline()
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     assert process.returncode == 130
     assert errors == ""
 
@@ -153,13 +146,13 @@ def test_a_wait_of_unknown_length_says_how_long_it_takes_and_wipes_that_away(mon
 
 def test_a_sweep_stopped_with_ctrl_c_goes_on_where_it_stopped(run_file, tmp_path):
     line = f"sweep {run_file} --vary noise_multiplier=0.5:4:400 --vary group_size=1:30 -o {tmp_path}/new/grid.csv"
-    process = subprocess.Popen([SCRIPT, *line.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([SCRIPT, *shlex.split(line)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     partial = tmp_path / "new" / "grid.csv.partial"
-    deadline = time.monotonic() + 60
-    while not (partial.exists() and partial.read_text().count("\n") > 10) and time.monotonic() < deadline:
+    while not (partial.exists() and partial.read_text().count("\n") > 10):
+        assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     assert process.returncode == 130
     assert "the same command goes on there" in errors
     assert not (tmp_path / "new" / "grid.csv").exists()

@@ -90,13 +90,10 @@ def test_a_worker_that_dies_in_the_middle_changes_nothing(cluster, folder):
     """Killed while the tasks run; the nanny starts another, and lost results are computed again."""
     alone = bound(folder, by="who", key="key", at_most=5, seed="s")
     victim = next(iter(cluster.run(os.getpid).values()))
-    killed = []
+    killed, over = [], threading.Event()
 
     def kill() -> None:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:  # once something has been computed
-            if any(cluster.has_what().values()):
-                break
+        while not (over.is_set() or any(cluster.has_what().values())):  # until something has been computed
             time.sleep(0.01)
         os.kill(victim, signal.SIGKILL)
         killed.append(victim)
@@ -104,6 +101,7 @@ def test_a_worker_that_dies_in_the_middle_changes_nothing(cluster, folder):
     killer = threading.Thread(target=kill)
     killer.start()
     found = bound(folder, by="who", key="key", at_most=5, seed="s", client=cluster)
+    over.set()
     killer.join()
     assert killed
     assert found.as_json() == alone.as_json()

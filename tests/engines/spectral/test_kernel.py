@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import threading
-import time
 from decimal import Decimal
 
 import numpy as np
@@ -61,13 +60,14 @@ def test_golden_epsilon_of_pairs_is_enclosed(number):
     target, tolerance = math.log(float(case["delta"])), 1e-9 if case["kind"] == "poisson-substitute" else 1e-8
     for name, rounds in laws.compositions(case).items():
         composition = composition_of(rounds)
-        start = time.thread_time()
         bounds = spectral.epsilon(composition, log_delta=target)
-        seconds = time.thread_time() - start
         truth = Decimal(case[f"epsilon{name}"])
         assert Decimal(bounds.lower) <= truth <= Decimal(bounds.upper)
         assert bounds.width <= tolerance * max(1.0, bounds.upper)
-        assert seconds < 0.5  # milliseconds on an idle machine
+        work = bounds.provenance.evaluations  # 4755, 510 and 6 at most when this was written: milliseconds
+        assert work["nodes"] <= 10_000
+        assert work["contour steps"] <= 1_000
+        assert work["evaluations of delta"] <= 12
         assert all(truth <= Decimal(ceiling) for ceiling in ceilings(composition, target))
 
 
@@ -132,10 +132,9 @@ def test_thousands_of_gaussian_branches_are_answered_even_in_one_round(branches,
     log_weights -= math.log(math.fsum(np.exp(log_weights)))
     sides = [pairs.Side.point(math.sqrt(x) / 20.0) for x in r.tolist()]
     one = pairs.Round([pairs.Branch(side, pairs.ZERO) for side in sides], np.minimum(log_weights, 0.0))
-    start = time.thread_time()
     bounds = spectral.epsilon(((one, times),), log_delta=math.log(1e-6))
-    assert time.thread_time() - start < 2.0
     assert bounds.relative_width <= 1e-9
+    assert bounds.provenance.evaluations["contour steps"] <= 1_200  # 590 when this was written
 
 
 # Many questions at once, threads, time.
@@ -185,7 +184,7 @@ def test_threads_get_the_same_answers():
     assert all(results[number] == alone for number in range(4))
 
 
-def test_a_question_that_is_declined_is_declined_within_a_fraction_of_a_second():
+def test_a_hard_question_is_declined_for_its_work_or_answered_within_the_limits():
     # 7.5 seconds once.
     slow = [
         ((0.0135, 9.1, 3), (0.0458, 6.0, 2), (0.00057, 8.42, 8)),
@@ -199,9 +198,14 @@ def test_a_question_that_is_declined_is_declined_within_a_fraction_of_a_second()
         ]
         for direction in ("remove", "add"):
             composition = pairs_of(compose_run(runs, 50), direction)
-            start = time.thread_time()
-            kernel.epsilon(packed(composition), -130.0)
-            assert time.thread_time() - start < 3.0  # 0.7 on an idle machine
+            found = kernel.epsilon(packed(composition), -130.0)
+            if isinstance(found, str):
+                assert found in ("nodes", "work")
+            else:
+                _, _, nodes, samples, evaluations = found
+                assert nodes <= 150_000
+                assert samples <= 50_000
+                assert evaluations <= 12
 
 
 def test_without_the_extension_the_reason_is_said(monkeypatch):
