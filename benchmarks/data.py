@@ -124,7 +124,7 @@ def report(results: dict[str, dict[str, object]], arguments: argparse.Namespace,
         "## Counting and bounding rows",
         "",
         "Written by `make bench` (`benchmarks/data.py`) from one run on one machine; do not edit.",
-        f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC, {os.cpu_count()} cores, "
+        f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC, {os.cpu_count()} cores, "
         f"{platform.system()}, Python {platform.python_version()}; {versions}. {load}",
         "",
         f"{arguments.rows} rows of {arguments.people} people in Parquet, at most {arguments.at_most} of each kept.",

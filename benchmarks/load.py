@@ -44,7 +44,7 @@ async def client(port: int, number: int, until: float, expected: dict[float, lis
         try:
             writer.write(f"{HEAD}{len(body)}\r\n\r\n".encode() + body)
             status, answer = await asyncio.wait_for(response(reader), 60.0)
-        except (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError):
+        except (TimeoutError, OSError, asyncio.IncompleteReadError):
             tally.lost += 1
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             continue

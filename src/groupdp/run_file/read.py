@@ -6,7 +6,7 @@ Whatever is wrong gets one sentence with the file, the line, the key, its value 
 from __future__ import annotations
 
 import re
-import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -29,11 +29,6 @@ from groupdp.run_file.phases import (
     with_sampling,
 )
 from groupdp.run_file.toml_lines import KeyPath, line_of
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
 
 #: Largest file read, in bytes: a run is a page, not a book.
 LARGEST_FILE = 100_000

@@ -6,13 +6,8 @@ begin in it. So the key begins on the line after the longest prefix that parses 
 
 from __future__ import annotations
 
-import sys
+import tomllib
 from typing import Any
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
 
 #: A path of keys and indices: ("phase", 1, "noise_multiplier").
 KeyPath = tuple[Any, ...]

@@ -127,7 +127,7 @@ async def _body(request: Request, largest: int) -> bytes:
 
     try:
         await asyncio.wait_for(read(), BODY_SECONDS)
-    except (TimeoutError, asyncio.TimeoutError):
+    except TimeoutError:
         raise HTTPException(408, f"body must arrive within {BODY_SECONDS:g} seconds.") from None
     except ClientDisconnect:
         raise HTTPException(400, "body must arrive whole.") from None

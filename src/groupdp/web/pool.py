@@ -138,7 +138,7 @@ class Pool:
         self._waiting += 1
         try:
             await asyncio.wait_for(turns.acquire(), limits.seconds)
-        except (TimeoutError, asyncio.TimeoutError):
+        except TimeoutError:
             return _busy("This server is busy: ask again in a moment.")
         finally:
             self._waiting -= 1
