@@ -10,8 +10,10 @@ WHEEL_STAMP := $(VENV)/.wheel
 # The tools that groupdp works inside, in an environment of their own: they bring PyTorch and JAX.
 TOOLS := .venv-integrations
 TOOLS_STAMP := $(TOOLS)/.installed
+# Ends with one sentence unless $(PYTHON) is recent enough: before pip is run, whose own sentence is hard to read.
+NEW_ENOUGH = @$(PYTHON) -c 'import sys; sys.exit("groupdp needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": name another one, for example make PYTHON=python3.11.") if sys.version_info < (3, 11) else None'
 
-.PHONY: demo test test-integrations test-browser docs wheel study bench profile clean
+.PHONY: demo test test-integrations test-browser test-pythons test-configurations docs wheel study bench profile clean
 
 demo: $(DEMO_STAMP)  ## install with all extras for users, then draw the paper's figures and print what was measured
 	$(BIN)/groupdp figures --out figures --force
@@ -28,6 +30,14 @@ test-browser: $(BROWSER_STAMP)  ## the page in the system's Chromium, driven by 
 
 test-integrations: $(TOOLS_STAMP)  ## install Opacus, JAX Privacy, dp_accounting and riskcal, then train with them
 	GROUPDP_TOOLS=all OMP_NUM_THREADS=1 $(TOOLS)/bin/python -m pytest -n 2 tests/integrations
+
+test-pythons:  ## the tests under each of Python 3.11, 3.12 and 3.13 that is found, each in an environment of its own
+	$(NEW_ENOUGH)
+	$(PYTHON) tools/configurations.py pythons
+
+test-configurations:  ## make test of a fresh clone: other Pythons, a path with a space, another user, LC_ALL=C, no AVX
+	$(NEW_ENOUGH)
+	$(PYTHON) tools/configurations.py clones
 
 docs: $(DOCS_STAMP)  ## the guides as a site, in build/site; a warning or a dead link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -55,7 +65,7 @@ profile: $(STAMP)  ## start-up and waiting times; where a call's time goes, and 
 	$(BIN)/python benchmarks/floor.py
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit("groupdp needs Python 3.10 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
+	$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/engines/spectral/kernel/*) | $(BIN)/python
@@ -80,6 +90,7 @@ $(WHEEL_STAMP): $(STAMP)
 
 # PyTorch first and alone, at the pinned version: asked for by another package, the newest build comes with CUDA.
 $(TOOLS_STAMP): pyproject.toml setup.py constraints-integrations.txt $(wildcard src/groupdp/engines/spectral/kernel/*)
+	$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-integrations.txt \
 	  $(shell grep '^torch==' constraints-integrations.txt)
@@ -88,4 +99,4 @@ $(TOOLS_STAMP): pyproject.toml setup.py constraints-integrations.txt $(wildcard 
 	touch $(TOOLS_STAMP)
 
 clean:
-	rm -rf $(VENV) $(TOOLS) figures build dist src/groupdp/engines/spectral/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(VENV)-3.* $(TOOLS) figures build dist src/groupdp/engines/spectral/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

@@ -1,8 +1,8 @@
 """Builds sdist and wheel, and tries both out in empty environments. `make wheel` runs it.
 
-Without a compiler the wheel, repaired to a manylinux tag, must answer the README's example with the compiled engine in
-under a millisecond warm and pass the tests; the sdist must install all the same, answer with the lattice engine, and
-say so. With a compiler the sdist must bring the compiled engine.
+Without a compiler the wheel, repaired to a manylinux tag, must answer the README's example with the compiled engine and
+pass the tests; the sdist must install all the same, answer with the lattice engine, and say so. With a compiler the
+sdist must bring the compiled engine. Times are printed; none is required.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
-#: The longest that the README's example may take, warm, in seconds.
-WARM = 1e-3
 
 #: The README's example.
 QUESTION = "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9"
@@ -55,11 +53,11 @@ LEFT_OUT = "engines/spectral/test_portable.py"
 SMOKE = """
 import sys, time
 import groupdp
-engine, limit = sys.argv[1], float(sys.argv[2])
+engine = sys.argv[1]
 run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
 found = groupdp.epsilon(run, delta=1e-6, group_size=9)
 times = []
-for _ in range(30 if limit < 1 else 1):
+for _ in range(30 if engine == "spectral" else 1):
     start = time.perf_counter()
     groupdp.epsilon(run, delta=1e-6, group_size=9)
     times.append(time.perf_counter() - start)
@@ -68,7 +66,6 @@ print(f"groupdp {groupdp.__version__}: epsilon in [{found.lower!r}, {found.upper
 print(f"from {groupdp.__file__}")
 assert found.lower <= 40.8010447156 <= found.upper, found
 assert found.provenance.engine == engine, found.provenance
-assert min(times) < limit, times
 few = groupdp.epsilon(groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=1),
                       delta=1e-6, group_size=9)
 assert 0 < few.lower <= few.upper, few
@@ -124,7 +121,7 @@ def build() -> tuple[Path, Path]:
     return newest("*.tar.gz"), wheel
 
 
-def try_out(package: Path, *, engine: str, limit: float, compiler: bool = False, tests: bool = False) -> None:
+def try_out(package: Path, *, engine: str, compiler: bool = False, tests: bool = False) -> None:
     """Installs into an empty environment, in which no compiler is found unless it should be, and asks."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
@@ -134,7 +131,7 @@ def try_out(package: Path, *, engine: str, limit: float, compiler: bool = False,
         run(*pip, "--constraint", ROOT / "constraints.txt", f"{package}[cli]", **bare)
         where = Path(folder) / "smoke.py"
         where.write_text(SMOKE, encoding="utf-8")
-        run(scripts / "python", where, engine, str(limit), **bare)
+        run(scripts / "python", where, engine, **bare)
         run(scripts / "groupdp", "--version", **bare)
         run(scripts / "groupdp", "epsilon", *shlex.split(QUESTION), **bare)
         if tests:
@@ -160,11 +157,11 @@ def run_tests(folder: Path, scripts: Path, environment: dict[str, str]) -> None:
 def main() -> None:
     sdist, wheel = build()
     print(f"\n{wheel.name} in an empty environment, without a compiler:", flush=True)
-    try_out(wheel, engine="spectral", limit=WARM, tests=True)
+    try_out(wheel, engine="spectral", tests=True)
     print(f"\n{sdist.name} in an empty environment, without a compiler:", flush=True)
-    try_out(sdist, engine="lattice", limit=60.0)
+    try_out(sdist, engine="lattice")
     print(f"\n{sdist.name} in an empty environment, with a compiler:", flush=True)
-    try_out(sdist, engine="spectral", limit=WARM, compiler=True)
+    try_out(sdist, engine="spectral", compiler=True)
 
 
 if __name__ == "__main__":
