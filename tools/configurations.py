@@ -106,6 +106,7 @@ def _try_out(configuration: Configuration, interpreter: Path, scratch: Path) -> 
         return False
     if configuration.other_user:
         interpreter = _hand_over(scratch, interpreter)
+        environment["LD_LIBRARY_PATH"] = str(interpreter.parents[1] / "lib")  # of a copy, its own library
     if configuration.no_dispatch:
         if not run("make", f"PYTHON={interpreter}", ".venv/.installed", cwd=clone):
             return False

@@ -26,7 +26,7 @@ def run_of(sampling: Sampling, *, group_size: int, steps: int, level: float) -> 
 
 @pytest.mark.parametrize("level", [0.7, 2.0])
 @pytest.mark.parametrize("steps", [1, 40])
-@pytest.mark.parametrize("group_size", [1, 4, 9])
+@pytest.mark.parametrize("group_size", [1, 9])
 @pytest.mark.parametrize("sampling", [POISSON, FIXED], ids=["poisson", "fixed"])
 def test_measured_and_certified_delta_agree_wherever_trials_resolve(
     sampling: Sampling, group_size: int, steps: int, level: float

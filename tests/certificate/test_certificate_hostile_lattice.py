@@ -66,7 +66,7 @@ def test_the_largest_lattice_that_is_accepted_is_bounded():
     hints = copy.deepcopy(HINTS)
     hints["remove"].update(low=-100_000, high=290_000, precision=200, step=1e-4)
     hints["remove"]["rounds"][0].update(first=-90_000, last=100_000)
-    verdict = verify(json.dumps(document("1.9", "1.999999998", hints)), seconds=3.0)
+    verdict = verify(json.dumps(document("1.9", "1.999999998", hints)), seconds=1.0)
     assert verdict.outcome == "undecided"
     for field, value in (("high", 10**7), ("precision", 1999)):
         changed = copy.deepcopy(hints)

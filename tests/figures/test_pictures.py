@@ -23,7 +23,7 @@ RUN = "--sampling-rate 256/60000 --noise-multiplier 2 --steps 400"
 COMMANDS = {
     "curve": (f"curve {RUN} --delta 1e-6 --group-sizes 1:4", ("δ = 1e-06", "this analysis (tight)")),
     "tradeoff": (
-        f"tradeoff {RUN} --group-size 3",
+        f"tradeoff {RUN} --group-size 3 --steps 20000",
         (
             "groups of up to 3",
             "guessing",
@@ -45,7 +45,7 @@ COMMANDS = {
         ("batches of 8", "5 epochs", "ε = 8", "recommended", "keeps too few examples", "60 % of the examples"),
     ),
     "audit": (
-        "audit worst-case --sampling-rate 0.1 --noise-multiplier 2 --steps 5 --group-size 2 --trials 500",
+        "audit worst-case --sampling-rate 0.1 --noise-multiplier 6 --steps 50 --group-size 2 --trials 500",
         (
             "groups of up to 2",
             "500 runs of each kind",

@@ -95,8 +95,10 @@ def test_s_21_coarse_contours_enclose_delta_at_many_epsilons(log_planned):
     assert answered > 20
 
 
-@pytest.mark.parametrize("epsilon", [-2.0, 0.0, 4.0])
-@pytest.mark.parametrize("name", COINS)
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [(name, epsilon) for name in COINS for epsilon in (-2.0, 0.0, 4.0) if name != "coin" or epsilon < 0.0],
+)
 def test_s_21_s_26_log_delta_of_coins_is_enclosed(name, epsilon):
     """S-21 and, below 0, S-26: delta(eps) = 1 - e^eps + e^eps delta_exchanged(-eps)."""
     found = spectral.log_delta(composition_of(COINS[name]), epsilon=epsilon)
