@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 
 import groupdp
-from groupdp.compositions import question_of
 from groupdp.engines.spectral import _kernel
 from groupdp.engines.spectral.packing import packed
 from groupdp.pairs import Composition
+from groupdp.question import question_of
 
 GROUPS = (1, 9, 32)
 NOISE, RATE, STEPS, DELTA = 1.0, 0.01, 2000, 1e-6

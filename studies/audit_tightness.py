@@ -33,7 +33,7 @@ from groupdp.audit import (
     measured_curve,
     worst_case,
 )
-from groupdp.dpsgd import DPSGD
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 
 SAMPLINGS: dict[str, Sampling] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupdp import MixtureOfGaussians, pairs
-from groupdp.compositions import question_of
+from groupdp.question import question_of
 
 #: Mixtures with the number of rounds of each.
 Composition = tuple[tuple[MixtureOfGaussians, int], ...]

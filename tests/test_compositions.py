@@ -15,8 +15,8 @@ from hypothesis import given
 import oracle
 import strategies
 from groupdp import DPSGD, FixedBatchSampling, InvalidArgument, MixtureOfGaussians, PoissonSampling
-from groupdp.compositions import question_of
 from groupdp.pairs import ZERO, Composition, Round, Side
+from groupdp.question import question_of
 
 
 def compose_run(run, group_size: int, adjacency: str = "remove") -> Composition:

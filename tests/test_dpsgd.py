@@ -11,7 +11,7 @@ from hypothesis import given
 
 import strategies
 from groupdp import DPSGD, FixedBatchSampling, InvalidArgument, PoissonSampling
-from groupdp.dpsgd import phases_of
+from groupdp.mechanisms.dpsgd import phases_of
 
 POISSON = PoissonSampling(rate=0.01)
 FIXED = FixedBatchSampling(batch_size=5, dataset_size=100)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import strategies
 from groupdp import InvalidArgument, MixtureOfGaussians
-from groupdp.mixture import LARGEST_MIXTURE, SUM_SLACK
+from groupdp.mechanisms.mixture import LARGEST_MIXTURE, SUM_SLACK
 
 
 def exact_law(sensitivities: list[float], probabilities: list[float]) -> dict[float, Fraction]:

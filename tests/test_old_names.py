@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
 import groupdp as library
@@ -26,24 +24,6 @@ def test_the_column_of_counts_by_its_old_name(command, tmp_path):
     assert "--column is now called --counts" in old.errors
     assert new.errors == ""
     assert groupdp(f"{line} --counts examples --column examples").status == 2
-
-
-@pytest.mark.parametrize(
-    ("module", "name", "now"),
-    [
-        ("groupdp.cap", "choose_cap", "groupdp.people.cap"),
-        ("groupdp.risks", "risk", "groupdp.tradeoff.risk"),
-        ("groupdp.baselines.old_tool", "old_tool_epsilon", "groupdp.baselines.tensorflow_privacy_model"),
-        ("groupdp.dpsgd", "PoissonSampling", "groupdp.samplings"),
-        ("groupdp.dpsgd", "FixedBatchSampling", "groupdp.samplings"),
-    ],
-)
-def test_a_module_that_moved(module, name, now):
-    with pytest.warns(DeprecationWarning, match=f"{name} is now {now}"):
-        found = getattr(importlib.import_module(module), name)
-    assert found is getattr(importlib.import_module(now), name)
-    with pytest.raises(AttributeError, match="no attribute"):
-        importlib.import_module(module).__nothing__  # noqa: B018
 
 
 def test_packages_that_were_modules_keep_their_names():

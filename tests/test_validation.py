@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import groupdp
 from groupdp import DPSGD, FixedBatchSampling, InvalidArgument, LimitExceeded, MixtureOfGaussians, PoissonSampling
 from groupdp._validation import LARGEST_COUNT, LARGEST_DATASET, require_choice, require_integer, require_number, shown
-from groupdp.adjacency import LARGEST_GROUP
-from groupdp.compositions import question_of
-from groupdp.dpsgd import LARGEST_NOISE, SMALLEST_NOISE
 from groupdp.errors import GroupDPError
+from groupdp.groups import LARGEST_GROUP
+from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE
+from groupdp.question import question_of
 
 NOT_NUMBERS: list[Any] = [
     None,
@@ -154,7 +154,7 @@ def test_a_group_is_for_runs_and_rounds_are_for_mixtures(question):
     refuse("group_size", ask, DPSGD(**RUN), **question)
     refuse("rounds", ask, MIXTURE, **question)
     refuse("rounds", ask, DPSGD(**RUN), group_size=1, rounds=3, **question)
-    refuse("run", ask, [MIXTURE], group_size=1, **question)
+    refuse("rounds", ask, [MIXTURE], group_size=1, rounds=3, **question)
 
 
 @pytest.mark.parametrize("name", ["adjacency", "engine"])

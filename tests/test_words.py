@@ -12,17 +12,16 @@ SOURCES = [path for path in SOURCES if path.suffix in (".py", ".c", ".h")]
 #: Where "add" and "remove" are words: the adjacencies themselves, what a person types or reads, and the checker of
 #: certificates, which takes nothing on trust from the rest of the package.
 DIRECTIONS = (
-    "adjacency.py",
+    "neighbours.py",
     "cli/",
     "web/",
     "statement/words.py",
-    "statement/worlds.py",
     "tradeoff/function.py",
     "certificate/laws.py",
 )
 #: Where the kind of a sampling is looked at: to validate input, and where another tool's objects come and go.
 KINDS = (
-    "dpsgd.py",
+    "mechanisms/dpsgd.py",
     "integrations/jax_privacy.py",
     "integrations/opacus_history.py",
     "integrations/tensorflow_privacy.py",

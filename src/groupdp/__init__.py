@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     from groupdp.calibration import calibrate_noise as calibrate_noise
     from groupdp.calibration import calibrate_rate as calibrate_rate
     from groupdp.calibration import calibrate_steps as calibrate_steps
-    from groupdp.dpsgd import DPSGD as DPSGD
     from groupdp.errors import GroupDPError as GroupDPError
     from groupdp.errors import InvalidArgument as InvalidArgument
     from groupdp.errors import LimitExceeded as LimitExceeded
     from groupdp.guarantees import delta as delta
     from groupdp.guarantees import epsilon as epsilon
     from groupdp.guarantees import log_delta as log_delta
-    from groupdp.mixture import MixtureOfGaussians as MixtureOfGaussians
+    from groupdp.mechanisms import DPSGD as DPSGD
+    from groupdp.mechanisms import GaussianRelease as GaussianRelease
+    from groupdp.mechanisms import Mechanism as Mechanism
+    from groupdp.mechanisms import MixtureOfGaussians as MixtureOfGaussians
     from groupdp.people.cap import choose_cap as choose_cap
     from groupdp.people.view import people_view as people_view
     from groupdp.pld.distribution import PrivacyLossDistribution as PrivacyLossDistribution
@@ -59,7 +61,6 @@ _ON_DEMAND = {
         "Bounds",
         "Provenance",
     ),
-    "groupdp.dpsgd": ("DPSGD",),
     "groupdp.errors": (
         "GroupDPError",
         "InvalidArgument",
@@ -70,7 +71,7 @@ _ON_DEMAND = {
         "epsilon",
         "log_delta",
     ),
-    "groupdp.mixture": ("MixtureOfGaussians",),
+    "groupdp.mechanisms": ("DPSGD", "GaussianRelease", "Mechanism", "MixtureOfGaussians"),
     "groupdp.samplings": (
         "BallsInBinsSampling",
         "FixedBatchSampling",
@@ -99,7 +100,7 @@ _ON_DEMAND = {
     "groupdp.tradeoff": ("TradeOff", "trade_off"),
 }
 #: Modules that are there without being imported by name.
-_MODULES = ("adjacency", "bounds", "compositions", "dpsgd", "errors", "guarantees", "mixture", "pairs", "samplings")
+_MODULES = ("bounds", "errors", "guarantees", "mechanisms", "neighbours", "pairs", "question", "samplings")
 _MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names}
 
 __all__ = [
@@ -109,9 +110,11 @@ __all__ = [
     "Calibration",
     "FixedBatchSampling",
     "FixedOrderSampling",
+    "GaussianRelease",
     "GroupDPError",
     "InvalidArgument",
     "LimitExceeded",
+    "Mechanism",
     "MixtureOfGaussians",
     "PoissonSampling",
     "PoissonSources",

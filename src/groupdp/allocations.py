@@ -18,6 +18,7 @@ import math
 from dataclasses import dataclass
 
 from groupdp._validation import require_integer, require_number
+from groupdp.coins import at_zero_of, log_complement
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +81,34 @@ class AllocationRound:
         )
 
     @property
+    def engines(self) -> tuple[str, ...]:
+        """No engine composes allocations yet."""
+        return ()
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether every product is one Gaussian against another: everybody takes part, in the only place."""
+        return all(
+            factor.places == 1 and factor.log_probability == 0.0 for product in self.products for factor, _ in product
+        )
+
+    @property
+    def at_zero(self) -> tuple[float, float, float]:
+        """(log P(0), log Q(0), largest loss at outcome 0) where it has no noise: Q has the outcome 0 alone."""
+        masses = [(_log_absence(product), 0.0) for product in self.products]
+        return at_zero_of(self.log_weights, [mass[::-1] for mass in masses] if self.reverse else masses)
+
+    @property
     def log_mass_at_zero(self) -> float:
         """log of a lower bound on the probability that nobody takes part, in which case the loss is 0 (no noise)."""
-        return min(
-            math.fsum(
-                times * (math.log1p(-math.exp(factor.log_probability)) if factor.log_probability < 0.0 else -math.inf)
-                for factor, times in product
-                if factor.shift > 0.0
-            )
-            for product in self.products
-        )
+        return min(map(_log_absence, self.products))
 
     @property
     def log_mass_above_zero(self) -> float:
         """log of an upper bound on the hockey stick at alpha = 1: the probability that somebody takes part."""
-        absent = self.log_mass_at_zero
-        if absent == -math.inf:
-            return 0.0
-        return math.log(-math.expm1(absent)) if absent > -1.0 else math.log1p(-math.exp(absent))
+        return log_complement(self.log_mass_at_zero)
+
+
+def _log_absence(product: Product) -> float:
+    """log of the probability that nobody takes part whose shift is above 0."""
+    return math.fsum(times * log_complement(factor.log_probability) for factor, times in product if factor.shift > 0.0)

@@ -50,7 +50,7 @@ class Provenance:
     """Which implementation of the engine answered: "compiled" or "NumPy"; empty for exact values."""
 
     adjacency: str | None = None
-    """The ordered change of datasets that decided the result, named as in adjacency.py."""
+    """The ordered change of datasets that decided the result, named as in neighbours.py."""
 
     directions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """(lower, upper) of every ordered change that was evaluated."""

@@ -1,6 +1,6 @@
 """The three questions: epsilon for a delta, delta for an epsilon, and its logarithm.
 
-Formal guarantee. Let D and D' be neighbouring datasets (adjacency.py) that differ by up to `group_size` examples, and
+Formal guarantee. Let D and D' be neighbouring datasets (neighbours.py) that differ by up to `group_size` examples, and
 let M be the run described, releasing every iterate. Then for every event E
 
     P(M(D) in E) <= e^epsilon P(M(D') in E) + delta,
@@ -16,12 +16,11 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from groupdp._validation import require_choice, require_integer, require_number, shown
-from groupdp.accounting import ENGINES, Options, epsilon_ceiling_of, epsilon_of, log_delta_of
-from groupdp.bounds import Bounds, Provenance
-from groupdp.compositions import Question, question_of
-from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Progress, share_of
-from groupdp.errors import InvalidArgument
+from groupdp._validation import require_number
+from groupdp.bounds import Bounds
+from groupdp.engines.interface import DEFAULT_MEMORY, Progress
+from groupdp.question import question_of
+from groupdp.solve import epsilon_of_question, log_delta_of_question, options_of
 
 
 def epsilon(
@@ -41,10 +40,11 @@ def epsilon(
 ) -> Bounds:
     """Bounds on the smallest epsilon >= 0 such that the run is (epsilon, delta)-DP for groups of `group_size`.
 
-    `run` is a `DPSGD`, a sequence of them (phases, composed), or a `MixtureOfGaussians` with a number of `rounds`
-    instead of a group size. `removed` and `added` in place of a group size: so many leave while so many join, in either
-    order. delta_upper(upper) <= delta is certified, and delta_lower(lower) >= delta unless lower is 0. Infinite where
-    no finite epsilon exists (no noise).
+    `run` is a mechanism, like a `DPSGD` or a `GaussianRelease`, or a sequence of mechanisms, composed; in a sequence a
+    pair (mechanism, group size) stands for a release in which a person has another number of examples. A
+    `MixtureOfGaussians` on its own takes a number of `rounds` instead of a group size. With `removed` and `added` in
+    place of a group size, `removed` examples leave and `added` join, in either order. delta_upper(upper) <= delta is
+    certified, and delta_lower(lower) >= delta unless lower is 0. Infinite where no finite epsilon exists (no noise).
 
     `tolerance` asks for a width relative to max(1, epsilon); `provenance.tolerance_met` says whether it was
     reached. `memory_budget` is how many bytes the lattice engine may take for its transforms (the spectral engine needs
@@ -92,53 +92,6 @@ def exponential(logarithm: Bounds) -> Bounds:
     return replace(logarithm, lower=exp_down(logarithm.lower), upper=exp_up(logarithm.upper))
 
 
-def epsilon_of_question(
-    question: Question, log_delta: float, options: Options, *, every_change: bool = False
-) -> Bounds:
-    """The worst of the ordered changes; one that provably does not matter is not evaluated closely (Chernoff
-    screen)."""
-    results: dict[str, Bounds] = {}
-    for index, (name, composition) in enumerate(question.compositions):
-        if results and options.engine != "lattice" and not every_change:
-            worst = max(done.lower for done in results.values())
-            if epsilon_ceiling_of(composition, log_delta, enough=worst) < worst:
-                continue
-        part = _part_of(options, index, len(question.compositions))
-        results[name] = epsilon_of(composition, log_delta, part)
-    return _worst(results, question.tight)
-
-
-def log_delta_of_question(question: Question, epsilon: float, options: Options) -> Bounds:
-    """The worst of the ordered changes."""
-    results: dict[str, Bounds] = {}
-    for index, (name, composition) in enumerate(question.compositions):
-        part = _part_of(options, index, len(question.compositions))
-        results[name] = log_delta_of(composition, epsilon, part)
-    return _worst(results, question.tight)
-
-
-def _part_of(options: Options, index: int, count: int) -> Options:
-    """The options of one of `count` compositions: each reports its share of the progress."""
-    if options.progress is None:
-        return options
-    return replace(options, progress=share_of(options.progress, index, count))
-
-
-def options_of(
-    *, engine: Any, tolerance: Any = None, memory_budget: Any = DEFAULT_MEMORY, progress: Any = None
-) -> Options:
-    """Validated options."""
-    require_choice("engine", engine, ENGINES)
-    if tolerance is not None:
-        tolerance = require_number("tolerance", tolerance, above=0.0, at_most=1.0)
-    budget = require_integer("memory_budget", memory_budget, at_least=SMALLEST_MEMORY)
-    if progress is not None and not callable(progress):
-        raise InvalidArgument(
-            f"progress must be a callable that takes the fraction done, or None, got {shown(progress)}."
-        )
-    return Options(engine=engine, tolerance=tolerance, memory_budget=budget, progress=progress)
-
-
 def exp_up(logarithm: float) -> float:
     """e^logarithm, rounded up; never above 1 for a logarithm that is not positive."""
     if logarithm == -math.inf:
@@ -153,27 +106,3 @@ def exp_down(logarithm: float) -> float:
     if logarithm == -math.inf:
         return 0.0
     return max(math.nextafter(math.exp(logarithm) * (1.0 - 4.0 * 2.0**-52), -math.inf), 0.0)
-
-
-def _worst(results: dict[str, Bounds], tight: bool) -> Bounds:
-    """The largest, side by side, with the provenance of the one with the largest upper side."""
-    decisive = max(results, key=lambda name: results[name].upper)
-    provenance = results[decisive].provenance
-    evaluations = dict(provenance.evaluations)
-    for other, result in results.items():
-        for name, count in result.provenance.evaluations.items() if other != decisive else ():
-            evaluations[name] = evaluations.get(name, 0) + count
-    return Bounds(
-        max(result.lower for result in results.values()),
-        results[decisive].upper,
-        Provenance(
-            engine=provenance.engine,
-            implementation=provenance.implementation,
-            adjacency=decisive,
-            directions={name: (result.lower, result.upper) for name, result in results.items()},
-            evaluations=evaluations,
-            tolerance=provenance.tolerance,
-            tolerance_met=all(result.provenance.tolerance_met for result in results.values()),
-        ),
-        tight,
-    )

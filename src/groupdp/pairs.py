@@ -7,10 +7,10 @@ In units of the noise. A *side* is a finite law of shifts >= 0. A *branch* oppos
 A *round* is a public coin over branches: which branch it is belongs to what is released, and has the same law under P
 and Q. A *composition* is rounds with multiplicities. With densities A(u) phi(u) and B(u) phi(u) the privacy loss Psi =
 log A - log B increases with u, so every optimal event is a half-line; mixtures in more dimensions are dominated by
-their norms on the line (P-0). Who removes or adds examples is decided before (adjacency.py); engines answer for
+their norms on the line (P-0). Who removes or adds examples is decided before (neighbours.py); engines answer for
 compositions and know nothing of directions, samplings or groups.
 
-A round without noise has infinite shifts: they are peeled off before an engine is asked (accounting/exact_parts.py).
+A round without noise has infinite shifts: they are peeled off before an engine is asked (solve.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from groupdp.coins import at_zero_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -280,12 +282,51 @@ class Round:
         """Whether all shifts are finite."""
         return self.largest < math.inf
 
-
-class Profile(Protocol):
-    """A round known by a bound on its hockey sticks alone (profiles.py). Immutable and hashable."""
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Both engines compose pairs of mixtures."""
+        return ("spectral", "lattice")
 
     @property
-    def mirrored(self) -> Profile: ...
+    def is_gaussian(self) -> bool:
+        """Whether no side has two shifts."""
+        return all(len(branch.right.shifts) == 1 == len(branch.left.shifts) for branch in self.branches)
+
+    @property
+    def largest_shift(self) -> float:
+        """It is dominated by N(largest_shift, 1) against N(0, 1) (anchor lemma, P-0)."""
+        return max(branch.right.largest + branch.left.largest for branch in self.branches)
+
+    @property
+    def at_zero(self) -> tuple[float, float, float]:
+        """(log P(0), log Q(0), largest loss at outcome 0) where it has no noise."""
+        masses = [(branch.right.log_mass_at_zero, branch.left.log_mass_at_zero) for branch in self.branches]
+        return at_zero_of(self.log_weights, masses)
+
+    @property
+    def log_mass_above_zero(self) -> float:
+        """log of a bound on delta(0) (P-12): in a branch P and Q agree with probability at least min(a_0, b_0)."""
+        terms = [
+            weight + max(branch.right.log_mass_above_zero, branch.left.log_mass_above_zero)
+            for weight, branch in zip(self.log_weights, self.branches, strict=True)
+        ]
+        return terms[0] if len(terms) == 1 else float(np.logaddexp.reduce(terms))
+
+
+class AnyRound(Protocol):
+    """What a round says about itself, whatever it is made of. Immutable and hashable.
+
+    `Round` is a pair of mixtures; profiles.py has rounds known by a bound on their hockey sticks alone, allocations.py
+    rounds in which one allocation decides many steps.
+    """
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """The engines that compose it."""
+        ...
+
+    @property
+    def mirrored(self) -> AnyRound: ...
 
     @property
     def is_trivial(self) -> bool: ...
@@ -294,30 +335,39 @@ class Profile(Protocol):
     def has_noise(self) -> bool: ...
 
     @property
+    def is_gaussian(self) -> bool:
+        """Whether every branch is one Gaussian against another, so that few rounds suit the contour."""
+        ...
+
+    @property
     def largest_shift(self) -> float:
         """It is dominated by N(largest_shift, 1) against N(0, 1)."""
         ...
 
     @property
-    def log_mass_at_zero(self) -> float:
-        """log of the probability of an outcome with loss 0, whatever the noise."""
+    def at_zero(self) -> tuple[float, float, float]:
+        """(log P(0), log Q(0), largest loss at outcome 0) where it has no noise."""
         ...
 
     @property
     def log_mass_above_zero(self) -> float:
-        """log of the rest: a bound on its hockey stick at alpha = 1."""
+        """log of a bound on its hockey stick at alpha = 1."""
         ...
 
     def __hash__(self) -> int: ...
 
 
-#: Rounds (or profiles) with the number of times each is run.
-Composition = tuple[tuple[Round | Profile, int], ...]
+#: A round known by a bound on its hockey sticks alone.
+Profile = AnyRound
+#: Rounds with the number of times each is run.
+Rounds = tuple[tuple[AnyRound, int], ...]
+#: Different rounds, none of them trivial, with the number of times each is run.
+Composition = tuple[tuple[AnyRound, int], ...]
 
 
-def compose(rounds: Iterable[tuple[Round | Profile, int]]) -> Composition:
+def compose(rounds: Iterable[tuple[AnyRound, int]]) -> Composition:
     """Equal rounds counted together; rounds that tell nothing, and rounds run 0 times, left out."""
-    counts: dict[Round | Profile, int] = {}
+    counts: dict[AnyRound, int] = {}
     for one, times in rounds:
         if times > 0 and not one.is_trivial:
             counts[one] = counts.get(one, 0) + times

@@ -82,9 +82,19 @@ class SubstitutionEnvelope:
         return self.side.largest
 
     @property
-    def log_mass_at_zero(self) -> float:
-        """log h_0: nobody of the group is in the batch."""
-        return self.side.log_mass_at_zero
+    def engines(self) -> tuple[str, ...]:
+        """Only lattices compose profiles."""
+        return ("lattice",)
+
+    @property
+    def is_gaussian(self) -> bool:
+        """A profile is no pair of Gaussians."""
+        return False
+
+    @property
+    def at_zero(self) -> tuple[float, float, float]:
+        """(log h_0, log h_0, 0): without noise the outcome is 0 where nobody of the group is in the batch."""
+        return self.side.log_mass_at_zero, self.side.log_mass_at_zero, 0.0
 
     @property
     def log_mass_above_zero(self) -> float:

@@ -222,8 +222,8 @@ def test_an_epsilon_far_outside_of_the_losses_still_gets_a_guarantee(run, epsilo
 
 
 def test_the_closed_form_ceiling_is_above_the_truth():
-    from groupdp.accounting.engine_choice import log_delta_ceiling
-    from groupdp.compositions import question_of
+    from groupdp.question import question_of
+    from groupdp.solve import log_delta_ceiling
 
     for rate, noise, steps, size, epsilon in (
         (0.01, 1.0, 2000, 4, 50.0),

@@ -11,8 +11,7 @@ import pytest
 import groupdp
 from command_line import assert_one_sentence
 from command_line import groupdp as command
-from groupdp import DPSGD, InvalidArgument, PoissonSampling
-from groupdp.accounting import engine_choice as directions
+from groupdp import DPSGD, InvalidArgument, PoissonSampling, solve
 from groupdp.cli import support
 from groupdp.engines.interface import SMALLEST_MEMORY
 
@@ -76,13 +75,13 @@ def test_out_of_time_what_has_been_found_is_returned(monkeypatch):
     seen = [0.0]
     asked = {"group_size": 4, "adjacency": "remove", "engine": "lattice", "tolerance": 1e-12}
     # the clock stands still until the first, coarse solve is done
-    monkeypatch.setattr(directions.time, "monotonic", lambda: 0.0 if seen[-1] <= 0.02 else 61.0)
+    monkeypatch.setattr(solve.time, "monotonic", lambda: 0.0 if seen[-1] <= 0.02 else 61.0)
     bounds = groupdp.epsilon(RUN, delta=1e-6, progress=seen.append, **asked)
     assert bounds.provenance.evaluations["solves"] == 1
     assert not bounds.provenance.tolerance_met
     assert bounds.relative_width < 0.1
     clock = iter(range(0, 10**9, 61))
-    monkeypatch.setattr(directions.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(solve.time, "monotonic", lambda: float(next(clock)))
     with pytest.raises(groupdp.LimitExceeded, match="did not finish within its limit of 60 seconds"):
         groupdp.epsilon(RUN, delta=1e-6, **asked)
 

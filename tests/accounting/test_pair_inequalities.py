@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 import groupdp
-from groupdp.accounting import Options, epsilon_of, log_delta_of
-from groupdp.accounting.engine_choice import _log_distance, log_delta_ceiling
 from groupdp.pairs import ZERO, Branch, Round, Side, compose
+from groupdp.solve import Options, _log_distance, epsilon_of, log_delta_ceiling, log_delta_of
 
 seeds = st.integers(0, 10**6)
 

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from groupdp.audit import Scores, attack_scores, audit_scores, audit_worst_case, read_scores, worst_case
 from groupdp.cli import audit as cli_audit
-from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
 from groupdp.figures.audit import claimed_tradeoff, draw_audit
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import PoissonSampling
 
 RUN = DPSGD(sampling=PoissonSampling(rate=0.2), noise_multiplier=4.0, steps=20)

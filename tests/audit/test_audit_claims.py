@@ -17,8 +17,8 @@ from groupdp.audit import (
     runs_to_see_gap,
     worst_case,
 )
-from groupdp.dpsgd import DPSGD
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.samplings import FixedBatchSampling, PoissonSampling
 
 CONFIDENCE = 0.999

@@ -13,8 +13,8 @@ import groupdp
 from groupdp.audit import importance_delta
 from groupdp.audit.importance import _bernstein
 from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
-from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 from paths import DATA
 

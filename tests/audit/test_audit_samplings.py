@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from groupdp.adjacency import changes_of, group_of
+from groupdp.groups import group_of
+from groupdp.neighbours import Neighbours
 from groupdp.samplings import (
     SAMPLINGS,
     BallsInBinsSampling,
@@ -218,7 +219,7 @@ def law_of(sampling: Sampling, size: int, steps: int) -> Law:
 def test_densities_are_sums_over_all_batches(name: str):
     sampling, adjacency, group, steps = WORLDS[name]
     noise, sums = 0.8, np.random.default_rng(3).normal(size=(steps, 6)) * 2.0
-    change = changes_of(adjacency, group=group_of("group_size", group, sampling.sources), removed=None, added=None)[0]
+    change = Neighbours(group_of("group_size", group, sampling.sources), adjacency).changes[0]
     for world in sampling.audited_worlds(change, ordinary_examples=2):
         moves = world.moves
         total = np.zeros(sums.shape[1])
@@ -231,7 +232,7 @@ def test_densities_are_sums_over_all_batches(name: str):
 def test_the_density_of_several_sources():
     sampling = PoissonSources(rates={"web": 0.25, "books": 0.5})
     group = group_of("group_size", {"web": 1, "books": 2}, sampling.sources)
-    (change,) = changes_of("substitute", group=group, removed=None, added=None)
+    (change,) = Neighbours(group, "substitute").changes
     sums = np.random.default_rng(3).normal(size=(1, 6))
     for world in sampling.audited_worlds(change, ordinary_examples=0):
         rates = [Fraction(1, 4), Fraction(1, 2)] * 2

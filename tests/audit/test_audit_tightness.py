@@ -9,7 +9,7 @@ import pytest
 
 from groupdp.audit import attack_scores, claimed_curve, measured_curve, worst_case
 from groupdp.audit.simulation import chunk_size
-from groupdp.dpsgd import DPSGD
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 
 POISSON, FIXED = PoissonSampling(rate=0.2), FixedBatchSampling(batch_size=5, dataset_size=12)

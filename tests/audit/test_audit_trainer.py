@@ -14,8 +14,8 @@ from groupdp.audit import (
     train_many,
     training_phases,
 )
-from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import FixedBatchSampling, PoissonSampling
 
 # Least squares: the gradient of (x . theta - y)^2 / 2 depends on the model, on every coordinate.

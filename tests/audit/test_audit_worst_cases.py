@@ -24,8 +24,8 @@ from groupdp.audit import (
     training_phases,
     worst_case,
 )
-from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 
 
@@ -226,7 +226,14 @@ def test_what_cannot_be_simulated_is_refused_with_a_sentence() -> None:
 
 def test_the_simulation_shares_nothing_with_the_accountant() -> None:
     folder = Path(groupdp.audit.__file__).parent
-    allowed = {"groupdp._validation", "groupdp.errors", "groupdp.dpsgd", "groupdp.adjacency", "groupdp.samplings"}
+    allowed = {
+        "groupdp._validation",
+        "groupdp.errors",
+        "groupdp.mechanisms.dpsgd",
+        "groupdp.groups",
+        "groupdp.neighbours",
+        "groupdp.samplings",
+    }
     allowed |= {"groupdp.samplings.fixed_batch", "groupdp.samplings.worlds"}
     worlds = (folder.parent / "samplings" / "worlds.py").read_text()
     assert "import groupdp" not in worlds

@@ -12,7 +12,7 @@ from groupdp import pairs
 from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.tilted_mass import TiltedMass
 from groupdp.laws import binomial_law
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.mechanisms.mixture import MixtureOfGaussians
 from mixtures import pairs_of
 
 BITS = 256

@@ -11,9 +11,9 @@ import pytest
 
 import groupdp
 from groupdp import DPSGD, InvalidArgument
-from groupdp.adjacency import ADJACENCIES
-from groupdp.compositions import question_of
+from groupdp.neighbours import ADJACENCIES
 from groupdp.pairs import ZERO, Round
+from groupdp.question import question_of
 from groupdp.samplings import SAMPLINGS, Sampling
 
 EXAMPLES: dict[str, Sampling] = {

@@ -9,11 +9,10 @@ import pytest
 from scipy.stats import norm
 
 import groupdp
-from groupdp.adjacency import ADJACENCIES
+from groupdp.neighbours import ADJACENCIES, Neighbours
 from groupdp.run_file.read import parse_run_file
 from groupdp.statement import text as statement
 from groupdp.statement.explain import _factor, explain
-from groupdp.statement.worlds import worlds_of
 
 TOOK, NOT = "if a person took part as if they did not", "if a person did not take part as if they did"
 
@@ -97,7 +96,8 @@ def test_detection_is_of_what_is_claimed():
     ],
 )
 def test_the_worlds_of_every_adjacency(neighbours, first, second):
-    found = worlds_of(**neighbours)
+    by_source = isinstance(neighbours.get("removed"), dict)
+    found = Neighbours.of(**neighbours, sources=("web", "books") if by_source else None).cases
     assert (found.first, found.second) == (first, second)
     assert found.either_order == (neighbours.get("adjacency") not in ("add", "remove"))
 
@@ -121,9 +121,9 @@ steps = {steps}
 def test_statements_say_the_same_of_the_two_worlds(adjacency, render):
     text = run_text(adjacency, rate=0.01, noise=1.0, steps=200)
     said = " ".join(render(statement.make_statement(parse_run_file(text))).split())
-    worlds = worlds_of(group_size=2, adjacency=adjacency)
-    assert f"times as likely if {worlds.first} as if {worlds.second}, plus at most" in said
-    assert f"claims that {worlds.first}, falsely in" in said
+    cases = Neighbours(2, adjacency).cases
+    assert f"times as likely if {cases.first} as if {cases.second}, plus at most" in said
+    assert f"claims that {cases.first}, falsely in" in said
     if adjacency not in ("remove", "add-or-remove"):
         assert "a person took part" not in said
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 
 import groupdp
-from groupdp.accounting import Options
 from groupdp.baselines.fdp import fdp_epsilon
 from groupdp.bounds import Bounds
-from groupdp.compositions import question_of
 from groupdp.errors import InvalidArgument
+from groupdp.question import question_of
+from groupdp.solve import Options
 from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.gaussian import gaussian_delta

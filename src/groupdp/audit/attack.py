@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.adjacency import FORWARD, Change
 from groupdp.audit.worst_cases import WorstCase
-from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.neighbours import FORWARD, Change
 from groupdp.samplings.worlds import IndependentSums, log_mixture_ratio
 
 FloatArray = npt.NDArray[np.float64]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupdp._validation import require_number
-from groupdp.adjacency import directions_of
 from groupdp.audit.claims import ClaimedCurve, claimed_curve
 from groupdp.audit.confidence import require_confidence
 from groupdp.audit.lower_bounds import LowerBound, delta_lower_bound, epsilon_lower_bound
@@ -20,6 +19,7 @@ from groupdp.audit.simulation import Progress, Scores, attack_scores
 from groupdp.audit.verdict import Verdict, check_claim
 from groupdp.audit.worst_cases import WorstCase, worst_case
 from groupdp.bounds import Bounds
+from groupdp.neighbours import directions_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

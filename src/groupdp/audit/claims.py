@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
-from groupdp.adjacency import BACKWARD, Direction, directions_of
 from groupdp.audit.simulation import Progress
 from groupdp.bounds import Bounds
 from groupdp.errors import InvalidArgument
+from groupdp.neighbours import BACKWARD, Direction, directions_of
 
 FloatArray = npt.NDArray[np.float64]
 

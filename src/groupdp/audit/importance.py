@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_integer, require_number
-from groupdp.adjacency import FORWARD, require_direction
 from groupdp.audit.attack import presence_of
 from groupdp.audit.confidence import require_confidence
 from groupdp.audit.simulation import Progress
 from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
-from groupdp.dpsgd import phases_of
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.mechanisms.dpsgd import phases_of
+from groupdp.neighbours import FORWARD, require_direction
 
 #: Terms (samples x rounds x components) that may be evaluated: hours, not days.
 LARGEST_SAMPLING = 10**12

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
-from groupdp.adjacency import Direction, directions_of
 from groupdp.audit.confidence import lower_limit, rank_grid, require_confidence, upper_limit
 from groupdp.audit.simulation import Scores
 from groupdp.errors import InvalidArgument
+from groupdp.neighbours import Direction, directions_of
 
 FloatArray = npt.NDArray[np.float64]
 

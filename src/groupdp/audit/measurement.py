@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.adjacency import Direction, require_direction
 from groupdp.audit.claims import ClaimedCurve
 from groupdp.audit.confidence import (
     lower_limit,
@@ -25,6 +24,7 @@ from groupdp.audit.confidence import (
 )
 from groupdp.audit.simulation import Scores
 from groupdp.errors import InvalidArgument
+from groupdp.neighbours import Direction, require_direction
 
 FloatArray = npt.NDArray[np.float64]
 

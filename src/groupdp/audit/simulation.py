@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer
-from groupdp.adjacency import FORWARD
 from groupdp.audit.attack import log_likelihood_ratio, revealed_log_likelihood_ratio
 from groupdp.audit.trainer import TrainingPhase, train_many, training_phases
 from groupdp.audit.worst_cases import WorstCase, slope_gradient
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.neighbours import FORWARD
 
 FloatArray = npt.NDArray[np.float64]
 

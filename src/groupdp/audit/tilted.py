@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.adjacency import BACKWARD, FORWARD
 from groupdp.audit.attack import mixture_log_ratio
 from groupdp.errors import LimitExceeded
+from groupdp.neighbours import BACKWARD, FORWARD
 
 FloatArray = npt.NDArray[np.float64]
 

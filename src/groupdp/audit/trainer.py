@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
 from groupdp.audit.samplers import Sampler, sampler_of
-from groupdp.dpsgd import phases_of
 from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.dpsgd import phases_of
 
 FloatArray = npt.NDArray[np.float64]
 

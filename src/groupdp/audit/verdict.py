@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.adjacency import Direction
 from groupdp.audit.claims import ClaimedCurve, require_claim
 from groupdp.audit.confidence import require_confidence
 from groupdp.audit.lower_bounds import (
@@ -24,6 +23,7 @@ from groupdp.audit.lower_bounds import (
     split,
 )
 from groupdp.audit.simulation import Scores
+from groupdp.neighbours import Direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
-from groupdp.adjacency import ADJACENCIES, BACKWARD, FORWARD, changes_of, group_of, is_empty
-from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.groups import group_of, is_empty
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.neighbours import BACKWARD, FORWARD, Neighbours
 from groupdp.samplings.worlds import World
 
 FloatArray = npt.NDArray[np.float64]
@@ -122,8 +123,7 @@ def _worlds(
     if is_empty(group):
         raise InvalidArgument("group_size must have somebody in it to be attacked, got 0 of every source.")
     # the other order of an adjacency is the same pair of datasets, looked at from the other side
-    order = FORWARD if adjacency == BACKWARD else adjacency
-    change = changes_of(order if order in ADJACENCIES else FORWARD, group=group, removed=None, added=None)[0]
+    change = Neighbours(group, FORWARD if adjacency == BACKWARD else adjacency).changes[0]
     worlds = tuple(phase.sampling.audited_worlds(change, ordinary_examples=ordinary) for phase in phases)
     for phase, pair in zip(phases, worlds, strict=True):
         if [world.census for world in pair] != [world.census for world in worlds[0]]:

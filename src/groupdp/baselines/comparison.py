@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from groupdp.adjacency import ONE_SIDED
 from groupdp.baselines.poisson_claim import poisson_claim
 from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilons
 from groupdp.baselines.vadhan import multiple, vadhan_uppers
@@ -17,6 +16,7 @@ from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon
+from groupdp.neighbours import ONE_SIDED
 
 #: Columns of the CSV, in order.
 COLUMNS = (

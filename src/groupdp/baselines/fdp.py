@@ -17,11 +17,12 @@ import math
 from typing import Any
 
 from groupdp._validation import require_integer, require_number
-from groupdp.adjacency import LARGEST_GROUP, ONE_SIDED, directions_of
 from groupdp.baselines.one_example import require_walk
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
+from groupdp.groups import LARGEST_GROUP
+from groupdp.neighbours import ONE_SIDED, directions_of
 from groupdp.tradeoff import TradeOff, trade_off
 
 #: Outer iterations on log alpha.

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_choice
-from groupdp.adjacency import ADJACENCIES, FORWARD, ONE_SIDED
-from groupdp.compositions import question_of
-from groupdp.dpsgd import phases_of
 from groupdp.errors import InvalidArgument
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.mechanisms.dpsgd import phases_of
+from groupdp.mechanisms.mixture import MixtureOfGaussians
+from groupdp.neighbours import ADJACENCIES, FORWARD, ONE_SIDED
 from groupdp.pairs import Round
+from groupdp.question import question_of
 
 #: Mixtures with the number of rounds of each.
 Composition = tuple[tuple[MixtureOfGaussians, int], ...]

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from groupdp.bounds import Bounds
-from groupdp.dpsgd import phases_of
 from groupdp.guarantees import epsilon
+from groupdp.mechanisms.dpsgd import phases_of
 from groupdp.samplings import PoissonSampling
 
 

@@ -15,11 +15,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.adjacency import FORWARD, LARGEST_GROUP
 from groupdp.baselines.growth import FORMS, ROUNDING, Form, Growth
 from groupdp.baselines.one_example import Composition, example_composition
 from groupdp.baselines.renyi_divergence import ORDERS, renyi_divergences
 from groupdp.bounds import Bounds, Provenance
+from groupdp.groups import LARGEST_GROUP
+from groupdp.neighbours import FORWARD
 
 
 def renyi_vadhan_epsilon(run: Any, *, delta: float, group_size: int, form: Form = "geometric") -> Bounds:

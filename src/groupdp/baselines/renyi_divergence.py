@@ -20,7 +20,7 @@ import numpy as np
 from groupdp.baselines.moment_quadrature import ROUNDING, log_one_plus_exp, moments_by_quadrature
 from groupdp.baselines.one_example import Composition
 from groupdp.bounds import Bounds
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.mechanisms.mixture import MixtureOfGaussians
 
 #: The customary orders: 1.1 to 10.9 by tenths, 11 to 63, and four powers of two.
 ORDERS: tuple[float, ...] = (

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_integer, require_number
-from groupdp.adjacency import LARGEST_GROUP
 from groupdp.baselines.growth import Growth
 from groupdp.baselines.moment_quadrature import FloatArray
 from groupdp.baselines.one_example import example_composition
 from groupdp.baselines.renyi_divergence import ORDERS, renyi_divergences
+from groupdp.groups import LARGEST_GROUP
 
 #: How far below its best estimate the walk looks: one decade.
 DECADE = math.log(10.0)

@@ -11,18 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.accounting import Options, log_delta_of
-from groupdp.adjacency import BACKWARD, LARGEST_GROUP
 from groupdp.baselines.growth import FORMS, Form, Growth
 from groupdp.baselines.one_example import Composition, example_composition, require_one_sided
 from groupdp.baselines.renyi import best_example_epsilon
 from groupdp.baselines.smallest_feasible import Curve, Problem, smallest_feasible
 from groupdp.bounds import Bounds, Provenance
-from groupdp.compositions import question_of
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
-from groupdp.guarantees import epsilon, options_of
+from groupdp.groups import LARGEST_GROUP
+from groupdp.guarantees import epsilon
+from groupdp.neighbours import BACKWARD
 from groupdp.pairs import Composition as Pairs
+from groupdp.question import question_of
+from groupdp.solve import Options, log_delta_of, options_of
 
 #: Beyond this epsilon of one example the upper bound is Chernoff's: there within a percent, and instant.
 LARGEST_EXACT = 1e4

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 from groupdp._validation import LARGEST_COUNT, require_integer, require_number, shown
-from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds, round_down
 from groupdp.calibration.counts import calibrate_count
 from groupdp.calibration.guess import composed_mu, gaussian_mu, noise_factor_for
@@ -22,9 +21,11 @@ from groupdp.calibration.real import Found, calibrate_real
 from groupdp.calibration.result import Calibration
 from groupdp.calibration.search import Scale
 from groupdp.calibration.target import LARGEST_TOLERANCE, SMALLEST_TOLERANCE, Run, Target, Trial, target_of
-from groupdp.dpsgd import DPSGD, LARGEST_NOISE, SMALLEST_NOISE, phases_of
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
+from groupdp.groups import LARGEST_GROUP
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE
 
 #: What chooses an attribute of a sampling, in the library and on the command line.
 _COMMANDS = {

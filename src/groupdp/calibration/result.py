@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupdp.bounds import Bounds
-from groupdp.dpsgd import DPSGD
+from groupdp.mechanisms.dpsgd import DPSGD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP, SAME_SIZE, not_given
 from groupdp.bounds import Bounds
-from groupdp.compositions import question_of
-from groupdp.dpsgd import DPSGD
 from groupdp.engines.deadline import deadline_in
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
+from groupdp.groups import LARGEST_GROUP, not_given
 from groupdp.guarantees import epsilon as epsilon_of_run
-from groupdp.guarantees import options_of
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.neighbours import ADJACENCIES, SAME_SIZE
 from groupdp.pairs import Composition
+from groupdp.question import question_of
+from groupdp.solve import options_of
 
 #: Largest epsilon that is calibrated for: beyond it there is no privacy to speak of, and no engine is quick.
 LARGEST_TARGET = 1e5

@@ -14,10 +14,10 @@ from groupdp.certificate.checker import Verdict, verify
 from groupdp.certificate.laws import changes, phases, tight
 from groupdp.certificate.proving import ENOUGH_CELLS, FEWEST_CELLS, MOST_CELLS, Proving, more_cells
 from groupdp.certificate.reading import Clock, NotACertificate, digest
-from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon
 from groupdp.laws.allocation import LARGEST_EXACT_GROUP
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.run_file.describe import run_as_json
 
 #: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.

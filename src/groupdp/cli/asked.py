@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from groupdp._validation import shown
-from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.run_file.describe import run_as_json
 from groupdp.run_file.read import RunFile
 from groupdp.run_file.remarks import remarks_on

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from groupdp.adjacency import ADJACENCIES
+from groupdp.neighbours import ADJACENCIES
 
 _RUN = "The run"
 _QUESTION = "The question"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupdp.adjacency import ADJACENCIES
 from groupdp.cli.asked import Asked
 from groupdp.cli.cap_run import filled, with_batch
 from groupdp.cli.counts_input import (
@@ -48,6 +47,7 @@ from groupdp.cli.support import (
 )
 from groupdp.cli.with_run import require_run_option, with_run
 from groupdp.errors import InvalidArgument
+from groupdp.neighbours import ADJACENCIES
 
 if TYPE_CHECKING:
     from groupdp.people.cap import CapStudy

@@ -8,11 +8,12 @@ from types import MappingProxyType
 from typing import Any
 
 from groupdp._validation import require_choice, shown
-from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP
 from groupdp.cli.asked import Asked
 from groupdp.cli.support import require_new
-from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
+from groupdp.groups import LARGEST_GROUP
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.neighbours import ADJACENCIES
 from groupdp.run_file.describe import run_as_json
 from groupdp.run_file.phases import (
     KNOWN_KEYS,

@@ -22,7 +22,6 @@ import typer
 from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp._version import VERSION
-from groupdp.adjacency import ADJACENCIES
 from groupdp.bounds import Bounds, round_down, round_up
 from groupdp.cli.options import (
     Adjacency,
@@ -44,6 +43,7 @@ from groupdp.cli.values import (
     read_number,
 )
 from groupdp.errors import GroupDPError, InvalidArgument
+from groupdp.neighbours import ADJACENCIES
 from groupdp.run_file.describe import run_as_json
 
 if TYPE_CHECKING:

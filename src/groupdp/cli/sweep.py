@@ -11,7 +11,6 @@ import typer
 
 from groupdp._files import check_writable
 from groupdp._validation import shown
-from groupdp.adjacency import ADJACENCIES
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
@@ -30,6 +29,7 @@ from groupdp.cli.support import (
 )
 from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument
+from groupdp.neighbours import ADJACENCIES
 
 _EXAMPLE = example(
     "groupdp sweep run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png"

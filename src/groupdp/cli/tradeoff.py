@@ -120,7 +120,7 @@ def _payload(found: Risk, points: TradeOffCurve) -> dict[str, object]:
 
 
 def _emit(found: Risk, points: TradeOffCurve, asked: Asked) -> None:
-    from groupdp.statement.worlds import worlds_of
+    from groupdp.question import neighbours_of
 
     emit_table(
         f"The best attack on {asked.group_text()}",
@@ -136,7 +136,7 @@ def _emit(found: Risk, points: TradeOffCurve, asked: Asked) -> None:
             for i, rate in enumerate(points.false_positive_rate)
         ],
         note=(
-            f"{worlds_of(**asked.neighbours).alarm()}\n"
+            f"{neighbours_of(asked.run, **asked.neighbours).cases.alarm()}\n"
             f"Advantage (largest TPR - FPR): at most {upper_text(found.advantage.upper, 8)}. "
             f"A right guess with prior {found.prior:g}: at most {upper_text(found.success.upper, 8)}.\n"
             f"Closest Gaussian mechanism: mu = {found.gaussian.mu:.5g}, within "

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from groupdp._validation import require_choice, require_integer, require_number, shown
-from groupdp.adjacency import ADJACENCIES
 from groupdp.errors import InvalidArgument
+from groupdp.neighbours import ADJACENCIES
 
 #: Longer texts are not numbers anybody means.
 LONGEST_NUMBER = 100
@@ -53,7 +53,7 @@ def read_adjacency(text: str) -> str:
 
 def read_group_sizes(text: str) -> list[int]:
     """The group sizes that `first:last`, `first:last:step` or a list `1,2,4` spells, in increasing order."""
-    from groupdp.adjacency import LARGEST_GROUP
+    from groupdp.groups import LARGEST_GROUP
 
     sizes: Sequence[int] = ()
     if re.fullmatch(r"\d{1,9}:\d{1,9}(:\d{1,9})?", text, re.ASCII):

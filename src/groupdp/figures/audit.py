@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.adjacency import BACKWARD, DIRECTIONS
 from groupdp.audit import empirical_tradeoff
 from groupdp.figures.curves import save_figure
 from groupdp.figures.style import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
+from groupdp.neighbours import BACKWARD, DIRECTIONS
 
 if TYPE_CHECKING:
     from groupdp.audit import ClaimedCurve, Scores, WorstCaseAudit

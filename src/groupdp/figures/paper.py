@@ -16,8 +16,8 @@ from itertools import pairwise
 from groupdp._version import VERSION
 from groupdp.baselines.comparison import Point, as_csv, compare
 from groupdp.bounds import round_down, round_up
-from groupdp.dpsgd import DPSGD
 from groupdp.engines.interface import Progress
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 
 

@@ -16,16 +16,16 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_integer, require_number, shown
-from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds, Provenance
-from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
+from groupdp.groups import LARGEST_GROUP
 from groupdp.integrations.disguises import refuse_disguised_events
 from groupdp.integrations.dp_events import UnsupportedEvent, dp_event, rounds_of
 from groupdp.integrations.dp_events import from_dp_event as from_dp_event
 from groupdp.integrations.dp_events import to_dp_event as to_dp_event
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.mixture_law import MixtureLaw
+from groupdp.mechanisms.dpsgd import DPSGD
 
 _accountant: Any = require_package("dp_accounting.privacy_accountant", extra="dp_accounting", tool="dp_accounting")
 

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_choice, require_number, shown
-from groupdp.adjacency import BACKWARD, DIRECTIONS, FORWARD, require_direction
-from groupdp.compositions import question_of
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.extras import require_package
+from groupdp.neighbours import BACKWARD, DIRECTIONS, FORWARD, require_direction
 from groupdp.pairs import Round
 from groupdp.pld.distribution import LARGEST_GRID, PrivacyLossDistribution
 from groupdp.pld.measures import Measure
+from groupdp.question import question_of
 
 _theirs: Any = require_package(
     "dp_accounting.pld.privacy_loss_distribution", extra="dp_accounting", tool="dp_accounting"

@@ -13,12 +13,12 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, shown
-from groupdp.adjacency import SAME_SIZE
-from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.mixture_law import MixtureLaw
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.mechanisms.mixture import MixtureOfGaussians
+from groupdp.neighbours import SAME_SIZE
 
 dp_event: Any = require_package("dp_accounting.dp_event", extra="dp_accounting", tool="dp_accounting")
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from groupdp._validation import require_choice, shown
-from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.opacus_history import from_opacus
+from groupdp.mechanisms.dpsgd import DPSGD
 
 #: Largest JSON file read, in bytes; checkpoints may be larger, they hold a model.
 LARGEST_JSON = 10_000_000

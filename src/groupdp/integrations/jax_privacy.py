@@ -19,12 +19,12 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number, shown
-from groupdp.adjacency import SAME_SIZE
 from groupdp.bounds import Bounds, Provenance
-from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.disguises import refuse_bands
 from groupdp.integrations.extras import require_package
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.neighbours import SAME_SIZE
 
 _accounting: Any = require_package("jax_privacy.accounting", extra="jax_privacy", tool="JAX Privacy")
 _batches: Any = require_package("jax_privacy.batch_selection", extra="jax_privacy", tool="JAX Privacy")

@@ -9,9 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp.adjacency import ONE_SIDED, Change, is_empty
 from groupdp.errors import InvalidArgument
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.groups import is_empty
+from groupdp.mechanisms.mixture import MixtureOfGaussians
+from groupdp.neighbours import ONE_SIDED, Change
 from groupdp.pairs import ZERO, Round
 from groupdp.samplings import Rounds, Sampling
 from groupdp.samplings.sampling import BoolArray

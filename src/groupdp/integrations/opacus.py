@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number, shown
-from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds, Provenance
 from groupdp.errors import InvalidArgument
+from groupdp.groups import LARGEST_GROUP
 from groupdp.integrations.callers import calling_frames
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.opacus_adaptive import accounted_noise, gradient_noise, warn_about_batch_size

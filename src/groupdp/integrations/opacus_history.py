@@ -7,8 +7,8 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_integer, require_number, shown
-from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 
 #: (noise multiplier, sample rate, steps), as Opacus keeps it.
 Entry = tuple[float, float, int]

@@ -8,10 +8,10 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_number, shown
-from groupdp.dpsgd import DPSGD
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.loaders import Epoch, opacus_epoch
+from groupdp.mechanisms.dpsgd import DPSGD
 
 _samplers: Any = require_package("opacus.utils.uniform_sampler", extra="opacus", tool="Opacus")
 _data: Any = require_package("torch.utils.data", extra="opacus", tool="PyTorch")

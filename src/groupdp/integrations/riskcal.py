@@ -15,9 +15,9 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_number, shown
-from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.extras import require_package
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 
 _calibration: Any = require_package("riskcal.calibration", extra="riskcal", tool="riskcal")
 

@@ -30,14 +30,14 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_integer, require_number, shown
-from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds
 from groupdp.calibration import calibrate_noise
-from groupdp.dpsgd import DPSGD
 from groupdp.engines.deadline import deadline_in
 from groupdp.engines.interface import Progress
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.groups import LARGEST_GROUP
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.people.view import IntArray, histogram_of
 from groupdp.samplings import PoissonSampling
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import LARGEST_COUNT, require_number, shown
-from groupdp.adjacency import LARGEST_GROUP
 from groupdp.bounds import Bounds
 from groupdp.engines.deadline import deadline_in
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon as epsilon_of_run
 
 IntArray = npt.NDArray[np.int64]

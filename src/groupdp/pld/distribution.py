@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupdp._validation import require_integer, require_number, shown
-from groupdp.adjacency import FORWARD, require_direction
 from groupdp.bounds import Bounds, Provenance
-from groupdp.compositions import question_of
-from groupdp.dpsgd import phases_of
 from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.errors import InvalidArgument
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.mechanisms.dpsgd import phases_of
+from groupdp.mechanisms.mixture import MixtureOfGaussians
+from groupdp.neighbours import FORWARD, require_direction
 from groupdp.pairs import ZERO, Round
 from groupdp.pld.build import measures_of
 from groupdp.pld.measures import Measure, compose_measures
 from groupdp.pld.probabilities import tail_probability
+from groupdp.question import question_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ class PrivacyLossDistribution:
     """
 
     direction: str
-    """Which dataset is P, in the words of adjacency.py; another name for another pair."""
+    """Which dataset is P, in the words of neighbours.py; another name for another pair."""
     lower: Measure
     upper: Measure
     mean_bounds: tuple[float, float]

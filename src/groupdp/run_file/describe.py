@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from groupdp.dpsgd import DPSGD
+from groupdp.mechanisms.dpsgd import DPSGD
 
 
 def run_as_json(run: DPSGD) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import Any
 
 from groupdp._validation import LARGEST_DATASET, require_boolean, require_choice, require_integer, require_number, shown
-from groupdp.dpsgd import DPSGD
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import SAMPLINGS, Sampling
 
 #: Keys of every phase, whatever its sampling.

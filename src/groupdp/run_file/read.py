@@ -15,10 +15,11 @@ from typing import Any
 
 from groupdp._files import standard_input
 from groupdp._validation import require_choice, shown
-from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP
-from groupdp.compositions import question_of
-from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
+from groupdp.groups import LARGEST_GROUP
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.neighbours import ADJACENCIES, Neighbours
+from groupdp.question import neighbours_of, question_of
 from groupdp.run_file.phases import (
     KNOWN_KEYS,
     FieldError,
@@ -48,6 +49,19 @@ class RunFile:
     adjacency: str = ADJACENCIES[0]
     removed: Any = None
     added: Any = None
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The arguments of the library's functions that say which datasets are neighbours."""
+        if self.group_size is None:
+            nobody: Any = 0 if self.phases[0].sampling.sources is None else {}
+            return {"removed": self.removed or nobody, "added": self.added or nobody}
+        return {"group_size": self.group_size, "adjacency": self.adjacency}
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Which datasets are neighbours."""
+        return neighbours_of(self.phases, **self.keywords)
 
     @property
     def stated_delta(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from groupdp.adjacency import ADJACENCIES
+from groupdp.neighbours import ADJACENCIES
 from groupdp.run_file.describe import run_as_json
 from groupdp.run_file.read import RunFile
 

@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
-from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP, Change
 from groupdp.errors import InvalidArgument
+from groupdp.groups import LARGEST_GROUP
 from groupdp.laws.allocation import thrown_squares_law
+from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import Round
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling

@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
-from groupdp.adjacency import ONE_SIDED, SAME_SIZE, Change, is_empty
 from groupdp.errors import InvalidArgument
+from groupdp.groups import is_empty
 from groupdp.laws import hypergeometric_law
+from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
 from groupdp.pairs import ZERO, Profile, Round, Side
 from groupdp.samplings.poisson import counted
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling

@@ -11,8 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import require_boolean
-from groupdp.adjacency import SAME_SIZE, Change, is_empty
 from groupdp.errors import InvalidArgument
+from groupdp.groups import is_empty
+from groupdp.neighbours import SAME_SIZE, Change
 from groupdp.pairs import ZERO, Round, Side
 from groupdp.samplings.fixed_batch import batch_and_dataset
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling

@@ -11,8 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import require_number
-from groupdp.adjacency import ADJACENCIES, Change, Group, is_empty
+from groupdp.groups import Group, is_empty
 from groupdp.laws import binomial_law
+from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import ZERO, Round, Side
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
 from groupdp.samplings.worlds import World, independent_members

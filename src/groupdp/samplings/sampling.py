@@ -10,15 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.adjacency import Change
-from groupdp.errors import InvalidArgument
-from groupdp.pairs import Profile, Round
+from groupdp.neighbours import Change, require_law
+from groupdp.pairs import Rounds as Rounds
 from groupdp.samplings.worlds import World
 
 BoolArray = npt.NDArray[np.bool_]
-
-#: Rounds (or profiles) with the number of times each is run.
-Rounds = tuple[tuple[Round | Profile, int], ...]
 
 
 class Sampling(ABC):
@@ -89,11 +85,5 @@ class Sampling(ABC):
         return ", ".join((self.title, *parts))
 
     def require_adjacency(self, adjacency: str) -> None:
-        """Refuses, with the reason, an adjacency that no law is proved for."""
-        if adjacency in self.adjacencies:
-            return
-        supported = [name for name in self.adjacencies if name != "exchange"]
-        asked = "removed and added" if adjacency == "exchange" else repr(adjacency)
-        raise InvalidArgument(
-            f"adjacency must be {' or '.join(supported)} for {self.title}, got {asked}: {self.refusals[adjacency]}."
-        )
+        """Refuse, with the reason, an adjacency that no law is proved for."""
+        require_law(adjacency, self.title, self.adjacencies, self.refusals)

@@ -15,9 +15,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp.adjacency import ONE_SIDED, SAME_SIZE, Change, is_empty
 from groupdp.errors import InvalidArgument
+from groupdp.groups import is_empty
 from groupdp.laws.allocation import SquaresLaw, dealt_squares_law
+from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
 from groupdp.pairs import ZERO, Branch, Round, Side
 from groupdp.samplings.fixed_batch import batch_and_dataset
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling

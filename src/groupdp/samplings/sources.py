@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from groupdp._validation import require_number, shown
-from groupdp.adjacency import ADJACENCIES, Change, Group
 from groupdp.errors import InvalidArgument
+from groupdp.groups import Group
 from groupdp.laws import sum_of_binomials_law
+from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import Round, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling

@@ -11,8 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer, require_number
-from groupdp.adjacency import ONE_SIDED, Change, is_empty
 from groupdp.errors import InvalidArgument
+from groupdp.groups import is_empty
+from groupdp.neighbours import ONE_SIDED, Change
 from groupdp.pairs import ZERO, Branch, Round, Side
 from groupdp.samplings.poisson import counted, stated_fraction
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling

@@ -1,7 +1,7 @@
 """What an epsilon means for one person, in words, every number certified.
 
 Against a stated prior and a stated rate of false alarms: what the best attacker, who sees everything the run releases
-and knows everything but which of two worlds it was (worlds.py), can do at most (tradeoff/risk.py).
+and knows everything but which of two cases it was (neighbours.py), can do at most (tradeoff/risk.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 from groupdp.bounds import Bounds, round_up
 from groupdp.engines.interface import Progress
 from groupdp.guarantees import epsilon as epsilon_of_run
-from groupdp.statement.worlds import Worlds, worlds_of
+from groupdp.neighbours import TwoCases
+from groupdp.question import neighbours_of
 from groupdp.tradeoff.risk import Risk, risk
 
 #: Significant digits of an epsilon in a sentence.
@@ -30,7 +31,7 @@ class Explanation:
     prior: float
     false_alarm_rate: float
     risk: Risk
-    worlds: Worlds
+    cases: TwoCases
     """What is compared; an alarm claims the first."""
 
     def sentences(self) -> list[str]:
@@ -39,20 +40,20 @@ class Explanation:
         belief = self.risk.posterior[self.false_alarm_rate].upper
         rate, known = _percent(self.false_alarm_rate), max(self.prior, 1.0 - self.prior)
         if self.epsilon.upper < math.inf:
-            likely = self.worlds.likely(_factor(self.epsilon.upper), f"{self.delta:g}")
+            likely = self.cases.likely(_factor(self.epsilon.upper), f"{self.delta:g}")
             first = f"{likely} (epsilon at most {round_up(self.epsilon.upper, DIGITS)})."
         else:
-            revealed = self.worlds.revealed
+            revealed = self.cases.revealed
             first = f"No finite epsilon holds at delta = {self.delta:g}: the release may give away {revealed}."
         return [
             first,
-            self.worlds.detected(rate, _share(caught, guessed=self.false_alarm_rate)),
-            f"Who thought with probability {self.prior:g} that {self.worlds.first}, otherwise that "
-            f"{self.worlds.second}, and sees the alarm of an attack with exactly {rate} of false alarms, may think the "
+            self.cases.detected(rate, _share(caught, guessed=self.false_alarm_rate)),
+            f"Who thought with probability {self.prior:g} that {self.cases.first}, otherwise that "
+            f"{self.cases.second}, and sees the alarm of an attack with exactly {rate} of false alarms, may think the "
             f"former with probability {_probability(belief, guessed=self.prior)} at most; a rarer alarm can say more.",
             f"A guess between the two, right with probability {known:g} without the release, is right with probability "
             f"{_probability(self.risk.success.upper, guessed=known)} at most with it.",
-            self.worlds.order(),
+            self.cases.order(),
         ]
 
     def as_json(self) -> dict[str, Any]:
@@ -112,7 +113,7 @@ def explained_by(
         prior=prior,
         false_alarm_rate=float(false_alarm_rate),
         risk=found,
-        worlds=worlds_of(**neighbours),
+        cases=neighbours_of(run, **neighbours).cases,
     )
 
 

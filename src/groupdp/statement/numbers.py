@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from groupdp._version import VERSION
-from groupdp.adjacency import ONE_SIDED
 from groupdp.baselines import old_tool_epsilon, vadhan_epsilons
 from groupdp.baselines.poisson_claim import poisson_claim
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon
+from groupdp.neighbours import ONE_SIDED
 from groupdp.run_file.read import RunFile
 from groupdp.statement.explain import Explanation, explained_by
 from groupdp.tradeoff import trade_off
@@ -50,7 +49,7 @@ def make_statement(
     if run.group_size is None and run.removed is None and run.added is None:
         raise InvalidArgument("group_size must be given for a statement: the most examples that one person has.")
     phases = list(run.phases)
-    found = epsilon(phases, delta=run.stated_delta, every_change=True, **neighbours_of(run))
+    found = epsilon(phases, delta=run.stated_delta, every_change=True, **run.keywords)
     report(0.3)
     changes = found.provenance.directions
     single = None
@@ -60,13 +59,13 @@ def make_statement(
     vadhan, old_tool = _old_analysis(run)
     report(0.5)
     explanation = None
-    if not trade_off(phases, **neighbours_of(run)).is_costly:
+    if not trade_off(phases, **run.keywords).is_costly:
         explanation = explained_by(
             found,
             phases,
             delta=run.stated_delta,
             progress=lambda fraction: report(0.5 + 0.4 * fraction),
-            **neighbours_of(run),
+            **run.keywords,
         )
     report(0.9)
     verified, proved = (None, None) if certificate is None else _verified(run, certificate)
@@ -84,21 +83,13 @@ def make_statement(
     )
 
 
-def neighbours_of(run: RunFile) -> dict[str, Any]:
-    """The arguments of the library's functions that say which datasets are neighbours."""
-    if run.group_size is None:
-        nobody: Any = 0 if run.phases[0].sampling.sources is None else {}
-        return {"removed": run.removed or nobody, "added": run.added or nobody}
-    return {"group_size": run.group_size, "adjacency": run.adjacency}
-
-
 def _verified(run: RunFile, text: str | bytes) -> tuple[str, tuple[str, str]]:
     """The digest of a certificate and its epsilons, once it is known to be about this run and to verify."""
     from groupdp.certificate import NotACertificate, verify
     from groupdp.certificate.reading import read
     from groupdp.certificate.writer import claim_of
 
-    question = {"group_size": None, "adjacency": run.adjacency, **neighbours_of(run)}
+    question = {"group_size": None, "adjacency": run.adjacency, **run.keywords}
     try:
         claim = read(text)["claim"]
         expected = claim_of(list(run.phases), delta=run.stated_delta, **question)

@@ -9,7 +9,7 @@ from typing import Any
 from groupdp.bounds import Bounds
 from groupdp.run_file.describe import run_as_json
 from groupdp.run_file.remarks import remarks_on
-from groupdp.statement.numbers import Statement, make_statement, neighbours_of
+from groupdp.statement.numbers import Statement, make_statement
 from groupdp.statement.words import assumptions, batches, guarantee, meaning, method, old_analysis, plain
 
 __all__ = ["FORMATS", "as_json", "as_latex", "as_markdown", "as_text", "assumptions", "guarantee", "make_statement"]
@@ -29,7 +29,7 @@ def as_json(statement: Statement) -> dict[str, Any]:
         "tight": statement.epsilon.tight,
         **{name: _pair(bounds) for name, bounds in statement.changes.items()},
         "delta": run.stated_delta,
-        **neighbours_of(run),
+        **run.keywords,
         "phases": [run_as_json(phase) for phase in run.phases],
         "old_analysis": {
             "one_example": None if statement.one_example is None else _pair(statement.one_example),

@@ -6,29 +6,27 @@ Every epsilon in them is an upper bound, rounded up.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
-from groupdp.adjacency import DIRECTIONS, SAME_SIZE
 from groupdp.bounds import round_up
-from groupdp.dpsgd import DPSGD
+from groupdp.groups import in_words
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.neighbours import DIRECTIONS, SAME_SIZE
 from groupdp.run_file.read import RunFile
 from groupdp.statement.explain import DIGITS
-from groupdp.statement.numbers import Statement, neighbours_of
-from groupdp.statement.worlds import worlds_of
+from groupdp.statement.numbers import Statement
 
 
 def guarantee(statement: Statement) -> str:
-    """The one sentence that matters."""
+    """The formal guarantee."""
     run = statement.run
-    delta, relation = plain(run.stated_delta), _adjacency(run)
+    delta, relation, whom = plain(run.stated_delta), run.neighbours.label, run.neighbours.whom
     if statement.epsilon.upper == math.inf:
         return (
-            f"No finite epsilon protects {_whom(run)} at delta = {delta} under {relation}: "
+            f"No finite epsilon protects {whom} at delta = {delta} under {relation}: "
             "this run gives no differential privacy there."
         )
     return (
-        f"The training run is (epsilon, delta)-differentially private for {_whom(run)} under {relation}, "
+        f"The training run is (epsilon, delta)-differentially private for {whom} under {relation}, "
         f"with epsilon = {rounded(statement.epsilon.upper)} and delta = {delta}."
     )
 
@@ -40,93 +38,29 @@ def meaning(statement: Statement) -> str:
         becomes = "becomes" if statement.epsilon.tight else "may become"
         return (
             f"With a probability above {plain(run.stated_delta)}, somebody who sees what the run releases {becomes} "
-            f"certain {worlds_of(**neighbours_of(run)).revealed}."
+            f"certain {run.neighbours.cases.revealed}."
         )
     return (
-        f"For any two datasets of which {_relation(run)}, and any event E about everything the run releases, "
+        f"For any two datasets of which {run.neighbours.relation}, and any event E about everything the run releases, "
         "P(E on the first) <= e^epsilon P(E on the second) + delta. It holds for every person who has at most "
-        f"{_size(run)} in the dataset, whatever the others have."
+        f"{in_words(run.neighbours.largest_group)} in the dataset, whatever the others have."
     )
-
-
-def _relation(run: RunFile) -> str:
-    """How two neighbouring datasets differ."""
-    if run.group_size is None:
-        return (
-            f"one has {_told(run.removed or 0)} that the other has not, which in turn has {_told(run.added or 0)} "
-            "of its own"
-        )
-    size = _size(run)
-    return {
-        "add-or-remove": f"one is the other plus at most {size}",
-        "add": f"the second is the first plus at most {size}",
-        "remove": f"the first is the second plus at most {size}",
-        "substitute": f"one is the other with {size} replaced by as many others",
-        "zero-out": f"one is the other with the gradients of {size} replaced by zero",
-        "add-and-remove": f"one is the other after at most {size} were added or removed",
-    }[run.adjacency]
-
-
-def _told(group: Any) -> str:
-    if isinstance(group, Mapping):
-        return " and ".join(f"{count} from {source}" for source, count in group.items()) or "nothing"
-    return f"{group} example{'' if group == 1 else 's'}"
-
-
-def _number(group: Any) -> int:
-    return sum(group.values()) if isinstance(group, Mapping) else group or 0
-
-
-def _size(run: RunFile) -> str:
-    if run.group_size is not None:
-        return _told(run.group_size)
-    groups = [group for group in (run.removed, run.added) if group]
-    if not any(isinstance(group, Mapping) for group in groups):
-        return _told(max(groups, default=0))
-    sources = dict.fromkeys(source for group in groups for source in group)
-    return _told({source: max(group.get(source, 0) for group in groups) for source in sources})
-
-
-def _whom(run: RunFile) -> str:
-    if run.group_size is None:
-        leave, join = ("s" if _number(group) == 1 else "" for group in (run.removed, run.added))
-        return f"{_told(run.removed or 0)} that leave{leave} while {_told(run.added or 0)} join{join}"
-    return "one example" if run.group_size == 1 else f"any group of up to {_told(run.group_size)}"
-
-
-def _adjacency(run: RunFile) -> str:
-    return "exchange in either order" if run.group_size is None else f"{run.adjacency} adjacency"
 
 
 def assumptions(run: RunFile) -> list[str]:
     """What must be true of the training for the guarantee to hold."""
-    sentences = [f"No person has more than {_size(run)} in the dataset."]
+    sentences = [f"No person has more than {in_words(run.neighbours.largest_group)} in the dataset."]
     for phase in run.phases:
-        for sentence in phase.sampling.assumptions(microbatches=phase.in_microbatches):
-            if sentence not in sentences:
-                sentences.append(sentence)
-    fixed_divisor = "The sum of clipped gradients is divided by a number that does not depend on the data."
-    if run.adjacency == "zero-out" and fixed_divisor not in sentences:
-        sentences.append(fixed_divisor)
+        sentences += phase.sampling.assumptions(microbatches=phase.in_microbatches)
+    if any(change.keeps_places for change in run.neighbours.changes):
+        sentences.append("The sum of clipped gradients is divided by a number that does not depend on the data.")
     sentences += _dataset_sizes(run)
-    if any(not phase.in_microbatches for phase in run.phases):
-        sentences.append(
-            "Every example's gradient is clipped to the clipping norm on its own before anything is summed."
-        )
-    if any(phase.in_microbatches for phase in run.phases):
-        sentences.append(
-            "Where microbatches are stated, averages of that many gradients are clipped instead of single ones: one "
-            "example then moves a clipped average by up to twice the clipping norm, and the sensitivity is doubled "
-            "accordingly (where a member takes another one's place, the factor of two is there already)."
-        )
-    sentences += [
-        "In every round, independent Gaussian noise of standard deviation (noise multiplier x clipping norm) is "
-        "added to the sum of the batch, by a generator whose output cannot be told from randomness.",
-        "Every iterate may be released: all checkpoints are covered, not only the last one.",
+    sentences += (sentence for phase in run.phases for sentence in phase.assumptions())
+    sentences.append(
         "The data influence nothing else: choices made by looking at them (architecture, hyperparameters, the "
-        "stopping round) are not accounted for here.",
-    ]
-    return sentences
+        "stopping round) are not accounted for here."
+    )
+    return list(dict.fromkeys(sentences))
 
 
 def _dataset_sizes(run: RunFile) -> list[str]:

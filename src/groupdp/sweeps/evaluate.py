@@ -9,18 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from groupdp.accounting import Options
-from groupdp.accounting.engine_choice import are_few
 from groupdp.bounds import Bounds
-from groupdp.compositions import Question, question_of
 from groupdp.engines import spectral
 from groupdp.errors import GroupDPError, LimitExceeded
-from groupdp.guarantees import epsilon_of_question
-from groupdp.pairs import Composition, Round
+from groupdp.pairs import Composition
+from groupdp.question import Question, question_of
+from groupdp.solve import WIDE, Options, are_few, epsilon_of_question, suits
 from groupdp.sweeps.grid import Point
-
-#: Wider answers of the kernel are left to `epsilon_of_question`, which intersects them with the lattice engine's.
-_WIDE = 1e-5
 
 #: (lower, upper, tight), or the sentence of a refusal.
 Outcome = tuple[float, float, bool] | str
@@ -67,7 +62,7 @@ def quick_answers(questions: Sequence[Question | str], targets: Sequence[float])
     ]
     answers = spectral.epsilons([(question.compositions[0][1], target) for _, question, target in suited])
     for (index, _, _), answer in zip(suited, answers, strict=True):
-        if isinstance(answer, Bounds) and answer.relative_width <= _WIDE:
+        if isinstance(answer, Bounds) and answer.relative_width <= WIDE:
             found[index] = answer
     others = [
         (index, composition, target)
@@ -94,7 +89,8 @@ def _suits(composition: Composition) -> bool:
     """Whether the kernel is what `auto` would ask first."""
     return (
         len(composition) > 0
-        and all(isinstance(one, Round) and one.has_noise for one, _ in composition)
+        and suits("spectral", composition)
+        and all(one.has_noise for one, _ in composition)
         and not are_few(composition)
     )
 
@@ -104,6 +100,6 @@ def _with_other(worst: Bounds, composition: Composition, target: float) -> Bound
         other = spectral.epsilon(composition, log_delta=target)
     except LimitExceeded:
         return None
-    if other.relative_width > _WIDE:
+    if other.relative_width > WIDE:
         return None
     return Bounds(max(worst.lower, other.lower), max(worst.upper, other.upper))

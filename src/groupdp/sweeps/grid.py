@@ -9,9 +9,9 @@ from itertools import islice, product
 from typing import Any
 
 from groupdp._validation import require_integer, require_number, shown
-from groupdp.adjacency import ADJACENCIES
-from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.neighbours import ADJACENCIES
 from groupdp.run_file.describe import run_as_json
 from groupdp.run_file.phases import keys_of, phase_of
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
-from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 
 #: Most points of one curve.
 MOST_POINTS = 400

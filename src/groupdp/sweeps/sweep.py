@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupdp._validation import require_choice
-from groupdp.adjacency import ADJACENCIES
 from groupdp.engines.interface import Progress
 from groupdp.errors import GroupDPError, InvalidArgument
+from groupdp.neighbours import ADJACENCIES
 from groupdp.sweeps.evaluate import Outcome, evaluate
 from groupdp.sweeps.grid import Grid, grid_of
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from groupdp.accounting import Options, log_delta_of, log_revealed
-from groupdp.accounting.engine_choice import LONGEST_LATTICE, are_few, log_delta_ceiling
 from groupdp.engines import spectral
 from groupdp.errors import LimitExceeded
+from groupdp.noiseless import log_revealed
 from groupdp.pairs import Composition, FloatArray, Round
+from groupdp.solve import LONGEST_LATTICE, Options, are_few, log_delta_ceiling, log_delta_of
 from groupdp.tradeoff.merge_rounds import as_one_round
 
 if TYPE_CHECKING:

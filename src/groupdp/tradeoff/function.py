@@ -21,10 +21,11 @@ import numpy as np
 
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
-from groupdp.compositions import question_of
 from groupdp.engines.interface import Progress
-from groupdp.guarantees import exp_down, exp_up, options_of
+from groupdp.guarantees import exp_down, exp_up
 from groupdp.pairs import FloatArray, mirrored
+from groupdp.question import question_of
+from groupdp.solve import options_of
 from groupdp.tradeoff.closed_form import Envelope, Levels
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.enclosure import (

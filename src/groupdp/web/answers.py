@@ -219,9 +219,7 @@ def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
         raise LimitExceeded("certificates need the extra verify: pip install 'groupdp[verify]'.") from None
     question = read_question(document)
     file = run_file_of(question)
-    from groupdp.statement.numbers import neighbours_of
-
-    made = certify(list(file.phases), delta=file.stated_delta, seconds=20.0, progress=progress, **neighbours_of(file))
+    made = certify(list(file.phases), delta=file.stated_delta, seconds=20.0, progress=progress, **file.keywords)
     return {
         "text": made.text,
         "digest": made.digest,

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import groupdp
 from groupdp.bounds import Bounds
-from groupdp.compositions import question_of
 from groupdp.errors import GroupDPError, LimitExceeded
+from groupdp.question import question_of
 from groupdp.sweeps.evaluate import quick_answers
 from groupdp.web.description import Question
 from groupdp.web.inputs import require_classic

@@ -13,9 +13,9 @@ from decimal import Decimal
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number, shown
-from groupdp.adjacency import ADJACENCIES
-from groupdp.dpsgd import DPSGD, phases_of
 from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.neighbours import ADJACENCIES
 from groupdp.run_file.phases import FieldError, phase_of
 from groupdp.web.fields import FIELDS, MOST_PHASES
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from groupdp._validation import shown
-from groupdp.adjacency import ADJACENCIES
-from groupdp.compositions import question_of
-from groupdp.dpsgd import DPSGD
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.neighbours import ADJACENCIES
+from groupdp.question import question_of
 from groupdp.run_file.describe import run_as_json
 from groupdp.web.description import InvalidField, Question
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupdp._version import VERSION
-from groupdp.adjacency import ADJACENCIES
+from groupdp.neighbours import ADJACENCIES
 from groupdp.run_file.phases import keys_of
 from groupdp.samplings import SAMPLINGS
 from groupdp.web.answers import BASELINES, PARAMETERS

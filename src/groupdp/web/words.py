@@ -89,16 +89,16 @@ def assumptions_of(question: Question) -> list[str]:
 
 def attack_in_words(risk: Any, question: Question) -> list[str]:
     """What the best attacker could do; every probability is an upper bound, rounded up."""
-    from groupdp.statement.worlds import worlds_of
+    from groupdp.question import neighbours_of
 
-    worlds = worlds_of(**question.neighbour)
+    cases = neighbours_of(question.run, **question.neighbour).cases
     sentences = [
         "The attacker sees every iterate of the run, knows everybody else's examples, and guesses whether "
-        f"{worlds.first} or {worlds.second}."
+        f"{cases.first} or {cases.second}."
     ]
     for rate, bounds in risk.true_positive_rate.items():
         odds = f"1 in {round(1.0 / rate):,}".replace(",", "\u202f").replace(" ", "\u00a0")  # one word for line breaks
-        sentences.append(worlds.detected(odds, _percent(bounds.upper) if bounds.upper > rate else odds))
+        sentences.append(cases.detected(odds, _percent(bounds.upper) if bounds.upper > rate else odds))
     if risk.prior == 0.5:
         sentences.append(
             f"Somebody who would otherwise toss a coin guesses right with probability at most "
@@ -106,10 +106,10 @@ def attack_in_words(risk: Any, question: Question) -> list[str]:
         )
     else:
         sentences.append(
-            f"Where it is {risk.prior:g} probable beforehand that {worlds.first}, a guess is right with probability at "
+            f"Where it is {risk.prior:g} probable beforehand that {cases.first}, a guess is right with probability at "
             f"most {_percent(risk.success.upper)}."
         )
-    return [*sentences, worlds.order()]
+    return [*sentences, cases.order()]
 
 
 def _percent(share: float) -> str:

@@ -17,7 +17,7 @@ from engines.spectral.test_spectral_golden import named, run_of
 from groupdp import pairs
 from groupdp.bounds import Bounds
 from groupdp.engines import lattice
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.mechanisms.mixture import MixtureOfGaussians
 from oracle import closed as oracle_closed
 from oracle import few_rounds as oracle_few_rounds
 from paths import DATA

@@ -15,7 +15,7 @@ import groupdp
 import oracle
 from engines.lattice_balls import binomial_mixture, composed, exact_mixture
 from groupdp.engines import lattice
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.mechanisms.mixture import MixtureOfGaussians
 from oracle import closed as oracle_closed
 from paths import DATA
 

@@ -10,7 +10,7 @@ import oracle
 from engines.lattice_balls import binomial_mixture, composed
 from groupdp.engines import lattice
 from groupdp.engines.lattice.single_large_loss import single_loss_epsilon, single_loss_log_delta
-from groupdp.mixture import MixtureOfGaussians
+from groupdp.mechanisms.mixture import MixtureOfGaussians
 from oracle import closed as oracle_closed
 
 DIRECTIONS = ["add", "remove"]

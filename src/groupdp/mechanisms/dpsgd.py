@@ -7,22 +7,19 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
-from groupdp._moved import moved_to
-from groupdp._validation import LARGEST_COUNT, require_fraction, require_integer, require_number, shown
+from groupdp._validation import require_fraction, require_integer, shown
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of, require_noise
+from groupdp.neighbours import Change
+from groupdp.pairs import Rounds
 from groupdp.samplings.sampling import Sampling
-
-#: Smallest noise multiplier above zero that is accepted (zero itself is: it means no privacy).
-SMALLEST_NOISE = 1e-6
-#: Largest noise multiplier accepted.
-LARGEST_NOISE = 1e18
 
 
 @dataclass(frozen=True, slots=True)
-class DPSGD:
+class DPSGD(Mechanism):
     """A run (or one phase of a run): `steps` rounds with the same sampling and noise.
 
     Each round clips every example's gradient to norm L, sums over the sampled batch and adds Gaussian
@@ -38,18 +35,21 @@ class DPSGD:
     steps: int
     microbatch_size: int = 1
 
+    name: ClassVar[str] = "dpsgd"
+    title: ClassVar[str] = "DP-SGD"
+    fields: ClassVar[dict[str, str]] = {
+        "noise_multiplier": "noise_multiplier",
+        "steps": "steps",
+        "microbatch_size": "microbatch_size",
+    }
+
     def __post_init__(self) -> None:
         if not isinstance(self.sampling, Sampling):
             raise InvalidArgument(
                 f"sampling must be one of groupdp's samplings, like PoissonSampling(rate=0.01), got "
                 f"{shown(self.sampling)}."
             )
-        noise = require_number("noise_multiplier", self.noise_multiplier, at_least=0.0, at_most=LARGEST_NOISE)
-        if 0.0 < noise < SMALLEST_NOISE:
-            raise InvalidArgument(
-                f"noise_multiplier must be 0 or at least {SMALLEST_NOISE:g}, got {shown(self.noise_multiplier)}."
-            )
-        object.__setattr__(self, "noise_multiplier", noise)
+        object.__setattr__(self, "noise_multiplier", require_noise(self.noise_multiplier))
         object.__setattr__(self, "steps", require_integer("steps", self.steps, at_least=0))
         microbatch_size = require_integer("microbatch_size", self.microbatch_size, at_least=1)
         object.__setattr__(self, "microbatch_size", microbatch_size)
@@ -74,18 +74,50 @@ class DPSGD:
         """Whether averages of several examples are clipped instead of single examples."""
         return self.microbatch_size > 1
 
+    @property
+    def releases(self) -> int:
+        return self.steps
+
+    @property
+    def sources(self) -> tuple[str, ...] | None:
+        return self.sampling.sources
+
+    def share_of_data(self) -> Fraction:
+        return self.sampling.share_of_data()
+
+    def require_adjacency(self, adjacency: str) -> None:
+        self.sampling.require_adjacency(adjacency)
+
+    def rounds(self, change: Change) -> Rounds:
+        return self.sampling.rounds(
+            change, noise=self.noise_multiplier, steps=self.steps, microbatches=self.in_microbatches
+        )
+
+    def is_tight(self, change: Change) -> bool:
+        """As its sampling is; no attack is known that attains the bound for microbatches."""
+        return self.steps == 0 or (self.sampling.is_tight(change, steps=self.steps) and not self.in_microbatches)
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (
+            *self.sampling.assumptions(microbatches=self.in_microbatches),
+            _AVERAGES_CLIPPED if self.in_microbatches else _EXAMPLES_CLIPPED,
+            "In every round, independent Gaussian noise of standard deviation (noise multiplier x clipping norm) is "
+            "added to the sum of the batch, by a generator whose output cannot be told from randomness.",
+            "Every iterate may be released: all checkpoints are covered, not only the last one.",
+        )
+
+
+_EXAMPLES_CLIPPED = "Every example's gradient is clipped to the clipping norm on its own before anything is summed."
+_AVERAGES_CLIPPED = (
+    "Where microbatches are stated, averages of that many gradients are clipped instead of single ones: one "
+    "example then moves a clipped average by up to twice the clipping norm, and the sensitivity is doubled "
+    "accordingly (where a member takes another one's place, the factor of two is there already)."
+)
+
 
 def phases_of(run: Any) -> tuple[DPSGD, ...]:
     """A run or a sequence of runs, as a tuple of phases."""
-    if isinstance(run, DPSGD):
-        return (run,)
-    if isinstance(run, list | tuple) and run and all(isinstance(phase, DPSGD) for phase in run):
-        phases = tuple(run)
-        total = sum(phase.steps for phase in phases)
-        if total > LARGEST_COUNT:
-            raise InvalidArgument(f"steps must add up to at most {LARGEST_COUNT} over all phases, got {total}.")
-        return phases
-    raise InvalidArgument(f"run must be a DPSGD or a non-empty sequence of them, got {shown(run)}.")
-
-
-__getattr__ = moved_to(__name__, "groupdp.samplings", "PoissonSampling", "FixedBatchSampling")
+    phases = tuple(one for one in mechanisms_of(run) if isinstance(one, DPSGD))
+    if len(phases) < (1 if isinstance(run, Mechanism) else len(run)):
+        raise InvalidArgument(f"run must be a DPSGD or a non-empty sequence of them, got {shown(run)}.")
+    return phases

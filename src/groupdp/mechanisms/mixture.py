@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from groupdp._validation import require_number, shown
 from groupdp.errors import InvalidArgument
-from groupdp.pairs import FloatArray, Side
+from groupdp.groups import is_empty
+from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
+from groupdp.pairs import ZERO, FloatArray, Round, Rounds, Side
 
 #: Probabilities may miss a sum of 1 by this much (rounding in the caller's arithmetic); they are then rescaled.
 SUM_SLACK = 1e-9
@@ -23,11 +26,12 @@ SUM_SLACK = 1e-9
 LARGEST_MIXTURE = 200_000
 
 
-class MixtureOfGaussians:
+class MixtureOfGaussians(Mechanism):
     """N(0, sigma^2) against sum_i p_i N(c_i, sigma^2), with sensitivities c_i >= 0.
 
     Equal sensitivities are merged and components of probability zero dropped; the rest is kept in
     increasing order of sensitivity. Probabilities must sum to 1 up to rounding and are divided by their sum.
+    The sensitivities are those of the whole group that a question is about: they do not change with its group size.
     Immutable and hashable.
     """
 
@@ -39,6 +43,9 @@ class MixtureOfGaussians:
     """Finite also where a probability is below the smallest double."""
     standard_deviation: float
     _key: tuple[bytes | float, ...]
+
+    name: ClassVar[str] = "mixture-of-gaussians"
+    title: ClassVar[str] = "a MixtureOfGaussians"
 
     def __init__(
         self,
@@ -119,6 +126,23 @@ class MixtureOfGaussians:
     def __reduce__(self) -> tuple[Any, ...]:
         law = (self.probabilities, self.log_probabilities)
         return MixtureOfGaussians.from_law, (self.sensitivities, law, self.standard_deviation)
+
+    def rounds(self, change: Change) -> Rounds:
+        """One round of the definition above: a group that is absent has the side 0."""
+        first, second = (ZERO if is_empty(group) else self.side for group in (change.removed, change.added))
+        return ((Round.of(first, second), 1),)
+
+    def is_tight(self, change: Change) -> bool:
+        return True
+
+    def assumptions(self) -> tuple[str, ...]:
+        return ("The group moves the mean of the released Gaussian by the stated sensitivities, with their law.",)
+
+    def require_adjacency(self, adjacency: str) -> None:
+        if adjacency not in (*ONE_SIDED, *SAME_SIZE):
+            raise InvalidArgument(
+                f"adjacency must be another one for a MixtureOfGaussians, whose group is fixed, got {adjacency!r}."
+            )
 
     @property
     def side(self) -> Side:

@@ -1,0 +1,19 @@
+"""What releases something about people: one file a mechanism, each with its rounds, assumptions and names.
+
+    mechanism.py   what every mechanism says about itself
+    dpsgd.py       a DP-SGD run, or one phase of it
+    gaussian.py    a Gaussian release of a statistic
+    mixture.py     a mixture of Gaussians against one Gaussian
+
+A run is a mechanism or a sequence of mechanisms, composed.
+"""
+
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.gaussian import GaussianRelease
+from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.mechanisms.mixture import MixtureOfGaussians
+
+#: Mechanisms that a run file can describe, by their names there.
+MECHANISMS: dict[str, type[Mechanism]] = {kind.name: kind for kind in (DPSGD, GaussianRelease)}
+
+__all__ = ["DPSGD", "MECHANISMS", "GaussianRelease", "Mechanism", "MixtureOfGaussians"]

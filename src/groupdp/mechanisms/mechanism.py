@@ -1,0 +1,99 @@
+"""What every mechanism says about itself. Adding one is adding a file here and a line in the package's registry.
+
+A mechanism is a frozen, hashable description of something that is released about people. It computes no privacy: it
+says which rounds dominate it for a change of neighbours, and engines answer for rounds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from groupdp._validation import LARGEST_COUNT, require_number, shown
+from groupdp.errors import InvalidArgument
+from groupdp.neighbours import ADJACENCIES, EXCHANGE, Change, require_law
+from groupdp.pairs import Rounds
+
+#: Smallest noise multiplier above zero that is accepted (zero itself is: it means no privacy).
+SMALLEST_NOISE = 1e-6
+#: Largest noise multiplier accepted.
+LARGEST_NOISE = 1e18
+
+
+class Mechanism(ABC):
+    """Whatever releases something about people."""
+
+    __slots__ = ()
+
+    #: In run files and on the command line.
+    name: ClassVar[str]
+    #: In prose: "a Gaussian release".
+    title: ClassVar[str]
+    #: Names of its fields in run files and on the command line, with the attributes they set.
+    fields: ClassVar[Mapping[str, str]] = {}
+    #: Adjacencies it has a law for; "exchange" is removed=a, added=b.
+    adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, EXCHANGE)
+    #: Why it has none for each of the others.
+    refusals: ClassVar[Mapping[str, str]] = {}
+
+    @abstractmethod
+    def rounds(self, change: Change) -> Rounds:
+        """The rounds that dominate everything it releases for a change of a supported adjacency."""
+
+    @abstractmethod
+    def is_tight(self, change: Change) -> bool:
+        """Whether some data attain the rounds of this change, so that no better guarantee exists."""
+
+    @abstractmethod
+    def assumptions(self) -> tuple[str, ...]:
+        """What has to hold of the code that releases it, in sentences."""
+
+    @property
+    def releases(self) -> int:
+        """How many times it releases something."""
+        return 1
+
+    @property
+    def sources(self) -> tuple[str, ...] | None:
+        """The names of its sources if a group is counted source by source, None if it is a number; () for either."""
+        return ()
+
+    def share_of_data(self) -> Fraction | None:
+        """The fraction of the data that one release visits, if it is one: an epoch is its inverse in steps."""
+        return None
+
+    def values(self) -> dict[str, Any]:
+        """Its fields by their names in run files."""
+        return {name: getattr(self, attribute) for name, attribute in self.fields.items()}
+
+    def describe(self) -> str:
+        """In a line: "a Gaussian release, noise_multiplier = 2.0, releases = 1"."""
+        parts = (f"{name} = {value!r}" for name, value in self.values().items())
+        return ", ".join((self.title, *parts))
+
+    def require_adjacency(self, adjacency: str) -> None:
+        """Refuse, with the reason, an adjacency that no law is proved for."""
+        require_law(adjacency, self.title, self.adjacencies, self.refusals)
+
+
+def require_noise(value: Any) -> float:
+    """`value` as a noise multiplier: 0, which means no privacy, or in a range that engines are tested for."""
+    noise = require_number("noise_multiplier", value, at_least=0.0, at_most=LARGEST_NOISE)
+    if 0.0 < noise < SMALLEST_NOISE:
+        raise InvalidArgument(f"noise_multiplier must be 0 or at least {SMALLEST_NOISE:g}, got {shown(value)}.")
+    return noise
+
+
+def mechanisms_of(run: Any) -> tuple[Mechanism, ...]:
+    """A mechanism or a sequence of mechanisms, as a tuple."""
+    if isinstance(run, Mechanism):
+        return (run,)
+    if isinstance(run, list | tuple) and run and all(isinstance(one, Mechanism) for one in run):
+        mechanisms = tuple(run)
+        total = sum(one.releases for one in mechanisms)
+        if total > LARGEST_COUNT:
+            raise InvalidArgument(f"steps must add up to at most {LARGEST_COUNT} over all phases, got {total}.")
+        return mechanisms
+    raise InvalidArgument(f"run must be a DPSGD or a non-empty sequence of them, got {shown(run)}.")

@@ -1,0 +1,293 @@
+"""Which datasets are neighbours: every adjacency with its ordered changes and its sentences, in one table.
+
+A *change* is an ordered pair of datasets: `removed` examples are in the first one only, `added` examples in the second
+only; the first is P, the second Q of a hockey stick. An adjacency holds if all of its changes do.
+
+    add-or-remove    up to k examples more in one dataset than in the other; the default
+    remove, add      one of the two orders alone
+    substitute       k examples replaced by k others
+    zero-out         k examples whose gradients are replaced by zero, and which keep their places in the batches
+    add-and-remove   up to k changes, added or removed in any split: the worst over all splits, all evaluated
+    removed=a, added=b   a leave while b join, in both orders: the adjacency is then called "exchange"
+
+A mechanism turns a change into rounds, or refuses it with the reason (mechanisms/, samplings/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from groupdp._validation import require_choice, shown
+from groupdp.errors import InvalidArgument
+from groupdp.groups import Group, empty_like, group_of, in_short, in_words, is_empty, splits, total
+
+#: Which dataset of a pair is P: the first one, which has the group, or (backwards) the second.
+Direction = Literal["remove", "add"]
+DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
+FORWARD, BACKWARD = DIRECTIONS
+#: What the adjacency of `removed` and `added` examples is called.
+EXCHANGE = "exchange"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One ordered pair of neighbouring datasets."""
+
+    name: str
+    removed: Group
+    added: Group
+    keeps_places: bool = False
+    """Whether what is missing in one dataset keeps its place there, with a gradient of zero."""
+
+    @property
+    def is_substitution(self) -> bool:
+        """Whether as many examples are replaced by others."""
+        return self.removed == self.added
+
+    @property
+    def size(self) -> Group:
+        """The larger of the two groups, where one of them is empty or both are equal."""
+        return self.added if is_empty(self.removed) else self.removed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoCases:
+    """Two clauses about the data that was used; the second goes on from the first.
+
+    The first case is P of a hockey stick, the second Q: an event is at most e^epsilon times as likely in the first as
+    in the second, plus delta; an alarm claims the first, and is false in the second.
+    """
+
+    first: str
+    second: str
+    either_order: bool = True
+    """Whether the bounds hold with the two exchanged as well."""
+    revealed: str = "which of two neighbouring datasets was used"
+    """What an outcome proves that is possible in one case only."""
+
+    def likely(self, factor: str, delta: str) -> str:
+        """That any event is at most so many times as likely in the first case as in the second."""
+        return (
+            f"Whatever one may look for in the release, it is at most {factor} times as likely if {self.first} as if "
+            f"{self.second}, plus at most {delta}"
+        )
+
+    def detected(self, false_alarms: str, share: str) -> str:
+        """That an attack with so many false alarms at most finds at most this share of what it looks for."""
+        return (
+            f"An attacker who claims that {self.first}, falsely in at most {false_alarms} of the cases in which "
+            f"{self.second}, detects at most {share} of the cases in which it is true."
+        )
+
+    def order(self) -> str:
+        """What holds with the two cases exchanged."""
+        if self.either_order:
+            return "All of this holds with the two cases exchanged, too."
+        return "With the two cases exchanged it may be more: adjacency add-or-remove bounds both orders."
+
+    def alarm(self) -> str:
+        """What an alarm claims, and where it is false."""
+        exchanged = "; all of this holds with the two exchanged, too" if self.either_order else ""
+        return f"An alarm claims that {self.first}, and is false where {self.second}{exchanged}."
+
+
+_TOOK_PART = TwoCases(first="a person took part", second="they did not", revealed="that a person took part")
+_USED = "a person's examples were used"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Adjacency:
+    """One named relation between datasets."""
+
+    changes: Callable[[Group, Group], tuple[Change, ...]]
+    """Its ordered changes of (the group, nobody); the one that is worse more often comes first."""
+    cases: TwoCases
+    relation: str
+    """How two neighbouring datasets differ; {size} is the group."""
+    same_size: bool = False
+    one_sided: bool = False
+
+
+_TABLE = {
+    "add-or-remove": _Adjacency(
+        changes=lambda group, nobody: (Change("remove", group, nobody), Change("add", nobody, group)),
+        cases=_TOOK_PART,
+        relation="one is the other plus at most {size}",
+        one_sided=True,
+    ),
+    "add": _Adjacency(
+        changes=lambda group, nobody: (Change("add", nobody, group),),
+        cases=TwoCases(
+            first="a person did not take part",
+            second="they did",
+            either_order=False,
+            revealed="that a person did not take part",
+        ),
+        relation="the second is the first plus at most {size}",
+        one_sided=True,
+    ),
+    "remove": _Adjacency(
+        changes=lambda group, nobody: (Change("remove", group, nobody),),
+        cases=replace(_TOOK_PART, either_order=False),
+        relation="the first is the second plus at most {size}",
+        one_sided=True,
+    ),
+    "substitute": _Adjacency(
+        changes=lambda group, nobody: (Change("substitute", group, group),),
+        cases=TwoCases(first=_USED, second="as many others were used in their place"),
+        relation="one is the other with {size} replaced by as many others",
+        same_size=True,
+    ),
+    "zero-out": _Adjacency(
+        changes=lambda group, nobody: (
+            Change("zero-out", group, nobody, keeps_places=True),
+            Change("zero-out, reversed", nobody, group, keeps_places=True),
+        ),
+        cases=TwoCases(first=_USED, second="their gradients were replaced by zero", revealed=f"that {_USED}"),
+        relation="one is the other with the gradients of {size} replaced by zero",
+        same_size=True,
+    ),
+    "add-and-remove": _Adjacency(
+        changes=lambda group, nobody: tuple(_exchange(removed, added) for removed, added in splits(group)),
+        cases=TwoCases(
+            first="the dataset was the first of two that differ by at most {size} added or removed",
+            second="it was the second",
+        ),
+        relation="one is the other after at most {size} were added or removed",
+    ),
+}
+
+#: Every adjacency that has a name, the default first.
+ADJACENCIES = tuple(_TABLE)
+#: Where one dataset contains the other: both orders, and either alone.
+ONE_SIDED = tuple(name for name, one in _TABLE.items() if one.one_sided)
+#: Where both datasets have the same size.
+SAME_SIZE = tuple(name for name, one in _TABLE.items() if one.same_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Which datasets a guarantee compares: how many examples leave and join, which keep their places, in which orders.
+
+    `adjacency` is one of ADJACENCIES, and `group` is then in one dataset only; or it is "exchange", where `group`
+    leaves while `joining` joins.
+    """
+
+    group: Group
+    adjacency: str = ADJACENCIES[0]
+    joining: Group | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        group_size: Any = None,
+        adjacency: Any = ADJACENCIES[0],
+        removed: Any = None,
+        added: Any = None,
+        sources: tuple[str, ...] | None = None,
+    ) -> Neighbours:
+        """From the keywords of the library's functions, checked; `sources` are those of the run."""
+        require_choice("adjacency", adjacency, ADJACENCIES)
+        if removed is None and added is None:
+            return cls(group_of("group_size", group_size, sources), adjacency)
+        if group_size is not None:
+            raise InvalidArgument(
+                f"group_size must be left out where removed and added are given, got {shown(group_size)}."
+            )
+        if adjacency != ADJACENCIES[0]:
+            raise InvalidArgument(
+                f"adjacency must be left out where removed and added are given, got {shown(adjacency)}."
+            )
+        nobody: Any = 0 if sources is None else {}
+        leaving, joining = (
+            group_of(name, nobody if value is None else value, sources)
+            for name, value in (("removed", removed), ("added", added))
+        )
+        return cls(leaving, EXCHANGE, joining)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The ordered changes; the one that is worse more often comes first."""
+        if self.joining is None:
+            return _TABLE[self.adjacency].changes(self.group, empty_like(self.group))
+        first = _exchange(self.group, self.joining)
+        return (first,) if first.is_substitution else (first, _exchange(self.joining, self.group))
+
+    @property
+    def label(self) -> str:
+        """ "add-or-remove adjacency"."""
+        return f"{self.adjacency} adjacency" if self.joining is None else "exchange in either order"
+
+    @property
+    def cases(self) -> TwoCases:
+        """The two cases that are compared, in words."""
+        if self.joining is None:
+            cases = _TABLE[self.adjacency].cases
+            return replace(cases, first=cases.first.format(size=in_words(self.group)))
+        leaving, joining = (self.joining, self.group) if is_empty(self.group) else (self.group, self.joining)
+        if is_empty(joining):
+            return _TOOK_PART
+        return TwoCases(
+            first=f"{in_words(leaving)} of a person {_were(leaving)} used",
+            second=f"{in_words(joining)} of others {_were(joining)} used in their place",
+        )
+
+    @property
+    def relation(self) -> str:
+        """How two neighbouring datasets differ."""
+        if self.joining is None:
+            return _TABLE[self.adjacency].relation.format(size=in_words(self.group))
+        return (
+            f"one has {in_words(self.group)} that the other has not, which in turn has {in_words(self.joining)} of its "
+            "own"
+        )
+
+    @property
+    def whom(self) -> str:
+        """Whom the guarantee is for: "any group of up to 9 examples"."""
+        if self.joining is None:
+            return "one example" if self.group == 1 else f"any group of up to {in_words(self.group)}"
+        leaves, joins = ("s" if total(group) == 1 else "" for group in (self.group, self.joining))
+        return f"{in_words(self.group)} that leave{leaves} while {in_words(self.joining)} join{joins}"
+
+    @property
+    def largest_group(self) -> Group:
+        """The most examples that one person may have in either dataset."""
+        if self.joining is None:
+            return self.group
+        if isinstance(self.group, int) or isinstance(self.joining, int):
+            return max(total(self.group), total(self.joining))
+        return tuple((source, max(a, b)) for (source, a), (_, b) in zip(self.group, self.joining, strict=True))
+
+
+def directions_of(adjacency: Any) -> tuple[Direction, ...]:
+    """The directions in which an adjacency compares its first change's datasets."""
+    chosen = require_choice("adjacency", adjacency, ADJACENCIES)
+    return tuple(one for one in DIRECTIONS if chosen == one) or DIRECTIONS
+
+
+def require_direction(value: Any) -> Direction:
+    """`value` if it is a direction."""
+    return FORWARD if require_choice("direction", value, DIRECTIONS) == FORWARD else BACKWARD
+
+
+def require_law(adjacency: str, title: str, adjacencies: tuple[str, ...], refusals: Mapping[str, str]) -> None:
+    """Refuse, with the reason, an adjacency that `title` has no law for."""
+    if adjacency in adjacencies:
+        return
+    supported = [name for name in adjacencies if name != EXCHANGE]
+    asked = "removed and added" if adjacency == EXCHANGE else repr(adjacency)
+    raise InvalidArgument(
+        f"adjacency must be {' or '.join(supported)} for {title}, got {asked}: {refusals[adjacency]}."
+    )
+
+
+def _exchange(removed: Group, added: Group) -> Change:
+    return Change(f"remove {in_short(removed)}, add {in_short(added)}", removed, added)
+
+
+def _were(group: Group) -> str:
+    return "was" if total(group) == 1 else "were"

@@ -1,0 +1,128 @@
+"""From a run and its neighbours to the compositions of rounds that dominate it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from groupdp._validation import require_integer, shown
+from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
+from groupdp.mechanisms.mixture import MixtureOfGaussians
+from groupdp.neighbours import ADJACENCIES, Neighbours
+from groupdp.pairs import AnyRound, Composition, compose
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Compositions by the name of their ordered change, the one that is worse more often first."""
+
+    compositions: tuple[tuple[str, Composition], ...]
+    tight: bool
+    """Whether every composition is attained."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether P and Q are identical: no steps, or nobody in the group."""
+        return all(not composition for _, composition in self.compositions)
+
+
+def question_of(
+    run: Any,
+    *,
+    group_size: Any = None,
+    adjacency: Any = ADJACENCIES[0],
+    removed: Any = None,
+    added: Any = None,
+    rounds: Any = None,
+) -> Question:
+    """The compositions that dominate a run, from the keywords of the library's functions.
+
+    A run is a mechanism or a sequence of mechanisms, composed (Ganesh 2024, Lemma 2.4: adaptive composition), with a
+    group size, or with the numbers `removed` and `added`. Where a person has another number of examples in some
+    release, the sequence has the pair (mechanism, group size) in its place. A `MixtureOfGaussians` on its own comes
+    with a number of `rounds` instead of a group size.
+    """
+    if isinstance(run, MixtureOfGaussians):
+        if not (group_size is None and removed is None and added is None):
+            given = next(value for value in (group_size, removed, added) if value is not None)
+            raise InvalidArgument(f"group_size must be left out for a MixtureOfGaussians, got {shown(given)}.")
+        if rounds is None:
+            raise InvalidArgument("rounds must be given for a MixtureOfGaussians, got None.")
+        times = require_integer("rounds", rounds, at_least=0)
+        return _question((run,), (Neighbours.of(group_size=1, adjacency=adjacency),), times)
+    if rounds is not None:
+        raise InvalidArgument(f"rounds must be left out for a run (it has steps), got {shown(rounds)}.")
+    if isinstance(run, list | tuple) and any(isinstance(one, tuple) for one in run):
+        return _of_pairs(run, group_size, adjacency, removed, added)
+    mechanisms = mechanisms_of(run)
+    neighbours = Neighbours.of(
+        group_size=group_size, adjacency=adjacency, removed=removed, added=added, sources=sources_of(mechanisms)
+    )
+    return _question(mechanisms, (neighbours,) * len(mechanisms))
+
+
+def neighbours_of(run: Any, **keywords: Any) -> Neighbours:
+    """Which datasets a question about the run compares, from the keywords of the library's functions."""
+    if isinstance(run, MixtureOfGaussians):
+        return Neighbours.of(group_size=1, adjacency=keywords.get("adjacency", ADJACENCIES[0]))
+    return Neighbours.of(sources=sources_of(mechanisms_of(run)), **keywords)
+
+
+def sources_of(mechanisms: tuple[Mechanism, ...]) -> tuple[str, ...] | None:
+    """The sources that all mechanisms draw from, None where a group is a number."""
+    if len(mechanisms) == 1:
+        return mechanisms[0].sources or None
+    different = {one.sources for one in mechanisms} - {()}
+    if len(different) > 1:
+        raise InvalidArgument("run must draw from the same sources in every phase, got phases with different ones.")
+    return next(iter(different), None)
+
+
+def _of_pairs(run: Sequence[Any], group_size: Any, adjacency: Any, removed: Any, added: Any) -> Question:
+    """A sequence in which some releases have a group size of their own: each has its own neighbours."""
+    if not (removed is None and added is None):
+        raise InvalidArgument("removed and added must be left out where releases have group sizes, got them.")
+    if adjacency == "add-and-remove":
+        raise InvalidArgument(
+            "adjacency must be another one where releases have group sizes of their own, got 'add-and-remove'."
+        )
+    pairs = [one if isinstance(one, tuple) else (one, group_size) for one in run]
+    if any(len(pair) != 2 for pair in pairs):
+        raise InvalidArgument(f"run must have mechanisms or pairs (mechanism, group size), got {shown(run)}.")
+    if group_size is not None and all(isinstance(one, tuple) for one in run):
+        raise InvalidArgument(
+            f"group_size must be left out where every release has one of its own, got {shown(group_size)}."
+        )
+    mechanisms = mechanisms_of([mechanism for mechanism, _ in pairs])
+    neighbours = tuple(
+        Neighbours.of(group_size=size, adjacency=adjacency, sources=mechanism.sources or None)
+        for mechanism, (_, size) in zip(mechanisms, pairs, strict=True)
+    )
+    return _question(mechanisms, neighbours)
+
+
+@lru_cache(maxsize=64)
+def _question(mechanisms: tuple[Mechanism, ...], neighbours: tuple[Neighbours, ...], times: int = 1) -> Question:
+    """All releases composed, for each ordered change; every release has neighbours of the same adjacency."""
+    for mechanism, own in zip(mechanisms, neighbours, strict=True):
+        mechanism.require_adjacency(own.adjacency)
+    changes = list(zip(*(own.changes for own in neighbours), strict=True))
+    named: dict[Composition, str] = {}
+    for of_releases in changes:
+        rounds: list[tuple[AnyRound, int]] = []
+        for mechanism, change in zip(mechanisms, of_releases, strict=True):
+            rounds += mechanism.rounds(change)
+        if times != 1:
+            rounds = [(one, count * times) for one, count in rounds]
+        named.setdefault(compose(rounds), of_releases[0].name)  # a symmetric pair is its own mirror image
+    return Question(
+        tuple((name, composition) for composition, name in named.items()),
+        tight=all(
+            mechanism.is_tight(change)
+            for of_releases in changes
+            for mechanism, change in zip(mechanisms, of_releases, strict=True)
+        ),
+    )

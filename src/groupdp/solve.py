@@ -1,0 +1,275 @@
+"""From a question to certified bounds: ordered changes, rounds without noise, the choice of an engine.
+
+A question is one composition of rounds for each ordered change, and its answer is the worst of theirs. Rounds without
+noise are answered in closed form (noiseless.py), the noisy rest by an engine, or by the better of two.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp.bounds import Bounds, Provenance
+from groupdp.engines import spectral
+from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Progress, share_of
+from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.noiseless import epsilon_with, log_delta_with, split
+from groupdp.pairs import Composition
+from groupdp.question import Question
+
+#: Engines by name; `auto` takes the spectral one where it answers narrowly, and the lattice where not.
+ENGINES = ("auto", "spectral", "lattice")
+#: Relative slack that covers the few roundings of the closed forms below.
+_SLACK = 1e-14
+#: Seconds after which a computation of the lattice engine is given up.
+LONGEST_LATTICE = 60.0
+#: Above this a shift has all digits of a double, and so has what it is divided by or into.
+_SMALLEST_SHIFT = 1e-290
+#: Below this log delta only the bound in closed form is returned.
+_CLOSED_FORM_BELOW = -1e6
+#: Up to so many rounds of mixtures the contour is not even tried first: their characteristic function hardly falls, and
+#: of random questions it answered none.
+_FEW = 6
+#: In `auto`, a result wider than this, and than the tolerance, is intersected with the other engine's.
+WIDE = 1e-5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to compute: the engine, the relative width, the bytes, a progress callback."""
+
+    engine: str = "auto"
+    tolerance: float | None = None
+    memory_budget: int = DEFAULT_MEMORY
+    progress: Progress | None = None
+
+
+def options_of(
+    *, engine: Any, tolerance: Any = None, memory_budget: Any = DEFAULT_MEMORY, progress: Any = None
+) -> Options:
+    """Validated options."""
+    require_choice("engine", engine, ENGINES)
+    if tolerance is not None:
+        tolerance = require_number("tolerance", tolerance, above=0.0, at_most=1.0)
+    budget = require_integer("memory_budget", memory_budget, at_least=SMALLEST_MEMORY)
+    if progress is not None and not callable(progress):
+        raise InvalidArgument(
+            f"progress must be a callable that takes the fraction done, or None, got {shown(progress)}."
+        )
+    return Options(engine=engine, tolerance=tolerance, memory_budget=budget, progress=progress)
+
+
+def epsilon_of_question(
+    question: Question, log_delta: float, options: Options, *, every_change: bool = False
+) -> Bounds:
+    """The worst of the ordered changes; one that provably does not decide is not evaluated closely (Chernoff
+    screen)."""
+    results: dict[str, Bounds] = {}
+    for index, (name, composition) in enumerate(question.compositions):
+        if results and options.engine != "lattice" and not every_change:
+            worst = max(done.lower for done in results.values())
+            if epsilon_ceiling_of(composition, log_delta, enough=worst) < worst:
+                continue
+        results[name] = epsilon_of(composition, log_delta, _part_of(options, index, len(question.compositions)))
+    return _worst(results, question.tight)
+
+
+def log_delta_of_question(question: Question, epsilon: float, options: Options) -> Bounds:
+    """The worst of the ordered changes."""
+    results: dict[str, Bounds] = {}
+    for index, (name, composition) in enumerate(question.compositions):
+        results[name] = log_delta_of(composition, epsilon, _part_of(options, index, len(question.compositions)))
+    return _worst(results, question.tight)
+
+
+def _part_of(options: Options, index: int, count: int) -> Options:
+    """The options of one of `count` compositions: each reports its share of the progress."""
+    if options.progress is None:
+        return options
+    return replace(options, progress=share_of(options.progress, index, count))
+
+
+def _worst(results: dict[str, Bounds], tight: bool) -> Bounds:
+    """The largest, side by side, with the provenance of the one with the largest upper side."""
+    decisive = max(results, key=lambda name: results[name].upper)
+    provenance = results[decisive].provenance
+    evaluations = dict(provenance.evaluations)
+    for other, result in results.items():
+        for name, count in result.provenance.evaluations.items() if other != decisive else ():
+            evaluations[name] = evaluations.get(name, 0) + count
+    return Bounds(
+        max(result.lower for result in results.values()),
+        results[decisive].upper,
+        Provenance(
+            engine=provenance.engine,
+            implementation=provenance.implementation,
+            adjacency=decisive,
+            directions={name: (result.lower, result.upper) for name, result in results.items()},
+            evaluations=evaluations,
+            tolerance=provenance.tolerance,
+            tolerance_met=all(result.provenance.tolerance_met for result in results.values()),
+        ),
+        tight,
+    )
+
+
+def log_delta_of(composition: Composition, epsilon: float, options: Options) -> Bounds:
+    """Bounds on log delta(epsilon), for any real epsilon."""
+    noisy, noiseless = split(composition)
+    if noiseless is None:
+        return _noisy_log_delta(noisy, epsilon, options)
+    return log_delta_with(noiseless, epsilon, lambda value: _noisy_log_delta(noisy, value, options))
+
+
+def epsilon_of(composition: Composition, log_delta: float, options: Options) -> Bounds:
+    """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
+    noisy, noiseless = split(composition)
+    if noiseless is None:
+        return _noisy_epsilon(noisy, log_delta, options)
+    return epsilon_with(
+        noiseless,
+        log_delta,
+        lambda value: _noisy_log_delta(noisy, value, options),
+        (lambda target: _noisy_epsilon(noisy, target, options)) if noisy else None,
+    )
+
+
+def epsilon_ceiling_of(composition: Composition, log_delta: float, *, enough: float) -> float:
+    """A cheap rigorous upper bound on epsilon, to be compared with `enough`; inf where none is at hand."""
+    noisy, noiseless = split(composition)
+    if noiseless is not None or not noisy:
+        return math.inf
+    try:
+        return float(spectral.epsilon_ceiling(noisy, log_delta=log_delta, enough=enough))
+    except LimitExceeded:
+        return math.inf
+
+
+def _noisy_log_delta(noisy: Composition, epsilon: float, options: Options) -> Bounds:
+    if not noisy:
+        if epsilon >= 0.0:
+            return Bounds(-math.inf, -math.inf)
+        value = math.log(-math.expm1(epsilon)) if epsilon > -1.0 else math.log1p(-math.exp(epsilon))
+        slack = _SLACK * abs(value)
+        return Bounds(value - slack, min(value + slack, 0.0))
+    if options.engine != "auto":
+        return _by_engine(noisy, options, epsilon=epsilon)
+    ceiling = log_delta_ceiling(noisy, epsilon)
+    far = Bounds(-math.inf, ceiling, Provenance(engine="closed form", tolerance_met=False))
+    if ceiling < _CLOSED_FORM_BELOW:
+        return far
+    try:
+        bounds = _by_engine(noisy, options, epsilon=epsilon)
+        return bounds if bounds.upper <= ceiling else replace(bounds, upper=max(ceiling, bounds.lower))
+    except LimitExceeded:
+        if ceiling < 0.0:  # a guarantee all the same, of which no more is claimed than it says
+            return far
+        raise
+
+
+def _noisy_epsilon(noisy: Composition, log_delta: float, options: Options) -> Bounds:
+    if not noisy or log_delta >= _log_distance(noisy):
+        return Bounds(0.0, 0.0)
+    return _by_engine(noisy, options, log_delta=log_delta)
+
+
+def log_delta_ceiling(noisy: Composition, epsilon: float) -> float:
+    """An upper bound on log delta(epsilon) in closed form, 0 if it has nothing to say (P-11).
+
+    With the largest shifts in every round the pair is Gaussian and dominates (anchor lemma), with
+    mu^2 = sum_j T_j max over branches (x_max + y_max)_j^2; and delta(eps) <= Phi(mu / 2 - eps / mu) <= e^{-(eps / mu -
+    mu / 2)^2 / 2}.
+    """
+    # hypot: the squares of small shifts have lost their digits, or are 0.
+    mu = math.hypot(*(math.sqrt(times) * one.largest_shift for one, times in noisy))
+    if not _SMALLEST_SHIFT < mu < math.inf:
+        return 0.0
+    distance = min((epsilon / mu - mu / 2.0) * (1.0 - 1e-14) - 1e-14 * mu, 1e150)
+    return -0.5 * distance * distance * (1.0 - 1e-14) if distance > 0.0 else 0.0
+
+
+def _log_distance(noisy: Composition) -> float:
+    """log of a bound on delta(0) (P-12): every round adds what it can tell apart at most."""
+    terms = [math.log(times) + one.log_mass_above_zero for one, times in noisy]
+    return (terms[0] if len(terms) == 1 else float(np.logaddexp.reduce(terms))) + 1e-9
+
+
+def are_few(noisy: Composition) -> bool:
+    """Whether `auto` asks the lattice engine first: few rounds, all of mixtures. Plain Gaussians suit the contour."""
+    return sum(times for _, times in noisy) <= _FEW and not any(one.is_gaussian for one, _ in noisy)
+
+
+def suits(engine: str, composition: Composition) -> bool:
+    """Whether an engine composes all of these rounds."""
+    return all(engine in one.engines for one, _ in composition)
+
+
+def _by_engine(noisy: Composition, options: Options, *, epsilon: float = 0.0, log_delta: float | None = None) -> Bounds:
+    """log delta(epsilon), or the epsilon of a log delta, by the engine asked for; in `auto` by the contour where it is
+    short and the lattice where it is not."""
+    deadline = time.monotonic() + LONGEST_LATTICE
+
+    def by_contour() -> Bounds:
+        if log_delta is None:
+            return spectral.log_delta(noisy, epsilon=epsilon)
+        return spectral.epsilon(noisy, log_delta=log_delta)
+
+    def by_lattice() -> Bounds:
+        from groupdp.engines import lattice  # most calls never need it
+
+        how: dict[str, Any] = {
+            "tolerance": options.tolerance,
+            "memory_budget": options.memory_budget,
+            "deadline": deadline,
+            "progress": options.progress,
+        }
+        try:
+            if log_delta is None:
+                return lattice.log_delta(noisy, epsilon=epsilon, **how)
+            return lattice.epsilon(noisy, log_delta=log_delta, **how)
+        except LimitExceeded:
+            if time.monotonic() <= deadline:
+                raise
+            raise LimitExceeded(
+                f"the computation did not finish within its limit of {LONGEST_LATTICE:g} seconds."
+            ) from None
+
+    if options.engine == "spectral":
+        bounds = by_contour()
+    elif options.engine == "lattice" or not suits("spectral", noisy) or _is_one_round(noisy):
+        bounds = by_lattice()
+    else:
+        wide = max(WIDE, options.tolerance or 0.0)
+        first, second = (by_lattice, by_contour) if are_few(noisy) else (by_contour, by_lattice)
+        bounds = _better_of(first, second, wide=wide)
+    if options.tolerance is None:
+        return bounds
+    met = bounds.relative_width <= options.tolerance
+    return replace(bounds, provenance=replace(bounds.provenance, tolerance=options.tolerance, tolerance_met=met))
+
+
+def _is_one_round(noisy: Composition) -> bool:
+    """Whether the lattice engine's closed form is called for."""
+    return len(noisy) == 1 and noisy[0][1] == 1 and are_few(noisy)
+
+
+def _better_of(first: Callable[[], Bounds], second: Callable[[], Bounds], *, wide: float) -> Bounds:
+    """The first engine's bounds; intersected with the second's where they are wide, the second's where it declines."""
+    try:
+        bounds = first()
+    except LimitExceeded:
+        return second()
+    if bounds.relative_width <= wide:
+        return bounds
+    try:
+        other = second()
+    except LimitExceeded:
+        return bounds
+    narrower = bounds if bounds.width <= other.width else other
+    return Bounds(max(bounds.lower, other.lower), min(bounds.upper, other.upper), narrower.provenance)
