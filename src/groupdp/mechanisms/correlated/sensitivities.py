@@ -10,11 +10,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from groupdp.mechanisms.correlated.strategies import LARGEST_DENSE, FloatArray, Strategy, Tree, rounded_up
 
 #: Entries of its table that the exact dynamic programme may fill.
 LARGEST_PROGRAMME = 40_000_000
+#: Shares of a row's variance stay as far from 0 and 1.
+_LEAST_SHARE = 1e-9
 #: Additions that a sum over patterns may take; beyond it a simpler and larger bound serves.
 LARGEST_WORK = 200_000_000
 #: Bands up to which the exact dynamic programme keeps the last rounds as bits.
@@ -109,8 +112,8 @@ def window_factor(strategy: Strategy, rounds: int, *, parts: int) -> float:
     squares = np.zeros(parts)
     squares[: len(column)] = column * column
     newer, older = _window_squares(squares)
-    shares = _row_shares(newer, older)
-    return _root_up(float(np.max(_window_norms(newer, older, shares))), parts + 8)
+    squared = min(float(np.max(_window_norms(newer, older, shares))) for shares in _row_shares(newer, older))
+    return _root_up(squared, parts + 8)
 
 
 def _window_squares(squares: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -130,41 +133,51 @@ def _window_norms(newer: FloatArray, older: FloatArray, shares: FloatArray) -> F
     return np.asarray(newer @ (1.0 / (1.0 - shares)) + old)
 
 
-def _row_shares(newer: FloatArray, older: FloatArray) -> FloatArray:
-    """Shares l_r in [0, 1) of the older window that make the largest norm small: Newton on a smooth maximum.
+def _row_shares(newer: FloatArray, older: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Shares l_r in [0, 1) of the older window: one half in every row that it touches, and ones with a small largest
+    norm, by Newton's method on a smooth maximum.
 
-    The norms are convex in the shares. Only speed and tightness depend on how well this converges.
+    The norms are convex in the shares. Only tightness depends on how well this converges.
     """
     rows = np.flatnonzero(np.any(older > 0.0, axis=0))
-    shares = np.zeros(newer.shape[1])
+    equal = np.zeros(newer.shape[1])
+    equal[rows] = 0.5
+    shares = equal.copy()
     old, new = np.sqrt(older.sum(axis=0)), np.sqrt(newer.sum(axis=0))
-    shares[rows] = old[rows] / (old[rows] + new[rows])
+    shares[rows] = np.clip(old[rows] / (old[rows] + new[rows]), _LEAST_SHARE, 1.0 - _LEAST_SHARE)
     sharpness = 10.0 / float(np.max(_window_norms(newer, older, shares)))
     for _ in range(8):
         for _ in range(20):
-            norms = _window_norms(newer, older, shares)
-            weights = np.exp(sharpness * (norms - np.max(norms)))
-            weights /= weights.sum()
-            x = shares[rows]
-            slopes = newer[:, rows] / (1.0 - x) ** 2 - older[:, rows] / x**2
-            curvature = 2.0 * (newer[:, rows] / (1.0 - x) ** 3 + older[:, rows] / x**3)
-            gradient = weights @ slopes
-            centred = slopes - gradient
-            hessian = np.diag(weights @ curvature) + sharpness * (centred.T * weights) @ centred
-            step = np.linalg.solve(hessian, gradient)
-            moved = False
-            for halving in range(30):
-                trial = shares.copy()
-                trial[rows] = x - step * 0.5**halving
-                if np.all((trial[rows] > 0.0) & (trial[rows] < 1.0)) and _smooth(
-                    newer, older, trial, sharpness
-                ) < _smooth(newer, older, shares, sharpness):
-                    shares, moved = trial, True
-                    break
-            if not moved:
+            trial = _newton_step(newer, older, shares, rows, sharpness)
+            if trial is None:
                 break
+            shares = trial
         sharpness *= 5.0
-    return shares
+    return equal, shares
+
+
+def _newton_step(
+    newer: FloatArray, older: FloatArray, shares: FloatArray, rows: npt.NDArray[np.intp], sharpness: float
+) -> FloatArray | None:
+    """Shares with a smaller smooth maximum, or None where a step finds none."""
+    norms = _window_norms(newer, older, shares)
+    weights = np.exp(sharpness * (norms - np.max(norms)))
+    weights /= weights.sum()
+    x = shares[rows]
+    gradient_of_each = newer[:, rows] / (1.0 - x) ** 2 - older[:, rows] / x**2
+    curvature = 2.0 * (newer[:, rows] / (1.0 - x) ** 3 + older[:, rows] / x**3)
+    gradient = weights @ gradient_of_each
+    centred = gradient_of_each - gradient
+    hessian = np.diag(weights @ curvature) + sharpness * (centred.T * weights) @ centred
+    hessian += np.eye(len(rows)) * (1e-14 * np.trace(hessian))  # rows that no large norm depends on
+    step = np.linalg.solve(hessian, gradient)
+    now = _smooth(newer, older, shares, sharpness)
+    for halving in range(30):
+        trial = shares.copy()
+        trial[rows] = np.clip(x - step * 0.5**halving, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+        if _smooth(newer, older, trial, sharpness) < now:
+            return trial
+    return None
 
 
 def _smooth(newer: FloatArray, older: FloatArray, shares: FloatArray, sharpness: float) -> float:

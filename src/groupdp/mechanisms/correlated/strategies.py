@@ -23,6 +23,8 @@ FloatArray = npt.NDArray[np.float64]
 
 #: The largest matrix that is taken entry by entry.
 LARGEST_DENSE = 4096
+#: Entries other than 0 are at least this large, so that no square underflows.
+SMALLEST_ENTRY = 1e-100
 #: The most bands and buffers accepted.
 LARGEST_BANDS = 4096
 
@@ -341,6 +343,11 @@ def _numbers(name: str, values: Any, *, largest: int) -> tuple[float, ...]:
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise InvalidArgument(f"{name} must be a sequence of numbers, got {shown(values)}.")
     numbers = tuple(require_number(f"{name}[{i}]", value) for i, value in enumerate(values))
+    for i, number in enumerate(numbers):
+        if number != 0.0 and not SMALLEST_ENTRY <= abs(number) <= 1.0 / SMALLEST_ENTRY:
+            raise InvalidArgument(
+                f"{name}[{i}] must be 0 or between 1e-100 and 1e100 in size, got {number!r}."
+            )
     if not 1 <= len(numbers) <= largest:
         raise InvalidArgument(f"{name} must have from 1 to {largest} entries, got {len(numbers)}.")
     return numbers
