@@ -92,9 +92,10 @@ class ToeplitzStrategy(Strategy):
     def column_norms(self, rounds: int) -> FloatArray:
         column = self.first_column(rounds)
         norms = np.sqrt(np.cumsum(column * column))
+        norms = np.nextafter(norms * (1.0 + (len(column) + 4) * 2.0**-52), np.inf)
+        norms[0] = abs(column[0])  # no rounding: one band is DP-SGD, bit for bit
         longest = np.full(max(rounds - len(column), 0), norms[-1])
-        ordered = np.concatenate((norms, longest))[:rounds][::-1]  # the column of round t has rounds - t entries
-        return np.nextafter(ordered * (1.0 + (len(column) + 4) * 2.0**-52), np.inf)
+        return np.concatenate((norms, longest))[:rounds][::-1]  # the column of round t has rounds - t entries
 
     def matrix(self, rounds: int) -> FloatArray:
         _require_dense(rounds)
@@ -345,9 +346,7 @@ def _numbers(name: str, values: Any, *, largest: int) -> tuple[float, ...]:
     numbers = tuple(require_number(f"{name}[{i}]", value) for i, value in enumerate(values))
     for i, number in enumerate(numbers):
         if number != 0.0 and not SMALLEST_ENTRY <= abs(number) <= 1.0 / SMALLEST_ENTRY:
-            raise InvalidArgument(
-                f"{name}[{i}] must be 0 or between 1e-100 and 1e100 in size, got {number!r}."
-            )
+            raise InvalidArgument(f"{name}[{i}] must be 0 or between 1e-100 and 1e100 in size, got {number!r}.")
     if not 1 <= len(numbers) <= largest:
         raise InvalidArgument(f"{name} must have from 1 to {largest} entries, got {len(numbers)}.")
     return numbers
