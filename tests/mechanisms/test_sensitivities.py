@@ -70,9 +70,8 @@ def largest(strategy: Strategy, rounds: int, patterns: Iterator[tuple[int, ...]]
 
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.integers(2, 8), st.integers(1, 4), st.integers(1, 4))
-def test_one_example_is_never_below_the_worst_pattern_m_4_m_5_m_9(
-    data: st.DataObject, rounds: int, separation: int, most: int
-):
+def test_one_example_is_never_below_the_worst_pattern(data: st.DataObject, rounds: int, separation: int, most: int):
+    """M-4, M-5 and M-9."""
     strategy = data.draw(matrices(rounds))
     truth = largest(strategy, rounds, separated(rounds, separation, most))
     found = one_example(strategy, rounds, separation=separation, participations=most)
@@ -83,9 +82,10 @@ def test_one_example_is_never_below_the_worst_pattern_m_4_m_5_m_9(
 
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.integers(2, 7), st.integers(1, 4), st.integers(1, 2), st.integers(1, 3))
-def test_a_spread_group_is_never_below_the_worst_sum_m_6_m_7_m_9(
+def test_a_spread_group_is_never_below_the_worst_sum(
     data: st.DataObject, rounds: int, separation: int, most: int, group: int
 ):
+    """M-6, M-7 and M-9."""
     strategy = data.draw(matrices(rounds))
     truth = largest(strategy, rounds, sums_without_common_round(rounds, separation, most, group))
     found = spread_group(strategy, rounds, separation=separation, participations=most, group=group)
@@ -96,7 +96,8 @@ def test_a_spread_group_is_never_below_the_worst_sum_m_6_m_7_m_9(
 
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.integers(2, 8), st.integers(1, 5))
-def test_fixed_order_is_the_worst_batch_m_8(data: st.DataObject, rounds: int, batches: int):
+def test_fixed_order_is_the_worst_batch(data: st.DataObject, rounds: int, batches: int):
+    """M-8."""
     strategy = data.draw(matrices(rounds))
     patterns = {tuple(int(t % batches == j) for t in range(rounds)) for j in range(batches)}
     truth = largest(strategy, rounds, patterns)
@@ -112,7 +113,8 @@ def test_one_ones_column_is_square_root_of_the_length():
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=40))
-def test_norms_are_rounded_up_m_1(column: list[float]):
+def test_norms_are_rounded_up(column: list[float]):
+    """M-1."""
     norm = Fraction(float(BandedToeplitz(tuple(column)).column_norms(len(column))[0]))
     exact = sum(Fraction(value) ** 2 for value in column)
     assert norm * norm >= exact
@@ -120,14 +122,15 @@ def test_norms_are_rounded_up_m_1(column: list[float]):
 
 
 @pytest.mark.parametrize(("bands", "ratio"), [(2, 1.184), (4, 1.254), (8, 1.289), (16, 1.310)])
-def test_window_factors_reach_those_computed_elsewhere_m_3(bands: int, ratio: float):
+def test_window_factors_reach_those_computed_elsewhere(bands: int, ratio: float):
+    """M-3."""
     strategy = BandedToeplitz.square_root(bands)
     factor = window_factor(strategy, 1000, parts=bands) / float(strategy.column_norms(1000)[0])
     assert 1.0 <= factor <= ratio
 
 
 @given(st.lists(entries, max_size=6), st.integers(0, 3))
-def test_the_window_factor_is_between_the_norm_and_its_square_root_of_two_multiple_m_3(tail: list[float], idle: int):
+def test_the_window_factor_is_between_the_norm_and_its_square_root_of_two_multiple(tail: list[float], idle: int):
     strategy = BandedToeplitz((1.0, *tail))
     norm = float(strategy.column_norms(50)[0])
     factor = window_factor(strategy, 50, parts=len(tail) + 1 + idle)

@@ -110,8 +110,8 @@ class CorrelatedNoise(Mechanism):
     def require_adjacency(self, adjacency: str) -> None:
         if self.participation.places_depend_on_others and adjacency not in ("zero-out", "substitute"):
             raise InvalidArgument(
-                f"adjacency must be zero-out or substitute where parts are cut by position, got {adjacency!r}: removing a "
-                "person moves everybody behind to another part."
+                f"adjacency must be zero-out or substitute where parts are cut by position, got {adjacency!r}: "
+                "removing a person moves everybody behind to another part."
             )
         Mechanism.require_adjacency(self, adjacency)
 

@@ -131,7 +131,7 @@ class CyclicPoisson(Participation):
 
     def assumptions(self) -> tuple[str, ...]:
         by = {
-            "person": "All of a person's examples are in one part, which depends on nobody else (a hash of the person's id).",
+            "person": "All of a person's examples are in one part, chosen by the person alone (a hash of the id).",
             "example": "Each example's part depends on that example alone (a hash of its id).",
             "position": "Examples that are zeroed or replaced keep their part.",
         }
