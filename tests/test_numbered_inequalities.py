@@ -17,6 +17,7 @@ NOTES = {
     "P": "samplings.md",
     "T": "tradeoff.md",
     "C": "certificate.md",
+    "M": "correlated-noise.md",
 }
 
 

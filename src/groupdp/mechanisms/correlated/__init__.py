@@ -1,0 +1,22 @@
+"""Correlated noise (DP-FTRL, BandMF, BLT): the theorems are in docs/correlated-noise.md.
+
+strategies.py      the matrices C: norms of columns, errors of prefix sums
+sensitivities.py   how far a group moves C x: worst patterns, shares of a row's variance
+participation.py   who takes part when, and the rounds that follow
+mechanism.py       the mechanism
+"""
+
+from groupdp.mechanisms.correlated.mechanism import CorrelatedNoise
+from groupdp.mechanisms.correlated.participation import CyclicPoisson, FixedEpochs, MinimumSeparation
+from groupdp.mechanisms.correlated.strategies import BandedToeplitz, BufferedLinearToeplitz, LowerTriangular, Tree
+
+__all__ = [
+    "BandedToeplitz",
+    "BufferedLinearToeplitz",
+    "CorrelatedNoise",
+    "CyclicPoisson",
+    "FixedEpochs",
+    "LowerTriangular",
+    "MinimumSeparation",
+    "Tree",
+]

@@ -1,0 +1,122 @@
+"""Correlated noise: DP-FTRL, BandMF and BLT, for groups."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from groupdp._validation import require_choice, require_integer, shown
+from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.correlated.participation import Participation, Scale
+from groupdp.mechanisms.correlated.strategies import Strategy
+from groupdp.mechanisms.mechanism import Mechanism, require_noise
+from groupdp.neighbours import Change
+from groupdp.pairs import Rounds
+
+#: Most rounds of a run with correlated noise.
+LARGEST_ROUNDS = 10**7
+NORMALISATIONS = ("as-given", "unit-columns")
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelatedNoise(Mechanism):
+    """`steps` releases y = C x + noise, x_t the clipped sum of round t, C the strategy (docs/correlated-noise.md).
+
+    With clipping norm 1 the noise has standard deviation `noise_multiplier` where `normalisation` is "as-given", and
+    `noise_multiplier` times the largest column norm of C where it is "unit-columns" (as if C had been divided by it).
+    There is no default: libraries differ, and a wrong guess changes epsilon by the column norm.
+
+    Formal guarantee: theorems M-2 to M-9, by participation. Model updates are post-processing of y.
+    """
+
+    strategy: Strategy
+    participation: Participation
+    _: KW_ONLY
+    noise_multiplier: float
+    steps: int
+    normalisation: str
+
+    name: ClassVar[str] = "correlated-noise"
+    title: ClassVar[str] = "correlated noise"
+    refusals: ClassVar[dict[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.strategy, Strategy):
+            raise InvalidArgument(
+                f"strategy must be a strategy like BandedToeplitz((1.0, 0.5)), got {shown(self.strategy)}."
+            )
+        if not isinstance(self.participation, Participation):
+            raise InvalidArgument(
+                "participation must be one like CyclicPoisson(parts=4, rate=0.01, assigned='person'), got "
+                f"{shown(self.participation)}."
+            )
+        object.__setattr__(self, "noise_multiplier", require_noise(self.noise_multiplier))
+        steps = require_integer("steps", self.steps, at_least=1, at_most=LARGEST_ROUNDS)
+        object.__setattr__(self, "steps", steps)
+        require_choice("normalisation", self.normalisation, NORMALISATIONS)
+        self.participation.check(self.strategy, steps)
+        self.strategy.column_norms(steps)  # a matrix given row by row has its own number of steps
+
+    @property
+    def column_norm(self) -> float:
+        """The largest norm of a column of C, rounded up."""
+        return float(np.max(self.strategy.column_norms(self.steps)))
+
+    @property
+    def standard_deviation(self) -> float:
+        """The noise's standard deviation for a clipping norm of 1."""
+        scale = 1.0 if self.normalisation == "as-given" else self.column_norm
+        return self.noise_multiplier * scale
+
+    @property
+    def prefix_error(self) -> float:
+        """The total squared error of all prefix sums of gradients clipped to 1, not certified: smaller is better."""
+        return self.standard_deviation**2 * self.strategy.prefix_error(self.steps)
+
+    def rounds(self, change: Change) -> Rounds:
+        return _rounds(self, change)
+
+    def is_tight(self, change: Change) -> bool:
+        return self.participation.is_tight(self.strategy, self.steps, change)
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (
+            "Every example's gradient is clipped on its own; a round's sum does not depend on the batch otherwise (no "
+            "batch normalisation, no division by the realised batch size).",
+            f"What is released is C x + z, C being {self.strategy.describe()} and z independent Gaussian noise of "
+            f"standard deviation {self.standard_deviation!r} times the clipping norm ({self._normalised()}).",
+            *self.participation.assumptions(),
+        )
+
+    def _normalised(self) -> str:
+        norm = f"largest column norm {self.column_norm!r}"
+        if self.normalisation == "as-given":
+            return f"the noise multiplier itself; C as given, {norm}"
+        return f"the noise multiplier times C's {norm}"
+
+    @property
+    def releases(self) -> int:
+        return self.steps
+
+    def describe(self) -> str:
+        return (
+            f"correlated noise, {self.strategy.describe()}, {self.participation!r}, noise_multiplier = "
+            f"{self.noise_multiplier!r} ({self._normalised()}), steps = {self.steps}"
+        )
+
+    def require_adjacency(self, adjacency: str) -> None:
+        if self.participation.places_depend_on_others and adjacency not in ("zero-out", "substitute"):
+            raise InvalidArgument(
+                f"adjacency must be zero-out or substitute where parts are cut by position, got {adjacency!r}: "
+                "removing a person moves everybody behind to another part."
+            )
+        Mechanism.require_adjacency(self, adjacency)
+
+
+@lru_cache(maxsize=64)
+def _rounds(run: CorrelatedNoise, change: Change) -> Rounds:
+    scale = Scale(1.0 if run.normalisation == "as-given" else run.column_norm, run.noise_multiplier)
+    return run.participation.rounds(run.strategy, run.steps, change, scale)

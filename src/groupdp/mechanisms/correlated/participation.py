@@ -1,0 +1,244 @@
+"""Who takes part when, in runs with correlated noise: each participation turns a strategy into rounds.
+
+A `Scale` converts norms of the strategy into sensitivities, and sensitivities over the noise into shifts.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from groupdp._validation import require_boolean, require_choice, require_integer, require_number
+from groupdp.errors import InvalidArgument
+from groupdp.groups import total
+from groupdp.mechanisms.correlated.sensitivities import (
+    Sensitivity,
+    fixed_order,
+    one_example,
+    spread_group,
+    window_factor,
+)
+from groupdp.mechanisms.correlated.strategies import FloatArray, Strategy
+from groupdp.neighbours import Change
+from groupdp.pairs import Round, Rounds, Side
+from groupdp.samplings.poisson import binomial_side
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What a norm of the strategy is divided by (1, or the largest column norm), and the noise multiplier."""
+
+    norm: float
+    noise: float
+
+    def sensitivity(self, norm: float) -> float:
+        """The norm divided by the strategy's own, rounded up."""
+        if self.norm == 1.0 or norm == self.norm:
+            return norm / self.norm
+        return math.nextafter(norm / self.norm, math.inf)
+
+    def point(self, norm: float) -> Side:
+        """The side of a group that always moves by so much."""
+        sensitivity = self.sensitivity(norm)
+        if self.noise > 0.0:
+            return Side.point(sensitivity / self.noise)
+        return Side.point(math.inf if sensitivity else 0.0)
+
+
+class Participation(ABC):
+    """Who takes part when, whatever the data."""
+
+    __slots__ = ()
+
+    #: In run files and on the command line.
+    name: ClassVar[str]
+
+    @abstractmethod
+    def check(self, strategy: Strategy, rounds: int) -> None:
+        """Refuse a strategy that no theorem covers."""
+
+    @abstractmethod
+    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
+        """The rounds that dominate `rounds` releases."""
+
+    @abstractmethod
+    def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
+        """Whether some gradients attain these rounds."""
+
+    @abstractmethod
+    def assumptions(self) -> tuple[str, ...]:
+        """What has to hold of the training code, in sentences."""
+
+    @property
+    def places_depend_on_others(self) -> bool:
+        """Whether removing a person moves others, so that only zero-out and substitute are answered."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CyclicPoisson(Participation):
+    """Part j of `parts` is used in rounds j, j + parts, ..; each of its examples is included with probability `rate`.
+
+    `assigned` says how an example gets its part: by its "person" (all of a person's examples in one part: M-2), by the
+    "example" on its own (any parts: M-3), or by its "position" in the data, where removing a person moves others.
+    """
+
+    parts: int
+    rate: float
+    assigned: str
+
+    name: ClassVar[str] = "cyclic-poisson"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", require_integer("parts", self.parts, at_least=1))
+        object.__setattr__(self, "rate", require_number("rate", self.rate, above=0.0, at_most=1.0))
+        require_choice("assigned", self.assigned, ("person", "example", "position"))
+
+    def check(self, strategy: Strategy, rounds: int) -> None:
+        bands = strategy.bands(rounds)
+        if bands > self.parts:
+            raise InvalidArgument(
+                f"parts must be at least the number of bands ({bands}) for a proved amplification, got {self.parts}."
+            )
+
+    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
+        if self.assigned == "person":
+            norms = _worst_part(strategy, rounds, self.parts)[0]
+        else:
+            norms = [(window_factor(strategy, rounds, parts=self.parts), -(-rounds // self.parts))]
+        right, left = total(change.removed), total(change.added)
+        return tuple(
+            (
+                Round.of(
+                    binomial_side(self.rate, right, scale.sensitivity(norm), scale.noise),
+                    binomial_side(self.rate, left, scale.sensitivity(norm), scale.noise),
+                ),
+                times,
+            )
+            for norm, times in norms
+        )
+
+    def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
+        if self.assigned != "person":
+            return strategy.bands(rounds) == 1 and self.parts == 1
+        return _worst_part(strategy, rounds, self.parts)[1]
+
+    def assumptions(self) -> tuple[str, ...]:
+        by = {
+            "person": "All of a person's examples are in one part, chosen by the person alone (a hash of the id).",
+            "example": "Each example's part depends on that example alone (a hash of its id).",
+            "position": "Examples that are zeroed or replaced keep their part.",
+        }
+        return (
+            f"Round t uses part t mod {self.parts} and includes each of its examples independently with the stated "
+            "probability.",
+            by[self.assigned],
+        )
+
+    @property
+    def places_depend_on_others(self) -> bool:
+        return self.assigned == "position"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinimumSeparation(Participation):
+    """Every example takes part at most `participations` times, at least `separation` rounds apart; no sampling.
+
+    `together`: a person's examples may share a batch; if not, a batch holds at most one of them (M-4 to M-7).
+    """
+
+    separation: int
+    participations: int
+    together: bool = True
+
+    name: ClassVar[str] = "minimum-separation"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "separation", require_integer("separation", self.separation, at_least=1))
+        object.__setattr__(self, "participations", require_integer("participations", self.participations, at_least=1))
+        require_boolean("together", self.together)
+
+    def check(self, strategy: Strategy, rounds: int) -> None:
+        return
+
+    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
+        return _gaussian(change, scale, lambda group: self._sensitivity(strategy, rounds, group))
+
+    def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
+        return all(self._sensitivity(strategy, rounds, total(group)).exact for group in (change.removed, change.added))
+
+    def _sensitivity(self, strategy: Strategy, rounds: int, group: int) -> Sensitivity:
+        if group == 0:
+            return Sensitivity(0.0, exact=True)
+        if self.together:
+            one = one_example(strategy, rounds, separation=self.separation, participations=self.participations)
+            return Sensitivity(_times_up(group, one.value), one.exact)
+        return spread_group(
+            strategy, rounds, separation=self.separation, participations=self.participations, group=group
+        )
+
+    def assumptions(self) -> tuple[str, ...]:
+        apart = (
+            f"Every example takes part at most {self.participations} times, at least {self.separation} rounds apart; "
+            "who takes part when does not depend on the data of others."
+        )
+        return (apart,) if self.together else (apart, "A batch holds at most one example of a person.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedEpochs(Participation):
+    """Every epoch has `batches` rounds in the same order: an example is in the same batch of every epoch (M-8)."""
+
+    batches: int
+
+    name: ClassVar[str] = "fixed-epochs"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batches", require_integer("batches", self.batches, at_least=1))
+
+    def check(self, strategy: Strategy, rounds: int) -> None:
+        return
+
+    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
+        one = fixed_order(strategy, rounds, batches=self.batches)
+        return _gaussian(change, scale, lambda group: Sensitivity(_times_up(group, one.value), one.exact))
+
+    def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
+        return fixed_order(strategy, rounds, batches=self.batches).exact
+
+    def assumptions(self) -> tuple[str, ...]:
+        return ("Every epoch has the same batches in the same order, fixed before the data are seen.",)
+
+
+def _gaussian(change: Change, scale: Scale, sensitivity: Callable[[int], Sensitivity]) -> Rounds:
+    """One Gaussian pair: those who leave move the releases one way, those who join the other."""
+    right, left = (scale.point(sensitivity(total(group)).value) for group in (change.removed, change.added))
+    return ((Round.of(right, left), 1),)
+
+
+def _times_up(group: int, value: float) -> float:
+    return value if group == 1 else float(np.nextafter(group * value, np.inf))
+
+
+def _worst_part(strategy: Strategy, rounds: int, parts: int) -> tuple[list[tuple[float, int]], bool]:
+    """Column norms, with multiplicities, that dominate every part's, and whether they are those of one part (M-2)."""
+    norms = strategy.column_norms(rounds)
+    if strategy.first_column(rounds) is not None:  # Toeplitz: part 0
+        return _counted(norms[::parts]), True
+    largest = np.zeros(-(-rounds // parts))
+    lists = [np.sort(norms[j::parts])[::-1] for j in range(min(parts, rounds))]
+    for ordered in lists:
+        largest[: len(ordered)] = np.maximum(largest[: len(ordered)], ordered)
+    attained = any(len(ordered) == len(largest) and bool(np.all(ordered == largest)) for ordered in lists)
+    return _counted(largest), attained
+
+
+def _counted(norms: FloatArray) -> list[tuple[float, int]]:
+    counts = Counter(norms.tolist())
+    return sorted(counts.items(), reverse=True)
