@@ -329,12 +329,6 @@ def test_shifts_outside_of_the_limits_are_declined(shift):
         assert kernel.epsilon(composition, -10.0) == "shifts"
 
 
-@pytest.mark.parametrize("nodes", [0, -1, -(2**31)])
-def test_a_table_of_no_nodes_is_refused(nodes):
-    with pytest.raises(ValueError, match="at least one node"):
-        kernel.table(composed(), 0.25, 0.0, nodes)
-
-
 def test_a_batch_that_is_none_is_refused():
     for questions in (None, [1.0], [(composed(),)], [(composed(), "x")], [(composed(right=changed(0, NONE)), -3.0)]):
         with pytest.raises((TypeError, ValueError)):

@@ -196,9 +196,7 @@ static struct PyModuleDef module = {
 PyMODINIT_FUNC PyInit__kernel(void)
 {
     PyObject *result = PyModule_Create(&module);
-    if (result != NULL &&
-        (PyModule_AddFunctions(result, inspection) != 0 || PyModule_AddFunctions(result, charges) != 0 ||
-         PyModule_AddFunctions(result, neighbourhoods) != 0)) {
+    if (result != NULL && PyModule_AddFunctions(result, neighbourhoods) != 0) {
         Py_DECREF(result);
         return NULL;
     }
