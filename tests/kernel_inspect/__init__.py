@@ -6,8 +6,8 @@
 
 `from kernel_inspect import kernel` compiles them, with the kernel's sources beside the imported `groupdp` (of a mutated
 copy: the mutated ones), into build/kernel_inspect, once for each content. Several processes may do so at the same time.
-The tests that need it are skipped where there are no C sources or no compiler: an installed wheel has neither. A machine
-that builds groupdp itself has both, and there a failing compiler is an error.
+The tests that need it are skipped where there are no C sources or no compiler: an installed wheel has neither. Where
+groupdp is built both are there, and a failing compiler is an error.
 """
 
 from __future__ import annotations

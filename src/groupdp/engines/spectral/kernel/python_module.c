@@ -17,6 +17,7 @@ static const char *const REASON[REASONS] = {
     [ROUNDED] = "rounding",
     [TOO_WIDE] = "width",
     [RARE_LOSSES] = "rare losses",
+    [CONTRADICTION] = "contradiction",
 };
 
 PyObject *named(enum reason why) { return PyUnicode_FromString(REASON[why]); }
