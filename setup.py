@@ -10,13 +10,18 @@ from setuptools import Extension, setup
 
 KERNEL = Path("src/groupdp/engines/spectral/kernel")
 
+WINDOWS = sys.platform == "win32"
+
 # The error bounds assume that every operation is rounded on its own: no contraction, no reordering. errno and traps are
-# not used, so that square roots and comparisons become plain instructions.
+# not used, so that square roots and comparisons become plain instructions. The module's init is the only symbol that is
+# visible (Python declares it so): no library in the same process can stand in for one of the kernel's functions.
 FLAGS = (
     ["/O2", "/std:c11", "/fp:precise"]
-    if sys.platform == "win32"
-    else ["-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+    if WINDOWS
+    else ["-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"]
 )
+# ELF linkers bind what is left to the extension itself. On macOS and Windows that is how extensions are linked anyway.
+LINK = [] if WINDOWS or sys.platform == "darwin" else ["-Wl,-Bsymbolic"]
 
 setup(
     ext_modules=[
@@ -25,7 +30,8 @@ setup(
             sources=sorted(path.as_posix() for path in KERNEL.glob("*.c")),
             depends=sorted(path.as_posix() for path in KERNEL.glob("*.h")),
             extra_compile_args=FLAGS,
-            libraries=[] if sys.platform == "win32" else ["m"],
+            extra_link_args=LINK,
+            libraries=[] if WINDOWS else ["m"],
             optional=True,
         )
     ]

@@ -14,6 +14,7 @@ import io
 import math
 import pstats
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +27,9 @@ from groupdp.engines.spectral import _kernel
 from groupdp.engines.spectral.packing import packed
 from groupdp.pairs import Composition
 from groupdp.question import question_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from kernel_inspect import kernel as inspected
 
 GROUPS = (1, 9, 32)
 NOISE, RATE, STEPS, DELTA = 1.0, 0.01, 2000, 1e-6
@@ -72,7 +76,7 @@ def _call(k: int) -> groupdp.Bounds:
 def _sizes(k: int) -> tuple[int, int, int]:
     """Components after trimming, quadrature nodes and contour steps of the call."""
     evaluations = _call(k).provenance.evaluations
-    prepared = _kernel.prepared(packed(_rounds(k)), float(np.log(DELTA)))
+    prepared = inspected.prepared(packed(_rounds(k)), float(np.log(DELTA)))
     assert prepared is not None
     return prepared["right"], evaluations["nodes"], evaluations["contour steps"]
 

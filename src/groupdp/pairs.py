@@ -30,6 +30,9 @@ FloatArray = npt.NDArray[np.float64]
 #: Quotients of numbers between this and its inverse neither over- nor underflow.
 _MODERATE = 1e150
 
+#: Probabilities above this have all digits of a double.
+_SMALLEST = 1e-300
+
 #: Up to so many numbers a loop takes less time than the calls of NumPy.
 _SHORT = 32
 
@@ -109,8 +112,17 @@ class Side:
             return cls(shifts, law)
         probabilities, logarithms = law
         starts = np.flatnonzero(np.concatenate(([True], shifts[1:] != shifts[:-1])))
-        sums = np.array([math.fsum(part) for part in np.split(probabilities, starts[1:])])
+        parts = np.split(probabilities, starts[1:])
+        sums = np.array([math.fsum(part) for part in parts])
         logs = np.minimum(np.logaddexp.reduceat(logarithms, starts), 0.0)
+        for i, (start, part) in enumerate(zip(starts, parts, strict=True)):
+            if len(part) == 1:
+                logs[i] = logarithms[start]
+            elif sums[i] > 0.5:  # what is left for the others
+                others = np.concatenate((probabilities[:start], probabilities[start + len(part) :]))
+                logs[i] = math.log1p(-math.fsum(others))
+            elif sums[i] > _SMALLEST:
+                logs[i] = math.log(sums[i])
         return cls(shifts[starts], (sums, logs))
 
     @classmethod

@@ -133,7 +133,8 @@ def _chosen_operation(
         winner = int(np.argmax(gains))
         if best is None or gains[winner] > best[0]:
             best = (float(gains[winner]), direction, float(thresholds[winner]))
-    assert best is not None
+    if best is None:
+        raise AssertionError("there must be a direction to test")
     return operate(halves.confirming, best[1], best[2], alpha), sure
 
 

@@ -61,7 +61,8 @@ def check_claim(scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.99
         i, j = np.unravel_index(int(np.argmax(strength)), strength.shape)
         if best is None or strength[i, j] > best[0]:
             best = (float(strength[i, j]), direction, float(thresholds[i]), int(j))
-    assert best is not None
+    if best is None:
+        raise AssertionError("there must be a direction to test")
     _, chosen, threshold, where = best
     operation = operate(halves.confirming, chosen, threshold, alpha)
     measured = operation.hit_rate_lower - float(factors[where]) * operation.false_alarm_rate_upper

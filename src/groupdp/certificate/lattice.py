@@ -73,7 +73,8 @@ class Window:
                 found = one if found is None else self.product(found, one)
             times >>= 1
             one = self.product(one, one) if times else one
-        assert found is not None
+        if found is None:
+            raise AssertionError("a power must be at least 1")
         return found
 
 

@@ -63,10 +63,8 @@ def read(text: str | bytes) -> dict[str, Any]:
         raise NotACertificate(
             f"a certificate is a JSON object, and this is not JSON ({type(error).__name__})."
         ) from None
-    kind = (found.get("format"), repr(found.get("version"))) if isinstance(found, dict) else None
-    if kind != ("groupdp certificate", "1"):
+    if not isinstance(found, dict) or (found.get("format"), repr(found.get("version"))) != ("groupdp certificate", "1"):
         raise NotACertificate('a certificate says "format": "groupdp certificate" and "version": 1.')
-    assert isinstance(found, dict)
     return found
 
 

@@ -146,10 +146,9 @@ def _caps(
         given = [name for name, value in question.items() if value is not None]
         if given:
             raise InvalidArgument(f"{given[0]} must go with --at-most auto, got at_most = {shown(at_most)}.")
-    if at_most_per is None:
-        assert at_most is not None
+    if at_most is not None:
         return None, None if at_most == "auto" else read_integer("at_most", at_most, at_least=1)
-    column, equals, text = at_most_per.partition("=")
+    column, equals, text = (at_most_per or "").partition("=")
     if not equals or not column.strip() or not text.strip():
         raise InvalidArgument(f"at_most_per must look like source=8 or source=web:3,books:5, got {shown(at_most_per)}.")
     if ":" not in text:
@@ -183,5 +182,6 @@ def _recommended(files: list[str], question: dict[str, str | None], adjacency: s
         counts = count(files, progress=progress, **common)
     with progress_bar("cap") as progress:
         study = choose_cap(counts, **numbers, adjacency=read_adjacency(adjacency), progress=progress)  # type: ignore[arg-type]
-    assert study.recommended is not None
+    if study.recommended is None:
+        raise AssertionError("a study with a question has a recommendation")
     return study.recommended

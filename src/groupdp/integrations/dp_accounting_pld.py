@@ -74,19 +74,19 @@ def run_to_dp_accounting(
         raise InvalidArgument("run must have steps and group_size be at least 1, got nothing that could be told apart.")
     found = []
     for _, composition in question.compositions:
-        if not all(isinstance(one, Round) and one.has_noise for one, _ in composition):
-            raise InvalidArgument(
-                f"run must have noise and a law by pairs to be a distribution of dp_accounting, got adjacency "
-                f"{adjacency!r} for {shown(run)}."
-            )
         composed: PrivacyLossDistribution | None = None
         for one, times in composition:
-            assert isinstance(one, Round)
+            if not (isinstance(one, Round) and one.has_noise):
+                raise InvalidArgument(
+                    f"run must have noise and a law by pairs to be a distribution of dp_accounting, got adjacency "
+                    f"{adjacency!r} for {shown(run)}."
+                )
             part = PrivacyLossDistribution.from_round(
                 one, direction="pair", grid_step=grid_step, tail_mass=tail_mass
             ).self_compose(times)
             composed = part if composed is None else composed.compose(part)
-        assert composed is not None
+        if composed is None:
+            raise AssertionError("a question that is not empty has a round")
         found.append(_exported(composed))
     return _theirs.PrivacyLossDistribution(*found)
 

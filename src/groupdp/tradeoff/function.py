@@ -228,7 +228,8 @@ class TradeOff:
         return forward, Sketch.for_false_negative_rates(self._mirrored, np.log1p(-large), tolerance)
 
     def _in_closed_form(self, alphas: FloatArray) -> list[tuple[Bounds, Bounds]]:
-        assert self._closed is not None
+        if self._closed is None:
+            raise AssertionError("the curve has no closed form")
         # For alpha above 1/2 the subtraction is exact (Sterbenz).
         gammas = np.where(alphas <= 0.5, np.log1p(-alphas), np.log(1.0 - np.minimum(alphas, 1.0 - 2.0**-53)))
         power, miss, _ = self._closed.rates(Levels(np.log(alphas), gammas))

@@ -154,7 +154,8 @@ def _json(make: Callable[[], object]) -> Callable[[Request], Awaitable[Response]
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+    if not isinstance(error, HTTPException):
+        raise error
     kinds = {404: "not-found", 405: "method-not-allowed", 413: "too-large", 415: "unsupported-media-type"}
     text = json_text.error(kinds.get(error.status_code, "bad-request"), error.detail)
     return Response(text, error.status_code, headers=error.headers, media_type="application/json")

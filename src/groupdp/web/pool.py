@@ -46,7 +46,9 @@ class Worker:
     """One process."""
 
     def __init__(self, process: Process) -> None:
-        self._process = process
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError("a worker must have pipes")
+        self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
 
     @classmethod
     async def start(cls) -> Worker:
@@ -57,10 +59,9 @@ class Worker:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True
         )
-        assert process.stdout is not None
         worker = cls(process)
         try:
-            await process.stdout.readline()  # it says when it has loaded the library
+            await worker._stdout.readline()  # it says when it has loaded the library
         except asyncio.CancelledError:
             await worker.kill()
             raise
@@ -68,13 +69,11 @@ class Worker:
 
     async def ask(self, name: str, body: bytes, seconds: float) -> tuple[int, bytes]:
         """The answer; ConnectionError if the process ends."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         try:
-            self._process.stdin.write(f"ask {name} {seconds!r} {len(body)}\n".encode() + body)
-            await self._process.stdin.drain()
-            status, length = (await self._process.stdout.readline()).split()
-            return int(status), await self._process.stdout.readexactly(int(length))
+            self._stdin.write(f"ask {name} {seconds!r} {len(body)}\n".encode() + body)
+            await self._stdin.drain()
+            status, length = (await self._stdout.readline()).split()
+            return int(status), await self._stdout.readexactly(int(length))
         except (ValueError, OSError, asyncio.IncompleteReadError):
             raise ConnectionError("a worker ended") from None
 
@@ -85,21 +84,18 @@ class Worker:
 
     def cancel(self) -> None:
         """Ask it to stop at the next report of progress."""
-        assert self._process.stdin is not None
         with contextlib.suppress(OSError, RuntimeError):
-            self._process.stdin.write(b"cancel\n")
+            self._stdin.write(b"cancel\n")
 
     async def kill(self) -> None:
         """End it now."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
         with contextlib.suppress(OSError, RuntimeError):  # its pipes, too, are closed before the loop is
-            self._process.stdin.close()
-            await self._process.stdout.read()
-            await self._process.stdin.wait_closed()
+            self._stdin.close()
+            await self._stdout.read()
+            await self._stdin.wait_closed()
 
 
 class Pool:

@@ -1,6 +1,6 @@
 """One branch on its nodes: what is claimed of densities, slopes, quadratures and tails (docs/numerics.md).
 
-Every test compares a bound that the kernel computes (kernel/python_inspect.c) with the true quantity it bounds, in
+Every test compares a bound that the kernel computes (tests/kernel_inspect) with the true quantity it bounds, in
 ball arithmetic.
 """
 
@@ -28,8 +28,8 @@ from engines.spectral_truth import (
     true_mean,
     true_moment,
 )
-from groupdp.engines.spectral import _kernel as kernel
 from groupdp.engines.spectral.packing import packed
+from kernel_inspect import kernel
 from oracle.pairs import Branch, Round, nothing
 
 ELEMENTARY = {

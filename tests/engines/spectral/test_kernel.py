@@ -232,6 +232,10 @@ def composed(*, count=100.0, weight=0.0, right=ONE, left=ONE, mu=NONE, log_weigh
     return [(count, [(weight, *right, *left)], mu, log_weights)]
 
 
+def law_of(probabilities):
+    return np.array(probabilities), np.log(probabilities)
+
+
 def changed(position, value):
     return (*ONE[:position], value, *ONE[position + 1 :])
 
@@ -328,15 +332,47 @@ def test_nothing_and_too_many_rounds_are_declined(composition):
 def test_shifts_outside_of_the_limits_are_declined(shift):
     for composition in (
         composed(right=changed(0, np.array([0.0, shift]))),
-        composed(mu=np.array([shift]), log_weights=np.zeros(1)),
+        composed(weight=math.log(0.5), mu=np.array([shift]), log_weights=np.log([0.5])),
     ):
         assert kernel.epsilon(composition, -10.0) == "shifts"
 
 
-@pytest.mark.parametrize("nodes", [0, -1, -(2**31)])
-def test_a_table_of_no_nodes_is_refused(nodes):
-    with pytest.raises(ValueError, match="at least one node"):
-        kernel.table(composed(), 0.25, 0.0, nodes)
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(
+    "composition",
+    [
+        composed(right=(ONE[0], *law_of([0.75, 0.25 + 1e-13]))),
+        composed(left=(ONE[0], *law_of([0.75 - 1e-13, 0.25]))),
+        composed(right=(ONE[0], *law_of([0.75, 0.3]))),
+        composed(right=(ONE[0], *law_of([1e-3, 1e-4]))),
+        composed(right=changed(2, np.log([0.75, 0.25 + 1e-13]))),
+        composed(right=changed(2, np.array([math.log(0.75), -700.0]))),
+        composed(left=(np.arange(3.0), np.array([0.75, 0.25, 0.0]), np.log([0.75, 0.25, 1e-3]))),
+        composed(weight=math.log(0.5)),
+        composed(weight=-1e-13),
+        composed(weight=math.log(0.5), mu=np.ones(1), log_weights=np.log([0.5 + 1e-13])),
+        composed(weight=math.log(0.5), mu=np.ones(2), log_weights=np.log([0.5, 0.1])),
+    ],
+)
+def test_s_28_a_law_that_does_not_sum_to_1_is_refused(composition, question):
+    """S-28: these were answered, and some with a lower side above the upper one."""
+    with pytest.raises(ValueError, match=r"a law must .*sum to 1"):
+        asked(question, composition, -3.0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 17, 1000, 100_000])
+def test_s_28_a_law_that_is_right_to_its_last_places_is_taken(size):
+    """S-28: every probability may be wrong by 4 U, with the sign that adds most."""
+    generator = np.random.default_rng(size)
+    for sign in (-1.0, 1.0):
+        drawn = generator.gamma(0.05, size=size)
+        probabilities = drawn / math.fsum(drawn) * (1.0 + sign * 3.0 * 2.0**-53)
+        logs = np.log(np.maximum(probabilities, 5e-324)) * (1.0 + sign * 2.0**-52)
+        mixture = (np.arange(size) * 1e-3, probabilities, logs)
+        assert kernel.epsilon([(3.0, [(0.0, *mixture, *ONE)], NONE, NONE)], math.nan) == "argument"
+        drawn = generator.gamma(5.0, size=size)
+        weights = np.log(drawn / math.fsum(drawn)) * (1.0 + sign * 3.0 * 2.0**-53)
+        assert kernel.epsilon([(3.0, [], np.ones(size), weights)], math.nan) == "argument"
 
 
 def test_a_batch_that_is_none_is_refused():

@@ -16,9 +16,9 @@ import groupdp
 from engines.spectral_truth import composition_of, enclosed, true_log
 from groupdp import pairs
 from groupdp.engines import spectral
-from groupdp.engines.spectral import _kernel as kernel
 from groupdp.engines.spectral.packing import packed
 from groupdp.laws import binomial_law
+from kernel_inspect import kernel
 from oracle import Mixture, exact
 from oracle.closed import one_round_log_delta
 from oracle.pairs import Branch, Gaussian, Round, nothing

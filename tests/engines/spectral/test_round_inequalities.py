@@ -12,8 +12,8 @@ import pytest
 from flint import acb, arb, ctx
 
 from engines.spectral_truth import PRECISION, branch_of, composition_of, round_moment, shortened
-from groupdp.engines.spectral import _kernel as kernel
 from groupdp.engines.spectral.packing import packed
+from kernel_inspect import kernel
 from oracle.pairs import Gaussian, Round
 
 ROUNDS = {

@@ -16,8 +16,8 @@ from flint import arb, ctx
 import oracle
 from engines.spectral_truth import PRECISION, TABULATED, U, branch_of, composition_of, kernel_round, shortened, side_of
 from groupdp import pairs
-from groupdp.engines.spectral import _kernel as kernel
 from groupdp.engines.spectral.packing import packed
+from kernel_inspect import kernel
 from oracle.pairs import Gaussian, Round
 
 #: Sums in another order.

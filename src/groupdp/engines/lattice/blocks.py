@@ -73,7 +73,8 @@ def compose_in_blocks(
     for mass, count in zip(masses, rounds, strict=True):
         powered = _power(_unfolded(mass, frame), count, frame, end)
         whole = powered if whole is None else _convolved(whole, powered, frame, end)
-    assert whole is not None
+    if whole is None:
+        raise AssertionError("there must be a round")
     scales = [count * mass.tilt.log_scale for mass, count in zip(masses, rounds, strict=True)]
     return Tail(
         step=step,
@@ -102,13 +103,14 @@ def _unfolded(mass: TiltedMass, frame: Frame) -> _Measure:
 
 def _power(base: _Measure, power: int, frame: Frame, end: int) -> _Measure:
     """By repeated squaring."""
+    if power < 1:
+        raise AssertionError("a power must be at least 1")
     result: _Measure | None = None
     while True:
         if power & 1:
             result = base if result is None else _convolved(result, base, frame, end)
         power >>= 1
-        if power == 0:
-            assert result is not None
+        if power == 0 and result is not None:
             return result
         base = _convolved(base, base, frame, end)
 

@@ -60,7 +60,8 @@ def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
         total_power += power
         raised = _power(spectrum, power)
         product = raised if product is None else np.multiply(product, raised, out=product)
-    assert product is not None
+    if product is None:
+        raise AssertionError("there must be a factor")
     # |exact - computed| <= e^log_magnitude x (relative + roundings of the powers), coefficient by coefficient.
     relative += math.expm1(min(COMPLEX_PRODUCT * (total_power + len(factors)), 700.0))
     with np.errstate(under="ignore", over="ignore"):
@@ -94,13 +95,14 @@ def _root_mean_square(half: FloatArray) -> float:
 
 def _power(base: ComplexArray, power: int) -> ComplexArray:
     """base^power by repeated squaring, in place; (power - 1) roundings of a product, relatively."""
+    if power < 1:
+        raise AssertionError("a power must be at least 1")
     result: ComplexArray | None = None
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         while True:
             if power & 1:
                 result = base.copy() if result is None else np.multiply(result, base, out=result)
             power >>= 1
-            if power == 0:
-                assert result is not None
+            if power == 0 and result is not None:
                 return result
             np.multiply(base, base, out=base)

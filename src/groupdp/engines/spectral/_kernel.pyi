@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 from groupdp.pairs import FloatArray
 
@@ -29,73 +28,3 @@ def evaluate(
     slope: FloatArray,
     /,
 ) -> None: ...
-
-# For the tests: what the answers rest on, each with the bound that is claimed for it; None where declined.
-def table(
-    composition: Sequence[PackedRound], step: float, first: float, nodes: int, /
-) -> dict[str, list[float]] | None: ...
-def slope_errors(composition: Sequence[PackedRound], u: float, /) -> tuple[float, float] | None: ...
-def variances(composition: Sequence[PackedRound], /) -> tuple[float, float] | None: ...
-def quadrature(
-    composition: Sequence[PackedRound],
-    edge: float,
-    width: float,
-    tilt: float,
-    frequency: float,
-    log_tolerance: float,
-    /,
-) -> dict[str, Any] | None: ...
-def tails(
-    composition: Sequence[PackedRound],
-    step: float,
-    first: float,
-    nodes: int,
-    tilt: float,
-    edge: float = 0.0,
-    width: float = 0.0,
-    /,
-) -> float | None: ...
-def tilted(
-    composition: Sequence[PackedRound],
-    tilt: float,
-    frequency: float,
-    log_tolerance: float,
-    frequencies: list[float],
-    lost: float = 0.0,
-    edge: float = 0.0,
-    width: float = 0.0,
-    log_discarded: float = 0.0,
-    /,
-) -> dict[str, Any] | None: ...
-def characteristic(
-    composition: Sequence[PackedRound], tilt: float, step: float, log_tolerance: float, samples: int, /
-) -> dict[str, Any] | None: ...
-def scan(composition: Sequence[PackedRound], tilts: list[float], /) -> dict[str, list[float]] | None: ...
-def prepared(composition: Sequence[PackedRound], log_delta: float, /) -> dict[str, Any] | None: ...
-def discarded(
-    composition: Sequence[PackedRound], log_delta: float, epsilon: float, at: float = 0.0, /
-) -> dict[str, Any] | None: ...
-def contour(
-    composition: Sequence[PackedRound],
-    epsilon: float,
-    log_delta: float,
-    log_planned: float,
-    shift: float = 0.0,
-    log_dropped: float = 0.0,
-    /,
-) -> dict[str, Any] | None: ...
-def cells(
-    composition: Sequence[PackedRound],
-    edge: float,
-    width: float,
-    tilt: float,
-    frequency: float,
-    log_tolerance: float,
-    /,
-) -> dict[str, Any] | None: ...
-def root(composition: Sequence[PackedRound], log_delta: float, /) -> dict[str, float] | None: ...
-def from_exchanged(epsilon: float, log_exchanged: float, direction: float, /) -> float: ...
-def thinning(
-    composition: Sequence[PackedRound], width: float, log_budget: float, u: float, /
-) -> tuple[float, float, float] | None: ...
-def log_normal_cdf(t: float, /) -> float: ...

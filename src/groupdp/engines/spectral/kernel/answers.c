@@ -194,7 +194,9 @@ int solve(workspace *space, job *work)
     if (work->question == CEILING) {
         attempt(space, ceiling_by_chernoff, &along);
         work->found = along.best;
-        return along.scanned;
+        if (along.scanned && !(along.best.upper >= 0.0))
+            space->reason = CONTRADICTION;
+        return along.scanned && along.best.upper >= 0.0;
     }
     if (work->question == EPSILON) {
         attempt(space, epsilon_directly, &along);
@@ -206,6 +208,10 @@ int solve(workspace *space, job *work)
         ask_log_delta(space, &along);
     }
     work->found = along.best;
+    if (!(along.best.lower <= along.best.upper)) {
+        space->reason = CONTRADICTION;
+        return 0;
+    }
     if (acceptable(&along.best))
         return 1;
     if (space->reason == ANSWERED || along.best.upper < INFINITY)

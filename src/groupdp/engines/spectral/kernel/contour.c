@@ -1,6 +1,6 @@
 /* The sampled contour: one set of samples serves every epsilon near the one it was planned for.
  *
- *     delta(eps) = 1 / (2 pi i) int e^{K(z) - eps z} k(z) dz  over Re z = c,       k(z) = 1 / (z (z + 1))
+ *     delta(eps) = 1 / (2 pi i) int e^{K(z) - eps z} k(z) dz  over Re z = c,       k(z) = 1 / (z (z + 1))     (S-4)
  *
  * The trapezoid rule with step h = 2 pi / Y in s = Im z gives, exactly, sum_m e^{m c Y} delta(eps + m Y).
  */

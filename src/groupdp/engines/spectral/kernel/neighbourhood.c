@@ -80,15 +80,25 @@ int neighbourhood_of(workspace *space, workspace *keep, const job *work, double 
     return asked.answered;
 }
 
+/* Sides in the wrong order, or none: nothing is known but that delta is at most 1. */
+static void require_order(double *lower, double *upper)
+{
+    if (*lower <= *upper)
+        return;
+    *lower = -INFINITY;
+    *upper = 0.0;
+}
+
 void neighbourhood_log_delta(const neighbourhood *at, double epsilon, double *lower, double *upper)
 {
     if (!at->exchanged) {
         corrected(&at->problem, &at->path, epsilon, lower, upper);
-        return;
+    } else {
+        corrected(&at->problem, &at->path, -epsilon, lower, upper);
+        *lower = log_from_exchanged(epsilon, *lower, -1.0);
+        *upper = log_from_exchanged(epsilon, *upper, 1.0);
     }
-    corrected(&at->problem, &at->path, -epsilon, lower, upper);
-    *lower = log_from_exchanged(epsilon, *lower, -1.0);
-    *upper = log_from_exchanged(epsilon, *upper, 1.0);
+    require_order(lower, upper);
 }
 
 /* log delta and its derivative, to many digits but without a claim. */

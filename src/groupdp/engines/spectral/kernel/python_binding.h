@@ -19,8 +19,6 @@ void release_kept(workspace *space);
 /* The name of a reason. */
 PyObject *named(enum reason why);
 
-extern PyMethodDef inspection[];
-extern PyMethodDef charges[];
 extern PyMethodDef neighbourhoods[];
 
 #endif

@@ -17,6 +17,7 @@ static const char *const REASON[REASONS] = {
     [ROUNDED] = "rounding",
     [TOO_WIDE] = "width",
     [RARE_LOSSES] = "rare losses",
+    [CONTRADICTION] = "contradiction",
 };
 
 PyObject *named(enum reason why) { return PyUnicode_FromString(REASON[why]); }
@@ -196,9 +197,7 @@ static struct PyModuleDef module = {
 PyMODINIT_FUNC PyInit__kernel(void)
 {
     PyObject *result = PyModule_Create(&module);
-    if (result != NULL &&
-        (PyModule_AddFunctions(result, inspection) != 0 || PyModule_AddFunctions(result, charges) != 0 ||
-         PyModule_AddFunctions(result, neighbourhoods) != 0)) {
+    if (result != NULL && PyModule_AddFunctions(result, neighbourhoods) != 0) {
         Py_DECREF(result);
         return NULL;
     }

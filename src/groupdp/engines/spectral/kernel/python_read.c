@@ -42,20 +42,6 @@ static int copied(workspace *space, PyObject *source, Py_ssize_t largest, const 
     return status;
 }
 
-/* Everything below relies on increasing shifts and finite logarithms, and a NaN could hide in a comparison. */
-static int is_law(const side *law)
-{
-    double before = -1.0;
-    for (int i = 0; i < law->size; i++) {
-        double shift = law->shift[i], p = law->p[i], log_p = law->log_p[i];
-        if (!(shift > before && shift >= 0.0 && isfinite(shift) && p >= 0.0 && p <= MOST && log_p < MOST - 1.0 &&
-              isfinite(log_p)))
-            return 0;
-        before = shift;
-    }
-    return law->size > 0;
-}
-
 /* One side: 1, 0 if it is declined, -1 with a Python error set. */
 static int read_side(workspace *space, PyObject **sources, side *law)
 {
@@ -68,8 +54,8 @@ static int read_side(workspace *space, PyObject **sources, side *law)
     }
     law->size = (int)sizes[0];
     if (sizes[0] != sizes[1] || sizes[0] != sizes[2] || !is_law(law)) {
-        PyErr_SetString(PyExc_ValueError, "a law must have increasing shifts >= 0, as many probabilities up to 1, and "
-                                          "their finite logarithms");
+        PyErr_SetString(PyExc_ValueError, "a law must have increasing shifts >= 0, as many probabilities that sum to 1, "
+                                          "and their finite logarithms");
         return -1;
     }
     law->variance = 0.25 * span_of(law) * span_of(law) * (1.0 + 0x1p-50);
@@ -145,6 +131,10 @@ static int read_round(workspace *space, PyObject *source, round_law *law)
     Py_DECREF(all);
     if (status == 1 && law->branches + law->gaussians == 0) {
         PyErr_SetString(PyExc_ValueError, "a law must have a branch");
+        return -1;
+    }
+    if (status == 1 && !is_coin(law)) {
+        PyErr_SetString(PyExc_ValueError, "a law must give its branches probabilities that sum to 1");
         return -1;
     }
     return status;

@@ -1,5 +1,6 @@
 /* The spectral engine: certified bounds for one composition of rounds of pairs with coins.
  *
+ *     laws.c        which laws are answered for
  *     workspace.c   memory and work of one call, and where to go when it is declined
  *     side.c        one side's density ratio on nodes, with its rounding error
  *     spread.c      how far apart the shifts are that an outcome leaves likely
@@ -42,6 +43,7 @@ enum reason {
     ROUNDED,          /* rounding errors too large for the error analysis */
     TOO_WIDE,         /* no narrow bounds were found */
     RARE_LOSSES,      /* the closed forms for large losses do not apply */
+    CONTRADICTION,    /* the lower side is above the upper one */
     REASONS
 };
 
@@ -122,6 +124,10 @@ typedef struct {
     double largest_loss, mean, deviation;
     discarded_part discarded;
 } prepared;
+
+/* Whether a side is a law, and the weights of a round are one (S-28). */
+int is_law(const side *law);
+int is_coin(const round_law *law);
 
 prepared prepare(workspace *space, int rounds, const round_law *whole, double log_delta);
 prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon);

@@ -1,6 +1,6 @@
 /* What the tests look at: the quantities that the answers rest on, each with the bound that is claimed for it. Every
  * function returns None where the core declines. */
-#include "python_view.h"
+#include "view.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Looking at one composition from Python: reading it, declining, cleaning up. */
-#include "python_view.h"
+#include "view.h"
 
 PyObject *list_of(const double *values, int count)
 {

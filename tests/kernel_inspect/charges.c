@@ -1,6 +1,6 @@
 /* What the tests look at where whole answers cannot show that a charge is missing: cells of a minorant, a root with what
  * certifies it, the exchange of P and Q. */
-#include "python_view.h"
+#include "view.h"
 
 #include <math.h>
 

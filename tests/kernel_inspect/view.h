@@ -1,6 +1,6 @@
-/* What the functions for the tests share (python_inspect.c, python_charges.c). */
-#ifndef GROUPDP_PYTHON_VIEW_H
-#define GROUPDP_PYTHON_VIEW_H
+/* What the functions for the tests share (inspection.c, charges.c). */
+#ifndef GROUPDP_TESTS_VIEW_H
+#define GROUPDP_TESTS_VIEW_H
 
 #include "python_binding.h"
 
@@ -23,5 +23,8 @@ PyObject *shown(view *at, PyObject *composition, PyObject *list, look *function)
 
 /* The first branch of the first round. */
 branch *first_branch(view *at);
+
+extern PyMethodDef inspection[];
+extern PyMethodDef charges[];
 
 #endif
