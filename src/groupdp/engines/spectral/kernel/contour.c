@@ -110,6 +110,23 @@ static double interpolated_variance(const scan *found, double tilt)
     return (1.0 - share) * found->variance[i - 1] + share * found->variance[i];
 }
 
+/* The shares of a round of allocations, and log G, from the tables of the scan. */
+static double rough_allocations(workspace *space, const allocation_scan *tables, tilted_round *rough)
+{
+    const allocation_law *of = rough->law->allocated;
+    tilted_allocation *parts = allocate(space, sizeof(tilted_allocation));
+    double log_moment, upper, mean, variance;
+    parts->mu = doubles(space, of->products);
+    parts->log_share = doubles(space, of->products);
+    for (int b = 0; b < of->products; b++) {
+        parts->mu[b] = allocation_mu(of, b);
+        parts->log_share[b] = of->log_weight[b];
+    }
+    rough->allocated = parts;
+    allocation_moment(space, tables, rough->law, rough->tilt, &log_moment, &upper, &mean, &variance);
+    return log_moment;
+}
+
 /* How far the contour will have to reach, from the coarse grids of the scan. A poor answer costs time only. */
 static double expected_reach(workspace *space, const saddle *at, double reach, double log_planned)
 {
@@ -119,6 +136,11 @@ static double expected_reach(workspace *space, const saddle *at, double reach, d
     for (int i = 0; i < problem->rounds; i++) {
         const round_law *law = &problem->round[i];
         tilted_round rough = {.law = law, .tilt = c, .branches = law->branches};
+        if (law->allocated != NULL) {
+            log_scale += law->count * rough_allocations(space, &at->by.allocated[i], &rough);
+            decays[i] = certify(space, &rough, 64, 0);
+            continue;
+        }
         rough.branch = allocate(space, (law->branches + 1) * sizeof(tilted_branch));
         rough.omega = doubles(space, law->gaussians + 1);
         rough.gaussian_error = doubles(space, law->gaussians + 1);

@@ -61,7 +61,8 @@ static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
         if (isnan(excess) || tries == MOST_TRIES)
             decline(space, ALIASES);
         if (close || tilt == at->by.largest * SMALLEST_SHARE) {
-            if (tilt + 14.0 / sqrt(found->variance[i]) > at->by.largest)
+            double room = at->by.limited ? 0.02 * tilt : 14.0 / sqrt(found->variance[i]);
+            if (tilt + room > at->by.largest)
                 return 0; /* the aliases on the right could not be bounded */
             approximation there = approximate(found, i);
             at->tilt = tilt;
@@ -105,6 +106,8 @@ static saddle find_saddle(workspace *space, const prepared *problem, wanted what
         saddle at = start_scan(space, problem, largest);
         if (find_tilt(space, &at, what, expected))
             return at;
+        if (at.by.limited)
+            decline(space, ALIASES);
     }
 }
 
