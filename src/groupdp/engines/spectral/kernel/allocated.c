@@ -9,6 +9,8 @@
 #define LOG_COARSE_TABLE -28.0
 #define LOGARITHM (64.0 * U)
 #define UNRESOLVED 1e-15
+/* Of w and s, for moments of a single large place within the range of doubles. */
+#define LARGEST_PRODUCT 18.0
 
 /* The rate of decay of a product: |phi(s)| <= e^{-s^2 mu^2 / 2}, mu^2 the sum of s^2 / M over factors with p = 1 (S-34). */
 double allocation_mu(const allocation_law *law, int product)
@@ -46,9 +48,11 @@ double largest_allocation_tilt(const allocation_law *law)
         return largest;
     for (int f = 0; f < law->factors; f++) {
         const allocation *of = &law->factor[f];
-        double square = of->shift * of->shift;
-        double single = 2.0 * (log(of->places) - of->log_probability) / square + 1.0;
-        largest = smaller(largest, larger(1.25 * single + 1.0, (30.0 - 8.5 * of->shift) / square));
+        /* Up to here a single large place is within the range of doubles, or (S-30, halves) far below G. */
+        double log_places = log(of->places) - of->log_probability, linear = log_places - LOG_2;
+        double inside = linear * linear - 2.0 * of->shift * of->shift * (log_places + 45.0);
+        double single = inside > 0.0 ? (linear + sqrt(inside)) / (of->shift * of->shift) : 0.0;
+        largest = smaller(largest, larger(LARGEST_PRODUCT / of->shift, single) - 1.0);
     }
     return largest;
 }
@@ -114,6 +118,8 @@ tilted_factor tilt_factor(workspace *space, const allocation_table *table, int r
     double total = sum(of->weight, nodes);
     for (int j = 0; j < nodes; j++) {
         of->weight[j] /= total;
+        if (of->weight[j] == 0.0)
+            continue; /* what underflow takes is in log_lost */
         double rounding = U * (count_rounding(table, j, shape) + 4.0 * fabs(top) +
                                4.0 * fabs(w * table->step * (table->first + j)));
         doubt += of->weight[j] * rounding;
@@ -130,6 +136,8 @@ tilted_factor tilt_factor(workspace *space, const allocation_table *table, int r
     if (!(relative < 1e-3))
         decline(space, NODES);
     for (int j = 0; j < nodes; j++) {
+        if (of->weight[j] == 0.0)
+            continue;
         double distance = fabs(of->loss[j] - of->centre);
         double rounding = U * (count_rounding(table, j, shape) + 4.0 * fabs(top) +
                                4.0 * fabs(w * table->step * (table->first + j)) + 64.0 + 20.0);
@@ -231,12 +239,13 @@ tilted_round tilt_allocations(workspace *space, const round_law *law, double c, 
     for (int f = 0; f < of->factors; f++) {
         const allocation *one = &of->factor[f];
         double own = one->log_probability == 0.0 ? one->shift * one->shift / one->places : 0.0;
-        double shape = 1.2 / (larger(slowness - own, 0.0) + 0.25 * slowness);
+        double shape = 1.6 / (larger(0.5 * slowness - own, 0.0) + 0.32 * slowness);
         double n = ceil(larger(larger(shape, SMALLEST_SHAPE) + w, 0.0));
         if (!(n < 1e6))
             decline(space, NODES);
         allocation_table table = tabulate_allocation(space, one, (int)n, w, w, frequency, log_tolerance);
         parts->factor[f] = tilt_factor(space, &table, of->reverse, c, frequency);
+        parts->factor[f].rate = 0.5 * own * (1.0 - 1e-14);
         result.nodes += table.nodes;
     }
     double error;
@@ -269,7 +278,7 @@ static void sample_factor(workspace *space, const tilted_factor *factor, const c
     for (int j = 0; j < of->nodes; j++)
         distance += of->weight[j] * fabs(of->loss[j] - of->centre);
     double by_frequency = of->first_order_error + (94.0 * U + 2.0 * SUMMED + 4.0 * U) * distance;
-    double by_square = 3.0 * (of->nodes + 60.0) * U * 0.25 * of->variance;
+    double by_square = 3.0 * (of->nodes + 60.0) * U * 0.25 * of->variance, rate = factor->rate;
     spend(space, 60.0 * path->samples);
     for (int i = 0; i < path->samples; i++) {
         double s = path->frequency[i], d = real[i], e = imaginary[i], log_modulus, gamma, turn, size;
@@ -284,7 +293,7 @@ static void sample_factor(workspace *space, const tilted_factor *factor, const c
         real[i] = log_modulus + gamma;
         imaginary[i] = angle + factor->sign * turn;
         log_error_of[i] = rounding - log1p(-smaller(relative, 1.0 - 1e-12));
-        log_largest[i] = real[i] + rounding + log1p(relative) * (1.0 + ELEMENTARY);
+        log_largest[i] = smaller(real[i] + rounding + log1p(relative) * (1.0 + ELEMENTARY), -s * s * rate);
     }
 }
 
@@ -341,7 +350,7 @@ void add_allocations(workspace *space, const tilted_round *tilted, int rounds, c
             angle = atan2(y, x);
             double relative = error * exp(-log_modulus);
             log_error = LOGARITHM * (fabs(log_modulus) + fabs(angle)) - log1p(-smaller(relative, 1.0 - 1e-12));
-            most = log_modulus + log1p(relative) + 64.0 * U * fabs(log_modulus);
+            most = smaller(log_modulus + log1p(relative) + 64.0 * U * fabs(log_modulus), 0.0);
         }
         path->real[i] += count * log_modulus;
         path->imaginary[i] += count * angle;

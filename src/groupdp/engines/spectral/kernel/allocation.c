@@ -134,7 +134,7 @@ static void choose_ranges(workspace *space, allocation_table *table, double w_lo
     double room = 2.0 - log_tolerance + log(of->places), reach = sqrt(2.0 * room), low = reach;
     while (!(log_left_out_above(of, w_high, reach) <= log_tolerance - 1.0)) {
         reach += 0.25;
-        if (!(reach < 1e4))
+        if (!(reach < 36.0))
             decline(space, NODES);
     }
     if (w_low < 1.0) /* places all of which are small: (S-30), with room for 1 / b_0 */
@@ -301,6 +301,8 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
         for (int j = 0; j < nodes; j++)
             b[(size_t)j * (n + 1) + k] = windowed(weight, f + (size_t)fine * j, places, &top[j]);
     }
+    /* 2^-1074 in every term of b_k, k <= n, in M places; where e^{-x} underflows, less than 1e-240 of x^k e^{-x} / k!. */
+    double underflow = (n > 500 ? -540.0 : -730.0) + 2.0 * log(n + 1.0) + log(of->places + 1.0);
     for (int j = 0; j < nodes; j++) {
         const double *row = b + (size_t)j * (n + 1);
         double missing = dot(weight, lost + (size_t)fine * j, places), rho = absent * exp(table->step * (table->first + j));
@@ -316,7 +318,7 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
             most = larger(most, g[m]);
         double log_start = of->places * log_none - rho + scale;
         table->log_count[j] = log(last) + log_start;
-        table->log_lost[j] = log(most) + log_start - 500.0;
+        table->log_lost[j] = log(most) + log_start + underflow - larger(log_none, -700.0);
         table->log_none[j] = log_none;
     }
 }
@@ -338,14 +340,14 @@ allocation_table tabulate_allocation(workspace *space, const allocation *of, int
     if (!(low + high < MOST_PLACES))
         decline(space, NODES);
     int places = (int)(low + high) + 1;
-    double *weight = doubles(space, places), log_height = log(grain / of->shift) - HALF_LOG_2PI;
+    double *weight = doubles(space, places), height = grain / of->shift * 0.39894228040143267794;
     double half_square = 0.5 * (grain / of->shift) * (grain / of->shift);
     for (int i = 0; i < places; i++) {
         double index = i - low;
-        weight[i] = exp(log_height - half_square * (index * index));
+        weight[i] = height * exp(-half_square * (index * index));
     }
     double farthest = larger(table.place_low, table.place_high) + table.place_step;
-    table.weight_rounding = farthest * farthest + 10.0 * fabs(log_height) + 12.0;
+    table.weight_rounding = 0.5 * farthest * farthest + 16.0;
     table.point_rounding = 60.0 + 8.0 * (log(of->places) - of->log_probability) +
                            8.0 * of->shift * (farthest + of->shift) + 10.0;
     table.log_count = doubles(space, table.nodes);

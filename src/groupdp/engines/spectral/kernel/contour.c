@@ -15,6 +15,8 @@
 #define RECTANGLES 128
 /* An estimate of the reach beyond so many times that of a Gaussian is not trusted. */
 #define TRUSTED 20.0
+/* How far log delta may be from what is expected, with allocations. */
+#define UNSURE 4.0
 
 static const double NEARBY[] = {0.9, 0.95, 0.98, 1.01, 1.03, 1.06, 1.1, 1.15, 1.3};
 
@@ -180,7 +182,7 @@ static double expected_reach(workspace *space, const saddle *at, double reach, d
     }
     double goal = at->log_delta - (log_scale - at->tilt * at->epsilon) + log_planned;
     double found = choose_truncation(decays, problem->rounds, reach, goal);
-    if (found > TRUSTED * reach) /* too coarse a grid to tell, with few rounds */
+    if (found > TRUSTED * reach && !problem->allocates) /* too coarse a grid to tell, with few rounds */
         return 3.5 * reach;
     return larger(1.15 * found, 1.2 * reach);
 }
@@ -239,7 +241,7 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
     path.centre_size *= 1.0 + rounds * U;
 
     begin(space, PERIOD);
-    double goal = at->log_delta + log_planned, longest = LONG_PERIOD * deviation;
+    double goal = at->log_delta + log_planned - (problem->allocates ? UNSURE : 0.0), longest = LONG_PERIOD * deviation;
     /* A heavy tail: aliases are then best bounded with tilts close to the contour's own. */
     if (log_alias(&at->found, at->tilt, at->epsilon, longest, NULL) > goal)
         extend(space, at, NEARBY, sizeof NEARBY / sizeof NEARBY[0]);

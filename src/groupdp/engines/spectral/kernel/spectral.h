@@ -137,6 +137,7 @@ typedef struct {
     double shift;       /* what epsilon may lose (S-11) */
     double largest_loss, mean, deviation;
     discarded_part discarded;
+    int allocates; /* whether there are rounds of allocations */
 } prepared;
 
 prepared prepare(workspace *space, int rounds, const round_law *whole, double log_delta);
@@ -234,7 +235,7 @@ double allocation_range_error(const allocation_table *table, double w, double lo
 /* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-33). */
 typedef struct {
     tilted_round of;
-    double shape, sign, mean, loss_variance;
+    double shape, sign, mean, loss_variance, rate; /* |phi(s)| <= e^{-s^2 rate} (S-34) */
 } tilted_factor;
 
 /* A round of allocations under its tilted law. */
