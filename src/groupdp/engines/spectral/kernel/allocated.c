@@ -79,13 +79,13 @@ static void gamma_ratio(double a, double s, double *real, double *imaginary, dou
 /* Relative error of log_gamma: (x - 1/2) log x to 12 U, the rest below it; the series' first term left out is 2e-17. */
 static double log_gamma_error(double x) { return 16.0 * U * (x * fabs(log(x)) + x + 2.0); }
 
-/* Relative rounding error of p_n at a node, in units of U (S-32). */
-static double count_rounding(const allocation_table *table, int j, double shape)
+/* Relative rounding error of p_n at a node but for that of its points, in units of U (S-32). */
+static double count_rounding(const allocation_table *table, int j)
 {
     double n = table->taylor, places = table->of->places, one = table->weight_rounding + 64.0 + 16.0;
     double exponent = places * fabs(table->log_none[j]);
     double powers = n <= places + 1.0 ? n * (2.0 * one + 80.0) : places * (2.0 * one + 200.0) + 200.0 * n;
-    double rounding = powers + 2.0 * n + (n + shape) * table->point_rounding + 2.2 * exponent * one;
+    double rounding = powers + 2.0 * n + 2.2 * exponent * one;
     if (n > 600.0)
         rounding += 12.0 * n * log(n);
     return 1.05 * rounding + 10.0 * (fabs(table->log_count[j]) + exponent + 700.0);
@@ -120,35 +120,38 @@ tilted_factor tilt_factor(workspace *space, const allocation_table *table, int r
         of->weight[j] /= total;
         if (of->weight[j] == 0.0)
             continue; /* what underflow takes is in log_lost */
-        double rounding = U * (count_rounding(table, j, shape) + 4.0 * fabs(top) +
+        double rounding = U * (count_rounding(table, j) + 4.0 * fabs(top) +
                                4.0 * fabs(w * table->step * (table->first + j)));
         doubt += of->weight[j] * rounding;
         largest = larger(largest, of->weight[j] > 1e-30 ? rounding : 0.0);
         few += of->weight[j] * exp(smaller(-table->log_none[j], 700.0));
         of->centre += of->weight[j] * of->loss[j];
     }
-    if (!(largest < 1e-4))
-        decline(space, ROUNDED);
     double proved = allocation_step_error(table, shape, frequency);
     proved = log_add(proved, allocation_place_error(table, shape));
     proved = log_add(proved, allocation_range_error(table, w, log(few) + 1e-9));
     double relative = exp(proved) + 1.01 * lost / total;
-    if (!(relative < 1e-3))
-        decline(space, NODES);
+    if (!(relative < 1e-3 && largest < 1e-4)) {
+        if (frequency > 0.0)
+            decline(space, relative < 1e-3 ? ROUNDED : NODES);
+        relative = INFINITY; /* no Chernoff bound at this tilt */
+    }
     for (int j = 0; j < nodes; j++) {
         if (of->weight[j] == 0.0)
             continue;
         double distance = fabs(of->loss[j] - of->centre);
-        double rounding = U * (count_rounding(table, j, shape) + 4.0 * fabs(top) +
+        double rounding = U * (count_rounding(table, j) + 4.0 * fabs(top) +
                                4.0 * fabs(w * table->step * (table->first + j)) + 64.0 + 20.0);
         of->first_order_error += of->weight[j] * ((rounding + doubt) * distance + 8.0 * U * (fabs(of->loss[j]) + log_shape));
         of->variance += of->weight[j] * distance * distance;
     }
-    of->first_order_error *= 1.02;
+    /* An error of the points moves log p_n by |n - lambda X| times it, and lambda X is Gamma(a) distributed. */
+    double of_points = 1.1 * U * table->point_rounding * sqrt(w * w + shape);
+    of->first_order_error = 1.02 * (of->first_order_error + 2.0 * of_points * sqrt(of->variance));
     of->constant_error = 2.1 * relative;
     double n = table->taylor;
     of->log_moment = top + log(total * table->step) + log_gamma(n + 1.0) - log_gamma(shape);
-    of->log_moment_error = 1.02 * (doubt + relative) + log_gamma_error(n + 1.0) + log_gamma_error(shape) +
+    of->log_moment_error = 1.02 * (doubt + of_points + relative) + log_gamma_error(n + 1.0) + log_gamma_error(shape) +
                            U * (100.0 + 8.0 * fabs(top));
     double inverse = 1.0 / shape;
     result.mean = of->centre - result.sign * inverse * (0.5 + inverse / 12.0);
@@ -239,7 +242,7 @@ tilted_round tilt_allocations(workspace *space, const round_law *law, double c, 
     for (int f = 0; f < of->factors; f++) {
         const allocation *one = &of->factor[f];
         double own = one->log_probability == 0.0 ? one->shift * one->shift / one->places : 0.0;
-        double shape = 1.6 / (larger(0.5 * slowness - own, 0.0) + 0.32 * slowness);
+        double shape = 1.0 / (larger(0.7 * slowness - own, 0.0) + 0.25 * slowness);
         double n = ceil(larger(larger(shape, SMALLEST_SHAPE) + w, 0.0));
         if (!(n < 1e6))
             decline(space, NODES);

@@ -71,6 +71,14 @@ static double place_step(const allocation *of, double shape, double log_toleranc
     return smaller(best, 1.0);
 }
 
+/* log of a lower bound on G(w): 1 by Jensen, and X^w >= sum_t (p L_t / M)^w for w >= 1. */
+static double log_least_moment(const allocation *of, double w)
+{
+    double log_places = log(of->places);
+    double single = log_places + w * (of->log_probability - log_places) + 0.5 * w * (w - 1.0) * of->shift * of->shift;
+    return w >= 1.0 && single > 0.0 ? single * (1.0 - 1e-12) - 1e-12 * (w * log_places + 1.0) : 0.0;
+}
+
 /* log of a bound on what is left out above z in some place, relative to G(w), for w >= 1 (S-30). */
 static double log_above(const allocation *of, double w, double z, double share)
 {
@@ -78,7 +86,7 @@ static double log_above(const allocation *of, double w, double z, double share)
     double one = (1.0 - w) * log(share) + w * (of->log_probability - log_places) +
                  0.5 * w * (w - 1.0) * of->shift * of->shift - 0.5 * beyond * beyond;
     double other = (1.0 - w) * log1p(-share) - 0.5 * z * z;
-    return log_places + log_add(one, other) + 0.4;
+    return log_places + log_add(one - log_least_moment(of, w), other) + 0.4;
 }
 
 static double log_left_out_above(const allocation *of, double w, double z)
@@ -104,7 +112,7 @@ static double log_rates_above(const allocation *of, double w, double shape, doub
         else if (level > best + 50.0)
             break;
     }
-    return best + 0.1 + 1e-12 * log_gamma(2.0 * shape);
+    return best - log_least_moment(of, w) + 0.1 + 1e-12 * log_gamma(2.0 * shape);
 }
 
 /* log of a bound on the nodes below log lambda = u, relative to G(w) Gamma(a) / n!, if X is at most e^log_most. */
@@ -332,7 +340,9 @@ allocation_table tabulate_allocation(workspace *space, const allocation *of, int
     double place = place_step(of, shape, log_tolerance), fine = larger(ceil(step / (of->shift * place)), 1.0);
     if (!(n <= MOST_TERMS && fine < 1e6 && n - w_high >= SMALLEST_SHAPE))
         decline(space, NODES);
-    double grain = shortened(step / fine);
+    /* Half the square of the step in Z has 20 bits, so that the exponents -z^2 / 2 are exact. */
+    double half_square = shortened(0.5 * (step / fine / of->shift) * (step / fine / of->shift));
+    double grain = of->shift * sqrt(2.0 * half_square);
     table.step = grain * fine;
     table.place_step = grain / of->shift * (1.0 + 1e-15);
     choose_ranges(space, &table, w_low, w_high, log_tolerance);
@@ -341,15 +351,15 @@ allocation_table tabulate_allocation(workspace *space, const allocation *of, int
         decline(space, NODES);
     int places = (int)(low + high) + 1;
     double *weight = doubles(space, places), height = grain / of->shift * 0.39894228040143267794;
-    double half_square = 0.5 * (grain / of->shift) * (grain / of->shift);
     for (int i = 0; i < places; i++) {
         double index = i - low;
         weight[i] = height * exp(-half_square * (index * index));
     }
     double farthest = larger(table.place_low, table.place_high) + table.place_step;
-    table.weight_rounding = 0.5 * farthest * farthest + 16.0;
-    table.point_rounding = 60.0 + 8.0 * (log(of->places) - of->log_probability) +
-                           8.0 * of->shift * (farthest + of->shift) + 10.0;
+    table.weight_rounding = 16.0;
+    table.point_rounding = 4.0 * (table.step * larger(fabs(table.first), fabs(table.first + table.nodes)) +
+                                  of->shift * (farthest + of->shift)) +
+                           8.0 * (log(of->places) - of->log_probability) + 20.0;
     table.log_count = doubles(space, table.nodes);
     table.log_none = doubles(space, table.nodes);
     table.log_lost = doubles(space, table.nodes);

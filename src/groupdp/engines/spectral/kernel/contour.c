@@ -184,7 +184,7 @@ static double expected_reach(workspace *space, const saddle *at, double reach, d
     double found = choose_truncation(decays, problem->rounds, reach, goal);
     if (found > TRUSTED * reach && !problem->allocates) /* too coarse a grid to tell, with few rounds */
         return 3.5 * reach;
-    return larger(1.15 * found, 1.2 * reach);
+    return problem->allocates ? 1.02 * found : larger(1.15 * found, 1.2 * reach);
 }
 
 /* A contour through the saddle. Aliases, truncation and quadrature are each planned to stay below e^log_planned of the

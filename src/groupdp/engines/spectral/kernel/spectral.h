@@ -334,6 +334,8 @@ double log_alias(const scan *found, double tilt, double epsilon, double period, 
 
 /* Errors planned, relative to delta: those of an answer, and those of a bound that is only compared (1e-14, 1e-3). */
 #define LOG_FINE -32.2361913
+/* The same with allocations, whose samples have rounding errors of 1e-11. */
+#define LOG_ALLOCATED -27.0
 #define LOG_COARSE -6.9
 /* An answer is given if it is this narrow, relative to itself. */
 #define NARROW 1e-9
