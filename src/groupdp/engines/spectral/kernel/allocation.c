@@ -124,6 +124,22 @@ static double log_rates_below(double shape, double step, double u, double log_mo
     return shape * (u + log_most) - y - log_gamma(shape) + log(step) - log(-expm1((y - shape) * step)) + 1e-9 * shape;
 }
 
+/* The same beyond log lambda = u, if X is at least e^log_least. */
+static double log_rates_beyond(double shape, double step, double u, double log_least)
+{
+    double log_y = u + log_least, y = exp(smaller(log_y, 600.0));
+    if (!(y > shape))
+        return INFINITY;
+    return shape * log_y - y - log_gamma(shape) + log(step) - log(-expm1((shape - y) * step)) + 1e-9 * shape;
+}
+
+static double log_rates_right(const allocation_table *table, double w, double u)
+{
+    double shape = table->taylor - w;
+    return smaller(log_rates_above(table->of, w, shape, table->step, u),
+                   log_rates_beyond(shape, table->step, u, table->log_least));
+}
+
 double allocation_range_error(const allocation_table *table, double w, double log_few_below)
 {
     const allocation *of = table->of;
@@ -131,7 +147,7 @@ double allocation_range_error(const allocation_table *table, double w, double lo
     double error = log_left_out_above(of, w, table->place_high);
     double below = log(of->places) - 0.5 * low * low;
     error = log_add(error, w < 1.0 ? below + log_few_below : below);
-    error = log_add(error, log_rates_above(of, w, shape, table->step, last));
+    error = log_add(error, log_rates_right(table, w, last));
     return log_add(error, log_rates_below(shape, table->step, table->step * table->first, table->log_most)) + 0.1;
 }
 
@@ -153,13 +169,16 @@ static void choose_ranges(workspace *space, allocation_table *table, double w_lo
     table->log_most = larger(of->shift * reach - 0.5 * of->shift * of->shift, 0.0) + 1e-9;
     if (p < 1.0)
         table->log_most = smaller(table->log_most, log(1.0 - p + p * exp(smaller(table->log_most, 600.0))) + 1e-9);
+    table->log_least = -of->shift * (low + 1.0) - 0.5 * of->shift * of->shift;
+    if (p < 1.0)
+        table->log_least = larger(table->log_least, log1p(-p) - 1e-9);
     double shape_low = table->taylor - w_high, shape_high = table->taylor - w_low;
     double first = log(shape_low) - table->log_most, last = log(shape_high);
     while (!(log_rates_below(shape_low, table->step, first, table->log_most) <= log_tolerance - 1.0 &&
              log_rates_below(shape_high, table->step, first, table->log_most) <= log_tolerance - 1.0))
         first -= 2.0 * table->step;
-    while (!(log_rates_above(of, w_low, shape_high, table->step, last) <= log_tolerance - 1.0 &&
-             log_rates_above(of, w_high, shape_low, table->step, last) <= log_tolerance - 1.0)) {
+    while (!(log_rates_right(table, w_low, last) <= log_tolerance - 1.0 &&
+             log_rates_right(table, w_high, last) <= log_tolerance - 1.0)) {
         last += larger(2.0 * table->step, 0.02);
         if (!(last < 200.0))
             decline(space, NODES);

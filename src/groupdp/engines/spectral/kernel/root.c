@@ -136,7 +136,7 @@ static int is_narrow(const prepared *problem, const answer *result)
 {
     double scale = larger(result->upper, smaller(problem->deviation, 1.0));
     if (problem->allocates)
-        scale = 4.0 * larger(scale, 1.0);
+        scale = 8.0 * larger(scale, 1.0);
     return isfinite(result->upper) && result->upper - result->lower <= NARROW * scale;
 }
 

@@ -216,7 +216,7 @@ tilted_round tilt_round(workspace *space, const round_law *law, double tilt, dou
 typedef struct {
     const allocation *of;
     int taylor, nodes; /* n */
-    double step, first, place_step, place_low, place_high, log_most;
+    double step, first, place_step, place_low, place_high, log_least, log_most; /* of X, as cut */
     double *log_count, *log_none; /* log p_n; log of P(N = 0) in one place */
     double *log_lost;             /* log of what underflow may take from p_n */
     double weight_rounding, point_rounding; /* of the quadrature over Z, in units of U (S-32) */
