@@ -4,8 +4,14 @@ from groupdp.pairs import FloatArray
 
 #: log weight; shifts, probabilities and log probabilities of the right side; of the left side.
 PackedBranch = tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
-#: Repetitions; branches; mu and log weights of the branches N(mu, 1) against N(0, 1).
-PackedRound = tuple[float, Sequence[PackedBranch], FloatArray, FloatArray]
+#: Whether P and Q are exchanged; places, shifts and log probabilities of the factors; log weights of the products; how
+#: often each factor stands in each product, row by row.
+PackedAllocation = tuple[bool, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
+#: Repetitions; branches; mu and log weights of the branches N(mu, 1) against N(0, 1); or allocations.
+PackedRound = (
+    tuple[float, Sequence[PackedBranch], FloatArray, FloatArray]
+    | tuple[float, Sequence[PackedBranch], FloatArray, FloatArray, PackedAllocation]
+)
 #: lower, upper, nodes, contour steps, evaluations of delta.
 Found = tuple[float, float, int, int, int]
 

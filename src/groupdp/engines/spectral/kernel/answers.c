@@ -127,6 +127,12 @@ round_law *exchanged(workspace *space, const job *work)
     for (int j = 0; j < work->rounds; j++) {
         result[j] = work->whole[j];
         result[j].branch = allocate(space, (result[j].branches + 1) * sizeof(branch));
+        if (result[j].allocated != NULL) {
+            allocation_law *turned = allocate(space, sizeof(allocation_law));
+            *turned = *result[j].allocated;
+            turned->reverse = !turned->reverse;
+            result[j].allocated = turned;
+        }
         for (int b = 0; b < result[j].branches; b++) {
             result[j].branch[b] = work->whole[j].branch[b];
             result[j].branch[b].right = work->whole[j].branch[b].left;

@@ -15,6 +15,8 @@
 #define RECTANGLES 128
 /* An estimate of the reach beyond so many times that of a Gaussian is not trusted. */
 #define TRUSTED 20.0
+/* How far log delta may be from what is expected, with allocations. */
+#define UNSURE 4.0
 
 static const double NEARBY[] = {0.9, 0.95, 0.98, 1.01, 1.03, 1.06, 1.1, 1.15, 1.3};
 
@@ -110,6 +112,23 @@ static double interpolated_variance(const scan *found, double tilt)
     return (1.0 - share) * found->variance[i - 1] + share * found->variance[i];
 }
 
+/* The shares of a round of allocations, and log G, from the tables of the scan. */
+static double rough_allocations(workspace *space, const allocation_scan *tables, tilted_round *rough)
+{
+    const allocation_law *of = rough->law->allocated;
+    tilted_allocation *parts = allocate(space, sizeof(tilted_allocation));
+    double log_moment, upper, mean, variance;
+    parts->mu = doubles(space, of->products);
+    parts->log_share = doubles(space, of->products);
+    for (int b = 0; b < of->products; b++) {
+        parts->mu[b] = allocation_mu(of, b);
+        parts->log_share[b] = of->log_weight[b];
+    }
+    rough->allocated = parts;
+    allocation_moment(space, tables, rough->law, rough->tilt, &log_moment, &upper, &mean, &variance);
+    return log_moment;
+}
+
 /* How far the contour will have to reach, from the coarse grids of the scan. A poor answer costs time only. */
 static double expected_reach(workspace *space, const saddle *at, double reach, double log_planned)
 {
@@ -119,6 +138,11 @@ static double expected_reach(workspace *space, const saddle *at, double reach, d
     for (int i = 0; i < problem->rounds; i++) {
         const round_law *law = &problem->round[i];
         tilted_round rough = {.law = law, .tilt = c, .branches = law->branches};
+        if (law->allocated != NULL) {
+            log_scale += law->count * rough_allocations(space, &at->by.allocated[i], &rough);
+            decays[i] = certify(space, &rough, 64, 0);
+            continue;
+        }
         rough.branch = allocate(space, (law->branches + 1) * sizeof(tilted_branch));
         rough.omega = doubles(space, law->gaussians + 1);
         rough.gaussian_error = doubles(space, law->gaussians + 1);
@@ -158,9 +182,9 @@ static double expected_reach(workspace *space, const saddle *at, double reach, d
     }
     double goal = at->log_delta - (log_scale - at->tilt * at->epsilon) + log_planned;
     double found = choose_truncation(decays, problem->rounds, reach, goal);
-    if (found > TRUSTED * reach) /* too coarse a grid to tell, with few rounds */
+    if (found > TRUSTED * reach && !problem->allocates) /* too coarse a grid to tell, with few rounds */
         return 3.5 * reach;
-    return larger(1.15 * found, 1.2 * reach);
+    return problem->allocates ? 1.02 * found : larger(1.15 * found, 1.2 * reach);
 }
 
 /* A contour through the saddle. Aliases, truncation and quadrature are each planned to stay below e^log_planned of the
@@ -217,7 +241,7 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
     path.centre_size *= 1.0 + rounds * U;
 
     begin(space, PERIOD);
-    double goal = at->log_delta + log_planned, longest = LONG_PERIOD * deviation;
+    double goal = at->log_delta + log_planned - (problem->allocates ? UNSURE : 0.0), longest = LONG_PERIOD * deviation;
     /* A heavy tail: aliases are then best bounded with tilts close to the contour's own. */
     if (log_alias(&at->found, at->tilt, at->epsilon, longest, NULL) > goal)
         extend(space, at, NEARBY, sizeof NEARBY / sizeof NEARBY[0]);

@@ -109,6 +109,12 @@ decay certify(workspace *space, const tilted_round *tilted, int rectangles, int 
 {
     const round_law *law = tilted->law;
     decay bound = {.count = law->count, .gaussians = law->gaussians, .mu = law->mu};
+    if (tilted->allocated != NULL) { /* S-34 */
+        bound.gaussians = law->allocated->products;
+        bound.mu = tilted->allocated->mu;
+        bound.log_share = tilted->allocated->log_share;
+        return bound;
+    }
     /* Branches share what one of them alone would have. */
     int each = rectangles / (tilted->branches > 0 ? tilted->branches : 1);
     each = each < 16 ? 16 : each;

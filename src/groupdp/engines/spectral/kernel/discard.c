@@ -187,6 +187,9 @@ prepared prepare_near(workspace *space, int rounds, const round_law *whole, doub
     prepared result = trim(space, rounds, whole, log_delta);
     if (!(epsilon > 0.0 && epsilon < LARGEST_EPSILON))
         decline(space, RARE_LOSSES);
+    for (int j = 0; j < rounds; j++)
+        if (whole[j].allocated != NULL)
+            decline(space, RARE_LOSSES);
     prepared exchanged = reversed(space, &result);
     saddle at = saddle_for_delta(space, &exchanged, LOG_UNLIKELY);
     double unlikely = larger(epsilon_ceiling(&at.found, LOG_UNLIKELY), 0.0); /* delta_rev <= e^-30 from here on */

@@ -58,7 +58,7 @@ static void plan_contour(workspace *space, workspace *keep, request *asked)
             break;
         assumed = at.log_delta - 10.0;
     }
-    found->path = build(space, &found->problem, &at, LOG_FINE);
+    found->path = build(space, &found->problem, &at, found->problem.allocates ? LOG_ALLOCATED : LOG_FINE);
     copy_contour(keep, &found->path);
     found->problem.round = NULL;
     asked->answered = 1;

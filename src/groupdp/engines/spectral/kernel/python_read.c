@@ -101,20 +101,70 @@ static int read_gaussians(workspace *space, PyObject *mu, PyObject *log_weights,
     return 1;
 }
 
+/* A coin over products of allocations: (reverse, places, shifts, log probabilities, log weights, times). */
+static int read_allocations(workspace *space, PyObject *source, round_law *law)
+{
+    PyObject *sources[5];
+    int reverse;
+    if (!PyTuple_Check(source)) {
+        PyErr_SetString(PyExc_TypeError, "an allocation must be a tuple");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(source, "pOOOOO", &reverse, &sources[0], &sources[1], &sources[2], &sources[3], &sources[4]))
+        return -1;
+    const double *content[5];
+    Py_ssize_t sizes[5];
+    for (int i = 0; i < 5; i++) {
+        int status = copied(space, sources[i], LARGEST_COIN, &content[i], &sizes[i]);
+        if (status != 1)
+            return status;
+    }
+    Py_ssize_t factors = sizes[0], products = sizes[3];
+    int sound = factors > 0 && products > 0 && sizes[1] == factors && sizes[2] == factors &&
+                sizes[4] == factors * products && law->count <= MOST_ROUNDS;
+    for (Py_ssize_t f = 0; sound && f < factors; f++)
+        sound = content[0][f] >= 2.0 && content[0][f] <= MOST_ROUNDS && content[0][f] == floor(content[0][f]) &&
+                content[1][f] > 0.0 && isfinite(content[1][f]) && content[2][f] <= 0.0 && isfinite(content[2][f]);
+    for (Py_ssize_t b = 0; sound && b < products; b++)
+        sound = content[3][b] < MOST - 1.0 && isfinite(content[3][b]);
+    for (Py_ssize_t i = 0; sound && i < factors * products; i++)
+        sound = content[4][i] >= 0.0 && content[4][i] <= MOST_ROUNDS && content[4][i] == floor(content[4][i]);
+    if (!sound) {
+        PyErr_SetString(PyExc_ValueError, "an allocation must have places >= 2, positive shifts, probabilities up to 1, "
+                                          "and how often it stands in every product");
+        return -1;
+    }
+    allocation_law *of = allocate_or_null(space, sizeof(allocation_law));
+    allocation *factor = allocate_or_null(space, (size_t)factors * sizeof(allocation));
+    if (of == NULL || factor == NULL) {
+        space->reason = MEMORY;
+        return 0;
+    }
+    for (Py_ssize_t f = 0; f < factors; f++)
+        factor[f] = (allocation){content[0][f], content[1][f], content[2][f]};
+    *of = (allocation_law){.factors = (int)factors, .products = (int)products, .reverse = reverse, .factor = factor};
+    of->log_weight = content[3];
+    of->times = content[4];
+    law->allocated = of;
+    return 1;
+}
+
 /* One round: 1, 0 if it is declined, -1 with a Python error set. */
 static int read_round(workspace *space, PyObject *source, round_law *law)
 {
-    PyObject *branches, *mu, *log_weights;
+    PyObject *branches, *mu, *log_weights, *allocated = NULL;
     if (!PyTuple_Check(source)) {
         PyErr_SetString(PyExc_TypeError, "a round must be a tuple");
         return -1;
     }
-    if (!PyArg_ParseTuple(source, "dOOO", &law->count, &branches, &mu, &log_weights))
+    if (!PyArg_ParseTuple(source, "dOOO|O", &law->count, &branches, &mu, &log_weights, &allocated))
         return -1;
     if (!(law->count >= 1.0)) {
         PyErr_SetString(PyExc_ValueError, "a law must be run at least once");
         return -1;
     }
+    if (allocated != NULL)
+        return read_allocations(space, allocated, law);
     int status = read_gaussians(space, mu, log_weights, law);
     PyObject *all = status == 1 ? PySequence_Tuple(branches) : NULL;
     if (all == NULL)

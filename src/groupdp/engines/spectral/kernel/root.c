@@ -135,6 +135,8 @@ void enclose_root(workspace *space, const prepared *problem, const contour *path
 static int is_narrow(const prepared *problem, const answer *result)
 {
     double scale = larger(result->upper, smaller(problem->deviation, 1.0));
+    if (problem->allocates)
+        scale = 8.0 * larger(scale, 1.0);
     return isfinite(result->upper) && result->upper - result->lower <= NARROW * scale;
 }
 
@@ -142,7 +144,7 @@ int certified_epsilon(workspace *space, const prepared *problem, saddle *at, dou
 {
     if (!(at->epsilon > 0.0))
         return epsilon_next_to_zero(space, problem, target, result);
-    contour path = build(space, problem, at, LOG_FINE);
+    contour path = build(space, problem, at, problem->allocates ? LOG_ALLOCATED : LOG_FINE);
     begin(space, ROOT);
     enclose_root(space, problem, &path, at->epsilon, target, result);
     return is_narrow(problem, result);
@@ -152,7 +154,7 @@ int certified_epsilon(workspace *space, const prepared *problem, saddle *at, dou
 int epsilon_next_to_zero(workspace *space, const prepared *problem, double target, answer *result)
 {
     saddle at = saddle_for_epsilon(space, problem, 0.0);
-    contour path = build(space, problem, &at, LOG_FINE);
+    contour path = build(space, problem, &at, problem->allocates ? LOG_ALLOCATED : LOG_FINE);
     begin(space, ROOT);
     double lower, upper;
     corrected(problem, &path, 0.0, &lower, &upper);
@@ -222,7 +224,7 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
 
 answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon)
 {
-    contour path = build(space, problem, at, LOG_FINE);
+    contour path = build(space, problem, at, problem->allocates ? LOG_ALLOCATED : LOG_FINE);
     answer result = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
     corrected(problem, &path, epsilon, &result.lower, &result.upper);
     return result;

@@ -5,6 +5,8 @@
 #define SMALLEST_SHIFT 1e-290
 #define SMALLEST_GAUSSIAN 1e-140
 #define LARGEST_SHIFT 1e7
+#define SMALLEST_ALLOCATED 1e-4
+#define LARGEST_ALLOCATED 30.0
 /* Dropped shifts and branches, and discarded outcomes, may cost this much (e^-36) of delta, each. */
 #define LOG_TRIM -36.0
 #define NARROWEST_THINNING 1e-3
@@ -115,10 +117,25 @@ static void check_side(workspace *space, const side *law, double *finest)
     *finest = smaller(*finest, smallest);
 }
 
+/* Reversed, and if it is possible that nobody takes part: X >= 1 - p in every factor. */
+static double largest_allocation_loss(const allocation_law *law)
+{
+    double largest = 0.0;
+    for (int b = 0; b < law->products && law->reverse; b++) {
+        double loss = 0.0;
+        for (int f = 0; f < law->factors; f++)
+            loss -= law->times[b * law->factors + f] * log(-expm1(law->factor[f].log_probability));
+        largest = larger(largest, loss * (1.0 + 1e-13));
+    }
+    return law->reverse ? largest : INFINITY;
+}
+
 /* The largest loss of one round, infinite if there is none (S-3). */
 static double largest_loss_of(const round_law *law)
 {
     double largest = 0.0;
+    if (law->allocated != NULL)
+        return largest_allocation_loss(law->allocated);
     for (int b = 0; b < law->branches; b++) {
         const branch *of = &law->branch[b];
         int bounded = is_zero(&of->right) && of->left.shift[0] == 0.0;
@@ -133,7 +150,7 @@ static double largest_loss_of(const round_law *law)
 /* One round without its rare branches and shifts; what that costs is added to the composition's. */
 static round_law trim_round(workspace *space, const round_law *whole, prepared *result)
 {
-    round_law law = {.count = whole->count};
+    round_law law = {.count = whole->count, .allocated = whole->allocated};
     law.branch = allocate(space, (whole->branches + 1) * sizeof(branch));
     double *mu = doubles(space, whole->gaussians + 1), *log_weight = doubles(space, whole->gaussians + 1);
     int parts = whole->branches + whole->gaussians;
@@ -185,6 +202,12 @@ prepared trim(workspace *space, int rounds, const round_law *whole, double log_d
             if (law->mu[b] > 0.0)
                 finest = smaller(finest, law->mu[b]);
         }
+        for (int f = 0; law->allocated != NULL && f < law->allocated->factors; f++) {
+            const allocation *of = &law->allocated->factor[f];
+            if (!(of->shift >= SMALLEST_ALLOCATED && of->shift <= LARGEST_ALLOCATED))
+                decline(space, SHIFTS);
+            finest = smaller(finest, of->shift);
+        }
         total += law->count;
         ceiling += law->count * largest_loss_of(law);
     }
@@ -194,6 +217,8 @@ prepared trim(workspace *space, int rounds, const round_law *whole, double log_d
     result.round = allocate(space, rounds * sizeof(round_law));
     for (int j = 0; j < rounds; j++)
         result.round[j] = trim_round(space, &whole[j], &result);
+    for (int j = 0; j < rounds; j++)
+        result.allocates |= whole[j].allocated != NULL;
     /* The sum of positive terms, rounded up. */
     result.largest_loss = ceiling * (1.0 + 1e-14 + rounds * 4.0 * U);
     loss_scale(space, &result);

@@ -108,6 +108,66 @@ static saddle find_saddle(workspace *space, const prepared *problem, wanted what
     }
 }
 
+/* How far a composition's K exceeds that of a Gaussian before its tilt is chosen below the saddle's. */
+#define EXPLODED 2.0
+/* What a lower tilt may cost, as the logarithm of a factor of all errors. */
+#define RETREAT 1.5
+/* About log(e^{K(c) - c epsilon} / (c (1 + c) delta)) at the best tilt. */
+#define EXCESS 3.0
+#define SCANNED 28
+#define SCAN_RATIO 1.18
+
+static double chernoff_at(const scan *found, int i, double epsilon)
+{
+    double c = found->tilt[i];
+    return found->k[i] - c * epsilon - log(c) - log1p(c);
+}
+
+static int best_tilt(const scan *found, double epsilon)
+{
+    int best = 0;
+    for (int i = 1; i < found->size; i++)
+        if (chernoff_at(found, i, epsilon) < chernoff_at(found, best, epsilon))
+            best = i;
+    return best;
+}
+
+/* With random allocations K explodes where moments belong to a single large place: the tilt is the best of those scanned,
+ * or a lower one that costs little, so that tilts above it bound the aliases. */
+static saddle saddle_of_allocations(workspace *space, const prepared *problem, wanted what, double largest)
+{
+    saddle at = start_scan(space, problem, largest);
+    scan *found = &at.found;
+    double tilt = at.by.largest;
+    for (int i = 0; i < SCANNED; i++, tilt /= SCAN_RATIO)
+        add_tilt(space, &at.by, found, tilt);
+    at.epsilon = what.value;
+    if (!what.by_epsilon) {
+        double low = 0.0, high = 1.0, target = what.value + EXCESS;
+        while (high < 1e9 && chernoff_at(found, best_tilt(found, high), high) > target)
+            high *= 2.0;
+        for (int i = 0; i < 50; i++) {
+            double middle = 0.5 * (low + high);
+            if (chernoff_at(found, best_tilt(found, middle), middle) > target)
+                low = middle;
+            else
+                high = middle;
+        }
+        at.epsilon = high > 1e-9 ? high : 0.0;
+    }
+    int best = best_tilt(found, at.epsilon), chosen = best;
+    double least = chernoff_at(found, best, at.epsilon);
+    if (best == found->size - 1 && !at.by.limited)
+        return saddle_of_allocations(space, problem, what, 2.0 * largest);
+    if (found->variance[best] > EXPLODED * found->variance[0] || best == found->size - 1)
+        while (chosen > 0 && chernoff_at(found, chosen - 1, at.epsilon) < least + RETREAT)
+            chosen--;
+    at.tilt = found->tilt[chosen];
+    at.deviation = problem->deviation;
+    at.log_delta = what.by_epsilon ? smaller(least - EXCESS, 0.0) : what.value;
+    return at;
+}
+
 void extend_around(workspace *space, saddle *at) { extend(space, at, AROUND, sizeof AROUND / sizeof AROUND[0]); }
 
 /* The tilt whose saddle-point approximation gives e^log_delta, without the tilts around it. */
@@ -115,13 +175,16 @@ saddle saddle_alone_for_delta(workspace *space, const prepared *problem, double 
 {
     double root = sqrt(2.0 * larger(-log_delta, 0.0));
     wanted what = {.value = log_delta};
+    if (problem->allocates)
+        return saddle_of_allocations(space, problem, what, (1.3 * root + 8.0) / problem->deviation);
     return find_saddle(space, problem, what, (1.5 * root + 18.0) / problem->deviation, root / problem->deviation);
 }
 
 saddle saddle_for_delta(workspace *space, const prepared *problem, double log_delta)
 {
     saddle at = saddle_alone_for_delta(space, problem, log_delta);
-    extend_around(space, &at);
+    if (!problem->allocates)
+        extend_around(space, &at);
     return at;
 }
 
@@ -132,6 +195,8 @@ saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsi
     double distance = larger(epsilon - problem->mean, 0.0) / (deviation * deviation);
     distance = smaller(distance, GAUSSIAN_DEVIATIONS / deviation);
     wanted what = {.by_epsilon = 1, .value = epsilon};
+    if (problem->allocates)
+        return saddle_of_allocations(space, problem, what, 1.5 * distance + 10.0 / deviation);
     saddle at = find_saddle(space, problem, what, 2.0 * distance + 24.0 / deviation, distance + 1.0 / deviation);
     extend_around(space, &at);
     return at;

@@ -59,7 +59,7 @@ WIDE static void complex_dot(const double *x, const double *y, const double *v, 
 
 /* E[D] over the nodes, all samples. With D_j = e^{i j h l} - 1, l = L - centre: about 2 sqrt(J) rows and their products
  * give all J values, and since every D is known relative to s |l| the error of phi - 1 is proportional to s, not to 1. */
-static void sample_nodes(workspace *space, const tilted_round *tilted, const contour *path, double *d, double *e)
+void sample_nodes(workspace *space, const tilted_round *tilted, const contour *path, double *d, double *e)
 {
     int samples = path->samples, nodes = tilted->nodes, rows = (int)sqrt(samples - 1.0) + 1;
     int blocks = (samples + rows - 1) / rows;
@@ -122,6 +122,10 @@ static void sample_gaussians(workspace *space, const tilted_round *tilted, const
 void add_characteristic(workspace *space, const tilted_round *tilted, int rounds, contour *path,
                         double *log_error_of, double *log_largest)
 {
+    if (tilted->allocated != NULL) {
+        add_allocations(space, tilted, rounds, path, log_error_of, log_largest);
+        return;
+    }
     int samples = path->samples, nodes = tilted->nodes;
     const round_law *law = tilted->law;
     double *real = doubles(space, samples), *imaginary = doubles(space, samples);

@@ -71,6 +71,11 @@ static moment round_moment(workspace *space, const scanner *by, int i, double ti
     double half = 0.5 * tilt * (tilt + 1.0), top = -INFINITY, upper_top = -INFINITY;
     int parts = law->branches + law->gaussians;
     moment *found = (moment *)logs;
+    if (law->allocated != NULL) {
+        allocation_moment(space, &by->allocated[i], law, tilt, &found->log, &found->upper, &found->mean,
+                          &found->variance);
+        return *found;
+    }
     spend(space, 20.0 * law->gaussians);
     for (int b = 0; b < law->branches; b++) {
         const quadrature *grid = &by->grids[i][b];
@@ -173,10 +178,20 @@ saddle start_scan(workspace *space, const prepared *problem, double largest)
     by->grids = allocate(space, problem->rounds * sizeof(quadrature *));
     by->psi_doubt = allocate(space, problem->rounds * sizeof(double *));
     by->weight_size = allocate(space, problem->rounds * sizeof(double *));
+    by->allocated = allocate(space, problem->rounds * sizeof(allocation_scan));
+    for (int i = 0; i < problem->rounds; i++) {
+        const round_law *law = &problem->round[i];
+        if (law->allocated != NULL && largest_allocation_tilt(law->allocated) < by->largest) {
+            by->largest = largest = largest_allocation_tilt(law->allocated);
+            by->limited = 1;
+        }
+    }
     for (int i = 0; i < problem->rounds; i++) {
         const round_law *law = &problem->round[i];
         /* Relative error of G well below 1 / T: it enters K multiplied by T. */
         double log_tolerance = -12.0 - log(law->count) - log1p(largest);
+        if (law->allocated != NULL)
+            by->allocated[i] = scan_allocations(space, law, largest * SMALLEST_SHARE, largest);
         by->grids[i] = allocate(space, (law->branches + 1) * sizeof(quadrature));
         by->psi_doubt[i] = doubles(space, law->branches + 1);
         by->weight_size[i] = doubles(space, law->branches + 1);
@@ -220,6 +235,12 @@ void loss_scale(workspace *space, prepared *problem)
     for (int i = 0; i < problem->rounds; i++) {
         const round_law *law = &problem->round[i];
         double first = 0.0, second = 0.0, weights = 0.0;
+        if (law->allocated != NULL) {
+            double one = allocation_variance(law->allocated);
+            mean += 0.5 * law->count * one;
+            variance += law->count * one;
+            continue;
+        }
         for (int b = 0; b < law->branches; b++) {
             quadrature grid = plan(space, &law->branch[b], 0.0, 0.0, 0.0, -12.0, 0);
             const double *psi = grid.table.psi, *log_a = grid.table.right.log;

@@ -15,6 +15,8 @@
  *     samples.c     the composed characteristic function on the contour's frequencies
  *     contour.c     the sampled integral, its aliases and its truncation: certified delta(epsilon)
  *     root.c        from delta to epsilon
+ *     allocation.c  E[X^w] of a random allocation: the table behind it, steps and ranges with proved errors
+ *     allocated.c   rounds of random allocations under their tilted law, and their characteristic function
  *     answers.c     the questions, and which of the ways above answers them
  *
  * None of these knows of Python (python_*.c do). Numbers S-1, S-2, ... are those of docs/numerics.md. What is beyond the
@@ -99,6 +101,19 @@ typedef struct {
     thinning thin;
 } branch;
 
+/* R(M, s) of a group that takes part with probability p: X = 1 - p + p mean of M lognormals e^{s Z - s^2 / 2}. */
+typedef struct {
+    double places, shift, log_probability;
+} allocation;
+
+/* A coin over products of allocations, P against Q, or Q against P where it is reversed. Product b has factor f
+ * times[b * factors + f] times. */
+typedef struct {
+    int factors, products, reverse;
+    const allocation *factor;
+    const double *times, *log_weight;
+} allocation_law;
+
 /* A coin. Branches N(mu, 1) against N(0, 1) have closed forms and are kept apart; mu = 0 tells nothing. */
 typedef struct {
     int branches, gaussians;
@@ -106,6 +121,7 @@ typedef struct {
     const double *mu, *gaussian_log_weight;
     double count;
     double lost; /* probability of the branches left out (S-12) */
+    const allocation_law *allocated; /* then it has no branches; NULL otherwise */
 } round_law;
 
 /* The part of delta from outcomes of which some round was discarded (discard.c): p - e^eps q, and at most e^eps times
@@ -123,6 +139,7 @@ typedef struct {
     double shift;       /* what epsilon may lose (S-11) */
     double largest_loss, mean, deviation;
     discarded_part discarded;
+    int allocates; /* whether there are rounds of allocations */
 } prepared;
 
 /* Whether a side is a law, and the weights of a round are one (S-28). */
@@ -196,9 +213,57 @@ typedef struct {
     double *omega, *gaussian_error; /* shares of the Gaussian branches, and their relative errors */
     double log_moment, log_moment_error, centre, variance;
     double first_order_error, second_order_error, constant_error; /* of E[D]: times s, times s^2, on its own (S-19) */
+    struct tilted_allocation *allocated; /* of a round of allocations, whose nodes are its factors'; NULL otherwise */
 } tilted_round;
 
 tilted_round tilt_round(workspace *space, const round_law *law, double tilt, double frequency, double log_tolerance);
+
+/* p_n(lambda) = E[(lambda X)^n e^{-lambda X}] / n! at log lambda = step (first + j), j = 0, 1, ... (S-28). */
+typedef struct {
+    const allocation *of;
+    int taylor, nodes; /* n */
+    double step, first, place_step, place_low, place_high, log_least, log_most; /* of X, as cut */
+    double *log_count, *log_none; /* log p_n; log of P(N = 0) in one place */
+    double *log_lost;             /* log of what underflow may take from p_n */
+    double weight_rounding, point_rounding; /* of the quadrature over Z, in units of U (S-32) */
+} allocation_table;
+
+/* The least n - w for which Stirling's series is used as it stands. */
+#define SMALLEST_SHAPE 24.0
+
+double log_gamma(double x);
+allocation_table tabulate_allocation(workspace *space, const allocation *of, int n, double w_low, double w_high,
+                                     double frequency, double log_tolerance);
+double allocation_step_error(const allocation_table *table, double shape, double frequency);
+double allocation_place_error(const allocation_table *table, double shape);
+double allocation_range_error(const allocation_table *table, double w, double log_few_below);
+
+/* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-33). */
+typedef struct {
+    tilted_round of;
+    double shape, sign, mean, loss_variance, rate; /* |phi(s)| <= e^{-s^2 rate} (S-34) */
+} tilted_factor;
+
+/* A round of allocations under its tilted law. */
+typedef struct tilted_allocation {
+    tilted_factor *factor;
+    double *share, *mu, *log_share; /* of the products; mu^2 is the rate of decay (S-34) */
+    double share_error, mean, variance;
+} tilted_allocation;
+
+typedef struct {
+    allocation_table *table; /* of every factor */
+} allocation_scan;
+
+tilted_factor tilt_factor(workspace *space, const allocation_table *table, int reverse, double c, double frequency);
+tilted_round tilt_allocations(workspace *space, const round_law *law, double c, double frequency, double slowness,
+                              double log_tolerance);
+allocation_scan scan_allocations(workspace *space, const round_law *law, double smallest, double largest);
+void allocation_moment(workspace *space, const allocation_scan *tables, const round_law *law, double c, double *log,
+                       double *upper, double *mean, double *variance);
+double allocation_mu(const allocation_law *law, int product);
+double allocation_variance(const allocation_law *law);
+double largest_allocation_tilt(const allocation_law *law);
 
 /* |phi(s)| for every frequency beyond one (S-22). */
 typedef struct {
@@ -228,7 +293,9 @@ typedef struct {
     const prepared *problem;
     quadrature **grids;               /* of every branch of every round */
     double **psi_doubt, **weight_size; /* of each grid: largest error of Psi, largest |log weight| */
+    allocation_scan *allocated;        /* of every round of allocations */
     double largest;
+    int limited; /* no tilt beyond the largest is of use */
 } scanner;
 
 typedef struct {
@@ -262,6 +329,9 @@ typedef struct {
 
 void add_characteristic(workspace *space, const tilted_round *tilted, int rounds, contour *path, double *log_error_of,
                         double *log_largest);
+void add_allocations(workspace *space, const tilted_round *tilted, int rounds, contour *path, double *log_error_of,
+                     double *log_largest);
+void sample_nodes(workspace *space, const tilted_round *tilted, const contour *path, double *d, double *e);
 void finish_samples(workspace *space, contour *path, const double *log_error_of, const double *log_largest);
 contour build(workspace *space, const prepared *problem, saddle *at, double log_planned);
 void contour_log_delta(const contour *path, double epsilon, double *lower, double *upper);
@@ -270,6 +340,8 @@ double log_alias(const scan *found, double tilt, double epsilon, double period, 
 
 /* Errors planned, relative to delta: those of an answer, and those of a bound that is only compared (1e-14, 1e-3). */
 #define LOG_FINE -32.2361913
+/* The same with allocations, whose samples have rounding errors of 1e-11. */
+#define LOG_ALLOCATED -27.0
 #define LOG_COARSE -6.9
 /* An answer is given if it is this narrow, relative to itself. */
 #define NARROW 1e-9

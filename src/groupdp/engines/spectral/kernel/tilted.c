@@ -140,6 +140,9 @@ static void add_branch(tilted_round *result, tilted_branch *part, const branch_m
 
 tilted_round tilt_round(workspace *space, const round_law *law, double c, double frequency, double log_tolerance)
 {
+    if (law->allocated != NULL) /* all rounds together decay to the tolerance at the frequency */
+        return tilt_allocations(space, law, c, frequency, (10.0 - 2.0 * log_tolerance) / (frequency * frequency),
+                                log_tolerance);
     tilted_round result = {.law = law, .tilt = c, .branches = law->branches};
     result.branch = allocate(space, (law->branches + 1) * sizeof(tilted_branch));
     branch_moment *found = allocate(space, (law->branches + 1) * sizeof(branch_moment));

@@ -1,0 +1,363 @@
+/* Rounds of random allocations under their tilted law. With w = 1 + z forward and -z reversed, and a = n - Re w,
+ *
+ *     G(w) = n! / Gamma(n - w) sum_j step lambda_j^{-w} p_n(lambda_j)                                            (S-28)
+ *
+ * so the loss's characteristic function is that of -+ log lambda on the nodes times a^{-+is} Gamma(a) / Gamma(a -+ is). */
+#include "arithmetic.h"
+#include "spectral.h"
+
+#define LOG_COARSE_TABLE -28.0
+#define LOGARITHM (64.0 * U)
+#define UNRESOLVED 1e-15
+/* Of w and s, for moments of a single large place within the range of doubles. */
+#define LARGEST_PRODUCT 18.0
+
+/* The rate of decay of a product: |phi(s)| <= e^{-s^2 mu^2 / 2}, mu^2 the sum of s^2 / M over factors with p = 1 (S-34). */
+double allocation_mu(const allocation_law *law, int product)
+{
+    double square = 0.0;
+    for (int f = 0; f < law->factors; f++) {
+        const allocation *of = &law->factor[f];
+        if (of->log_probability == 0.0)
+            square += law->times[product * law->factors + f] * of->shift * of->shift / of->places;
+    }
+    return sqrt(square) * (1.0 - 1e-14);
+}
+
+/* About the variance of the loss, for a first guess: that of a lognormal variable with the second moment of X. */
+double allocation_variance(const allocation_law *law)
+{
+    double total = 0.0;
+    for (int b = 0; b < law->products; b++) {
+        double variance = 0.0;
+        for (int f = 0; f < law->factors; f++) {
+            const allocation *of = &law->factor[f];
+            double excess = expm1(smaller(of->shift * of->shift, 600.0)) / of->places * exp(2.0 * of->log_probability);
+            variance += law->times[b * law->factors + f] * log1p(excess);
+        }
+        total += exp(law->log_weight[b]) * variance;
+    }
+    return total;
+}
+
+/* Beyond this tilt moments belong to a single large place, and a table of them would be long. */
+double largest_allocation_tilt(const allocation_law *law)
+{
+    double largest = INFINITY;
+    if (law->reverse)
+        return largest;
+    for (int f = 0; f < law->factors; f++) {
+        const allocation *of = &law->factor[f];
+        /* Up to here a single large place is within the range of doubles, or (S-30, halves) far below G. */
+        double log_places = log(of->places) - of->log_probability, linear = log_places - LOG_2;
+        double inside = linear * linear - 2.0 * of->shift * of->shift * (log_places + 45.0);
+        double single = inside > 0.0 ? (linear + sqrt(inside)) / (of->shift * of->shift) : 0.0;
+        largest = smaller(largest, larger(LARGEST_PRODUCT / of->shift, single) - 1.0);
+    }
+    return largest;
+}
+
+/* log Gamma(a) - log Gamma(a - is) - is log a by Stirling's series, a >= 24, and the sum of the sizes of its parts. */
+static void gamma_ratio(double a, double s, double *real, double *imaginary, double *size)
+{
+    double y = s / a, half_log = 0.5 * log1p(y * y), angle = atan2(s, a), norm = a * a + s * s;
+    /* 1/(12 z) - 1/(360 z^3) + 1/(1260 z^5) - ... at z = a and z = a - is; 1/z = (a + is) / |z|^2. */
+    double p = a / norm, q = s / norm, p2 = p * p - q * q, q2 = 2.0 * p * q;
+    static const double series[] = {1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0};
+    double at_a = 0.0, x = 0.0, v = 0.0, square = 1.0 / (a * a);
+    for (int i = 4; i >= 0; i--) {
+        at_a = at_a * square + series[i];
+        double next = x * p2 - v * q2 + series[i];
+        v = x * q2 + v * p2;
+        x = next;
+    }
+    *real = -(a - 0.5) * half_log + s * angle + (at_a / a - (x * p - v * q));
+    *imaginary = (a - 0.5) * angle + s * (half_log - 1.0) - (x * q + v * p);
+    *size = a * half_log + s * (angle + half_log + 2.0) + 0.1;
+}
+
+/* Relative error of log_gamma: (x - 1/2) log x to 12 U, the rest below it; the series' first term left out is 2e-17. */
+static double log_gamma_error(double x) { return 16.0 * U * (x * fabs(log(x)) + x + 2.0); }
+
+/* Relative rounding error of p_n at a node but for that of its points, in units of U (S-32). */
+static double count_rounding(const allocation_table *table, int j)
+{
+    double n = table->taylor, places = table->of->places, one = table->weight_rounding + 64.0 + 16.0;
+    double exponent = places * fabs(table->log_none[j]);
+    double powers = n <= places + 1.0 ? n * (2.0 * one + 80.0) : places * (2.0 * one + 200.0) + 200.0 * n;
+    double rounding = powers + 2.0 * n + 2.2 * exponent * one;
+    if (n > 600.0)
+        rounding += 12.0 * n * log(n);
+    return 1.05 * rounding + 10.0 * (fabs(table->log_count[j]) + exponent + 700.0);
+}
+
+tilted_factor tilt_factor(workspace *space, const allocation_table *table, int reverse, double c, double frequency)
+{
+    double w = reverse ? -c : 1.0 + c, shape = table->taylor - w, top = -INFINITY, few = 0.0, lost = 0.0;
+    int nodes = table->nodes;
+    tilted_factor result = {.shape = shape, .sign = reverse ? -1.0 : 1.0};
+    tilted_round *of = &result.of;
+    *of = (tilted_round){.tilt = c, .nodes = nodes};
+    of->weight = doubles(space, nodes);
+    of->loss = doubles(space, nodes);
+    spend(space, 60.0 * nodes);
+    double log_shape = log(shape), doubt = 0.0, largest = 0.0;
+    for (int j = 0; j < nodes; j++) {
+        double u = table->step * (table->first + j);
+        of->loss[j] = result.sign * (log_shape - u);
+        of->weight[j] = table->log_count[j] - w * u;
+        top = larger(top, of->weight[j]);
+    }
+    if (!isfinite(top))
+        decline(space, ROUNDED);
+    for (int j = 0; j < nodes; j++) {
+        double u = table->step * (table->first + j);
+        lost += exp(smaller(table->log_lost[j] - w * u - top, 700.0));
+        of->weight[j] = exp(of->weight[j] - top);
+    }
+    double total = sum(of->weight, nodes);
+    for (int j = 0; j < nodes; j++) {
+        of->weight[j] /= total;
+        if (of->weight[j] == 0.0)
+            continue; /* what underflow takes is in log_lost */
+        double rounding = U * (count_rounding(table, j) + 4.0 * fabs(top) +
+                               4.0 * fabs(w * table->step * (table->first + j)));
+        doubt += of->weight[j] * rounding;
+        largest = larger(largest, of->weight[j] > 1e-30 ? rounding : 0.0);
+        few += of->weight[j] * exp(smaller(-table->log_none[j], 700.0));
+        of->centre += of->weight[j] * of->loss[j];
+    }
+    double proved = allocation_step_error(table, shape, frequency);
+    proved = log_add(proved, allocation_place_error(table, shape));
+    proved = log_add(proved, allocation_range_error(table, w, log(few) + 1e-9));
+    double relative = exp(proved) + 1.01 * lost / total;
+    if (!(relative < 1e-3 && largest < 1e-4)) {
+        if (frequency > 0.0)
+            decline(space, relative < 1e-3 ? ROUNDED : NODES);
+        relative = INFINITY; /* no Chernoff bound at this tilt */
+    }
+    for (int j = 0; j < nodes; j++) {
+        if (of->weight[j] == 0.0)
+            continue;
+        double distance = fabs(of->loss[j] - of->centre);
+        double rounding = U * (count_rounding(table, j) + 4.0 * fabs(top) +
+                               4.0 * fabs(w * table->step * (table->first + j)) + 64.0 + 20.0);
+        of->first_order_error += of->weight[j] * ((rounding + doubt) * distance + 8.0 * U * (fabs(of->loss[j]) + log_shape));
+        of->variance += of->weight[j] * distance * distance;
+    }
+    /* An error of the points moves log p_n by |n - lambda X| times it, and lambda X is Gamma(a) distributed. */
+    double of_points = 1.1 * U * table->point_rounding * sqrt(w * w + shape);
+    of->first_order_error = 1.02 * (of->first_order_error + 2.0 * of_points * sqrt(of->variance));
+    of->constant_error = 2.1 * relative;
+    double n = table->taylor;
+    of->log_moment = top + log(total * table->step) + log_gamma(n + 1.0) - log_gamma(shape);
+    of->log_moment_error = 1.02 * (doubt + of_points + relative) + log_gamma_error(n + 1.0) + log_gamma_error(shape) +
+                           U * (100.0 + 8.0 * fabs(top));
+    double inverse = 1.0 / shape;
+    result.mean = of->centre - result.sign * inverse * (0.5 + inverse / 12.0);
+    result.loss_variance = larger(of->variance - inverse * (1.0 + inverse * (0.5 + inverse / 6.0)), 1e-9 * of->variance);
+    return result;
+}
+
+/* G of the coin, from log G of its factors. */
+static void join_products(const allocation_law *law, const tilted_factor *factor, double *log_moment, double *error,
+                          double *share, double *mean, double *variance)
+{
+    double top = -INFINITY, total = 0.0;
+    *error = *mean = *variance = 0.0;
+    for (int b = 0; b < law->products; b++) {
+        double exponent = law->log_weight[b];
+        for (int f = 0; f < law->factors; f++)
+            exponent += law->times[b * law->factors + f] * factor[f].of.log_moment;
+        share[b] = exponent;
+        top = larger(top, exponent);
+    }
+    for (int b = 0; b < law->products; b++)
+        total += share[b] = exp(share[b] - top);
+    for (int b = 0; b < law->products; b++) {
+        double one = 0.0, first = 0.0, second = 0.0, size = 0.0;
+        share[b] /= total;
+        for (int f = 0; f < law->factors; f++) {
+            double times = law->times[b * law->factors + f];
+            one += times * factor[f].of.log_moment_error;
+            size += times * fabs(factor[f].of.log_moment);
+            first += times * factor[f].mean;
+            second += times * factor[f].loss_variance;
+        }
+        one += U * (4.0 * law->factors * size + 8.0 * fabs(law->log_weight[b]));
+        if (share[b] > 0.0)
+            *error = law->products == 1 ? one : larger(*error, one);
+        *mean += share[b] * first;
+        *variance += share[b] * (second + first * first);
+    }
+    *variance = larger(*variance - *mean * *mean, 1e-12 * *variance);
+    *log_moment = top + log(total);
+    if (law->products > 1)
+        *error += U * (2.0 * law->products + 40.0 + 4.0 * fabs(top));
+    *error += 4.0 * U * fabs(*log_moment);
+}
+
+/* Tables good for every tilt between the two, for Chernoff's bounds and the search for a saddle. */
+allocation_scan scan_allocations(workspace *space, const round_law *law, double smallest, double largest)
+{
+    const allocation_law *of = law->allocated;
+    allocation_scan result = {.table = allocate(space, of->factors * sizeof(allocation_table))};
+    for (int f = 0; f < of->factors; f++) {
+        double low = of->reverse ? -largest : 1.0 + smallest, high = of->reverse ? -smallest : 1.0 + largest;
+        double n = ceil(larger(high, 0.0) + SMALLEST_SHAPE + 2.0);
+        if (!(n < 1e6))
+            decline(space, NODES);
+        result.table[f] = tabulate_allocation(space, &of->factor[f], (int)n, low, high, 0.0, LOG_COARSE_TABLE);
+    }
+    return result;
+}
+
+void allocation_moment(workspace *space, const allocation_scan *tables, const round_law *law, double c, double *log,
+                       double *upper, double *mean, double *variance)
+{
+    const allocation_law *of = law->allocated;
+    tilted_factor *factor = allocate(space, of->factors * sizeof(tilted_factor));
+    double *share = doubles(space, of->products), error;
+    for (int f = 0; f < of->factors; f++)
+        factor[f] = tilt_factor(space, &tables->table[f], of->reverse, c, 0.0);
+    join_products(of, factor, log, &error, share, mean, variance);
+    *upper = *log + error;
+}
+
+/* A round under its tilted law. Errors of the samples are multiplied by |Gamma(a) / Gamma(a - is)| = e^{s^2 / (2 a)} or
+ * so, and by the rest of the composition: a is chosen such that the product is no longer than that rest, `slowness` being
+ * the variance of a Gaussian which would decay as all rounds do. */
+tilted_round tilt_allocations(workspace *space, const round_law *law, double c, double frequency, double slowness,
+                              double log_tolerance)
+{
+    const allocation_law *of = law->allocated;
+    tilted_round result = {.law = law, .tilt = c};
+    tilted_allocation *parts = allocate(space, sizeof(tilted_allocation));
+    result.allocated = parts;
+    parts->factor = allocate(space, of->factors * sizeof(tilted_factor));
+    parts->share = doubles(space, of->products);
+    parts->mu = doubles(space, of->products);
+    parts->log_share = doubles(space, of->products);
+    double w = of->reverse ? -c : 1.0 + c;
+    for (int f = 0; f < of->factors; f++) {
+        const allocation *one = &of->factor[f];
+        double own = one->log_probability == 0.0 ? one->shift * one->shift / one->places : 0.0;
+        double shape = 1.0 / (larger(0.7 * slowness - own, 0.0) + 0.25 * slowness);
+        double n = ceil(larger(larger(shape, SMALLEST_SHAPE) + w, 0.0));
+        if (!(n < 1e6))
+            decline(space, NODES);
+        allocation_table table = tabulate_allocation(space, one, (int)n, w, w, frequency, log_tolerance);
+        parts->factor[f] = tilt_factor(space, &table, of->reverse, c, frequency);
+        parts->factor[f].rate = 0.5 * own * (1.0 - 1e-14);
+        result.nodes += table.nodes;
+    }
+    double error;
+    join_products(of, parts->factor, &result.log_moment, &error, parts->share, &parts->mean, &parts->variance);
+    result.log_moment_error = error;
+    parts->share_error = of->products > 1 ? 2.0 * error : 0.0;
+    if (!(error < 1e-3))
+        decline(space, ROUNDED);
+    for (int b = 0; b < of->products; b++) {
+        double centre = 0.0;
+        for (int f = 0; f < of->factors; f++)
+            centre += of->times[b * of->factors + f] * parts->factor[f].of.centre;
+        result.centre += parts->share[b] * centre;
+        parts->mu[b] = allocation_mu(of, b);
+        parts->log_share[b] = of->products == 1 ? 0.0 : log(parts->share[b] * (1.0 + parts->share_error)) + 1e-12;
+    }
+    return result;
+}
+
+/* log of one factor's characteristic function on the samples, without its centre; the bound on the error of that
+ * logarithm, and on the logarithm of the modulus (S-33). */
+static void sample_factor(workspace *space, const tilted_factor *factor, const contour *path, double *real,
+                          double *imaginary, double *log_error_of, double *log_largest)
+{
+    const tilted_round *of = &factor->of;
+    double distance = 0.0;
+    for (int i = 0; i < path->samples; i++)
+        real[i] = imaginary[i] = 0.0;
+    sample_nodes(space, of, path, real, imaginary);
+    for (int j = 0; j < of->nodes; j++)
+        distance += of->weight[j] * fabs(of->loss[j] - of->centre);
+    double by_frequency = of->first_order_error + (94.0 * U + 2.0 * SUMMED + 4.0 * U) * distance;
+    double by_square = 3.0 * (of->nodes + 60.0) * U * 0.25 * of->variance, rate = factor->rate;
+    spend(space, 60.0 * path->samples);
+    for (int i = 0; i < path->samples; i++) {
+        double s = path->frequency[i], d = real[i], e = imaginary[i], log_modulus, gamma, turn, size;
+        double error = s * by_frequency + s * s * by_square + of->constant_error;
+        double squared = 2.0 * d + (d * d + e * e), modulus = hypot(1.0 + d, e);
+        log_modulus = squared > -0.75 ? 0.5 * log1p(squared) : log(larger(modulus, UNRESOLVED));
+        if (modulus < UNRESOLVED)
+            error += 2.0 * UNRESOLVED;
+        double angle = atan2(e, 1.0 + d), relative = error * exp(-log_modulus);
+        gamma_ratio(factor->shape, s, &gamma, &turn, &size);
+        double rounding = LOGARITHM * (fabs(log_modulus) + fabs(angle)) + 40.0 * U * size;
+        real[i] = log_modulus + gamma;
+        imaginary[i] = angle + factor->sign * turn;
+        log_error_of[i] = rounding - log1p(-smaller(relative, 1.0 - 1e-12));
+        log_largest[i] = smaller(real[i] + rounding + log1p(relative) * (1.0 + ELEMENTARY), -s * s * rate);
+    }
+}
+
+/* Adds T log(phi(s) e^{-i s centre}) of a round of allocations, with the bounds that its error adds (S-20, S-33). */
+void add_allocations(workspace *space, const tilted_round *tilted, int rounds, contour *path, double *log_error_of,
+                     double *log_largest)
+{
+    const allocation_law *of = tilted->law->allocated;
+    const tilted_allocation *parts = tilted->allocated;
+    int samples = path->samples, factors = of->factors;
+    double **column[4], count = tilted->law->count;
+    for (int k = 0; k < 4; k++) {
+        column[k] = allocate(space, factors * sizeof(double *));
+        for (int f = 0; f < factors; f++)
+            column[k][f] = doubles(space, samples);
+    }
+    for (int f = 0; f < factors; f++) {
+        bookmark place = mark(space);
+        sample_factor(space, &parts->factor[f], path, column[0][f], column[1][f], column[2][f], column[3][f]);
+        rewind_to(space, place);
+    }
+    spend(space, 10.0 * samples * of->products * (factors + 4.0));
+    for (int i = 0; i < samples; i++) {
+        double s = path->frequency[i], x = 0.0, y = 0.0, error = 0.0, log_modulus = 0.0, angle = 0.0, log_error = 0.0;
+        double most = 0.0;
+        for (int b = 0; b < of->products; b++) {
+            double part[4] = {0.0}, centre = 0.0, size = 0.0;
+            for (int f = 0; f < factors; f++) {
+                double times = of->times[b * factors + f];
+                for (int k = 0; k < 4; k++)
+                    part[k] += times * column[k][f][i];
+                centre += times * parts->factor[f].of.centre;
+                size += times * (fabs(column[0][f][i]) + fabs(column[1][f][i]) + s * fabs(parts->factor[f].of.centre));
+            }
+            part[2] += 4.0 * U * (factors + 4.0) * size;
+            if (of->products == 1) {
+                log_modulus = part[0];
+                angle = part[1];
+                log_error = part[2];
+                most = part[3];
+                break;
+            }
+            double modulus = exp(part[0]), turn = part[1] + s * (centre - tilted->centre), share = parts->share[b];
+            x += share * modulus * cos(turn);
+            y += share * modulus * sin(turn);
+            double wrong = part[2] < 1.0 ? modulus * expm1(part[2]) : modulus + exp(smaller(part[3], 0.0));
+            error += share * (1.01 * wrong + modulus * (20.0 * U + 4.0 * U * s * (fabs(centre) + fabs(tilted->centre))));
+        }
+        if (of->products > 1) {
+            error = 1.01 * error + 2.0 * parts->share_error + (of->products + 20.0) * U;
+            double modulus = hypot(x, y);
+            log_modulus = log(larger(modulus, UNRESOLVED));
+            error += modulus < UNRESOLVED ? 2.0 * UNRESOLVED : 0.0;
+            angle = atan2(y, x);
+            double relative = error * exp(-log_modulus);
+            log_error = LOGARITHM * (fabs(log_modulus) + fabs(angle)) - log1p(-smaller(relative, 1.0 - 1e-12));
+            most = smaller(log_modulus + log1p(relative) + 64.0 * U * fabs(log_modulus), 0.0);
+        }
+        path->real[i] += count * log_modulus;
+        path->imaginary[i] += count * angle;
+        log_error_of[i] += count * (log_error + rounds * U * (fabs(log_modulus) + fabs(angle)));
+        log_largest[i] += count * (most + rounds * U * fabs(log_modulus));
+    }
+}

@@ -1,0 +1,388 @@
+/* R(M, s) of a group that takes part with probability p: X = 1 - p + p mean of M lognormals e^{s Z - s^2 / 2}, and
+ *
+ *     p_n(lambda) = E[(lambda X)^n e^{-lambda X}] / n!        the probability that a Poisson(lambda X) variable is n
+ *
+ * on a grid of log lambda. All terms are positive. G(w) = E[X^w] is n! / Gamma(n - w) times the integral of
+ * lambda^{-w} p_n(lambda) over log lambda (S-28), for every w with n - Re w > 0 at once. */
+#include "arithmetic.h"
+#include "spectral.h"
+
+#define MOST_NODES 20000
+#define MOST_TERMS 20000
+#define LARGEST_ANGLE 1.45
+/* Terms of a sum over Z this far below its largest are left out: the terms are log-concave, and at most 20 000 before
+ * them make a ratio below 2^(-60 / 20000): all of them are below 8 U of the sum. */
+#define NEGLIGIBLE 0x1p-60
+#define MOST_PLACES 20000
+/* Coefficients are scaled down beyond this. */
+#define LARGE 1e200
+
+double log_gamma(double x)
+{
+    double y = 1.0 / (x * x), log_x = log(x);
+    double series = (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / x;
+    return (x - 0.5) * log_x - x + HALF_LOG_2PI + series;
+}
+
+/* log of a bound on the error of the trapezoid rule in log lambda, relative to that of w = Re w (S-28). */
+static double log_rate_step_error(double angle, double step, double shape, double frequency)
+{
+    return 2.0 * LOG_2 - shape * log(cos(angle)) + frequency * angle - 2.0 * PI * angle / step;
+}
+
+double allocation_step_error(const allocation_table *table, double shape, double frequency)
+{
+    double best = INFINITY;
+    for (double angle = 0.05; angle <= LARGEST_ANGLE; angle += 0.05)
+        best = smaller(best, log_rate_step_error(angle, table->step, shape, frequency));
+    return best > -0.7 ? INFINITY : best + 1e-9;
+}
+
+/* log of a bound on the error of the trapezoid rule in Z, relative (S-29). */
+double allocation_place_error(const allocation_table *table, double shape)
+{
+    const allocation *of = table->of;
+    double best = INFINITY, step = table->place_step;
+    for (double angle = 0.05; angle <= LARGEST_ANGLE; angle += 0.05) {
+        double d = angle / of->shift;
+        double log_one = LOG_2 + 0.5 * d * d - 2.0 * PI * d / step + log(of->places) + 1e-9;
+        if (log_one < -1.0)
+            best = smaller(best, log_one + 0.7 - shape * log(cos(angle)));
+    }
+    return best;
+}
+
+/* The largest step whose error is below e^log_tolerance. */
+static double rate_step(double shape, double frequency, double log_tolerance)
+{
+    double best = 0.0;
+    for (double angle = 0.05; angle <= LARGEST_ANGLE; angle += 0.05)
+        best = larger(best, 2.0 * PI * angle / (3.0 - log_tolerance - shape * log(cos(angle)) + frequency * angle));
+    return best;
+}
+
+static double place_step(const allocation *of, double shape, double log_tolerance)
+{
+    double best = 0.0;
+    for (double angle = 0.05; angle <= LARGEST_ANGLE; angle += 0.05) {
+        double d = angle / of->shift, log_places = log(of->places);
+        best = larger(best, 2.0 * PI * d / (3.0 - log_tolerance + log_places + 0.5 * d * d - shape * log(cos(angle))));
+    }
+    return smaller(best, 1.0);
+}
+
+/* log of a lower bound on G(w): 1 by Jensen, and X^w >= sum_t (p L_t / M)^w for w >= 1. */
+static double log_least_moment(const allocation *of, double w)
+{
+    double log_places = log(of->places);
+    double single = log_places + w * (of->log_probability - log_places) + 0.5 * w * (w - 1.0) * of->shift * of->shift;
+    return w >= 1.0 && single > 0.0 ? single * (1.0 - 1e-12) - 1e-12 * (w * log_places + 1.0) : 0.0;
+}
+
+/* log of a bound on what is left out above z in some place, relative to G(w), for w >= 1 (S-30). */
+static double log_above(const allocation *of, double w, double z, double share)
+{
+    double log_places = log(of->places), beyond = larger(z - w * of->shift, 0.0);
+    double one = (1.0 - w) * log(share) + w * (of->log_probability - log_places) +
+                 0.5 * w * (w - 1.0) * of->shift * of->shift - 0.5 * beyond * beyond;
+    double other = (1.0 - w) * log1p(-share) - 0.5 * z * z;
+    return log_places + log_add(one - log_least_moment(of, w), other) + 0.4;
+}
+
+static double log_left_out_above(const allocation *of, double w, double z)
+{
+    if (w < 1.0) /* X^w decreases */
+        return log(of->places) - 0.5 * z * z;
+    double best = INFINITY;
+    for (double share = 0.5; share > 0.001; share *= 0.5)
+        best = smaller(best, log_above(of, w, z, share));
+    return best + 1e-9 * (1.0 + fabs(best));
+}
+
+/* log of a bound on the nodes beyond log lambda = u, relative to G(w) Gamma(a) / n! (S-31). */
+static double log_rates_above(const allocation *of, double w, double shape, double step, double u)
+{
+    double best = INFINITY, square = of->shift * of->shift;
+    for (double power = larger(w, 1.0); power < 1e9; power = 1.2 * power + 1.0) {
+        double v = power - w, both = shape + power;
+        double level = log_gamma(both) - log_gamma(shape) - power * u + 0.5 * v * square + 0.5 * v * v * square / of->places;
+        level += log1p(step * sqrt(0.16 * both));
+        if (level < best)
+            best = level;
+        else if (level > best + 50.0)
+            break;
+    }
+    return best - log_least_moment(of, w) + 0.1 + 1e-12 * log_gamma(2.0 * shape);
+}
+
+/* log of a bound on the nodes below log lambda = u, relative to G(w) Gamma(a) / n!, if X is at most e^log_most. */
+static double log_rates_below(double shape, double step, double u, double log_most)
+{
+    double y = exp(u + log_most);
+    if (!(y < shape))
+        return INFINITY;
+    return shape * (u + log_most) - y - log_gamma(shape) + log(step) - log(-expm1((y - shape) * step)) + 1e-9 * shape;
+}
+
+/* The same beyond log lambda = u, if X is at least e^log_least. */
+static double log_rates_beyond(double shape, double step, double u, double log_least)
+{
+    double log_y = u + log_least, y = exp(smaller(log_y, 600.0));
+    if (!(y > shape))
+        return INFINITY;
+    return shape * log_y - y - log_gamma(shape) + log(step) - log(-expm1((shape - y) * step)) + 1e-9 * shape;
+}
+
+static double log_rates_right(const allocation_table *table, double w, double u)
+{
+    double shape = table->taylor - w;
+    return smaller(log_rates_above(table->of, w, shape, table->step, u),
+                   log_rates_beyond(shape, table->step, u, table->log_least));
+}
+
+double allocation_range_error(const allocation_table *table, double w, double log_few_below)
+{
+    const allocation *of = table->of;
+    double shape = table->taylor - w, last = table->step * (table->first + table->nodes - 1), low = table->place_low;
+    double error = log_left_out_above(of, w, table->place_high);
+    double below = log(of->places) - 0.5 * low * low;
+    error = log_add(error, w < 1.0 ? below + log_few_below : below);
+    error = log_add(error, log_rates_right(table, w, last));
+    return log_add(error, log_rates_below(shape, table->step, table->step * table->first, table->log_most)) + 0.1;
+}
+
+/* The range of Z in units of its step, and of log lambda. */
+static void choose_ranges(workspace *space, allocation_table *table, double w_low, double w_high, double log_tolerance)
+{
+    const allocation *of = table->of;
+    double room = 2.0 - log_tolerance + log(of->places), reach = sqrt(2.0 * room), low = reach;
+    while (!(log_left_out_above(of, w_high, reach) <= log_tolerance - 1.0)) {
+        reach += 0.25;
+        if (!(reach < 36.0))
+            decline(space, NODES);
+    }
+    if (w_low < 1.0) /* places all of which are small: (S-30), with room for 1 / b_0 */
+        low = sqrt(2.0 * (room + smaller(4.0 * table->taylor / of->places, 200.0)));
+    table->place_high = reach;
+    table->place_low = low;
+    double p = exp(of->log_probability);
+    table->log_most = larger(of->shift * reach - 0.5 * of->shift * of->shift, 0.0) + 1e-9;
+    if (p < 1.0)
+        table->log_most = smaller(table->log_most, log(1.0 - p + p * exp(smaller(table->log_most, 600.0))) + 1e-9);
+    table->log_least = -of->shift * (low + 1.0) - 0.5 * of->shift * of->shift;
+    if (p < 1.0)
+        table->log_least = larger(table->log_least, log1p(-p) - 1e-9);
+    double shape_low = table->taylor - w_high, shape_high = table->taylor - w_low;
+    double first = log(shape_low) - table->log_most, last = log(shape_high);
+    while (!(log_rates_below(shape_low, table->step, first, table->log_most) <= log_tolerance - 1.0 &&
+             log_rates_below(shape_high, table->step, first, table->log_most) <= log_tolerance - 1.0))
+        first -= 2.0 * table->step;
+    while (!(log_rates_right(table, w_low, last) <= log_tolerance - 1.0 &&
+             log_rates_right(table, w_high, last) <= log_tolerance - 1.0)) {
+        last += larger(2.0 * table->step, 0.02);
+        if (!(last < 200.0))
+            decline(space, NODES);
+    }
+    table->first = floor(first / table->step);
+    double nodes = ceil(last / table->step) - table->first + 1.0;
+    if (!(nodes <= MOST_NODES))
+        decline(space, NODES);
+    table->nodes = (int)nodes;
+}
+
+/* sum_i weight_i f_i, all of it that matters: the terms are log-concave, `top` is near the largest and moves up. */
+static double windowed(const double *weight, const double *f, int places, int *top)
+{
+    int i = *top;
+    while (i + 1 < places && weight[i + 1] * f[i + 1] >= weight[i] * f[i])
+        i++;
+    *top = i;
+    double least = weight[i] * f[i] * NEGLIGIBLE;
+    int low = i, high = i;
+    while (low > 0 && weight[low] * f[low] > least)
+        low = low > 8 ? low - 8 : 0;
+    while (high < places - 1 && weight[high] * f[high] > least)
+        high = high < places - 9 ? high + 8 : places - 1;
+    return dot(weight + low, f + low, high - low + 1);
+}
+
+/* Coefficients f_0 = 1, ..., f_n of (B(t) / b_0)^M e^{rho t}, B = sum b_k t^k, from last to first in g, scaled: the
+ * logarithm of the scale is returned. m b_0 f_m = sum_k ((M + 1) k - m) b_k f_{m-k} + rho sum_k b_k f_{m-1-k} (S-32). */
+WIDE static double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g,
+                                       double *product)
+{
+    double scale = 0.0;
+    g[n] = 1.0;
+    for (int m = 1; m <= n; m++) {
+        const double *restrict next = g + n - m;
+        double *restrict term = product;
+        for (int k = 1; k <= m; k++)
+            term[k] = (multiple[k] - m) * b[k] * next[k];
+        double total = sum(product + 1, m);
+        if (rho > 0.0)
+            total += rho * dot(b, next + 1, m);
+        double f = total / (m * b[0]);
+        g[n - m] = f;
+        if (f > LARGE) {
+            for (int k = n - m; k <= n; k++)
+                g[k] *= 1.0 / LARGE;
+            scale += log(LARGE);
+        }
+    }
+    return scale;
+}
+
+/* The product of two polynomials to degree n; the second is given from last to first. */
+WIDE static void multiply(const double *one, const double *other_reversed, int n, double *result)
+{
+    for (int m = 0; m <= n; m++)
+        result[m] = dot(one, other_reversed + n - m, m + 1);
+}
+
+static void reverse_into(const double *from, int n, double *to)
+{
+    for (int m = 0; m <= n; m++)
+        to[n - m] = from[m];
+}
+
+static double scaled_down(double *f, int n)
+{
+    double most = 0.0;
+    for (int m = 0; m <= n; m++)
+        most = larger(most, f[m]);
+    if (!(most > 0.0))
+        return 0.0;
+    int exponent;
+    frexp(most, &exponent);
+    for (int m = 0; m <= n; m++)
+        f[m] = ldexp(f[m], -exponent);
+    return exponent * LOG_2;
+}
+
+/* The same by repeated squaring, for few places: coefficients in `result`, each divided by e^scale. */
+static double power_by_squaring(workspace *space, const double *b, double places, int n, double rho, double *result)
+{
+    bookmark at = mark(space);
+    double *base = doubles(space, n + 1), *turned = doubles(space, n + 1), *next = doubles(space, n + 1);
+    double scale = 0.0, base_scale = 0.0;
+    for (int m = 0; m <= n; m++) {
+        base[m] = b[m] / b[0];
+        result[m] = m == 0;
+    }
+    if (rho > 0.0)
+        for (int m = 1; m <= n; m++)
+            result[m] = result[m - 1] * rho / m;
+    scale += scaled_down(result, n);
+    base_scale = scaled_down(base, n);
+    for (double left = places; left >= 1.0; left = floor(0.5 * left)) {
+        reverse_into(base, n, turned);
+        if (fmod(left, 2.0) == 1.0) {
+            multiply(result, turned, n, next);
+            for (int m = 0; m <= n; m++)
+                result[m] = next[m];
+            scale += base_scale + scaled_down(result, n);
+        }
+        if (left >= 2.0) {
+            multiply(base, turned, n, next);
+            for (int m = 0; m <= n; m++)
+                base[m] = next[m];
+            base_scale = 2.0 * base_scale + scaled_down(base, n);
+        }
+    }
+    rewind_to(space, at);
+    return scale;
+}
+
+/* log p_n on all nodes, from the coefficients b_k = E[x^k e^{-x}] / k!, x = lambda p L / M. */
+static void tabulate_counts(workspace *space, allocation_table *table, const double *weight, int places, int fine,
+                            double offset, int lowest)
+{
+    const allocation *of = table->of;
+    int n = table->taylor, nodes = table->nodes, points = fine * (nodes - 1) + places;
+    double grain = table->step / fine, absent = -expm1(of->log_probability);
+    int recurrent = n <= of->places + 1.0;
+    spend(space, (double)nodes * n * 100.0);
+    spend(space, (double)nodes * n * n * (recurrent ? 0.75 : log2(of->places) + 1.0));
+    double *x = doubles(space, points), *f = doubles(space, points), *lost = doubles(space, points);
+    for (int i = 0; i < points; i++) {
+        x[i] = exp(grain * (fine * table->first + lowest + i) + offset);
+        f[i] = exp(-x[i]);
+        lost[i] = -expm1(-x[i]);
+    }
+    int *top = allocate(space, nodes * sizeof(int));
+    double *b = doubles(space, (size_t)nodes * (n + 1)), *multiple = doubles(space, n + 1);
+    double *g = doubles(space, n + 1), *product = doubles(space, n + 2);
+    for (int j = 0; j < nodes; j++) {
+        top[j] = 0;
+        b[(size_t)j * (n + 1)] = dot(weight, f + (size_t)fine * j, places);
+    }
+    for (int k = 1; k <= n; k++) {
+        double inverse = k;
+        multiple[k] = (of->places + 1.0) * k;
+        for (int i = 0; i < points; i++)
+            f[i] = f[i] * x[i] / inverse;
+        if (k % 64 == 0) /* e^{-x} was below the smallest double */
+            for (int i = points - 1; i >= 0 && x[i] > 600.0; i--)
+                if (f[i] < 1e-200)
+                    f[i] = exp(k * log(x[i]) - x[i] - log_gamma(k + 1.0));
+        for (int j = 0; j < nodes; j++)
+            b[(size_t)j * (n + 1) + k] = windowed(weight, f + (size_t)fine * j, places, &top[j]);
+    }
+    /* 2^-1074 in every term of b_k, k <= n, in M places; where e^{-x} underflows, less than 1e-240 of x^k e^{-x} / k!. */
+    double underflow = (n > 500 ? -540.0 : -730.0) + 2.0 * log(n + 1.0) + log(of->places + 1.0);
+    for (int j = 0; j < nodes; j++) {
+        const double *row = b + (size_t)j * (n + 1);
+        double missing = dot(weight, lost + (size_t)fine * j, places), rho = absent * exp(table->step * (table->first + j));
+        double log_none = missing < 0.5 ? log1p(-missing) : log(row[0]), scale, last, most = 1.0;
+        if (recurrent) {
+            scale = power_by_recurrence(row, multiple, n, rho, g, product);
+            last = g[0];
+        } else {
+            scale = power_by_squaring(space, row, of->places, n, rho, g);
+            last = g[n];
+        }
+        for (int m = 0; m <= n; m++)
+            most = larger(most, g[m]);
+        double log_start = of->places * log_none - rho + scale;
+        table->log_count[j] = log(last) + log_start;
+        table->log_lost[j] = log(most) + log_start + underflow - larger(log_none, -700.0);
+        table->log_none[j] = log_none;
+    }
+}
+
+/* A table for every w between w_low and w_high, and w + i s, |s| <= frequency. */
+allocation_table tabulate_allocation(workspace *space, const allocation *of, int n, double w_low, double w_high,
+                                     double frequency, double log_tolerance)
+{
+    allocation_table table = {.of = of, .taylor = n};
+    double shape = n - w_low, step = rate_step(shape, frequency, log_tolerance);
+    double place = place_step(of, shape, log_tolerance), fine = larger(ceil(step / (of->shift * place)), 1.0);
+    if (!(n <= MOST_TERMS && fine < 1e6 && n - w_high >= SMALLEST_SHAPE))
+        decline(space, NODES);
+    /* Half the square of the step in Z has 20 bits, so that the exponents -z^2 / 2 are exact. */
+    double half_square = shortened(0.5 * (step / fine / of->shift) * (step / fine / of->shift));
+    double grain = of->shift * sqrt(2.0 * half_square);
+    table.step = grain * fine;
+    table.place_step = grain / of->shift * (1.0 + 1e-15);
+    choose_ranges(space, &table, w_low, w_high, log_tolerance);
+    double low = ceil(table.place_low * of->shift / grain), high = ceil(table.place_high * of->shift / grain);
+    if (!(low + high < MOST_PLACES))
+        decline(space, NODES);
+    int places = (int)(low + high) + 1;
+    double *weight = doubles(space, places), height = grain / of->shift * 0.39894228040143267794;
+    for (int i = 0; i < places; i++) {
+        double index = i - low;
+        weight[i] = height * exp(-half_square * (index * index));
+    }
+    double farthest = larger(table.place_low, table.place_high) + table.place_step;
+    table.weight_rounding = 16.0;
+    table.point_rounding = 4.0 * (table.step * larger(fabs(table.first), fabs(table.first + table.nodes)) +
+                                  of->shift * (farthest + of->shift)) +
+                           8.0 * (log(of->places) - of->log_probability) + 20.0;
+    table.log_count = doubles(space, table.nodes);
+    table.log_none = doubles(space, table.nodes);
+    table.log_lost = doubles(space, table.nodes);
+    double offset = of->log_probability - log(of->places) - 0.5 * of->shift * of->shift;
+    tabulate_counts(space, &table, weight, places, (int)fine, offset, (int)-low);
+    return table;
+}
