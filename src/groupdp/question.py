@@ -64,6 +64,12 @@ def question_of(
     return _question(mechanisms, (neighbours,) * len(mechanisms))
 
 
+def question_about(run: Any, neighbours: Neighbours) -> Question:
+    """The compositions that dominate a run whose releases all have these neighbours."""
+    mechanisms = mechanisms_of(run)
+    return _question(mechanisms, (neighbours,) * len(mechanisms))
+
+
 def neighbours_of(run: Any, **keywords: Any) -> Neighbours:
     """Which datasets a question about the run compares, from the keywords of the library's functions."""
     if isinstance(run, MixtureOfGaussians):
