@@ -209,6 +209,13 @@ class Neighbours:
         return cls(leaving, EXCHANGE, joining)
 
     @property
+    def group_size(self) -> Any:
+        """The keyword `group_size` of the library's functions; None for an exchange."""
+        if self.joining is not None:
+            return None
+        return self.group if isinstance(self.group, int) else dict(self.group)
+
+    @property
     def changes(self) -> tuple[Change, ...]:
         """The ordered changes; the one that is worse more often comes first."""
         if self.joining is None:

@@ -55,12 +55,18 @@ def question_of(
         return _question((run,), (Neighbours.of(group_size=1, adjacency=adjacency),), times)
     if rounds is not None:
         raise InvalidArgument(f"rounds must be left out for a run (it has steps), got {shown(rounds)}.")
+    if isinstance(run, Mechanism) and type(group_size) is int and type(adjacency) is str and removed is added is None:
+        return _of_one(run, group_size, adjacency)
     if isinstance(run, list | tuple) and any(isinstance(one, tuple) for one in run):
         return _of_pairs(run, group_size, adjacency, removed, added)
-    mechanisms = mechanisms_of(run)
-    neighbours = Neighbours.of(
-        group_size=group_size, adjacency=adjacency, removed=removed, added=added, sources=sources_of(mechanisms)
+    return question_about(
+        run, neighbours_of(run, group_size=group_size, adjacency=adjacency, removed=removed, added=added)
     )
+
+
+def question_about(run: Any, neighbours: Neighbours) -> Question:
+    """The compositions that dominate a run whose releases all have these neighbours."""
+    mechanisms = mechanisms_of(run)
     return _question(mechanisms, (neighbours,) * len(mechanisms))
 
 
@@ -102,6 +108,12 @@ def _of_pairs(run: Sequence[Any], group_size: Any, adjacency: Any, removed: Any,
         for mechanism, (_, size) in zip(mechanisms, pairs, strict=True)
     )
     return _question(mechanisms, neighbours)
+
+
+@lru_cache(maxsize=64)
+def _of_one(run: Mechanism, group_size: int, adjacency: str) -> Question:
+    """What is asked most often, known by its arguments."""
+    return question_about(run, neighbours_of(run, group_size=group_size, adjacency=adjacency))
 
 
 @lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import spectral
 from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Progress, share_of
 from groupdp.errors import InvalidArgument, LimitExceeded
-from groupdp.noiseless import epsilon_with, log_delta_with, split
+from groupdp.noiseless import Noiseless, epsilon_with, log_delta_with, split
 from groupdp.pairs import Composition
 from groupdp.question import Question
 
@@ -121,7 +121,7 @@ def _worst(results: dict[str, Bounds], tight: bool) -> Bounds:
 
 def log_delta_of(composition: Composition, epsilon: float, options: Options) -> Bounds:
     """Bounds on log delta(epsilon), for any real epsilon."""
-    noisy, noiseless = split(composition)
+    noisy, noiseless = _split(composition)
     if noiseless is None:
         return _noisy_log_delta(noisy, epsilon, options)
     return log_delta_with(noiseless, epsilon, lambda value: _noisy_log_delta(noisy, value, options))
@@ -129,7 +129,7 @@ def log_delta_of(composition: Composition, epsilon: float, options: Options) -> 
 
 def epsilon_of(composition: Composition, log_delta: float, options: Options) -> Bounds:
     """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
-    noisy, noiseless = split(composition)
+    noisy, noiseless = _split(composition)
     if noiseless is None:
         return _noisy_epsilon(noisy, log_delta, options)
     return epsilon_with(
@@ -142,13 +142,18 @@ def epsilon_of(composition: Composition, log_delta: float, options: Options) -> 
 
 def epsilon_ceiling_of(composition: Composition, log_delta: float, *, enough: float) -> float:
     """A cheap rigorous upper bound on epsilon, to be compared with `enough`; inf where none is at hand."""
-    noisy, noiseless = split(composition)
+    noisy, noiseless = _split(composition)
     if noiseless is not None or not noisy:
         return math.inf
     try:
         return float(spectral.epsilon_ceiling(noisy, log_delta=log_delta, enough=enough))
     except LimitExceeded:
         return math.inf
+
+
+def _split(composition: Composition) -> tuple[Composition, Noiseless | None]:
+    """The noisy rounds, and what those without noise reveal: most questions have none."""
+    return (composition, None) if all(one.has_noise for one, _ in composition) else split(composition)
 
 
 def _noisy_log_delta(noisy: Composition, epsilon: float, options: Options) -> Bounds:

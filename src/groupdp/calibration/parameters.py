@@ -26,6 +26,7 @@ from groupdp.errors import InvalidArgument
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE
+from groupdp.neighbours import ADJACENCIES
 
 #: What chooses an attribute of a sampling, in the library and on the command line.
 _COMMANDS = {
@@ -57,7 +58,7 @@ def calibrate_noise(
     begin with, if one that is close is known.
     """
     target, accuracy = _read_target(
-        epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance
+        run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance
     )
     phases = phases_of(run)
     single = len(phases) == 1
@@ -119,7 +120,7 @@ def calibrate_steps(
 
     The steps in `run` are not looked at; of several phases, `phase` (counted from 0) says which one to extend.
     """
-    target, _ = _read_target(epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
+    target, _ = _read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
     phases, index, put = _one_phase(run, phase)
     others = sum(one.steps for i, one in enumerate(phases) if i != index)
 
@@ -158,7 +159,7 @@ def calibrate_rate(
     The rate in `run` is not looked at; of several phases, `phase` (counted from 0) says which one's to choose.
     """
     target, accuracy = _read_target(
-        epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance
+        run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance
     )
     phases, index, put = _one_phase(run, phase)
     made = _maker(phases[index], "rate", "a sampling rate")
@@ -198,11 +199,11 @@ def calibrate_batch_size(
 
     The batch size in `run` is not looked at; of several phases, `phase` (counted from 0) says which one's to choose.
     """
-    target, _ = _read_target(epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
+    target, _ = _read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
     phases, index, put = _one_phase(run, phase)
     made = _maker(phases[index], "batch_size", "a batch size")
     dataset_size: int = phases[index].sampling.values()["dataset_size"]
-    largest = dataset_size - (target.kept_places() or 0)
+    largest = dataset_size - target.kept_places()
 
     def make(batch_size: int) -> Run:
         return put(made(batch_size))
@@ -230,14 +231,14 @@ def calibrate_group_size(
     progress: Progress | None = None,
 ) -> Calibration:
     """The largest group that the run protects with (epsilon, delta)."""
-    target = target_of(
-        epsilon=epsilon, delta=delta, group_size=1, adjacency=adjacency, engine=engine, progress=progress
-    )
     phases = phases_of(run)
     whole: Run = phases[0] if len(phases) == 1 else phases
     if any(phase.sampling.sources is not None for phase in phases):
         raise InvalidArgument("run must draw from one source for its group size to be chosen, got several sources.")
-    limits = (phase.sampling.largest_group(target.adjacency) for phase in phases)
+    target = target_of(
+        run, epsilon=epsilon, delta=delta, group_size=1, adjacency=adjacency, engine=engine, progress=progress
+    )
+    limits = (phase.sampling.largest_group(target.neighbours.adjacency) for phase in phases)
     sizes = [limit for limit in limits if limit is not None]
 
     def attempt(group_size: int, side: str | None) -> Trial:
@@ -253,11 +254,12 @@ def calibrate_group_size(
         largest=min([LARGEST_GROUP, *sizes]),
         impossible=lambda bounds: _cannot(target, "even a single example", bounds),
     )
-    target.group_size = int(found.value)
+    target.neighbours = replace(target.neighbours, group=int(found.value))
     return _result(target, "group_size", found, whole, None)
 
 
 def _read_target(
+    run: Any,
     epsilon: Any,
     delta: Any,
     neighbours: tuple[Any, Any, Any, Any],
@@ -265,17 +267,8 @@ def _read_target(
     progress: Progress | None,
     tolerance: Any,
 ) -> tuple[Target, float]:
-    group_size, adjacency, removed, added = neighbours
-    target = target_of(
-        epsilon=epsilon,
-        delta=delta,
-        group_size=group_size,
-        adjacency=adjacency,
-        removed=removed,
-        added=added,
-        engine=engine,
-        progress=progress,
-    )
+    keywords = dict(zip(("group_size", "adjacency", "removed", "added"), neighbours, strict=True))
+    target = target_of(run, epsilon=epsilon, delta=delta, engine=engine, progress=progress, **keywords)
     if tolerance is None:
         return target, 0.0
     target.tolerance = require_number("tolerance", tolerance, at_least=SMALLEST_TOLERANCE, at_most=LARGEST_TOLERANCE)
@@ -341,8 +334,8 @@ def _result(target: Target, parameter: str, found: Found, run: Run, tolerance: f
         epsilon=found.bounds,
         target_epsilon=target.epsilon,
         delta=target.delta,
-        group_size=target.group_size,
-        adjacency=target.adjacency,
+        group_size=target.neighbours.group_size,
+        adjacency=target.neighbours.adjacency if target.neighbours.joining is None else ADJACENCIES[0],
         run=run,
         failing_value=found.failing_value,
         failing_epsilon=found.failing_bounds,

@@ -8,18 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from groupdp._validation import require_choice, require_integer, require_number
+from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
 from groupdp.engines.deadline import deadline_in
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
-from groupdp.groups import LARGEST_GROUP, not_given
-from groupdp.guarantees import epsilon as epsilon_of_run
+from groupdp.groups import LARGEST_GROUP, not_given, total
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.neighbours import ADJACENCIES, SAME_SIZE
+from groupdp.neighbours import ADJACENCIES, EXCHANGE, SAME_SIZE, Neighbours
 from groupdp.pairs import Composition
-from groupdp.question import question_of
-from groupdp.solve import options_of
+from groupdp.question import neighbours_of, question_about
+from groupdp.solve import Options, epsilon_of_question, options_of
 
 #: Largest epsilon that is calibrated for: beyond it there is no privacy to speak of, and no engine is quick.
 LARGEST_TARGET = 1e5
@@ -77,12 +76,9 @@ class Target:
 
     epsilon: float
     delta: float
-    group_size: Any
-    adjacency: str
-    engine: str
+    neighbours: Neighbours
+    options: Options
     progress: Progress | None
-    removed: Any = None
-    added: Any = None
     tolerance: float = 0.0
     """Relative tolerance of a real parameter; 0 for a count."""
     deadline: float = field(default_factory=lambda: deadline_in(LONGEST_SEARCH))
@@ -102,20 +98,17 @@ class Target:
         self.trials += 1
         if self.progress is not None:
             self.progress(1.0 - 0.93**self.trials)  # how many trials remain is not known
-        one_change = adjacency is not None and adjacency in ADJACENCIES and self.removed is None and self.added is None
+        neighbours = self.neighbours
+        if group_size is not None:
+            neighbours = replace(neighbours, group=group_size)
+        if adjacency is not None and adjacency in ADJACENCIES and neighbours.adjacency != EXCHANGE:
+            neighbours = replace(neighbours, adjacency=adjacency)
 
         def trial(tolerance: float | None) -> Trial:
             try:
-                bounds = epsilon_of_run(
-                    run,
-                    delta=self.delta,
-                    group_size=self.group_size if group_size is None else group_size,
-                    adjacency=adjacency if one_change and adjacency is not None else self.adjacency,
-                    removed=self.removed,
-                    added=self.added,
-                    tolerance=tolerance,
-                    engine=self.engine,
-                )
+                question = question_about(run, neighbours)
+                options = self.options if tolerance is None else replace(self.options, tolerance=tolerance)
+                bounds = epsilon_of_question(question, math.log(self.delta), options)
             except LimitExceeded as error:
                 self.last_error = error
                 return Trial(None, passes=False, fails=False)
@@ -141,14 +134,11 @@ class Target:
 
     def composition(self, run: Run) -> Composition:
         """The composition of pairs that is worst most often: where to start a search."""
-        question = question_of(
-            run, group_size=self.group_size, adjacency=self.adjacency, removed=self.removed, added=self.added
-        )
-        return question.compositions[0][1]
+        return question_about(run, self.neighbours).compositions[0][1]
 
-    def kept_places(self) -> int | None:
-        """The group's size where its members keep their places in both datasets."""
-        return self.group_size if self.adjacency in SAME_SIZE else None
+    def kept_places(self) -> int:
+        """How many examples keep their places in both datasets while they are replaced or zeroed."""
+        return total(self.neighbours.group) if self.neighbours.adjacency in SAME_SIZE else 0
 
     def decline(self) -> LimitExceeded:
         """The reason when no candidate could be certified."""
@@ -156,29 +146,19 @@ class Target:
 
 
 def target_of(
-    *,
-    epsilon: Any,
-    delta: Any,
-    group_size: Any,
-    adjacency: Any,
-    engine: Any,
-    progress: Progress | None,
-    removed: Any = None,
-    added: Any = None,
+    run: Any, *, epsilon: Any, delta: Any, engine: Any, progress: Progress | None, **neighbours: Any
 ) -> Target:
-    """A validated target. What a group is depends on the run, which says so when it is first tried."""
-    options_of(engine=engine, progress=progress)
-    if not isinstance(group_size, Mapping) and removed is None and added is None:
-        if group_size is None:
+    """A validated target for the group of `neighbours`, the keywords of `epsilon`, which must not be empty."""
+    options = options_of(engine=engine, progress=progress)
+    if "group_size" in neighbours and not isinstance(neighbours["group_size"], Mapping):
+        if neighbours["group_size"] is None and neighbours.get("removed") is None and neighbours.get("added") is None:
             raise not_given("group_size")
-        group_size = require_integer("group_size", group_size, at_least=1, at_most=LARGEST_GROUP)
+        if neighbours["group_size"] is not None:
+            require_integer("group_size", neighbours["group_size"], at_least=1, at_most=LARGEST_GROUP)
     return Target(
         epsilon=require_number("epsilon", epsilon, above=0.0, at_most=LARGEST_TARGET),
         delta=require_number("delta", delta, above=0.0, below=1.0),
-        group_size=group_size,
-        adjacency=require_choice("adjacency", adjacency, ADJACENCIES),
-        engine=engine,
+        neighbours=neighbours_of(run, **neighbours),
+        options=replace(options, progress=None),
         progress=progress,
-        removed=removed,
-        added=added,
     )
