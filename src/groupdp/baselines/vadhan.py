@@ -7,9 +7,9 @@ finite wherever the mathematics is (the intermediate delta' may be e^-100000).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,10 @@ from groupdp.neighbours import BACKWARD
 from groupdp.pairs import ZERO, Round, Side, compose
 from groupdp.pairs import Composition as Pairs
 from groupdp.question import question_of
-from groupdp.solve import Options, epsilon_ceiling_of, log_delta_of, options_of
+from groupdp.solve import Options, epsilon_ceiling_of, log_delta_ceiling, log_delta_of, options_of
+
+if TYPE_CHECKING:
+    from groupdp.engines.lattice import Solution
 
 #: The bounds differ by this much, relative to epsilon, wherever `log_delta` is narrow enough.
 TOLERANCE = 1e-6
@@ -35,8 +38,12 @@ TOLERANCE = 1e-6
 _AIM = 1e-9
 #: Values of delta that the lattice engine may compute for one curve, and the largest epsilon it is asked about: each
 #: may take seconds. Both decide how wide the bounds may be, not whether they hold.
-_MOST_LATTICES = 24
+_MOST_LATTICES = 6
 _LATTICE_UP_TO = 50.0
+#: Bytes that a lattice may take, how narrow it is asked to be, and one made for another epsilon must be to serve.
+_LATTICE_MEMORY = 256_000_000
+_LATTICE_TOLERANCE = 1e-6
+_NARROW = 2e-6
 #: Nodes times steps of all contours of one curve: one to two seconds' work.
 _MOST_CONTOURS = 2e9
 
@@ -113,7 +120,7 @@ class _Lemma:
         self.compositions = compositions
         self.example = example
         self.log_target = log_target
-        curves = [_curve(composition, options) for composition in compositions]
+        curves = [_Curve(composition, options) for composition in compositions]
 
         def worst(at: float) -> Bounds:
             found = [curve(at) for curve in curves]
@@ -165,29 +172,57 @@ class _Lemma:
         return math.exp(max(self.first.at(0.0).upper, -600.0))
 
 
-def _curve(composition: Pairs, options: Options) -> Callable[[float], Bounds]:
-    """log delta of one composition: by the contour, in milliseconds; where it declines by what `auto` does, or B-4."""
-    contour = replace(options, engine="spectral")
-    quick = sum(times for _, times in composition) == 1  # in closed form
-    lattices, work = 0, 0
+class _Curve:
+    """log delta of one composition, at any epsilon >= 0.
 
-    def curve(at: float) -> Bounds:
-        nonlocal lattices, work
-        if options.engine == "auto" and not quick:
+    By the contour, in milliseconds; where it declines, by lattices, each of which bounds the whole curve (L-7) and is
+    close to it near the epsilon it was made for; and by B-4 where neither answers.
+    """
+
+    def __init__(self, composition: Pairs, options: Options) -> None:
+        self.composition, self.options = composition, options
+        self.contour_work = 0
+        self.lattices: list[tuple[float, Solution]] = []
+        self.made = 0
+        rounds = sum(times for _, times in composition)
+        noisy = all(one.has_noise and not one.is_trivial for one, _ in composition)
+        self.is_direct = options.engine != "auto" or rounds == 1 or not noisy
+
+    def __call__(self, at: float) -> Bounds:
+        if self.is_direct:
+            return log_delta_of(self.composition, at, self.options)
+        if self.contour_work < _MOST_CONTOURS:
             try:
-                if work < _MOST_CONTOURS:
-                    found = log_delta_of(composition, at, contour)
-                    used = found.provenance.evaluations
-                    work += used.get("nodes", 0) * used.get("contour steps", 0)
-                    return found
+                found = log_delta_of(self.composition, at, replace(self.options, engine="spectral"))
             except LimitExceeded:
                 pass
-            if at > _LATTICE_UP_TO or lattices == _MOST_LATTICES:
-                return Bounds(_always_sampled(composition, at), 0.0)
-        lattices += not quick
-        return log_delta_of(composition, at, options)
+            else:
+                used = found.provenance.evaluations
+                self.contour_work += used.get("nodes", 0) * used.get("contour steps", 0)
+                return found
+        if at > _LATTICE_UP_TO:
+            return Bounds(_always_sampled(self.composition, at), 0.0)
+        return self._by_lattices(at)
 
-    return curve
+    def _by_lattices(self, at: float) -> Bounds:
+        """By the lattices at hand, if one of them is narrow here; else by one more."""
+        lower, upper = _always_sampled(self.composition, at), log_delta_ceiling(self.composition, at)
+        for _, solution in sorted(self.lattices, key=lambda pair: abs(pair[0] - at)):
+            lower = max(lower, solution.below.log_delta_below(at))
+            upper = min(upper, solution.above.log_delta_above(at))
+            if upper - lower <= _NARROW * max(1.0, abs(upper)):
+                return Bounds(lower, upper)
+        if self.made == _MOST_LATTICES:
+            return Bounds(lower, upper)
+        from groupdp.engines import lattice
+
+        self.made += 1  # also where it ends in a refusal, which may take as long
+        found, made = lattice.neighbourhood(
+            self.composition, epsilon=at, tolerance=_LATTICE_TOLERANCE, memory_budget=_LATTICE_MEMORY
+        )
+        if made is not None:
+            self.lattices.append((at, made))
+        return Bounds(max(lower, found.lower), min(upper, found.upper))
 
 
 def _always_sampled(composition: Pairs, at: float) -> float:
