@@ -8,7 +8,7 @@ import groupdp
 from groupdp.baselines import vadhan_epsilon, vadhan_epsilons
 from groupdp.baselines.growth import Growth
 from groupdp.baselines.vadhan import _always_sampled
-from groupdp.compositions import question_of
+from groupdp.question import question_of
 
 
 def poisson(rate: float, noise: float, steps: int) -> groupdp.DPSGD:
