@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupdp.bounds import Bounds, Provenance, round_down, round_up
+from groupdp.bounds import Bounds, Provenance, round_down, round_up, upper_or_both
 from groupdp.errors import InvalidArgument
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -207,3 +207,11 @@ def test_bounds_survive_copying_and_pickling(duplicate):
     assert bounds.provenance == provenance
     with pytest.raises(TypeError):
         bounds.provenance.directions["add"] = (0.0, 0.5)
+
+
+def test_an_interval_is_shown_as_one_number_only_where_its_sides_agree():
+    assert upper_or_both(Bounds(1.2345671, 1.2345673), 6) == "1.23457"
+    assert upper_or_both(Bounds(1470.25, 1766.0), 6) == "1470.25 to 1766"
+    assert upper_or_both(Bounds(12.0, math.inf), 6) == "12 to infinity"
+    assert upper_or_both(Bounds(math.inf, math.inf), 6) == "infinity"
+    assert upper_or_both(Bounds(0.0, 0.0), 6) == "0"

@@ -18,6 +18,7 @@ NOTES = {
     "T": "tradeoff.md",
     "C": "certificate.md",
     "M": "correlated-noise.md",
+    "B": "baselines.md",
 }
 
 

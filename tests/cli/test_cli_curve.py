@@ -69,6 +69,7 @@ def test_csv_has_the_same_numbers_as_json(tmp_path):
     for row, point in zip(rows, answer["points"], strict=True):
         assert float(row["epsilon_upper"]) == point["epsilon"]["upper"]
         assert float(row["epsilon_lower"]) == point["epsilon"]["lower"]
+        assert float(row["vadhan_lower"]) == point["vadhan_lower"] <= point["vadhan_upper"]
         assert float(row["vadhan_upper"]) == point["vadhan_upper"]
 
 

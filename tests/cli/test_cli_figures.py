@@ -68,8 +68,10 @@ def test_the_summary_would_say_so_if_a_claim_failed(panels):
     """The verdicts are computed: with the baseline below our epsilon they turn."""
     from dataclasses import replace
 
+    from groupdp.bounds import Bounds
+
     wrong = [
-        replace(panel, points=tuple(replace(point, vadhan=0.5, old_tool=1.0) for point in panel.points))
+        replace(panel, points=tuple(replace(point, vadhan=Bounds(0.5, 0.5), old_tool=1.0) for point in panel.points))
         for panel in panels
     ]
     text = paper.summary(wrong)

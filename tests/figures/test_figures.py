@@ -18,7 +18,7 @@ def point(k: int, *, old_tool: float) -> Point:
         group_size=k,
         epsilon=Bounds(2.0 * k - 0.1, 2.0 * k),
         linear=Bounds(1.5 * k, 1.5 * k),
-        vadhan=3.0**k,
+        vadhan=Bounds(3.0**k, 3.0**k),
         old_tool=old_tool,
     )
 
@@ -91,7 +91,7 @@ def test_everything_infinite_is_still_a_picture(tmp_path):
             group_size=1,
             epsilon=Bounds(math.inf, math.inf),
             linear=Bounds(math.inf, math.inf),
-            vadhan=math.inf,
+            vadhan=Bounds(math.inf, math.inf),
             old_tool=math.inf,
         )
     ]
@@ -123,3 +123,10 @@ def test_long_numbers_have_room_beside_the_axis():
     figure = draw_curves([("panel", points)], title="title")
     figure.canvas.draw()
     assert figure.axes[0].get_tightbbox().x0 >= 0
+
+
+def test_what_the_lemma_gives_is_drawn_as_a_bar_where_only_an_interval_is_known():
+    wide = [replace(POINTS[3], vadhan=Bounds(20.0, 90.0)), POINTS[4]]
+    figure = draw_curves([("", wide)])
+    bars = [line.get_data() for line in figure.axes[0].get_lines() if list(line.get_xdata()) == [4, 4]]
+    assert [[*map(float, ends)] for _, ends in bars] == [[20.0, 90.0]]

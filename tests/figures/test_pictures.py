@@ -99,7 +99,7 @@ def test_titles_of_many_phases_name_the_first_ones_and_count_the_others():
 @pytest.mark.parametrize(("sizes", "marked"), [([5], True), ([5, 6], False)])
 def test_a_single_group_size_is_marked_in_every_curve(sizes, marked):
     one = Bounds(1.0, 1.0)
-    points = [Point(group_size=size, epsilon=one, linear=one, vadhan=2.0, old_tool=3.0) for size in sizes]
+    points = [Point(group_size=size, epsilon=one, linear=one, vadhan=Bounds(2.0, 2.0), old_tool=3.0) for size in sizes]
     (axes,) = draw_curves([("", points)]).axes
     lines = {line.get_label(): line for line in axes.get_lines()}
     assert (lines["k times one example (reference)"].get_marker() not in (None, "None", "")) == marked

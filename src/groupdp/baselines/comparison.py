@@ -1,4 +1,4 @@
-"""epsilon against group size, ours beside what one had before: the data of a curve."""
+"""epsilon against group size, ours beside earlier methods: the data of a curve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from groupdp.baselines.poisson_claim import poisson_claim
 from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilons
-from groupdp.baselines.vadhan import multiple, vadhan_uppers
+from groupdp.baselines.vadhan import multiple, vadhan_epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
@@ -25,6 +25,7 @@ COLUMNS = (
     "epsilon_upper",
     "linear_lower",
     "linear_upper",
+    "vadhan_lower",
     "vadhan_upper",
     "old_tool",
 )
@@ -38,9 +39,9 @@ class Point:
     epsilon: Bounds
     linear: Bounds
     """k times the epsilon of one example: a reference line, not a guarantee."""
-    vadhan: float | None
-    """A certified upper bound by Vadhan's lemma (geometric form) on the exact curve of one example; None where there is
-    no such analysis of the sampling."""
+    vadhan: Bounds | None
+    """Vadhan's lemma (geometric form) on the exact curve of one example: its upper side is a guarantee, its lower side
+    bounds what the lemma can give. None where there is no such analysis of the sampling."""
     old_tool: float | None
     """What the old tool's arithmetic ends with, possibly infinite."""
     poisson_claim: float | None = None
@@ -54,7 +55,7 @@ class Point:
             self.epsilon.upper,
             self.linear.lower,
             self.linear.upper,
-            math.nan if self.vadhan is None else self.vadhan,
+            *((math.nan, math.nan) if self.vadhan is None else (self.vadhan.lower, self.vadhan.upper)),
             math.nan if self.old_tool is None else self.old_tool,
         )
 
@@ -65,7 +66,8 @@ class Point:
             "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
             "tight": self.epsilon.tight,
             "linear": {"lower": self.linear.lower, "upper": self.linear.upper},
-            "vadhan_upper": self.vadhan,
+            "vadhan_lower": None if self.vadhan is None else self.vadhan.lower,
+            "vadhan_upper": None if self.vadhan is None else self.vadhan.upper,
             "old_tool": self.old_tool,
             **({} if self.poisson_claim is None else {"poisson_claim_not_a_guarantee": self.poisson_claim}),
         }
@@ -81,8 +83,8 @@ def compare(
 ) -> list[Point]:
     """The tight epsilon and the baselines for every group size.
 
-    What the lemma gives is right to six figures up to epsilons of 10 000 per example. The old tool knows add-or-remove
-    adjacency only; samplings with a public coin, substitution and zero-out have no such baselines.
+    The old tool knows add-or-remove adjacency only; samplings with a public coin, substitution and zero-out have no
+    such baselines.
     """
     report = progress if progress is not None else (lambda _: None)
     sizes = list(group_sizes)
@@ -110,12 +112,14 @@ def compare(
     return points
 
 
-def _vadhan(run: Any, delta: float, sizes: list[int], adjacency: str, progress: Progress) -> list[float] | None:
+def _vadhan(run: Any, delta: float, sizes: list[int], adjacency: str, progress: Progress) -> list[Bounds] | None:
     """Vadhan's lemma for every group size; None where one example has no analysis to start from."""
     if adjacency not in ONE_SIDED:
         return None
     try:
-        return vadhan_uppers(run, delta=delta, group_sizes=sizes, adjacency=adjacency, progress=progress)
+        return vadhan_epsilons(
+            run, delta=delta, group_sizes=sizes, form="geometric", adjacency=adjacency, progress=progress
+        )
     except InvalidArgument:
         return None
 

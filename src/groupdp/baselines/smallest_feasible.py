@@ -1,26 +1,24 @@
 """The smallest epsilon at which an inflated curve meets its target, between proved bounds.
 
 Given log delta(eps) of one example, for which eps >= 0 is   f(eps) = log growth(eps) + log delta(eps) <= log target?
-growth rises and delta falls, so f rises and falls: nothing makes the feasible set an interval. An upper bound on
-its smallest member is any feasible point. A lower bound x needs a proof that nothing in [0, x] is feasible, and such
-a proof covers [0, x] by intervals [a, b], each by one of two facts.
+growth rises and delta falls, so f may fall, rise and fall again: the feasible set need not be an interval. An upper
+bound on its smallest member is any feasible point. A lower bound x needs a proof that nothing in [0, x] is feasible.
+The proof covers [0, x] by intervals [a, b] between evaluated points; each is covered by one of three facts, which
+docs/baselines.md proves.
 
-1. delta falls and growth rises: f > log target on [a, b] if  log growth(a) + log delta(b) > log target.
-2. delta is a convex function of e^eps, so its chord over [b, c], prolonged to the left, stays below it:
+B-1  delta falls and growth rises: f > log target on [a, b] if  log growth(a) + log delta(b) > log target.
+B-2  delta is a convex function of e^eps, so its chord over [b, c], prolonged to the left, is below it on [a, b].
+B-3  likewise its chord over [p, a], prolonged to the right.
 
-       delta(eps) >= delta(b) (1 + slope (1 - e^{eps - b})),   slope = (1 - delta(c) / delta(b)) / (e^{c - b} - 1)
-
-   and log growth is convex, hence at least  log growth(b) - steepest (b - eps)  on [a, b]. The sum of the two
-   logarithms is concave in eps: above the target at a and at b, it is above it everywhere between.
-
-The further f is above the target, the longer the interval. Going left from the root, the second fact needs a dozen
-intervals where f falls steeply through the target. Where it creeps (large groups, little noise) it would need
-hundreds; then the first fact, going right from 0 for a limited number of steps, still gives a valid lower bound.
+The logarithms of both chords are concave in eps, and log growth is convex, hence above a line through a. A concave
+function above the target at two points is above it between them. So B-2 and B-3 need a check at a, at b and at one
+point between them. An interval that none of the facts covers is halved.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -28,217 +26,278 @@ from groupdp.baselines.growth import ROUNDING, Growth
 from groupdp.bounds import Bounds
 from groupdp.errors import LimitExceeded
 
-#: log delta of one example: certified bounds at an epsilon.
-Curve = Callable[[float], Bounds]
-
-#: Give up looking for a feasible epsilon beyond this.
+#: Values of delta that one search may take. It decides how wide the bounds may be, not whether they hold.
+MOST_VALUES = 2_000
+#: The first feasible point is looked for up to this epsilon.
 LARGEST_EPSILON = 2.0**40
+
+
+class Values:
+    """log delta of one example at the points asked so far, each computed once.
+
+    Where the engines decline, a value is bounded by its neighbours: delta falls.
+    """
+
+    def __init__(self, curve: Callable[[float], Bounds]) -> None:
+        self.curve = curve
+        self.known: dict[float, Bounds] = {}
+        self.points: list[float] = []
+        self.declined: list[LimitExceeded] = []
+
+    def at(self, epsilon: float) -> Bounds:
+        """Certified bounds on log delta(epsilon)."""
+        if epsilon not in self.known:
+            try:
+                found = self.curve(epsilon)
+            except LimitExceeded as error:
+                self.declined.append(error)
+                place = bisect_left(self.points, epsilon)
+                found = Bounds(
+                    max((self.known[point].lower for point in self.points[place:]), default=-math.inf),
+                    min((self.known[point].upper for point in self.points[:place]), default=0.0),
+                )
+            self.known[epsilon] = found
+            insort(self.points, epsilon)
+        return self.known[epsilon]
+
+    def before(self, epsilon: float) -> float | None:
+        """The largest point below."""
+        place = bisect_left(self.points, epsilon)
+        return self.points[place - 1] if place > 0 else None
+
+    def after(self, epsilon: float) -> float | None:
+        """The smallest point above."""
+        place = bisect_right(self.points, epsilon)
+        return self.points[place] if place < len(self.points) else None
 
 
 @dataclass(slots=True)
 class Problem:
     """f(eps) = log growth(eps) + log delta(eps) against a target, with outward rounding."""
 
-    curve: Curve
+    values: Values
     growth: Growth
     log_target: float
-    known: dict[float, Bounds] = field(default_factory=dict)
+    most_values: int = MOST_VALUES
+    started_with: int = field(init=False)
 
-    def log_delta(self, epsilon: float) -> Bounds:
-        """The curve, each point evaluated once."""
-        if epsilon not in self.known:
-            self.known[epsilon] = self.curve(epsilon)
-        return self.known[epsilon]
+    def __post_init__(self) -> None:
+        self.started_with = len(self.values.known)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no further value may be computed."""
+        return len(self.values.known) - self.started_with >= self.most_values
 
     def excess(self, epsilon: float) -> Bounds:
         """Certified bounds on f(epsilon) - log target."""
-        delta = self.log_delta(epsilon)
-        slack = self.growth.rounding(epsilon) + ROUNDING * abs(self.log_target)
+        delta = self.values.at(epsilon)
         center = self.growth.value(epsilon) - self.log_target
-        if delta.upper == -math.inf:
-            return Bounds(-math.inf, -math.inf)
-        if delta.lower == -math.inf:
-            return Bounds(-math.inf, center + delta.upper + slack + ROUNDING * abs(delta.upper))
-        slack += ROUNDING * abs(delta.lower)
-        return Bounds(center + delta.lower - slack, center + delta.upper + slack)
+        slack = self.growth.rounding(epsilon) + ROUNDING * abs(self.log_target)
+        lower, upper = (
+            center + side + sign * (slack + ROUNDING * abs(side)) if side > -math.inf else -math.inf
+            for sign, side in ((-1.0, delta.lower), (1.0, delta.upper))
+        )
+        return Bounds(lower, upper)
+
+    def is_feasible(self, epsilon: float) -> bool:
+        """Whether f(epsilon) is certainly at most the target."""
+        return self.excess(epsilon).upper <= 0.0
+
+    def is_infeasible(self, epsilon: float) -> bool:
+        """Whether f(epsilon) is certainly above the target."""
+        return self.excess(epsilon).lower > 0.0
 
 
 def smallest_feasible(
-    problem: Problem,
-    *,
-    feasible: float = math.inf,
-    decline: float = 0.0,
-    proved: float = 0.0,
-    intervals: int = 60,
-    tolerance: float = 1e-13,
+    problem: Problem, *, start: float, proved: float = 0.0, feasible: float = math.inf, tolerance: float = 1e-9
 ) -> Bounds:
     """Certified bounds on the smallest epsilon >= 0 with f(epsilon) <= log target.
 
-    `feasible` is a point known to be feasible by other means, if any, where f falls by about `decline` per unit;
-    `proved` is one below which nothing is known to be. At most about `intervals` values of delta are spent on the
-    lower bound from either end (0: none at all). `upper` is infinite if no feasible point was found; that alone
-    does not prove that there is none.
+    The search begins at `start`. No epsilon up to `proved` is feasible, and `feasible` is, both known by other means.
+    The bounds are closer than `tolerance`, relative to epsilon, unless the curve's own bounds are too wide, the engines
+    decline or the search takes more than `problem.most_values` values. `upper` is infinite if no feasible point was
+    found; that alone does not prove that there is none.
     """
-    upper = feasible
-    try:
-        if proved == 0.0 and problem.excess(0.0).upper <= 0.0:
+    if proved == 0.0:
+        if problem.is_feasible(0.0):
             return Bounds(0.0, 0.0)
-        left, upper = _bracket(problem, feasible, decline, proved)
-        if upper < math.inf:
-            left, upper = _crossing(problem, left, upper, tolerance)
-        if intervals == 0:
-            return Bounds(proved, upper)
-        if upper < math.inf:
-            top = _provable_below(problem, left, upper, proved)
-            if _prove_leftward(problem, top, proved, intervals):
-                return Bounds(top, upper)
-    except LimitExceeded:
-        pass  # the bounds found so far stand
-    return Bounds(_prove_rightward(problem, proved, upper, intervals), upper)
+        if not problem.is_infeasible(0.0):
+            return Bounds(0.0, _first_feasible(problem, start, feasible)[1])
+    left, right = _first_feasible(problem, max(start, proved), feasible)
+    while True:
+        if right < math.inf:
+            left, right = _crossing(problem, max(left, proved), right, tolerance)
+        proved, earlier = _covered(problem, proved, left)
+        if earlier is None:
+            return Bounds(min(proved, right), right)
+        left, right = proved, earlier
 
 
-def _bracket(problem: Problem, feasible: float, decline: float, proved: float) -> tuple[float, float]:
-    """(infeasible, feasible) points of moderate distance; infinite where no feasible one was found."""
-    left, right = proved, feasible
-    if feasible == math.inf:
-        right = max(2.0 * proved, 1.0)
-        while problem.excess(right).upper > 0.0:
-            left, right = right, 2.0 * right
-            if right > LARGEST_EPSILON:
-                return left, math.inf
-        return left, right
-    step, excess = 0.02 * right, problem.excess(right).upper
-    if decline > 0.0 and -math.inf < excess < 0.0:
-        step = min(max(-1.02 * excess / decline, 1e-12 * right), right)  # a little beyond the root
-    while right > proved:
-        left = right - step
-        if left <= proved:
-            return proved, right
-        at_left = problem.excess(left).upper
-        if at_left > 0.0:
+def _first_feasible(problem: Problem, start: float, ceiling: float) -> tuple[float, float]:
+    """(a point that is not known to be feasible, a feasible one beyond it), by growing steps from `start`.
+
+    The second one is the ceiling where the curve shows none before it.
+    """
+    left, right = 0.0, min(start, ceiling)
+    reach = math.inf  # beyond this nothing can be decided
+    while left < right < LARGEST_EPSILON and not problem.exhausted:
+        found = problem.excess(right)
+        if found.upper <= 0.0:
             return left, right
-        rise = at_left - excess
-        beyond = -1.1 * at_left * step / rise if 0.0 < rise < math.inf else math.inf  # along the chord
-        right, step, excess = left, min(max(beyond, step / 8.0), 2.0 * step), at_left
-    return proved, right
+        if found.lower <= 0.0 and found.upper - found.lower < 1.0:  # next to a crossing: a little beyond it
+            right *= 1.02
+        elif found.lower <= 0.0:
+            reach = right
+        else:
+            before, left = left, right
+            slope = (found.lower - problem.excess(before).lower) / (left - before)
+            step = -1.05 * found.lower / slope if slope < 0.0 else math.inf  # along the chord
+            right = left + min(max(step, 0.02 * left), 3.0 * left)
+        if right >= reach:
+            right = 0.5 * (left + reach)
+            if right - left <= 1e-5 * left:
+                break
+        if right >= ceiling:
+            return left, ceiling
+    return left, ceiling
 
 
 def _crossing(problem: Problem, left: float, right: float, tolerance: float) -> tuple[float, float]:
-    """The bracket (infeasible, feasible), its right end moved down to the crossing.
-
-    It ends where the rest of the way is within the tolerance along the chord, or lost in the noise of the curve. Only
-    that f is not positive at the right end is certified.
-    """
-    tried = [(left, problem.excess(left).upper), (right, problem.excess(right).upper)]
-    widest, slow = right - left, 0
-    for _ in range(120):
-        found = problem.excess(right)
-        noise, rest = found.width, tolerance * right
-        if right - left <= rest or -found.upper <= noise:
+    """A point that is not feasible and a feasible one beyond it, as close as the tolerance or the curve's own bounds
+    allow."""
+    slow = 0
+    while right - left > tolerance * right and not problem.exhausted:
+        width = right - left
+        root = _interpolated_root(problem, left, right)
+        aside = 0.3 * tolerance * right
+        # On the side of the root where the bracket is longer, and a little beyond it: both ends come close.
+        middle = root + aside if right - root > root - left else root - aside
+        if slow == 3 or not left < middle < right:
+            middle, slow = 0.5 * (left + right), 0
+        found = problem.excess(middle)
+        if found.upper <= 0.0:
+            right = middle
+        elif found.lower > 0.0:
+            left = middle
+        else:
+            return _around(problem, left, middle, right)
+        slow = slow + 1 if right - left > 0.5 * width else 0
+        if not left < 0.5 * (left + right) < right:
             break
-        nearest = min((point for point in tried if point[0] != right), key=lambda point: abs(point[0] - right))
-        slope = (nearest[1] - found.upper) / (nearest[0] - right)
-        if -math.inf < slope < 0.0 and -found.upper <= -slope * rest:
-            break
-        # A little to the feasible side of the root: the last step then lands there, beyond the noise.
-        aside = max(rest / 4.0, noise / (-2.0 * slope)) if -math.inf < slope < 0.0 else rest / 4.0
-        middle = _interpolated_root(tried) + aside
-        if slow == 3 or not left < middle < right:  # bisecting now and then bounds the number of steps
-            middle = (left + right) / 2
-        value = problem.excess(middle).upper
-        tried.append((middle, value))
-        left, right = (left, middle) if value <= 0.0 else (middle, right)
-        widest, slow = (right - left, 0) if right - left < widest / 2.0 else (widest, (slow + 1) % 4)
     return left, right
 
 
-def _interpolated_root(tried: list[tuple[float, float]]) -> float:
-    """Where f is 0 by the polynomial in f through the up to four points where it is smallest; NaN if there is none."""
-    points = sorted((point for point in tried if math.isfinite(point[1])), key=lambda point: abs(point[1]))[:4]
+def _around(problem: Problem, left: float, middle: float, right: float) -> tuple[float, float]:
+    """The closest decided points on both sides of one where the curve's bounds straddle the target."""
+    found = problem.excess(middle)
+    fall = max(problem.excess(left).lower, 0.0) - max(problem.excess(right).upper, -1e3)
+    step = (right - left) * min(max(found.upper - found.lower, 1e-13) / max(fall, 1e-300), 0.25)
+    for sign in (-1.0, 1.0):
+        length = 2.0 * step
+        while not problem.exhausted:
+            point = middle + sign * length
+            if not left < point < right:
+                break
+            decided = problem.excess(point)
+            if decided.upper <= 0.0:
+                right = point
+            elif decided.lower > 0.0:
+                left = point
+            if decided.upper <= 0.0 or decided.lower > 0.0:
+                break
+            length *= 2.0
+    return left, right
+
+
+def _interpolated_root(problem: Problem, left: float, right: float) -> float:
+    """Where f is 0 by the polynomial in f through up to four known points in and next to the bracket; else NaN."""
+    values = problem.values
+    around = [values.before(left), left, right, values.after(right)]
+    points = [(x, 0.5 * (found.lower + found.upper)) for x in around if x is not None for found in [problem.excess(x)]]
+    points = [(x, f) for x, f in points if math.isfinite(f)]
     xs = [x for x, _ in points]
     for width in range(1, len(points)):
         for i in range(len(points) - width):
             first, last = points[i][1], points[i + width][1]
-            if first == last:
+            if not first > last:  # f does not fall: the bracket's ends alone decide
                 return math.nan
             xs[i] += (xs[i + 1] - xs[i]) * first / (first - last)
     return xs[0] if len(points) > 1 else math.nan
 
 
-def _provable_below(problem: Problem, left: float, right: float, proved: float) -> float:
-    """A point below `right`, close to it if possible, that is certainly infeasible."""
-    if not right > left:
-        return proved
-    step = (right - left) / right
-    # Where f falls by `rate` per unit, the curve's noise is worth noise / rate.
-    rate = (problem.excess(left).upper - problem.excess(right).upper) / (right - left)
-    if 0.0 < rate < math.inf:
-        step = max(1e-13, min(step, 2.0 * problem.excess(right).width / rate / right))
-    while step < 1.0:
-        point = right * (1.0 - step)
-        if point <= proved or problem.excess(point).lower > 0.0:
-            return max(point, proved)
-        step *= 4.0
-    return proved
-
-
-def _prove_leftward(problem: Problem, top: float, proved: float, intervals: int) -> bool:
-    """Whether nothing between `proved` and `top` is feasible, by the second fact."""
-    right, beyond = top, top * (1.0 + 1e-3)
-    for _ in range(intervals):
-        if right <= proved:
-            return True
-        excess = problem.excess(right).lower
-        if not excess > 0.0:
-            return False
-        left = right - _provable_length(problem, right, beyond, excess)
-        if not left < right:  # too close to the target to get on
-            return False
-        beyond, right = right, left
-    return right <= proved
-
-
-def _provable_length(problem: Problem, right: float, beyond: float, excess: float) -> float:
-    """The length of an interval [right - length, right] on which f is certainly above the target."""
-    at_right, at_beyond = problem.log_delta(right).lower, problem.log_delta(beyond).upper
-    drop = -math.expm1(min(at_beyond - at_right, 0.0))
-    gap = beyond - right
-    slope = drop / math.expm1(gap) * (1.0 - 2.0**-40) if gap < 700.0 else 0.0  # rounded down
-    steepest = problem.growth.steepest
-
-    def margin(length: float) -> float:
-        gained = math.log1p(slope * -math.expm1(-length))
-        return excess + gained - steepest * length - ROUNDING * (1.0 + gained + steepest * length)
-
-    low, high = 0.0, min((excess + math.log1p(slope)) / steepest, right)
-    if margin(high) > 0.0:
-        return high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if margin(middle) > 0.0 else (low, middle)
-    return low
-
-
-def _prove_rightward(problem: Problem, proved: float, feasible: float, intervals: int) -> float:
-    """How far the first fact proves infeasibility, starting at `proved`, in a limited number of steps."""
-    left, end = proved, feasible
-    decline = 1.0  # the curve's slope, learned on the way
-    try:
-        problem.log_delta(left)
-    except LimitExceeded:
-        return left
-    for _ in range(intervals):
-        excess = problem.excess(left).lower
-        right = min(left + 0.9 * excess / decline, end)
-        if not left < right:
-            break
-        at_left = problem.log_delta(left).lower
-        try:
-            at_right = problem.log_delta(right).lower
-        except LimitExceeded:  # cannot be evaluated there
-            end = (left + right) / 2
+def _covered(problem: Problem, proved: float, top: float) -> tuple[float, float | None]:
+    """How far, up to `top`, nothing is feasible; and a feasible point below `top`, if one was met."""
+    at = proved
+    while at < top:
+        following = problem.values.after(at)
+        right = top if following is None else min(following, top)
+        found = problem.excess(right)
+        if found.upper <= 0.0:
+            return at, right
+        if _is_covered(problem, at, right):
+            at = right
             continue
-        decline = max((at_left - at_right) / (right - left), 1e-3) if at_right > -math.inf else 2.0 * decline
-        if excess + (at_right - at_left) - ROUNDING * abs(at_right) > 0.0:
-            left = right
-    return left
+        middle = at + min(0.5 * (right - at), _provable_length(problem, at, right))
+        if found.lower <= 0.0 or problem.exhausted or not at < middle < right:
+            break
+        problem.excess(middle)
+    return at, None
+
+
+def _provable_length(problem: Problem, a: float, b: float) -> float:
+    """About how far right of a B-1 reaches, if log delta falls evenly from a to b."""
+    fall = (problem.values.at(a).lower - problem.values.at(b).lower) / (b - a)
+    excess = problem.excess(a).lower
+    return max(0.97 * excess, min(excess, 1.0) ** 0.5) / fall if fall > 0.0 else math.inf
+
+
+def _is_covered(problem: Problem, a: float, b: float) -> bool:
+    """Whether f is above the target on all of [a, b], by B-1, or by B-2 and B-3 together."""
+    values, growth = problem.values, problem.growth
+    at_b = values.at(b).lower
+    line = growth.value(a) - problem.log_target - growth.rounding(a) - ROUNDING * abs(problem.log_target)
+    if at_b == -math.inf:
+        return False
+    slack = 4.0 * ROUNDING * (1.0 + abs(line) + abs(at_b))
+    if line + at_b - slack > 0.0:  # B-1
+        return True
+    slope = growth.least_slope(a)
+    if line + slope * (b - a) + at_b - slack - ROUNDING * slope * (b - a) <= 0.0:
+        return False
+    beyond, before = values.after(b), values.before(a)
+    left_of_b = _left_slope(values, b, beyond) if beyond is not None else 0.0
+    # B-2 alone, at a.
+    if line + at_b + math.log1p(left_of_b * -math.expm1(a - b)) * (1.0 - ROUNDING) - slack > 0.0:
+        return True
+    at_a = values.at(a).lower
+    if before is None or at_a == -math.inf or b - a > 700.0:
+        return False
+    # B-3 from a to a point between, B-2 from there to b. The two chords meet about there.
+    right_of_a = _right_slope(values, before, a)
+    fall = math.exp(min(at_b - at_a, 0.0))
+    total = math.expm1(b - a)
+    rest = left_of_b * fall * math.exp(a - b)  # the slope of B-2's chord where delta(a) and e^a are 1
+    if not right_of_a > rest:
+        return False
+    grown = min((1.0 - fall - rest * total) / (right_of_a - rest), 0.9 / right_of_a, total)
+    between = a + math.log1p(max(grown, 0.0))
+    climbed = line + slope * (between - a) * (1.0 - 2.0 * ROUNDING) - slack
+    chord_of_a = 1.0 - right_of_a * math.expm1(between - a) * (1.0 + 8.0 * ROUNDING)
+    if not chord_of_a > 0.0 or not problem.is_infeasible(a):
+        return False
+    chord_of_b = math.log1p(left_of_b * -math.expm1(min(between - b, 0.0))) * (1.0 - ROUNDING)
+    slack = 4.0 * ROUNDING * (1.0 + abs(at_a))
+    return climbed + at_a + math.log(chord_of_a) - slack > 0.0 and climbed + at_b + chord_of_b > 0.0
+
+
+def _left_slope(values: Values, b: float, c: float) -> float:
+    """s with  delta(eps) >= delta(b) (1 + s (1 - e^{eps - b}))  for eps <= b: the chord over [b, c]."""
+    drop = -math.expm1(min(values.at(c).upper - values.at(b).lower, 0.0))
+    return drop / math.expm1(c - b) * (1.0 - 2.0**-40) if c - b < 700.0 else 0.0
+
+
+def _right_slope(values: Values, p: float, a: float) -> float:
+    """s with  delta(eps) >= delta(a) (1 - s (e^{eps - a} - 1))  for eps >= a: the chord over [p, a]."""
+    rise = values.at(p).upper - values.at(a).lower
+    return math.expm1(rise) / -math.expm1(p - a) * (1.0 + 2.0**-40) if rise < 700.0 else math.inf

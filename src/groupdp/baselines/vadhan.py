@@ -1,6 +1,6 @@
 """Vadhan's lemma on the exact example-level curve, and the linear reference.
 
-These are what one had before: certified, so that the comparison is honest, and in log space, so that they are
+These are earlier methods: certified, so that the comparison is honest, and in log space, so that they are
 finite wherever the mathematics is (the intermediate delta' may be e^-100000).
 """
 
@@ -8,27 +8,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.baselines.growth import FORMS, Form, Growth
 from groupdp.baselines.one_example import Composition, example_composition, require_one_sided
 from groupdp.baselines.renyi import best_example_epsilon
-from groupdp.baselines.smallest_feasible import Curve, Problem, smallest_feasible
+from groupdp.baselines.smallest_feasible import Problem, Values, smallest_feasible
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
 from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon
 from groupdp.neighbours import BACKWARD
+from groupdp.pairs import ZERO, Round, Side, compose
 from groupdp.pairs import Composition as Pairs
 from groupdp.question import question_of
-from groupdp.solve import Options, log_delta_of, options_of
+from groupdp.solve import Options, epsilon_ceiling_of, log_delta_ceiling, log_delta_of, options_of
 
-#: Beyond this epsilon of one example the upper bound is Chernoff's: there within a percent, and instant.
-LARGEST_EXACT = 1e4
-#: Close enough for six figures, wherever the search for the root began.
-SIX_FIGURES = 1e-7
+if TYPE_CHECKING:
+    from groupdp.engines.lattice import Solution
+
+#: The bounds differ by this much, relative to epsilon, wherever `log_delta` is narrow enough.
+TOLERANCE = 1e-6
+#: The search aims at less.
+_AIM = 1e-9
+#: Values of delta that the lattice engine may compute for one curve, and the largest epsilon it is asked about: each
+#: may take seconds. Both decide how wide the bounds may be, not whether they hold.
+_MOST_LATTICES = 6
+_LATTICE_UP_TO = 50.0
+#: Bytes that a lattice may take, how narrow it is asked to be, and one made for another epsilon must be to serve.
+_LATTICE_MEMORY = 256_000_000
+_LATTICE_TOLERANCE = 1e-6
+_NARROW = 2e-6
+#: Nodes times steps of all contours of one curve: one to two seconds' work.
+_MOST_CONTOURS = 2e9
 
 
 def vadhan_epsilon(
@@ -48,8 +65,9 @@ def vadhan_epsilon(
     proof. `upper` is a valid guarantee; `lower` bounds what the lemma can give, not the true privacy. A group of
     one needs no lemma and gets epsilon itself. The adjacency is add-or-remove, add or remove.
 
-    `upper` is infinite where no finite epsilon exists (no noise) or none could be certified. Where the lemma's
-    epsilon explodes (thousands), `lower` may be far below `upper`: see `smallest_feasible`.
+    `provenance.tolerance_met` says whether the bounds agree to `TOLERANCE`, as they do wherever `log_delta` answers.
+    Elsewhere `upper` may come from Renyi divergences (`provenance.engine` is "renyi"), and is infinite where no finite
+    epsilon exists (no noise) or none could be certified.
     """
     return vadhan_epsilons(run, delta=delta, group_sizes=(group_size,), form=form, adjacency=adjacency, engine=engine)[
         0
@@ -64,110 +82,170 @@ def vadhan_epsilons(
     form: Form = "lemma",
     adjacency: str = "add-or-remove",
     engine: str = "auto",
-    intervals: int = 60,
-    tolerance: float = 1e-13,
     progress: Progress | None = None,
 ) -> list[Bounds]:
     """`vadhan_epsilon` for several group sizes, sharing the values of the example's curve and the proofs.
 
     What is infeasible for a group is infeasible for a larger one, so a proof continues where the last one ended.
-    `intervals` limits the effort that goes into lower bounds, `tolerance` (relative) that into upper bounds.
     """
     sizes = [require_integer("group_size", size, at_least=0, at_most=LARGEST_GROUP) for size in group_sizes]
     log_target = math.log(require_number("delta", delta, above=0.0, below=1.0))
     require_choice("form", form, FORMS)
     require_one_sided(adjacency)
-    composition = example_composition(run)
-    # Dozens of values are needed: the contour's take milliseconds, and where it has none Chernoff's bound stands.
-    chosen = "spectral" if engine == "auto" and sum(rounds for _, rounds in composition) > 1 else engine
-    curves = _curves(run, adjacency, chosen)
-    results: dict[int, Bounds] = {}
-    proved, near = 0.0, None
+    example = example_composition(run)
+    named = question_of(run, group_size=1, adjacency=adjacency).compositions
+    options = options_of(engine=engine)
+    lemma = _Lemma([composition for _, composition in named], example, options, log_target)
+    one = epsilon(run, delta=delta, group_size=1, adjacency=adjacency, engine=engine) if example else None
+    revealed = _log_revealed(example) if adjacency != BACKWARD else -math.inf
+    results: dict[int, Bounds] = {0: Bounds(0.0, 0.0, Provenance(engine="exact"))}
     for done, size in enumerate(sorted(set(sizes))):
         if progress is not None:
             progress(done / len(set(sizes)))
-        if size <= 1 or not composition:
-            results[size] = epsilon(run, delta=delta, group_size=size, adjacency=adjacency, engine=engine)
-            continue
-        if adjacency != BACKWARD and _log_revealed(composition) + math.log(size) - log_target > 1e-12:
+        if one is None or size == 0:
+            results[size] = results[0]
+        elif size == 1:
+            results[size] = one
+        elif revealed + math.log(size) - log_target > 1e-12:
             results[size] = Bounds(math.inf, math.inf, Provenance(engine="exact"))
-            continue
-        growth = Growth(form, size)
-        ceiling, order = best_example_epsilon(composition, growth, log_target, near=near, enough=LARGEST_EXACT)
-        near = order - 1.0 - growth.steepest if ceiling < math.inf else None
-        cost = 0
-        for curve in curves.values():
-            problem = Problem(curve, growth, log_target)
-            example = smallest_feasible(
-                problem,
-                feasible=ceiling,
-                decline=order - 1.0 - growth.steepest,
-                proved=proved,
-                intervals=intervals,
-                tolerance=tolerance,
-            )
-            proved = example.lower
-            cost += len(problem.known)
-            # Removing is the worse direction almost always, and what is infeasible for it is infeasible for both:
-            # then one value of both directions, at the end, confirms that the upper bound is feasible for both.
-            if example.upper == ceiling or _is_feasible(curves[adjacency], growth, log_target, example.upper):
-                break
-        found = multiple(example, size)
-        results[size] = Bounds(
-            found.lower, found.upper, Provenance(engine="vadhan", evaluations={"values of delta": cost})
-        )
+        else:
+            results[size] = lemma.epsilon(Growth(form, size), start=one.upper)
     return [results[size] for size in sizes]
 
 
-def vadhan_uppers(
-    run: Any, *, delta: float, group_sizes: Sequence[int], adjacency: str, progress: Progress | None = None
-) -> list[float]:
-    """The upper sides alone, of the sharper form, right to six figures up to epsilons of 10 000 per example."""
-    found = vadhan_epsilons(
-        run,
-        delta=delta,
-        group_sizes=group_sizes,
-        form="geometric",
-        adjacency=adjacency,
-        intervals=0,
-        tolerance=SIX_FIGURES,
-        progress=progress,
-    )
-    return [bounds.upper for bounds in found]
+class _Lemma:
+    """The lemma on the curve of one example, for growing group sizes."""
+
+    def __init__(self, compositions: list[Pairs], example: Composition, options: Options, log_target: float) -> None:
+        self.compositions = compositions
+        self.example = example
+        self.log_target = log_target
+        curves = [_Curve(composition, options) for composition in compositions]
+
+        def worst(at: float) -> Bounds:
+            found = [curve(at) for curve in curves]
+            return Bounds(max(one.lower for one in found), max(one.upper for one in found))
+
+        # The first ordered change is the worse one almost always, and what is infeasible for it is infeasible for both.
+        self.first = Values(curves[0])
+        self.second = curves[1:]
+        self.both = Values(worst) if len(curves) > 1 else self.first
+        self.proved = self.reached = 0.0
+
+    def epsilon(self, growth: Growth, *, start: float) -> Bounds:
+        """k eps for the smallest feasible eps; the group sizes of successive calls grow."""
+        begin = max(self.reached, start) or self._scale()
+        for values in (self.first, self.both):
+            problem = Problem(values, growth, self.log_target)
+            found = smallest_feasible(problem, start=begin, proved=self.proved, tolerance=_AIM)
+            engine = "vadhan"
+            if found.upper == math.inf:
+                engine = "renyi"
+                ceiling, _ = best_example_epsilon(self.example, growth, self.log_target)
+                found = Bounds(min(found.lower, ceiling), ceiling)
+            self.proved = found.lower
+            if engine == "renyi" or self._is_feasible(growth, found.upper):
+                break
+        if engine == "vadhan":
+            self.reached = found.upper
+        product = multiple(found, growth.group_size)
+        met = product.upper == product.lower or product.width <= TOLERANCE * product.upper
+        cost = {"values of delta": len(self.first.known) + (len(self.both.known) if self.both is not self.first else 0)}
+        provenance = Provenance(engine=engine, evaluations=cost, tolerance=TOLERANCE, tolerance_met=met)
+        return replace(product, provenance=provenance)
+
+    def _is_feasible(self, growth: Growth, at: float) -> bool:
+        """Whether the other ordered change is certainly feasible there too."""
+        allowed = self.log_target - growth.value(at) - growth.rounding(at) - 1e-12 * (1.0 + abs(self.log_target))
+        for composition, curve in zip(self.compositions[1:], self.second, strict=True):
+            if epsilon_ceiling_of(composition, allowed, enough=at) <= at:
+                continue
+            try:
+                if curve(at).upper > allowed:
+                    return False
+            except LimitExceeded:
+                return False
+        return True
+
+    def _scale(self) -> float:
+        """Where to begin if delta_1(0) is below the target: log delta falls by at most about 1 before delta_1(0)."""
+        return math.exp(max(self.first.at(0.0).upper, -600.0))
 
 
-def _curves(run: Any, adjacency: str, engine: str) -> dict[str, Curve]:
-    """log delta of one example: of the ordered change that is worse almost always, and the worst of all."""
-    named = question_of(run, group_size=1, adjacency=adjacency).compositions
-    options = options_of(engine=engine)
-    single = [_single_curve(composition, options) for _, composition in named]
+class _Curve:
+    """log delta of one composition, at any epsilon >= 0.
 
-    def worst(at: float) -> Bounds:
-        found = [curve(at) for curve in single]
-        return Bounds(max(one.lower for one in found), max(one.upper for one in found))
+    By the contour, in milliseconds; where it declines, by lattices, each of which bounds the whole curve (L-7) and is
+    close to it near the epsilon it was made for; and by B-4 where neither answers.
+    """
 
-    return {named[0][0]: single[0], adjacency: worst}
+    def __init__(self, composition: Pairs, options: Options) -> None:
+        self.composition, self.options = composition, options
+        self.contour_work = 0
+        self.lattices: list[tuple[float, Solution]] = []
+        self.made = 0
+        rounds = sum(times for _, times in composition)
+        noisy = all(one.has_noise and not one.is_trivial for one, _ in composition)
+        self.is_direct = options.engine != "auto" or rounds == 1 or not noisy
+
+    def __call__(self, at: float) -> Bounds:
+        if self.is_direct:
+            return log_delta_of(self.composition, at, self.options)
+        if self.contour_work < _MOST_CONTOURS:
+            try:
+                found = log_delta_of(self.composition, at, replace(self.options, engine="spectral"))
+            except LimitExceeded:
+                pass
+            else:
+                used = found.provenance.evaluations
+                self.contour_work += used.get("nodes", 0) * used.get("contour steps", 0)
+                return found
+        if at > _LATTICE_UP_TO:
+            return Bounds(_always_sampled(self.composition, at), 0.0)
+        return self._by_lattices(at)
+
+    def _by_lattices(self, at: float) -> Bounds:
+        """By the lattices at hand, if one of them is narrow here; else by one more."""
+        lower, upper = _always_sampled(self.composition, at), log_delta_ceiling(self.composition, at)
+        for _, solution in sorted(self.lattices, key=lambda pair: abs(pair[0] - at)):
+            lower = max(lower, solution.below.log_delta_below(at))
+            upper = min(upper, solution.above.log_delta_above(at))
+            if upper - lower <= _NARROW * max(1.0, abs(upper)):
+                return Bounds(lower, upper)
+        if self.made == _MOST_LATTICES:
+            return Bounds(lower, upper)
+        from groupdp.engines import lattice
+
+        self.made += 1  # also where it ends in a refusal, which may take as long
+        found, made = lattice.neighbourhood(
+            self.composition, epsilon=at, tolerance=_LATTICE_TOLERANCE, memory_budget=_LATTICE_MEMORY
+        )
+        if made is not None:
+            self.lattices.append((at, made))
+        return Bounds(max(lower, found.lower), min(upper, found.upper))
 
 
-def _single_curve(composition: Pairs, options: Options) -> Curve:
-    """log delta of one composition, each value computed once and only where it is quick."""
-    known: dict[float, Bounds] = {}
+def _always_sampled(composition: Pairs, at: float) -> float:
+    """A lower bound on log delta: the example is sampled in every round (B-4); -inf where it does not apply.
 
-    def curve(at: float) -> Bounds:
-        if at > LARGEST_EXACT:
-            raise LimitExceeded(f"epsilon must be at most {LARGEST_EXACT:g} here, got {at!r}.")
-        if at not in known:
-            known[at] = log_delta_of(composition, at, options)
-        return known[at]
-
-    return curve
-
-
-def _is_feasible(curve: Curve, growth: Growth, log_target: float, at: float) -> bool:
+    P >= w N(mu, 1) with w = prod q, mu^2 = sum of the squared shifts, and Q = N(0, 1), so that
+    delta(eps) >= w delta_mu(eps - log w), delta_mu being that of the Gaussian mechanism.
+    """
+    log_weight = squares = 0.0
+    for one, times in composition:
+        if not (isinstance(one, Round) and len(one.branches) == 1 and one.branches[0].left.is_zero and one.has_noise):
+            return -math.inf
+        side = one.branches[0].right
+        log_weight += times * float(side.log_probabilities[-1])
+        squares += times * side.largest**2
+    gaussian = Round.of(Side.merged(np.array([math.sqrt(squares)]), (np.ones(1), np.zeros(1))), ZERO)
+    shifted = (at - log_weight) * (1.0 + 1e-13)
     try:
-        return Problem(curve, growth, log_target).excess(at).upper <= 0.0
+        found = log_delta_of(compose([(gaussian, 1)]), shifted, Options(engine="spectral")).lower
     except LimitExceeded:
-        return False
+        return -math.inf
+    # mu is off by 2^-50 of itself, which moves log delta by at most 2^-48 (1 + |log delta| + eps).
+    return found + log_weight - 1e-13 * (1.0 + abs(found) + abs(log_weight) + shifted)
 
 
 def _log_revealed(composition: Composition) -> float:

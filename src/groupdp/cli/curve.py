@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from groupdp._validation import shown
+from groupdp.bounds import Bounds, upper_or_both
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
@@ -53,7 +54,7 @@ def curve(
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the data as CSV.")] = None,
     as_json: AsJSON = False,
 ) -> None:
-    """epsilon against group size: the tight value, and what one had before."""
+    """epsilon against group size: the tight value, and earlier methods."""
     asked.require_one_source("a curve")
     run, target, chosen = asked.run, asked.delta, asked.file.adjacency
     sizes = read_group_sizes(group_sizes)
@@ -90,7 +91,7 @@ def curve(
         )
         return
     emit_run(asked, group=False)
-    columns: list[tuple[str, Callable[[Point], float | None]]] = [
+    columns: list[tuple[str, Callable[[Point], float | Bounds | None]]] = [
         ("this analysis", lambda point: point.epsilon.upper),
         ("k x one", lambda point: point.linear.upper),
         ("Vadhan, exact", lambda point: point.vadhan),
@@ -99,6 +100,8 @@ def curve(
     ]
     present = [(name, value) for name, value in columns if any(value(point) is not None for point in points)]
     notes = ["k x one example is a reference line, not a guarantee."]
+    if any(point.vadhan is not None and not point.vadhan.provenance.tolerance_met for point in points):
+        notes.append("Where two numbers are shown, what Vadhan's lemma gives is only known to lie between them.")
     if not points[0].epsilon.tight:
         notes.append("This analysis is valid, not tight.")
     if points[0].poisson_claim is not None:
@@ -109,7 +112,7 @@ def curve(
         [
             (
                 str(point.group_size),
-                *("" if (at := value(point)) is None else upper_text(at, 6) for _, value in present),
+                *(_text(value(point)) for _, value in present),
             )
             for point in points
         ],
@@ -117,3 +120,10 @@ def curve(
     )
 
     name_written(plot, csv)
+
+
+def _text(value: float | Bounds | None) -> str:
+    """A guarantee's side, or both sides where they differ."""
+    if value is None:
+        return ""
+    return upper_or_both(value, 6) if isinstance(value, Bounds) else upper_text(value, 6)

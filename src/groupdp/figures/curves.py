@@ -113,6 +113,8 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
         if _has_lone_point(drawn):  # which a line alone would not show
             style = {"marker": "D", "markersize": 3.5, **{key: value for key, value in style.items() if value}}
         axis.plot(sizes, drawn, label=label, **style)
+        if name == "vadhan":
+            _draw_intervals(axis, points, style["color"])
         infinite = [size for size, value in zip(sizes, curve, strict=True) if value == math.inf]
         if infinite:
             _mark_infinite(axis, infinite, style["color"], named=infinite[0] - sizes[0] > 0.2 * (sizes[-1] - sizes[0]))
@@ -129,6 +131,14 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
         axis.set_xticks(sizes)
     elif sizes[0] == 1 and sizes[-1] <= 40:
         axis.set_xticks([1, *range(8, sizes[-1] + 1, 8)] if sizes[-1] >= 24 else [1, *range(4, sizes[-1] + 1, 4)])
+
+
+def _draw_intervals(axis: Axes, points: Sequence[Point], color: str) -> None:
+    """A bar wherever what the lemma gives is only known to lie in an interval that can be seen."""
+    for point in points:
+        if point.vadhan is not None and point.vadhan.lower < 0.99 * point.vadhan.upper:
+            top = min(point.vadhan.upper, axis.get_ylim()[1])
+            axis.plot([point.group_size] * 2, [max(point.vadhan.lower, axis.get_ylim()[0]), top], color=color)
 
 
 def _has_lone_point(drawn: Sequence[float]) -> bool:

@@ -115,8 +115,6 @@ def _old_analysis(run: RunFile) -> tuple[Bounds | None, float | None]:
             group_sizes=(run.group_size,),
             form="geometric",
             adjacency=run.adjacency,
-            intervals=0,  # only its upper bound is stated
-            tolerance=1e-6,
         )[0]
         return vadhan, old_tool_epsilon(phases, delta=run.stated_delta, group_size=run.group_size)
     except InvalidArgument:

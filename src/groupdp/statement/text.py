@@ -33,6 +33,7 @@ def as_json(statement: Statement) -> dict[str, Any]:
         "phases": [run_as_json(phase) for phase in run.phases],
         "old_analysis": {
             "one_example": None if statement.one_example is None else _pair(statement.one_example),
+            "vadhan_lower": None if statement.vadhan is None else statement.vadhan.lower,
             "vadhan_upper": None if statement.vadhan is None else statement.vadhan.upper,
             "old_tool": statement.old_tool,
         },

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from groupdp.bounds import round_up
+from groupdp.bounds import Bounds, round_down, round_up
 from groupdp.groups import in_words
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import DIRECTIONS, SAME_SIZE
@@ -133,8 +133,17 @@ def old_analysis(statement: Statement) -> str:
     return (
         f"For single examples the epsilon is {rounded(statement.one_example.upper)} at the same delta. Before, a "
         "group's guarantee was derived from the single example's by Vadhan's lemma: with exact arithmetic and the "
-        f"best choice of the intermediate delta that gives epsilon = {rounded(statement.vadhan.upper)}; with "
+        f"best choice of the intermediate delta that gives {_lemma(statement.vadhan)}; with "
         f"customary Renyi accounting in double precision {old}."
+    )
+
+
+def _lemma(bounds: Bounds) -> str:
+    """What the lemma gives, or the interval that it is known to be in."""
+    if bounds.provenance.tolerance_met:
+        return f"epsilon = {rounded(bounds.upper)}"
+    return (
+        f"an epsilon that is only known to lie between {round_down(bounds.lower, DIGITS)} and {rounded(bounds.upper)}"
     )
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.bounds import Bounds, round_down, round_up
+from groupdp.bounds import Bounds, round_down, round_up, upper_or_both
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.web.curves import MEMORY, baseline_of, points_of
 from groupdp.web.description import Question, plain, read_question
 from groupdp.web.handover import as_command, as_python, run_file_of, statement_formats
 from groupdp.web.inputs import FEW_RATES, RATES, group_sizes_of, rates_of, require_group_size, tally_of
-from groupdp.web.words import Answer, assumptions_of, attack_in_words, echo, linear, pair, sentence, sides, upper_text
+from groupdp.web.words import DIGITS, Answer, assumptions_of, attack_in_words, echo, linear, pair, sentence, sides
 
 Progress = Callable[[float], None]
 
@@ -87,16 +87,21 @@ def curve(document: Mapping[str, Any], progress: Progress) -> Answer:
 
 
 def baseline(document: Mapping[str, Any], progress: Progress) -> Answer:
-    """What one had before, for many group sizes: upper bounds by the method named."""
+    """Earlier methods, for many group sizes: bounds on what the method named gives."""
     question = read_question(document, also=("group_sizes", "name"))
     name = require_choice("name", document.get("name"), BASELINES)
     sizes = group_sizes_of(document)
-    uppers = baseline_of(name, question, sizes, progress)
+    found = baseline_of(name, question, sizes, progress)
     return {
         "name": name,
         "points": [
-            {"group_size": size, "upper": upper, "upper_text": upper_text(upper)}
-            for size, upper in zip(sizes, uppers, strict=True)
+            {
+                "group_size": size,
+                "lower": bounds.lower,
+                "upper": bounds.upper,
+                "text": upper_or_both(bounds, DIGITS),
+            }
+            for size, bounds in zip(sizes, found, strict=True)
         ],
     }
 

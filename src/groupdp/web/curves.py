@@ -1,4 +1,4 @@
-"""Curves over group sizes: the certified epsilons, and what one had before."""
+"""Curves over group sizes: the certified epsilons, and earlier methods."""
 
 from __future__ import annotations
 
@@ -65,22 +65,24 @@ def _one(question: Question, size: int, progress: Progress) -> Bounds | LimitExc
         return error
 
 
-def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: Progress) -> list[float]:
-    """Upper bounds on epsilon by the method named, for every group size."""
-    from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon
-    from groupdp.baselines.vadhan import vadhan_uppers
+def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: Progress) -> list[Bounds]:
+    """Bounds on the epsilon that the method named gives, for every group size; the old tool's number on both sides."""
+    from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilons
 
     run, delta, adjacency = question.run, question.delta, question.adjacency
     require_classic(question)
     if name == "vadhan":
-        return vadhan_uppers(run, delta=delta, group_sizes=sizes, adjacency=adjacency, progress=progress)
-    uppers = []
+        return vadhan_epsilons(
+            run, delta=delta, group_sizes=sizes, form="geometric", adjacency=adjacency, progress=progress
+        )
+    found = []
     for done, size in enumerate(sizes):
         if name == "fdp":
-            uppers.append(groupdp.fdp_epsilon(run, delta=delta, group_size=size, progress=progress).upper)
+            found.append(groupdp.fdp_epsilon(run, delta=delta, group_size=size, progress=progress))
         elif name == "renyi":
-            uppers.append(renyi_vadhan_epsilon(run, delta=delta, group_size=size).upper)
+            found.append(renyi_vadhan_epsilon(run, delta=delta, group_size=size))
         else:
-            uppers.append(old_tool_epsilon(run, delta=delta, group_size=size))
+            number = old_tool_epsilon(run, delta=delta, group_size=size)
+            found.append(Bounds(number, number))
         progress((done + 1) / len(sizes))
-    return uppers
+    return found

@@ -110,7 +110,7 @@ def _questions() -> Schema:
         "/api/delta": _post("Bounds on delta for an epsilon.", epsilon, {"delta": bounds, "log_delta": bounds}),
         "/api/curve": _post("Bounds on epsilon for many group sizes.", {**delta, **sizes}, {"points": points}),
         "/api/baseline": _post(
-            "What one had before, for many group sizes: upper bounds, except the old tool's, which only models it.",
+            "Earlier methods, for many group sizes: bounds on what each gives; of the old tool a model's number.",
             {"name": {"enum": list(BASELINES)}, **delta, **sizes},
             {"name": text, "points": points},
             optional=("group_sizes",),

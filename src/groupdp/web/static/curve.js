@@ -47,7 +47,10 @@ export class CurveView {
       const linear = first.points.filter((point) => point.linear !== undefined).map((point) => [point.group_size, number(point.linear)]);
       series.push({ kind: "linear", points: linear });
       for (const name of ["vadhan", "old-tool"]) {
-        if (this.baselines[name]) series.push({ kind: name, points: this.baselines[name].map((point) => [point.group_size, number(point.upper)]) });
+        const points = (this.baselines[name] ?? []).map((point) => [point.group_size, number(point.lower), number(point.upper)]);
+        if (points.length) series.push({ kind: name, points: points.map(([size, , upper]) => [size, upper]) });
+        // Where only an interval is known, a bar shows it.
+        for (const [size, lower, upper] of points) if (upper - lower > 0.01 * upper) series.push({ kind: name, points: [[size, lower], [size, upper]] });
       }
     }
     this.curves.forEach((curve, index) => {
@@ -97,21 +100,21 @@ export class CurveView {
       group_size: point.group_size,
       epsilon: point.epsilon,
       linear: point.linear,
-      vadhan: at("vadhan", point.group_size)?.upper,
+      vadhan: at("vadhan", point.group_size),
       old_tool: at("old-tool", point.group_size)?.upper,
       lower_text: point.epsilon?.lower_text ?? "declined",
       upper_text: point.epsilon?.upper_text ?? "declined",
       linear_text: point.linear_text ?? "—",
-      vadhan_text: at("vadhan", point.group_size)?.upper_text ?? "—",
-      old_tool_text: at("old-tool", point.group_size)?.upper_text ?? "—",
+      vadhan_text: at("vadhan", point.group_size)?.text ?? "—",
+      old_tool_text: at("old-tool", point.group_size)?.text ?? "—",
     }));
   }
 
   csv() {
     const plain = (value) => (value === undefined ? "" : value === "Infinity" ? "inf" : String(value));
-    const lines = ["group_size,epsilon_lower,epsilon_upper,linear_upper,vadhan_upper,old_tool"];
+    const lines = ["group_size,epsilon_lower,epsilon_upper,linear_upper,vadhan_lower,vadhan_upper,old_tool"];
     for (const row of this.rows()) {
-      lines.push([row.group_size, plain(row.epsilon?.lower), plain(row.epsilon?.upper), plain(row.linear), plain(row.vadhan), plain(row.old_tool)].join(","));
+      lines.push([row.group_size, plain(row.epsilon?.lower), plain(row.epsilon?.upper), plain(row.linear), plain(row.vadhan?.lower), plain(row.vadhan?.upper), plain(row.old_tool)].join(","));
     }
     return `${lines.join("\n")}\n`;
   }

@@ -181,11 +181,11 @@ class Page {
 
   putVadhanText(index) {
     const size = Number(this.state.runs[index]?.group_size);
-    this.cards[index].put("vadhan", this.curve.vadhans[index].find((point) => point.group_size === size)?.upper_text ?? "—");
+    this.cards[index].put("vadhan", this.curve.vadhans[index].find((point) => point.group_size === size)?.text ?? "—");
   }
 
   putBefore(index, answer, refusal) {
-    this.cards[index].put("fdp", refusal ? "—" : (answer?.points[0].upper_text ?? "…"));
+    this.cards[index].put("fdp", refusal ? "—" : (answer?.points[0].text ?? "…"));
   }
 
   pickSize(size) {
