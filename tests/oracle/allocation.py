@@ -6,9 +6,9 @@ add w = -z). For n >= Re w + 1/2 and nu = n - w
     E[X^w] = (1/Gamma(nu)) int_0^inf lam^(nu - 1) E[X^n e^{-lam X}] d lam,
 
 and E[X^n e^{-lam X}] is n! times a Taylor coefficient of e^{-lam (1 - p)} phi(lam p)^M, phi(lam) = E e^{-lam L / M}.
-lam runs along the ray through the saddle point, Z along the line through i theta / s, theta the angle of the ray. Double
-precision, trapezoid rules, no error bounds: `epsilon` computes every value on two contours and raises `Disagreement`
-unless they agree. It shares nothing with the package.
+lam runs along the ray through the saddle point, Z along the line through i theta / s, theta the angle of the ray.
+Double precision, trapezoid rules, no error bounds: `epsilon` computes every value on two contours and raises
+`Disagreement` unless they agree. It shares nothing with the package.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import cmath
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -136,7 +136,7 @@ def epsilon(rounds: Sequence[tuple[Coin, int, bool]], *, delta: float, digits: i
         beyond = composed.real(1.3 * c) - composed.real(c) - 0.3 * c * guess
         step = 2 * math.pi / (parts * (max(28.0 / c - target / c, (28.0 + beyond) / (0.3 * c))))
         values = composed.sampled(c, step)
-        answers.append(_solve(lambda eps, c=c, step=step, values=values: _log_delta(values, c, step, eps), target, guess))
+        answers.append(_solve(partial(_log_delta, values, c, step), target, guess))
     first, second = answers
     if abs(first - second) > 10.0**-digits * max(1.0, first):
         raise Disagreement(f"{first} and {second}")

@@ -23,6 +23,9 @@ from groupdp.laws.allocation import thrown_squares_law
 from groupdp.laws.decimals import CONTEXT, as_law, total
 from groupdp.laws.histograms import Histogram, allocated_histograms, thrown_histograms
 
+#: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no
+#: effect on validity.
+LEAVING_ORDERS, JOINING_ORDERS = (2.6, 3.1), (1.8,)
 #: Collisions less likely than this are revealed in P-17.
 _LEAST_COLLISION = 1e-18
 #: Rounds the optimal real block sizes are searched for; no effect on validity.
@@ -101,11 +104,13 @@ def _coin(products: Iterable[Product], probabilities: list[Decimal]) -> Allocati
 
 
 @lru_cache(maxsize=64)
-def hidden_collisions(group_size: int, batches: int, shift: float) -> AllocationRound | None:
+def hidden_collisions(group_size: int, batches: int, shift: float, order: float) -> AllocationRound | None:
     """k blocks for members alone in their batch, and blocks for the i-th batch of count c >= 2, which is occupied with
     probability at most p_{c,i}, whatever is known of larger counts (P-17); None where N is too small for the blocks.
 
         p_{c,i} = N C(k - c (i - 1), c) / (i (N - k)^c)
+
+    Any block sizes are valid; `order` is what they are optimised for.
     """
     k, n = group_size, batches
     if k >= n or k < 2:
@@ -123,7 +128,7 @@ def hidden_collisions(group_size: int, batches: int, shift: float) -> Allocation
             labels.append((c, math.log(bound) if bound < 1.0 else 0.0))
     if k + len(labels) > n:
         return None
-    sizes = _block_sizes(k, labels, n, shift)
+    sizes = _block_sizes(k, labels, n, shift, order)
     factors: dict[Allocation, int] = {Allocation(sizes[0], shift): k}
     for (c, log_p), size in zip(labels, sizes[1:], strict=True):
         factor = Allocation(size, c * shift, log_p)
@@ -140,21 +145,27 @@ def _occupied(k: int, n: int, c: int, i: int) -> float:
     return min(ways / whole * (1.0 + 1e-15), 1.0) if ways < whole else 1.0
 
 
-def _block_sizes(k: int, labels: list[tuple[int, float]], n: int, shift: float) -> list[int]:
+def _block_sizes(k: int, labels: list[tuple[int, float]], n: int, shift: float, order: float) -> list[int]:
     """Sizes of a single's block and of every label's, k times the first and all others at most N in all.
 
-    Proportional to p sqrt(e^{(c shift)^2} - 1), which minimises the chi-square divergence; at least 1.
+    The Renyi divergence of order a grows with sum p^a e^{a (a - 1) (c shift)^2 / 2} M^{1 - a}, which is smallest
+    where M is proportional to p e^{(a - 1) (c shift)^2 / 2}. At least 1, and at most a quarter of N for a label.
     """
-    weights = [_weight(0.0, shift), *(_weight(log_p, c * shift) for c, log_p in labels)]
+    weights = [_weight(0.0, shift, order), *(_weight(log_p, c * shift, order) for c, log_p in labels)]
     times = [k, *(1 for _ in labels)]
-    low, high = 0.0, float(n) / min(weights)
+    limits = [n, *(max(1, n // 4) for _ in labels)]
+
+    def sizes(scale: float) -> list[int]:
+        return [min(max(1, math.floor(scale * weight)), most) for weight, most in zip(weights, limits, strict=True)]
+
+    low, high = 0.0, float(n) / weights[0]
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        used = sum(count * max(1, math.floor(middle * weight)) for count, weight in zip(times, weights, strict=True))
+        used = sum(count * size for count, size in zip(times, sizes(middle), strict=True))
         low, high = (middle, high) if used <= n else (low, middle)
-    return [max(1, math.floor(low * weight)) for weight in weights]
+    return sizes(low)
 
 
-def _weight(log_p: float, shift: float) -> float:
-    exponent = min(shift * shift, _LARGEST_EXPONENT)
+def _weight(log_p: float, shift: float, order: float) -> float:
+    exponent = min((order - 1.0) * shift * shift, _LARGEST_EXPONENT)
     return max(math.exp(log_p) * math.sqrt(math.expm1(exponent)), 1e-30) if exponent > 0.0 else 1.0

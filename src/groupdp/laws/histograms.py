@@ -86,7 +86,7 @@ def nested_histograms(group_size: int, batches: int) -> HistogramLaw:
                 break  # E m_c <= 2^-c tail, and E m_{c+1} / E m_c = (k - c) / ((c + 1) (N - 1)) <= 1/2, and so on
         levels.setdefault(tuple(reversed(histogram)), tail)
     tails = [1.0, *levels.values()]
-    probabilities = (CONTEXT.subtract(Decimal(high), Decimal(low)) for high, low in zip(tails, tails[1:], strict=False))
+    probabilities = (CONTEXT.subtract(Decimal(high), Decimal(low)) for high, low in itertools.pairwise(tails))
     return HistogramLaw(tuple(zip(levels, probabilities, strict=True)), Decimal(tails[-1]))
 
 
@@ -184,7 +184,7 @@ class _Search:
     ) -> Iterator[tuple[Histogram, Decimal]]:
         """All histograms with the batches `chosen` of counts below c; `members` and `free` batches are left.
 
-        `moment` is k! / (k - B)! / prod (c!^{j_c} j_c! N^{(c - 1) j_c}): the factorial moment is this times (N)_J / N^J.
+        `moment` is k! / (k - B)! / prod (c!^{j_c} j_c! N^{(c - 1) j_c}); times (N)_J / N^J it is the factorial moment.
         """
         self.visits += 1
         if self.visits > _MOST_VISITS:

@@ -1,4 +1,4 @@
-"""Random allocation: every epoch puts each example into several distinct batches, uniformly, independently of others."""
+"""Random allocation: every epoch puts each example into several distinct batches, independently of all others."""
 
 from __future__ import annotations
 

@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
+from groupdp.adjacency import ADJACENCIES, Change
 from groupdp.allocations import AllocationRound
 from groupdp.laws.allocation import thrown_squares_law
-from groupdp.laws.blocks import hidden_collisions, thrown_blocks
-from groupdp.neighbours import ADJACENCIES, Change
+from groupdp.laws.blocks import JOINING_ORDERS, LEAVING_ORDERS, hidden_collisions, thrown_blocks
 from groupdp.pairs import ZERO, Round, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
@@ -47,9 +47,7 @@ class BallsInBinsSampling(Sampling):
         """One example leaves: R(N, 1 / noise) an epoch, exact (P-13). A group leaves: a coin over its counts, with its
         places hidden in blocks (P-15). Some leave and others join: each with a share of the noise (P-18).
         """
-        return noise_split(
-            change, noise / unit_of(microbatches), lambda size, own: self._one_sided(thrown_blocks, size, own, steps)
-        )
+        return noise_split(change, noise / unit_of(microbatches), partial(self._one_sided, thrown_blocks, steps))
 
     def alternatives(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> tuple[Rounds, ...]:
         """Collisions hidden too (P-17), which is better where noise is small; and the allocation revealed (P-7), which
@@ -57,15 +55,16 @@ class BallsInBinsSampling(Sampling):
         leave, join = counted(change.removed), counted(change.added)
         if leave + join <= 1 or noise == 0.0 or self.batches == 1:
             return ()
-        unit = unit_of(microbatches)
-        found: list[Rounds] = []
-        if all(hidden_collisions(size, self.batches, unit / noise) for size in (leave, join) if size > 1):
-            hidden: BlockLaw = lambda size, batches, shift: _known(hidden_collisions(size, batches, shift))  # noqa: E731
-            found.append(noise_split(change, noise / unit, lambda size, own: self._one_sided(hidden, size, own, steps)))
+        unit, found = unit_of(microbatches), []
+        orders = JOINING_ORDERS if leave == 0 else LEAVING_ORDERS if join == 0 else LEAVING_ORDERS[:1]
+        if max(leave, join) < self.batches:
+            for order in orders:
+                one_sided = partial(self._one_sided, partial(_hidden, order), steps)
+                found.append(noise_split(change, noise / unit, one_sided))
         found.append(((_coin(leave + join, self.batches, unit, noise), -(-steps // self.batches)),))
         return tuple(found)
 
-    def _one_sided(self, blocks: BlockLaw, size: int, noise: float, steps: int) -> Rounds:
+    def _one_sided(self, blocks: BlockLaw, steps: int, size: int, noise: float) -> Rounds:
         if size == 1:
             return one_example(self.batches, noise, steps)
         epochs = -(-steps // self.batches)
@@ -99,10 +98,24 @@ class BallsInBinsSampling(Sampling):
         )
 
 
-def _known(one: AllocationRound | None) -> AllocationRound:
-    if one is None:
-        raise AssertionError("a smaller share of the noise must not need more blocks")
-    return one
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevealedBallsInBins(BallsInBinsSampling):
+    """The same batches, with the allocation revealed (P-7): the law that certificates know."""
+
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        size = counted(change.removed) + counted(change.added)
+        return ((_coin(size, self.batches, unit_of(microbatches), noise), -(-steps // self.batches)),)
+
+    def alternatives(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> tuple[Rounds, ...]:
+        return ()
+
+    def is_tight(self, change: Change, *, steps: int) -> bool:
+        return False
+
+
+def _hidden(order: float, size: int, batches: int, shift: float) -> AllocationRound:
+    """Collisions hidden, or only places where there are too few batches for the blocks."""
+    return hidden_collisions(size, batches, shift, order) or thrown_blocks(size, batches, shift)
 
 
 @lru_cache(maxsize=64)

@@ -71,8 +71,8 @@ class SpreadSampling(Sampling):
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         allocated = (
-            "Every epoch puts each person's examples into distinct batches, uniformly at random, anew and independently "
-            "of all other people; more examples than batches as evenly as possible.",
+            "Every epoch puts each person's examples into distinct batches, uniformly at random, anew and "
+            "independently of all other people; more examples than batches as evenly as possible.",
             "The group is all examples of one person.",
             "The sum of clipped gradients is divided by a number that does not depend on the data.",
         )

@@ -98,7 +98,9 @@ def law_of_allocation(factor: Allocation, side: Side, deadline: float | None = N
     room = 8.0 * UNIT * (1.0 + abs(factor.log_probability))
     # A larger p dominates (X grows in convex order); below, a smaller one is dominated.
     p = min(p * (1.0 + room if side.up else 1.0 - room), 1.0)
-    return ConvexLaw((1.0 - p + p * law.x) * (1.0 + side.outward * 8.0 * UNIT), law.mass, law.infinite * p * (1.0 + room))
+    return ConvexLaw(
+        (1.0 - p + p * law.x) * (1.0 + side.outward * 8.0 * UNIT), law.mass, law.infinite * p * (1.0 + room)
+    )
 
 
 def _mean_of_lognormals(places: int, shift: float, side: Side, deadline: float | None) -> ConvexLaw:
@@ -145,7 +147,6 @@ def lognormal(shift: float, side: Side) -> ConvexLaw:
     mass = np.zeros(len(z) + 1)
     mass[1:-1] += under_q * (1.0 - share) + 4.0 * UNIT * under_q
     mass[2:] += under_q * share
-    mass[1:-1] *= 1.0
     mass *= 1.0 + float(error.max()) + 8.0 * UNIT
     # What lies beyond: Phi(-r) <= e^{-r^2/2} / 2.
     beyond = 0.51 * math.exp(-0.5 * _REACH**2)
