@@ -101,10 +101,7 @@ def _as_checked(run: Any) -> tuple[DPSGD, ...]:
     phases = phases_of(run)
     for phase in phases:
         if phase.sampling.name in ("spread", "allocation"):
-            raise InvalidArgument(
-                f"run must not use {phase.sampling.title} where a certificate is asked for, got {phase.sampling.name!r}: "
-                "the checker does not know its law."
-            )
+            raise InvalidArgument(f"run must have a sampling whose law the checker knows, got {phase.sampling.title}.")
     return tuple(
         replace(phase, sampling=RevealedBallsInBins(batches=phase.sampling.batches))
         if isinstance(phase.sampling, BallsInBinsSampling)

@@ -11,12 +11,12 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
-from groupdp.adjacency import ADJACENCIES, Change
 from groupdp.errors import InvalidArgument
 from groupdp.laws.blocks import allocated_blocks
-from groupdp.pairs import ZERO, Round, Side
+from groupdp.neighbours import ADJACENCIES, Change
+from groupdp.pairs import ZERO, Round, Rounds, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
-from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.sampling import BoolArray, Sampling
 from groupdp.samplings.spread import noise_split, one_example, unit_of
 from groupdp.samplings.worlds import SubsetSums, World
 

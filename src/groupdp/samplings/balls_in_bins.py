@@ -12,13 +12,13 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
-from groupdp.adjacency import ADJACENCIES, Change
 from groupdp.allocations import AllocationRound
 from groupdp.laws.allocation import thrown_squares_law
 from groupdp.laws.blocks import JOINING_ORDERS, LEAVING_ORDERS, hidden_collisions, thrown_blocks
-from groupdp.pairs import ZERO, Round, Side
+from groupdp.neighbours import ADJACENCIES, Change
+from groupdp.pairs import ZERO, Round, Rounds, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
-from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.sampling import BoolArray, Sampling
 from groupdp.samplings.shuffled import squares_coin
 from groupdp.samplings.spread import noise_split, one_example, unit_of
 from groupdp.samplings.worlds import World, thrown_members

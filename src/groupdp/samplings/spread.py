@@ -12,13 +12,14 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
-from groupdp.adjacency import ADJACENCIES, LARGEST_GROUP, Change
 from groupdp.allocations import Allocation, AllocationRound
 from groupdp.errors import InvalidArgument
+from groupdp.groups import LARGEST_GROUP
 from groupdp.laws.blocks import spread_blocks
-from groupdp.pairs import ZERO, Profile, Round, Side
+from groupdp.neighbours import ADJACENCIES, Change
+from groupdp.pairs import ZERO, AnyRound, Round, Rounds, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
-from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.sampling import BoolArray, Sampling
 from groupdp.samplings.worlds import AllocatedSums, World
 
 
@@ -122,7 +123,7 @@ def one_example(batches: int, noise: float, steps: int) -> Rounds:
     R(t, 1 / noise) with probability t / N (P-13, exact).
     """
     whole, rest = divmod(steps, batches)
-    rounds: list[tuple[Round | Profile, int]] = []
+    rounds: list[tuple[AnyRound, int]] = []
     for places, times in ((batches, whole), (rest, 1)):
         if places == 0 or times == 0:
             continue
