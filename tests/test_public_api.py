@@ -8,6 +8,7 @@ import sys
 import groupdp
 
 PUBLIC = {
+    "AllocationSampling",
     "BallsInBinsSampling",
     "Bounds",
     "Calibration",
@@ -27,6 +28,7 @@ PUBLIC = {
     "ShuffledOnceSampling",
     "ShuffledSampling",
     "TradeOff",
+    "SpreadSampling",
     "TruncatedPoissonSampling",
     "__version__",
     "calibrate_batch_size",

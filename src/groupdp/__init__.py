@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from groupdp.people.cap import choose_cap as choose_cap
     from groupdp.people.view import people_view as people_view
     from groupdp.pld.distribution import PrivacyLossDistribution as PrivacyLossDistribution
+    from groupdp.samplings import AllocationSampling as AllocationSampling
     from groupdp.samplings import BallsInBinsSampling as BallsInBinsSampling
     from groupdp.samplings import FixedBatchSampling as FixedBatchSampling
     from groupdp.samplings import FixedOrderSampling as FixedOrderSampling
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from groupdp.samplings import PoissonSources as PoissonSources
     from groupdp.samplings import ShuffledOnceSampling as ShuffledOnceSampling
     from groupdp.samplings import ShuffledSampling as ShuffledSampling
+    from groupdp.samplings import SpreadSampling as SpreadSampling
     from groupdp.samplings import TruncatedPoissonSampling as TruncatedPoissonSampling
     from groupdp.sweeps import sweep as sweep
     from groupdp.tradeoff import TradeOff as TradeOff
@@ -73,6 +75,7 @@ _ON_DEMAND = {
     ),
     "groupdp.mechanisms": ("DPSGD", "GaussianRelease", "Mechanism", "MixtureOfGaussians"),
     "groupdp.samplings": (
+        "AllocationSampling",
         "BallsInBinsSampling",
         "FixedBatchSampling",
         "FixedOrderSampling",
@@ -80,6 +83,7 @@ _ON_DEMAND = {
         "PoissonSources",
         "ShuffledOnceSampling",
         "ShuffledSampling",
+        "SpreadSampling",
         "TruncatedPoissonSampling",
     ),
     "groupdp.baselines": ("linear_reference", "renyi_vadhan_epsilon", "vadhan_epsilon"),
@@ -105,6 +109,7 @@ _MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in n
 
 __all__ = [
     "DPSGD",
+    "AllocationSampling",
     "BallsInBinsSampling",
     "Bounds",
     "Calibration",
@@ -122,6 +127,7 @@ __all__ = [
     "Provenance",
     "ShuffledOnceSampling",
     "ShuffledSampling",
+    "SpreadSampling",
     "TradeOff",
     "TruncatedPoissonSampling",
     "__version__",

@@ -11,8 +11,8 @@ from groupdp._validation import require_integer, shown
 from groupdp.errors import InvalidArgument
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
-from groupdp.neighbours import ADJACENCIES, Neighbours
-from groupdp.pairs import AnyRound, Composition, compose
+from groupdp.neighbours import ADJACENCIES, Change, Neighbours
+from groupdp.pairs import Composition, compose
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,12 @@ class Question:
     compositions: tuple[tuple[str, Composition], ...]
     tight: bool
     """Whether every composition is attained."""
+    alternatives: tuple[tuple[Composition, ...], ...] = ()
+    """For every composition, others that dominate the same change: the smallest answer of them is valid. Or nothing."""
+
+    def options(self, index: int) -> tuple[Composition, ...]:
+        """All compositions that dominate one change."""
+        return (self.compositions[index][1], *(self.alternatives[index] if self.alternatives else ()))
 
     @property
     def is_empty(self) -> bool:
@@ -122,19 +128,29 @@ def _question(mechanisms: tuple[Mechanism, ...], neighbours: tuple[Neighbours, .
     for mechanism, own in zip(mechanisms, neighbours, strict=True):
         mechanism.require_adjacency(own.adjacency)
     changes = list(zip(*(own.changes for own in neighbours), strict=True))
-    named: dict[Composition, str] = {}
+    named: dict[tuple[Composition, ...], str] = {}
     for of_releases in changes:
-        rounds: list[tuple[AnyRound, int]] = []
-        for mechanism, change in zip(mechanisms, of_releases, strict=True):
-            rounds += mechanism.rounds(change)
-        if times != 1:
-            rounds = [(one, count * times) for one, count in rounds]
-        named.setdefault(compose(rounds), of_releases[0].name)  # a symmetric pair is its own mirror image
+        # A symmetric pair is its own mirror image.
+        named.setdefault(_options(mechanisms, of_releases, times), of_releases[0].name)
     return Question(
-        tuple((name, composition) for composition, name in named.items()),
+        tuple((name, options[0]) for options, name in named.items()),
         tight=all(
             mechanism.is_tight(change)
             for of_releases in changes
             for mechanism, change in zip(mechanisms, of_releases, strict=True)
         ),
+        alternatives=tuple(options[1:] for options in named) if any(len(options) > 1 for options in named) else (),
     )
+
+
+def _options(mechanisms: tuple[Mechanism, ...], changes: tuple[Change, ...], times: int) -> tuple[Composition, ...]:
+    """Compositions that dominate all releases: of a mechanism with fewer alternatives, the last one again."""
+    each = [
+        (mechanism.rounds(change), *mechanism.alternatives(change))
+        for mechanism, change in zip(mechanisms, changes, strict=True)
+    ]
+    composed = []
+    for index in range(max(len(options) for options in each)):
+        rounds = [part for options in each for part in options[min(index, len(options) - 1)]]
+        composed.append(compose((one, count * times) for one, count in rounds))
+    return tuple(dict.fromkeys(composed))

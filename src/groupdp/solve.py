@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,21 +72,39 @@ def epsilon_of_question(
     """The worst of the ordered changes; one that provably does not decide is not evaluated closely (Chernoff
     screen)."""
     results: dict[str, Bounds] = {}
-    for index, (name, composition) in enumerate(question.compositions):
+    for index, (name, _) in enumerate(question.compositions):
+        choices = question.options(index)
         if results and options.engine != "lattice" and not every_change:
             worst = max(done.lower for done in results.values())
-            if epsilon_ceiling_of(composition, log_delta, enough=worst) < worst:
+            if any(epsilon_ceiling_of(one, log_delta, enough=worst) < worst for one in choices):
                 continue
-        results[name] = epsilon_of(composition, log_delta, _part_of(options, index, len(question.compositions)))
+        part = _part_of(options, index, len(question.compositions))
+        results[name] = _smallest(choices, partial(epsilon_of, log_delta=log_delta, options=part))
     return _worst(results, question.tight)
 
 
 def log_delta_of_question(question: Question, epsilon: float, options: Options) -> Bounds:
     """The worst of the ordered changes."""
     results: dict[str, Bounds] = {}
-    for index, (name, composition) in enumerate(question.compositions):
-        results[name] = log_delta_of(composition, epsilon, _part_of(options, index, len(question.compositions)))
+    for index, (name, _) in enumerate(question.compositions):
+        part = _part_of(options, index, len(question.compositions))
+        results[name] = _smallest(question.options(index), partial(log_delta_of, epsilon=epsilon, options=part))
     return _worst(results, question.tight)
+
+
+def _smallest(choices: tuple[Composition, ...], answer: Callable[[Composition], Bounds]) -> Bounds:
+    """The answer with the smallest upper side, of compositions that all dominate: its lower side is its own."""
+    if len(choices) == 1:
+        return answer(choices[0])
+    answers, refused = [], None
+    for one in choices:
+        try:
+            answers.append(answer(one))
+        except LimitExceeded as error:
+            refused = refused or error
+    if not answers and refused is not None:
+        raise refused
+    return min(answers, key=lambda one: one.upper)
 
 
 def _part_of(options: Options, index: int, count: int) -> Options:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
@@ -19,6 +19,7 @@ from groupdp.guarantees import epsilon
 from groupdp.laws.allocation import LARGEST_EXACT_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.run_file.describe import run_as_json
+from groupdp.samplings.balls_in_bins import BallsInBinsSampling, RevealedBallsInBins
 
 #: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.
 _OUTWARD = Decimal("2e-14")
@@ -63,12 +64,14 @@ def certify(
 ) -> Certificate:
     """The certificate that `run` has the epsilon that `groupdp.epsilon` says, at `delta` and for a group.
 
+    For balls in bins the epsilon is that of a revealed allocation (P-7), which is larger: the checker knows that law.
+
     Formal guarantee: if `verdict.outcome` is "verified", then delta(epsilon.upper) <= delta, and delta(epsilon.lower)
     > delta unless epsilon.lower is 0, for the decimals in the claim. Bounds are moved outward by 2e-14 relatively;
     and further, where the checker can only prove an interval that is wider than that of `groupdp.epsilon`.
     """
     question: dict[str, Any] = {"adjacency": adjacency, "removed": removed, "added": added}
-    bounds = epsilon(run, delta=delta, group_size=group_size, progress=progress, **question)
+    bounds = epsilon(_as_checked(run), delta=delta, group_size=group_size, progress=progress, **question)
     claim = claim_of(run, delta=delta, group_size=group_size, **question)
     sides = (0.0 if is_coarser(claim) else bounds.lower), bounds.upper
     claim["epsilon"] = outward(*sides)
@@ -91,6 +94,20 @@ def certify(
         if cells == MOST_CELLS or proving.clock.is_over():
             return made
         cells = more_cells(cells, made.width / proving.slack if decided else math.inf)
+
+
+def _as_checked(run: Any) -> tuple[DPSGD, ...]:
+    """The run with laws that the checker knows."""
+    phases = phases_of(run)
+    for phase in phases:
+        if phase.sampling.name in ("spread", "allocation"):
+            raise InvalidArgument(f"run must have a sampling whose law the checker knows, got {phase.sampling.title}.")
+    return tuple(
+        replace(phase, sampling=RevealedBallsInBins(batches=phase.sampling.batches))
+        if isinstance(phase.sampling, BallsInBinsSampling)
+        else phase
+        for phase in phases
+    )
 
 
 def claim_of(run: Any, *, delta: float, group_size: Any, adjacency: str, removed: Any = None, added: Any = None) -> Any:

@@ -97,6 +97,8 @@ _SAMPLING_NAMES = (
     "shuffled-once",
     "fixed-order",
     "balls-in-bins",
+    "spread",
+    "allocation",
     "poisson-sources",
 )
 
@@ -135,7 +137,14 @@ _SHARED: dict[str, tuple[Any, Any]] = {
         _text("--largest-batch", "INTEGER", "truncated-poisson: larger batches are cut to this size.", _RUN),
         None,
     ),
-    "batches": (_text("--batches", "INTEGER", "balls-in-bins: batches of an epoch.", _RUN), None),
+    "batches": (
+        _text("--batches", "INTEGER", "balls-in-bins, spread, allocation: batches of an epoch.", _RUN),
+        None,
+    ),
+    "participations": (
+        _text("--participations", "INTEGER", "allocation: batches of an epoch that an example is in.", _RUN),
+        None,
+    ),
     "one_per_batch": (_flag("--one-per-batch", "fixed-order: no batch holds two of one person.", _RUN), False),
     "sources": (
         _texts("--source", "NAME=RATE", "poisson-sources: a source and its rate; once for each.", _RUN),

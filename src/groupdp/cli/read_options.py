@@ -36,6 +36,7 @@ PHASE_KEYS = (
     "dataset_size",
     "largest_batch",
     "batches",
+    "participations",
     "one_per_batch",
     "sampling_rates",
     "noise_multiplier",

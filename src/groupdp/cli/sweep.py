@@ -35,7 +35,10 @@ _EXAMPLE = example(
     "groupdp sweep run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png"
 )
 #: Names whose values are integers.
-_INTEGERS = ("steps", "batch_size", "dataset_size", "largest_batch", "batches", "microbatch_size", "group_size")
+_INTEGERS = (
+    *("steps", "batch_size", "dataset_size", "largest_batch", "batches", "participations", "microbatch_size"),
+    "group_size",
+)
 _RATIO = re.compile(r"(\d{1,18})\s*/\s*(\d{1,18})", re.ASCII)
 #: Rows printed where no file is asked for.
 _MOST_ROWS = 200

@@ -93,6 +93,11 @@ class DPSGD(Mechanism):
             change, noise=self.noise_multiplier, steps=self.steps, microbatches=self.in_microbatches
         )
 
+    def alternatives(self, change: Change) -> tuple[Rounds, ...]:
+        return self.sampling.alternatives(
+            change, noise=self.noise_multiplier, steps=self.steps, microbatches=self.in_microbatches
+        )
+
     def is_tight(self, change: Change) -> bool:
         """As its sampling is; no attack is known that attains the bound for microbatches."""
         return self.steps == 0 or (self.sampling.is_tight(change, steps=self.steps) and not self.in_microbatches)

@@ -42,6 +42,10 @@ class Mechanism(ABC):
     def rounds(self, change: Change) -> Rounds:
         """The rounds that dominate everything it releases for a change of a supported adjacency."""
 
+    def alternatives(self, change: Change) -> tuple[Rounds, ...]:
+        """Other rounds that dominate the same releases: the smallest answer of all of them is valid."""
+        return ()
+
     @abstractmethod
     def is_tight(self, change: Change) -> bool:
         """Whether some data attain the rounds of this change, so that no better guarantee exists."""

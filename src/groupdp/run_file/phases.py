@@ -97,6 +97,7 @@ _MEANT = {
     "largest_batch": "truncated-poisson",
     "sampling_rate": "poisson",
     "sampling_rates": "poisson-sources",
+    "participations": "allocation",
     "batches": "balls-in-bins",
 }
 
@@ -243,6 +244,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "dataset_size": _size,
     "largest_batch": _size,
     "batches": _size,
+    "participations": _size,
     "one_per_batch": _truth,
     "sampling_rates": _rates,
 }

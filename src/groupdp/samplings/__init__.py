@@ -8,10 +8,13 @@
     shuffled.py            epochs in shuffled order, anew or once
     fixed_order.py         epochs in a fixed order
     balls_in_bins.py       every example into one batch of an epoch, independently
+    spread.py              a person's examples into distinct batches of an epoch
+    allocation.py          every example into several distinct batches of an epoch, independently
 
 Proofs and what is tight: docs/samplings.md.
 """
 
+from groupdp.samplings.allocation import AllocationSampling
 from groupdp.samplings.balls_in_bins import BallsInBinsSampling
 from groupdp.samplings.fixed_batch import FixedBatchSampling
 from groupdp.samplings.fixed_order import FixedOrderSampling
@@ -19,6 +22,7 @@ from groupdp.samplings.poisson import PoissonSampling
 from groupdp.samplings.sampling import Rounds, Sampling
 from groupdp.samplings.shuffled import ShuffledOnceSampling, ShuffledSampling
 from groupdp.samplings.sources import PoissonSources
+from groupdp.samplings.spread import SpreadSampling
 from groupdp.samplings.truncated_poisson import TruncatedPoissonSampling
 
 #: Every sampling there is, by its name in run files and on the command line.
@@ -32,12 +36,15 @@ SAMPLINGS: dict[str, type[Sampling]] = {
         ShuffledOnceSampling,
         FixedOrderSampling,
         BallsInBinsSampling,
+        SpreadSampling,
+        AllocationSampling,
         PoissonSources,
     )
 }
 
 __all__ = [
     "SAMPLINGS",
+    "AllocationSampling",
     "BallsInBinsSampling",
     "FixedBatchSampling",
     "FixedOrderSampling",
@@ -47,5 +54,6 @@ __all__ = [
     "Sampling",
     "ShuffledOnceSampling",
     "ShuffledSampling",
+    "SpreadSampling",
     "TruncatedPoissonSampling",
 ]

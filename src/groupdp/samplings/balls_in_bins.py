@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
-from groupdp.errors import InvalidArgument
-from groupdp.groups import LARGEST_GROUP
+from groupdp.allocations import AllocationRound
 from groupdp.laws.allocation import thrown_squares_law
+from groupdp.laws.blocks import JOINING_ORDERS, LEAVING_ORDERS, hidden_collisions, thrown_blocks
 from groupdp.neighbours import ADJACENCIES, Change
-from groupdp.pairs import Round
+from groupdp.pairs import ZERO, Round, Rounds, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
-from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.sampling import BoolArray, Sampling
 from groupdp.samplings.shuffled import squares_coin
+from groupdp.samplings.spread import noise_split, one_example, unit_of
 from groupdp.samplings.worlds import World, thrown_members
+
+#: (members, batches, shift) to the round of an epoch in which they leave.
+BlockLaw = Callable[[int, int, float], AllocationRound]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +44,37 @@ class BallsInBinsSampling(Sampling):
         object.__setattr__(self, "batches", batches)
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
-        """One epoch is a coin over r = sum_t c_t^2 with branch N(sqrt(r)) against N(0) (P-7).
-
-        c_t counts everybody who is in one dataset only: those who leave and those who join are thrown independently.
+        """One example leaves: R(N, 1 / noise) an epoch, exact (P-13). A group leaves: a coin over its counts, with its
+        places hidden in blocks (P-15). Some leave and others join: each with a share of the noise (P-18).
         """
-        if not (isinstance(change.removed, int) and isinstance(change.added, int)):
-            raise AssertionError("a group by sources needs a sampling with sources")
-        size = change.removed + change.added
-        if size > LARGEST_GROUP:
-            raise InvalidArgument(f"group_size must be at most {LARGEST_GROUP} in both datasets together, got {size}.")
-        unit = 2.0 if microbatches else 1.0
-        return ((_coin(size, self.batches, unit, noise), -(-steps // self.batches)),)
+        return noise_split(change, noise / unit_of(microbatches), partial(self._one_sided, thrown_blocks, steps))
+
+    def alternatives(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> tuple[Rounds, ...]:
+        """Collisions hidden too (P-17), which is better where noise is small; and the allocation revealed (P-7), which
+        is where that is, and blocks are small."""
+        leave, join = counted(change.removed), counted(change.added)
+        if leave + join <= 1 or noise == 0.0 or self.batches == 1:
+            return ()
+        unit, found = unit_of(microbatches), []
+        orders = JOINING_ORDERS if leave == 0 else LEAVING_ORDERS if join == 0 else LEAVING_ORDERS[:1]
+        if max(leave, join) < self.batches:
+            for order in orders:
+                one_sided = partial(self._one_sided, partial(_hidden, order), steps)
+                found.append(noise_split(change, noise / unit, one_sided))
+        found.append(((_coin(leave + join, self.batches, unit, noise), -(-steps // self.batches)),))
+        return tuple(found)
+
+    def _one_sided(self, blocks: BlockLaw, steps: int, size: int, noise: float) -> Rounds:
+        if size == 1:
+            return one_example(self.batches, noise, steps)
+        epochs = -(-steps // self.batches)
+        if noise == 0.0:
+            return ((Round.of(Side.point(math.inf), ZERO), epochs),)
+        return ((blocks(size, self.batches, 1.0 / noise), epochs),)
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
-        return False
+        sizes = counted(change.removed), counted(change.added)
+        return 0 in sizes and (max(sizes) <= 1 or self.batches == 1)
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         thrown = "Every epoch puts each example into one of its batches, independently and uniformly, anew."
@@ -68,15 +90,32 @@ class BallsInBinsSampling(Sampling):
                 yield bins == step
 
     def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
-        """Those who leave move by +1, those who join by -1, all others not at all; who is not there does not move.
-
-        Attains P-7 for pure removals and additions where the allocation is released too.
-        """
+        """Those who leave move by +1, those who join by -1, all others not at all: attains P-13 for one example."""
         leave, join = counted(change.removed), counted(change.added)
         return (
             World(((0.0, ordinary_examples), (1.0, leave), (0.0, join)), thrown_members(leave, 1.0, self.batches)),
             World(((0.0, ordinary_examples), (0.0, leave), (-1.0, join)), thrown_members(join, -1.0, self.batches)),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevealedBallsInBins(BallsInBinsSampling):
+    """The same batches, with the allocation revealed (P-7): the law that certificates know."""
+
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        size = counted(change.removed) + counted(change.added)
+        return ((_coin(size, self.batches, unit_of(microbatches), noise), -(-steps // self.batches)),)
+
+    def alternatives(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> tuple[Rounds, ...]:
+        return ()
+
+    def is_tight(self, change: Change, *, steps: int) -> bool:
+        return False
+
+
+def _hidden(order: float, size: int, batches: int, shift: float) -> AllocationRound:
+    """Collisions hidden, or only places where there are too few batches for the blocks."""
+    return hidden_collisions(size, batches, shift, order) or thrown_blocks(size, batches, shift)
 
 
 @lru_cache(maxsize=64)

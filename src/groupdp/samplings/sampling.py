@@ -43,6 +43,10 @@ class Sampling(ABC):
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """The rounds that dominate `steps` steps for a change of a supported adjacency, in units of the noise."""
 
+    def alternatives(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> tuple[Rounds, ...]:
+        """Other rounds that dominate the same steps: the smallest answer of all of them is valid."""
+        return ()
+
     @abstractmethod
     def is_tight(self, change: Change, *, steps: int) -> bool:
         """Whether some loss and datasets attain the rounds of so many steps, so that no better guarantee exists."""

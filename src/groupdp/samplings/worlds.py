@@ -7,6 +7,7 @@ factorials; nothing is shared with the laws of the accountant (laws/).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,16 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from groupdp.errors import LimitExceeded
+
 FloatArray = npt.NDArray[np.float64]
 #: (move, how many examples in a row have it).
 Census = tuple[tuple[float, int], ...]
 
 #: Largest population whose weights are computed in exact rationals.
 LARGEST_EXACT = 1000
+#: Choices of all members that an exact density lists.
+MOST_PATTERNS = 20_000
 
 
 class Releases(Protocol):
@@ -131,6 +136,50 @@ class AllocatedSums:
             poly, scale = product / largest, scale + top + np.log(largest)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(poly[count]) + scale)
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetSums:
+    """`members` examples that move by `move`, each in `participations` distinct batches of an epoch; all others do not
+    move. The density is the average over all choices of all members."""
+
+    members: int
+    move: float
+    batches: int
+    participations: int
+
+    def log_density(self, sums: FloatArray, noise: float) -> FloatArray:
+        steps, trials = sums.shape
+        epochs = -(-steps // self.batches)
+        seen = np.zeros((epochs * self.batches, trials))
+        seen[:steps] = sums / noise
+        visited = (np.arange(epochs * self.batches) < steps).astype(np.float64)
+        patterns, weights = self._patterns()
+        means = patterns * (self.move / noise)
+        total = np.zeros(trials)
+        for start in range(0, len(seen), self.batches):
+            own = slice(start, start + self.batches)
+            logs = means @ seen[own] - 0.5 * (means**2 @ visited[own])[:, None] + np.log(weights)[:, None]
+            total += np.logaddexp.reduce(logs, axis=0)
+        return total
+
+    def _patterns(self) -> tuple[FloatArray, FloatArray]:
+        """Every vector of counts, with its probability."""
+        number = math.comb(self.batches, self.participations)
+        if number**self.members > MOST_PATTERNS:
+            raise LimitExceeded(
+                f"the exact density of random allocation lists every choice of every member, at most {MOST_PATTERNS}, "
+                f"got {number}^{self.members}: fewer batches or a smaller group are needed."
+            )
+        law = {(0,) * self.batches: Fraction(1)}
+        for _ in range(self.members):
+            wider: dict[tuple[int, ...], Fraction] = {}
+            for counts, probability in law.items():
+                for chosen in itertools.combinations(range(self.batches), self.participations):
+                    key = tuple(count + (t in chosen) for t, count in enumerate(counts))
+                    wider[key] = wider.get(key, Fraction(0)) + probability / number
+            law = wider
+        return np.array(list(law), dtype=np.float64), np.array([float(one) for one in law.values()])
 
 
 def log_mixture_ratio(u: FloatArray, shifts: FloatArray, log_weights: FloatArray) -> FloatArray:

@@ -81,11 +81,21 @@ _FIELDS = (
         name="batches",
         label="Batches",
         unit="per epoch",
-        meaning="Every epoch deals each example to one of this many batches, independently.",
+        meaning="How many batches an epoch has.",
         kind="integer",
         default=100,
         low=2,
         high=10_000,
+    ),
+    Field(
+        name="participations",
+        label="Participations",
+        unit="per epoch",
+        meaning="How many batches of an epoch an example is in.",
+        kind="integer",
+        default=1,
+        low=1,
+        high=100,
     ),
     Field(
         name="one_per_batch",
@@ -201,6 +211,8 @@ _SAMPLINGS = {
     "shuffled-once": ("Shuffled once", "One permutation, dealt into the same batches in every epoch."),
     "fixed-order": ("Fixed order", "The order of the data is not random: no amplification by sampling."),
     "balls-in-bins": ("Balls in bins", "Every epoch deals each example to one of its batches, independently."),
+    "spread": ("Spread", "Every epoch deals a person's examples to distinct batches, independently of other people."),
+    "allocation": ("Allocation", "Every epoch deals each example to several distinct batches, independently."),
     "poisson-sources": ("Poisson, sources", "Every example joins every batch with the probability of its source."),
 }
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from groupdp.allocations import AllocationRound
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import DEFAULT_MEMORY, Progress
 from groupdp.engines.lattice import loss
@@ -23,6 +24,8 @@ from groupdp.pairs import Composition, Profile, Round, mirrored
 
 #: Relative width asked for where the caller does not say.
 DEFAULT_TOLERANCE = 1e-6
+#: The same for allocations, whose laws have a few hundred atoms.
+_ALLOCATION_TOLERANCE = 1e-3
 #: Largest shift of one round in closed form.
 _LARGEST_SHIFT = 1e150
 #: About the smallest log delta that is looked for.
@@ -63,7 +66,7 @@ def neighbourhood(
     The composed measures bound the whole curve (L-7): `solution.below.log_delta_below` and
     `solution.above.log_delta_above` hold at every epsilon, and are close to each other around this one.
     """
-    tolerance = DEFAULT_TOLERANCE if tolerance is None else tolerance
+    tolerance = _default_tolerance(composition) if tolerance is None else tolerance
     exact = _outside_the_range(composition, epsilon)
     if exact is not None:
         return _labelled(exact, tolerance), None
@@ -121,7 +124,7 @@ def epsilon(
     delta(upper) <= e^log_delta is certified; delta(lower) > e^log_delta is too, unless lower is 0.
     `tolerance` is relative to max(1, epsilon).
     """
-    width = DEFAULT_TOLERANCE if tolerance is None else tolerance
+    width = _default_tolerance(composition) if tolerance is None else tolerance
     if log_delta >= 0.0:
         return _labelled((0.0, 0.0), width)
     largest = largest_loss(composition)
@@ -255,7 +258,13 @@ def _outside_the_range(composition: Composition, epsilon: float) -> tuple[float,
 
 
 def _is_one_round(composition: Composition) -> bool:
-    return len(composition) == 1 and composition[0][1] == 1
+    """Whether there is one round, and it has a closed form."""
+    return len(composition) == 1 and composition[0][1] == 1 and not isinstance(composition[0][0], AllocationRound)
+
+
+def _default_tolerance(composition: Composition) -> float:
+    allocated = any(isinstance(one, AllocationRound) for one, _ in composition)
+    return _ALLOCATION_TOLERANCE if allocated else DEFAULT_TOLERANCE
 
 
 def _require_squares(one: Round | Profile) -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from groupdp.allocations import AllocationRound
+from groupdp.engines.lattice.allocation_part import AllocationPart
 from groupdp.engines.lattice.curves import MANY_BRANCHES, envelope_of
 from groupdp.engines.lattice.envelope import gaussian_coin
 from groupdp.engines.lattice.envelope_part import EnvelopePart
@@ -98,10 +100,24 @@ def prepare(composition: Composition, *, log_delta: float, tolerance: float) -> 
     rounds = sum(count for _, count in composition)
     log_share = math.log(min(tolerance, _COARSEST)) - _ROOM - math.log(rounds)
     cuts = {"log_cut": min(log_delta, 0.0) + log_share, "log_left_cut": log_share - _ROOM}
-    return Plan(tuple(_part_of(one, count, **cuts) for one, count in composition))
+    return Plan(tuple(_part_of(one, count, **cuts) for one, count in _simple(composition)))
+
+
+def _simple(composition: Composition) -> Composition:
+    """Products of allocations without a coin as separate rounds: their composition is the same."""
+    found: list[tuple[Round | Profile, int]] = []
+    for one, count in composition:
+        if isinstance(one, AllocationRound) and len(one.products) == 1:
+            for factor, times in one.products[0]:
+                found.append((AllocationRound((((factor, 1),),), reverse=one.reverse), count * times))
+        else:
+            found.append((one, count))
+    return tuple(found)
 
 
 def _part_of(one: Round | Profile, rounds: int, *, log_cut: float, log_left_cut: float) -> Part:
+    if isinstance(one, AllocationRound):
+        return AllocationPart(one, rounds)
     if not isinstance(one, Round):
         return EnvelopePart(envelope_of(one).side, rounds, log_cut=log_cut)
     gaussian = gaussian_coin(one) if len(one.branches) >= MANY_BRANCHES else None

@@ -1,0 +1,171 @@
+"""Groups allocated to the batches of an epoch, hidden in blocks of batches: coins over products of R(M, s).
+
+R(M, s) is one of M steps, uniformly (groupdp.allocations). Every function returns the forward round, in which the group
+leaves; proofs in docs/samplings.md:
+
+    spread_blocks      a person's examples in distinct batches (P-14)
+    thrown_blocks      members thrown independently: the counts are revealed, the places hidden in blocks (P-15)
+    allocated_blocks   members in several distinct batches each, independently (P-15)
+    hidden_collisions  the same with collisions hidden too (P-17)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from decimal import Decimal
+from functools import lru_cache
+
+import numpy as np
+
+from groupdp.allocations import Allocation, AllocationRound, Product
+from groupdp.laws.allocation import thrown_squares_law
+from groupdp.laws.decimals import CONTEXT, as_law, total
+from groupdp.laws.histograms import Histogram, allocated_histograms, thrown_histograms
+
+#: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no
+#: effect on validity.
+LEAVING_ORDERS, JOINING_ORDERS = (2.6, 3.1), (1.8,)
+#: Collisions less likely than this are revealed in P-17.
+_LEAST_COLLISION = 1e-18
+#: Rounds the optimal real block sizes are searched for; no effect on validity.
+_BISECTIONS = 60
+#: Largest exponent in the weights that block sizes are made from; no effect on validity.
+_LARGEST_EXPONENT = 40.0
+
+
+def spread_blocks(group_size: int, batches: int, shift: float) -> AllocationRound:
+    """R(floor N/k)^(k - r) R(ceil N/k)^r, r = N mod k, for k <= N examples in distinct batches (P-14)."""
+    return AllocationRound((_product(((1, group_size),), batches, shift),))
+
+
+@lru_cache(maxsize=64)
+def thrown_blocks(group_size: int, batches: int, shift: float) -> AllocationRound:
+    """A public coin over the histogram of counts, with one block for every occupied batch (P-15, P-16)."""
+    law = thrown_histograms(group_size, batches)
+    kept = [probability for _, probability in law.histograms]
+    products = [_product(histogram, batches, shift) for histogram, _ in law.histograms]
+    scale = CONTEXT.divide(CONTEXT.subtract(Decimal(1), law.left_out), total(kept))
+    revealed, masses = _revealed(group_size, batches, shift, law.left_out)
+    return _coin((*products, *revealed), [*(CONTEXT.multiply(one, scale) for one in kept), *masses])
+
+
+@lru_cache(maxsize=64)
+def allocated_blocks(group_size: int, participations: int, batches: int, shift: float) -> AllocationRound:
+    """The same for k members, each in e distinct batches of N (P-15)."""
+    law = allocated_histograms(group_size, participations, batches)
+    products = [_product(histogram, batches, shift) for histogram, _ in law.histograms]
+    return _coin(products, [probability for _, probability in law.histograms])
+
+
+def _product(histogram: Histogram, batches: int, shift: float) -> Product:
+    """Blocks of floor and ceil of N / m batches, the larger ones for the larger counts (any sizes are valid)."""
+    occupied = sum(bins for _, bins in histogram)
+    size, larger = divmod(batches, occupied) if occupied < batches else (1, 0)
+    factors: list[tuple[Allocation, int]] = []
+    for count, bins in histogram:
+        above = min(bins, larger)
+        larger -= above
+        for places, times in ((size + 1, above), (size, bins - above)):
+            if times:
+                factors.append((Allocation(places, count * shift), times))
+    return tuple(factors)
+
+
+def _revealed(group_size: int, batches: int, shift: float, mass: Decimal) -> tuple[list[Product], list[Decimal]]:
+    """The likeliest `mass` of the largest r = sum_t c_t^2, each N(shift sqrt(r)) against N(0): all places revealed.
+
+    Whatever event of this probability is meant, r on it is stochastically smaller, and so are the shifts.
+    """
+    products: list[Product] = []
+    masses: list[Decimal] = []
+    if mass <= 0:
+        return products, masses
+    values, (_, logarithms) = thrown_squares_law(group_size, batches)
+    left = mass
+    for r, log_probability in zip(values[::-1].tolist(), logarithms[::-1].tolist(), strict=True):
+        share = min(left, CONTEXT.exp(Decimal(log_probability)))
+        products.append(((Allocation(1, shift * math.sqrt(r)), 1),))
+        masses.append(share)
+        left = CONTEXT.subtract(left, share)
+        if left <= 0:
+            break
+    masses[0] = CONTEXT.add(masses[0], max(left, Decimal(0)))
+    return products, masses
+
+
+def _coin(products: Iterable[Product], probabilities: list[Decimal]) -> AllocationRound:
+    """A coin whose weights are right to a few units in the last place, equal products counted together."""
+    merged: dict[Product, Decimal] = {}
+    for product, probability in zip(products, probabilities, strict=True):
+        merged[product] = CONTEXT.add(merged.get(product, Decimal(0)), probability)
+    present = {product: mass for product, mass in merged.items() if mass > 0}
+    return AllocationRound(tuple(present), tuple(np.minimum(as_law(list(present.values()))[1], 0.0).tolist()))
+
+
+@lru_cache(maxsize=64)
+def hidden_collisions(group_size: int, batches: int, shift: float, order: float) -> AllocationRound | None:
+    """k blocks for members alone in their batch, and blocks for the i-th batch of count c >= 2, which is occupied with
+    probability at most p_{c,i}, whatever is known of larger counts (P-17); None where N is too small for the blocks.
+
+        p_{c,i} = N C(k - c (i - 1), c) / (i (N - k)^c)
+
+    Any block sizes are valid; `order` is what they are optimised for.
+    """
+    k, n = group_size, batches
+    if k >= n or k < 2:
+        return None
+    labels: list[tuple[int, float]] = []  # (c, log p)
+    rare = 0.0
+    for c in range(2, k + 1):
+        likely, bound = 1.0, 1.0
+        for i in range(1, k // c + 1):
+            bound = min(bound, _occupied(k, n, c, i))
+            likely *= bound
+            if likely < _LEAST_COLLISION:
+                rare += likely
+                break
+            labels.append((c, math.log(bound) if bound < 1.0 else 0.0))
+    if k + len(labels) > n:
+        return None
+    sizes = _block_sizes(k, labels, n, shift, order)
+    factors: dict[Allocation, int] = {Allocation(sizes[0], shift): k}
+    for (c, log_p), size in zip(labels, sizes[1:], strict=True):
+        factor = Allocation(size, c * shift, log_p)
+        factors[factor] = factors.get(factor, 0) + 1
+    mass = Decimal(min(rare * (1.0 + 1e-9), 1.0))
+    revealed, masses = _revealed(k, n, shift, mass)
+    return _coin((tuple(factors.items()), *revealed), [CONTEXT.subtract(Decimal(1), mass), *masses])
+
+
+def _occupied(k: int, n: int, c: int, i: int) -> float:
+    """p_{c,i}, rounded up, at most 1."""
+    ways = n * math.comb(k - c * (i - 1), c)
+    whole = i * (n - k) ** c
+    return min(ways / whole * (1.0 + 1e-15), 1.0) if ways < whole else 1.0
+
+
+def _block_sizes(k: int, labels: list[tuple[int, float]], n: int, shift: float, order: float) -> list[int]:
+    """Sizes of a single's block and of every label's, k times the first and all others at most N in all.
+
+    The Renyi divergence of order a grows with sum p^a e^{a (a - 1) (c shift)^2 / 2} M^{1 - a}, which is smallest
+    where M is proportional to p e^{(a - 1) (c shift)^2 / 2}. At least 1, and at most a quarter of N for a label.
+    """
+    weights = [_weight(0.0, shift, order), *(_weight(log_p, c * shift, order) for c, log_p in labels)]
+    times = [k, *(1 for _ in labels)]
+    limits = [n, *(max(1, n // 4) for _ in labels)]
+
+    def sizes(scale: float) -> list[int]:
+        return [min(max(1, math.floor(scale * weight)), most) for weight, most in zip(weights, limits, strict=True)]
+
+    low, high = 0.0, float(n) / weights[0]
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        used = sum(count * size for count, size in zip(times, sizes(middle), strict=True))
+        low, high = (middle, high) if used <= n else (low, middle)
+    return sizes(low)
+
+
+def _weight(log_p: float, shift: float, order: float) -> float:
+    exponent = min((order - 1.0) * shift * shift, _LARGEST_EXPONENT)
+    return max(math.exp(log_p) * math.sqrt(math.expm1(exponent)), 1e-30) if exponent > 0.0 else 1.0
