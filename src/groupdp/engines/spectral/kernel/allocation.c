@@ -17,6 +17,8 @@
 /* Coefficients are scaled down beyond this. */
 #define LARGE 1e200
 
+static int is_gaussian(const allocation *of) { return of->places == 1.0 && of->log_probability == 0.0; }
+
 double log_gamma(double x)
 {
     double y = 1.0 / (x * x), log_x = log(x);
@@ -146,7 +148,13 @@ double allocation_range_error(const allocation_table *table, double w, double lo
     double shape = table->taylor - w, last = table->step * (table->first + table->nodes - 1), low = table->place_low;
     double error = log_left_out_above(of, w, table->place_high);
     double below = log(of->places) - 0.5 * low * low;
-    error = log_add(error, w < 1.0 ? below + log_few_below : below);
+    if (is_gaussian(of) && w < 1.0) { /* Z under the tilted law is N(w s, 1) */
+        double distance = larger(low + w * of->shift, 0.0);
+        below = -0.5 * distance * distance;
+    } else if (w < 1.0) {
+        below += log_few_below;
+    }
+    error = log_add(error, below);
     error = log_add(error, log_rates_right(table, w, last));
     return log_add(error, log_rates_below(shape, table->step, table->step * table->first, table->log_most)) + 0.1;
 }
@@ -163,6 +171,8 @@ static void choose_ranges(workspace *space, allocation_table *table, double w_lo
     }
     if (w_low < 1.0) /* places all of which are small: (S-30), with room for 1 / b_0 */
         low = sqrt(2.0 * (room + smaller(4.0 * table->taylor / of->places, 200.0)));
+    if (is_gaussian(of))
+        low -= smaller(w_low, 0.0) * of->shift;
     table->place_high = reach;
     table->place_low = low;
     double p = exp(of->log_probability);
@@ -303,6 +313,7 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
     int recurrent = n <= of->places + 1.0;
     spend(space, (double)nodes * n * 100.0);
     spend(space, (double)nodes * n * n * (recurrent ? 0.75 : log2(of->places) + 1.0));
+    bookmark place = mark(space);
     double *x = doubles(space, points), *f = doubles(space, points), *lost = doubles(space, points);
     for (int i = 0; i < points; i++) {
         x[i] = exp(grain * (fine * table->first + lowest + i) + offset);
@@ -348,6 +359,7 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
         table->log_lost[j] = log(most) + log_start + underflow - larger(log_none, -700.0);
         table->log_none[j] = log_none;
     }
+    rewind_to(space, place);
 }
 
 /* A table for every w between w_low and w_high, and w + i s, |s| <= frequency. */
