@@ -150,7 +150,7 @@ tilted_factor tilt_factor(workspace *space, const allocation_table *table, int r
     of->first_order_error = 1.02 * (of->first_order_error + 2.0 * of_points * sqrt(of->variance));
     of->constant_error = 2.1 * relative;
     double n = table->taylor;
-    of->log_moment = top + log(total * table->step) + log_gamma(n + 1.0) - log_gamma(shape);
+    of->log_moment = top + log(total * table->step) + log_factorial(table->taylor) - log_gamma(shape);
     of->log_moment_error = 1.02 * (doubt + of_points + relative) + log_gamma_error(n + 1.0) + log_gamma_error(shape) +
                            U * (100.0 + 8.0 * fabs(top));
     double inverse = 1.0 / shape;

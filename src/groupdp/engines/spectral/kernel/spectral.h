@@ -226,6 +226,7 @@ typedef struct {
 #define SMALLEST_SHAPE 24.0
 
 double log_gamma(double x);
+double log_factorial(int n);
 allocation_table tabulate_allocation(workspace *space, const allocation *of, int n, double w_low, double w_high,
                                      double frequency, double log_tolerance);
 double allocation_step_error(const allocation_table *table, double shape, double frequency);
