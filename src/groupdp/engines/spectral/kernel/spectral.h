@@ -231,7 +231,7 @@ allocation_table tabulate_allocation(workspace *space, const allocation *of, int
                                      double frequency, double log_tolerance);
 double allocation_step_error(const allocation_table *table, double shape, double frequency);
 double allocation_place_error(const allocation_table *table, double shape);
-double allocation_range_error(const allocation_table *table, double w, double log_few_below);
+double allocation_range_error(const allocation_table *table, double w, double log_moment);
 
 /* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-33). */
 typedef struct {
