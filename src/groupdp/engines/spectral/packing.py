@@ -46,10 +46,6 @@ def _packed_allocations(one: AllocationRound) -> tuple[PackedRound, ...]:
     if len(products) == 1:
         return tuple(_packed_factor(factor, times, one.reverse) for factor, times in products[0])
     factors = sorted({factor for product in products for factor, _ in product}, key=lambda one: one.places)
-    if any(factor.places == 1 for factor in factors):
-        raise LimitExceeded(
-            "the spectral engine answers for coins over allocations to two places or more, got an allocation to one."
-        )
     times = np.zeros((len(products), len(factors)))
     for row, product in zip(times, products, strict=True):
         for factor, count in product:

@@ -88,12 +88,14 @@ static double count_rounding(const allocation_table *table, int j)
     double rounding = powers + 2.0 * n + 2.2 * exponent * one;
     if (n > 600.0)
         rounding += 12.0 * n * log(n);
+    if (table->of->log_probability < 0.0)
+        rounding += 60.0 * (n + exp(table->step * (table->first + j)));
     return 1.05 * rounding + 10.0 * (fabs(table->log_count[j]) + exponent + 700.0);
 }
 
 tilted_factor tilt_factor(workspace *space, const allocation_table *table, int reverse, double c, double frequency)
 {
-    double w = reverse ? -c : 1.0 + c, shape = table->taylor - w, top = -INFINITY, few = 0.0, lost = 0.0;
+    double w = reverse ? -c : 1.0 + c, shape = table->taylor - w, top = -INFINITY, lost = 0.0;
     int nodes = table->nodes;
     tilted_factor result = {.shape = shape, .sign = reverse ? -1.0 : 1.0};
     tilted_round *of = &result.of;
@@ -124,12 +126,12 @@ tilted_factor tilt_factor(workspace *space, const allocation_table *table, int r
                                4.0 * fabs(w * table->step * (table->first + j)));
         doubt += of->weight[j] * rounding;
         largest = larger(largest, of->weight[j] > 1e-30 ? rounding : 0.0);
-        few += of->weight[j] * exp(smaller(-table->log_none[j], 700.0));
         of->centre += of->weight[j] * of->loss[j];
     }
     double proved = allocation_step_error(table, shape, frequency);
     proved = log_add(proved, allocation_place_error(table, shape));
-    proved = log_add(proved, allocation_range_error(table, w, log(few) + 1e-9));
+    of->log_moment = top + log(total * table->step) + log_factorial(table->taylor) - log_gamma(shape);
+    proved = log_add(proved, allocation_range_error(table, w, of->log_moment - 0.1));
     double relative = exp(proved) + 1.01 * lost / total;
     if (!(relative < 1e-3 && largest < 1e-4)) {
         if (frequency > 0.0)
@@ -150,7 +152,6 @@ tilted_factor tilt_factor(workspace *space, const allocation_table *table, int r
     of->first_order_error = 1.02 * (of->first_order_error + 2.0 * of_points * sqrt(of->variance));
     of->constant_error = 2.1 * relative;
     double n = table->taylor;
-    of->log_moment = top + log(total * table->step) + log_gamma(n + 1.0) - log_gamma(shape);
     of->log_moment_error = 1.02 * (doubt + of_points + relative) + log_gamma_error(n + 1.0) + log_gamma_error(shape) +
                            U * (100.0 + 8.0 * fabs(top));
     double inverse = 1.0 / shape;
@@ -179,14 +180,15 @@ static void join_products(const allocation_law *law, const tilted_factor *factor
         share[b] /= total;
         for (int f = 0; f < law->factors; f++) {
             double times = law->times[b * law->factors + f];
+            if (times == 0.0)
+                continue;
             one += times * factor[f].of.log_moment_error;
             size += times * fabs(factor[f].of.log_moment);
             first += times * factor[f].mean;
             second += times * factor[f].loss_variance;
         }
         one += U * (4.0 * law->factors * size + 8.0 * fabs(law->log_weight[b]));
-        if (share[b] > 0.0)
-            *error = law->products == 1 ? one : larger(*error, one);
+        *error = larger(*error, one);
         *mean += share[b] * first;
         *variance += share[b] * (second + first * first);
     }

@@ -10,6 +10,9 @@
 #define MOST_NODES 20000
 #define MOST_TERMS 20000
 #define LARGEST_ANGLE 1.45
+/* e^{-z^2 / 2} and its products are doubles. */
+#define FARTHEST 36.0
+#define MOST_ALLOCATED 1e9
 /* Terms of a sum over Z this far below its largest are left out: the terms are log-concave, and at most 20 000 before
  * them make a ratio below 2^(-60 / 20000): all of them are below 8 U of the sum. */
 #define NEGLIGIBLE 0x1p-60
@@ -17,11 +20,25 @@
 /* Coefficients are scaled down beyond this. */
 #define LARGE 1e200
 
+static int is_gaussian(const allocation *of) { return of->places == 1.0 && of->log_probability == 0.0; }
+
+/* log Gamma(x) by Stirling's series, x >= 24: the first term left out is below 2e-18 (S-33). */
 double log_gamma(double x)
 {
     double y = 1.0 / (x * x), log_x = log(x);
     double series = (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / x;
     return (x - 0.5) * log_x - x + HALF_LOG_2PI + series;
+}
+
+/* log n!, the product itself where that is exact. */
+double log_factorial(int n)
+{
+    if (n >= 23)
+        return log_gamma(n + 1.0);
+    double product = 1.0;
+    for (int k = 2; k <= n; k++)
+        product *= k;
+    return log(product);
 }
 
 /* log of a bound on the error of the trapezoid rule in log lambda, relative to that of w = Re w (S-28). */
@@ -47,7 +64,7 @@ double allocation_place_error(const allocation_table *table, double shape)
         double d = angle / of->shift;
         double log_one = LOG_2 + 0.5 * d * d - 2.0 * PI * d / step + log(of->places) + 1e-9;
         if (log_one < -1.0)
-            best = smaller(best, log_one + 0.7 - shape * log(cos(angle)));
+            best = smaller(best, log_one + 1.3 - shape * log(cos(angle)));
     }
     return best;
 }
@@ -86,17 +103,34 @@ static double log_above(const allocation *of, double w, double z, double share)
     double one = (1.0 - w) * log(share) + w * (of->log_probability - log_places) +
                  0.5 * w * (w - 1.0) * of->shift * of->shift - 0.5 * beyond * beyond;
     double other = (1.0 - w) * log1p(-share) - 0.5 * z * z;
-    return log_places + log_add(one - log_least_moment(of, w), other) + 0.4;
+    return log_places + log_add(log_add(one - log_least_moment(of, w), other), 0.1 - 0.5 * z * z) + 0.4;
 }
 
 static double log_left_out_above(const allocation *of, double w, double z)
 {
     if (w < 1.0) /* X^w decreases */
-        return log(of->places) - 0.5 * z * z;
+        return log(of->places) - 0.5 * z * z + 1.1;
     double best = INFINITY;
     for (double share = 0.5; share > 0.001; share *= 0.5)
         best = smaller(best, log_above(of, w, z, share));
     return best + 1e-9 * (1.0 + fabs(best));
+}
+
+/* log of a bound on what is left out below -z in some place, relative to G(w) >= e^log_moment (S-30). */
+static double log_left_out_below(const allocation *of, double w, double z, double log_moment)
+{
+    double log_places = log(of->places), square = of->shift * of->shift, c = -w;
+    if (w >= 1.0) /* X^w increases */
+        return log_places - 0.5 * z * z + 1.1;
+    if (is_gaussian(of)) { /* Z under the tilted law is N(w s, 1) */
+        double distance = larger(z - c * of->shift, 0.0);
+        return log_add(-0.5 * distance * distance, -0.5 * z * z) + 1.1;
+    }
+    /* Without the place, X is at least 1 - p, and at least 1 - 1/M times the geometric mean of the others. */
+    double others = INFINITY, absent = c * -log(-expm1(of->log_probability));
+    if (of->places > 1.0)
+        others = -c * log1p(-1.0 / of->places) + 0.5 * c * square + 0.5 * c * c * square / (of->places - 1.0);
+    return log_places - 0.5 * z * z + larger(smaller(others, absent) - log_moment, 0.0) + 1.2;
 }
 
 /* log of a bound on the nodes beyond log lambda = u, relative to G(w) Gamma(a) / n! (S-31). */
@@ -140,13 +174,12 @@ static double log_rates_right(const allocation_table *table, double w, double u)
                    log_rates_beyond(shape, table->step, u, table->log_least));
 }
 
-double allocation_range_error(const allocation_table *table, double w, double log_few_below)
+double allocation_range_error(const allocation_table *table, double w, double log_moment)
 {
     const allocation *of = table->of;
     double shape = table->taylor - w, last = table->step * (table->first + table->nodes - 1), low = table->place_low;
     double error = log_left_out_above(of, w, table->place_high);
-    double below = log(of->places) - 0.5 * low * low;
-    error = log_add(error, w < 1.0 ? below + log_few_below : below);
+    error = log_add(error, log_left_out_below(of, w, low, log_moment));
     error = log_add(error, log_rates_right(table, w, last));
     return log_add(error, log_rates_below(shape, table->step, table->step * table->first, table->log_most)) + 0.1;
 }
@@ -156,17 +189,16 @@ static void choose_ranges(workspace *space, allocation_table *table, double w_lo
 {
     const allocation *of = table->of;
     double room = 2.0 - log_tolerance + log(of->places), reach = sqrt(2.0 * room), low = reach;
-    while (!(log_left_out_above(of, w_high, reach) <= log_tolerance - 1.0)) {
+    while (reach < FARTHEST && !(log_left_out_above(of, w_high, reach) <= log_tolerance - 1.0))
         reach += 0.25;
-        if (!(reach < 36.0))
-            decline(space, NODES);
-    }
-    if (w_low < 1.0) /* places all of which are small: (S-30), with room for 1 / b_0 */
-        low = sqrt(2.0 * (room + smaller(4.0 * table->taylor / of->places, 200.0)));
+    while (low < FARTHEST && !(log_left_out_below(of, w_low, low, 0.0) <= log_tolerance - 1.0))
+        low += 0.25;
+    if (!(reach < FARTHEST && low < FARTHEST))
+        decline(space, NODES);
     table->place_high = reach;
     table->place_low = low;
     double p = exp(of->log_probability);
-    table->log_most = larger(of->shift * reach - 0.5 * of->shift * of->shift, 0.0) + 1e-9;
+    table->log_most = larger(of->shift * (reach + table->place_step) - 0.5 * of->shift * of->shift, 0.0) + 1e-9;
     if (p < 1.0)
         table->log_most = smaller(table->log_most, log(1.0 - p + p * exp(smaller(table->log_most, 600.0))) + 1e-9);
     table->log_least = -of->shift * (low + 1.0) - 0.5 * of->shift * of->shift;
@@ -303,6 +335,7 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
     int recurrent = n <= of->places + 1.0;
     spend(space, (double)nodes * n * 100.0);
     spend(space, (double)nodes * n * n * (recurrent ? 0.75 : log2(of->places) + 1.0));
+    bookmark place = mark(space);
     double *x = doubles(space, points), *f = doubles(space, points), *lost = doubles(space, points);
     for (int i = 0; i < points; i++) {
         x[i] = exp(grain * (fine * table->first + lowest + i) + offset);
@@ -348,6 +381,7 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
         table->log_lost[j] = log(most) + log_start + underflow - larger(log_none, -700.0);
         table->log_none[j] = log_none;
     }
+    rewind_to(space, place);
 }
 
 /* A table for every w between w_low and w_high, and w + i s, |s| <= frequency. */
@@ -357,7 +391,7 @@ allocation_table tabulate_allocation(workspace *space, const allocation *of, int
     allocation_table table = {.of = of, .taylor = n};
     double shape = n - w_low, step = rate_step(shape, frequency, log_tolerance);
     double place = place_step(of, shape, log_tolerance), fine = larger(ceil(step / (of->shift * place)), 1.0);
-    if (!(n <= MOST_TERMS && fine < 1e6 && n - w_high >= SMALLEST_SHAPE))
+    if (!(n <= MOST_TERMS && of->places <= MOST_ALLOCATED && fine < 1e6 && n - w_high >= SMALLEST_SHAPE))
         decline(space, NODES);
     /* Half the square of the step in Z has 20 bits, so that the exponents -z^2 / 2 are exact. */
     double half_square = shortened(0.5 * (step / fine / of->shift) * (step / fine / of->shift));

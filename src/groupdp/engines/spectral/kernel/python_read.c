@@ -115,7 +115,7 @@ static int read_allocations(workspace *space, PyObject *source, round_law *law)
     const double *content[5];
     Py_ssize_t sizes[5];
     for (int i = 0; i < 5; i++) {
-        int status = copied(space, sources[i], LARGEST_COIN, &content[i], &sizes[i]);
+        int status = copied(space, sources[i], i < 4 ? LARGEST_COIN : LARGEST_SIDE, &content[i], &sizes[i]);
         if (status != 1)
             return status;
     }
@@ -123,14 +123,14 @@ static int read_allocations(workspace *space, PyObject *source, round_law *law)
     int sound = factors > 0 && products > 0 && sizes[1] == factors && sizes[2] == factors &&
                 sizes[4] == factors * products && law->count <= MOST_ROUNDS;
     for (Py_ssize_t f = 0; sound && f < factors; f++)
-        sound = content[0][f] >= 2.0 && content[0][f] <= MOST_ROUNDS && content[0][f] == floor(content[0][f]) &&
+        sound = content[0][f] >= 1.0 && content[0][f] <= MOST_ROUNDS && content[0][f] == floor(content[0][f]) &&
                 content[1][f] > 0.0 && isfinite(content[1][f]) && content[2][f] <= 0.0 && isfinite(content[2][f]);
     for (Py_ssize_t b = 0; sound && b < products; b++)
         sound = content[3][b] < MOST - 1.0 && isfinite(content[3][b]);
     for (Py_ssize_t i = 0; sound && i < factors * products; i++)
         sound = content[4][i] >= 0.0 && content[4][i] <= MOST_ROUNDS && content[4][i] == floor(content[4][i]);
     if (!sound) {
-        PyErr_SetString(PyExc_ValueError, "an allocation must have places >= 2, positive shifts, probabilities up to 1, "
+        PyErr_SetString(PyExc_ValueError, "an allocation must have places >= 1, positive shifts, probabilities up to 1, "
                                           "and how often it stands in every product");
         return -1;
     }

@@ -124,7 +124,8 @@ static double largest_allocation_loss(const allocation_law *law)
     for (int b = 0; b < law->products && law->reverse; b++) {
         double loss = 0.0;
         for (int f = 0; f < law->factors; f++)
-            loss -= law->times[b * law->factors + f] * log(-expm1(law->factor[f].log_probability));
+            if (law->times[b * law->factors + f] > 0.0)
+                loss -= law->times[b * law->factors + f] * log(-expm1(law->factor[f].log_probability));
         largest = larger(largest, loss * (1.0 + 1e-13));
     }
     return law->reverse ? largest : INFINITY;
@@ -147,6 +148,39 @@ static double largest_loss_of(const round_law *law)
     return largest;
 }
 
+/* A coin over allocations without its rare products, and without factors that are in none of the others. */
+static const allocation_law *trim_products(workspace *space, const allocation_law *whole, double log_least, double *lost)
+{
+    int *kept = allocate(space, whole->factors * sizeof(int)), factors = 0, products = 0;
+    allocation *factor = allocate(space, whole->factors * sizeof(allocation));
+    double *log_weight = doubles(space, whole->products);
+    double *times = doubles(space, (size_t)whole->products * whole->factors);
+    for (int f = 0; f < whole->factors; f++) {
+        int used = 0;
+        for (int b = 0; b < whole->products && !used; b++)
+            used = whole->log_weight[b] >= log_least && whole->times[b * whole->factors + f] > 0.0;
+        if (used) {
+            kept[factors] = f;
+            factor[factors++] = whole->factor[f];
+        }
+    }
+    for (int b = 0; b < whole->products; b++) {
+        if (!(whole->log_weight[b] >= log_least)) {
+            *lost += exp(whole->log_weight[b]);
+            continue;
+        }
+        for (int f = 0; f < factors; f++)
+            times[products * factors + f] = whole->times[b * whole->factors + kept[f]];
+        log_weight[products++] = whole->log_weight[b];
+    }
+    if (factors == 0)
+        decline(space, SHIFTS);
+    allocation_law *law = allocate(space, sizeof(allocation_law));
+    *law = (allocation_law){.factors = factors, .products = products, .reverse = whole->reverse, .factor = factor,
+                            .times = times, .log_weight = log_weight};
+    return law;
+}
+
 /* One round without its rare branches and shifts; what that costs is added to the composition's. */
 static round_law trim_round(workspace *space, const round_law *whole, prepared *result)
 {
@@ -154,7 +188,7 @@ static round_law trim_round(workspace *space, const round_law *whole, prepared *
     law.branch = allocate(space, (whole->branches + 1) * sizeof(branch));
     double *mu = doubles(space, whole->gaussians + 1), *log_weight = doubles(space, whole->gaussians + 1);
     int parts = whole->branches + whole->gaussians;
-    double budget = result->log_budget, of_branches = budget - log(parts), worst = 0.0, lost = 0.0;
+    double budget = result->log_budget, of_branches = budget - log(larger(parts, 1.0)), worst = 0.0, lost = 0.0;
     for (int b = 0; b < whole->branches; b++) {
         branch of = whole->branch[b];
         if (parts > 1 && of.log_weight < of_branches) {
@@ -177,6 +211,8 @@ static round_law trim_round(workspace *space, const round_law *whole, prepared *
         mu[law.gaussians] = whole->mu[b];
         log_weight[law.gaussians++] = whole->gaussian_log_weight[b];
     }
+    if (whole->allocated != NULL && whole->allocated->products > 1)
+        law.allocated = trim_products(space, whole->allocated, budget - log(whole->allocated->products), &lost);
     law.mu = mu;
     law.gaussian_log_weight = log_weight;
     law.lost = lost;

@@ -232,11 +232,12 @@ typedef struct {
 #define SMALLEST_SHAPE 24.0
 
 double log_gamma(double x);
+double log_factorial(int n);
 allocation_table tabulate_allocation(workspace *space, const allocation *of, int n, double w_low, double w_high,
                                      double frequency, double log_tolerance);
 double allocation_step_error(const allocation_table *table, double shape, double frequency);
 double allocation_place_error(const allocation_table *table, double shape);
-double allocation_range_error(const allocation_table *table, double w, double log_few_below);
+double allocation_range_error(const allocation_table *table, double w, double log_moment);
 
 /* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-33). */
 typedef struct {
