@@ -87,10 +87,11 @@ def test_out_of_time_what_has_been_found_is_returned(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["epsilon --delta 1e-6", "delta --epsilon 2"])
-@pytest.mark.parametrize("size", ["64M", "64mb", "1G", "1.5 GB", "64000000", "0.1T"])
-def test_sizes_on_the_command_line(name, size):
+def test_sizes_on_the_command_line(name):
     quick = LINE.replace("--steps 5", "--steps 1")
-    assert command(f"{name} {quick} --memory '{size}' --json").json == command(f"{name} {quick} --json").json
+    expected = command(f"{name} {quick} --json").json
+    for size in ("64M", "64mb", "1G", "1.5 GB", "64000000", "0.1T"):
+        assert command(f"{name} {quick} --memory '{size}' --json").json == expected
 
 
 @pytest.mark.parametrize("size", ["63M", "1", "0", "-1G", "M", "1X", "1e9", "nan", "''", "9" * 200, "1KiB"])

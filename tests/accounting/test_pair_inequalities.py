@@ -108,7 +108,7 @@ def test_what_a_noiseless_coin_reveals_is_right_next_to_nothing(rate: float, siz
 
 
 @given(seed=seeds)
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_the_closed_form_ceiling_and_the_distance(seed: int):
     """P-11 and P-12: above what the engines certify from below, for random pairs and coins."""
     generator = np.random.default_rng(seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupdp import DPSGD, FixedBatchSampling, InvalidArgument, PoissonSampling
@@ -239,6 +239,7 @@ def test_a_file_that_cannot_be_read(tmp_path, name):
         read_run_file(f"{tmp_path}/{name}")
 
 
+@settings(max_examples=50)
 @given(
     keys=st.lists(st.from_regex(r"[a-z]{1,5}", fullmatch=True), unique=True, min_size=1, max_size=12),
     data=st.data(),

@@ -117,15 +117,15 @@ steps = {steps}
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("render", [statement.as_markdown, statement.as_text, statement.as_latex])
-def test_statements_say_the_same_of_the_two_worlds(adjacency, render):
-    text = run_text(adjacency, rate=0.01, noise=1.0, steps=200)
-    said = " ".join(render(statement.make_statement(parse_run_file(text))).split())
+def test_statements_say_the_same_of_the_two_worlds(adjacency):
+    made = statement.make_statement(parse_run_file(run_text(adjacency, rate=0.01, noise=1.0, steps=200)))
     cases = Neighbours(2, adjacency).cases
-    assert f"times as likely if {cases.first} as if {cases.second}, plus at most" in said
-    assert f"claims that {cases.first}, falsely in" in said
-    if adjacency not in ("remove", "add-or-remove"):
-        assert "a person took part" not in said
+    for render in (statement.as_markdown, statement.as_text, statement.as_latex):
+        said = " ".join(render(made).split())
+        assert f"times as likely if {cases.first} as if {cases.second}, plus at most" in said
+        assert f"claims that {cases.first}, falsely in" in said
+        if adjacency not in ("remove", "add-or-remove"):
+            assert "a person took part" not in said
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def some_rows(people: int = 12, rows: int = 200) -> list[tuple[str, int, str]]:
     return [(f"p{int(people * rng.random() ** 2)}", i, rng.choice(["red", "green"])) for i in range(rows)]
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(users=st.lists(USERS, min_size=1, max_size=40), at_most=st.integers(1, 6), seed=st.text("ab'é", max_size=3))
 def test_the_rows_kept_are_those_of_the_definition(users, at_most, seed):
     rows = [(user, key) for key, user in enumerate(users)]
@@ -48,7 +48,7 @@ def test_the_rows_kept_are_those_of_the_definition(users, at_most, seed):
     assert found.largest_kept == min(at_most, found.largest)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(
     rows=st.lists(st.tuples(USERS, st.integers(0, 2), st.none() | st.sampled_from("xy")), min_size=1, max_size=40),
     at_most=st.integers(1, 4),

@@ -21,15 +21,26 @@ from tables import reference
 pytestmark = pytest.mark.filterwarnings("ignore")  # of other packages, at the start and the end of a cluster
 
 
-@pytest.fixture(scope="module")
-def cluster():
+def started(*, processes: bool):
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as running,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=None) as running,
         Client(running) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers in this process, which start at once."""
+    yield from started(processes=False)
+
+
+@pytest.fixture
+def processes():
+    """Two workers with processes of their own, which take seconds to start."""
+    yield from started(processes=True)
 
 
 @pytest.fixture(scope="module")
@@ -86,21 +97,21 @@ def test_what_one_machine_refuses_the_cluster_refuses(cluster, folder, tmp_path)
         count("-", by="who", client=cluster)
 
 
-def test_a_worker_that_dies_in_the_middle_changes_nothing(cluster, folder):
+def test_a_worker_that_dies_in_the_middle_changes_nothing(processes, folder):
     """Killed while the tasks run; the nanny starts another, and lost results are computed again."""
     alone = bound(folder, by="who", key="key", at_most=5, seed="s")
-    victim = next(iter(cluster.run(os.getpid).values()))
+    victim = next(iter(processes.run(os.getpid).values()))
     killed, over = [], threading.Event()
 
     def kill() -> None:
-        while not (over.is_set() or any(cluster.has_what().values())):  # until something has been computed
+        while not (over.is_set() or any(processes.has_what().values())):  # until something has been computed
             time.sleep(0.01)
         os.kill(victim, signal.SIGKILL)
         killed.append(victim)
 
     killer = threading.Thread(target=kill)
     killer.start()
-    found = bound(folder, by="who", key="key", at_most=5, seed="s", client=cluster)
+    found = bound(folder, by="who", key="key", at_most=5, seed="s", client=processes)
     over.set()
     killer.join()
     assert killed

@@ -131,7 +131,7 @@ def large_table(path: Path, rows: int = 3_000_000) -> None:
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path):
     """Files may not grow beyond 2 MB in the process: the rows do not fit."""
-    large_table(tmp_path / "rows.parquet")
+    large_table(tmp_path / "rows.parquet", rows=1_000_000)
     limit = 2_000_000
 
     def limited() -> None:

@@ -106,7 +106,6 @@ def only_blocks(monkeypatch):
     [
         [(4, 0.1, 1.5, 60)],
         [(1, 0.02, 0.8, 33), (6, 0.01, 2.0, 40)],
-        [(2, 0.3, 4.0, 30)],
     ],
 )
 def test_agrees_with_the_contour(only_blocks, parts, direction):

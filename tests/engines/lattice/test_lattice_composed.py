@@ -113,10 +113,16 @@ def test_oracle_epsilons_of_arbitrary_mixtures_are_enclosed(case, direction):
 
 
 @pytest.mark.parametrize(
-    ("rounds", "log_delta"),
-    [(2, -5.0), (3, -70.0), (5, -2000.0), (100, -5.0), (100, -2000.0), (10**5, -70.0)],
+    ("rounds", "log_delta", "direction"),
+    [
+        *((2, -5.0, one) for one in DIRECTIONS),
+        (3, -70.0, "add"),
+        (5, -2000.0, "remove"),
+        (100, -5.0, "add"),
+        (100, -2000.0, "remove"),
+        (10**5, -70.0, "remove"),
+    ],
 )
-@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_group_that_is_always_present_is_a_gaussian_mechanism(rounds, log_delta, direction):
     composition = composed((MixtureOfGaussians([0.0, 2.0], [0.0, 1.0], 3.0), rounds), direction=direction)
     exact = [(oracle.Mixture([2], [1], 3), rounds)]

@@ -77,7 +77,7 @@ def test_one_round_of_any_coin_is_enclosed(coin, epsilon):
         assert found.relative_width < 1e-6
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     coin=coins_drawn(tiny=True), epsilon=st.one_of(st.floats(-3.0, 12.0), st.floats(-8.0, 5.0).map(lambda e: 10.0**e))
 )
@@ -89,7 +89,7 @@ def test_one_round_at_extreme_shifts_and_probabilities_is_enclosed(coin, epsilon
     assert enclosed(found, truth)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(coin=coins_drawn(), log_delta=st.floats(-60.0, -0.5))
 def test_the_epsilon_of_one_round_is_enclosed(coin, log_delta):
     found = lattice.epsilon(((round_of(coin), 1),), log_delta=log_delta)
@@ -100,7 +100,7 @@ def test_the_epsilon_of_one_round_is_enclosed(coin, log_delta):
     assert found.relative_width < 1e-6
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     coin=coins_drawn(),
     step=st.sampled_from([1e-3, 1e-2, 0.1]),

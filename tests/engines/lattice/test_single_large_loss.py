@@ -49,6 +49,6 @@ def test_close_where_losses_are_rare_and_large():
 
 def test_where_no_tilt_reaches_the_tail_it_says_most_of_what_is_known():
     composition = composed((binomial_mixture(1, 1e-4, 3.1), 36_000), direction="remove")
-    found = lattice.log_delta(composition, epsilon=0.23)
+    found = lattice.log_delta(composition, epsilon=0.23, memory_budget=10**7)
     assert not found.provenance.tolerance_met
-    assert -320.0 < found.lower < found.upper < -240.0
+    assert -320.0 < found.lower < found.upper < -240.0  # -257 with all the memory
