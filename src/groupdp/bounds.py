@@ -28,7 +28,8 @@ def round_down(value: float, digits: int) -> str:
 
 def upper_or_both(bounds: Bounds, digits: int) -> str:
     """The upper side, rounded up, where both sides agree to within 5 units of its last digit; else both sides."""
-    if bounds.width <= 5.0 * 10.0 ** (1 - digits) * abs(bounds.upper) or bounds.lower == bounds.upper:
+    agree = math.isfinite(bounds.upper) and bounds.width <= 5.0 * 10.0 ** (1 - digits) * abs(bounds.upper)
+    if agree or bounds.lower == bounds.upper:
         return _shown(round_up(bounds.upper, digits))
     return f"{_shown(round_down(bounds.lower, digits))} to {_shown(round_up(bounds.upper, digits))}"
 

@@ -25,8 +25,10 @@ from groupdp.groups import LARGEST_GROUP
 from groupdp.neighbours import ONE_SIDED, directions_of
 from groupdp.tradeoff import TradeOff, trade_off
 
-#: Outer iterations on log alpha.
-_MOST_ITERATIONS = 60
+#: Tangents that one direction may take: group size times iterations on log alpha.
+_MOST_TANGENTS = 400
+#: The bounds are to agree to this much, relative to epsilon.
+TOLERANCE = 1e-8
 _ROUNDING = 2.0**-46
 
 
@@ -49,16 +51,21 @@ def fdp_epsilon(
     require_walk(run)
     if size == 0:
         return Bounds(0.0, 0.0, Provenance(engine="exact"))
-    results = []
+    results: list[Bounds] = []
     for direction in directions_of(adjacency) if adjacency in ONE_SIDED else (adjacency,):
         example = trade_off(run, group_size=1, adjacency=direction, engine=engine)
-        results.append(_one_direction(example, size, log_target, progress))
-    worse = max(results, key=lambda bounds: bounds.upper)
-    provenance = Provenance(engine="f-DP", adjacency=adjacency)
-    return Bounds(max(bounds.lower for bounds in results), worse.upper, provenance)
+        # A direction whose guarantee is below what another one can give does not decide.
+        enough = max((bounds.lower for bounds in results), default=0.0)
+        results.append(_one_direction(example, size, log_target, enough, progress))
+    lower, upper = max(bounds.lower for bounds in results), max(bounds.upper for bounds in results)
+    met = upper - lower <= 10.0 * TOLERANCE * upper
+    return Bounds(
+        lower, upper, Provenance(engine="f-DP", adjacency=adjacency, tolerance=10.0 * TOLERANCE, tolerance_met=met)
+    )
 
 
-def _one_direction(example: TradeOff, size: int, log_target: float, progress: Progress | None) -> Bounds:
+def _one_direction(example: TradeOff, size: int, log_target: float, enough: float, progress: Progress | None) -> Bounds:
+    """Bounds on what the chain gives in one direction; the search ends early once that is at most `enough`."""
     if not example.composition:
         return Bounds(0.0, 0.0)
     best_upper, best_lower = math.inf, 0.0
@@ -66,7 +73,7 @@ def _one_direction(example: TradeOff, size: int, log_target: float, progress: Pr
     low, high = -math.inf, 0.0
     log_alpha = log_target
     before: tuple[float, float] | None = None
-    for iteration in range(_MOST_ITERATIONS):
+    for iteration in range(max(_MOST_TANGENTS // size, 12)):
         total, log_intercept, log_image = _chain(example, size, log_alpha)
         if progress is not None:
             progress(1.0 - 0.8**iteration)
@@ -81,7 +88,7 @@ def _one_direction(example: TradeOff, size: int, log_target: float, progress: Pr
         if excess > 0.0:
             gap = log_image + math.log(-math.expm1(-excess))
             best_lower = max(best_lower, gap - log_alpha - _ROUNDING * (abs(gap) + abs(log_alpha) + 1.0))
-        if best_upper < math.inf and best_upper - best_lower <= 1e-8 * best_upper:
+        if best_upper <= enough or (best_upper < math.inf and best_upper - best_lower <= TOLERANCE * best_upper):
             break
         excess = log_intercept - log_target
         slope = 1.0
@@ -90,14 +97,15 @@ def _one_direction(example: TradeOff, size: int, log_target: float, progress: Pr
         before = (log_alpha, excess)
         # Aim a little below the target, so that the certificate ends on the right side.
         step = -(excess + 3e-9) / slope if slope > 0.0 and math.isfinite(slope) else -1.0
-        following = log_alpha + max(min(step, 50.0), -50.0 - 2.0**iteration)
+        # Far from the target the intercept hardly depends on alpha: at most double log alpha.
+        following = log_alpha + max(step, log_alpha)
         if not low < following < high:
-            following = 0.5 * (low + high) if math.isfinite(low) else log_alpha - 2.0**iteration
-        if following in (low, high, log_alpha):
+            following = 0.5 * (low + high) if math.isfinite(low) else 2.0 * log_alpha
+        if abs(following - log_alpha) <= 1e-11 * abs(log_alpha) or following in (low, high):
             break
         log_alpha = following
     if best_upper == math.inf:
-        raise LimitExceeded(f"the f-DP group bound did not settle within {_MOST_ITERATIONS} iterations.")
+        raise LimitExceeded(f"the f-DP group bound did not settle within {_MOST_TANGENTS} tangents.")
     return Bounds(min(best_lower, best_upper), best_upper)
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _FINE_STEP = 1e-4
 _FINEST_STEP = 1e-11
 _COARSE_STEP = 1e-3
-#: Nodes times steps of all contours of a curve, about a second's work: after that it is left to lattices, each of
-#: which is good for many epsilons.
-_MOST_CONTOURS = 1e8
+#: Nodes times steps of all contours of a curve, one to two seconds' work: after that it is left to lattices, each of
+#: which is good for many epsilons, and takes seconds.
+_MOST_CONTOURS = 2e9
 #: Lattices of one curve, each of which may take a second; after that, those at hand bound what is asked.
 _MOST_LATTICES = 16
 #: Width that is asked for there, unless the caller says; and one that will do, where a lattice made for another epsilon
