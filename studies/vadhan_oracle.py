@@ -6,8 +6,8 @@ Every run is made from the seed and its number alone: rates from 1e-6 to 0.3, up
 The oracle (tests/oracle) evaluates f(eps) = log growth + log delta_1 - log delta in ball arithmetic, in the worse of
 both directions: f must be positive a millionth below the lower bound and at a quarter, a half and nine tenths of it,
 and at most 0 a millionth above the upper bound. Prints every run, how many agree, how many answers are wider than 1e-6,
-and how many the oracle declined (its contour would be too long, or took more than `--seconds`). Exit status 1 if a run
-disagrees. An hour or two for 500.
+and how many the oracle declined (its contour would be too long, or took more than `--seconds` of processor time). Exit
+status 1 if a run disagrees. An hour or two for 500.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=int, default=60, help="what the oracle may take for one run")
+    parser.add_argument("--seconds", type=int, default=60, help="processor time of the oracle for one run")
     options = parser.parse_args()
 
     def stop(*_: object) -> None:
         raise Late
 
-    signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGPROF, stop)
     tally: Counter[str] = Counter()
     for number in range(options.first, options.first + options.runs):
         case = random_run(options.seed, number)
@@ -95,13 +95,13 @@ def main() -> None:
         (found,) = vadhan_epsilons(run, delta=case["delta"], group_sizes=(case["size"],), form=case["form"])
         took = time.process_time() - begun
         known = "known" if found.provenance.tolerance_met else "interval"
-        signal.alarm(options.seconds)
+        signal.setitimer(signal.ITIMER_PROF, options.seconds)
         try:
             verdict = "agrees" if agrees(case, found) else "DISAGREES"
         except (NotImplementedError, oracle.Disagreement, AssertionError, Late) as error:
             verdict = f"oracle declined ({type(error).__name__})"
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
         tally.update([known, verdict, f"{known}, {verdict}"])
         shown = " ".join(f"{name}={value:.6g}" if name != "form" else value for name, value in case.items())
         print(f"{number:4d} {shown}: [{found.lower:.9g}, {found.upper:.9g}] {known} {took:.2f} s {verdict}", flush=True)
