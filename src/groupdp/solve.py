@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp.allocations import AllocationRound
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import spectral
 from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Progress, share_of
@@ -225,8 +226,11 @@ def _log_distance(noisy: Composition) -> float:
 
 
 def are_few(noisy: Composition) -> bool:
-    """Whether `auto` asks the lattice engine first: few rounds, all of mixtures. Plain Gaussians suit the contour."""
-    return sum(times for _, times in noisy) <= _FEW and not any(one.is_gaussian for one, _ in noisy)
+    """Whether `auto` asks the lattice engine first: few rounds, all of mixtures. Plain Gaussians and allocations suit
+    the contour."""
+    if any(one.is_gaussian or isinstance(one, AllocationRound) for one, _ in noisy):
+        return False
+    return sum(times for _, times in noisy) <= _FEW
 
 
 def suits(engine: str, composition: Composition) -> bool:

@@ -103,6 +103,8 @@ SHUFFLED = ours.ShuffledSampling(batch_size=3, dataset_size=6)
 ONCE = ours.ShuffledOnceSampling(batch_size=3, dataset_size=6)
 ORDER = ours.FixedOrderSampling(batch_size=3, dataset_size=3)
 BALLS = ours.BallsInBinsSampling(batches=2)
+SPREAD = ours.SpreadSampling(batches=2)
+ALLOCATION = ours.AllocationSampling(batches=2, participations=1)
 
 ATTACKS = {
     "poisson remove": Attack(
@@ -183,6 +185,29 @@ ATTACKS = {
         steps=2,
         joint=True,
     ),
+    "balls remove one": Attack(
+        BALLS, {"group_size": 1}, lambda: joint(every.thrown, 3, populations(1), NOBODY), steps=2, joint=True
+    ),
+    "spread remove one": Attack(
+        SPREAD, {"group_size": 1}, lambda: joint(every.thrown, 3, populations(1), NOBODY), steps=2, joint=True
+    ),
+    "spread substitute": Attack(
+        SPREAD,
+        {"group_size": 1, "adjacency": "substitute"},
+        lambda: joint(every.thrown, 3, populations(1), populations(1)),
+        steps=2,
+        joint=True,
+    ),
+    "allocation remove": Attack(
+        ALLOCATION, {"group_size": 2}, lambda: joint(every.thrown, 3, populations(2), NOBODY), steps=2, joint=True
+    ),
+    "allocation substitute": Attack(
+        ALLOCATION,
+        {"group_size": 1, "adjacency": "substitute"},
+        lambda: joint(every.thrown, 3, populations(1), populations(1)),
+        steps=2,
+        joint=True,
+    ),
 }
 
 
@@ -227,7 +252,7 @@ def test_every_sampling_and_every_adjacency_is_attacked():
         attacked.setdefault(attack.sampling.name, set()).update(directions.get(asked, (asked,)))
     attacked["poisson"].update(("add-or-remove",))
     # the same laws as Poisson's, and as those of single adjacencies: sums of independent examples
-    for name in ("poisson-sources", "balls-in-bins"):
+    for name in ("poisson-sources", "balls-in-bins", "spread", "allocation"):
         attacked[name].update(("substitute", "zero-out", "add-and-remove", "exchange"))
     attacked["shuffled-once"].update(("zero-out",))
     assert attacked == {name: set(kind.adjacencies) for name, kind in ours.SAMPLINGS.items()}

@@ -109,9 +109,9 @@ def _log_tail(c: int, k: int, n: int, j: int) -> float:
     for i in sorted({1, j, *(max(1, round(j * share)) for share in (0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8))}):
         if c * i > k or i > n:
             continue
-        apart = (k - c * i) * math.log1p(-i / n) if k > c * i else 0.0
-        if i == n and k > c * i:
+        if i == n and k > c * i:  # no batch is left for the others
             return -math.inf
+        apart = (k - c * i) * math.log1p(-i / n) if k > c * i else 0.0
         terms = (
             math.lgamma(n + 1) - math.lgamma(n - i + 1) - c * i * math.log(n),
             math.lgamma(k + 1) - i * math.lgamma(c + 1) - math.lgamma(k - c * i + 1),

@@ -18,7 +18,7 @@ from groupdp.engines.lattice.tilted_mass import TiltedMass
 from groupdp.errors import LimitExceeded
 
 #: Branches of a coin at most: a second or so each.
-MOST_BRANCHES = 64
+MOST_BRANCHES = 32
 #: Atoms below this probability in the rough law are left out of plans.
 _LEAST = 1e-280
 
