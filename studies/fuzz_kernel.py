@@ -3,8 +3,8 @@
     python studies/fuzz_kernel.py [--runs 100000]
 
 With clang: libFuzzer, guided by coverage. With another compiler: the same harness on random bytes. Every answer must
-have its lower side at or below its upper one, and every refusal a reason (studies/fuzz_kernel.c). Exit status 1 at a report,
-with the input that caused it in build/fuzz. A call may do 1/300 of the usual work, so that many fit in minutes.
+have its lower side at or below its upper one, and every refusal a reason (studies/fuzz_kernel.c). Exit status 1 at a
+report, with the input that caused it in build/fuzz. A call may do 1/300 of the usual work, so that many fit in minutes.
 """
 
 from __future__ import annotations

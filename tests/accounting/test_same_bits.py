@@ -79,4 +79,4 @@ def test_nothing_that_computes_reads_a_clock():
         for path in PACKAGE.rglob("*.py")
         if path.relative_to(PACKAGE).parts[0] not in allowed and clock.search(path.read_text(encoding="utf-8"))
     }
-    assert readers == {"certificate/reading.py"}  # `verify` and `certify` take a number of seconds, and raise
+    assert readers == {"certificate/reading.py"}  # `verify` and `certify` are given a number of seconds
