@@ -13,7 +13,7 @@ TOOLS_STAMP := $(TOOLS)/.installed
 # Ends with one sentence unless $(PYTHON) is recent enough: before pip is run, whose own sentence is hard to read.
 NEW_ENOUGH = @$(PYTHON) -c 'import sys; sys.exit("groupdp needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": name another one, for example make PYTHON=python3.11.") if sys.version_info < (3, 11) else None'
 
-.PHONY: demo test test-integrations test-browser test-pythons test-configurations docs wheel study bench profile clean
+.PHONY: demo test test-integrations test-browser test-pythons test-configurations docs wheel study fuzz bench profile clean
 
 demo: $(DEMO_STAMP)  ## install with all extras for users, then draw the paper's figures and print what was measured
 	$(BIN)/groupdp figures --out figures --force
@@ -52,6 +52,9 @@ study: $(STAMP)  ## slow: both engines on thousands of random runs, the audit at
 	$(BIN)/python studies/certificates.py
 	$(BIN)/python studies/mutations.py
 	$(BIN)/python studies/containment.py
+
+fuzz:  ## slow: 100 000 inputs for the kernel's C core under AddressSanitizer and UBSan, guided by coverage where there is clang
+	$(PYTHON) studies/fuzz_kernel.py
 
 bench: $(BROWSER_STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/environment.py

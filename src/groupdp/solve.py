@@ -7,7 +7,6 @@ noise are answered in closed form (noiseless.py), the noisy rest by an engine, o
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,8 +28,6 @@ from groupdp.question import Question
 ENGINES = ("auto", "spectral", "lattice")
 #: Relative slack that covers the few roundings of the closed forms below.
 _SLACK = 1e-14
-#: Seconds after which a computation of the lattice engine is given up.
-LONGEST_LATTICE = 60.0
 #: Above this a shift has all digits of a double, and so has what it is divided by or into.
 _SMALLEST_SHIFT = 1e-290
 #: Below this log delta only the bound in closed form is returned.
@@ -241,7 +238,6 @@ def suits(engine: str, composition: Composition) -> bool:
 def _by_engine(noisy: Composition, options: Options, *, epsilon: float = 0.0, log_delta: float | None = None) -> Bounds:
     """log delta(epsilon), or the epsilon of a log delta, by the engine asked for; in `auto` by the contour where it is
     short and the lattice where it is not."""
-    deadline = time.monotonic() + LONGEST_LATTICE
 
     def by_contour() -> Bounds:
         if log_delta is None:
@@ -254,19 +250,11 @@ def _by_engine(noisy: Composition, options: Options, *, epsilon: float = 0.0, lo
         how: dict[str, Any] = {
             "tolerance": options.tolerance,
             "memory_budget": options.memory_budget,
-            "deadline": deadline,
             "progress": options.progress,
         }
-        try:
-            if log_delta is None:
-                return lattice.log_delta(noisy, epsilon=epsilon, **how)
-            return lattice.epsilon(noisy, log_delta=log_delta, **how)
-        except LimitExceeded:
-            if time.monotonic() <= deadline:
-                raise
-            raise LimitExceeded(
-                f"the computation did not finish within its limit of {LONGEST_LATTICE:g} seconds."
-            ) from None
+        if log_delta is None:
+            return lattice.log_delta(noisy, epsilon=epsilon, **how)
+        return lattice.epsilon(noisy, log_delta=log_delta, **how)
 
     if options.engine == "spectral":
         bounds = by_contour()

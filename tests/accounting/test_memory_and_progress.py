@@ -11,9 +11,10 @@ import pytest
 import groupdp
 from command_line import assert_one_sentence
 from command_line import groupdp as command
-from groupdp import DPSGD, InvalidArgument, PoissonSampling, solve
+from groupdp import DPSGD, InvalidArgument, PoissonSampling
 from groupdp.cli import support
 from groupdp.engines.interface import SMALLEST_MEMORY
+from groupdp.engines.work import Work
 
 RUN = DPSGD(sampling=PoissonSampling(rate=0.3), noise_multiplier=1.0, steps=5)
 LINE = "--sampling-rate 0.3 --noise-multiplier 1 --steps 5 --group-size 4"
@@ -71,18 +72,15 @@ def test_an_exception_in_progress_stops_the_computation():
         groupdp.epsilon(RUN, delta=1e-6, group_size=4, engine="lattice", progress=stop)
 
 
-def test_out_of_time_what_has_been_found_is_returned(monkeypatch):
-    seen = [0.0]
+def test_beyond_the_limit_of_work_what_has_been_found_is_returned(monkeypatch):
     asked = {"group_size": 4, "adjacency": "remove", "engine": "lattice", "tolerance": 1e-12}
-    # the clock stands still until the first, coarse solve is done
-    monkeypatch.setattr(solve.time, "monotonic", lambda: 0.0 if seen[-1] <= 0.02 else 61.0)
-    bounds = groupdp.epsilon(RUN, delta=1e-6, progress=seen.append, **asked)
+    monkeypatch.setattr(Work.__init__, "__defaults__", (400_000,))  # enough for the first, coarse solve
+    bounds = groupdp.epsilon(RUN, delta=1e-6, **asked)
     assert bounds.provenance.evaluations["solves"] == 1
     assert not bounds.provenance.tolerance_met
     assert bounds.relative_width < 0.1
-    clock = iter(range(0, 10**9, 61))
-    monkeypatch.setattr(solve.time, "monotonic", lambda: float(next(clock)))
-    with pytest.raises(groupdp.LimitExceeded, match="did not finish within its limit of 60 seconds"):
+    monkeypatch.setattr(Work.__init__, "__defaults__", (1000,))
+    with pytest.raises(groupdp.LimitExceeded, match=r"did not finish within its limit of 1e[+]03 operations"):
         groupdp.epsilon(RUN, delta=1e-6, **asked)
 
 

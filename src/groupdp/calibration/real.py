@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from groupdp.bounds import Bounds
 from groupdp.calibration.search import Root, Scale, find_root
-from groupdp.calibration.target import OutOfTime, Run, Target, Trial
+from groupdp.calibration.target import Run, Target, TooMuchWork, Trial
 from groupdp.errors import InvalidArgument
 
 #: The value returned lies this share of the tolerance on the safe side of the root, where the bounds are narrow.
@@ -103,7 +103,7 @@ def _certify(
 
     try:
         return _with_evidence(found, attempt_at, scale, root.u, tolerance, retreat)
-    except OutOfTime:  # the value stands, without a proof that a riskier one fails
+    except TooMuchWork:  # the value stands, without a proof that a riskier one fails
         return found
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
-from groupdp.engines.deadline import deadline_in
 from groupdp.engines.interface import Progress
+from groupdp.engines.work import work_done
 from groupdp.errors import LimitExceeded
 from groupdp.groups import LARGEST_GROUP, not_given, total
 from groupdp.mechanisms.dpsgd import DPSGD
@@ -23,8 +22,8 @@ from groupdp.solve import Options, epsilon_of_question, options_of
 #: Largest epsilon that is calibrated for: beyond it there is no privacy to speak of, and no engine is quick.
 LARGEST_TARGET = 1e5
 
-#: Seconds after which no further trial is begun.
-LONGEST_SEARCH = 120.0
+#: Work after which no further trial is begun (engines/work.py): about two minutes.
+LARGEST_SEARCH = 1_200_000_000
 #: A trial begins with bounds of this relative width: enough where epsilon is 20 times as far off the target.
 _LOOSE = 1e-3
 _FAR_OFF = 20.0
@@ -40,8 +39,8 @@ SMALLEST_TOLERANCE = 1e-12
 LARGEST_TOLERANCE = 0.1
 
 
-class OutOfTime(LimitExceeded):
-    """The deadline of a calibration has passed."""
+class TooMuchWork(LimitExceeded):
+    """The limit of a calibration's work is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +80,19 @@ class Target:
     progress: Progress | None
     tolerance: float = 0.0
     """Relative tolerance of a real parameter; 0 for a count."""
-    deadline: float = field(default_factory=lambda: deadline_in(LONGEST_SEARCH))
+    most_work: int = field(default_factory=lambda: work_done() + LARGEST_SEARCH)
     trials: int = 0
     last_error: LimitExceeded | None = field(default=None)
 
     def try_run(self, run: Run, *, group_size: int | None = None, adjacency: str | None = None) -> Trial:
         """One certified evaluation; of one ordered change alone if `adjacency` names one.
 
-        Raises `OutOfTime` after the deadline.
+        Raises `TooMuchWork` beyond the limit.
         """
-        if time.monotonic() > self.deadline:
-            raise OutOfTime(
-                f"the calibration did not finish within its limit of {LONGEST_SEARCH:g} seconds: a trial takes long "
-                f"where little noise meets a small sampling rate."
+        if work_done() > self.most_work:
+            raise TooMuchWork(
+                f"the calibration did not finish within its limit of {LARGEST_SEARCH:.3g} operations: a trial takes "
+                f"many where little noise meets a small sampling rate."
             )
         self.trials += 1
         if self.progress is not None:

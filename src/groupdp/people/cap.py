@@ -21,7 +21,6 @@ so that people win when C_user / C_example < sigma_examples / (K sigma_people), 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,8 +31,8 @@ import numpy as np
 from groupdp._validation import require_integer, require_number, shown
 from groupdp.bounds import Bounds
 from groupdp.calibration import calibrate_noise
-from groupdp.engines.deadline import deadline_in
 from groupdp.engines.interface import Progress
+from groupdp.engines.work import work_done
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.groups import LARGEST_GROUP
@@ -51,8 +50,8 @@ _LARGE_RATIO = 2.5
 FRONTIER = (0.5, 0.8, 0.95)
 #: Caps tried between the neighbours of the best one.
 _REFINED = 4
-#: Seconds after which no further cap is calibrated.
-LONGEST_STUDY = 300.0
+#: Work after which no further cap is calibrated (engines/work.py): about five minutes.
+LARGEST_STUDY = 3_000_000_000
 #: Relative tolerance of the calibrated noise, in the table and for the cap recommended.
 _TOLERANCE = 1e-3
 _FINE_TOLERANCE = 1e-6
@@ -144,7 +143,7 @@ def choose_cap(
         ),
         adjacency=adjacency,
         engine=engine,
-        deadline=deadline_in(LONGEST_STUDY),
+        most_work=work_done() + LARGEST_STUDY,
     )
     if (steps is None) == (epochs is None):
         raise InvalidArgument("steps or epochs must be given, and not both.")
@@ -193,7 +192,7 @@ class _Study:
     minimum_share: float
     adjacency: str
     engine: str
-    deadline: float
+    most_work: int
 
     @property
     def total(self) -> int:
@@ -213,10 +212,10 @@ class _Study:
         """Rows for the caps that are missing; each calibration starts from its neighbour's noise."""
         missing = [cap for cap in caps if cap not in rows and self.batch_size <= self.kept(cap)]
         for done, cap in enumerate(missing):
-            if time.monotonic() > self.deadline:
+            if work_done() > self.most_work:
                 raise LimitExceeded(
-                    f"the study of caps did not finish within its limit of {LONGEST_STUDY:g} seconds: {len(rows)} caps "
-                    f"were calibrated, up to {max(rows, default=0)} (largest_cap limits them)."
+                    f"the study of caps did not finish within its limit of {LARGEST_STUDY:.3g} operations: {len(rows)} "
+                    f"caps were calibrated, up to {max(rows, default=0)} (largest_cap limits them)."
                 )
             near = min(rows, key=lambda other: abs(math.log(other / cap)), default=None)
             try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,8 +13,8 @@ import numpy.typing as npt
 
 from groupdp._validation import LARGEST_COUNT, require_number, shown
 from groupdp.bounds import Bounds
-from groupdp.engines.deadline import deadline_in
 from groupdp.engines.interface import Progress
+from groupdp.engines.work import work_done
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon as epsilon_of_run
@@ -34,8 +33,8 @@ LARGEST_EPSILON = 1e5
 _FEW = 40
 _APART = 1.25
 _TOLERANCE = 1e-5
-#: Seconds after which no further count is computed.
-LONGEST_VIEW = 300.0
+#: Work after which no further count is computed (engines/work.py): about five minutes.
+LARGEST_VIEW = 3_000_000_000
 #: Most people accepted.
 MOST_PEOPLE = 1_000_000_000
 
@@ -106,15 +105,15 @@ def people_view(
     chosen = _chosen([count for count in distinct if count <= LARGEST_GROUP] or [1])
     found: dict[int, Bounds] = {}
     tolerance, slow = (_TOLERANCE, 0) if len(chosen) > _FEW else (None, 0)
-    deadline = deadline_in(LONGEST_VIEW)
+    most_work = work_done() + LARGEST_VIEW
     for done, count in enumerate(chosen):
         following = chosen[min(done + 1, len(chosen) - 1)]
         if tolerance is not None and slow and count < following <= _APART * slow:
             continue  # bounded by its neighbours
-        if time.monotonic() > deadline:
+        if work_done() > most_work:
             raise LimitExceeded(
-                f"the people's epsilons were not found within the limit of {LONGEST_VIEW:g} seconds: {len(found)} of "
-                f"{len(chosen)} numbers of examples were done, up to {max(found, default=0)}."
+                f"the people's epsilons were not found within the limit of {LARGEST_VIEW:.3g} operations: {len(found)} "
+                f"of {len(chosen)} numbers of examples were done, up to {max(found, default=0)}."
             )
         try:
             found[count] = epsilon_of_run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from groupdp.engines import spectral
 from groupdp.errors import LimitExceeded
 from groupdp.noiseless import log_revealed
 from groupdp.pairs import Composition, FloatArray, Round
-from groupdp.solve import LONGEST_LATTICE, Options, are_few, log_delta_ceiling, log_delta_of
+from groupdp.solve import Options, are_few, log_delta_ceiling, log_delta_of
 from groupdp.tradeoff.merge_rounds import as_one_round
 
 if TYPE_CHECKING:
@@ -168,7 +167,6 @@ class DeltaCurve:
             epsilon=epsilon,
             tolerance=tolerance,
             memory_budget=self.options.memory_budget,
-            deadline=time.monotonic() + LONGEST_LATTICE,
         )
         if made is None:  # known without one
             self._made -= 1

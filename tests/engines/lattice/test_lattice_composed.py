@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from decimal import Decimal
 
 import pytest
@@ -17,6 +16,7 @@ from engines.spectral.test_spectral_golden import named, run_of
 from groupdp import pairs
 from groupdp.bounds import Bounds
 from groupdp.engines import lattice
+from groupdp.engines.work import Work
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from oracle import closed as oracle_closed
 from oracle import few_rounds as oracle_few_rounds
@@ -207,12 +207,12 @@ def test_an_epsilon_that_no_loss_reaches_leaves_nothing_to_refine():
     assert not found.provenance.tolerance_met
 
 
-def test_out_of_time_what_has_been_found_is_returned_or_said():
+def test_work_beyond_the_limit_is_refused():
     composition = composed((binomial_mixture(4, 0.01, 1.0), 2000), direction="remove")
-    with pytest.raises(groupdp.LimitExceeded, match="time"):
-        lattice.epsilon(composition, log_delta=-14.0, deadline=time.monotonic() - 1.0)
+    with pytest.raises(groupdp.LimitExceeded, match="limit of 0 operations"):
+        lattice.epsilon(composition, log_delta=-14.0, work=Work(0))
     told = []
-    found = lattice.epsilon(composition, log_delta=-14.0, tolerance=1e-2, deadline=1e18, progress=told.append)
+    found = lattice.epsilon(composition, log_delta=-14.0, tolerance=1e-2, progress=told.append)
     assert found.provenance.tolerance_met
     assert told[-1] == 1.0
     assert all(0.0 <= fraction <= 1.0 for fraction in told)

@@ -35,6 +35,21 @@ int ask(double log_delta, double *lower, double *upper)
     *upper = work.found.upper;
     return answered;
 }
+
+/* A law that sums to 0.74, past the gate: whether it is declined because its sides contradict each other. */
+int ask_what_is_no_law(void)
+{
+    double shift[2] = {0.0, 1.0}, p[2] = {0.70641, 0.02936}, log_p[2] = {log(0.70641), log(0.02936)};
+    double q[2] = {0.63, 0.37}, log_q[2] = {log(0.63), log(0.37)};
+    branch of = {.right = {2, shift, p, log_p, 0.25}, .left = {2, shift, q, log_q, 0.25}, .weight = 1.0};
+    round_law law = {.branches = 1, .branch = &of, .count = 1000.0};
+    job work = {.question = LOG_DELTA, .argument = 6.462, .rounds = 1, .whole = &law};
+    workspace space;
+    take(&space, NULL);
+    int declined = !is_law(&of.right) && is_coin(&law) && solve(&space, &work) == 0 && space.reason == CONTRADICTION;
+    forget(release(&space));
+    return declined;
+}
 """
 
 
@@ -63,3 +78,4 @@ def test_the_core_compiles_as_c11_and_answers_the_same_without_extensions(plain,
     assert core.ask(math.log(1e-6), ctypes.byref(lower), ctypes.byref(upper)) == 1
     assert lower.value <= 2.9552459109439306 <= upper.value
     assert upper.value - lower.value < 1e-11
+    assert core.ask_what_is_no_law() == 1  # was answered with a lower side above the upper one

@@ -6,7 +6,7 @@ Fourier transform, and read off; one round is closed form. It answers for compos
 the spectral engine.
 
     engine              the two answers, and what is known without computing
-    refine              finer and finer lattices until the tolerance, a limit or the deadline
+    refine              finer and finer lattices until the tolerance or a limit
     refine_blocks       the same, composed block by block (blocks), where a law has a trough at epsilon
     plan                tilt and window, from rough laws (rough_law, window, importance)
     solve               one lattice: every part's measures, composed (convolve) and read off (tail)

@@ -14,7 +14,6 @@ Blocks of next to nothing are not transformed: no entry of a product exceeds the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -42,8 +41,6 @@ class Frame:
     block: int
     """Entries of a block: a power of 2."""
     up: bool
-    tick: Callable[[], None]
-    """Called now and then; may raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +55,13 @@ class _Measure:
     """log of at least the mass of what the entries bound, that at +infinity included (upper measures only)."""
 
 
-def compose_in_blocks(
-    masses: list[TiltedMass], rounds: list[int], *, block: int, last: float, up: bool, tick: Callable[[], None]
-) -> Tail:
+def compose_in_blocks(masses: list[TiltedMass], rounds: list[int], *, block: int, last: float, up: bool) -> Tail:
     """The composed measure of losses up to about `last`; beyond, they go to +infinity (up) or are left out (L-22).
 
     No array may be folded. `last` may be any number that losses of part of the rounds do not have to exceed.
     """
     step, rate = masses[0].step, masses[0].tilt.rate
-    frame = Frame(step, rate, block, up, tick)
+    frame = Frame(step, rate, block, up)
     offset = sum((count * Fraction(mass.tilt.offset) for mass, count in zip(masses, rounds, strict=True)), Fraction(0))
     end = math.ceil((Fraction(last) - offset) / Fraction(step))
     whole: _Measure | None = None
@@ -128,7 +123,6 @@ def _convolved(left: _Measure, right: _Measure, frame: Frame, end: int) -> _Meas
     values = np.zeros((kept + 1) * m)
     unit_error = fft_error(2 * m)
     for k in range(kept):
-        frame.tick()
         low, high = max(0, k - len(others) + 1), min(k, len(spectra) - 1)
         with np.errstate(under="ignore"):
             total = (spectra[low : high + 1] * others[k - high : k - low + 1][::-1]).sum(axis=0)

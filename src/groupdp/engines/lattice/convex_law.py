@@ -21,10 +21,10 @@ from functools import lru_cache
 import numpy as np
 
 from groupdp.allocations import Allocation, Product
-from groupdp.engines.deadline import require_time
 from groupdp.engines.lattice.likelihood import FloatArray
 from groupdp.engines.lattice.quadrature import FOUR_POINTS, rule_error
 from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
+from groupdp.engines.work import count as count_work
 from groupdp.errors import LimitExceeded
 
 #: Atoms of a law; no effect on validity.
@@ -71,27 +71,27 @@ class ConvexLaw:
         return float(self.mass @ self.x) * (1.0 + _SUMS) + self.infinite
 
 
-def law_of_product(product: Product, side: Side, deadline: float | None = None) -> ConvexLaw:
+def law_of_product(product: Product, side: Side) -> ConvexLaw:
     """The law of a product of independent allocations."""
     result: ConvexLaw | None = None
     for factor, times in product:
-        own = law_of_allocation(factor, side, deadline)
+        own = law_of_allocation(factor, side)
         while True:
             if times & 1:
-                result = own if result is None else combined(result, own, side, deadline, product=True)
+                result = own if result is None else combined(result, own, side, product=True)
             times >>= 1
             if not times:
                 break
-            own = combined(own, own, side, deadline, product=True)
+            own = combined(own, own, side, product=True)
     if result is None:
         raise AssertionError("a product must have a factor")
     return result
 
 
 @lru_cache(maxsize=64)
-def law_of_allocation(factor: Allocation, side: Side, deadline: float | None = None) -> ConvexLaw:
+def law_of_allocation(factor: Allocation, side: Side) -> ConvexLaw:
     """The law of X for one allocation."""
-    law = _mean_of_lognormals(factor.places, factor.shift, side, deadline)
+    law = _mean_of_lognormals(factor.places, factor.shift, side)
     if factor.log_probability == 0.0:
         return law
     p = math.exp(factor.log_probability)
@@ -103,19 +103,19 @@ def law_of_allocation(factor: Allocation, side: Side, deadline: float | None = N
     )
 
 
-def _mean_of_lognormals(places: int, shift: float, side: Side, deadline: float | None) -> ConvexLaw:
+def _mean_of_lognormals(places: int, shift: float, side: Side) -> ConvexLaw:
     """X_{2M} = (X_M + X'_M) / 2, and X_{a + b} = (a X_a + b X_b) / (a + b) for the bits of M."""
     power, bit, done = lognormal(shift, side), 1, 0
     result: ConvexLaw | None = None
     while True:
         if places & bit:
             weights = done / (done + bit), bit / (done + bit)
-            result = power if result is None else combined(result, power, side, deadline, weights=weights)
+            result = power if result is None else combined(result, power, side, weights=weights)
             done += bit
         bit <<= 1
         if bit > places:
             break
-        power = combined(power, power, side, deadline)
+        power = combined(power, power, side)
     if result is None:
         raise AssertionError("a mean must have a term")
     return result
@@ -172,7 +172,6 @@ def combined(
     first: ConvexLaw,
     second: ConvexLaw,
     side: Side,
-    deadline: float | None = None,
     *,
     weights: tuple[float, float] = (0.5, 0.5),
     product: bool = False,
@@ -184,11 +183,11 @@ def combined(
         found = np.outer(rows, columns) if product else np.add.outer(a * rows, b * columns)
         return np.asarray(found * (1.0 + side.outward * 8.0 * UNIT))
 
+    count_work(len(first.x) * len(second.x))
     edges = _edges(first, second, values)
     count = len(edges)
     mass, moment, infinite = np.zeros(count), np.zeros(count), 0.0
     for start in range(0, len(first.x), _ROWS):
-        require_time(deadline)
         rows = slice(start, start + _ROWS)
         z = values(first.x[rows], second.x).ravel()
         weight = np.outer(first.mass[rows], second.mass).ravel()

@@ -7,6 +7,7 @@ from typing import Protocol
 from groupdp.engines.lattice.envelope import EnvelopeCurve, gaussian_coin
 from groupdp.engines.lattice.one_round import RoundCurve
 from groupdp.engines.lattice.roots import first_at_most, last_above
+from groupdp.engines.work import Work
 from groupdp.errors import LimitExceeded
 from groupdp.pairs import Profile, Round
 from groupdp.profiles import SubstitutionEnvelope
@@ -27,14 +28,14 @@ class Curve(Protocol):
     def epsilon_near(self, log_delta: float) -> tuple[float, float]: ...
 
 
-def curve_of(one: Round | Profile, deadline: float | None = None) -> Curve:
-    """The curve of one round; it raises `LimitExceeded` after the deadline."""
+def curve_of(one: Round | Profile, work: Work | None = None) -> Curve:
+    """The curve of one round; it counts what its evaluations cost."""
     if not isinstance(one, Round):
-        return EnvelopeCurve(envelope_of(one).side, deadline)
+        return EnvelopeCurve(envelope_of(one).side, work)
     gaussian = gaussian_coin(one) if len(one.branches) >= MANY_BRANCHES else None
     if gaussian is not None and not gaussian.is_zero:
-        return EnvelopeCurve(gaussian, deadline, balanced=False)
-    return RoundCurve(one, deadline)
+        return EnvelopeCurve(gaussian, work, balanced=False)
+    return RoundCurve(one, work)
 
 
 def envelope_of(one: Profile) -> SubstitutionEnvelope:
@@ -44,15 +45,15 @@ def envelope_of(one: Profile) -> SubstitutionEnvelope:
     return one
 
 
-def one_round_log_delta(one: Round | Profile, epsilon: float, *, deadline: float | None = None) -> tuple[float, float]:
+def one_round_log_delta(one: Round | Profile, epsilon: float, *, work: Work | None = None) -> tuple[float, float]:
     """(lower, upper) of log delta(epsilon), for an epsilon strictly within the range of the loss."""
-    curve = curve_of(one, deadline)
+    curve = curve_of(one, work)
     return curve.below(epsilon), curve.above(epsilon)
 
 
-def one_round_epsilon(one: Round | Profile, log_delta: float, *, deadline: float | None = None) -> tuple[float, float]:
+def one_round_epsilon(one: Round | Profile, log_delta: float, *, work: Work | None = None) -> tuple[float, float]:
     """(lower, upper) of the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
-    curve = curve_of(one, deadline)
+    curve = curve_of(one, work)
     if curve.above(0.0) <= log_delta:
         return 0.0, 0.0
     start, slope = curve.epsilon_near(log_delta)

@@ -19,6 +19,7 @@ from groupdp.engines.lattice.round_terms import log_one_minus_exp
 from groupdp.engines.lattice.rounding import ELEMENTARY
 from groupdp.engines.lattice.single_large_loss import single_loss_epsilon, single_loss_log_delta
 from groupdp.engines.lattice.solve import Solution
+from groupdp.engines.work import Work
 from groupdp.errors import LimitExceeded
 from groupdp.pairs import Composition, Profile, Round, mirrored
 
@@ -38,7 +39,7 @@ def log_delta(
     epsilon: float,
     tolerance: float | None = None,
     memory_budget: int = DEFAULT_MEMORY,
-    deadline: float | None = None,
+    work: Work | None = None,
     progress: Progress | None = None,
 ) -> Bounds:
     """Certified bounds on log delta(epsilon), for any real epsilon; `tolerance` is relative to max(1, |log delta|)."""
@@ -47,7 +48,7 @@ def log_delta(
         epsilon=epsilon,
         tolerance=tolerance,
         memory_budget=memory_budget,
-        deadline=deadline,
+        work=work,
         progress=progress,
     )[0]
 
@@ -58,7 +59,7 @@ def neighbourhood(
     epsilon: float,
     tolerance: float | None = None,
     memory_budget: int = DEFAULT_MEMORY,
-    deadline: float | None = None,
+    work: Work | None = None,
     progress: Progress | None = None,
 ) -> tuple[Bounds, Solution | None]:
     """What `log_delta` returns, and the lattice it was read from, if there was one.
@@ -67,18 +68,19 @@ def neighbourhood(
     `solution.above.log_delta_above` hold at every epsilon, and are close to each other around this one.
     """
     tolerance = _default_tolerance(composition) if tolerance is None else tolerance
+    work = Work() if work is None else work
     exact = _outside_the_range(composition, epsilon)
     if exact is not None:
         return _labelled(exact, tolerance), None
     if _is_one_round(composition):
         _require_squares(composition[0][0])
-        return _labelled(one_round_log_delta(composition[0][0], epsilon, deadline=deadline), tolerance), None
+        return _labelled(one_round_log_delta(composition[0][0], epsilon, work=work), tolerance), None
     plan, saddle = _planned_for_epsilon(composition, epsilon, tolerance)
     finest: Solution | None = None
 
-    def answer(solution: Solution, _: Saddle, tick: Callable[[], None]) -> tuple[float, float]:
+    def answer(solution: Solution, _: Saddle, spend: Callable[[], None]) -> tuple[float, float]:
         nonlocal finest
-        tick()
+        spend()
         finest = solution
         return solution.below.log_delta_below(epsilon), min(solution.above.log_delta_above(epsilon), 0.0)
 
@@ -93,7 +95,7 @@ def neighbourhood(
     task = Task(
         tolerance=tolerance,
         memory_budget=memory_budget,
-        deadline=deadline,
+        work=work,
         progress=progress,
         answer=answer,
         locate=lambda _: saddle,
@@ -104,8 +106,8 @@ def neighbourhood(
     if found.provenance.tolerance_met:
         return found, finest
     try:
-        lower = single_loss_log_delta(composition, epsilon, deadline=deadline)
-    except LimitExceeded:  # out of time: what has been found stands
+        lower = single_loss_log_delta(composition, epsilon, work=work)
+    except LimitExceeded:  # too much work: what has been found stands
         return found, finest
     return _raised(found, lower), finest
 
@@ -116,7 +118,7 @@ def epsilon(
     log_delta: float,
     tolerance: float | None = None,
     memory_budget: int = DEFAULT_MEMORY,
-    deadline: float | None = None,
+    work: Work | None = None,
     progress: Progress | None = None,
 ) -> Bounds:
     """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta.
@@ -125,6 +127,7 @@ def epsilon(
     `tolerance` is relative to max(1, epsilon).
     """
     width = _default_tolerance(composition) if tolerance is None else tolerance
+    work = Work() if work is None else work
     if log_delta >= 0.0:
         return _labelled((0.0, 0.0), width)
     largest = largest_loss(composition)
@@ -132,20 +135,20 @@ def epsilon(
         return _labelled((largest * (1.0 - 8.0 * ELEMENTARY), largest), width)
     if _is_one_round(composition):
         _require_squares(composition[0][0])
-        return _labelled(one_round_epsilon(composition[0][0], log_delta, deadline=deadline), width)
+        return _labelled(one_round_epsilon(composition[0][0], log_delta, work=work), width)
     plan = prepare(composition, log_delta=log_delta, tolerance=width)
 
     def locate(value: float | None) -> Saddle:
         saddle = plan.saddle_for_delta(log_delta) if value is None else plan.saddle_for_epsilon(value)
         return saddle if saddle.epsilon >= 0.0 else plan.saddle_for_epsilon(0.0)
 
-    def answer(solution: Solution, saddle: Saddle, tick: Callable[[], None]) -> tuple[float, float]:
+    def answer(solution: Solution, saddle: Saddle, spend: Callable[[], None]) -> tuple[float, float]:
         found = []
         for tail, curve, search in (
             (solution.below, solution.below.log_delta_below, last_above),
             (solution.above, solution.above.log_delta_above, first_at_most),
         ):
-            function = _ticking(curve, tick)
+            function = _counting(curve, spend)
             start, slope = tail.rough_crossing(log_delta) or (saddle.epsilon, saddle.rate)
             resolution = 0.02 * max(width, expected_width(plan, saddle, tail.step) / max(1.0, start))
             found.append(search(function, log_delta, start=start, slope=slope, resolution=resolution))
@@ -154,7 +157,7 @@ def epsilon(
     task = Task(
         tolerance=width,
         memory_budget=memory_budget,
-        deadline=deadline,
+        work=work,
         progress=progress,
         answer=answer,
         locate=locate,
@@ -166,8 +169,8 @@ def epsilon(
         return found
     start = found.upper if math.isfinite(found.upper) else plan.saddle_for_delta(log_delta).epsilon
     try:
-        lower = single_loss_epsilon(composition, log_delta, start=start, resolution=0.02 * width, deadline=deadline)
-    except LimitExceeded:  # out of time: what has been found stands
+        lower = single_loss_epsilon(composition, log_delta, start=start, resolution=0.02 * width, work=work)
+    except LimitExceeded:  # too much work: what has been found stands
         return found
     return _raised(found, lower)
 
@@ -182,11 +185,11 @@ def _refined(task: Task, plan: Plan) -> Bounds:
     return found
 
 
-def _ticking(curve: Callable[[float], float], tick: Callable[[], None]) -> Callable[[float], float]:
-    """The curve, which says so whenever it is evaluated."""
+def _counting(curve: Callable[[float], float], spend: Callable[[], None]) -> Callable[[float], float]:
+    """The curve, which counts what its evaluations cost."""
 
     def evaluate(epsilon: float) -> float:
-        tick()
+        spend()
         return curve(epsilon)
 
     return evaluate

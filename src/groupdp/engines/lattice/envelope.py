@@ -19,14 +19,16 @@ import math
 
 import numpy as np
 
-from groupdp.engines.deadline import require_time
 from groupdp.engines.lattice.likelihood import FloatArray
 from groupdp.engines.lattice.round_terms import log_one_minus_exp, log_sum_with_errors, right_terms_at_positive
 from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
+from groupdp.engines.work import Work
 from groupdp.pairs import Round, Side
 
 _MOST_STEPS = 80
 _MOST_DOUBLINGS = 60
+#: About what one evaluation of the curve costs (work.py): for each component, and for itself.
+_WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 20, 20_000
 
 
 class Envelope:
@@ -166,9 +168,9 @@ class EnvelopeCurve:
 
     largest_loss = math.inf
 
-    def __init__(self, side: Side, deadline: float | None = None, *, balanced: bool = True) -> None:
+    def __init__(self, side: Side, work: Work | None = None, *, balanced: bool = True) -> None:
         self.envelope = Envelope(side, balanced=balanced)
-        self.deadline = deadline
+        self.work = Work() if work is None else work
 
     def above(self, epsilon: float) -> float:
         """An upper bound on log R(e^epsilon)."""
@@ -179,7 +181,7 @@ class EnvelopeCurve:
         return self._bound(epsilon, -1.0)
 
     def _bound(self, epsilon: float, sign: float) -> float:
-        require_time(self.deadline)
+        self.work.spend(_WORK_OF_A_COMPONENT * len(self.envelope.shifts) + _WORK_OF_A_CALL)
         if epsilon < 0.0:  # R(alpha) = 1 - alpha + alpha R(1 / alpha)
             trivial, mirrored = log_one_minus_exp(epsilon), epsilon + self._bound(-epsilon, sign)
             room = sign * 8.0 * ELEMENTARY * (1.0 + abs(trivial) + (abs(mirrored) if math.isfinite(mirrored) else 0.0))

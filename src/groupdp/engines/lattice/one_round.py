@@ -16,39 +16,43 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from groupdp.engines.deadline import require_time
 from groupdp.engines.lattice.likelihood import FloatArray, Likelihood
 from groupdp.engines.lattice.loss import BranchLoss, largest_loss
 from groupdp.engines.lattice.round_terms import left_terms, log_one_minus_exp, log_sum_with_errors, right_terms
 from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
+from groupdp.engines.work import Work
 from groupdp.pairs import Branch, Round, Side
 
 _MOST_DOUBLINGS = 1100
 _MOST_BISECTIONS = 50
 #: No coordinate beyond this is looked at.
 _FARTHEST = 1e15
+#: About what one evaluation of a branch costs (work.py): for each component, and for itself.
+_WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 60, 20_000
 
 
 class RoundCurve:
     """The hockey-stick curve of one round: the weighted sum of its branches' curves (L-8)."""
 
-    def __init__(self, one: Round, deadline: float | None = None) -> None:
-        self.deadline = deadline
+    def __init__(self, one: Round, work: Work | None = None) -> None:
+        self.work = Work() if work is None else work
         self.curves = [BranchCurve(branch) for branch in one.branches]
         self.log_weights = list(one.log_weights)
+        components = sum(len(branch.right.shifts) + len(branch.left.shifts) for branch in one.branches)
+        self.cost = _WORK_OF_A_COMPONENT * components + _WORK_OF_A_CALL * len(one.branches)
         self.largest_loss = max(curve.loss.largest_loss for curve in self.curves)
 
     def above(self, epsilon: float) -> float:
         """An upper bound on log delta(epsilon)."""
-        value = self._sum([curve.above(epsilon) for curve in self._timed()], 1.0)
+        value = self._sum([curve.above(epsilon) for curve in self._counted()], 1.0)
         return min(value, 0.0)
 
     def below(self, epsilon: float) -> float:
         """A lower bound on log delta(epsilon)."""
-        return self._sum([curve.below(epsilon) for curve in self._timed()], -1.0)
+        return self._sum([curve.below(epsilon) for curve in self._counted()], -1.0)
 
-    def _timed(self) -> Sequence[BranchCurve]:
-        require_time(self.deadline)
+    def _counted(self) -> Sequence[BranchCurve]:
+        self.work.spend(self.cost)
         return self.curves
 
     def _sum(self, values: list[float], sign: float) -> float:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.deadline import require_time
 from groupdp.engines.interface import Progress
 from groupdp.engines.lattice.importance import Survival, log_importance
 from groupdp.engines.lattice.parts import Grid
 from groupdp.engines.lattice.plan import Plan, Saddle
 from groupdp.engines.lattice.solve import Solution, grid_for, solve
+from groupdp.engines.work import Work
 from groupdp.errors import LimitExceeded
 
 #: Bytes per point of the transform that one solve holds at its peak.
@@ -25,6 +26,8 @@ BYTES_PER_POINT = 56
 LARGEST_WORK = 2.0e8
 #: Lattice points, and cells of one round, of the first solve.
 _COARSE = 8192
+#: What a point of a transform costs on both sides, for each part; and one evaluation of a side (work.py).
+_WORK_OF_A_POINT, _WORK_OF_AN_EVALUATION = 2.0, 0.06
 _MOST_SOLVES = 6
 #: A tilt steeper than this per lattice step resolves nothing.
 _STEEPEST = 4.0
@@ -40,10 +43,10 @@ class Task:
 
     tolerance: float
     memory_budget: float
-    deadline: float | None
+    work: Work
     progress: Progress | None
     answer: Callable[[Solution, Saddle, Callable[[], None]], tuple[float, float]]
-    """(lower, upper) of the quantity asked for; the last argument is called now and then, and may raise."""
+    """(lower, upper) of the quantity asked for; the last argument is called before each evaluation, and may raise."""
     locate: Callable[[float | None], Saddle]
     """The tilt to use, given a value of the answer if one is known."""
     of_epsilon: bool
@@ -84,11 +87,12 @@ def refine(task: Task, plan: Plan) -> Bounds:
     history: list[tuple[float, float]] = []
     points = cells = solves = 0
     for attempt in range(_MOST_SOLVES):
-        grid, limited, expected = _affordable(task, plan, saddle, survival, step)
-        advance = _reporter(task, attempt, 2.2 * expected)
+        grid, limited, cells_ahead, work_ahead = _affordable(task, plan, saddle, survival, step)
+        advance = _reporter(task, attempt, 2.2 * cells_ahead)
         try:
+            task.work.spend(2.0 * work_ahead + _WORK_OF_A_POINT * (len(plan.parts) + 1) * grid.length)
             solution = solve(plan, grid, epsilon=saddle.epsilon, survival=survival, advance=advance)
-            low, high = task.answer(solution, saddle, lambda: require_time(task.deadline))
+            low, high = task.answer(solution, saddle, partial(task.work.spend, _WORK_OF_AN_EVALUATION * grid.length))
         except LimitExceeded:
             if solves == 0:
                 raise
@@ -118,10 +122,10 @@ def refine(task: Task, plan: Plan) -> Bounds:
 
 def _affordable(
     task: Task, plan: Plan, saddle: Saddle, survival: Survival | None, step: float
-) -> tuple[Grid, bool, float]:
+) -> tuple[Grid, bool, float, float]:
     """The lattice for a step, or for the smallest step that the limits allow; infinity asks for a coarse one.
 
-    Also whether a limit decided, and about how many cells there will be.
+    Also whether a limit decided, and about how many cells there will be on each side, with their work.
     """
     coarse = step == math.inf
     most_points = _COARSE if coarse else longest_transform(task.memory_budget)
@@ -138,7 +142,7 @@ def _affordable(
         least = 1.5 * max(wanted, least)
     rate = min(saddle.rate, _STEEPEST / max(wanted, least))
     grid = grid_for(plan, rate, step=max(wanted, least), log_outside=log_outside, longest=most_points)
-    return grid, not coarse and least > wanted, cells
+    return grid, not coarse and least > wanted, cells, work
 
 
 def longest_transform(memory_budget: float) -> int:
@@ -207,7 +211,7 @@ def _step_for(task: Task, plan: Plan, saddle: Saddle, excess: float, allowed: fl
 
 
 def _reporter(task: Task, attempt: int, expected: float) -> Callable[[int], None]:
-    """Called with the cells done: reports the share of the whole, and raises when time is over.
+    """Called with the cells done: reports the share of the whole.
 
     Of the whole, a coarse solve is next to nothing, the next one most of it.
     """
@@ -218,7 +222,6 @@ def _reporter(task: Task, attempt: int, expected: float) -> Callable[[int], None
     def advance(more: int) -> None:
         nonlocal done
         done += more
-        require_time(task.deadline)
         if task.progress is not None:
             task.progress(start + (end - start) * min(done / expected, 1.0))
 

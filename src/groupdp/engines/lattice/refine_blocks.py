@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.deadline import require_time
 from groupdp.engines.lattice.blocks import compose_in_blocks
 from groupdp.engines.lattice.importance import Survival, log_importance
 from groupdp.engines.lattice.parts import Grid
@@ -24,6 +24,8 @@ _MOST_SOLVES = 4
 #: Lattice points of the first solve; and complex products of one solve: some ten seconds of work.
 _COARSE = 16_384
 _MOST_PRODUCTS = 3e9
+#: What a complex product costs, and a point where a side is evaluated (work.py).
+_WORK_OF_A_PRODUCT, _WORK_OF_AN_EVALUATION = 0.03, 0.06
 #: Tilted entries are kept up to e^-40 of those at epsilon.
 _BEYOND = 40.0
 #: Over a block a law of losses changes by about this, in logarithm: what is off is a larger share of small entries.
@@ -43,12 +45,15 @@ def refine_in_blocks(task: Task, plan: Plan, found: Bounds) -> Bounds:
     step = min((last - first) / _COARSE, coarsest)
     survival: Survival | None = None
     for _ in range(_MOST_SOLVES):
-        step = _affordable(task, plan, saddle, survival, step, last - first)
+        step, cost = _affordable(task, plan, saddle, survival, step, last - first)
         if step > 1.1 * coarsest or task.width_at(plan, saddle, step) > upper - lower:
             break  # no lattice that can be afforded is fine enough
         try:
+            task.work.spend(cost)
             solution = _solve(task, plan, saddle, survival, step, (first, last))
-            low, high = task.answer(solution, saddle, lambda: require_time(task.deadline))
+            low, high = task.answer(
+                solution, saddle, partial(task.work.spend, _WORK_OF_AN_EVALUATION * (last - first) / step)
+            )
         except LimitExceeded:
             break  # what has been found so far is valid
         narrowed = max(lower, low), min(upper, high)
@@ -79,8 +84,10 @@ def _range(plan: Plan, saddle: Saddle, epsilon: float) -> tuple[float, float]:
     return lowest, max(epsilon + _BEYOND / saddle.rate - lowest, highest)
 
 
-def _affordable(task: Task, plan: Plan, saddle: Saddle, survival: Survival | None, step: float, span: float) -> float:
-    """`step`, or the smallest larger one that the limits allow."""
+def _affordable(
+    task: Task, plan: Plan, saddle: Saddle, survival: Survival | None, step: float, span: float
+) -> tuple[float, float]:
+    """`step`, or the smallest larger one that the limits allow; and what a solve costs with it (work.py)."""
     step = max(step, plan.finest_step)
     squarings = sum(2.0 * math.log2(part.rounds) + 1.0 for part in plan.parts)
     for _ in range(60):
@@ -90,7 +97,7 @@ def _affordable(task: Task, plan: Plan, saddle: Saddle, survival: Survival | Non
         if products <= _MOST_PRODUCTS and work <= LARGEST_WORK and 4.0 * BYTES_PER_POINT * points <= task.memory_budget:
             break
         step *= 1.3
-    return rounded_step(step)
+    return rounded_step(step), 2.0 * work + 2.0 * _WORK_OF_A_PRODUCT * products
 
 
 def _block(saddle: Saddle, step: float, points: float) -> int:
@@ -107,7 +114,6 @@ def _solve(
     def count(more: int) -> None:
         nonlocal cells
         cells += more
-        require_time(task.deadline)
 
     block = _block(saddle, step, (span[1] - span[0]) / step)
     tails = []
@@ -129,9 +135,5 @@ def _solve(
                 raise LimitExceeded("the lattice is too short for the losses of a round.")
             masses.append(mass)
         rounds = [part.rounds for part in plan.parts]
-        tails.append(
-            compose_in_blocks(
-                masses, rounds, block=block, last=span[1], up=up, tick=lambda: require_time(task.deadline)
-            )
-        )
+        tails.append(compose_in_blocks(masses, rounds, block=block, last=span[1], up=up))
     return Solution(below=tails[0], above=tails[1], cells=cells // 2)

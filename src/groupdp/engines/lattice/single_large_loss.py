@@ -19,22 +19,23 @@ import numpy as np
 
 from groupdp.engines.lattice.curves import Curve, curve_of
 from groupdp.engines.lattice.roots import last_above
+from groupdp.engines.work import Work
 from groupdp.pairs import Composition
 
 _LOG_SHARE = math.log(-math.expm1(-1.0))
 _ROOM = 1e-14
 
 
-def single_loss_log_delta(composition: Composition, epsilon: float, *, deadline: float | None = None) -> float:
+def single_loss_log_delta(composition: Composition, epsilon: float, *, work: Work | None = None) -> float:
     """A lower bound on log delta(epsilon); -inf if no single round reaches epsilon (L-16)."""
-    return _bound([curve_of(one, deadline) for one, _ in composition], [times for _, times in composition], epsilon)
+    return _bound([curve_of(one, work) for one, _ in composition], [times for _, times in composition], epsilon)
 
 
 def single_loss_epsilon(
-    composition: Composition, log_delta: float, *, start: float, resolution: float, deadline: float | None = None
+    composition: Composition, log_delta: float, *, start: float, resolution: float, work: Work | None = None
 ) -> float:
     """An epsilon >= 0 with delta(epsilon) > e^log_delta, evaluated; 0 if none was found."""
-    curves = [curve_of(one, deadline) for one, _ in composition]
+    curves = [curve_of(one, work) for one, _ in composition]
     rounds = [times for _, times in composition]
     return last_above(
         lambda epsilon: _bound(curves, rounds, epsilon), log_delta, start=start, slope=1.0, resolution=resolution

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.spectral.packing import packed
+from groupdp.engines.work import count
 from groupdp.errors import LimitExceeded
 from groupdp.pairs import Composition
 
@@ -28,6 +29,8 @@ else:
 
 #: Questions passed to the kernel in one call: enough that the call itself costs nothing, few enough to fit in memory.
 _AT_ONCE = 512
+#: Products of nodes and contour steps to a unit of work (work.py); and units of a call, and of one that is declined.
+_PRODUCTS, _WORK_OF_A_CALL, _WORK_OF_A_REFUSAL = 50.0, 5_000, 1_000_000
 #: What the kernel's reasons for declining mean (docs/numerics.md, limits).
 _LIMITS = {
     "argument": "it answers for finite arguments",
@@ -100,6 +103,7 @@ def require_kernel() -> None:
 
 def declined(reason: str) -> LimitExceeded:
     """The exception for one of the kernel's reasons."""
+    count(_WORK_OF_A_REFUSAL)
     return LimitExceeded(f"a limit of the spectral engine is met: {_LIMITS[reason]}.")
 
 
@@ -107,5 +111,6 @@ def _bounds(found: Found | str) -> Bounds:
     if isinstance(found, str):
         raise declined(found)
     lower, upper, nodes, samples, evaluations = found
+    count(nodes * samples / _PRODUCTS + _WORK_OF_A_CALL)
     counts = {"nodes": nodes, "contour steps": samples, "evaluations of delta": evaluations}
     return Bounds(lower, upper, Provenance(engine="spectral", implementation="compiled", evaluations=counts))

@@ -8,7 +8,9 @@
 /* A call that needs more than this is declined. */
 #define LARGEST_WORKSPACE ((size_t)400 << 20)
 /* So is one that would take longer than a fraction of a second (about 1e9 a second). */
+#ifndef LARGEST_WORK
 #define LARGEST_WORK 6e8
+#endif
 #define CHUNK ((size_t)4 << 20)
 
 struct chunk {
