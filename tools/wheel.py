@@ -34,6 +34,7 @@ TESTED = (
     "cli",
     "engines",
     "laws",
+    "mechanisms",
     "people",
     "pld",
     "run_file",
