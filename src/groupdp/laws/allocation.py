@@ -157,7 +157,7 @@ def _crowd(pairs: int, k: int) -> int:
 
 
 def _by_recurrence(allocation: Allocation, last: int) -> tuple[FloatArray, float]:
-    """P(W = w) for w = 0, ..., last and k <= N + 1, with a bound on the relative error (beside 1e-310).
+    """P(W = w) for w = 0, ..., last and k <= N + 1, with a bound on the relative error (beside 1e-300).
 
     With f_j over its value at y = 1 the law F_j of W for j members, the recurrence is a mixture (P-20):
 
@@ -188,7 +188,7 @@ def _by_recurrence(allocation: Allocation, last: int) -> tuple[FloatArray, float
             none = float(np.prod((n * b - i) / (whole - i)))
             factors = np.maximum(allocation.rest - c + 1.0, 0.0) / c * np.maximum(k - c + 1.0, 0.0) / (n * b - k + c)
             result = _mixed(laws, (none * np.cumprod(factors)).tolist(), shifts, k) + none * result
-    return result, 1.01 * _U * (k + 1.0) * (crowd + 16.0)
+    return result, 1.01 * _U * (k + 1.0) * (crowd + 20.0)
 
 
 def _mixed(laws: FloatArray, mixture: list[float], shifts: list[int], j: int) -> FloatArray:

@@ -7,8 +7,9 @@ if it is thrown), a smaller last batch likewise, and A the k-th coefficient of t
     P(W > w)  <= P(some c_t > L) + e^{-t (w + 1)} x^{-k} g_L(x, e^t)^N / A,
     P(W <= w) <= P(some c_t > L) + e^{t w} x^{-k} g_L(x, e^-t)^N / A,
 
-since a coefficient of a polynomial with non-negative ones is at most its value at x over x^k. P(some c_t > L) is at
-most C(k, L + 1) s^L and at most N times the binomial Chernoff bound, s = B/n (1/N).
+since a coefficient of a polynomial with non-negative ones is at most its value at x over x^k; and P(W > w) <= P(some
+c_t > L) for w >= k (L - 1)/2. P(some c_t > L) is at most C(k, L + 1) s^L and at most N times the binomial Chernoff
+bound, s = B/n (1/N).
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ import numpy as np
 from groupdp.pairs import FloatArray
 
 #: Tilts t of each sign, multiples of one deviation of W.
-_TILTS = np.geomspace(1e-3, 60.0, 96)
+_TILTS = np.geomspace(3e-3, 60.0, 64)
 #: Limits L on the members of one batch: the smallest ones whose excess is less likely than e to these powers.
 _CROWDED = (-3.0, -7.0, -14.0, -25.0, -40.0, -60.0, -100.0, -200.0, -400.0, -700.0)
+#: Largest limit with tilts: sums over all counts up to it are taken some thousand times.
+_MOST_COUNTS = 2_000
 #: No bound is below this: it could have underflowed.
 LEAST = 1e-300
 _U = 2.0**-53
@@ -60,19 +63,24 @@ class Tails:
 
     def __init__(self, allocation: Allocation) -> None:
         self.allocation = allocation
-        self._parts = [(crowded, *self._transforms(limit)) for limit, crowded in _limits(allocation)]
+        self._limits = _limits(allocation)
+        self._parts = [(crowded, *self._transforms(limit)) for limit, crowded in self._limits if limit <= _MOST_COUNTS]
 
     def above(self, pairs: FloatArray) -> FloatArray:
         """P(W > w) for whole numbers w, rounded up."""
-        return self._bound(pairs + 1.0, sign=1.0)
+        best = self._bound(pairs + 1.0, sign=1.0)
+        for limit, crowded in self._limits:
+            best = np.where(2.0 * pairs >= self.allocation.members * (limit - 1.0), np.minimum(best, crowded), best)
+        return np.maximum(best, LEAST)
 
     def at_most(self, pairs: FloatArray) -> FloatArray:
         """P(W <= w) for whole numbers w, rounded up."""
         return self._bound(pairs, sign=-1.0)
 
     def means(self) -> FloatArray:
-        """Values of W where the bounds change: its means under the tilts."""
-        return np.unique(np.round(np.concatenate([means for _, _, _, _, means in self._parts])))
+        """Values of W where the bounds change: its means under the tilts, and the most with a limit on one batch."""
+        full = np.array([float(-(-self.allocation.members * (limit - 1) // 2)) for limit, _ in self._limits])
+        return np.unique(np.round(np.concatenate([full, *(means for _, _, _, _, means in self._parts)])))
 
     def _bound(self, pairs: FloatArray, *, sign: float) -> FloatArray:
         best = np.ones_like(pairs)
@@ -97,7 +105,7 @@ class Tails:
         tilts = np.concatenate((-_TILTS[::-1], _TILTS)) / math.sqrt(max(mean, 1.0) + mean * k / a.batches)
         low = np.full(len(tilts), math.log(k / a.batches) - 60.0 - np.abs(tilts) * limit)
         high = np.full(len(tilts), math.log(k / a.batches) + 60.0 + np.abs(tilts) * limit)
-        for _ in range(50):  # any x is valid; the best one makes the mean of c_t equal to k / N
+        for _ in range(40):  # any x is valid; the best one makes the mean of c_t equal to k / N
             middle = 0.5 * (low + high)
             total = np.zeros(len(tilts))
             for count, ways in kinds:

@@ -141,7 +141,7 @@ def _batch_sizes(rate: float, n: int) -> tuple[list[int], list[Decimal], Decimal
         rests.append(rest)
     below, above = sides
     sizes = list(range(mode - len(below), mode + len(above) + 1))
-    return sizes, [*reversed(below), Decimal(1), *above], *rests
+    return sizes, [*reversed(below), Decimal(1), *above], rests[0], rests[1]
 
 
 def _with_room(s: int, b: int, in_batch: list[Decimal]) -> tuple[dict[int, Decimal], dict[int, Decimal]]:
