@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from groupdp.web.turns import Lane
 
 
@@ -14,12 +12,12 @@ async def served(lane, asked, seconds):
     order = []
 
     async def ask(client, number):
-        await lane.enter(client, 60.0)
+        await lane.queue(client)
         order.append((client, number))
         await asyncio.sleep(0)
         lane.leave(client, seconds[client])
 
-    await lane.enter("before", 1.0)  # the lane is busy until all have asked
+    await lane.queue("before")  # the lane is busy until all have asked
     tasks = [asyncio.ensure_future(ask(client, number)) for client, number in asked]
     await asyncio.sleep(0)
     lane.leave("before", 1.0)
@@ -44,12 +42,11 @@ def test_who_asks_costly_questions_is_answered_less_often():
 def test_one_client_never_has_all_places():
     async def work():
         lane = Lane(3)
-        await lane.enter("a", 1.0)
-        await lane.enter("a", 1.0)
-        third = asyncio.ensure_future(lane.enter("a", 60.0))
-        await asyncio.sleep(0)
+        await lane.queue("a")
+        await lane.queue("a")
+        third = lane.queue("a")
         assert not third.done()
-        await lane.enter("b", 1.0)  # at once
+        assert lane.queue("b").done()
         assert lane.answering == 3
         assert not lane.take("c")
         lane.leave("a", 1.0)
@@ -62,16 +59,12 @@ def test_one_client_never_has_all_places():
 def test_who_gives_up_leaves_no_trace():
     async def work():
         lane = Lane(1)
-        await lane.enter("a", 1.0)
-        with pytest.raises(TimeoutError):
-            await lane.enter("b", 0.0)
-        waiting = asyncio.ensure_future(lane.enter("c", 60.0))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        lane.leave("a", 1.0)
-        await lane.enter("d", 0.1)
-        lane.leave("d", 1.0)
+        first, second, third = (lane.queue(client) for client in "abc")
+        assert [turn.done() for turn in (first, second, third)] == [True, False, False]
+        lane.abandon("b", second)
+        lane.abandon("a", first)  # whose turn it is
+        assert third.done()
+        lane.leave("c", 1.0)
         return lane.answering, lane._used, lane._waiting
 
     assert asyncio.run(work()) == (0, {}, {})

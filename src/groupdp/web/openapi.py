@@ -201,7 +201,7 @@ def _post(summary: str, also: Schema, answer: Schema, *, optional: tuple[str, ..
         "413": "The body is too large.",
         "415": "The body is not JSON by its content type.",
         "422": "The question is valid, but exceeds a stated limit of time or memory.",
-        "503": "The server is busy: ask again in a moment.",
+        "503": "The server is busy, is shutting down, or a process ended unexpectedly: ask again in a moment.",
     }
     return {
         "post": {

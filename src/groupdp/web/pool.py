@@ -40,8 +40,8 @@ class Limits:
     """What the pool may spend."""
 
     quick: int = max(2, os.cpu_count() or 2)
-    middling: int = 2
-    slow: int = 2
+    middling: int = 3
+    slow: int = 3
     old: int = 2
     young_seconds: float = 1.0
     seconds: float = 30.0
@@ -175,36 +175,35 @@ class Pool:
     async def _enter(self, asked: _Asked, gone: asyncio.Future[None]) -> tuple[int, bytes] | None:
         """Wait for a turn; the refusal if there is none."""
         closing: asyncio.Future[Any] = asyncio.ensure_future(self._closing.wait())
-        enter: asyncio.Future[Any] = asyncio.ensure_future(
-            asked.lane.enter(asked.client, max(asked.until - time.monotonic(), 0.0))
-        )
+        turn = asked.lane.queue(asked.client)
         self._waiting += 1
         has_turn = False
         try:
-            await asyncio.wait({enter, gone, closing}, return_when=asyncio.FIRST_COMPLETED)
+            patience = max(asked.until - time.monotonic(), 0.0)
+            await asyncio.wait({turn, gone, closing}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if closing.done():
                 return _shutting_down()
             if gone.done():
                 return _given_up()
-            if enter.exception() is not None:
+            if not turn.done():
                 return _busy("This server is busy: ask again in a moment.")
             has_turn = True
             return None
         finally:
             self._waiting -= 1
             closing.cancel()
-            if not enter.done():
-                enter.cancel()
-            elif not has_turn and enter.exception() is None:
-                asked.lane.leave(asked.client, 0.0)
+            if not has_turn:
+                asked.lane.abandon(asked.client, turn)
 
     async def _answer(self, asked: _Asked, gone: asyncio.Future[None]) -> tuple[int, bytes] | None:
         """The answer to a question whose turn it is, None if its process ended; gives the turn back."""
         lane, client, until = asked.lane, asked.client, asked.until
         cheap = lane is self._cheap
         idle = self._idle[cheap]
-        while (worker := await idle.get()).has_ended:
-            self._replace(worker)
+        worker = await self._idle_worker(idle, gone)
+        if worker is None:
+            lane.leave(client, 0.0)
+            return _shutting_down() if self._closing.is_set() else _given_up()
         began = time.monotonic()
         seconds = max(until - began, 0.01)
         task: asyncio.Future[Any] = asyncio.ensure_future(worker.ask(asked.name, asked.body, seconds))
@@ -248,6 +247,21 @@ class Pool:
             else:
                 task.cancel()
                 self._replace(worker)
+
+    async def _idle_worker(self, idle: asyncio.Queue[Worker], gone: asyncio.Future[None]) -> Worker | None:
+        """A worker that is there and idle; None if nobody waits for the answer any more, or the server stops."""
+        while True:
+            got: asyncio.Future[Any] = asyncio.ensure_future(idle.get())
+            closing: asyncio.Future[Any] = asyncio.ensure_future(self._closing.wait())
+            await asyncio.wait({got, gone, closing}, return_when=asyncio.FIRST_COMPLETED)
+            closing.cancel()
+            if not got.done():
+                got.cancel()
+                return None
+            worker: Worker = got.result()
+            if not worker.has_ended:
+                return worker
+            self._replace(worker)
 
     def _replace(self, worker: Worker) -> None:
         """End a worker that does not stop, and start another in its place."""

@@ -31,22 +31,23 @@ class Lane:
         """Whether a question of this client could be answered at once."""
         return self.answering < self.places and self._answering.get(client, 0) < self._most_of_one
 
-    async def enter(self, client: str, seconds: float) -> None:
-        """Wait for a place; TimeoutError after `seconds`."""
-        if client not in self._used:
-            self._used[client] = min(self._used.values(), default=0.0)
+    def queue(self, client: str) -> asyncio.Future[None]:
+        """Done as soon as the client has a place, to be given back by `leave`; or it is given up by `abandon`."""
+        self._used.setdefault(client, min(self._used.values(), default=0.0))
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(client, deque()).append(turn)
         self._next()
-        try:
-            await asyncio.wait_for(asyncio.shield(turn), seconds)
-        except (TimeoutError, asyncio.CancelledError):
-            if turn.done() and not turn.cancelled():  # the place came at the same moment
-                self.leave(client, 0.0)
-            else:
-                turn.cancel()
-                self._drop(client, turn)
-            raise
+        return turn
+
+    def abandon(self, client: str, turn: asyncio.Future[None]) -> None:
+        """Give up a turn, whether it has come or not."""
+        if turn.done():
+            self.leave(client, 0.0)
+            return
+        self._waiting[client].remove(turn)
+        if not self._waiting[client]:
+            del self._waiting[client]
+        self._forget(client)
 
     def take(self, client: str) -> bool:
         """Take a place at once, without waiting; whether there is one."""
@@ -77,12 +78,6 @@ class Lane:
                 del self._waiting[client]
             self._answering[client] = self._answering.get(client, 0) + 1
             turn.set_result(None)
-
-    def _drop(self, client: str, turn: asyncio.Future[None]) -> None:
-        self._waiting[client].remove(turn)
-        if not self._waiting[client]:
-            del self._waiting[client]
-        self._forget(client)
 
     def _forget(self, client: str) -> None:
         """Clients without questions are not remembered."""
