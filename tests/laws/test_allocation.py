@@ -92,7 +92,7 @@ def test_tails_are_nowhere_below_the_exact_ones(a: Allocation):
 @given(a=allocations)
 @settings(max_examples=60)
 def test_the_exact_law_is_between_the_two(a: Allocation):
-    """P-20 up to as many members as batches and one, P-9 beyond: larger than the exact law, and smaller."""
+    """P-20, the mixture and batch by batch, with P-9 beyond: larger than the exact law, and smaller."""
     pairs, probabilities = exact(a)
     upper, lower = allocation._enclosing(a)
     truth = survival(pairs, probabilities, pairs)
@@ -101,10 +101,22 @@ def test_the_exact_law_is_between_the_two(a: Allocation):
         assert math.fsum(p) == pytest.approx(1.0, abs=1e-15)
         np.testing.assert_allclose(np.exp(logarithms), p, rtol=1e-13)
         assert np.all(sign * (survival((values - a.members) / 2.0, p, pairs) - truth) >= -1e-15 * truth)
-    if a.members <= a.batches + 1:
-        seen = survival((upper[0] - a.members) / 2.0, upper[1][0], pairs)
-        likely = truth > 1e-50
-        np.testing.assert_allclose(seen[likely], truth[likely], rtol=1e-12)
+    seen = survival((upper[0] - a.members) / 2.0, upper[1][0], pairs)
+    likely = truth > 1e-50
+    np.testing.assert_allclose(seen[likely], truth[likely], rtol=1e-12)
+
+
+@given(a=allocations)
+@settings(max_examples=40)
+def test_the_exact_law_is_between_bounds_on_the_tails_alone(a: Allocation):
+    """P-9, as for groups whose law would take too long."""
+    pairs, probabilities = exact(a)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(allocation, "_MOST_PRODUCTS", 0.0)
+        upper, lower = allocation._enclosing(a)
+    truth = survival(pairs, probabilities, pairs)
+    for (values, (p, _)), sign in ((upper, 1.0), (lower, -1.0)):
+        assert np.all(sign * (survival((values - a.members) / 2.0, p, pairs) - truth) >= -1e-15 * truth)
 
 
 def test_groups_beyond_the_exact_ones():

@@ -4,12 +4,13 @@ With g_L(x, y) = sum_{c <= L} g_c x^c y^{c (c - 1)/2} for one batch (g_c = C(B, 
 if it is thrown), a smaller last batch likewise, and A the k-th coefficient of the product at y = 1 without a limit on c
 (C(n, k), or N^k / k!), for every x > 0 and t > 0
 
-    P(W > w)  <= P(some c_t > L) + e^{-t (w + 1)} x^{-k} g_L(x, e^t)^N / A,
-    P(W <= w) <= P(some c_t > L) + e^{t w} x^{-k} g_L(x, e^-t)^N / A,
+    P(W > w)  <= P(some c_t > L) + e^{-t (w + 1)} x^{-k} g_L(x, e^t)^N I(N D) / A,
+    P(W <= w) <= P(some c_t > L) + e^{t w} x^{-k} g_L(x, e^-t)^N I(N D) / A,
 
-since a coefficient of a polynomial with non-negative ones is at most its value at x over x^k; and P(W > w) <= P(some
-c_t > L) for w >= k (L - 1)/2. P(some c_t > L) is at most C(k, L + 1) s^L and at most N times the binomial Chernoff
-bound, s = B/n (1/N).
+D = sum_c a_c a_{c + 1} of the law a_c that is proportional to the terms of g_L, I(z) = e^-z I_0(z): over x^-k g_L^N the
+coefficient is the probability that N independent counts of that law sum to k, at most the integral of |phi|^N over 2
+pi, and |phi(u)|^2 <= 1 - 2 D (1 - cos u). Also P(W > w) <= P(some c_t > L) for w >= k (L - 1)/2. P(some c_t > L) is at
+most C(k, L + 1) s^L and at most N times the binomial Chernoff bound, s = B/n (1/N).
 """
 
 from __future__ import annotations
@@ -94,7 +95,9 @@ class Tails:
         return np.maximum(best, LEAST)
 
     def _transforms(self, limit: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """(t, log of the least x^{-k} g_L(x, e^t)^N / A, its rounding, the mean of W there) for all tilts t."""
+        """(t, log of the least x^{-k} g_L(x, e^t)^N I(N D) / A, its rounding, the mean of W there) for all tilts t."""
+        from scipy.special import i0e
+
         a = self.allocation
         k, c = a.members, np.arange(limit + 1.0)
         pairs = c * (c - 1.0) / 2.0
@@ -119,6 +122,8 @@ class Tails:
             # the logarithm is right to its arguments' errors, and by that of 1 + the rest where the rest is small
             slack += count * (8.0 * _U * (weights @ np.abs(c)) * (1.0 + largest) + 4.0 * limit * _U * np.abs(log_sum))
             means += count * (weights @ pairs)
+            if ways is kinds[0][1]:
+                value += np.log(i0e(count * (weights[:, 1:] * weights[:, :-1]).sum(axis=1) * (1.0 - 1e-10))) + 1e-10
         return tilts, value, slack * 2.0 + 1e-12, means
 
 

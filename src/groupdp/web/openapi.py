@@ -198,6 +198,7 @@ def _post(summary: str, also: Schema, answer: Schema, *, optional: tuple[str, ..
     reply = {"type": "object", "required": list(answer), "properties": answer}
     refusals = {
         "400": "The question is invalid.",
+        "401": "The server listens on another address than loopback, and the token is missing or wrong.",
         "413": "The body is too large.",
         "415": "The body is not JSON by its content type.",
         "422": "The question is valid, but exceeds a stated limit of time or memory.",
