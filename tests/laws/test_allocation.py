@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import groupdp
 from groupdp.laws import allocation
 from groupdp.laws.allocation import LARGEST_EXACT_GROUP, dealt_squares_law, thrown_squares_law
-from groupdp.laws.allocation_tails import Allocation, Tails
+from groupdp.laws.allocation_tails import Dealing, Tails
 
 
 def squares(batches: list[int]) -> int:
@@ -55,7 +55,7 @@ def test_the_mean_of_a_large_group(batches: int):
 
 #: (members, batches, places in a batch or 0 if thrown, places in a smaller last batch)
 allocations = st.builds(
-    lambda k, batches, places, rest: Allocation(k, batches, places, min(rest, max(places - 1, 0))),
+    lambda k, batches, places, rest: Dealing(k, batches, places, min(rest, max(places - 1, 0))),
     st.integers(2, 24),
     st.integers(1, 40),
     st.one_of(st.just(0), st.integers(1, 30)),
@@ -63,7 +63,7 @@ allocations = st.builds(
 ).filter(lambda a: a.places == 0 or a.members <= a.batches * a.places)
 
 
-def exact(a: Allocation) -> tuple[np.ndarray, np.ndarray]:
+def exact(a: Dealing) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of pairs and their probabilities, by whole numbers."""
     if a.places:
         law = dealt_squares_law(a.members, a.places, a.batches * a.places + a.rest)
@@ -79,7 +79,7 @@ def survival(pairs: np.ndarray, probabilities: np.ndarray, at: np.ndarray) -> np
 
 @given(a=allocations)
 @settings(max_examples=60)
-def test_tails_are_nowhere_below_the_exact_ones(a: Allocation):
+def test_tails_are_nowhere_below_the_exact_ones(a: Dealing):
     """P-9: both tails, for thrown and for dealt groups, with a smaller last batch."""
     pairs, probabilities = exact(a)
     assert a.fewest_pairs <= pairs[0]
@@ -91,7 +91,7 @@ def test_tails_are_nowhere_below_the_exact_ones(a: Allocation):
 
 @given(a=allocations)
 @settings(max_examples=60)
-def test_the_exact_law_is_between_the_two(a: Allocation):
+def test_the_exact_law_is_between_the_two(a: Dealing):
     """P-20, the mixture and batch by batch, with P-9 beyond: larger than the exact law, and smaller."""
     pairs, probabilities = exact(a)
     upper, lower = allocation._enclosing(a)
@@ -108,7 +108,7 @@ def test_the_exact_law_is_between_the_two(a: Allocation):
 
 @given(a=allocations)
 @settings(max_examples=40)
-def test_the_exact_law_is_between_bounds_on_the_tails_alone(a: Allocation):
+def test_the_exact_law_is_between_bounds_on_the_tails_alone(a: Dealing):
     """P-9, as for groups whose law would take too long."""
     pairs, probabilities = exact(a)
     with pytest.MonkeyPatch.context() as patch:

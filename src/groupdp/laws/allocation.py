@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.laws.allocation_tails import Allocation, Tails
+from groupdp.laws.allocation_tails import Dealing, Tails
 from groupdp.pairs import FloatArray, Law
 
 #: Up to this group size the law is exact.
@@ -61,7 +61,7 @@ def dealt_squares_law(group_size: int, batch_size: int, dataset_size: int) -> Sq
     k, b, n = group_size, batch_size, dataset_size
     batches, remainder = divmod(n, b)
     if k > LARGEST_EXACT_GROUP:
-        return _enclosing(Allocation(k, batches, b, remainder))
+        return _enclosing(Dealing(k, batches, b, remainder))
     ways = [math.comb(b, c) for c in range(k + 1)]
     counts = _powers(batches, k, lambda _, c: ways[c])
     if remainder:
@@ -74,7 +74,7 @@ def thrown_squares_law(group_size: int, batches: int) -> SquaresLaw:
     """r for k members thrown into N batches, each independently and uniformly."""
     k = group_size
     if k > LARGEST_EXACT_GROUP:
-        return _enclosing(Allocation(k, batches))
+        return _enclosing(Dealing(k, batches))
     return _as_squares(_powers(batches, k, math.comb)[k], batches**k)
 
 
@@ -127,7 +127,7 @@ def _log_ratio(count: int, whole: int) -> float:
     return math.log(ratio) if ratio > 1e-300 else math.log(count) - math.log(whole)
 
 
-def _enclosing(allocation: Allocation) -> SquaresLaw:
+def _enclosing(allocation: Dealing) -> SquaresLaw:
     """Two laws between which r is, stochastically."""
     k, fewest, most = allocation.members, allocation.fewest_pairs, allocation.most_pairs
     if fewest == most:
@@ -158,7 +158,7 @@ def _enclosing(allocation: Allocation) -> SquaresLaw:
     return SquaresLaw(largest, _smallest_rest(k, *first))
 
 
-def _is_quick(allocation: Allocation, last: int) -> bool:
+def _is_quick(allocation: Dealing, last: int) -> bool:
     """Whether the law up to `last` pairs takes few enough products."""
     k, batches = allocation.members, allocation.batches
     terms = k * _crowd(last, k) * (last + 1.0)
@@ -172,7 +172,7 @@ def _crowd(pairs: int, k: int) -> int:
     return min(k, (1 + math.isqrt(1 + 8 * pairs)) // 2)
 
 
-def _by_recurrence(allocation: Allocation, last: int) -> tuple[FloatArray, float]:
+def _by_recurrence(allocation: Dealing, last: int) -> tuple[FloatArray, float]:
     """P(W = w) for w = 0, ..., last and k <= N + 1, with a bound on the relative error (beside 1e-300).
 
     With f_j over its value at y = 1 the law F_j of W for j members, the recurrence is a mixture (P-20):
@@ -207,7 +207,7 @@ def _by_recurrence(allocation: Allocation, last: int) -> tuple[FloatArray, float
     return result, 1.01 * _U * (k + 1.0) * (crowd + 20.0)
 
 
-def _batch_by_batch(allocation: Allocation, last: int) -> tuple[FloatArray, float]:
+def _batch_by_batch(allocation: Dealing, last: int) -> tuple[FloatArray, float]:
     """P(W = w) for w = 0, ..., last, with a bound on the relative error: the coefficient of x^k in g^N itself (P-20).
 
     h_m(s, w), the coefficient of x^s y^w in g(x)^m, is sum_c g_c h_{m - 1}(s - c, w - c (c - 1)/2), and what is wanted
@@ -245,7 +245,7 @@ def _batch_by_batch(allocation: Allocation, last: int) -> tuple[FloatArray, floa
     return joined, 1.01 * _U * ((n + 1.0) * (len(one) + 3.0) + last + k + 10.0)
 
 
-def _ways_of_rest(allocation: Allocation, ways: list[Fraction]) -> list[Fraction]:
+def _ways_of_rest(allocation: Dealing, ways: list[Fraction]) -> list[Fraction]:
     return [Fraction(math.comb(allocation.rest, c)) for c in range(len(ways))]
 
 

@@ -34,7 +34,7 @@ _U = 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class Dealing:
     """k members, and N batches of B places with a last one of `rest` places; B = 0 if members are thrown."""
 
     members: int
@@ -62,7 +62,7 @@ class Allocation:
 class Tails:
     """Bounds on P(W > w) and P(W <= w), evaluated for many w at once."""
 
-    def __init__(self, allocation: Allocation) -> None:
+    def __init__(self, allocation: Dealing) -> None:
         self.allocation = allocation
         self._limits = _limits(allocation)
         self._parts = [(crowded, *self._transforms(limit)) for limit, crowded in self._limits if limit <= _MOST_COUNTS]
@@ -151,7 +151,7 @@ def _log_ways(places: int, limit: int) -> FloatArray:
     return np.concatenate(([0.0], np.cumsum(steps)))
 
 
-def _log_all(a: Allocation) -> tuple[float, float]:
+def _log_all(a: Dealing) -> tuple[float, float]:
     """log of the number of allocations (N^k / k! of those thrown), and a sum of the sizes of its terms."""
     i = np.arange(float(a.members))
     whole = a.batches * a.places + a.rest
@@ -160,7 +160,7 @@ def _log_all(a: Allocation) -> tuple[float, float]:
     return math.fsum(above - below), math.fsum(np.abs(above) + below)
 
 
-def _limits(a: Allocation) -> list[tuple[int, float]]:
+def _limits(a: Dealing) -> list[tuple[int, float]]:
     """Limits L on the members of one batch with a bound on P(some batch has more)."""
     k = a.members
     most = min(k, a.places) if a.places else k
