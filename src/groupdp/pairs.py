@@ -238,18 +238,23 @@ class Branch:
 class Round:
     """A public coin over branches. `log_weights` are the logarithms of its probabilities. Immutable and hashable."""
 
-    __slots__ = ("_hash", "branches", "largest", "log_weights")
+    __slots__ = ("_hash", "branches", "largest", "log_weights", "lower")
 
     branches: tuple[Branch, ...]
     log_weights: tuple[float, ...]
     largest: float
     """The largest shift of any side."""
+    lower: Round | None
+    """Where this round only dominates the analysed one: a round that the analysed one dominates, for lower sides."""
     _hash: int
 
-    def __init__(self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,)) -> None:
+    def __init__(
+        self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,), lower: Round | None = None
+    ) -> None:
         object.__setattr__(self, "branches", tuple(branches))
         object.__setattr__(self, "log_weights", tuple(map(float, log_weights)))
-        object.__setattr__(self, "_hash", hash((self.branches, self.log_weights)))
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "_hash", hash((self.branches, self.log_weights, lower)))
         largest = 0.0
         for branch in self.branches:
             largest = max(largest, branch.right.largest, branch.left.largest)
@@ -266,10 +271,12 @@ class Round:
         raise AttributeError(f"a Round cannot be changed: make another one to change {name}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Round, (self.branches, self.log_weights)
+        return Round, (self.branches, self.log_weights, self.lower)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Round) and self.branches == other.branches and self.log_weights == other.log_weights
+        if not isinstance(other, Round):
+            return False
+        return (self.branches, self.log_weights, self.lower) == (other.branches, other.log_weights, other.lower)
 
     def __hash__(self) -> int:
         return self._hash
@@ -282,7 +289,8 @@ class Round:
     @property
     def mirrored(self) -> Round:
         """The round with P and Q exchanged."""
-        return Round((branch.mirrored for branch in self.branches), self.log_weights)
+        lower = None if self.lower is None else self.lower.mirrored
+        return Round((branch.mirrored for branch in self.branches), self.log_weights, lower)
 
     @property
     def is_trivial(self) -> bool:
@@ -389,3 +397,11 @@ def compose(rounds: Iterable[tuple[AnyRound, int]]) -> Composition:
 def mirrored(composition: Composition) -> Composition:
     """The composition with P and Q exchanged in every round."""
     return tuple((one.mirrored, times) for one, times in composition)
+
+
+def lower_composition(composition: Composition) -> Composition | None:
+    """The composition for lower sides, if it is another one: every round replaced by its `lower` one."""
+    if all(not isinstance(one, Round) or one.lower is None for one, _ in composition):
+        return None
+    replaced = ((one.lower or one if isinstance(one, Round) else one, times) for one, times in composition)
+    return compose(replaced)

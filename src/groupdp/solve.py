@@ -21,7 +21,7 @@ from groupdp.engines import spectral
 from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Progress, share_of
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.noiseless import Noiseless, epsilon_with, log_delta_with, split
-from groupdp.pairs import Composition
+from groupdp.pairs import Composition, lower_composition
 from groupdp.question import Question
 
 #: Engines by name; `auto` takes the spectral one where it answers narrowly, and the lattice where not.
@@ -138,14 +138,28 @@ def _worst(results: dict[str, Bounds], tight: bool) -> Bounds:
 
 def log_delta_of(composition: Composition, epsilon: float, options: Options) -> Bounds:
     """Bounds on log delta(epsilon), for any real epsilon."""
+    return _from_both(composition, lambda one: _log_delta_of(one, epsilon, options))
+
+
+def epsilon_of(composition: Composition, log_delta: float, options: Options) -> Bounds:
+    """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
+    return _from_both(composition, lambda one: _epsilon_of(one, log_delta, options))
+
+
+def _from_both(composition: Composition, answer: Callable[[Composition], Bounds]) -> Bounds:
+    """The answer; its lower side from the composition for lower sides, if that is another one."""
+    found, lower = answer(composition), lower_composition(composition)
+    return found if lower is None else replace(found, lower=min(answer(lower).lower, found.upper))
+
+
+def _log_delta_of(composition: Composition, epsilon: float, options: Options) -> Bounds:
     noisy, noiseless = _split(composition)
     if noiseless is None:
         return _noisy_log_delta(noisy, epsilon, options)
     return log_delta_with(noiseless, epsilon, lambda value: _noisy_log_delta(noisy, value, options))
 
 
-def epsilon_of(composition: Composition, log_delta: float, options: Options) -> Bounds:
-    """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
+def _epsilon_of(composition: Composition, log_delta: float, options: Options) -> Bounds:
     noisy, noiseless = _split(composition)
     if noiseless is None:
         return _noisy_epsilon(noisy, log_delta, options)

@@ -1,4 +1,4 @@
-"""Sums of squared counts when a group is dealt or thrown to batches (P-7, P-9)."""
+"""Sums of squared counts when a group is dealt or thrown to batches (P-7, P-9, P-20)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import groupdp
 from groupdp.laws import allocation
 from groupdp.laws.allocation import LARGEST_EXACT_GROUP, dealt_squares_law, thrown_squares_law
+from groupdp.laws.allocation_tails import Dealing, Tails
 
 
 def squares(batches: list[int]) -> int:
@@ -28,7 +30,7 @@ def mean_of(law) -> float:
 def test_dealt_by_enumeration(b: int, n: int, k: int):
     b, k = min(b, n), min(k, n)
     ways = Counter(squares([place // b for place in places]) for places in itertools.combinations(range(n), k))
-    values, (probabilities, logarithms) = dealt_squares_law(k, b, n)
+    values, (probabilities, logarithms) = dealt_squares_law(k, b, n).upper
     assert values.tolist() == sorted(ways)
     assert probabilities.tolist() == [ways[int(r)] / math.comb(n, k) for r in values]
     np.testing.assert_allclose(np.exp(logarithms), probabilities, rtol=1e-14)
@@ -37,7 +39,7 @@ def test_dealt_by_enumeration(b: int, n: int, k: int):
 @given(batches=st.integers(1, 6), k=st.integers(0, 5))
 def test_thrown_by_enumeration(batches: int, k: int):
     ways = Counter(squares(list(places)) for places in itertools.product(range(batches), repeat=k))
-    values, (probabilities, _) = thrown_squares_law(k, batches)
+    values, (probabilities, _) = thrown_squares_law(k, batches).upper
     assert values.tolist() == sorted(ways)
     assert probabilities.tolist() == [ways[int(r)] / batches**k for r in values]
 
@@ -46,32 +48,99 @@ def test_thrown_by_enumeration(batches: int, k: int):
 def test_the_mean_of_a_large_group(batches: int):
     """E[r] = k + k (k - 1) P(two share a batch)."""
     k, b = LARGEST_EXACT_GROUP, 500
-    assert mean_of(thrown_squares_law(k, batches)) == pytest.approx(k + k * (k - 1) / batches, rel=1e-13)
+    assert mean_of(thrown_squares_law(k, batches).upper) == pytest.approx(k + k * (k - 1) / batches, rel=1e-13)
     n = batches * b
-    assert mean_of(dealt_squares_law(k, b, n)) == pytest.approx(k + k * (k - 1) * (b - 1) / (n - 1), rel=1e-13)
+    assert mean_of(dealt_squares_law(k, b, n).upper) == pytest.approx(k + k * (k - 1) * (b - 1) / (n - 1), rel=1e-13)
 
 
-@given(batches=st.integers(1, 60), k=st.integers(2, 12), exact=st.integers(1, 12))
+#: (members, batches, places in a batch or 0 if thrown, places in a smaller last batch)
+allocations = st.builds(
+    lambda k, batches, places, rest: Dealing(k, batches, places, min(rest, max(places - 1, 0))),
+    st.integers(2, 24),
+    st.integers(1, 40),
+    st.one_of(st.just(0), st.integers(1, 30)),
+    st.integers(0, 29),
+).filter(lambda a: a.places == 0 or a.members <= a.batches * a.places)
+
+
+def exact(a: Dealing) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of pairs and their probabilities, by whole numbers."""
+    if a.places:
+        law = dealt_squares_law(a.members, a.places, a.batches * a.places + a.rest)
+    else:
+        law = thrown_squares_law(a.members, a.batches)
+    values, (probabilities, _) = law.upper
+    return (values - a.members) / 2.0, probabilities
+
+
+def survival(pairs: np.ndarray, probabilities: np.ndarray, at: np.ndarray) -> np.ndarray:
+    return np.array([math.fsum(probabilities[pairs > w]) for w in at.tolist()])
+
+
+@given(a=allocations)
+@settings(max_examples=60)
+def test_tails_are_nowhere_below_the_exact_ones(a: Dealing):
+    """P-9: both tails, for thrown and for dealt groups, with a smaller last batch."""
+    pairs, probabilities = exact(a)
+    assert a.fewest_pairs <= pairs[0]
+    assert pairs[-1] <= a.most_pairs
+    tails, above = Tails(a), survival(pairs, probabilities, pairs)
+    assert np.all(tails.above(pairs) >= above * (1.0 - 1e-12))
+    assert np.all(tails.at_most(pairs) >= (1.0 - above) * (1.0 - 1e-12) - 1e-15)
+
+
+@given(a=allocations)
+@settings(max_examples=60)
+def test_the_exact_law_is_between_the_two(a: Dealing):
+    """P-20, the mixture and batch by batch, with P-9 beyond: larger than the exact law, and smaller."""
+    pairs, probabilities = exact(a)
+    upper, lower = allocation._enclosing(a)
+    truth = survival(pairs, probabilities, pairs)
+    for (values, (p, logarithms)), sign in ((upper, 1.0), (lower, -1.0)):
+        assert np.all(np.diff(values) > 0.0)
+        assert math.fsum(p) == pytest.approx(1.0, abs=1e-15)
+        np.testing.assert_allclose(np.exp(logarithms), p, rtol=1e-13)
+        assert np.all(sign * (survival((values - a.members) / 2.0, p, pairs) - truth) >= -1e-15 * truth)
+    seen = survival((upper[0] - a.members) / 2.0, upper[1][0], pairs)
+    likely = truth > 1e-50
+    np.testing.assert_allclose(seen[likely], truth[likely], rtol=1e-12)
+
+
+@given(a=allocations)
 @settings(max_examples=40)
-def test_beyond_the_exact_law_a_larger_one_stands(batches: int, k: int, exact: int):
-    """P-9: the bound's survival function is nowhere below the exact one, for thrown and for dealt groups."""
-    b = exact
-    n = batches * b
-    laws = [(thrown_squares_law(k, batches), allocation._larger_law(k, 1.0 / batches, 1.0 / batches, batches))]
-    if n >= k:
-        joining = (b - 1) / (n - k + 1)
-        laws.append((dealt_squares_law(k, b, n), allocation._larger_law(k, joining, b / n, batches)))
-    for (values, (p, _)), (larger, (p_larger, _)) in laws:
-        for r in values.tolist():
-            truth = math.fsum(p[values > r])
-            assert math.fsum(p_larger[larger > r]) >= truth * (1.0 - 1e-11)
+def test_the_exact_law_is_between_bounds_on_the_tails_alone(a: Dealing):
+    """P-9, as for groups whose law would take too long."""
+    pairs, probabilities = exact(a)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(allocation, "_MOST_PRODUCTS", 0.0)
+        upper, lower = allocation._enclosing(a)
+    truth = survival(pairs, probabilities, pairs)
+    for (values, (p, _)), sign in ((upper, 1.0), (lower, -1.0)):
+        assert np.all(sign * (survival((values - a.members) / 2.0, p, pairs) - truth) >= -1e-15 * truth)
 
 
 def test_groups_beyond_the_exact_ones():
     for k, batches in ((65, 100_000), (1000, 100_000), (1000, 100), (100_000, 10**6), (70, 1)):
-        values, (probabilities, logarithms) = thrown_squares_law(k, batches)
-        assert math.fsum(probabilities) == pytest.approx(1.0, abs=1e-12)
-        assert np.all(np.diff(values) > 0.0)
-        assert values[-1] == k**2
-        assert mean_of((values, (probabilities, logarithms))) >= k + k * (k - 1) / batches
-    assert mean_of(thrown_squares_law(1000, 100_000)) < 1020.0  # the truth is 1009.99
+        upper, lower = thrown_squares_law(k, batches)
+        for values, (probabilities, _) in (upper, lower):
+            assert math.fsum(probabilities) == pytest.approx(1.0, abs=1e-12)
+            assert np.all(np.diff(values) > 0.0)
+        truth = k + k * (k - 1) / batches
+        assert mean_of(lower) <= truth * (1.0 + 1e-9)
+        assert truth * (1.0 - 1e-9) <= mean_of(upper)
+        assert mean_of(upper) <= 1.1 * mean_of(lower)
+
+
+def test_shuffled_epochs_do_not_jump_beyond_64():
+    """A coarser law served both sides beyond 64: 4.9295, then 6.0947. Expected: the oracle in ball arithmetic of
+    test_certificate_laws, and 4.98265 and 6.80244 of an outside computation."""
+    run = groupdp.DPSGD(
+        sampling=groupdp.ShuffledSampling(batch_size=256, dataset_size=60_000), noise_multiplier=40.0, steps=20 * 234
+    )
+    for k, expected in ((65, 4.98265), (100, 6.80244)):
+        found = groupdp.epsilon(run, delta=1e-6, group_size=k, adjacency="zero-out")
+        assert expected - 1e-5 < found.lower <= found.upper < expected + 1e-5
+        assert found.upper - found.lower < 1e-10
+    beyond = groupdp.epsilon(run, delta=1e-6, group_size=1000, adjacency="zero-out")
+    assert beyond.lower < 71.0 < beyond.upper  # sqrt(r) at its mean: 70.96
+    assert beyond.upper < 1.1 * beyond.lower

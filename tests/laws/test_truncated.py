@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import groupdp
 from groupdp import LimitExceeded
 from groupdp.laws import binomial_law
 from groupdp.laws.truncated import LARGEST_GROUP_TRUNCATED, RevealedClass, truncated_classes
@@ -103,3 +104,22 @@ def test_what_is_beyond_the_stated_limits_is_refused():
         truncated_classes(0.01, 500, 50_000, LARGEST_GROUP_TRUNCATED + 1)
     with pytest.raises(LimitExceeded, match="standard deviation"):
         truncated_classes(0.5, 500, 10**15, 1)
+
+
+def test_sizes_that_are_not_told_apart_count_as_nothing_on_the_lower_side():
+    """P-6: a batch of 5000 is 182 deviations above the mean of 600. The catch-all class, of probability e^-737 and with
+    the largest shifts, was part of the lower side: log delta of zeroed examples in [-1192.9, -1192.9] at epsilon 200,
+    where examples removed, which no zeroed ones exceed by more than these sizes, have -1767.4."""
+    sampling = groupdp.TruncatedPoissonSampling(rate=0.01, largest_batch=5000, dataset_size=60_000)
+    run = groupdp.DPSGD(sampling=sampling, noise_multiplier=2.0, steps=1000)
+    poisson = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=1000)
+    found = groupdp.log_delta(run, epsilon=200.0, group_size=4, adjacency="zero-out")
+    without_a_cap = groupdp.log_delta(poisson, epsilon=200.0, group_size=4, adjacency="zero-out")
+    assert found.lower <= without_a_cap.upper + 1e-6
+    assert found.upper >= without_a_cap.lower
+
+
+def test_sizes_that_are_not_told_apart_join_their_class_where_it_is_likely():
+    """P-6: with a cap near the mean both ends belong to classes that are there."""
+    assert not any(one.is_catch_all for one in truncated_classes(0.01, 650, 60_000, 4))
+    assert truncated_classes(0.01, 5000, 60_000, 4)[-1].is_catch_all

@@ -68,3 +68,14 @@ def test_a_large_file_of_counts_is_answered(client):
 def test_the_workers_survive_all_of_it(client):
     for size in range(1, 20):
         assert client.post("/api/epsilon", json=question(group_size=size)).status_code == 200
+
+
+@pytest.mark.parametrize("twice", ['"delta": 1e-5, "delta": 1e-6', '"delta": 1e-6, "group_size": 1, "group_size": 9'])
+def test_of_duplicate_names_none_is_lost(client, twice):
+    """The last of two values won, and the other one was not mentioned."""
+    body = json.dumps({"phases": [PAPER]})[:-1] + f', "adjacency": "remove", {twice}}}'
+    response = client.post("/api/epsilon", content=body, headers={"content-type": "application/json"})
+    error = response.json()["error"]
+    assert (response.status_code, error["kind"]) == (400, "invalid-argument")
+    assert error["field"] in ("delta", "group_size")
+    assert "once" in error["sentence"]

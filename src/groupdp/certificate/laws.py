@@ -16,7 +16,7 @@ from typing import Any
 
 from flint import arb, arb_poly, ctx, fmpq, fmpq_poly
 
-from groupdp.certificate.allocations import LARGEST_ALLOCATION, dealt, thrown
+from groupdp.certificate.allocations import dealt, thrown
 from groupdp.certificate.reading import (
     LARGEST_DATASET,
     LARGEST_GROUP,
@@ -271,24 +271,24 @@ def noisy_rounds(
         if one_sided:
             found = [(law, [sum(law, arb(0))]) for law, _ in found]
         return Mixtures(found if a[None] else [(left, right) for right, left in found], 1 / noise, missing), steps
+    larger = False
     unit = 2 if micro or (a == b and sampling != "balls-in-bins") else 1
     if sampling == "balls-in-bins":  # those who leave and those who join are thrown independently
         batches, k = sizes["batches"], a[None] + b[None]
-        law = thrown(k, batches, check)
+        law, larger = thrown(k, batches, check)
     elif sampling == "fixed-order" and exchange and k <= n and size <= n:
         batches, alone = n // size, phase.get("one_per_batch", False) is True
         if alone and k > -(-n // size):
             raise Undecided("with one_per_batch a group must not be larger than there are batches")
         law = [(fmpq(1), fmpq(k if alone else k // size * size**2 + (k % size) ** 2))]
     elif sampling in ("shuffled", "shuffled-once") and exchange and k <= n and size <= min(n, 10**7):
-        batches, law = n // size, dealt(k, size, n, check)
+        batches, (law, larger) = n // size, dealt(k, size, n, check)
     else:
         raise Undecided(f"no law is proved here for {sampling} and {change.name}")
     epochs = -(-steps // batches)  # one that is begun counts
     once = epochs if sampling in ("shuffled-once", "fixed-order") else 1  # the same allocation in every epoch
     factor = fmpq(unit**2) * once / noise**2
     coin = [(p, square * factor) for p, square in law if p > RARE]
-    larger = k > LARGEST_ALLOCATION and sampling != "fixed-order"
     return Gaussians(coin, 1 - sum((p for p, _ in coin), fmpq(0)), larger), epochs // once if epochs else 0
 
 

@@ -20,7 +20,7 @@ from groupdp.certificate.checker import (
 )
 from groupdp.certificate.hints import hints_for
 from groupdp.certificate.lattice_hints import lattice_hints
-from groupdp.certificate.laws import Change, Composition, Mixtures, Noiseless, Profile, changes
+from groupdp.certificate.laws import Change, Composition, Gaussians, Mixtures, Noiseless, Profile, changes
 from groupdp.certificate.noiseless import revealed
 from groupdp.certificate.reading import Clock, Undecided, number
 
@@ -75,6 +75,11 @@ class Proving:
                 self.pairs.append(Pair(change, proof_of(claim["run"], change, None, self.known, clock).parts))
             except Undecided:
                 continue  # the checker will say what is missing
+
+    @property
+    def has_larger_laws(self) -> bool:
+        """Whether the checker has a law of a pair for the upper side alone (C-27)."""
+        return any(isinstance(one, Gaussians) and one.larger for pair in self.pairs for one, _ in pair.parts)
 
     @property
     def hints(self) -> dict[str, Any]:

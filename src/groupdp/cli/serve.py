@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 from typing import Annotated
 
@@ -40,6 +41,7 @@ def serve(
         import uvicorn
 
         from groupdp.web.app import build_app
+        from groupdp.web.connections import Connection, Server, allow_many_files
     except ImportError:
         fail("The page needs starlette and uvicorn: pip install 'groupdp[web]'.")
     from groupdp.web.pool import Limits
@@ -49,24 +51,29 @@ def serve(
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]
     url = f"http://{shown}:{address[1]}/"
     hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
+    token = None
     if host not in _LOOPBACK:
-        hosts = ("*",)
+        hosts, token = ("*",), secrets.token_urlsafe(24)
+        url += f"?token={token}"
         typer.echo(
-            f"Whoever can reach {shown}:{address[1]} can use this server and its processors: there is no password and "
-            "no encryption. Put it behind a proxy that has both, or leave --host out.",
+            f"Whoever has the token can use this server and its processors, and whoever can read the traffic to "
+            f"{shown}:{address[1]} has it: there is no encryption. Put it behind a proxy that encrypts, or leave "
+            "--host out.",
             err=True,
         )
+    allow_many_files()
+    app = build_app(Limits(seconds=longest), hosts=hosts, token=token)
     configuration = uvicorn.Config(
-        build_app(Limits(seconds=longest), hosts=hosts),
+        app,
+        http=Connection,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=4,
         h11_max_incomplete_event_size=32 * 1024,
-        limit_concurrency=1000,
     )
-    server = uvicorn.Server(configuration)
+    server = Server(configuration, app.state.pool)
 
     def stop() -> None:
         server.should_exit = True

@@ -1,44 +1,57 @@
 """A group of k dealt to batches: the law of r = sum_t c_t^2, c_t the number of its members in batch t.
 
-Up to `LARGEST_EXACT_GROUP` the law is exact: counts of allocations are whole numbers. With N equal batches whose
-generating function is g(x) = sum_c g_c x^c y^{c^2} (g_c = C(B, c) ways to fill c of B places, or 1/c! for balls thrown
-independently, where j! f_j is the whole number), the coefficients f_j of g^N obey, since (g^N)' g = N g' g^N and g_0 =
-1,
+r = k + 2 W, W the pairs that share a batch. Up to `LARGEST_EXACT_GROUP` the law is exact: counts of allocations are
+whole numbers. With N equal batches whose generating function is g(x) = sum_c g_c x^c y^{c^2} (g_c = C(B, c) ways to
+fill c of B places, or 1/c! for balls thrown independently, where j! f_j is the whole number), the coefficients f_j of
+g^N obey, since (g^N)' g = N g' g^N and g_0 = 1,
 
     f_j = (1/j) sum_{c = 1}^{j} (c (N + 1) - j) g_c y^{c^2} f_{j - c}.
 
-Beyond, a law of larger values is returned (docs/samplings.md, P-9). Whoever is dealt i-th joins an occupied batch with
-probability at most (i - 1) p, whatever came before, p = 1/N or (B - 1)/(n - k + 1): the number Z of joinings has
-E[e^{tZ}] <= e^{mu (e^t - 1)}, mu = p k (k - 1)/2. If no batch has more than L members, each joining adds at most L - 1
-pairs, there are at most k (L - 1)/2 of them, and r = k + 2 pairs. So for every L
-
-    P(r > k + 2 y) <= P((L - 1) Z > y) [y < k (L - 1)/2] + P(some batch has more than L),
-
-the last one at most C(k, L + 1) p'^L and at most N times the binomial Chernoff bound, p' = B/n (1/N).
+Beyond, two laws enclose the true one (docs/samplings.md, P-9, P-20): one that is stochastically larger serves upper
+sides, one that is stochastically smaller serves lower sides. Up to k = N + 1 no term of the recurrence is negative, and
+the two laws differ by its rounding (`_by_recurrence`); beyond, batches are added one by one (`_batch_by_batch`). Where
+either takes too long the two laws come from bounds on the tails alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from groupdp.laws.allocation_tails import Dealing, Tails
 from groupdp.pairs import FloatArray, Law
 
 #: Up to this group size the law is exact.
 LARGEST_EXACT_GROUP = 64
-#: Relative slack of the bound's floating-point evaluation: a few hundred roundings.
-_SLACK = 1e-12
-#: No bound is below this: it could have underflowed.
-_LEAST = 1e-300
-#: Values of r that the bound tells apart.
+#: The law is computed up to the pairs that are exceeded with this probability at most; the first one that is quick.
+_RARE = (1e-60, 1e-40, 1e-25)
+#: Most products that the recurrence may take: some two seconds.
+_MOST_PRODUCTS = 2_000_000_000
+#: Values of W beyond the recurrence that the larger law tells apart.
 _LEVELS = 200
+#: Largest group whose batches are added one by one: products stay within the range of doubles.
+_LARGEST_BY_BATCH = 400
+#: More than all that underflows.
+_UNDERFLOW = 1e-290
+_U = 2.0**-53
 
 #: Values of r in increasing order, with their law.
-SquaresLaw = tuple[FloatArray, Law]
+Values = tuple[FloatArray, Law]
+
+
+class SquaresLaw(NamedTuple):
+    """A law of r that is stochastically at least the true one, and one that is at most; the same if both are exact."""
+
+    upper: Values
+    lower: Values
+
+
 _Counts = npt.NDArray[np.object_]
 
 
@@ -48,8 +61,7 @@ def dealt_squares_law(group_size: int, batch_size: int, dataset_size: int) -> Sq
     k, b, n = group_size, batch_size, dataset_size
     batches, remainder = divmod(n, b)
     if k > LARGEST_EXACT_GROUP:
-        joining = (b - 1) / (n - k + 1) if n >= k else 1.0
-        return _larger_law(k, joining, b / n, -(-n // b))
+        return _enclosing(Dealing(k, batches, b, remainder))
     ways = [math.comb(b, c) for c in range(k + 1)]
     counts = _powers(batches, k, lambda _, c: ways[c])
     if remainder:
@@ -62,7 +74,7 @@ def thrown_squares_law(group_size: int, batches: int) -> SquaresLaw:
     """r for k members thrown into N batches, each independently and uniformly."""
     k = group_size
     if k > LARGEST_EXACT_GROUP:
-        return _larger_law(k, 1.0 / batches, 1.0 / batches, batches)
+        return _enclosing(Dealing(k, batches))
     return _as_squares(_powers(batches, k, math.comb)[k], batches**k)
 
 
@@ -103,7 +115,8 @@ def _as_squares(counts: _Counts, whole: int) -> SquaresLaw:
         raise AssertionError("the allocations must add up to all of them")
     probabilities = np.array([count / whole for count in present])
     logarithms = np.array([_log_ratio(count, whole) for count in present])
-    return np.array(values, dtype=np.float64), (probabilities, logarithms)
+    law = np.array(values, dtype=np.float64), (probabilities, logarithms)
+    return SquaresLaw(law, law)
 
 
 def _log_ratio(count: int, whole: int) -> float:
@@ -114,59 +127,162 @@ def _log_ratio(count: int, whole: int) -> float:
     return math.log(ratio) if ratio > 1e-300 else math.log(count) - math.log(whole)
 
 
-def _larger_law(k: int, joining: float, sharing: float, batches: int) -> SquaresLaw:
-    """A law that is stochastically larger than that of r."""
-    if batches == 1:
-        return np.array([float(k) ** 2]), (np.ones(1), np.zeros(1))
-    most = k * (k - 1) / 2
-    levels = np.unique(np.floor(np.concatenate((np.arange(50.0), np.geomspace(50.0, max(most, 50.0), _LEVELS)))))
-    levels = levels[levels < most]
-    mean = joining * k * (k - 1) / 2.0 * (1.0 + _SLACK)
-    beyond = np.minimum(np.array([_beyond(k, mean, sharing, batches, y) for y in levels.tolist()]), 1.0)
-    beyond = np.minimum.accumulate(beyond)  # P(r > k + 2 y) falls with y
-    survival = np.concatenate(([1.0], beyond, [0.0]))
-    masses = survival[:-1] - survival[1:]
-    values = k + 2.0 * np.append(levels, most)
+def _enclosing(allocation: Dealing) -> SquaresLaw:
+    """Two laws between which r is, stochastically."""
+    k, fewest, most = allocation.members, allocation.fewest_pairs, allocation.most_pairs
+    if fewest == most:
+        point = np.array([k + 2.0 * most]), (np.ones(1), np.zeros(1))
+        return SquaresLaw(point, point)
+    tails = Tails(allocation)
+    spread = np.unique(np.round(np.geomspace(1.0, most - fewest, _LEVELS))) + (fewest - 1.0)
+    levels = np.union1d(spread, tails.means())
+    levels = levels[(levels >= fewest) & (levels < most)]
+    above = np.minimum.accumulate(tails.above(levels))  # P(W > w) falls with w
+    for seldom in _RARE:
+        rare = int(np.argmax(above <= seldom)) if above[-1] <= seldom else len(levels)
+        last = int(levels[rare]) if rare < len(levels) else most
+        if not _is_quick(allocation, last):
+            continue
+        masses, error = (_by_recurrence if k <= allocation.batches + 1 else _batch_by_batch)(allocation, last)
+        pairs = np.concatenate((np.arange(last + 1.0), levels[rare + 1 :], [float(most)] if last < most else []))
+        beyond = np.append(above[rare:], 0.0) if last < most else np.zeros(1)
+        higher = np.concatenate((masses * (1.0 + error) + _UNDERFLOW, beyond[:-1] - beyond[1:]))
+        lower = np.maximum(masses * (1.0 - error) - _UNDERFLOW, 0.0)
+        return SquaresLaw(_largest_first(k, pairs, higher), _smallest_rest(k, pairs[: last + 1], lower))
+    survival = np.concatenate(([1.0], above, [0.0]))
+    largest = _largest_first(k, np.append(levels, float(most)), survival[:-1] - survival[1:])
+    below = np.minimum(np.maximum.accumulate(tails.at_most(levels)), 1.0)  # P(W <= w) rises with w
+    # W > w with probability at least 1 - below: put there W = w + 1
+    gained = np.append(below[1:], 1.0) - below
+    first = np.concatenate(([float(fewest)], levels + 1.0)), np.concatenate(([below[0]], gained))
+    return SquaresLaw(largest, _smallest_rest(k, *first))
+
+
+def _is_quick(allocation: Dealing, last: int) -> bool:
+    """Whether the law up to `last` pairs takes few enough products."""
+    k, batches = allocation.members, allocation.batches
+    terms = k * _crowd(last, k) * (last + 1.0)
+    if k <= batches + 1:
+        return terms <= _MOST_PRODUCTS
+    return k <= _LARGEST_BY_BATCH and (batches // 2 + 2) * terms + k * (last + 1.0) ** 2 <= _MOST_PRODUCTS / 2
+
+
+def _crowd(pairs: int, k: int) -> int:
+    """The most members of one batch if no more pairs share one."""
+    return min(k, (1 + math.isqrt(1 + 8 * pairs)) // 2)
+
+
+def _by_recurrence(allocation: Dealing, last: int) -> tuple[FloatArray, float]:
+    """P(W = w) for w = 0, ..., last and k <= N + 1, with a bound on the relative error (beside 1e-300).
+
+    With f_j over its value at y = 1 the law F_j of W for j members, the recurrence is a mixture (P-20):
+
+        F_j(w) = sum_c m(j, c) F_{j - c}(w - c (c - 1)/2),
+        m(j, c) = (c (N + 1) - j)/j prod_{i < c} (B - i)/(i + 1) (j - i)/(N B - j + i + 1),
+
+    the product being prod_{i < c} (j - i)/((i + 1) N) for members who are thrown. More than `last` pairs never become
+    fewer.
+    """
+    k, n, b = allocation.members, allocation.batches, allocation.places
+    crowd = _crowd(last, k)
+    c = np.arange(1.0, crowd + 1.0)
+    fixed = np.maximum(b - c + 1.0, 0.0) / c if b else 1.0 / (c * n)
+    laws = np.zeros((crowd + 1, last + 1))  # of the last few numbers of members, j in row j mod (crowd + 1)
+    laws[0, 0] = 1.0
+    shifts = [count * (count - 1) // 2 for count in range(crowd + 1)]
+    with np.errstate(under="ignore"):
+        for j in range(1, k + 1):
+            factors = fixed * np.maximum(j - c + 1.0, 0.0)
+            if b:
+                factors /= n * b - j + c
+            mixture = np.cumprod(factors) * ((c * (n + 1.0) - j) / j)
+            laws[j % len(laws)] = _mixed(laws, mixture.tolist(), shifts, j)
+        result = laws[k % len(laws)]
+        if allocation.rest:  # c of the last batch's places are taken: hypergeometric
+            whole = n * b + allocation.rest
+            i = np.arange(float(k))
+            none = float(np.prod((n * b - i) / (whole - i)))
+            factors = np.maximum(allocation.rest - c + 1.0, 0.0) / c * np.maximum(k - c + 1.0, 0.0) / (n * b - k + c)
+            result = _mixed(laws, (none * np.cumprod(factors)).tolist(), shifts, k) + none * result
+    return result, 1.01 * _U * (k + 1.0) * (crowd + 20.0)
+
+
+def _batch_by_batch(allocation: Dealing, last: int) -> tuple[FloatArray, float]:
+    """P(W = w) for w = 0, ..., last, with a bound on the relative error: the coefficient of x^k in g^N itself (P-20).
+
+    h_m(s, w), the coefficient of x^s y^w in g(x)^m, is sum_c g_c h_{m - 1}(s - c, w - c (c - 1)/2), and what is wanted
+    joins two halves of the batches. x is scaled by a power of two near k / n, all by another one.
+    """
+    k, n, b = allocation.members, allocation.batches, allocation.places
+    whole = n * b + allocation.rest if b else n
+    power = max(round(math.log2(whole / k)), 0) if b else round(math.log2(n / k))
+    scale = Fraction(2) ** -power
+    ways = [Fraction(math.comb(b, c)) if b else Fraction(1, math.factorial(c)) for c in range(_crowd(last, k) + 1)]
+    allocations = Fraction(math.comb(whole, k)) if b else Fraction(n**k, math.factorial(k))
+    size = math.ceil((whole * math.log1p(float(scale)) if b else n * float(scale)) / math.log(2.0))
+    one, rest = ([float(g * scale**c) for c, g in enumerate(part)] for part in (ways, _ways_of_rest(allocation, ways)))
+
+    def add(law: FloatArray, batch: list[float]) -> FloatArray:
+        total = np.zeros_like(law)
+        for c, weight in enumerate(batch):
+            shift = c * (c - 1) // 2
+            if weight > 0.0:
+                total[c:, shift:] += weight * law[: k + 1 - c, : last + 1 - shift]
+        return total
+
+    with np.errstate(under="ignore"):
+        half = np.zeros((k + 1, last + 1))
+        half[0, 0] = 2.0 ** -(size // 2)
+        for _ in range(n // 2):
+            half = add(half, one)
+        other = add(half, one) if n % 2 else half
+        if allocation.rest:
+            other = add(other, rest)
+        joined = np.zeros(last + 1)
+        for s in range(k + 1):
+            joined += np.convolve(half[s], other[k - s])[: last + 1]
+        joined *= float(1 / (allocations * scale**k * Fraction(2) ** (-2 * (size // 2))))
+    return joined, 1.01 * _U * ((n + 1.0) * (len(one) + 3.0) + last + k + 10.0)
+
+
+def _ways_of_rest(allocation: Dealing, ways: list[Fraction]) -> list[Fraction]:
+    return [Fraction(math.comb(allocation.rest, c)) for c in range(len(ways))]
+
+
+def _mixed(laws: FloatArray, mixture: list[float], shifts: list[int], j: int) -> FloatArray:
+    """sum_c m_c F_{j - c}(w - c (c - 1)/2) over c >= 1."""
+    total = np.zeros(laws.shape[1])
+    for count, weight in enumerate(mixture[:j], start=1):
+        if weight > 0.0:
+            shift = shifts[count]
+            total[shift:] += weight * laws[(j - count) % len(laws), : laws.shape[1] - shift]
+    return total
+
+
+def _largest_first(k: int, pairs: FloatArray, masses: FloatArray) -> Values:
+    """The law with these masses on the largest numbers of pairs, as far as they add up to at most 1."""
+    from_above = np.cumsum(masses[::-1])[::-1]
+    first = int(np.argmax(from_above < 1.0))  # what is left of 1 belongs to the one before
+    if from_above[0] < 1.0 or first == 0:
+        first = 1 if from_above[0] < 1.0 else len(masses)
+    masses = masses[first - 1 :].copy()
+    masses[0] = max(1.0 - math.fsum(masses[1:]), 0.0)
+    return _as_law(k, pairs[first - 1 :], masses)
+
+
+def _smallest_rest(k: int, pairs: FloatArray, masses: FloatArray) -> Values:
+    """The law with these masses, what they lack of 1 on the fewest pairs."""
+    masses = masses.copy()
+    masses[0] = max(1.0 - math.fsum(masses[1:]), 0.0)
+    return _as_law(k, pairs, masses)
+
+
+def _as_law(k: int, pairs: FloatArray, masses: FloatArray) -> Values:
     keep = masses > 0.0
-    masses, values = masses[keep], values[keep]
-    # Sums of these differences telescope up to a few hundred roundings, which _SLACK covers.
+    pairs, masses = pairs[keep], masses[keep]
     total = math.fsum(masses)
-    logarithms = np.log(masses) - math.log(total)
+    logarithms = np.minimum(np.log(masses) - math.log(total), 0.0)
     top = int(np.argmax(masses))
     if masses[top] > 0.5 * total:
-        logarithms[top] = math.log1p(-math.fsum(np.delete(masses, top)) / total)
-    return values, (masses / total, logarithms)
-
-
-def _beyond(k: int, mean: float, sharing: float, batches: int, y: float) -> float:
-    """The smallest bound on P(r > k + 2 y) over L, rounded up."""
-    best = 1.0
-    for largest in sorted({*range(2, min(k, 40) + 1), *(int(40 * 1.1**i) for i in range(60))}):
-        if largest >= k:
-            break
-        crowded = _crowded(k, sharing, batches, largest)
-        if crowded < best:
-            joined = _poisson_tail(mean, math.floor(y / (largest - 1)) + 1) if 2.0 * y < k * (largest - 1) else 0.0
-            best = min(best, joined + crowded)
-    return max(best * (1.0 + _SLACK), _LEAST)
-
-
-def _crowded(k: int, p: float, batches: int, largest: int) -> float:
-    """A bound on the probability that some batch has more than `largest` members."""
-    x = (largest + 1) / k
-    log_ways = math.lgamma(k + 1) - math.lgamma(largest + 2) - math.lgamma(k - largest)
-    log_bound = log_ways + largest * math.log(p)
-    if x > p:
-        rest = (1.0 - x) * math.log((1.0 - x) / (1.0 - p)) if x < 1.0 else 0.0
-        log_bound = min(log_bound, math.log(batches) - k * (x * math.log(x / p) + rest))
-    return math.exp(min(log_bound + 1e-9 * (1.0 + abs(log_ways) + abs(log_bound)), 0.0))
-
-
-def _poisson_tail(mean: float, least: int) -> float:
-    """Chernoff: P(Z >= z) <= exp(-(z log(z / mean) - z + mean)) for z > mean."""
-    if mean == 0.0:
-        return 0.0 if least > 0 else 1.0
-    if least <= mean:
-        return 1.0
-    exponent = least * math.log(least / mean) - least + mean
-    return math.exp(-max(exponent - 1e-12 * (least + mean + least * abs(math.log(least / mean))), 0.0))
+        logarithms[top] = math.log1p(-min(math.fsum(np.delete(masses, top)) / total, 1.0))
+    return k + 2.0 * pairs, (masses / total, logarithms)

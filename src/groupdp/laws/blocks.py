@@ -81,7 +81,7 @@ def _revealed(group_size: int, batches: int, shift: float, mass: Decimal) -> tup
     masses: list[Decimal] = []
     if mass <= 0:
         return products, masses
-    values, (_, logarithms) = thrown_squares_law(group_size, batches)
+    values, (_, logarithms) = thrown_squares_law(group_size, batches).upper
     left = mass
     for r, log_probability in zip(values[::-1].tolist(), logarithms[::-1].tolist(), strict=True):
         share = min(left, CONTEXT.exp(Decimal(log_probability)))

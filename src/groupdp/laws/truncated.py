@@ -50,6 +50,8 @@ class RevealedClass:
     law: Law
     displaced: FloatArray
     displaced_law: Law
+    is_catch_all: bool = False
+    """Whether it stands for sizes s of another class, all less likely than `_RAREST`: larger than their laws."""
 
 
 @lru_cache(maxsize=16)
@@ -64,30 +66,38 @@ def truncated_classes(rate: float, largest_batch: int, others: int, group_size: 
     if n + k <= b:  # nothing is ever cut
         return (RevealedClass(0.0, *_side(dict(enumerate(in_batch))), *_side({0: Decimal(1)})),)
     if rate == 1.0:
-        sizes, weights, rest = [n], [Decimal(1)], Decimal(0)
+        sizes, weights, below, above = [n], [Decimal(1)], Decimal(0), Decimal(0)
     else:
-        sizes, weights, rest = _batch_sizes(rate, n)
-    whole = CONTEXT.add(total(weights), rest)
+        sizes, weights, below, above = _batch_sizes(rate, n)
     classes: list[tuple[Decimal, dict[int, Decimal], dict[int, Decimal]]] = []
     low = [w for s, w in zip(sizes, weights, strict=True) if s <= b - k]
     if low:
+        below = _left_of(below, total(low))
         classes.append((total(low), dict(enumerate(in_batch)), {0: Decimal(1)}))
     for s, weight in zip(sizes, weights, strict=True):
         if b - k < s < b:
             classes.append((weight, *_with_room(s, b, in_batch)))
     pooled = [(s, w) for s, w in zip(sizes, weights, strict=True) if s >= b]
     if pooled:
-        kept = _pooled(pooled, rate, n, b, in_batch)
+        above = _left_of(above, total([w for _, w in pooled]))
+        kept = _pooled(pooled, (b, n) if above == 0 else (b, sizes[-1]), rate, n, in_batch)
         by_sensitivity = {2 * m: p for m, p in enumerate(kept)}
         classes.append((total([w for _, w in pooled]), by_sensitivity, dict(enumerate(kept))))
+    rest = CONTEXT.add(below, above)
     if rest > 0:  # never more than (m, d) = (k, k)
         classes.append((rest, {2 * k: Decimal(1)}, {k: Decimal(1)}))
+    whole = total([weight for weight, _, _ in classes])
     shares = [CONTEXT.divide(weight, whole) for weight, _, _ in classes]
     log_weights = as_law(shares)[1]
     return tuple(
-        RevealedClass(float(log_weight), *_side(kept), *_side(displaced))
-        for log_weight, (_, kept, displaced) in zip(log_weights, classes, strict=True)
+        RevealedClass(float(log_weight), *_side(kept), *_side(displaced), rest > 0 and index == len(classes) - 1)
+        for index, (log_weight, (_, kept, displaced)) in enumerate(zip(log_weights, classes, strict=True))
     )
+
+
+def _left_of(rest: Decimal, same_class: Decimal) -> Decimal:
+    """0 if sizes of this probability may be left out of their own class without a change of its last bits."""
+    return Decimal(0) if rest <= CONTEXT.multiply(same_class, Decimal(_LEFT_OUT)) else rest
 
 
 def _side(probabilities: dict[int, Decimal]) -> tuple[FloatArray, Law]:
@@ -95,8 +105,9 @@ def _side(probabilities: dict[int, Decimal]) -> tuple[FloatArray, Law]:
     return np.array(present, dtype=np.float64), as_law([probabilities[value] for value in present])
 
 
-def _batch_sizes(rate: float, n: int) -> tuple[list[int], list[Decimal], Decimal]:
-    """(s, weight of s) of Binom(n, q) where it is not below `_RAREST` of the likeliest, and a bound on the rest.
+def _batch_sizes(rate: float, n: int) -> tuple[list[int], list[Decimal], Decimal, Decimal]:
+    """(s, weight of s) of Binom(n, q) where it is not below `_RAREST` of the likeliest, and bounds on what is left out
+    below and above.
 
     Weights are relative to the likeliest. Ratios of neighbours fall (rise) beyond it, so what is left out on a side is
     at most the last weight times x / (1 - x), x the ratio there.
@@ -110,10 +121,10 @@ def _batch_sizes(rate: float, n: int) -> tuple[list[int], list[Decimal], Decimal
     q = Decimal(rate)
     odds = CONTEXT.divide(q, CONTEXT.subtract(Decimal(1), q))
     mode = min(int((n + 1) * rate), n)
-    rest = Decimal(0)
+    rests: list[Decimal] = []
     sides: list[list[Decimal]] = []
     for up in (False, True):
-        values, s, weight = [], mode, Decimal(1)
+        values, s, weight, rest = [], mode, Decimal(1), Decimal(0)
         while s < n if up else s > 0:
             if up:
                 ratio = CONTEXT.divide(CONTEXT.multiply(Decimal(n - s), odds), Decimal(s + 1))
@@ -122,14 +133,15 @@ def _batch_sizes(rate: float, n: int) -> tuple[list[int], list[Decimal], Decimal
             after = CONTEXT.multiply(weight, ratio)
             if after < _RAREST and ratio < 1:
                 left = CONTEXT.divide(after, CONTEXT.subtract(Decimal(1), ratio))
-                rest = CONTEXT.add(rest, CONTEXT.multiply(left, Decimal("1.000001")))
+                rest = CONTEXT.multiply(left, Decimal("1.000001"))
                 break
             s, weight = s + (1 if up else -1), after
             values.append(weight)
         sides.append(values)
+        rests.append(rest)
     below, above = sides
     sizes = list(range(mode - len(below), mode + len(above) + 1))
-    return sizes, [*reversed(below), Decimal(1), *above], rest
+    return sizes, [*reversed(below), Decimal(1), *above], rests[0], rests[1]
 
 
 def _with_room(s: int, b: int, in_batch: list[Decimal]) -> tuple[dict[int, Decimal], dict[int, Decimal]]:
@@ -160,9 +172,13 @@ def _with_room(s: int, b: int, in_batch: list[Decimal]) -> tuple[dict[int, Decim
     return sensitivity, displaced
 
 
-def _pooled(pooled: list[tuple[int, Decimal]], rate: float, n: int, b: int, in_batch: list[Decimal]) -> list[Decimal]:
-    """The law of m given s >= B:  sum_h p_h C(h, m) E[ prod_{i < m} (B - i) / (s + i + 1) prod_{m < j <= h} (s - B +
-    j) / (s + j) ]."""
+def _pooled(
+    pooled: list[tuple[int, Decimal]], ends: tuple[int, int], rate: float, n: int, in_batch: list[Decimal]
+) -> list[Decimal]:
+    """The law of m given B = ends[0] <= s <= ends[1]:
+
+    sum_h p_h C(h, m) E[ prod_{i < m} (B - i) / (s + i + 1) prod_{m < j <= h} (s - B + j) / (s + j) ].
+    """
     k = len(in_batch) - 1
     largest = max(weight for _, weight in pooled)
     for smallest in (Decimal("1e-26"), Decimal("1e-60"), Decimal("1e-150"), Decimal("1e-300")):
@@ -172,7 +188,7 @@ def _pooled(pooled: list[tuple[int, Decimal]], rate: float, n: int, b: int, in_b
                 f"truncated batches would take {len(chosen)} batch sizes for a group of {k}, more than "
                 f"{_MOST_TERMS} terms: a smaller group_size or dataset_size is needed."
             )
-        found = _pooled_over(chosen, (pooled[0][0], pooled[-1][0]), rate, n, b, in_batch)
+        found = _pooled_over(chosen, (max(ends[0], pooled[0][0]), ends[1]), rate, n, ends[0], in_batch)
         if found is not None:
             return found
     raise LimitExceeded("the law of truncated batches could not be summed to the last bit within the stated range.")

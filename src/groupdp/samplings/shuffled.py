@@ -17,7 +17,7 @@ import numpy as np
 
 from groupdp.errors import InvalidArgument
 from groupdp.groups import is_empty
-from groupdp.laws.allocation import SquaresLaw, dealt_squares_law
+from groupdp.laws.allocation import SquaresLaw, Values, dealt_squares_law
 from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
 from groupdp.pairs import ZERO, Branch, Round, Side
 from groupdp.samplings.fixed_batch import batch_and_dataset
@@ -162,8 +162,14 @@ def dealt_coin(size: int, batch_size: int, dataset_size: int, unit: float, noise
 
 def squares_coin(squares: SquaresLaw, unit: float, noise: float) -> Round:
     """A public coin over r with branch N(unit sqrt(r) / noise) against N(0)."""
-    values, (_, log_weights) = squares
+    if squares.lower is squares.upper:
+        return _coin_over(squares.upper, unit, noise)
+    return _coin_over(squares.upper, unit, noise, _coin_over(squares.lower, unit, noise))
+
+
+def _coin_over(law: Values, unit: float, noise: float, lower: Round | None = None) -> Round:
+    values, (_, log_weights) = law
     if len(values) == 1 and values[0] == 0.0:
         return Round.of(ZERO, ZERO)
     shifts = [unit * math.sqrt(r) / noise if noise > 0.0 else math.inf for r in values.tolist()]
-    return Round((Branch(Side.point(shift), ZERO) for shift in shifts), log_weights.tolist())
+    return Round((Branch(Side.point(shift), ZERO) for shift in shifts), log_weights.tolist(), lower)

@@ -21,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from groupdp.web import fields, json_text
+from groupdp.web.access import TokenRequired
 from groupdp.web.answers import QUESTIONS
 from groupdp.web.openapi import description
 from groupdp.web.pool import Limits, Pool
@@ -47,9 +48,13 @@ _HEADERS = {
 
 
 def build_app(
-    limits: Limits | None = None, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
+    limits: Limits | None = None,
+    *,
+    hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]"),
+    token: str | None = None,
 ) -> Starlette:
-    """The application. It answers to the names in `hosts` alone, so that no page elsewhere reaches it under another."""
+    """The application. It answers to the names in `hosts` alone, so that no page elsewhere reaches it under another;
+    and, if there is a `token`, to those who have it. `app.state.pool` has the workers."""
     pool = Pool(limits)
 
     @contextlib.asynccontextmanager
@@ -67,12 +72,17 @@ def build_app(
         *(Route(f"/api/{name}", _question(name, pool), methods=["POST"]) for name in QUESTIONS),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
-    return Starlette(
+    middleware = [Middleware(_SafeHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))]
+    if token is not None:
+        middleware.append(Middleware(TokenRequired, token=token))
+    app = Starlette(
         routes=routes,
-        middleware=[Middleware(_SafeHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+        middleware=middleware,
         exception_handlers={HTTPException: _refused, Exception: _bug},
         lifespan=lifespan,
     )
+    app.state.pool = pool
+    return app
 
 
 class _SafeHeaders:
@@ -101,7 +111,8 @@ def _question(name: str, pool: Pool) -> Callable[[Request], Awaitable[Response]]
         body = await _body(request, largest)
         gone = asyncio.ensure_future(_disconnected(request))
         try:
-            status, text = await pool.ask(name, body, gone)
+            client = request.client.host if request.client is not None else ""
+            status, text = await pool.ask(name, body, gone, client)
         finally:
             gone.cancel()
         headers = {"retry-after": "1"} if status == 503 else None

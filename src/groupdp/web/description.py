@@ -85,12 +85,24 @@ class Question:
 def read_json(body: bytes) -> dict[str, Any]:
     """The JSON object in a request's body, its decimals exact."""
     try:
-        document = json.loads(body, parse_float=Decimal, parse_constant=_no_constant)
+        document = json.loads(body, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_object)
+    except InvalidField:
+        raise
     except (ValueError, ArithmeticError, RecursionError):
         raise InvalidField("body must be a JSON object, and is not.") from None
     if not isinstance(document, dict):
         raise InvalidField(f"body must be a JSON object, got {shown(plain(document))}.")
     return document
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, whose names must differ: of two values one would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidField(f"{shown(twice)} must be given once in an object, got it {names.count(twice)} times.", twice)
+    return found
 
 
 def read_question(document: Mapping[str, Any], *, also: Sequence[str] = ()) -> Question:

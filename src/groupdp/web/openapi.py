@@ -198,10 +198,11 @@ def _post(summary: str, also: Schema, answer: Schema, *, optional: tuple[str, ..
     reply = {"type": "object", "required": list(answer), "properties": answer}
     refusals = {
         "400": "The question is invalid.",
+        "401": "The server listens on another address than loopback, and the token is missing or wrong.",
         "413": "The body is too large.",
         "415": "The body is not JSON by its content type.",
         "422": "The question is valid, but exceeds a stated limit of time or memory.",
-        "503": "The server is busy: ask again in a moment.",
+        "503": "The server is busy, is shutting down, or a process ended unexpectedly: ask again in a moment.",
     }
     return {
         "post": {

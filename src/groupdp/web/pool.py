@@ -1,9 +1,10 @@
 """Processes that answer questions, with time limits and cancellation.
 
-Two lanes: questions known to take long (`SLOW`) have `slow` workers of their own, all others `quick`; each lane is a
-queue. A question in the quick lane that outgrows `young_seconds` frees its turn and goes on as an old one, of which
-there are at most `old`; one more is refused with a sentence. So however many heavy questions come, the quick ones keep
-all their workers, and no question takes or waits longer than `seconds`.
+Three lanes by cost: cheap questions, curves and the like (`MIDDLING`), and questions known to take long (`SLOW`). Each
+has workers of its own, shared evenly by its clients (turns.py); those of the last two have a lower priority. A cheap
+question that outgrows `young_seconds` frees its turn and goes on as an old one, of which there are at most `old`; one
+more is refused with a sentence. So however many heavy questions come, cheap ones keep all their workers, and no
+question takes or waits longer than `seconds`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,19 @@ from typing import Any
 
 from groupdp._processes import command_of
 from groupdp.web import json_text
+from groupdp.web.turns import Lane
 from groupdp.web.worker import CANCELLED, LIMIT, out_of_time
 
-#: Questions that take long as a rule.
+#: Questions that take a good part of a second, and those that take long, as a rule.
+MIDDLING = frozenset({"curve", "calibrate", "people"})
 SLOW = frozenset({"baseline", "tradeoff"})
 #: How long a worker that was told to stop may take before it is ended, in seconds.
 GRACE = 1.0
 UNAVAILABLE = 503
+#: How much lower the priority of workers for all but cheap questions is.
+NICE = 10
+#: How long questions may still take once the server is told to stop, in seconds.
+LAST_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +40,8 @@ class Limits:
     """What the pool may spend."""
 
     quick: int = max(2, os.cpu_count() or 2)
-    slow: int = 2
+    middling: int = 3
+    slow: int = 3
     old: int = 2
     young_seconds: float = 1.0
     seconds: float = 30.0
@@ -45,21 +53,23 @@ class Limits:
 class Worker:
     """One process."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, *, is_cheap: bool) -> None:
         if process.stdin is None or process.stdout is None:
             raise AssertionError("a worker must have pipes")
         self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
+        self.is_cheap = is_cheap
+        """Whether it is for cheap questions."""
 
     @classmethod
-    async def start(cls) -> Worker:
+    async def start(cls, *, is_cheap: bool = True) -> Worker:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        command = command_of("groupdp.web.worker")
+        command = [*command_of("groupdp.web.worker"), *(() if is_cheap else (str(NICE),))]
         # Ctrl-C in a terminal goes to everything in the foreground: a session of its own keeps a worker out of that
         # from its first instant. It ends when it is killed, or with its input.
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True
         )
-        worker = cls(process)
+        worker = cls(process, is_cheap=is_cheap)
         try:
             await worker._stdout.readline()  # it says when it has loaded the library
         except asyncio.CancelledError:
@@ -98,94 +108,160 @@ class Worker:
             await self._stdin.wait_closed()
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question whose turn it is."""
+
+    name: str
+    body: bytes
+    client: str
+    lane: Lane
+    until: float
+
+
 class Pool:
     """The workers, and who may use them when."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits if limits is not None else Limits()
-        self._idle: asyncio.Queue[Worker] = asyncio.Queue()
-        self._turns = {False: asyncio.Semaphore(self.limits.quick), True: asyncio.Semaphore(self.limits.slow)}
+        self._idle: dict[bool, asyncio.Queue[Worker]] = {True: asyncio.Queue(), False: asyncio.Queue()}
+        self._cheap, self._middling = Lane(self.limits.quick), Lane(self.limits.middling)
+        self._slow, self._old = Lane(self.limits.slow), Lane(self.limits.old)
         self._waiting = 0
-        self._old = 0
         self._workers: set[Worker] = set()
         self._replacements: set[asyncio.Task[None]] = set()
+        self._closing = asyncio.Event()
         self._stopped = False
 
     async def start(self) -> None:
         """Start every worker; the first questions are answered as soon as one has loaded the library."""
-        for _ in range(self.limits.quick + self.limits.slow + self.limits.old):
-            self._background(self._add())
+        for _ in range(self.limits.quick + self.limits.old):
+            self._background(self._add(is_cheap=True))
+        for _ in range(self.limits.middling + self.limits.slow):
+            self._background(self._add(is_cheap=False))
+
+    def close(self) -> None:
+        """Answer nothing more: whoever waits is told so, whoever is being answered in `LAST_SECONDS`."""
+        self._closing.set()
 
     async def stop(self) -> None:
         """End every worker."""
+        self.close()
         self._stopped = True
         for task in list(self._replacements):
             task.cancel()
         await asyncio.gather(*self._replacements, return_exceptions=True)
         await asyncio.gather(*(worker.kill() for worker in self._workers))
 
-    async def ask(self, name: str, body: bytes, gone: asyncio.Future[None]) -> tuple[int, bytes]:
+    async def ask(self, name: str, body: bytes, gone: asyncio.Future[None], client: str = "") -> tuple[int, bytes]:
         """The answer's status and text. `gone` is done as soon as nobody waits for it any more."""
         limits = self.limits
         until = time.monotonic() + limits.seconds
         if self._waiting >= limits.waiting:
             return _busy(f"This server has {limits.waiting} questions waiting already: ask again in a moment.")
-        turns = self._turns[name in SLOW]
+        lane = self._slow if name in SLOW else self._middling if name in MIDDLING else self._cheap
+        asked = _Asked(name, body, client, lane, until)
+        for _ in range(2):  # a question changes nothing: it may be asked again if its process ends
+            refusal = await self._enter(asked, gone)
+            if refusal is not None:
+                return refusal
+            answer = await self._answer(asked, gone)
+            if answer is not None:
+                return answer
+        return UNAVAILABLE, json_text.error(
+            "process-ended", "The process that answered ended unexpectedly, twice, and was restarted: ask again."
+        )
+
+    async def _enter(self, asked: _Asked, gone: asyncio.Future[None]) -> tuple[int, bytes] | None:
+        """Wait for a turn; the refusal if there is none."""
+        closing: asyncio.Future[Any] = asyncio.ensure_future(self._closing.wait())
+        turn = asked.lane.queue(asked.client)
         self._waiting += 1
+        has_turn = False
         try:
-            await asyncio.wait_for(turns.acquire(), limits.seconds)
-        except TimeoutError:
-            return _busy("This server is busy: ask again in a moment.")
+            patience = max(asked.until - time.monotonic(), 0.0)
+            await asyncio.wait({turn, gone, closing}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if closing.done():
+                return _shutting_down()
+            if gone.done():
+                return _given_up()
+            if not turn.done():
+                return _busy("This server is busy: ask again in a moment.")
+            has_turn = True
+            return None
         finally:
             self._waiting -= 1
-        if gone.done():
-            turns.release()
-            return _given_up()
-        return await self._answer(name, body, gone, until)
+            closing.cancel()
+            if not has_turn:
+                asked.lane.abandon(asked.client, turn)
 
-    async def _answer(self, name: str, body: bytes, gone: asyncio.Future[None], until: float) -> tuple[int, bytes]:
-        """The answer to a question whose turn it is; gives the turn back."""
-        slow, old = name in SLOW, False
-        while (worker := await self._idle.get()).has_ended:
-            self._replace(worker)
-        task: asyncio.Future[Any] = asyncio.ensure_future(worker.ask(name, body, max(until - time.monotonic(), 0.01)))
-        both: set[asyncio.Future[Any]] = {task, gone}
+    async def _answer(self, asked: _Asked, gone: asyncio.Future[None]) -> tuple[int, bytes] | None:
+        """The answer to a question whose turn it is, None if its process ended; gives the turn back."""
+        lane, client, until = asked.lane, asked.client, asked.until
+        cheap = lane is self._cheap
+        idle = self._idle[cheap]
+        worker = await self._idle_worker(idle, gone)
+        if worker is None:
+            lane.leave(client, 0.0)
+            return _shutting_down() if self._closing.is_set() else _given_up()
+        began = time.monotonic()
+        seconds = max(until - began, 0.01)
+        task: asyncio.Future[Any] = asyncio.ensure_future(worker.ask(asked.name, asked.body, seconds))
+        closing = asyncio.ensure_future(self._closing.wait())
+        either: set[asyncio.Future[Any]] = {task, gone, closing}
         refusal: tuple[int, bytes] | None = None
         try:
-            patience = max(until - time.monotonic(), 0.0) if slow else self.limits.young_seconds
-            await asyncio.wait(both, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-            if not (slow or task.done() or gone.done()):
-                if self._old >= self.limits.old:
+            patience = self.limits.young_seconds if cheap else seconds
+            await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if cheap and not any(one.done() for one in either):
+                if self._old.take(client):
+                    lane.leave(client, time.monotonic() - began)
+                    lane, began = self._old, time.monotonic()
+                    patience = max(until - began, 0.0)
+                    await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                else:
                     refusal = _busy(
                         f"This question takes longer than {self.limits.young_seconds:g} seconds, and this server is "
-                        f"answering {self._old} such questions already: ask again in a moment."
+                        f"answering {self._old.answering} such questions already: ask again in a moment."
                     )
-                else:
-                    old = True
-                    self._old += 1
-                    self._turns[False].release()
-                    patience = max(until - time.monotonic(), 0.0)
-                    await asyncio.wait(both, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if closing.done() and not task.done():
+                await asyncio.wait({task, gone}, timeout=LAST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                refusal = _shutting_down()
             if not task.done():
                 refusal = refusal or (_given_up() if gone.done() else _out_of_time(self.limits.seconds))
                 worker.cancel()
-                await asyncio.wait({task}, timeout=GRACE)
+                await asyncio.wait({task}, timeout=0.0 if closing.done() else GRACE)
+            elif closing.done() and task.exception() is None:
+                refusal = None
             if refusal is None:
                 status, text = task.result()
                 return status, text
             return refusal
         except ConnectionError:
-            return LIMIT, json_text.error("limit-exceeded", "This question needs more memory than there is.")
+            return None
         finally:
-            if old:
-                self._old -= 1
-            else:
-                self._turns[slow].release()
+            closing.cancel()
+            lane.leave(client, time.monotonic() - began)
             if task.done() and not task.cancelled() and task.exception() is None:
-                self._idle.put_nowait(worker)
+                idle.put_nowait(worker)
             else:
                 task.cancel()
                 self._replace(worker)
+
+    async def _idle_worker(self, idle: asyncio.Queue[Worker], gone: asyncio.Future[None]) -> Worker | None:
+        """A worker that is there and idle; None if nobody waits for the answer any more, or the server stops."""
+        while True:
+            got: asyncio.Future[Any] = asyncio.ensure_future(idle.get())
+            closing: asyncio.Future[Any] = asyncio.ensure_future(self._closing.wait())
+            await asyncio.wait({got, gone, closing}, return_when=asyncio.FIRST_COMPLETED)
+            closing.cancel()
+            if not got.done():
+                got.cancel()
+                return None
+            worker: Worker = got.result()
+            if not worker.has_ended:
+                return worker
+            self._replace(worker)
 
     def _replace(self, worker: Worker) -> None:
         """End a worker that does not stop, and start another in its place."""
@@ -194,7 +270,7 @@ class Pool:
             await worker.kill()
             self._workers.discard(worker)  # not before: what is stopped meanwhile is ended by `stop`
             if not self._stopped:
-                await self._add()
+                await self._add(is_cheap=worker.is_cheap)
 
         self._background(replace())
 
@@ -203,14 +279,18 @@ class Pool:
         self._replacements.add(task)
         task.add_done_callback(self._replacements.discard)
 
-    async def _add(self) -> None:
-        worker = await Worker.start()
+    async def _add(self, *, is_cheap: bool) -> None:
+        worker = await Worker.start(is_cheap=is_cheap)
         self._workers.add(worker)
-        self._idle.put_nowait(worker)
+        self._idle[is_cheap].put_nowait(worker)
 
 
 def _busy(sentence: str) -> tuple[int, bytes]:
     return UNAVAILABLE, json_text.error("busy", sentence)
+
+
+def _shutting_down() -> tuple[int, bytes]:
+    return _busy("This server is shutting down: ask again when it is back.")
 
 
 def _given_up() -> tuple[int, bytes]:

@@ -3,7 +3,7 @@
     ask NAME SECONDS LENGTH\\n + LENGTH bytes        ->        STATUS LENGTH\\n + LENGTH bytes
     cancel\\n                                                   the question being answered is given up
 
-It says "ready\\n" once, when the library is loaded.
+It says "ready\\n" once, when the library is loaded. Its argument, if it has one, lowers its priority by so much.
 
 A question that takes longer than its seconds, or is cancelled, stops at the next report of progress; a computation
 that does not report is ended from outside, by `pool`. End of input ends the process.
@@ -85,6 +85,8 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a library prints is no answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends the input
     _limit_memory()
+    if len(sys.argv) > 1 and hasattr(os, "nice"):
+        os.nice(int(sys.argv[1]))
     clock = Clock()
     questions: queue.SimpleQueue[tuple[str, float, bytes] | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, questions, clock), daemon=True).start()
