@@ -14,7 +14,7 @@ from groupdp.certificate.checker import Verdict, verify
 from groupdp.certificate.laws import changes, phases, tight
 from groupdp.certificate.proving import ENOUGH_CELLS, FEWEST_CELLS, MOST_CELLS, Proving, more_cells
 from groupdp.certificate.reading import Clock, NotACertificate, digest
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.guarantees import epsilon
 from groupdp.laws.allocation import LARGEST_EXACT_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
@@ -101,7 +101,9 @@ def _as_checked(run: Any) -> tuple[DPSGD, ...]:
     phases = phases_of(run)
     for phase in phases:
         if phase.sampling.name in ("spread", "allocation"):
-            raise InvalidArgument(f"run must have a sampling whose law the checker knows, got {phase.sampling.title}.")
+            raise InvalidArgument(
+                "run", InWords(phase.sampling.title), "have a sampling whose law the checker knows"
+            )
     return tuple(
         replace(phase, sampling=RevealedBallsInBins(batches=phase.sampling.batches))
         if isinstance(phase.sampling, BallsInBinsSampling)
@@ -149,7 +151,7 @@ def proving_of(claim: dict[str, Any], seconds: float) -> Proving:
         phases(claim["run"])
         return Proving(claim, Clock(seconds))
     except NotACertificate as error:
-        raise InvalidArgument(str(error)) from None
+        raise InvalidArgument.saying("claim", str(error)) from None
 
 
 def tried(claim: dict[str, Any], proving: Proving) -> Certificate:
@@ -164,7 +166,7 @@ def tried(claim: dict[str, Any], proving: Proving) -> Certificate:
     try:
         return Certificate(document, verify(json.dumps(document), seconds=proving.clock.left(), known=proving.known))
     except NotACertificate as error:
-        raise InvalidArgument(str(error)) from None
+        raise InvalidArgument.saying("claim", str(error)) from None
 
 
 def outward(lower: float, upper: float) -> dict[str, str]:

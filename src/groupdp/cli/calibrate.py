@@ -28,7 +28,7 @@ from groupdp.cli.support import (
     upper_text,
 )
 from groupdp.cli.with_run import with_run
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument
 
 if TYPE_CHECKING:
     from groupdp.calibration import Calibration
@@ -128,7 +128,7 @@ def _phase(asked: Asked, text: str | None) -> int:
     if text is None:
         if count > 1:
             raise InvalidArgument(
-                f"which_phase must say which of the {count} phases to change: --which-phase 1 to {count}."
+                "which_phase", NOT_SHOWN, f"say which of the {count} phases to change: --which-phase 1 to {count}"
             )
         return 0
     return read_integer("which_phase", text, at_least=1, at_most=count) - 1

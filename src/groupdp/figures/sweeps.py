@@ -31,7 +31,7 @@ _ROW = 0.05
 def check_names(names: Sequence[str]) -> None:
     """Refuse what has more dimensions than a picture."""
     if len(names) > 2:
-        raise InvalidArgument(f"plot must be of one or two varying names, got {len(names)}: {', '.join(names)}.")
+        raise InvalidArgument("plot", len(names), "be of one or two varying names", f"{', '.join(names)}")
 
 
 def draw_sweep(rows: Sequence[Row], *, title: str) -> Figure:

@@ -13,7 +13,7 @@ import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
 from groupdp.allocations import Allocation, AllocationRound
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.laws.blocks import spread_blocks
 from groupdp.neighbours import ADJACENCIES, Change
@@ -105,7 +105,7 @@ def noise_split(change: Change, noise: float, one_sided: Callable[[int, float], 
     leave, join = counted(change.removed), counted(change.added)
     if leave + join > LARGEST_GROUP:
         raise InvalidArgument(
-            f"group_size must be at most {LARGEST_GROUP} in both datasets together, got {leave + join}."
+            "group_size", leave + join, f"be at most {LARGEST_GROUP} in both datasets together"
         )
     if leave == 0 == join:
         return ()

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from groupdp._files import NewFiles
-from groupdp._validation import shown
 from groupdp.errors import GroupDPError, InvalidArgument
 from groupdp.run_file.describe import run_as_json
 from groupdp.sweeps.grid import Grid
@@ -26,7 +25,7 @@ SUFFIXES = (".csv", ".parquet")
 def check_name(name: str, path: str) -> None:
     """Refuses a file that is neither CSV nor Parquet by its suffix."""
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise InvalidArgument(f"{name} must end in .csv or .parquet, got {shown(path)}.")
+        raise InvalidArgument(name, path, "end in .csv or .parquet")
 
 
 class PartialRows:
