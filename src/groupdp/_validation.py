@@ -7,7 +7,7 @@ import numbers
 from fractions import Fraction
 from typing import Any
 
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument
 from groupdp.errors import shown as shown
 
 #: Counts beyond this are refused: doubles no longer hold every integer.
@@ -68,9 +68,9 @@ def require_integer(name: str, value: Any, *, at_least: int, at_most: int = LARG
         raise InvalidArgument(name, value, f"be an integer of at least {at_least}")
     number = int(value)
     if number < at_least:
-        raise InvalidArgument(name, InWords(shown_integer(number)), f"be an integer of at least {at_least}")
+        raise InvalidArgument(name, number, f"be an integer of at least {at_least}")
     if number > at_most:
-        raise InvalidArgument(name, InWords(shown_integer(number)), f"be an integer of at most {at_most}")
+        raise InvalidArgument(name, number, f"be an integer of at most {at_most}")
     return number
 
 
@@ -109,13 +109,6 @@ def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise InvalidArgument(name, value, f"be one of {', '.join(choices)}")
     return value
-
-
-def shown_integer(number: int) -> str:
-    """`number` in full where it is short; its order of magnitude where Python would refuse to print it."""
-    if number.bit_length() <= 128:
-        return str(number)
-    return f"about {'-' if number < 0 else ''}2^{number.bit_length() - 1}"
 
 
 def _wanted(

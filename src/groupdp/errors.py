@@ -29,6 +29,8 @@ def shown(value: object) -> str:
     """`value` as it may stand in an error message: never longer than a line."""
     if isinstance(value, InWords):
         return str(value)
+    if isinstance(value, int) and value.bit_length() > 128:  # Python refuses to print thousands of digits
+        return f"about {'-' if value < 0 else ''}2^{value.bit_length() - 1}"
     try:
         text = repr(value)
     except Exception:  # a hostile or broken __repr__ must not hide the real complaint

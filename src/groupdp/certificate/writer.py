@@ -18,7 +18,6 @@ from groupdp.errors import InvalidArgument, InWords
 from groupdp.guarantees import epsilon
 from groupdp.laws.allocation import LARGEST_EXACT_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
-from groupdp.run_file.describe import run_as_json
 from groupdp.samplings.balls_in_bins import BallsInBinsSampling, RevealedBallsInBins
 
 #: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.
@@ -101,9 +100,7 @@ def _as_checked(run: Any) -> tuple[DPSGD, ...]:
     phases = phases_of(run)
     for phase in phases:
         if phase.sampling.name in ("spread", "allocation"):
-            raise InvalidArgument(
-                "run", InWords(phase.sampling.title), "have a sampling whose law the checker knows"
-            )
+            raise InvalidArgument("run", InWords(phase.sampling.title), "have a sampling whose law the checker knows")
     return tuple(
         replace(phase, sampling=RevealedBallsInBins(batches=phase.sampling.batches))
         if isinstance(phase.sampling, BallsInBinsSampling)
@@ -127,7 +124,7 @@ def _counts(group: Any) -> Any:
 
 def described(phase: DPSGD) -> dict[str, Any]:
     """One phase under the names of run files, its floats as the decimals that name them."""
-    return {name: _exact(value) for name, value in run_as_json(phase).items()}
+    return {name: _exact(value) for name, value in phase.values().items()}
 
 
 def _exact(value: Any) -> Any:

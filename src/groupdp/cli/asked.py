@@ -11,7 +11,6 @@ import typer
 from groupdp._validation import shown
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.run_file.describe import run_as_json
 from groupdp.run_file.read import RunFile
 from groupdp.run_file.remarks import remarks_on
 
@@ -77,7 +76,7 @@ class Asked:
 
     def as_json_fields(self) -> dict[str, Any]:
         """The question and the run under the names of the run file."""
-        phases = [run_as_json(phase) for phase in self.file.phases]
+        phases = [phase.values() for phase in self.file.phases]
         return {**self.neighbours, "run": phases[0] if len(phases) == 1 else phases}
 
     def group_text(self) -> str:

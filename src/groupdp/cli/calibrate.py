@@ -24,7 +24,6 @@ from groupdp.cli.support import (
     progress_bar,
     read_integer,
     read_number,
-    run_as_json,
     upper_text,
 )
 from groupdp.cli.with_run import with_run
@@ -145,7 +144,7 @@ def _answer(calibrate: Callable[..., Calibration], asked: Asked, epsilon: str, a
     asked = replace(asked, file=file)
     asked.save()
     if as_json:
-        described = [run_as_json(phase) for phase in phases]
+        described = [phase.values() for phase in phases]
         emit_json({**found.as_dict(), "run": described[0] if len(described) == 1 else described})
         return
     emit_run(asked)

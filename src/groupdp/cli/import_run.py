@@ -21,7 +21,6 @@ from groupdp.cli.support import (
     read_integer,
     read_number,
     require_new,
-    run_as_json,
 )
 from groupdp.errors import InvalidArgument, InWords
 
@@ -95,7 +94,7 @@ def import_run(
             {
                 "out": out,
                 "source": found.source,
-                "run": [run_as_json(phase) for phase in found.phases],
+                "run": [phase.values() for phase in found.phases],
                 "group_size": size,
                 "delta": target,
                 "adjacency": chosen,

@@ -13,9 +13,7 @@ from groupdp.cli.support import require_new
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.describe import run_as_json
-from groupdp.run_file.phases import (
+from groupdp.mechanisms.named_values import (
     KNOWN_KEYS,
     integer,
     keys_of,
@@ -25,6 +23,7 @@ from groupdp.run_file.phases import (
     samplings_with,
     with_sampling,
 )
+from groupdp.neighbours import ADJACENCIES
 from groupdp.run_file.read import RunFile, read_run_file
 from groupdp.samplings import SAMPLINGS
 
@@ -89,7 +88,7 @@ def _phases(
             raise InvalidArgument.saying(
                 first, f"{first} can override a run file with one phase, this one has {len(base.phases)}."
             )
-        values = _overridden(run_as_json(base.phases[0]), values)
+        values = _overridden(base.phases[0].values(), values)
     elif "sampling" not in values:
         values = {"sampling": assumed.get("sampling") or _meant(values), **values}
     if not any(key in values or key in assumed for key in _LENGTHS):

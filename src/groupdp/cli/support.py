@@ -43,7 +43,6 @@ from groupdp.cli.values import (
 )
 from groupdp.errors import GroupDPError, InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.describe import run_as_json
 
 if TYPE_CHECKING:
     from groupdp.cli.asked import Asked
@@ -78,7 +77,6 @@ __all__ = [
     "read_memory",
     "read_number",
     "require_new",
-    "run_as_json",
     "upper_text",
     "waiting",
 ]

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupdp.baselines.comparison import Point
+from groupdp.drawing import AMBER, BLUE, GREY, ORANGE, PINK, finish, new_figure, plain_logarithmic
 from groupdp.errors import InvalidArgument
 from groupdp.figures.layout import infinity_sign, place, powers_of_ten
-from groupdp.figures.style import AMBER, BLUE, GREY, ORANGE, PINK, finish, new_figure, plain_logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

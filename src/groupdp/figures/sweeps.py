@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from groupdp.drawing import COLOURS, ORANGE, TITLE_SIZE, finish, new_figure
 from groupdp.errors import InvalidArgument
 from groupdp.figures.layout import infinity_sign
-from groupdp.figures.style import COLOURS, ORANGE, TITLE_SIZE, finish, new_figure
 from groupdp.sweeps.sweep import Row
 
 if TYPE_CHECKING:

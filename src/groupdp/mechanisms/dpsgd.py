@@ -73,6 +73,16 @@ class DPSGD(Mechanism):
         """Whether averages of several examples are clipped instead of single examples."""
         return self.microbatch_size > 1
 
+    def values(self) -> dict[str, Any]:
+        """Its fields and its sampling's, by their names in run files."""
+        return {
+            "sampling": self.sampling.name,
+            **self.sampling.values(),
+            "noise_multiplier": self.noise_multiplier,
+            "steps": self.steps,
+            "microbatch_size": self.microbatch_size,
+        }
+
     @property
     def releases(self) -> int:
         return self.steps

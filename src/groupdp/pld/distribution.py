@@ -283,7 +283,7 @@ class PrivacyLossDistribution:
 
     def plot(self, target: str | Path | Axes) -> None:
         """Draw both measures as densities: onto given axes, or into a file with the curve of delta beside them."""
-        from groupdp.figures.pld import plot
+        from groupdp.pld.picture import plot
 
         plot(self, target)
 

@@ -18,9 +18,7 @@ from groupdp._validation import require_choice, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
-from groupdp.neighbours import ADJACENCIES, Neighbours
-from groupdp.question import neighbours_of, question_of
-from groupdp.run_file.phases import (
+from groupdp.mechanisms.named_values import (
     GIVEN,
     KNOWN_KEYS,
     integer,
@@ -29,6 +27,8 @@ from groupdp.run_file.phases import (
     refuse_unknown,
     with_sampling,
 )
+from groupdp.neighbours import ADJACENCIES, Neighbours
+from groupdp.question import neighbours_of, question_of
 from groupdp.run_file.toml_lines import KeyPath, line_of
 
 #: Largest file read, in bytes: a run is a page, not a book.

@@ -15,7 +15,6 @@ from typing import Any, TextIO
 
 from groupdp._files import NewFiles
 from groupdp.errors import GroupDPError, InvalidArgument
-from groupdp.run_file.describe import run_as_json
 from groupdp.sweeps.grid import Grid
 from groupdp.sweeps.sweep import Row
 
@@ -104,7 +103,7 @@ def _parquet(rows: list[Row], path: str) -> None:
 def _key(grid: Grid) -> str:
     """A digest of the whole question."""
     described: dict[str, Any] = {
-        "phases": [run_as_json(phase) for phase in grid.phases],
+        "phases": [phase.values() for phase in grid.phases],
         "delta": grid.delta,
         "group_size": grid.group_size,
         "adjacency": grid.adjacency,

@@ -11,9 +11,8 @@ from typing import Any
 from groupdp._validation import require_integer, require_number
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.mechanisms.named_values import keys_of, phase_of
 from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.describe import run_as_json
-from groupdp.run_file.phases import keys_of, phase_of
 
 #: Most points of one sweep.
 LARGEST_SWEEP = 1_000_000
@@ -89,7 +88,7 @@ class Grid:
         (phase,) = self.phases
         if set(values) <= {"noise_multiplier", "steps", "microbatch_size"}:
             return (replace(phase, **values),)
-        described = run_as_json(phase)
+        described = phase.values()
         if "epochs" in values:
             described.pop("steps")
         if "batch_size" in values and "batch_size" not in phase.sampling.fields:

@@ -15,8 +15,8 @@ from typing import Any
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.mechanisms.named_values import phase_of
 from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.phases import phase_of
 from groupdp.web.fields import FIELDS, MOST_PHASES
 
 #: What says whom the guarantee is about.

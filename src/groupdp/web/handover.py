@@ -10,7 +10,6 @@ from groupdp.errors import InvalidArgument
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import ADJACENCIES
 from groupdp.question import question_of
-from groupdp.run_file.describe import run_as_json
 from groupdp.web.description import Question
 
 
@@ -32,7 +31,7 @@ def as_command(question: Question) -> str:
 def _phase_options(phase: DPSGD) -> dict[str, Any]:
     """What has to be said of a phase, under the names of run files."""
     silent = (("microbatch_size", 1), ("one_per_batch", False))
-    return {name: value for name, value in run_as_json(phase).items() if (name, value) not in silent}
+    return {name: value for name, value in phase.values().items() if (name, value) not in silent}
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:

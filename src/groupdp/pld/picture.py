@@ -9,8 +9,8 @@ import numpy as np
 
 from groupdp._files import NewFiles
 from groupdp._validation import shown
+from groupdp.drawing import BLUE, ORANGE, TITLE_SIZE, finish, new_figure, title_lines
 from groupdp.errors import InvalidArgument, InWords
-from groupdp.figures.style import BLUE, ORANGE, TITLE_SIZE, finish, new_figure, title_lines
 from groupdp.pld.measures import Measure
 
 if TYPE_CHECKING:
