@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 import groupdp
-from groupdp.figures.style import COLOURS, finish
+from groupdp.drawing import COLOURS, finish
 
 DATASET, BATCH, NOISE, EPOCHS, DELTA = 50_000, 500, 4.0, 20, 1e-6
 GROUP_SIZES = range(1, 17)

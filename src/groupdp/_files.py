@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from groupdp._validation import shown
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 
 
 class NewFiles:
@@ -110,7 +110,7 @@ class NewFiles:
 def standard_input() -> BinaryIO:
     """The bytes of the standard input, for files called -."""
     if sys.stdin is None:
-        raise InvalidArgument("the standard input must be open where a file is called -, got a closed one.")
+        raise InvalidArgument("the standard input", InWords("a closed one"), "be open where a file is called -")
     return sys.stdin.buffer
 
 
@@ -125,4 +125,4 @@ def check_writable(name: str, destination: str | Path) -> None:
 def unwritable(name: str, destination: str | Path, error: Exception) -> InvalidArgument:
     """The one-sentence complaint about a destination."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return InvalidArgument(f"{name} must be a file that can be written, got {shown(str(destination))} ({reason}).")
+    return InvalidArgument(name, InWords(f"{shown(str(destination))} ({reason})"), "be a file that can be written")

@@ -8,22 +8,12 @@ from fractions import Fraction
 from typing import Any
 
 from groupdp.errors import InvalidArgument
+from groupdp.errors import shown as shown
 
 #: Counts beyond this are refused: doubles no longer hold every integer.
 LARGEST_COUNT = 2**53
 #: Largest dataset size accepted.
 LARGEST_DATASET = 10**15
-
-
-def shown(value: object) -> str:
-    """`value` as it may stand in an error message: never longer than a line."""
-    try:
-        text = repr(value)
-    except Exception:  # a hostile or broken __repr__ must not hide the real complaint
-        text = f"an object of type {type(value).__name__}"
-    if len(text) > 60:
-        text = f"{text[:40]}... ({len(text)} characters)"
-    return text.replace("\n", " ")
 
 
 def require_number(
@@ -53,7 +43,7 @@ def require_number(
     )
     if not inside:
         raise InvalidArgument(
-            _not_that_number(name, value, at_least=at_least, above=above, at_most=at_most, below=below)
+            name, value, f"be {_wanted_of(value, at_least=at_least, above=above, at_most=at_most, below=below)}"
         )
     return number
 
@@ -63,24 +53,24 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def _not_that_number(name: str, value: Any, **limits: float | None) -> str:
-    """The sentence about a number outside of the limits, or about what is no number."""
+def _wanted_of(value: Any, **limits: float | None) -> str:
+    """What would be right in place of a number outside of the limits, or of a value that is not a number."""
     if _is_number(value):
-        return f"{name} must be {_wanted('a finite number', **limits)}, got {shown(value)}."
+        return _wanted("a finite number", **limits)
     noun = f"a number ({'not a text' if isinstance(value, str) else 'a float, an int or a Fraction'})"
     wanted = _wanted(noun, **limits)
-    return f"{name} must be {wanted if wanted.startswith(noun) else f'{noun} {wanted}'}, got {shown(value)}."
+    return wanted if wanted.startswith(noun) else f"{noun} {wanted}"
 
 
 def require_integer(name: str, value: Any, *, at_least: int, at_most: int = LARGEST_COUNT) -> int:
     """`value` as an int in [at_least, at_most]; booleans and floats (even 3.0) are refused."""
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
-        raise InvalidArgument(f"{name} must be an integer of at least {at_least}, got {shown(value)}.")
+        raise InvalidArgument(name, value, f"be an integer of at least {at_least}")
     number = int(value)
     if number < at_least:
-        raise InvalidArgument(f"{name} must be an integer of at least {at_least}, got {shown_integer(number)}.")
+        raise InvalidArgument(name, number, f"be an integer of at least {at_least}")
     if number > at_most:
-        raise InvalidArgument(f"{name} must be an integer of at most {at_most}, got {shown_integer(number)}.")
+        raise InvalidArgument(name, number, f"be an integer of at most {at_most}")
     return number
 
 
@@ -103,31 +93,22 @@ def require_fraction(name: str, value: Any) -> Fraction:
         if number < 0:
             raise ValueError
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise InvalidArgument(
-            f"{name} must be a number of at least 0 or a fraction like 256/60000, got {shown(value)}."
-        ) from None
+        raise InvalidArgument(name, value, "be a number of at least 0 or a fraction like 256/60000") from None
     return number
 
 
 def require_boolean(name: str, value: Any) -> bool:
     """`value` if it is True or False."""
     if not isinstance(value, bool):
-        raise InvalidArgument(f"{name} must be true or false, got {shown(value)}.")
+        raise InvalidArgument(name, value, "be true or false")
     return value
 
 
 def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """`value` if it is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        raise InvalidArgument(f"{name} must be one of {', '.join(choices)}, got {shown(value)}.")
+        raise InvalidArgument(name, value, f"be one of {', '.join(choices)}")
     return value
-
-
-def shown_integer(number: int) -> str:
-    """`number` in full where it is short; its order of magnitude where Python would refuse to print it."""
-    if number.bit_length() <= 128:
-        return str(number)
-    return f"about {'-' if number < 0 else ''}2^{number.bit_length() - 1}"
 
 
 def _wanted(

@@ -161,8 +161,6 @@ class Bounds:
         digits = SHOWN_DIGITS
         if specification:
             if not (re.fullmatch("[0-9]{1,4}", specification) and 1 <= int(specification) <= 1000):
-                raise InvalidArgument(
-                    f"the format of bounds must be a number of digits from 1 to 1000, got {specification!r}."
-                )
+                raise InvalidArgument("the format of bounds", specification, "be a number of digits from 1 to 1000")
             digits = int(specification)
         return f"[{round_down(self.lower, digits)}, {round_up(self.upper, digits)}]"

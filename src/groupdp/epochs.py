@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from groupdp._validation import LARGEST_COUNT, shown
+from groupdp._validation import LARGEST_COUNT
 from groupdp.errors import InvalidArgument
 
 
@@ -20,5 +20,5 @@ def steps_of_epochs(epochs: Fraction, fraction_of_data: Fraction) -> int:
     whole, part = divmod(epochs, 1)
     steps = whole * math.ceil(1 / fraction_of_data) + math.ceil(part / fraction_of_data)
     if steps > LARGEST_COUNT:
-        raise InvalidArgument(f"epochs must amount to at most {LARGEST_COUNT} steps, got {shown(float(epochs))}.")
+        raise InvalidArgument("epochs", float(epochs), f"amount to at most {LARGEST_COUNT} steps")
     return steps

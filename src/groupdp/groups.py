@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from groupdp._validation import require_integer, shown
-from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp._validation import require_integer
+from groupdp.errors import NOT_SHOWN, InvalidArgument, LimitExceeded
 
 #: Largest group accepted.
 LARGEST_GROUP = 100_000
@@ -25,29 +25,25 @@ def group_of(name: str, value: Any, sources: tuple[str, ...] | None) -> Group:
         raise not_given(name, "9" if sources is None else _example(sources))
     if sources is None:
         if not isinstance(value, int) and isinstance(value, Mapping):
-            raise InvalidArgument(
-                f"{name} must be an integer for a run without several sources, got {shown(dict(value))}."
-            )
+            raise InvalidArgument(name, dict(value), "be an integer for a run without several sources")
         return require_integer(name, value, at_least=0, at_most=LARGEST_GROUP)
     if not isinstance(value, Mapping):
-        raise InvalidArgument(
-            f"{name} must say how many examples of each source, like {_example(sources)}, got {shown(value)}."
-        )
+        raise InvalidArgument(name, value, f"say how many examples of each source, like {_example(sources)}")
     unknown = [key for key in value if key not in sources]
     if unknown:
-        raise InvalidArgument(f"{name} must name sources of the run ({', '.join(sources)}), got {shown(unknown[0])}.")
+        raise InvalidArgument(name, unknown[0], f"name sources of the run ({', '.join(sources)})")
     counts = {
         source: require_integer(f"{name}[{source!r}]", value.get(source, 0), at_least=0, at_most=LARGEST_GROUP)
         for source in sources
     }
     if sum(counts.values()) > LARGEST_GROUP:
-        raise InvalidArgument(f"{name} must be at most {LARGEST_GROUP} in all, got {sum(counts.values())}.")
+        raise InvalidArgument(name, sum(counts.values()), f"be at most {LARGEST_GROUP} in all")
     return tuple(counts.items())
 
 
 def not_given(name: str, example: str = "9") -> InvalidArgument:
     """The error about a group whose size was not given. No default: none suits most users."""
-    return InvalidArgument(f"{name} must be given, like {name}={example}: how many examples a person has.")
+    return InvalidArgument(name, NOT_SHOWN, f"be given, like {name}={example}: how many examples a person has")
 
 
 def _example(sources: tuple[str, ...]) -> str:

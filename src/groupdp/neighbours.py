@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from groupdp._validation import require_choice, shown
-from groupdp.errors import InvalidArgument
+from groupdp._validation import require_choice
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import Group, empty_like, group_of, in_short, in_words, is_empty, splits, total
 
 #: Which dataset of a pair is P: the first one, which has the group, or (backwards) the second.
@@ -194,13 +194,9 @@ class Neighbours:
         if removed is None and added is None:
             return cls(group_of("group_size", group_size, sources), adjacency)
         if group_size is not None:
-            raise InvalidArgument(
-                f"group_size must be left out where removed and added are given, got {shown(group_size)}."
-            )
+            raise InvalidArgument("group_size", group_size, "be left out where removed and added are given")
         if adjacency != ADJACENCIES[0]:
-            raise InvalidArgument(
-                f"adjacency must be left out where removed and added are given, got {shown(adjacency)}."
-            )
+            raise InvalidArgument("adjacency", adjacency, "be left out where removed and added are given")
         nobody: Any = 0 if sources is None else {}
         leaving, joining = (
             group_of(name, nobody if value is None else value, sources)
@@ -287,9 +283,7 @@ def require_law(adjacency: str, title: str, adjacencies: tuple[str, ...], refusa
         return
     supported = [name for name in adjacencies if name != EXCHANGE]
     asked = "removed and added" if adjacency == EXCHANGE else repr(adjacency)
-    raise InvalidArgument(
-        f"adjacency must be {' or '.join(supported)} for {title}, got {asked}: {refusals[adjacency]}."
-    )
+    raise InvalidArgument("adjacency", InWords(asked), f"be {' or '.join(supported)} for {title}", refusals[adjacency])
 
 
 def _exchange(removed: Group, added: Group) -> Change:

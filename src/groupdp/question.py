@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from groupdp._validation import require_integer, shown
-from groupdp.errors import InvalidArgument
+from groupdp._validation import require_integer
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.neighbours import ADJACENCIES, Change, Neighbours
@@ -54,13 +54,13 @@ def question_of(
     if isinstance(run, MixtureOfGaussians):
         if not (group_size is None and removed is None and added is None):
             given = next(value for value in (group_size, removed, added) if value is not None)
-            raise InvalidArgument(f"group_size must be left out for a MixtureOfGaussians, got {shown(given)}.")
+            raise InvalidArgument("group_size", given, "be left out for a MixtureOfGaussians")
         if rounds is None:
-            raise InvalidArgument("rounds must be given for a MixtureOfGaussians, got None.")
+            raise InvalidArgument("rounds", None, "be given for a MixtureOfGaussians")
         times = require_integer("rounds", rounds, at_least=0)
         return _question((run,), (Neighbours.of(group_size=1, adjacency=adjacency),), times)
     if rounds is not None:
-        raise InvalidArgument(f"rounds must be left out for a run (it has steps), got {shown(rounds)}.")
+        raise InvalidArgument("rounds", rounds, "be left out for a run (it has steps)")
     if isinstance(run, Mechanism) and type(group_size) is int and type(adjacency) is str and removed is added is None:
         return _of_one(run, group_size, adjacency)
     if isinstance(run, list | tuple) and any(isinstance(one, tuple) for one in run):
@@ -89,25 +89,23 @@ def sources_of(mechanisms: tuple[Mechanism, ...]) -> tuple[str, ...] | None:
         return mechanisms[0].sources or None
     different = {one.sources for one in mechanisms} - {()}
     if len(different) > 1:
-        raise InvalidArgument("run must draw from the same sources in every phase, got phases with different ones.")
+        raise InvalidArgument("run", InWords("phases with different ones"), "draw from the same sources in every phase")
     return next(iter(different), None)
 
 
 def _of_pairs(run: Sequence[Any], group_size: Any, adjacency: Any, removed: Any, added: Any) -> Question:
     """A sequence in which some releases have a group size of their own: each has its own neighbours."""
     if not (removed is None and added is None):
-        raise InvalidArgument("removed and added must be left out where releases have group sizes, got them.")
+        raise InvalidArgument("removed and added", InWords("them"), "be left out where releases have group sizes")
     if adjacency == "add-and-remove":
         raise InvalidArgument(
-            "adjacency must be another one where releases have group sizes of their own, got 'add-and-remove'."
+            "adjacency", InWords("'add-and-remove'"), "be another one where releases have group sizes of their own"
         )
     pairs = [one if isinstance(one, tuple) else (one, group_size) for one in run]
     if any(len(pair) != 2 for pair in pairs):
-        raise InvalidArgument(f"run must have mechanisms or pairs (mechanism, group size), got {shown(run)}.")
+        raise InvalidArgument("run", run, "have mechanisms or pairs (mechanism, group size)")
     if group_size is not None and all(isinstance(one, tuple) for one in run):
-        raise InvalidArgument(
-            f"group_size must be left out where every release has one of its own, got {shown(group_size)}."
-        )
+        raise InvalidArgument("group_size", group_size, "be left out where every release has one of its own")
     mechanisms = mechanisms_of([mechanism for mechanism, _ in pairs])
     neighbours = tuple(
         Neighbours.of(group_size=size, adjacency=adjacency, sources=mechanism.sources or None)

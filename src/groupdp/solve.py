@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.allocations import AllocationRound
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import spectral
@@ -58,9 +58,7 @@ def options_of(
         tolerance = require_number("tolerance", tolerance, above=0.0, at_most=1.0)
     budget = require_integer("memory_budget", memory_budget, at_least=SMALLEST_MEMORY)
     if progress is not None and not callable(progress):
-        raise InvalidArgument(
-            f"progress must be a callable that takes the fraction done, or None, got {shown(progress)}."
-        )
+        raise InvalidArgument("progress", progress, "be a callable that takes the fraction done, or None")
     return Options(engine=engine, tolerance=tolerance, memory_budget=budget, progress=progress)
 
 

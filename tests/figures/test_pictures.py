@@ -12,10 +12,10 @@ from groupdp import DPSGD, PoissonSampling
 from groupdp.audit import audit_worst_case
 from groupdp.baselines.comparison import Point
 from groupdp.bounds import Bounds
+from groupdp.drawing import COLOURS, GREY, new_figure, title_lines
 from groupdp.figures import audit as audit_picture
 from groupdp.figures import people
 from groupdp.figures.curves import draw_curves
-from groupdp.figures.style import COLOURS, GREY, new_figure, title_lines
 from groupdp.figures.tradeoff import rates_to_draw
 from groupdp.people.view import PeopleView
 

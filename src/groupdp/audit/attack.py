@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp.audit.worst_cases import WorstCase
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import FORWARD, Change
 from groupdp.samplings.worlds import IndependentSums, log_mixture_ratio
@@ -71,7 +71,7 @@ def presence_of(phase: DPSGD, *, group_size: int) -> tuple[float, FloatArray]:
     first, second = (world.releases for world in phase.sampling.audited_worlds(change, ordinary_examples=1))
     if not (isinstance(first, IndependentSums) and isinstance(second, IndependentSums) and len(second.values) == 1):
         raise InvalidArgument(
-            f"run must be one mixture against one Gaussian in every round, got {phase.sampling.title}."
+            "run", InWords(phase.sampling.title), "be one mixture against one Gaussian in every round"
         )
     unit = float(first.values[1] - first.values[0]) if len(first.values) > 1 else 1.0
     places = np.rint((first.values - second.values[0]) / unit).astype(int)
@@ -91,5 +91,5 @@ def _moves(iterates: FloatArray, instance: WorstCase) -> FloatArray:
 
 def _noise(phase: DPSGD) -> float:
     if phase.noise_multiplier == 0.0:
-        raise InvalidArgument("noise_multiplier must be above 0 to attack a run, got 0.0.")
+        raise InvalidArgument("noise_multiplier", InWords("0.0"), "be above 0 to attack a run")
     return phase.noise_multiplier

@@ -20,7 +20,7 @@ import numpy as np
 from groupdp._files import standard_input
 from groupdp._validation import shown
 from groupdp.audit.simulation import MOST_TRIALS, Scores
-from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 
 #: The names of the columns unless told otherwise.
 WITH_COLUMN, WITHOUT_COLUMN = "with_group", "without_group"
@@ -32,7 +32,7 @@ def read_scores(path: str | Path, *, with_column: str = WITH_COLUMN, without_col
     Scores may be infinite ("inf", "-inf"); anything else that is not a number is refused with its line.
     """
     if with_column == without_column:
-        raise InvalidArgument(f"with_column and without_column must differ, got {shown(with_column)} twice.")
+        raise InvalidArgument("with_column and without_column", InWords(f"{shown(with_column)} twice"), "differ")
     columns = {with_column: array("d"), without_column: array("d")}
     try:
         with _opened(path) as file:
@@ -41,7 +41,7 @@ def read_scores(path: str | Path, *, with_column: str = WITH_COLUMN, without_col
             for name in columns:
                 if header.count(name) != 1:
                     raise InvalidArgument(
-                        f"scores must have one column named {shown(name)}, got the columns {shown(header)}."
+                        "scores", InWords(f"the columns {shown(header)}"), f"have one column named {shown(name)}"
                     )
             places = {name: header.index(name) for name in columns}
             for row in rows:
@@ -52,10 +52,10 @@ def read_scores(path: str | Path, *, with_column: str = WITH_COLUMN, without_col
                     raise LimitExceeded(f"scores may have at most {MOST_TRIALS} lines.")
     except OSError as error:
         raise InvalidArgument(
-            f"scores must be a file that can be read, got {shown(str(path))} ({error.strerror or error})."
+            "scores", InWords(f"{shown(str(path))} ({error.strerror or error})"), "be a file that can be read"
         ) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidArgument(f"scores must be a CSV file in UTF-8, got {shown(str(path))} ({error}).") from None
+        raise InvalidArgument("scores", InWords(f"{shown(str(path))} ({error})"), "be a CSV file in UTF-8") from None
     return Scores(with_group=np.array(columns[with_column]), without_group=np.array(columns[without_column]))
 
 
@@ -75,5 +75,5 @@ def _score(name: str, cell: str, line: int) -> float:
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        raise InvalidArgument(f"{name} must hold numbers, got {shown(cell)} on line {line}.")
+        raise InvalidArgument(name, InWords(f"{shown(cell)} on line {line}"), "hold numbers")
     return value

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from groupdp._validation import require_integer, require_number
 from groupdp.audit.simulation import Progress
 from groupdp.bounds import Bounds
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import BACKWARD, Direction, directions_of
 
 FloatArray = npt.NDArray[np.float64]
@@ -108,5 +108,5 @@ def claimed_point(*, epsilon: float, delta: float, adjacency: str = "add-or-remo
 def require_claim(claim: object) -> ClaimedCurve:
     """`claim` if it is a ClaimedCurve."""
     if not isinstance(claim, ClaimedCurve):
-        raise InvalidArgument("claim must be a ClaimedCurve, made by claimed_curve or claimed_point.")
+        raise InvalidArgument("claim", NOT_SHOWN, "be a ClaimedCurve, made by claimed_curve or claimed_point")
     return claim

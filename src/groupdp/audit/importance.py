@@ -29,7 +29,7 @@ from groupdp.audit.attack import presence_of
 from groupdp.audit.confidence import require_confidence
 from groupdp.audit.simulation import Progress
 from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
-from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.mechanisms.dpsgd import phases_of
 from groupdp.neighbours import FORWARD, require_direction
 
@@ -161,8 +161,9 @@ def _laws(run: Any, group_size: int) -> list[tuple[RoundLaw, int]]:
     for phase in phases_of(run):
         if phase.microbatch_size != 1 or phase.noise_multiplier == 0.0:
             raise InvalidArgument(
-                "run must have noise and microbatch_size 1 to be sampled, got "
-                f"noise_multiplier {phase.noise_multiplier:g} and microbatch_size {phase.microbatch_size}."
+                "run",
+                InWords(f"noise_multiplier {phase.noise_multiplier:g} and microbatch_size {phase.microbatch_size}"),
+                "have noise and microbatch_size 1 to be sampled",
             )
         unit, weights = presence_of(phase, group_size=group_size)
         if phase.steps > 0:

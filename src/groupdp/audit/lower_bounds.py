@@ -145,7 +145,7 @@ def split(scores: Scores, seed: int) -> Halves:
     for name in ("with_group", "without_group"):
         values = generator.permutation(getattr(scores, name))
         if len(values) < FEWEST_RUNS:
-            raise InvalidArgument(f"{name} must hold at least {FEWEST_RUNS} scores, got {len(values)}.")
+            raise InvalidArgument(name, len(values), f"hold at least {FEWEST_RUNS} scores")
         halves.append((values[: len(values) // 2], values[len(values) // 2 :]))
     (with_1, with_2), (without_1, without_2) = halves
     return Halves(

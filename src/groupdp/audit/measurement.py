@@ -23,7 +23,7 @@ from groupdp.audit.confidence import (
     upper_limit,
 )
 from groupdp.audit.simulation import Scores
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import Direction, require_direction
 
 FloatArray = npt.NDArray[np.float64]
@@ -76,7 +76,7 @@ def measured_delta(
     chosen = require_direction(direction)
     at = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     if at.ndim != 1 or len(at) == 0 or not np.all(np.isfinite(at)) or np.any(at > 700.0):
-        raise InvalidArgument("epsilons must be a non-empty sequence of finite numbers of at most 700.")
+        raise InvalidArgument("epsilons", NOT_SHOWN, "be a non-empty sequence of finite numbers of at most 700")
     sure = require_confidence(confidence)
     share = (1.0 - sure) / (4 * len(at))
     positives, negatives = np.sort(scores.positives(chosen)), np.sort(scores.negatives(chosen))

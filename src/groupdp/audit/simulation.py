@@ -17,7 +17,7 @@ from groupdp._validation import require_integer
 from groupdp.audit.attack import log_likelihood_ratio, revealed_log_likelihood_ratio
 from groupdp.audit.trainer import TrainingPhase, train_many, training_phases
 from groupdp.audit.worst_cases import WorstCase, slope_gradient
-from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded
 from groupdp.neighbours import FORWARD
 
 FloatArray = npt.NDArray[np.float64]
@@ -75,7 +75,7 @@ def attack_scores(
     """
     if reveal_batches and len(instance.with_group) != len(instance.without_group):
         raise InvalidArgument(
-            f"reveal_batches must be false where the datasets differ in size, got true for {instance.title}."
+            "reveal_batches", InWords(f"true for {instance.title}"), "be false where the datasets differ in size"
         )
     count = require_integer("trials", trials, at_least=1, at_most=MOST_TRIALS)
     root = np.random.SeedSequence(require_integer("seed", seed, at_least=0))
@@ -136,9 +136,9 @@ def _scores(name: str, values: object) -> FloatArray:
     try:
         scores = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidArgument(f"{name} must be a sequence of numbers, one score per run.") from None
+        raise InvalidArgument(name, NOT_SHOWN, "be a sequence of numbers, one score per run") from None
     if scores.ndim != 1 or len(scores) == 0:
-        raise InvalidArgument(f"{name} must be a non-empty sequence of scores, got shape {scores.shape}.")
+        raise InvalidArgument(name, InWords(f"shape {scores.shape}"), "be a non-empty sequence of scores")
     if np.any(np.isnan(scores)):
-        raise InvalidArgument(f"{name} must not contain NaN, got {int(np.isnan(scores).sum())} of them.")
+        raise InvalidArgument(name, InWords(f"{int(np.isnan(scores).sum())} of them"), "not contain NaN")
     return scores

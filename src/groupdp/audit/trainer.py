@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
 from groupdp.audit.samplers import Sampler, sampler_of
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import phases_of
 
 FloatArray = npt.NDArray[np.float64]
@@ -49,9 +49,7 @@ def training_phases(run: Any) -> tuple[TrainingPhase, ...]:
     phases = phases_of(run)
     for phase in phases:
         if phase.microbatch_size != 1:
-            raise InvalidArgument(
-                f"microbatch_size must be 1: this trainer clips single examples, got {phase.microbatch_size}."
-            )
+            raise InvalidArgument("microbatch_size", phase.microbatch_size, "be 1: this trainer clips single examples")
     return tuple(
         TrainingPhase(sampler=sampler_of(phase.sampling), noise_multiplier=phase.noise_multiplier, rounds=phase.steps)
         for phase in phases
@@ -152,5 +150,5 @@ def _scales(clipping_norm: float, step_size: float) -> tuple[float, float]:
 def _model(initial_model: npt.ArrayLike) -> FloatArray:
     model = np.atleast_1d(np.asarray(initial_model, dtype=np.float64))
     if model.ndim != 1 or not np.all(np.isfinite(model)):
-        raise InvalidArgument(f"initial_model must be a finite vector, got shape {model.shape}.")
+        raise InvalidArgument("initial_model", InWords(f"shape {model.shape}"), "be a finite vector")
     return model

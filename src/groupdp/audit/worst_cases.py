@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
-from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.groups import group_of, is_empty
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.neighbours import BACKWARD, FORWARD, Neighbours
@@ -109,26 +109,25 @@ def _worlds(
     sampling = phases[0].sampling
     for phase in phases:
         if phase.microbatch_size != 1:
-            raise InvalidArgument(
-                f"microbatch_size must be 1: no worst case is known for others, got {phase.microbatch_size}."
-            )
+            raise InvalidArgument("microbatch_size", phase.microbatch_size, "be 1: no worst case is known for others")
         if phase.sampling.name != sampling.name or phase.sampling.sources != sampling.sources:
             raise InvalidArgument(
-                f"run must use one kind of sampling throughout, got {sampling.title} and {phase.sampling.title}."
+                "run", InWords(f"{sampling.title} and {phase.sampling.title}"), "use one kind of sampling throughout"
             )
         phase.sampling.require_adjacency(adjacency)
     if sampling.sources is None:
         require_integer("group_size", group_size, at_least=1)
     group = group_of("group_size", group_size, sampling.sources)
     if is_empty(group):
-        raise InvalidArgument("group_size must have somebody in it to be attacked, got 0 of every source.")
+        raise InvalidArgument("group_size", InWords("0 of every source"), "have somebody in it to be attacked")
     # the other order of an adjacency is the same pair of datasets, looked at from the other side
     change = Neighbours(group, FORWARD if adjacency == BACKWARD else adjacency).changes[0]
     worlds = tuple(phase.sampling.audited_worlds(change, ordinary_examples=ordinary) for phase in phases)
     for phase, pair in zip(phases, worlds, strict=True):
         if [world.census for world in pair] != [world.census for world in worlds[0]]:
             raise InvalidArgument(
-                f"dataset_size must be the same in all phases, got {sampling.describe()} and "
-                f"{phase.sampling.describe()}."
+                "dataset_size",
+                InWords(f"{sampling.describe()} and {phase.sampling.describe()}"),
+                "be the same in all phases",
             )
     return worlds

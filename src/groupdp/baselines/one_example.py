@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_choice
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import phases_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.neighbours import ADJACENCIES, FORWARD, ONE_SIDED
@@ -31,7 +31,9 @@ def example_composition(run: Any) -> Composition:
     for one, times in composition:
         if not isinstance(one, Round) or len(one.branches) > 1 or not one.branches[0].left.is_zero:
             raise InvalidArgument(
-                "run must have rounds that are one mixture against one Gaussian for this baseline, got a public coin."
+                "run",
+                InWords("a public coin"),
+                "have rounds that are one mixture against one Gaussian for this baseline",
             )
         side = one.branches[0].right
         law = (side.probabilities, side.log_probabilities)
@@ -50,12 +52,14 @@ def require_walk(run: Any) -> None:
     for phase in phases_of(run):
         if not phase.sampling.leaks_most_where_smallest:
             raise InvalidArgument(
-                f"sampling must be another one for this baseline, got {phase.sampling.title}: datasets on the way to a "
-                "group are larger, and may leak more than the smallest one."
+                "sampling",
+                InWords(phase.sampling.title),
+                "be another one for this baseline",
+                "datasets on the way to a group are larger, and may leak more than the smallest one",
             )
 
 
 def require_one_sided(adjacency: Any) -> None:
     """Refuses adjacencies that the mixtures of one example removed say nothing about."""
     if require_choice("adjacency", adjacency, ADJACENCIES) not in ONE_SIDED:
-        raise InvalidArgument(f"adjacency must be {', '.join(ONE_SIDED)} for this baseline, got {adjacency!r}.")
+        raise InvalidArgument("adjacency", adjacency, f"be {', '.join(ONE_SIDED)} for this baseline")

@@ -18,7 +18,7 @@ def calibrate_count(
     start: int,
     smallest: int,
     largest: int,
-    impossible: Callable[[Bounds], str],
+    impossible: Callable[[Bounds], InvalidArgument],
 ) -> Found:
     """The largest integer whose certified upper epsilon is at most the target.
 
@@ -41,7 +41,7 @@ def calibrate_count(
         if passed is None:
             trial = attempt(smallest, None)
             if trial.bounds is not None and trial.fails:
-                raise InvalidArgument(impossible(trial.bounds))
+                raise impossible(trial.bounds)
             raise target.decline()
         whole = attempt(passed, None)
         if whole.passes and whole.bounds is not None:

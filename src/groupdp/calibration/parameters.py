@@ -22,7 +22,7 @@ from groupdp.calibration.result import Calibration
 from groupdp.calibration.search import Scale
 from groupdp.calibration.target import LARGEST_TOLERANCE, SMALLEST_TOLERANCE, Run, Target, Trial, target_of
 from groupdp.engines.interface import Progress
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE
@@ -67,7 +67,7 @@ def calibrate_noise(
     silent = [phase for phase in phases if phase.noise_multiplier == 0.0 and phase.steps > 0]
     if not single and silent:
         raise InvalidArgument(
-            "noise_multiplier must be above 0 in every phase to be scaled by a factor, got 0 in one of them."
+            "noise_multiplier", InWords("0 in one of them"), "be above 0 in every phase to be scaled by a factor"
         )
     noises = [phase.noise_multiplier for phase in unit if phase.steps > 0] or [1.0]
     scale = Scale(-1.0, safest=LARGEST_NOISE / max(noises), riskiest=SMALLEST_NOISE / min(noises))
@@ -234,7 +234,7 @@ def calibrate_group_size(
     phases = phases_of(run)
     whole: Run = phases[0] if len(phases) == 1 else phases
     if any(phase.sampling.sources is not None for phase in phases):
-        raise InvalidArgument("run must draw from one source for its group size to be chosen, got several sources.")
+        raise InvalidArgument("run", InWords("several sources"), "draw from one source for its group size to be chosen")
     target = target_of(
         run, epsilon=epsilon, delta=delta, group_size=1, adjacency=adjacency, engine=engine, progress=progress
     )
@@ -280,9 +280,7 @@ def _one_phase(run: Any, phase: Any) -> tuple[tuple[DPSGD, ...], int, Callable[[
     phases = phases_of(run)
     if phase is None:
         if len(phases) > 1:
-            raise InvalidArgument(
-                f"phase must say which of the {len(phases)} phases to change, counted from 0, got None."
-            )
+            raise InvalidArgument("phase", None, f"say which of the {len(phases)} phases to change, counted from 0")
         phase = 0
     index = require_integer("phase", phase, at_least=0, at_most=len(phases) - 1)
 
@@ -300,8 +298,9 @@ def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], DPSGD]:
         others = [_COMMANDS[one] for one in phase.sampling.epsilon_grows_with]
         instead = f": use {' or '.join(others)} instead" if others else ""
         raise InvalidArgument(
-            f"sampling must be one whose epsilon grows with {what} for it to be chosen, "
-            f"got {phase.sampling.name}{instead}."
+            "sampling",
+            InWords(f"{phase.sampling.name}{instead}"),
+            f"be one whose epsilon grows with {what} for it to be chosen",
         )
     values = phase.sampling.values()
     field = next(name for name, own in phase.sampling.fields.items() if own == attribute)
@@ -319,12 +318,10 @@ def _clipped_noise(noise: float) -> float:
     return noise if noise == 0.0 else min(max(noise, SMALLEST_NOISE), LARGEST_NOISE)
 
 
-def _cannot(target: Target, what: str, bounds: Bounds) -> str:
+def _cannot(target: Target, what: str, bounds: Bounds) -> InvalidArgument:
     least = "infinite" if math.isinf(bounds.lower) else f"at least {round_down(bounds.lower, 6)}"
-    return (
-        f"epsilon must be larger for delta={shown(target.delta)}: {what} has an epsilon that is {least}, "
-        f"got {shown(target.epsilon)}."
-    )
+    requirement = f"be larger for delta={shown(target.delta)}: {what} has an epsilon that is {least}"
+    return InvalidArgument("epsilon", target.epsilon, requirement)
 
 
 def _result(target: Target, parameter: str, found: Found, run: Run, tolerance: float | None) -> Calibration:

@@ -34,7 +34,7 @@ def calibrate_real(
     *,
     start: float,
     tolerance: float,
-    impossible: Callable[[Bounds], str],
+    impossible: Callable[[Bounds], InvalidArgument],
 ) -> Found:
     """The riskiest value of a real parameter that meets the target, to a relative tolerance.
 
@@ -133,8 +133,8 @@ def _with_evidence(
     return found
 
 
-def _refusal(target: Target, run: Run, impossible: Callable[[Bounds], str]) -> Exception:
+def _refusal(target: Target, run: Run, impossible: Callable[[Bounds], InvalidArgument]) -> Exception:
     trial = target.try_run(run)
     if trial.bounds is None or not trial.fails:
         return target.decline()
-    return InvalidArgument(impossible(trial.bounds))
+    return impossible(trial.bounds)

@@ -14,10 +14,9 @@ from groupdp.certificate.checker import Verdict, verify
 from groupdp.certificate.laws import changes, phases, tight
 from groupdp.certificate.proving import ENOUGH_CELLS, FEWEST_CELLS, MOST_CELLS, Proving, more_cells
 from groupdp.certificate.reading import Clock, NotACertificate, digest
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.guarantees import epsilon
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
-from groupdp.run_file.describe import run_as_json
 from groupdp.samplings.balls_in_bins import BallsInBinsSampling, RevealedBallsInBins
 
 #: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.
@@ -104,7 +103,7 @@ def _as_checked(run: Any) -> tuple[DPSGD, ...]:
     phases = phases_of(run)
     for phase in phases:
         if phase.sampling.name in ("spread", "allocation"):
-            raise InvalidArgument(f"run must have a sampling whose law the checker knows, got {phase.sampling.title}.")
+            raise InvalidArgument("run", InWords(phase.sampling.title), "have a sampling whose law the checker knows")
     return tuple(
         replace(phase, sampling=RevealedBallsInBins(batches=phase.sampling.batches))
         if isinstance(phase.sampling, BallsInBinsSampling)
@@ -128,7 +127,7 @@ def _counts(group: Any) -> Any:
 
 def described(phase: DPSGD) -> dict[str, Any]:
     """One phase under the names of run files, its floats as the decimals that name them."""
-    return {name: _exact(value) for name, value in run_as_json(phase).items()}
+    return {name: _exact(value) for name, value in phase.values().items()}
 
 
 def _exact(value: Any) -> Any:
@@ -152,7 +151,7 @@ def proving_of(claim: dict[str, Any], seconds: float) -> Proving:
         phases(claim["run"])
         return Proving(claim, Clock(seconds))
     except NotACertificate as error:
-        raise InvalidArgument(str(error)) from None
+        raise InvalidArgument.saying("claim", str(error)) from None
 
 
 def tried(claim: dict[str, Any], proving: Proving) -> Certificate:
@@ -167,7 +166,7 @@ def tried(claim: dict[str, Any], proving: Proving) -> Certificate:
     try:
         return Certificate(document, verify(json.dumps(document), seconds=proving.clock.left(), known=proving.known))
     except NotACertificate as error:
-        raise InvalidArgument(str(error)) from None
+        raise InvalidArgument.saying("claim", str(error)) from None
 
 
 def outward(lower: float, upper: float) -> dict[str, str]:

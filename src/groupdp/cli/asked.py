@@ -9,9 +9,8 @@ from typing import Any
 import typer
 
 from groupdp._validation import shown
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.run_file.describe import run_as_json
 from groupdp.run_file.read import RunFile
 from groupdp.run_file.remarks import remarks_on
 
@@ -55,8 +54,10 @@ class Asked:
         if sources is not None:
             written = ",".join(f"{source}=1" for source in sources[:2])
             raise InvalidArgument(
-                f"run must draw from one source for {what}, whose group sizes are one number each, got {len(sources)} "
-                f"sources: use groupdp epsilon --group-size {written} for each group instead."
+                "run",
+                InWords(f"{len(sources)} sources"),
+                f"draw from one source for {what}, whose group sizes are one number each",
+                f"use groupdp epsilon --group-size {written} for each group instead",
             )
 
     def _of_sources(self, key: str, default: int) -> Any:
@@ -70,12 +71,12 @@ class Asked:
         if not isinstance(size, Mapping):
             written = f"--{key.replace('_', '-')} {','.join(f'{source}=1' for source in sources[:2])}"
             got = "nothing" if size is None else shown(size)
-            raise InvalidArgument(f"{key} must say how many examples of each source, like {written}, got {got}.")
+            raise InvalidArgument(key, InWords(got), f"say how many examples of each source, like {written}")
         return {**dict.fromkeys(sources, 0), **size}
 
     def as_json_fields(self) -> dict[str, Any]:
         """The question and the run under the names of the run file."""
-        phases = [run_as_json(phase) for phase in self.file.phases]
+        phases = [phase.values() for phase in self.file.phases]
         return {**self.neighbours, "run": phases[0] if len(phases) == 1 else phases}
 
     def group_text(self) -> str:

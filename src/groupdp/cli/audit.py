@@ -38,7 +38,7 @@ from groupdp.cli.support import (
     require_new,
 )
 from groupdp.cli.with_run import with_run
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 
 _AUDIT = "The audit"
 _OUTPUT = "Output"
@@ -123,7 +123,7 @@ def worst_case(
     run, size, chosen = _audited(asked)
     samples = read_integer("importance_samples", importance_samples)
     if samples > 0 and chosen not in ("add", "remove", "add-or-remove"):
-        raise InvalidArgument(f"importance_samples must be 0 for adjacency {chosen!r}, got {samples}.")
+        raise InvalidArgument("importance_samples", InWords(samples), f"be 0 for adjacency {chosen!r}")
     number = read_integer("seed", seed)
     question = _question(delta, confidence, gap)
     claimed = None
@@ -242,7 +242,7 @@ def scores(
 def _audited(asked: Asked) -> tuple[Any, Any, str]:
     """The run, the group, which has somebody in it, and the adjacency."""
     if "group_size" not in asked.neighbours:
-        raise InvalidArgument("removed and added must be left out of an audit: give group_size and adjacency.")
+        raise InvalidArgument("removed and added", NOT_SHOWN, "be left out of an audit: give group_size and adjacency")
     size = asked.neighbours["group_size"]
     if not isinstance(size, Mapping):
         require_integer("group_size", size, at_least=1)
@@ -286,5 +286,5 @@ def _certify(files: NewFiles, path: str | None, run: Any, size: Any, adjacency: 
 
 def _picture(plot: str) -> str:
     if Path(plot).suffix.lower() not in (".svg", ".pdf", ".png"):
-        raise InvalidArgument(f"plot must end in .svg, .pdf or .png, got {plot!r}.")
+        raise InvalidArgument("plot", plot, "end in .svg, .pdf or .png")
     return plot

@@ -27,7 +27,7 @@ from groupdp.cli.support import (
     require_new,
 )
 from groupdp.cli.termination import terminated_as_interrupted
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 
 _EXAMPLE = example(
     "groupdp bound rows.parquet --by user_id --key example_id --at-most 8 --seed 2026 --out bounded.parquet"
@@ -103,7 +103,7 @@ def bound(
     with terminated_as_interrupted():
         if caps is None:
             if "-" in files:
-                raise InvalidArgument("files must not be standard input with --at-most auto: it is read twice.")
+                raise InvalidArgument("files", NOT_SHOWN, "not be standard input with --at-most auto: it is read twice")
             caps = _recommended(files, question, adjacency, common)
         with progress_bar("bound") as progress:
             found = bound_rows(
@@ -141,23 +141,23 @@ def _caps(
 ) -> tuple[str | None, int | dict[str, int] | None]:
     """The column of sources, if any, and the caps; no caps where they are to be recommended."""
     if (at_most is None) == (at_most_per is None):
-        raise InvalidArgument("at_most or at_most_per must be given, and not both.")
+        raise InvalidArgument("at_most or at_most_per", NOT_SHOWN, "be given, and not both")
     if at_most != "auto":
         given = [name for name, value in question.items() if value is not None]
         if given:
-            raise InvalidArgument(f"{given[0]} must go with --at-most auto, got at_most = {shown(at_most)}.")
+            raise InvalidArgument(given[0], InWords(f"at_most = {shown(at_most)}"), "go with --at-most auto")
     if at_most is not None:
         return None, None if at_most == "auto" else read_integer("at_most", at_most, at_least=1)
     column, equals, text = (at_most_per or "").partition("=")
     if not equals or not column.strip() or not text.strip():
-        raise InvalidArgument(f"at_most_per must look like source=8 or source=web:3,books:5, got {shown(at_most_per)}.")
+        raise InvalidArgument("at_most_per", at_most_per, "look like source=8 or source=web:3,books:5")
     if ":" not in text:
         return column.strip(), read_integer("at_most_per", text, at_least=1)
     caps: dict[str, int] = {}
     for part in text.split(","):
         source, colon, cap = part.rpartition(":")
         if not colon or not source.strip() or source.strip() in caps:
-            raise InvalidArgument(f"at_most_per must have one number for each source, got {shown(part)}.")
+            raise InvalidArgument("at_most_per", part, "have one number for each source")
         caps[source.strip()] = read_integer("at_most_per", cap, at_least=0)
     return column.strip(), caps
 
@@ -166,7 +166,7 @@ def _recommended(files: list[str], question: dict[str, str | None], adjacency: s
     """The cap that `groupdp cap` recommends."""
     for name in ("epsilon", "delta", "batch_size", "minimum_share"):
         if question[name] is None:
-            raise InvalidArgument(f"{name} must be given with --at-most auto, got None.")
+            raise InvalidArgument(name, None, "be given with --at-most auto")
     numbers = {
         name: None
         if text is None

@@ -24,11 +24,10 @@ from groupdp.cli.support import (
     progress_bar,
     read_integer,
     read_number,
-    run_as_json,
     upper_text,
 )
 from groupdp.cli.with_run import with_run
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument
 
 if TYPE_CHECKING:
     from groupdp.calibration import Calibration
@@ -128,7 +127,7 @@ def _phase(asked: Asked, text: str | None) -> int:
     if text is None:
         if count > 1:
             raise InvalidArgument(
-                f"which_phase must say which of the {count} phases to change: --which-phase 1 to {count}."
+                "which_phase", NOT_SHOWN, f"say which of the {count} phases to change: --which-phase 1 to {count}"
             )
         return 0
     return read_integer("which_phase", text, at_least=1, at_most=count) - 1
@@ -145,7 +144,7 @@ def _answer(calibrate: Callable[..., Calibration], asked: Asked, epsilon: str, a
     asked = replace(asked, file=file)
     asked.save()
     if as_json:
-        described = [run_as_json(phase) for phase in phases]
+        described = [phase.values() for phase in phases]
         emit_json({**found.as_dict(), "run": described[0] if len(described) == 1 else described})
         return
     emit_run(asked)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from groupdp._validation import shown
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.run_file.read import read_run_file
 
 
@@ -16,7 +15,7 @@ def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
     if path is not None:
         file = read_run_file(path)
         if len(file.phases) != 1 or file.phases[0].sampling.name != "poisson":
-            raise InvalidArgument(f"run must have one phase of Poisson sampling for a cap, got {shown(path)}.")
+            raise InvalidArgument("run", path, "have one phase of Poisson sampling for a cap")
         phase = file.phases[0]
         length = {} if question["steps"] or question["epochs"] else {"steps": phase.steps}
         said = {
@@ -28,7 +27,7 @@ def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
         question = {**question, **{name: value for name, value in said.items() if question.get(name) is None}}
     for name in ("delta", "batch_size"):
         if question[name] is None:
-            raise InvalidArgument(f"{name} must be given, as an option or in a run file (--run RUN.TOML).")
+            raise InvalidArgument(name, NOT_SHOWN, "be given, as an option or in a run file (--run RUN.TOML)")
     return question
 
 

@@ -25,7 +25,7 @@ from groupdp.cli.support import (
 )
 from groupdp.cli.table import output_width, wrapped
 from groupdp.cli.with_run import with_run
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 
 _CERTIFY_EXAMPLE = example(
     "groupdp certify --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9 -o claim.json"
@@ -107,13 +107,13 @@ def verify(
                 text = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise InvalidArgument(
-            f"claim must be a file that can be read, got {shown(claim)} ({error.strerror})."
+            "claim", InWords(f"{shown(claim)} ({error.strerror})"), "be a file that can be read"
         ) from None
     try:
         with waiting("verify", limit):
             found = certificate.verify(text, seconds=limit)
     except certificate.NotACertificate as error:
-        raise InvalidArgument(f"claim must be a certificate, got {shown(claim)}: {error}") from None
+        raise InvalidArgument("claim", claim, "be a certificate", f"{error}") from None
     if as_json:
         emit_json(
             {"outcome": found.outcome, "reason": found.reason, "sha256": found.digest, "details": list(found.details)}
@@ -131,4 +131,5 @@ def need_flint() -> None:
     try:
         import flint  # noqa: F401
     except ImportError:
-        raise InvalidArgument("certificates need python-flint: install groupdp with its extra 'verify'.") from None
+        sentence = "certificates need python-flint: install groupdp with its extra 'verify'."
+        raise InvalidArgument.saying("certificate", sentence) from None

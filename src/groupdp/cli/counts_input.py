@@ -10,7 +10,7 @@ import typer
 
 from groupdp.cli.options import option
 from groupdp.cli.values import read_memory
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 
 _DATA = "The data"
 
@@ -46,7 +46,9 @@ def column_of(counts: str | None, column: str | None) -> str | None:
     if column is None:
         return counts
     if counts is not None:
-        raise InvalidArgument("counts and column exclude each other: column is the old name of counts.")
+        raise InvalidArgument.saying(
+            "counts", "counts and column exclude each other: column is the old name of counts."
+        )
     warnings.warn("--column is now called --counts; version 0.3 will not know it.", DeprecationWarning, stacklevel=2)
     typer.echo("--column is now called --counts; version 0.3 will not know it.", err=True)
     return column
@@ -69,7 +71,7 @@ def read_people(
 ) -> Any:
     """The counts of all people: a `groupdp.data.Counts` from rows, or an array from a file of counts."""
     if by is not None and counts is not None:
-        raise InvalidArgument("by and counts exclude each other: a row is an example or a person.")
+        raise InvalidArgument.saying("by", "by and counts exclude each other: a row is an example or a person.")
     if by is not None:
         from groupdp.data import count
 
@@ -77,5 +79,5 @@ def read_people(
     from groupdp.people.counts_file import read_counts
 
     if len(files) != 1:
-        raise InvalidArgument(f"counts must be in one file, got {len(files)} (rows may be in several, with --by).")
+        raise InvalidArgument("counts", InWords(f"{len(files)} (rows may be in several, with --by)"), "be in one file")
     return read_counts(files[0], counts)

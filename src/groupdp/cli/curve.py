@@ -26,7 +26,7 @@ from groupdp.cli.support import (
     upper_text,
 )
 from groupdp.cli.with_run import with_run
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 
 if TYPE_CHECKING:
     from groupdp.baselines.comparison import Point
@@ -66,7 +66,7 @@ def curve(
     require_new(plot, "plot", force=asked.force)
     require_new(csv, "csv", force=asked.force)
     if plot is not None and csv is not None and Path(plot).resolve() == Path(csv).resolve():
-        raise InvalidArgument(f"csv must be another file than plot, got {shown(csv)} for both.")
+        raise InvalidArgument("csv", InWords(f"{shown(csv)} for both"), "be another file than plot")
     with NewFiles() as files:
         for name, path in (("plot", plot), ("csv", csv)):
             if path is not None:

@@ -12,7 +12,7 @@ from groupdp._validation import require_choice
 from groupdp.cli.options import example
 from groupdp.cli.support import AsJSON, Force, NewFiles, emit_json, emit_text, handle_errors, progress_bar, require_new
 from groupdp.cli.table import UNLIMITED, output_width, table_text
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 
 _EXAMPLE = example("groupdp figures --out figures")
 _KINDS = ("png", "pdf", "svg")
@@ -36,7 +36,7 @@ def figures(
     """Both figures of the paper: pictures, data as CSV, and a summary of its claims."""
     require_choice("kind", kind, _KINDS)
     if out == "":
-        raise InvalidArgument("out must be the name of a directory, got an empty one.")
+        raise InvalidArgument("out", InWords("an empty one"), "be the name of a directory")
     from groupdp.figures import paper
     from groupdp.figures.paper_figure import figure_process, write_figure
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from groupdp._validation import shown
 from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
@@ -22,9 +21,8 @@ from groupdp.cli.support import (
     read_integer,
     read_number,
     require_new,
-    run_as_json,
 )
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 
 _EXAMPLE = example("groupdp import-run checkpoint.pt --delta 1e-6 -o run.toml")
 
@@ -62,7 +60,7 @@ def import_run(
     from groupdp.run_file.write import run_file_text
 
     if Path(out).resolve() == Path(source).resolve():
-        raise InvalidArgument(f"out must be another file than the source, got {shown(out)}.")
+        raise InvalidArgument("out", out, "be another file than the source")
     require_new(out, "out", force=force)
     try:
         found = read(source)
@@ -82,8 +80,9 @@ def import_run(
     )
     if len(text.encode()) > LARGEST_FILE:
         raise InvalidArgument(
-            f"source must have few enough phases for a run file of {LARGEST_FILE} bytes, got "
-            f"{len(found.phases)} phases."
+            "source",
+            InWords(f"{len(found.phases)} phases"),
+            f"have few enough phases for a run file of {LARGEST_FILE} bytes",
         )
     parse_run_file(text, name=out)  # whatever the format refuses is refused before anything is written
     with NewFiles("out") as files:
@@ -95,7 +94,7 @@ def import_run(
             {
                 "out": out,
                 "source": found.source,
-                "run": [run_as_json(phase) for phase in found.phases],
+                "run": [phase.values() for phase in found.phases],
                 "group_size": size,
                 "delta": target,
                 "adjacency": chosen,

@@ -46,7 +46,7 @@ from groupdp.cli.support import (
     upper_text,
 )
 from groupdp.cli.with_run import require_run_option, with_run
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import ADJACENCIES
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def people(
     require_new(out, "out", force=asked.force)
     limits = [read_number("thresholds", text, at_least=0.0) for text in thresholds.split(",")]
     if out is not None and by is None:
-        raise InvalidArgument("out must go with by: a file of counts does not say who the people are.")
+        raise InvalidArgument("out", NOT_SHOWN, "go with by: a file of counts does not say who the people are")
     from groupdp.people.view import people_view
 
     with NewFiles("plot") as new:

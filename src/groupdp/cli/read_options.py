@@ -10,12 +10,10 @@ from typing import Any
 from groupdp._validation import require_choice, shown
 from groupdp.cli.asked import Asked
 from groupdp.cli.support import require_new
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.describe import run_as_json
-from groupdp.run_file.phases import (
+from groupdp.mechanisms.named_values import (
     KNOWN_KEYS,
     integer,
     keys_of,
@@ -25,6 +23,7 @@ from groupdp.run_file.phases import (
     samplings_with,
     with_sampling,
 )
+from groupdp.neighbours import ADJACENCIES
 from groupdp.run_file.read import RunFile, read_run_file
 from groupdp.samplings import SAMPLINGS
 
@@ -56,17 +55,17 @@ def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingPr
     path = given.get("run_file") or given.get("run_option")
     base = read_run_file(path) if path is not None else None
     if path is None and not values and not given.get("phases") and "run_option" in given:
-        raise InvalidArgument("run must be given: a run file (--run RUN.TOML), or sampling with its options.")
+        raise InvalidArgument("run", NOT_SHOWN, "be given: a run file (--run RUN.TOML), or sampling with its options")
     phases = _phases(base, values, given.get("phases") or [], assumed)
     file = replace(base, phases=phases) if base is not None else RunFile(phases=phases)
     file = replace(file, **_question(given))
     if given.get("adjacency") is not None and (file.removed is not None or file.added is not None):
         chosen = shown(given["adjacency"])
-        raise InvalidArgument(f"adjacency must be left out where removed or added is given, got {chosen}.")
+        raise InvalidArgument("adjacency", InWords(chosen), "be left out where removed or added is given")
     asked = Asked(file=file, force=bool(given.get("force")), save_as=given.get("save"))
     asked.require_counted_by_source()
     if asked.save_as == "-":
-        raise InvalidArgument("save must be the name of a file, got '-'.")
+        raise InvalidArgument("save", InWords("'-'"), "be the name of a file")
     require_new(asked.save_as, "save", force=asked.force)
     return asked
 
@@ -76,21 +75,24 @@ def _phases(
 ) -> tuple[DPSGD, ...]:
     if texts:
         if values or base is not None:
-            raise InvalidArgument("phase must describe whole phases, without a run file or other options of the run.")
+            raise InvalidArgument(
+                "phase", NOT_SHOWN, "describe whole phases, without a run file or other options of the run"
+            )
         described = [_pairs("phase", text.split(",")) for text in texts]
         return tuple(_phase({key.replace("-", "_"): value for key, value in one.items()}) for one in described)
     if base is not None:
         if not values:
             return base.phases
         if len(base.phases) > 1:
-            raise InvalidArgument(
-                f"{next(iter(values))} can override a run file with one phase, this one has {len(base.phases)}."
+            first = next(iter(values))
+            raise InvalidArgument.saying(
+                first, f"{first} can override a run file with one phase, this one has {len(base.phases)}."
             )
-        values = _overridden(run_as_json(base.phases[0]), values)
+        values = _overridden(base.phases[0].values(), values)
     elif "sampling" not in values:
         values = {"sampling": assumed.get("sampling") or _meant(values), **values}
     if not any(key in values or key in assumed for key in _LENGTHS):
-        raise InvalidArgument("steps or epochs must be given.")
+        raise InvalidArgument("steps or epochs", NOT_SHOWN, "be given")
     return (phase_of({**_assumed(values, assumed), **values}),)
 
 
@@ -128,8 +130,8 @@ def _meant(values: Mapping[str, Any]) -> str:
     sizes = [key for key in ("batch_size", "dataset_size", "one_per_batch") if key in values]
     if sizes:
         names = ", ".join(samplings_with(sizes))
-        raise InvalidArgument(f"sampling must say how batches of that size are chosen ({names}), got nothing.")
-    raise InvalidArgument(f"a run file, or sampling ({', '.join(SAMPLINGS)}) with its options, must be given.")
+        raise InvalidArgument("sampling", InWords("nothing"), f"say how batches of that size are chosen ({names})")
+    raise InvalidArgument(f"a run file, or sampling ({', '.join(SAMPLINGS)}) with its options,", NOT_SHOWN, "be given")
 
 
 def _question(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +146,7 @@ def _question(given: Mapping[str, Any]) -> dict[str, Any]:
     if "removed" in found or "added" in found:
         if "group_size" in found:
             size = shown(given["group_size"])
-            raise InvalidArgument(f"group_size must be left out where removed or added is given, got {size}.")
+            raise InvalidArgument("group_size", size, "be left out where removed or added is given")
         found["group_size"] = None
     elif "group_size" in found:
         found |= {"removed": None, "added": None}
@@ -165,6 +167,6 @@ def _pairs(name: str, texts: list[str]) -> dict[str, str]:
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key.strip() or not value.strip() or key.strip() in found:
-            raise InvalidArgument(f"{name} must be written name=value, each name once, got {shown(text)}.")
+            raise InvalidArgument(name, text, "be written name=value, each name once")
         found[key.strip()] = value.strip()
     return found

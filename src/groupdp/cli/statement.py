@@ -15,7 +15,7 @@ from groupdp.cli.options import example
 from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar, require_new
 from groupdp.cli.table import output_width
 from groupdp.cli.with_run import with_run
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 
 if TYPE_CHECKING:
     from groupdp.statement.numbers import Statement
@@ -86,12 +86,12 @@ def _format(form: str | None, out: str | None, *, as_json: bool) -> str:
     if form is not None:
         require_choice("format", form, tuple(_FORMATS))
         if as_json and form != "json":
-            raise InvalidArgument(f"format must be json together with --json, got {shown(form)}.")
+            raise InvalidArgument("format", form, "be json together with --json")
     asked = "json" if as_json else form
     suffix = "" if out is None else Path(out).suffix.lower()
     named = next((one for one, its in _FORMATS.items() if its == suffix), None)
     if asked is not None and named is not None and asked != named:
-        raise InvalidArgument(f"out must end in {_FORMATS[asked]} for the format {asked}, got {shown(out)}.")
+        raise InvalidArgument("out", out, f"end in {_FORMATS[asked]} for the format {asked}")
     return asked or named or "markdown"
 
 
@@ -103,5 +103,5 @@ def _read(path: str | None) -> bytes | None:
             return file.read(_LARGEST_CERTIFICATE + 1)
     except OSError as error:
         raise InvalidArgument(
-            f"certificate must be a readable file, got {shown(path)} ({error.strerror or error})."
+            "certificate", InWords(f"{shown(path)} ({error.strerror or error})"), "be a readable file"
         ) from None

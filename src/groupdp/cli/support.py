@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 import typer
 
 from groupdp._files import NewFiles
-from groupdp._validation import shown
 from groupdp._version import VERSION
 from groupdp.bounds import Bounds, round_down, round_up
 from groupdp.cli.options import (
@@ -42,9 +41,8 @@ from groupdp.cli.values import (
     read_memory,
     read_number,
 )
-from groupdp.errors import GroupDPError, InvalidArgument
+from groupdp.errors import GroupDPError, InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.describe import run_as_json
 
 if TYPE_CHECKING:
     from groupdp.cli.asked import Asked
@@ -79,7 +77,6 @@ __all__ = [
     "read_memory",
     "read_number",
     "require_new",
-    "run_as_json",
     "upper_text",
     "waiting",
 ]
@@ -174,9 +171,9 @@ def handle_errors(command: Callable[Parameters, None]) -> Callable[Parameters, N
 def require_new(path: str | None, name: str, *, force: bool) -> None:
     """Refuses a file that exists, unless it may be replaced, and no name; a device or a pipe is written to."""
     if path == "":
-        raise InvalidArgument(f"{name} must be the name of a file, got an empty one.")
+        raise InvalidArgument(name, InWords("an empty one"), "be the name of a file")
     if path is not None and not force and _is_file(path):
-        raise InvalidArgument(f"{name} must be a new file, or --force be given to replace it, got {shown(path)}.")
+        raise InvalidArgument(name, path, "be a new file, or --force be given to replace it")
 
 
 def _is_file(path: str) -> bool:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from groupdp._files import check_writable
-from groupdp._validation import shown
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
@@ -28,7 +27,7 @@ from groupdp.cli.support import (
     upper_text,
 )
 from groupdp.cli.with_run import with_run
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import ADJACENCIES
 
 _EXAMPLE = example(
@@ -76,7 +75,7 @@ def sweep(
     values = values_of(vary)
     neighbours = asked.neighbours
     if "removed" in neighbours:
-        raise InvalidArgument("group_size must be given for a sweep in place of removed and added.")
+        raise InvalidArgument("group_size", NOT_SHOWN, "be given for a sweep in place of removed and added")
     grid = grid_of(
         asked.run,
         delta=asked.file.delta,
@@ -199,7 +198,7 @@ def values_of(texts: list[str]) -> dict[str, list[Any]]:
         name, _, values = text.partition("=")
         name = name.strip().replace("-", "_")
         if not name or not values or name in found or len(text) > 100_000:
-            raise InvalidArgument(f"vary must be written NAME=VALUES, each name once, got {shown(text)}.")
+            raise InvalidArgument("vary", text, "be written NAME=VALUES, each name once")
         found[name] = _spelled(text, name, values)
     return found
 
@@ -229,7 +228,7 @@ def _spelled(text: str, name: str, values: str) -> list[Any]:
     except (ValueError, OverflowError):
         pass
     spread = "10:50:5" if name in _INTEGERS else "0.5:4:200"
-    raise InvalidArgument(f"vary must look like {name}=1:50, {name}={spread} or {name}=1,2,4, got {shown(text)}.")
+    raise InvalidArgument("vary", text, f"look like {name}=1:50, {name}={spread} or {name}=1,2,4")
 
 
 def _whole(text: str, name: str, low: float, high: float, count: int) -> list[int]:
@@ -238,8 +237,10 @@ def _whole(text: str, name: str, low: float, high: float, count: int) -> list[in
     if rest or not (low.is_integer() and high.is_integer()):
         between = f"{low:g}, {low + (high - low) / (count - 1):g}, ..., {high:g}"
         raise InvalidArgument(
-            f"vary must give integers for {name}, got {shown(text)}: {count} values from {low:g} to {high:g} are "
-            f"{between}, a list like {name}=1,2,4 may hold any integers."
+            "vary",
+            text,
+            f"give integers for {name}",
+            (f"{count} values from {low:g} to {high:g} are {between}, a list like {name}=1,2,4 may hold any integers"),
         )
     return [int(low) + place * apart for place in range(count)]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.errors import InvalidArgument
 from groupdp.neighbours import ADJACENCIES
 
@@ -30,7 +30,7 @@ def read_number(name: str, text: str, **limits: float | None) -> float:
 def read_integer(name: str, text: str, *, at_least: int = 0, **limits: int) -> int:
     """The integer that `text` spells."""
     if len(text) > LONGEST_NUMBER or not _INTEGER.fullmatch(text.strip()):
-        raise InvalidArgument(f"{name} must be an integer of at least {at_least}, got {shown(text)}.")
+        raise InvalidArgument(name, text, f"be an integer of at least {at_least}")
     return require_integer(name, int(text), at_least=at_least, **limits)
 
 
@@ -42,7 +42,7 @@ def read_memory(text: str) -> int:
     size = int(Fraction(found[1]) * _BYTES[found[2].upper()]) if found else 0
     if size < SMALLEST_MEMORY:
         least = f"{SMALLEST_MEMORY // 10**6}M"
-        raise InvalidArgument(f"memory must be a size of at least {least}, such as 512M or 2G, got {shown(text)}.")
+        raise InvalidArgument("memory", text, f"be a size of at least {least}, such as 512M or 2G")
     return size
 
 
@@ -63,9 +63,9 @@ def read_group_sizes(text: str) -> list[int]:
     elif len(text) <= 100_000 and re.fullmatch(r"\d{1,9}(,\d{1,9})*", text, re.ASCII):
         sizes = sorted({int(part) for part in text.split(",")})
     if not sizes:
-        raise InvalidArgument(f"group_sizes must look like 1:32, 1:32:4 or 1,2,4, got {shown(text)}.")
+        raise InvalidArgument("group_sizes", text, "look like 1:32, 1:32:4 or 1,2,4")
     if len(sizes) > LARGEST_CURVE:
-        raise InvalidArgument(f"group_sizes must be at most {LARGEST_CURVE} in number, got {len(sizes)}.")
+        raise InvalidArgument("group_sizes", len(sizes), f"be at most {LARGEST_CURVE} in number")
     for size in (sizes[0], sizes[-1]):
         require_integer("group_sizes", size, at_least=1, at_most=LARGEST_GROUP)
     return list(sizes)
@@ -75,5 +75,5 @@ def _finite(name: str, text: str) -> float:
     stripped = text.strip()
     number = float(stripped) if len(text) <= LONGEST_NUMBER and _DECIMAL.fullmatch(stripped) else math.nan
     if not math.isfinite(number):
-        raise InvalidArgument(f"{name} must be a finite number, got {shown(text)}.")
+        raise InvalidArgument(name, text, "be a finite number")
     return number

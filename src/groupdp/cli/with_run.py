@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 from groupdp._validation import shown
 from groupdp.cli.options import RUN_PARAMETERS, parameters_of
 from groupdp.cli.read_options import asked_of
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 
 #: What a command asks about a run, unless it says otherwise.
 QUESTION = ("delta", "group_size", "adjacency", "removed", "added")
@@ -64,7 +64,11 @@ def with_run(
 def require_run_option(files: Sequence[str], run: str | None) -> None:
     """Refuses a run file among a command's data, and two standard inputs."""
     if run == "-" and "-" in files:
-        raise InvalidArgument("run must be a file where the data are the standard input: only one of them can be -.")
+        raise InvalidArgument(
+            "run", NOT_SHOWN, "be a file where the data are the standard input: only one of them can be -"
+        )
     for file in files:
         if run is None and file.lower().endswith(".toml"):
-            raise InvalidArgument(f"run must be given as the option --run {file}, got {shown(file)} among the data.")
+            raise InvalidArgument(
+                "run", InWords(f"{shown(file)} among the data"), f"be given as the option --run {file}"
+            )

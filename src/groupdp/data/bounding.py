@@ -14,7 +14,7 @@ from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.keyed_hash import hexadecimal, literal, quoted
 from groupdp.data.report import Bounded
 from groupdp.data.sources import Source, open_source
-from groupdp.errors import GroupDPError, InvalidArgument
+from groupdp.errors import GroupDPError, InvalidArgument, InWords
 
 #: Where fewer than this share of the rows are of people who lose some, the others are left out of the sorting.
 _FEW = 0.75
@@ -69,7 +69,9 @@ def check_sources(engine: Engine, choice: Choice) -> None:
     if choice.per is not None:
         unknown = engine.rows(f"SELECT CAST(g1 AS VARCHAR) FROM people WHERE {choice.cap('g1')} IS NULL LIMIT 1")
         if unknown:
-            raise InvalidArgument(f"at_most must have a number for every source, got none for {shown(unknown[0][0])}.")
+            raise InvalidArgument(
+                "at_most", InWords(f"none for {shown(unknown[0][0])}"), "have a number for every source"
+            )
 
 
 def kept_rows(engine: Engine, source: Source, choice: Choice, progress: Progress | None = None) -> str:
@@ -100,8 +102,9 @@ def kept_rows(engine: Engine, source: Source, choice: Choice, progress: Progress
     repeated = engine.rows("SELECT CAST(g0 AS VARCHAR) FROM cuts WHERE repeated ORDER BY g0 LIMIT 1")
     if repeated:
         raise InvalidArgument(
-            f"key must tell a person's examples apart, got {', '.join(shown(name) for name in choice.key)}, "
-            f"which repeats for {shown(repeated[0][0])}."
+            "key",
+            InWords(f"{', '.join(shown(name) for name in choice.key)}, which repeats for {shown(repeated[0][0])}"),
+            "tell a person's examples apart",
         )
     return (
         f"SELECT {columns} FROM {source.sql} r LEFT JOIN cuts c ON {same} "

@@ -8,7 +8,7 @@ from typing import Any
 
 from groupdp._validation import require_integer, shown
 from groupdp.data.keyed_hash import ID_TYPES, literal, priority_sql, quoted
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +32,14 @@ class Choice:
         names = [key] if isinstance(key, str) else list(key or ())
         for name, value in (("by", by), *(("key", one) for one in names), *([("per", per)] if per is not None else [])):
             if not isinstance(value, str) or not value:
-                raise InvalidArgument(f"{name} must be the name of a column, got {shown(value)}.")
+                raise InvalidArgument(name, value, "be the name of a column")
         if not isinstance(seed, str | int) or isinstance(seed, bool):
-            raise InvalidArgument(f"seed must be text or an integer, got {shown(seed)}.")
+            raise InvalidArgument("seed", seed, "be text or an integer")
         literal(str(seed))
         caps: int | dict[str, int]
         if isinstance(at_most, Mapping):
             if per is None or not at_most:
-                raise InvalidArgument(f"at_most must be an integer unless per names the sources, got {shown(at_most)}.")
+                raise InvalidArgument("at_most", at_most, "be an integer unless per names the sources")
             caps = {str(source): require_integer("at_most", cap, at_least=0) for source, cap in at_most.items()}
         else:
             caps = require_integer("at_most", at_most, at_least=1)
@@ -54,7 +54,7 @@ class Choice:
         """Refuse columns that are not there, or whose values have no text that every engine agrees on."""
         for name in (*self.group, *self.key):
             if name not in columns:
-                raise InvalidArgument(f"{shown(name)} must be one of the columns {names_of(columns)}.")
+                raise InvalidArgument(shown(name), NOT_SHOWN, f"be one of the columns {names_of(columns)}")
             check_type(name, columns[name])
         if not self.key:
             for name in columns:
@@ -80,9 +80,7 @@ class Choice:
 def check_type(name: str, kind: str, where: str = "") -> None:
     """Refuse a column whose values do not have one text in every engine."""
     if kind not in ID_TYPES and not kind.startswith("ENUM("):
-        raise InvalidArgument(
-            f"{shown(name)} must be a column of text, integers of up to 64 bits or UUIDs{where}, got {shown(kind)}."
-        )
+        raise InvalidArgument(shown(name), kind, f"be a column of text, integers of up to 64 bits or UUIDs{where}")
 
 
 def names_of(columns: Mapping[str, str] | Sequence[str]) -> str:

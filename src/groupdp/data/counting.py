@@ -14,7 +14,7 @@ from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.keyed_hash import literal, quoted
 from groupdp.data.report import Counts
 from groupdp.data.sources import NO_ROWS, Source, open_source
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 
 #: Formats of tables that we write, by suffix.
 COPY_FORMATS = {
@@ -57,7 +57,7 @@ def tally_people(engine: Engine, source: Source, group: tuple[str, ...], progres
     """Make the table `people` (g0, g1, ..., n): how many rows each person (and source) has."""
     for name in group:
         if name not in source.columns:
-            raise InvalidArgument(f"{shown(name)} must be one of the columns {names_of(source.columns)}.")
+            raise InvalidArgument(shown(name), NOT_SHOWN, f"be one of the columns {names_of(source.columns)}")
         check_type(name, source.columns[name])
     chosen = ", ".join(f"{quoted(name)} AS g{i}" for i, name in enumerate(group))
     engine.rows(
@@ -74,13 +74,13 @@ def check_people(engine: Engine, group: tuple[str, ...], source: Source | None =
         if missing:
             rows, first = ("row", "row") if missing == 1 else ("rows", "the first of them row")
             where = "" if source is None else f", {first} {_first_missing(engine, source, name)}"
-            raise InvalidArgument(f"{shown(name)} must not be missing, got {missing} {rows} without it{where}.")
+            raise InvalidArgument(shown(name), InWords(f"{missing} {rows} without it{where}"), "not be missing")
         spaces = f"trim(CAST(g{i} AS VARCHAR), ' ' || chr(9) || chr(10) || chr(13))"
         odd = engine.rows(f"SELECT CAST(g{i} AS VARCHAR) FROM people WHERE CAST(g{i} AS VARCHAR) <> {spaces} LIMIT 1")
         if odd:  # the same person with and without a space would count as two
-            raise InvalidArgument(f"{shown(name)} must not begin or end with spaces, got {shown(odd[0][0])}.")
+            raise InvalidArgument(shown(name), odd[0][0], "not begin or end with spaces")
     if not engine.value("SELECT count(*) FROM people"):
-        raise InvalidArgument(NO_ROWS)
+        raise InvalidArgument(*NO_ROWS)
 
 
 def _first_missing(engine: Engine, source: Source, name: str) -> int:
@@ -114,5 +114,5 @@ def checked_suffix(out: str | Path) -> Path:
     """The destination, if its suffix names a format."""
     path = Path(out)
     if path.suffix.lower() not in COPY_FORMATS:
-        raise InvalidArgument(f"out must end in {', '.join(COPY_FORMATS)}, got {shown(str(out))}.")
+        raise InvalidArgument("out", str(out), f"end in {', '.join(COPY_FORMATS)}")
     return path

@@ -25,7 +25,7 @@ from groupdp.data.duckdb_engine import LEAST_MEMORY, Engine, Progress
 from groupdp.data.keyed_hash import hexadecimal, literal, quoted
 from groupdp.data.report import Bounded
 from groupdp.data.sources import NO_ROWS, PREFIX, find_files, open_source
-from groupdp.errors import GroupDPError, InvalidArgument
+from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 
 #: Hexadecimal digits of a person's hash that name the bucket: 16 buckets, or 256 for many partitions.
 _MANY_PARTITIONS = 64
@@ -70,7 +70,7 @@ def bounded_on_cluster(
         tables = [running.submit(operator.itemgetter(0), one, pure=False) for one in chosen]
         found = [one for one in _gathered(running, reports, progress) if one is not None]
         if not found:
-            raise InvalidArgument(NO_ROWS)
+            raise InvalidArgument(*NO_ROWS)
         report = _summed(found, choice)
         if destination is not None:
             _write(engine, running, tables, destination)
@@ -89,19 +89,21 @@ def _client(client: Any) -> Iterator[Any]:
         try:
             client = get_client()
         except ValueError:
-            raise InvalidArgument("client must be given, or be running, for a Dask DataFrame, got None.") from None
+            raise InvalidArgument("client", None, "be given, or be running, for a Dask DataFrame") from None
     if isinstance(client, str):
         try:
             opened = Client(client, timeout="10s")  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TimeoutError) as error:
             reason = shown(str(error))
-            raise InvalidArgument(f"scheduler must be the address of one, got {shown(client)} ({reason}).") from None
+            raise InvalidArgument(
+                "scheduler", InWords(f"{shown(client)} ({reason})"), "be the address of one"
+            ) from None
         with opened:
             yield opened
     elif hasattr(client, "submit"):
         yield client
     else:
-        raise InvalidArgument(f"client must be a Dask client or a scheduler's address, got {shown(client)}.")
+        raise InvalidArgument("client", client, "be a Dask client or a scheduler's address")
 
 
 def _partitions(running: Any, source: Any, kind: str | None, folder: Path) -> list[Any]:
@@ -110,7 +112,7 @@ def _partitions(running: Any, source: Any, kind: str | None, folder: Path) -> li
         return list(running.compute(list(source.to_delayed())))
     paths = [source] if isinstance(source, str | Path) else list(source)
     if "-" in paths:
-        raise InvalidArgument("files must be given where a scheduler is: workers cannot read standard input.")
+        raise InvalidArgument("files", NOT_SHOWN, "be given where a scheduler is: workers cannot read standard input")
     files, found = find_files([str(path) for path in paths], kind, folder)
     return [(str(Path(file).resolve()), found) for file in files]
 
@@ -180,7 +182,7 @@ def _chosen(pieces: list[Any], choice: Choice) -> tuple[Any, Any]:
         _people_of(engine, [counts for counts, _ in pieces], choice.group)
         schemas = {rows.schema.remove_metadata() for _, rows in pieces if rows is not None}
         if len(schemas) > 1:
-            raise InvalidArgument("partitions must have the same columns and types, got different ones.")
+            raise InvalidArgument("partitions", InWords("different ones"), "have the same columns and types")
         table = pyarrow.concat_tables([rows for _, rows in pieces if rows is not None])
         source = open_source(engine, table)
         kept = engine.table(kept_rows(engine, source, choice))
@@ -195,9 +197,9 @@ def _people_of(engine: Engine, tables: list[Any], group: tuple[str, ...]) -> Non
 
     tables = [table for table in tables if table is not None]
     if not tables:
-        raise InvalidArgument(NO_ROWS)
+        raise InvalidArgument(*NO_ROWS)
     if len({table.schema.remove_metadata() for table in tables}) > 1:
-        raise InvalidArgument("partitions must have the same columns and types, got different ones.")
+        raise InvalidArgument("partitions", InWords("different ones"), "have the same columns and types")
     engine.connection.register(f"{PREFIX}people", pyarrow.concat_tables(tables))
     keys = ", ".join(f"g{i}" for i in range(len(group)))
     engine.rows(

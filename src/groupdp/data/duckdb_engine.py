@@ -16,7 +16,7 @@ from typing import Any
 
 from groupdp._validation import require_integer, shown
 from groupdp.data.keyed_hash import literal, priority, priority_sql
-from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
+from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
 
 #: Bytes a computation may take if nothing is said, and the least it can work with.
 DEFAULT_MEMORY = 1_500_000_000
@@ -150,16 +150,19 @@ def sentence(error: BaseException, memory: int) -> BaseException:
         reasons = ("Expected Number", "unterminated quote", "unicode", "Maximum line size")
         reason = next((part for part in text.splitlines() if any(word in part for word in reasons)), "not valid CSV")
         return InvalidArgument(
-            f"every row must have the columns of the header, got line {line[1]} of "
-            f"{shown(file[1]) if file else 'the input'} ({' '.join(reason.split()).rstrip('.')})."
+            "every row",
+            InWords(
+                f"line {line[1]} of {shown(file[1]) if file else 'the input'} ({' '.join(reason.split()).rstrip('.')})"
+            ),
+            "have the columns of the header",
         )
     first = " ".join(text.split("\n")[0].split()).rstrip(".")
     if isinstance(error, duckdb.IOException):
         inner = re.search(r'"exception_message":"((?:[^"\\]|\\.)*)"', first)
         reason = inner[1].replace('\\"', "'") if inner else first
-        return InvalidArgument(f"files must be readable and writable: {reason}; nothing was left behind.")
+        return InvalidArgument("files", NOT_SHOWN, f"be readable and writable: {reason}; nothing was left behind")
     if isinstance(error, duckdb.InvalidInputException | duckdb.ConversionException | duckdb.BinderException):
-        return InvalidArgument(f"the rows must be valid: {first}.")
+        return InvalidArgument("the rows", NOT_SHOWN, f"be valid: {first}")
     return GroupDPError(f"DuckDB stopped: {first}.")
 
 

@@ -20,7 +20,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from groupdp._validation import shown
 from groupdp.errors import InvalidArgument
 
 #: DuckDB types whose text is the same in every engine.
@@ -51,7 +50,7 @@ def canonical_text(value: Any) -> str:
         return str(int(value))
     if isinstance(value, uuid.UUID):
         return str(value)
-    raise InvalidArgument(f"identifiers must be text, integers or UUIDs, got {shown(value)}.")
+    raise InvalidArgument("identifiers", value, "be text, integers or UUIDs")
 
 
 def priority_sql(seed: str, values: Sequence[str]) -> str:
@@ -71,7 +70,7 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """A text in SQL."""
     if "\x00" in text:
-        raise InvalidArgument(f"a name, path or seed must not contain the character NUL, got {shown(text)}.")
+        raise InvalidArgument("a name, path or seed", text, "not contain the character NUL")
     return "'" + text.replace("'", "''") + "'"
 
 

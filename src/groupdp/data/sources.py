@@ -22,7 +22,7 @@ from groupdp._validation import require_choice, shown
 from groupdp.data.choice import names_of
 from groupdp.data.duckdb_engine import Engine
 from groupdp.data.keyed_hash import literal, quoted
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 
 _SUFFIXES = {
     ".csv": "csv",
@@ -37,7 +37,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 #: Longest line of a CSV file, and of its header.
 _LONGEST_LINE = 16 * 2**20
 #: What is said of files and tables that hold nobody.
-NO_ROWS = "the files or table must have at least one row of data (a header is none), got none."
+NO_ROWS = ("the files or table", InWords("none"), "have at least one row of data (a header is none)")
 #: Columns with this prefix are ours.
 PREFIX = "__groupdp_"
 
@@ -58,7 +58,7 @@ def open_source(engine: Engine, source: Any, *, kind: str | None = None) -> Sour
         paths = [source] if isinstance(source, str | os.PathLike) else list(source)
         return _files(engine, *find_files([os.fspath(path) for path in paths], kind, engine.folder))
     if isinstance(source, list | tuple):
-        raise InvalidArgument(f"source must be paths or a table, got {shown(source)}.")
+        raise InvalidArgument("source", source, "be paths or a table")
     return _table(engine, source)
 
 
@@ -75,25 +75,25 @@ def find_files(paths: Sequence[str], kind: str | None, folder: Path) -> tuple[li
             inside = [os.path.join(root, name) for root, _, names in os.walk(path) for name in names]
             found = [name for name in inside if _kind_of(name) and not os.path.basename(name).startswith((".", "_"))]
             if not found:
-                raise InvalidArgument(f"files must be CSV, Parquet or JSONL, got none in the directory {shown(path)}.")
+                raise InvalidArgument(
+                    "files", InWords(f"none in the directory {shown(path)}"), "be CSV, Parquet or JSONL"
+                )
             files += sorted(found)
         elif os.path.exists(path):
             files.append(path)
         else:
             found = sorted(glob.glob(path, recursive=True))
             if not found:
-                raise InvalidArgument(f"files must exist, got {shown(path)}, which matches nothing.")
+                raise InvalidArgument("files", InWords(f"{shown(path)}, which matches nothing"), "exist")
             files += found
     if len(set(map(os.path.realpath, files))) < len(files):
-        raise InvalidArgument("files must be different ones, got one more than once.")
+        raise InvalidArgument("files", InWords("one more than once"), "be different ones")
     kinds = {kind or _kind_of(file) for file in files}
     if None in kinds:
         unknown = next(file for file in files if not _kind_of(file))
-        raise InvalidArgument(
-            f"files must end in .csv, .csv.gz, .parquet or .jsonl (or give a format), got {shown(unknown)}."
-        )
+        raise InvalidArgument("files", unknown, "end in .csv, .csv.gz, .parquet or .jsonl (or give a format)")
     if len(kinds) > 1:
-        raise InvalidArgument(f"files must have one format, got {' and '.join(sorted(map(str, kinds)))}.")
+        raise InvalidArgument("files", InWords(" and ".join(sorted(map(str, kinds)))), "have one format")
     return files, str(kinds.pop())
 
 
@@ -109,7 +109,7 @@ def _stored_input(file: Path) -> str:
         with open(file, "wb") as stored:
             shutil.copyfileobj(standard_input(), stored)
     except OSError as error:
-        raise InvalidArgument(f"standard input must fit into TMPDIR ({error.strerror}).") from None
+        raise InvalidArgument("standard input", NOT_SHOWN, f"fit into TMPDIR ({error.strerror})") from None
     return str(file)
 
 
@@ -126,16 +126,16 @@ def _check_readable(file: str) -> None:
             empty = not opened.read(1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidArgument(f"files must be readable, got {shown(file)} ({reason}).") from None
+        raise InvalidArgument("files", InWords(f"{shown(file)} ({reason})"), "be readable") from None
     if empty:
-        raise InvalidArgument(f"files must have at least one row, got the empty {shown(file)}.")
+        raise InvalidArgument("files", InWords(f"the empty {shown(file)}"), "have at least one row")
 
 
 def _checked(source: Source) -> Source:
     folded = [name.casefold() for name in source.columns]
     for name in source.columns:
         if not name or name.startswith(PREFIX) or folded.count(name.casefold()) > 1:
-            raise InvalidArgument(f"columns must have names that differ in more than case, got {shown(name)}.")
+            raise InvalidArgument("columns", name, "have names that differ in more than case")
     return source
 
 
@@ -143,10 +143,10 @@ def _csv(engine: Engine, files: list[str]) -> Source:
     header, delimiter = read_header(files[0])
     for file in files[1:]:
         if read_header(file) != (header, delimiter):
-            raise InvalidArgument(f"files must have the same header, got {shown(files[0])} and {shown(file)}.")
+            raise InvalidArgument("files", InWords(f"{shown(files[0])} and {shown(file)}"), "have the same header")
     _checked(Source("", dict.fromkeys(header, "VARCHAR")))
     if len(set(header)) < len(header):
-        raise InvalidArgument(f"columns must have different names, got {names_of(header)}.")
+        raise InvalidArgument("columns", InWords(names_of(header)), "have different names")
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
     sql = (
         f"read_csv({_list(files)}, auto_detect = false, header = true, columns = {{{columns}}}, "
@@ -165,9 +165,9 @@ def read_header(file: str) -> tuple[list[str], str]:
         delimiter = max(_DELIMITERS, key=line.count)
         names = next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter, strict=True), [])
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidArgument(f"files must be CSV in UTF-8, got {shown(file)} ({error}).") from None
+        raise InvalidArgument("files", InWords(f"{shown(file)} ({error})"), "be CSV in UTF-8") from None
     if not names:
-        raise InvalidArgument(f"files must begin with a line of column names, got {shown(file)}.")
+        raise InvalidArgument("files", file, "begin with a line of column names")
     return [name.strip() for name in names], delimiter
 
 
@@ -175,7 +175,7 @@ def _parquet(engine: Engine, files: list[str]) -> Source:
     first = _described(engine, f"read_parquet({_list(files[:1])}, hive_partitioning = false)")
     for file in files[1:]:
         if _described(engine, f"read_parquet({_list([file])}, hive_partitioning = false)") != first:
-            raise InvalidArgument(f"files must have the same columns, got {shown(files[0])} and {shown(file)}.")
+            raise InvalidArgument("files", InWords(f"{shown(files[0])} and {shown(file)}"), "have the same columns")
     return Source(f"read_parquet({_list(files)}, hive_partitioning = false)", first)
 
 
@@ -201,15 +201,16 @@ def _table(engine: Engine, table: Any) -> Source:
         try:
             table = pyarrow.Table.from_pandas(table, preserve_index=False)
         except (pyarrow.ArrowException, TypeError, ValueError) as error:
-            raise InvalidArgument(f"source must be a table with one type a column ({shown(str(error))}).") from None
+            raise InvalidArgument(
+                "source", NOT_SHOWN, f"be a table with one type a column ({shown(str(error))})"
+            ) from None
     elif module == "duckdb" and hasattr(table, "write_parquet"):
         file = str(engine.folder / "relation.parquet")
         table.write_parquet(file)
         return _files(engine, [file], "parquet")
     if not isinstance(table, pyarrow.Table):
         raise InvalidArgument(
-            "source must be paths, a pandas, Polars or Arrow table, a DuckDB relation or a Dask DataFrame, "
-            f"got {shown(table)}."
+            "source", table, "be paths, a pandas, Polars or Arrow table, a DuckDB relation or a Dask DataFrame"
         )
     engine.connection.register(name, table)
     return _checked(Source(quoted(name), _described(engine, quoted(name))))

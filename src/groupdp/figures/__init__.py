@@ -1,6 +1,5 @@
-"""Pictures; matplotlib is imported only when one is drawn.
+"""Pictures; matplotlib is imported only when one is drawn. Palette, frame and titles are in drawing.py.
 
-style.py      palette, frame and title of all of them
 layout.py     where the axes are, without drawing them first
 curves.py     epsilon against group size
 tradeoff.py   trade-off curves
@@ -8,11 +7,10 @@ people.py     people's epsilons, and caps
 spending.py   the budget against steps
 sweeps.py     a sweep, as curves or as a heat map
 audit.py      what an audit saw beside what was claimed
-pld.py        a privacy loss distribution
 paper.py      the paper's empirical section, computed
 paper_figure.py  one of its figures, here or in a process of its own
 """
 
-from groupdp.figures.style import title_lines
+from groupdp.drawing import title_lines
 
 __all__ = ["title_lines"]

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp.audit import empirical_tradeoff
+from groupdp.drawing import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
 from groupdp.figures.curves import save_figure
-from groupdp.figures.style import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
 from groupdp.neighbours import BACKWARD, DIRECTIONS
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupdp._validation import shown
 from groupdp.baselines.comparison import Point
+from groupdp.drawing import AMBER, BLUE, GREY, ORANGE, PINK, finish, new_figure, plain_logarithmic
 from groupdp.errors import InvalidArgument
 from groupdp.figures.layout import infinity_sign, place, powers_of_ten
-from groupdp.figures.style import AMBER, BLUE, GREY, ORANGE, PINK, finish, new_figure, plain_logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +55,7 @@ _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 def check_picture_name(name: str, path: str | Path) -> None:
     """Refuse a suffix that does not name a known kind of picture."""
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise InvalidArgument(f"{name} must end in {', '.join(SUFFIXES)}, got {shown(str(path))}.")
+        raise InvalidArgument(name, str(path), f"end in {', '.join(SUFFIXES)}")
 
 
 def draw_curves(panels: Sequence[tuple[str, Sequence[Point]]], *, title: str = "") -> Figure:

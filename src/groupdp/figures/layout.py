@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from groupdp.figures.style import TITLE_SIZE
+from groupdp.drawing import TITLE_SIZE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from groupdp._processes import command_of
+from groupdp.drawing import import_matplotlib
 from groupdp.engines.interface import Progress
 from groupdp.figures import paper
 from groupdp.figures.curves import draw_curves, save_figure
-from groupdp.figures.style import import_matplotlib
 
 Panels = tuple[paper.Panel, ...]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from groupdp.drawing import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure, plain_logarithmic
 from groupdp.figures.curves import save_figure
-from groupdp.figures.style import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure, plain_logarithmic
 
 #: Caps whose numbers are written are so far apart, as a share of the axis.
 _APART = 0.06

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupdp.figures.style import BLUE, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
+from groupdp.drawing import BLUE, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
 from groupdp.sweeps.spend import Spending
 
 if TYPE_CHECKING:

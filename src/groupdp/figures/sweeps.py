@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from groupdp.drawing import COLOURS, ORANGE, TITLE_SIZE, finish, new_figure
 from groupdp.errors import InvalidArgument
 from groupdp.figures.layout import infinity_sign
-from groupdp.figures.style import COLOURS, ORANGE, TITLE_SIZE, finish, new_figure
 from groupdp.sweeps.sweep import Row
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _ROW = 0.05
 def check_names(names: Sequence[str]) -> None:
     """Refuse what has more dimensions than a picture."""
     if len(names) > 2:
-        raise InvalidArgument(f"plot must be of one or two varying names, got {len(names)}: {', '.join(names)}.")
+        raise InvalidArgument("plot", len(names), "be of one or two varying names", f"{', '.join(names)}")
 
 
 def draw_sweep(rows: Sequence[Row], *, title: str) -> Figure:

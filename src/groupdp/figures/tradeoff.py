@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from groupdp.drawing import BLUE, GUIDE, finish, new_figure
 from groupdp.figures.curves import save_figure
 from groupdp.figures.layout import place, powers_of_ten
-from groupdp.figures.style import BLUE, GUIDE, finish, new_figure
 
 if TYPE_CHECKING:
     from groupdp.tradeoff import TradeOffCurve

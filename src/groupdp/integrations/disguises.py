@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.integrations.callers import calling_frames
 
 
@@ -28,9 +28,14 @@ def refuse_disguised_events(group_size: int) -> None:
             method = getattr(getattr(params, "sampling_method", None), "name", "")
             if method == "FIXED_BATCH_SIZE":
                 raise InvalidArgument(
-                    "sampling_method must be POISSON for this training accountant, got FIXED_BATCH_SIZE: it describes "
-                    "fixed batches as Poisson sampling with half the noise, which is not what happens to a group; "
-                    "groupdp.integrations.jax_privacy.GroupTrainingAccountant accounts for them as they are."
+                    "sampling_method",
+                    InWords("FIXED_BATCH_SIZE"),
+                    "be POISSON for this training accountant",
+                    (
+                        "it describes fixed batches as Poisson sampling with half the noise, which is not what "
+                        "happens to a group; groupdp.integrations.jax_privacy.GroupTrainingAccountant accounts "
+                        "for them as they are"
+                    ),
                 )
 
 
@@ -38,8 +43,10 @@ def refuse_bands(bands: Any, group_size: int, name: str) -> None:
     """Refuses correlated noise (more than one band) for groups of more than one."""
     if bands is not None and bands > 1 and group_size > 1:
         raise InvalidArgument(
-            f"{name} must be 1 for a group of {group_size}, got {bands}: with correlated noise the reduction to single "
-            "steps holds for one example only."
+            name,
+            InWords(bands),
+            f"be 1 for a group of {group_size}",
+            "with correlated noise the reduction to single steps holds for one example only",
         )
 
 

@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 import groupdp
-from groupdp._validation import require_integer, require_number, shown
+from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds, Provenance
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.integrations.disguises import refuse_disguised_events
 from groupdp.integrations.dp_events import UnsupportedEvent, dp_event, rounds_of
@@ -52,8 +52,7 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
         self._group_size = require_integer("group_size", group_size, at_least=1, at_most=LARGEST_GROUP)
         if neighboring_relation not in ADJACENCIES:
             raise InvalidArgument(
-                "neighboring_relation must be a NeighboringRelation of dp_accounting, got "
-                f"{shown(neighboring_relation)}."
+                "neighboring_relation", neighboring_relation, "be a NeighboringRelation of dp_accounting"
             )
         super().__init__(neighboring_relation)
         self._rounds: dict[DPSGD, int] = {}
@@ -79,7 +78,9 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
     def run(self) -> tuple[DPSGD, ...]:
         """What was composed so far, as phases; `InvalidArgument` if it is no run of DP-SGD."""
         if self._contains_non_private_event or any(isinstance(one.sampling, MixtureLaw) for one in self._rounds):
-            raise InvalidArgument("what was composed must be steps of DP-SGD to be a run, got other events among them.")
+            raise InvalidArgument(
+                "what was composed", InWords("other events among them"), "be steps of DP-SGD to be a run"
+            )
         return tuple(replace(one, steps=count) for one, count in self._rounds.items())
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:

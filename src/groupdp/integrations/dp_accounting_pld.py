@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_choice, require_number, shown
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.integrations.extras import require_package
 from groupdp.neighbours import BACKWARD, DIRECTIONS, FORWARD, require_direction
 from groupdp.pairs import Round
@@ -45,13 +45,15 @@ def to_dp_accounting(remove: PrivacyLossDistribution, add: PrivacyLossDistributi
         if one is None and direction == BACKWARD:
             continue
         if not isinstance(one, PrivacyLossDistribution):
-            raise InvalidArgument(f"{direction} must be a PrivacyLossDistribution of groupdp, got {shown(one)}.")
+            raise InvalidArgument(direction, one, "be a PrivacyLossDistribution of groupdp")
         if add is not None and one.direction != direction:
-            raise InvalidArgument(f"{direction} must have direction {direction}, got {one.direction}.")
+            raise InvalidArgument(direction, InWords(f"{one.direction}"), f"have direction {direction}")
         if add is None and one.direction in DIRECTIONS:
-            raise InvalidArgument(f"add must be given: a distribution with direction {one.direction} is one half.")
+            raise InvalidArgument(
+                "add", NOT_SHOWN, f"be given: a distribution with direction {one.direction} is one half"
+            )
         if one.grid_step != remove.grid_step:
-            raise InvalidArgument(f"{direction} must have grid_step {remove.grid_step!r}, got {one.grid_step!r}.")
+            raise InvalidArgument(direction, one.grid_step, f"have grid_step {remove.grid_step!r}")
         measures.append(_exported(one))
     return _theirs.PrivacyLossDistribution(*measures)
 
@@ -71,15 +73,18 @@ def run_to_dp_accounting(
     require_choice("adjacency", adjacency, ("add-or-remove", "substitute", "zero-out"))
     question = question_of(run, group_size=group_size, adjacency=adjacency)
     if question.is_empty:
-        raise InvalidArgument("run must have steps and group_size be at least 1, got nothing that could be told apart.")
+        raise InvalidArgument(
+            "run", InWords("nothing that could be told apart"), "have steps and group_size be at least 1"
+        )
     found = []
     for _, composition in question.compositions:
         composed: PrivacyLossDistribution | None = None
         for one, times in composition:
             if not (isinstance(one, Round) and one.has_noise):
                 raise InvalidArgument(
-                    f"run must have noise and a law by pairs to be a distribution of dp_accounting, got adjacency "
-                    f"{adjacency!r} for {shown(run)}."
+                    "run",
+                    InWords(f"adjacency {adjacency!r} for {shown(run)}"),
+                    "have noise and a law by pairs to be a distribution of dp_accounting",
                 )
             part = PrivacyLossDistribution.from_round(
                 one, direction="pair", grid_step=grid_step, tail_mass=tail_mass
@@ -105,14 +110,12 @@ def from_dp_accounting(
     up, which only adds to every delta. It is as good as what is imported: import single mechanisms and compose here.
     """
     if not isinstance(distribution, _theirs.PrivacyLossDistribution):
-        raise InvalidArgument(
-            f"distribution must be a PrivacyLossDistribution of dp_accounting, got {shown(distribution)}."
-        )
+        raise InvalidArgument("distribution", distribution, "be a PrivacyLossDistribution of dp_accounting")
     chosen = require_direction(direction)
     pmf = distribution._pmf_remove if chosen == FORWARD else distribution._pmf_add
     if not pmf._pessimistic_estimate:
         raise InvalidArgument(
-            "distribution must be a pessimistic estimate, got an optimistic one, which bounds nothing."
+            "distribution", InWords("an optimistic one, which bounds nothing"), "be a pessimistic estimate"
         )
     dense = pmf.to_dense_pmf()
     masses = np.asarray(dense._probs, dtype=np.float64)
@@ -122,8 +125,7 @@ def from_dp_accounting(
     step = _short(theirs) if grid_step is None else require_number("grid_step", grid_step, at_least=1e-9, at_most=10.0)
     if step != _short(step):
         raise InvalidArgument(
-            f"grid_step must be that of a distribution of groupdp (24 significant bits), got {step!r}: "
-            f"{_short(step)!r} is."
+            "grid_step", step, "be that of a distribution of groupdp (24 significant bits)", f"{_short(step)!r} is"
         )
     first, masses = _regridded(int(dense._lower_loss), masses, theirs, step)
     # What is missing of a total of 1 is counted as revealed outright.
@@ -141,17 +143,22 @@ def from_dp_accounting(
 
 def _refuse_no_law(masses: Any, infinite: float) -> None:
     if not (np.all(np.isfinite(masses)) and math.isfinite(infinite) and 0.0 <= infinite <= 1.0):
-        raise InvalidArgument("distribution must have finite probabilities, got others among them.")
+        raise InvalidArgument("distribution", InWords("others among them"), "have finite probabilities")
     if len(masses) == 0 or len(masses) > LARGEST_GRID:
-        raise InvalidArgument(f"distribution must have 1 to {LARGEST_GRID} losses, got {len(masses)}.")
+        raise InvalidArgument("distribution", len(masses), f"have 1 to {LARGEST_GRID} losses")
     if np.any(masses < 0.0):
         raise InvalidArgument(
-            f"distribution must have probabilities of at least 0, got {float(masses.min())!r}: rounding of a "
-            "composition in dp_accounting, which nothing bounds; import single mechanisms and compose here."
+            "distribution",
+            float(masses.min()),
+            "have probabilities of at least 0",
+            (
+                "rounding of a composition in dp_accounting, which nothing bounds; import single "
+                "mechanisms and compose here"
+            ),
         )
     total = math.fsum(masses) + infinite
     if not abs(total - 1.0) <= _ROOM:
-        raise InvalidArgument(f"distribution must have a total probability of 1, got {total!r}.")
+        raise InvalidArgument("distribution", total, "have a total probability of 1")
 
 
 def _regridded(first: int, masses: Any, theirs: float, step: float) -> tuple[int, Any]:
@@ -164,7 +171,9 @@ def _regridded(first: int, masses: Any, theirs: float, step: float) -> tuple[int
     places = np.ceil(places + 4.0 * 2.0**-53 * np.abs(places))
     start = int(places[0])
     if places[-1] - start >= LARGEST_GRID:
-        raise InvalidArgument(f"grid_step must be coarser: {int(places[-1] - start)} losses, more than {LARGEST_GRID}.")
+        raise InvalidArgument(
+            "grid_step", NOT_SHOWN, f"be coarser: {int(places[-1] - start)} losses, more than {LARGEST_GRID}"
+        )
     moved = np.zeros(int(places[-1]) - start + 1)
     np.add.at(moved, (places - start).astype(np.int64), masses)
     together = math.ceil(step / theirs) + 4  # so many masses were added up at one place, at most

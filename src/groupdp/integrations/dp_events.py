@@ -13,7 +13,7 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, shown
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.mixture_law import MixtureLaw
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
@@ -141,17 +141,17 @@ def from_dp_event(event: Any, *, group_size: int, adjacency: str = "add-or-remov
     `group_size` is needed where an event names the size of the dataset with the group in it.
     """
     if not isinstance(event, dp_event.DpEvent):
-        raise InvalidArgument(f"event must be a DpEvent, got {shown(event)}.")
+        raise InvalidArgument("event", event, "be a DpEvent")
     size = require_integer("group_size", group_size, at_least=1)
     chosen = require_choice("adjacency", adjacency, ("add-or-remove", "substitute", "zero-out"))
     try:
         rounds = rounds_of(event, 1, group_size=size, adjacency=chosen)
     except UnsupportedEvent as error:
-        raise InvalidArgument(f"event must be one that groupdp has a law for, got {error}.") from None
+        raise InvalidArgument("event", InWords(error), "be one that groupdp has a law for") from None
     phases: list[DPSGD] = []
     for one, count in rounds:
         if isinstance(one.sampling, MixtureLaw):
-            raise InvalidArgument("event must describe steps of DP-SGD, got a MixtureOfGaussiansDpEvent.")
+            raise InvalidArgument("event", InWords("a MixtureOfGaussiansDpEvent"), "describe steps of DP-SGD")
         if phases and replace(phases[-1], steps=1) == one:
             phases[-1] = replace(one, steps=phases[-1].steps + count)
         else:
@@ -175,9 +175,7 @@ def to_dp_event(run: DPSGD | Sequence[DPSGD], *, group_size: int, adjacency: str
 
 def _event_of(phase: DPSGD, group_size: int, adjacency: str) -> Any:
     if phase.microbatch_size != 1:
-        raise InvalidArgument(
-            f"microbatch_size must be 1 for a DpEvent, which cannot say more, got {phase.microbatch_size}."
-        )
+        raise InvalidArgument("microbatch_size", phase.microbatch_size, "be 1 for a DpEvent, which cannot say more")
     sampling = phase.sampling
     gaussian = dp_event.GaussianDpEvent(phase.noise_multiplier)
     match sampling:
@@ -195,6 +193,10 @@ def _event_of(phase: DPSGD, group_size: int, adjacency: str) -> Any:
             )
         case _:
             raise InvalidArgument(
-                "sampling must be Poisson, truncated Poisson or of fixed batches for a DpEvent: there is no event for "
-                f"{shown(sampling)}."
+                "sampling",
+                NOT_SHOWN,
+                (
+                    "be Poisson, truncated Poisson or of fixed batches for a DpEvent: there is no event for "
+                    f"{shown(sampling)}"
+                ),
             )

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from groupdp._validation import require_choice, shown
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.opacus_history import from_opacus
 from groupdp.mechanisms.dpsgd import DPSGD
@@ -52,19 +52,17 @@ def import_run(path: str | Path) -> ImportedRun:
             content = stream.read(LARGEST_JSON + 1)
     except OSError as error:
         raise InvalidArgument(
-            f"source must be a file that can be read, got {shown(str(path))} ({error.strerror or error})."
+            "source", InWords(f"{shown(str(path))} ({error.strerror or error})"), "be a file that can be read"
         ) from None
     if len(content) > LARGEST_JSON:
-        raise InvalidArgument(
-            f"source must be at most {LARGEST_JSON} bytes unless it is a checkpoint, got {shown(str(path))}."
-        )
+        raise InvalidArgument("source", str(path), f"be at most {LARGEST_JSON} bytes unless it is a checkpoint")
     try:
         return _from_content(json.loads(content))
     except (ValueError, RecursionError) as error:
         if isinstance(error, InvalidArgument):
             raise
         raise InvalidArgument(
-            f"source must be a PyTorch checkpoint or JSON, got {shown(str(path))}, which is neither."
+            "source", InWords(f"{shown(str(path))}, which is neither"), "be a PyTorch checkpoint or JSON"
         ) from None
 
 
@@ -76,8 +74,9 @@ def _checkpoint(file: Path) -> Any:
     except Exception as error:  # torch raises what the archive, the unpickler or its checks happen to raise
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise InvalidArgument(
-            "source must be a checkpoint of tensors and plain containers, which are read without executing anything, "
-            f"got {shown(str(file))} ({reason})."
+            "source",
+            InWords(f"{shown(str(file))} ({reason})"),
+            ("be a checkpoint of tensors and plain containers, which are read without executing anything"),
         ) from None
 
 
@@ -91,8 +90,9 @@ def _from_content(content: Any) -> ImportedRun:
         if isinstance(state, Mapping) and "history" in state:
             return _from_opacus(state)
         raise InvalidArgument(
-            "source must hold a privacy_accountant_state_dict, a history, number_of_examples or num_samples, got the "
-            f"keys {shown(sorted(map(str, content))[:6])}."
+            "source",
+            InWords(f"the keys {shown(sorted(map(str, content))[:6])}"),
+            "hold a privacy_accountant_state_dict, a history, number_of_examples or num_samples",
         )
     return ImportedRun(phases=from_opacus(content), source="a history of Opacus")
 
@@ -147,7 +147,7 @@ def _from_jax_privacy(content: dict[str, Any]) -> ImportedRun:
     )
     _refuse_unknown(content, known, required=known[:4])
     if updates is None:
-        raise InvalidArgument("num_updates must be given with num_samples.")
+        raise InvalidArgument("num_updates", NOT_SHOWN, "be given with num_samples")
     params = dp_params_of(content)
     return ImportedRun(
         phases=from_dp_params(updates, params),
@@ -162,4 +162,4 @@ def _refuse_unknown(content: Mapping[str, Any], known: tuple[str, ...], *, requi
         require_choice("key", key, known)
     for key in required:
         if key not in content:
-            raise InvalidArgument(f"{key} must be given with {required[0]}.")
+            raise InvalidArgument(key, NOT_SHOWN, f"be given with {required[0]}")

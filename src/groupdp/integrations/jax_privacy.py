@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import groupdp
-from groupdp._validation import require_choice, require_integer, require_number, shown
+from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.bounds import Bounds, Provenance
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.integrations.disguises import refuse_bands
 from groupdp.integrations.extras import require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
@@ -85,7 +85,7 @@ def from_dp_params(num_updates: Any, dp_params: Any, *, adjacency: str = "add-or
     examples = _integer("num_samples", dp_params.num_samples, at_least=1) // cycle
     schedule = _phases(dp_params, updates)
     if cycle > 1 and len(schedule) > 1:
-        raise InvalidArgument("noise_multipliers and batch_size must not change with a cycle_length above 1.")
+        raise InvalidArgument("noise_multipliers and batch_size", NOT_SHOWN, "not change with a cycle_length above 1")
     phases = []
     for steps, noise, batch_size in schedule:
         sampling = _sampling(dp_params, batch_size, examples, group_size, adjacency)
@@ -102,7 +102,7 @@ def dp_params_of(values: dict[str, Any]) -> Any:
     noises = fields.get("noise_multipliers")
     if isinstance(noises, list):
         if not all(isinstance(one, list) and len(one) == 2 for one in noises):
-            raise InvalidArgument(f"noise_multipliers must be a number or pairs [update, number], got {shown(noises)}.")
+            raise InvalidArgument("noise_multipliers", noises, "be a number or pairs [update, number]")
         fields["noise_multipliers"] = [tuple(one) for one in noises]
     return _accounting.DpParams(
         **fields, sampling_method=methods[require_choice("sampling_method", name, tuple(methods))]
@@ -114,13 +114,13 @@ def _sampling(dp_params: Any, batch_size: Any, examples: int, group_size: int, a
     method, largest = dp_params.sampling_method, dp_params.truncated_batch_size
     if method is _accounting.SamplingMethod.FIXED_BATCH_SIZE:
         if largest is not None:
-            raise InvalidArgument(f"truncated_batch_size must be None for fixed batches, got {shown(largest)}.")
+            raise InvalidArgument("truncated_batch_size", largest, "be None for fixed batches")
         if dp_params.cycle_length not in (None, 1):
-            raise InvalidArgument(f"cycle_length must be 1 for fixed batches, got {shown(dp_params.cycle_length)}.")
+            raise InvalidArgument("cycle_length", dp_params.cycle_length, "be 1 for fixed batches")
         size = examples if same_size else _without_user(examples, group_size)
         return groupdp.FixedBatchSampling(batch_size=_integer("batch_size", batch_size, at_least=1), dataset_size=size)
     if method is not _accounting.SamplingMethod.POISSON:
-        raise InvalidArgument(f"sampling_method must be POISSON or FIXED_BATCH_SIZE, got {shown(method)}.")
+        raise InvalidArgument("sampling_method", method, "be POISSON or FIXED_BATCH_SIZE")
     rate = float(batch_size) / float(examples)
     if largest is None:
         return groupdp.PoissonSampling(rate=rate)
@@ -134,7 +134,9 @@ def _sampling(dp_params: Any, batch_size: Any, examples: int, group_size: int, a
 def _without_user(examples: int, group_size: int) -> int:
     if examples <= group_size:
         raise InvalidArgument(
-            f"num_samples must be above examples_per_user={group_size}, for a dataset without the user, got {examples}."
+            "num_samples",
+            InWords(examples),
+            f"be above examples_per_user={group_size}, for a dataset without the user",
         )
     return examples - group_size
 
@@ -157,7 +159,7 @@ def _schedule(name: str, values: Any) -> list[tuple[int, Any]]:
         return [(0, values)]
     schedule = sorted(((_integer(name, start, at_least=0), value) for start, value in values), key=lambda one: one[0])
     if not schedule or schedule[0][0] != 0:
-        raise InvalidArgument(f"{name} must say what holds from update 0 on, got {shown(values)}.")
+        raise InvalidArgument(name, values, "say what holds from update 0 on")
     return schedule
 
 
@@ -187,14 +189,18 @@ def to_dp_params(run: DPSGD | Sequence[DPSGD], *, num_samples: int, delta: float
     phases = [phase for phase in phases_of(run) if phase.steps > 0]
     kinds = {type(phase.sampling) for phase in phases}
     if len(kinds) != 1 or any(phase.microbatch_size != 1 for phase in phases):
-        raise InvalidArgument("run must have steps, one kind of sampling and a microbatch_size of 1 to be DpParams.")
+        raise InvalidArgument(
+            "run", NOT_SHOWN, "have steps, one kind of sampling and a microbatch_size of 1 to be DpParams"
+        )
     samplings: list[Any] = [phase.sampling for phase in phases]
     truncations = {getattr(sampling, "largest_batch", None) for sampling in samplings}
     if len(truncations) != 1:
-        raise InvalidArgument("run must have one largest_batch to be DpParams, got several.")
+        raise InvalidArgument("run", InWords("several"), "have one largest_batch to be DpParams")
     sizes = [_batch_size(sampling, num_samples, group_size) for sampling in samplings]
     if len(set(sizes)) != 1:
-        raise InvalidArgument("run must have one batch size to be DpParams: several are given as a schedule of scales.")
+        raise InvalidArgument(
+            "run", NOT_SHOWN, "have one batch size to be DpParams: several are given as a schedule of scales"
+        )
     starts = [sum(phase.steps for phase in phases[:index]) for index in range(len(phases))]
     noises: Any = [(start, phase.noise_multiplier) for start, phase in zip(starts, phases, strict=True)]
     fixed = kinds == {groupdp.FixedBatchSampling}
@@ -214,9 +220,7 @@ def to_dp_params(run: DPSGD | Sequence[DPSGD], *, num_samples: int, delta: float
 def _batch_size(sampling: Any, num_samples: int, group_size: int) -> int:
     common = getattr(sampling, "dataset_size", None)
     if common is not None and common != num_samples - group_size:
-        raise InvalidArgument(
-            f"num_samples must be dataset_size + group_size = {common + group_size}, got {shown(num_samples)}."
-        )
+        raise InvalidArgument("num_samples", num_samples, f"be dataset_size + group_size = {common + group_size}")
     match sampling:
         case groupdp.FixedBatchSampling(batch_size=batch_size):
             return batch_size
@@ -224,11 +228,11 @@ def _batch_size(sampling: Any, num_samples: int, group_size: int) -> int:
             nearest = round(rate * num_samples)
             if nearest / float(num_samples) != rate:
                 raise InvalidArgument(
-                    f"rate must be batch_size / {num_samples} for a whole batch_size to be DpParams, got {rate!r}."
+                    "rate", rate, f"be batch_size / {num_samples} for a whole batch_size to be DpParams"
                 )
             return nearest
         case _:
-            raise InvalidArgument(f"sampling must be one that DpParams can describe, got {shown(sampling)}.")
+            raise InvalidArgument("sampling", sampling, "be one that DpParams can describe")
 
 
 def from_batch_selection(
@@ -245,7 +249,7 @@ def from_batch_selection(
     if isinstance(strategy, _batches.CyclicPoissonSampling):
         refuse_bands(strategy.cycle_length, size, "cycle_length")
         if strategy.cycle_length != 1:
-            raise InvalidArgument(f"cycle_length must be 1 for a run of plain steps, got {strategy.cycle_length}.")
+            raise InvalidArgument("cycle_length", InWords(strategy.cycle_length), "be 1 for a run of plain steps")
         if strategy.truncated_batch_size is None:
             sampling = groupdp.PoissonSampling(rate=strategy.sampling_prob)
         else:
@@ -256,21 +260,26 @@ def from_batch_selection(
             )
     elif isinstance(strategy, _batches.FixedBatchSampling):
         if strategy.replace:
-            raise InvalidArgument("replace must be False: batches drawn with replacement have no group-level law here.")
+            raise InvalidArgument(
+                "replace", NOT_SHOWN, "be False: batches drawn with replacement have no group-level law here"
+            )
         common = examples if same_size else _without_user(examples, size)
         sampling = groupdp.FixedBatchSampling(batch_size=strategy.batch_size, dataset_size=common)
     elif isinstance(strategy, _batches.BallsInBinsSampling):
         if strategy.iterations > strategy.cycle_length:
             raise InvalidArgument(
-                f"iterations must be at most cycle_length={strategy.cycle_length} for balls in bins, got "
-                f"{strategy.iterations}: JAX Privacy throws once and repeats the same batches in every cycle, while "
-                "groupdp's law is for batches thrown anew."
+                "iterations",
+                InWords(strategy.iterations),
+                f"be at most cycle_length={strategy.cycle_length} for balls in bins",
+                (
+                    "JAX Privacy throws once and repeats the same batches in every cycle, while groupdp's "
+                    "law is for batches thrown anew"
+                ),
             )
         sampling = groupdp.BallsInBinsSampling(batches=strategy.cycle_length)
     else:
         raise InvalidArgument(
-            "strategy must be a CyclicPoissonSampling, FixedBatchSampling or BallsInBinsSampling of JAX Privacy, got "
-            f"{shown(strategy)}."
+            "strategy", strategy, "be a CyclicPoissonSampling, FixedBatchSampling or BallsInBinsSampling of JAX Privacy"
         )
     sampling.require_adjacency(adjacency)
     return DPSGD(sampling=sampling, noise_multiplier=noise_multiplier, steps=strategy.iterations)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from groupdp._validation import LARGEST_COUNT, require_integer, require_number, shown
+from groupdp._validation import LARGEST_COUNT, require_integer, require_number
 from groupdp.errors import InvalidArgument
 
 
@@ -34,9 +34,7 @@ def batches_of(dataset_size: int, batch_size: int, *, drop_last: bool = False) -
     batch = require_integer("batch_size", batch_size, at_least=1)
     batches = size // batch if drop_last else -(-size // batch)
     if batches == 0:
-        raise InvalidArgument(
-            f"batch_size must be at most dataset_size={size} if the last batch is dropped, got {batch}."
-        )
+        raise InvalidArgument("batch_size", batch, f"be at most dataset_size={size} if the last batch is dropped")
     return batches
 
 
@@ -49,7 +47,7 @@ def tensorflow_privacy_steps(epochs: Any, batch_size: int, dataset_size: int) ->
     """TensorFlow Privacy's steps: epochs / (batch size / examples) in double precision, rounded up once at the end."""
     steps = math.ceil(require_number("epochs", epochs, above=0.0) / (batch_size / dataset_size))
     if steps > LARGEST_COUNT:
-        raise InvalidArgument(f"epochs must amount to at most {LARGEST_COUNT} steps, got {shown(epochs)}.")
+        raise InvalidArgument("epochs", epochs, f"amount to at most {LARGEST_COUNT} steps")
     return steps
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import is_empty
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.neighbours import ONE_SIDED, Change
@@ -53,4 +53,6 @@ class MixtureLaw(Sampling):
         raise AssertionError("a stated mixture cannot be sampled")
 
     def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
-        raise InvalidArgument("run must have a sampling that can be carried out to be audited, got a stated mixture.")
+        raise InvalidArgument(
+            "run", InWords("a stated mixture"), "have a sampling that can be carried out to be audited"
+        )

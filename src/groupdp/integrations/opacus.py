@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.bounds import Bounds, Provenance
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.integrations.callers import calling_frames
 from groupdp.integrations.extras import require_package
@@ -105,8 +105,8 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
         for name, variables in calling_frames("opacus"):
             if name == "make_private" and not isinstance(variables.get("self"), GroupPrivacyEngine):
                 refusal = refusal_of_loader(variables.get("data_loader"), sample_rate)
-                if refusal:
-                    raise InvalidArgument(refusal)
+                if refusal is not None:
+                    raise refusal
                 warn_about_empty_batches(variables.get("data_loader"))
         return self.hook_at(sample_rate)
 
@@ -117,10 +117,13 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
         def count(optimizer: Any) -> None:
             if optimizer.accumulated_iterations != 1:
                 raise InvalidArgument(
-                    "accumulated_iterations must be 1, got "
-                    f"{optimizer.accumulated_iterations}: an example may be in several of the batches whose gradients "
-                    "were added up, so a step at the summed rate is no bound; BatchMemoryManager splits one batch "
-                    "instead."
+                    "accumulated_iterations",
+                    InWords(optimizer.accumulated_iterations),
+                    "be 1",
+                    (
+                        "an example may be in several of the batches whose gradients were added up, so a step at "
+                        "the summed rate is no bound; BatchMemoryManager splits one batch instead"
+                    ),
                 )
             self.step(noise_multiplier=_accounted_noise_of(optimizer), sample_rate=rate)
 
@@ -131,8 +134,13 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
         saved = state_dict.get("mechanism") if isinstance(state_dict, Mapping) else None
         if saved != self.mechanism():
             raise InvalidArgument(
-                f"state_dict must be of the accountant {self.mechanism()!r}, got one of {shown(saved)}: a checkpoint "
-                "is resumed with the group size and adjacency it was made with (from_opacus reads its history for any)."
+                "state_dict",
+                InWords(f"one of {shown(saved)}"),
+                f"be of the accountant {self.mechanism()!r}",
+                (
+                    "a checkpoint is resumed with the group size and adjacency it was made with (from_opacus "
+                    "reads its history for any)"
+                ),
             )
         self.history = entries_of(state_dict.get("history"))
 
@@ -195,8 +203,8 @@ class GroupPrivacyEngine(_opacus.PrivacyEngine):  # type: ignore[misc]
         """Opacus's `make_private`; `poisson_sampling=False` needs a loader that draws Poisson samples itself."""
         if not poisson_sampling:
             refusal = refusal_of_loader(data_loader, None)
-            if refusal:
-                raise InvalidArgument(refusal)
+            if refusal is not None:
+                raise refusal
         wrapped = super().make_private(data_loader=data_loader, poisson_sampling=poisson_sampling, **options)
         optimizer, loader = wrapped[1], wrapped[-1]
         rate = poisson_rate_of(loader)
@@ -241,9 +249,13 @@ def _accounted_noise_of(optimizer: Any) -> float:
     noise = float(optimizer.noise_multiplier)
     if getattr(optimizer, "_adjusted_noise_multiplier", None) is not None:
         raise InvalidArgument(
-            "clipping must not be adaptive together with ghost clipping: the noise then depends on the size of the "
-            "batch, which is private, and no guarantee is proved; clipping='adaptive' with grad_sample_mode='hooks' is "
-            "counted."
+            "clipping",
+            NOT_SHOWN,
+            (
+                "not be adaptive together with ghost clipping: the noise then depends on the size of the "
+                "batch, which is private, and no guarantee is proved; clipping='adaptive' with "
+                "grad_sample_mode='hooks' is counted"
+            ),
         )
     unclipped = getattr(optimizer, "unclipped_num_std", None)
     if unclipped is None:

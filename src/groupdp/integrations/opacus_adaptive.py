@@ -16,7 +16,7 @@ import math
 import warnings
 from typing import Any
 
-from groupdp._validation import require_number, shown
+from groupdp._validation import require_number
 from groupdp.errors import InvalidArgument
 
 
@@ -34,8 +34,7 @@ def gradient_noise(accounted: float, unclipped_num_std: Any) -> float:
     rest = 1.0 / accounted**2 - 0.75 / count**2
     if rest <= 0.0:
         raise InvalidArgument(
-            f"unclipped_num_std must be above {math.sqrt(0.75) * accounted!r} for this target, got "
-            f"{shown(unclipped_num_std)}."
+            "unclipped_num_std", unclipped_num_std, f"be above {math.sqrt(0.75) * accounted!r} for this target"
         )
     noise = 1.0 / math.sqrt(rest)
     while accounted_noise(noise, count) < accounted:

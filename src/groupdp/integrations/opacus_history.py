@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import groupdp
-from groupdp._validation import require_integer, require_number, shown
-from groupdp.errors import InvalidArgument
+from groupdp._validation import require_integer, require_number
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 
 #: (noise multiplier, sample rate, steps), as Opacus keeps it.
@@ -27,7 +27,7 @@ def from_opacus(source: Any) -> tuple[DPSGD, ...]:
         source = source.get("history") if isinstance(source, Mapping) else source
     entries = entries_of(source)
     if not entries:
-        raise InvalidArgument("history must have at least one step, got none.")
+        raise InvalidArgument("history", InWords("none"), "have at least one step")
     return tuple(
         DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=noise, steps=steps)
         for noise, rate, steps in entries
@@ -40,8 +40,7 @@ def to_opacus(run: DPSGD | Sequence[DPSGD]) -> list[Entry]:
     for phase in phases_of(run):
         if not isinstance(phase.sampling, groupdp.PoissonSampling) or phase.microbatch_size != 1:
             raise InvalidArgument(
-                "run must have Poisson sampling and a microbatch_size of 1 to be a history of Opacus, got "
-                f"{shown(phase)}."
+                "run", phase, "have Poisson sampling and a microbatch_size of 1 to be a history of Opacus"
             )
         if phase.steps > 0:
             history.append((phase.noise_multiplier, phase.sampling.rate, phase.steps))
@@ -51,15 +50,11 @@ def to_opacus(run: DPSGD | Sequence[DPSGD]) -> list[Entry]:
 def entries_of(history: Any) -> list[Entry]:
     """A history, checked entry by entry."""
     if not isinstance(history, list | tuple):
-        raise InvalidArgument(
-            f"history must be a list of (noise multiplier, sample rate, steps), got {shown(history)}."
-        )
+        raise InvalidArgument("history", history, "be a list of (noise multiplier, sample rate, steps)")
     entries = []
     for entry in history:
         if not isinstance(entry, list | tuple) or len(entry) != 3:
-            raise InvalidArgument(
-                f"history must consist of (noise multiplier, sample rate, steps), got {shown(entry)}."
-            )
+            raise InvalidArgument("history", entry, "consist of (noise multiplier, sample rate, steps)")
         noise = require_number("noise_multiplier", entry[0], at_least=0.0)
         rate = require_number("sample_rate", entry[1], above=0.0, at_most=1.0)
         entries.append((noise, rate, require_integer("steps", entry[2], at_least=1)))

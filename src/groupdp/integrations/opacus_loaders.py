@@ -8,7 +8,7 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_number, shown
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.loaders import Epoch, opacus_epoch
 from groupdp.mechanisms.dpsgd import DPSGD
@@ -32,18 +32,22 @@ def poisson_rate_of(data_loader: Any) -> float | None:
     return float(sampler.sample_rate) if isinstance(sampler, kinds) else None
 
 
-def refusal_of_loader(data_loader: Any, sample_rate: float | None) -> str | None:
+def refusal_of_loader(data_loader: Any, sample_rate: float | None) -> InvalidArgument | None:
     """Why steps of this loader cannot be counted as Poisson samples at `sample_rate`; None if they can."""
     rate = poisson_rate_of(data_loader)
     if rate is None:
-        return (
-            "poisson_sampling must be True, got a data loader that shuffles or goes in order: its batches are no "
-            f"Poisson samples, and accounting for them as such is no guarantee; {_OFFER}."
+        return InvalidArgument(
+            "poisson_sampling",
+            InWords("a data loader that shuffles or goes in order"),
+            "be True",
+            f"its batches are no Poisson samples, and accounting for them as such is no guarantee; {_OFFER}",
         )
     if sample_rate is not None and rate > sample_rate:
-        return (
-            f"data_loader must have 1 / sample_rate steps a pass: Opacus would account for a rate of {sample_rate!r} "
-            f"where {rate!r} is sampled; GroupPrivacyEngine accounts for the latter."
+        return InvalidArgument(
+            "data_loader",
+            NOT_SHOWN,
+            f"have 1 / sample_rate steps a pass: Opacus would account for a rate of {sample_rate!r} where {rate!r} is "
+            "sampled; GroupPrivacyEngine accounts for the latter",
         )
     return None
 
@@ -71,10 +75,10 @@ def epoch_of(data_loader: Any, *, poisson_sampling: bool) -> Epoch:
     """
     if poisson_sampling:
         return opacus_epoch(len(data_loader))
-    rate = poisson_rate_of(data_loader)
-    if rate is None:
-        raise InvalidArgument(refusal_of_loader(data_loader, None) or "")
-    return Epoch(rate, len(data_loader))
+    refusal = refusal_of_loader(data_loader, None)
+    if refusal is not None:
+        raise refusal
+    return Epoch(poisson_rate_of(data_loader) or 0.0, len(data_loader))
 
 
 def poisson_run(data_loader: Any, *, noise_multiplier: float, epochs: Any) -> DPSGD:
@@ -100,7 +104,7 @@ def shuffled_run(data_loader: Any, *, noise_multiplier: float, epochs: Any) -> D
     passes = require_number("epochs", epochs, above=0.0)
     batches: Any = getattr(data_loader, "batch_sampler", None)
     if type(batches) is not _data.BatchSampler:
-        raise InvalidArgument(f"data_loader must cut one order into batches, got {shown(data_loader)}.")
+        raise InvalidArgument("data_loader", data_loader, "cut one order into batches")
     sampler, dataset_size, batch_size = batches.sampler, len(data_loader.dataset), batches.batch_size
     kind: Any
     if type(sampler) is _data.RandomSampler and not sampler.replacement and sampler.num_samples == dataset_size:
@@ -109,7 +113,9 @@ def shuffled_run(data_loader: Any, *, noise_multiplier: float, epochs: Any) -> D
         kind = groupdp.FixedOrderSampling
     else:
         raise InvalidArgument(
-            f"data_loader must shuffle the whole dataset or go through it in order, got the sampler {shown(sampler)}."
+            "data_loader",
+            InWords(f"the sampler {shown(sampler)}"),
+            "shuffle the whole dataset or go through it in order",
         )
     # A loader whose only batch is smaller than asked for has the whole dataset in it.
     sampling = kind(batch_size=min(batch_size, dataset_size), dataset_size=dataset_size)

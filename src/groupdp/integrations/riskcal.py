@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import groupdp
-from groupdp._validation import require_number, shown
+from groupdp._validation import require_number
 from groupdp.errors import InvalidArgument
 from groupdp.integrations.extras import require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
@@ -74,7 +74,7 @@ def calibrate(
     target. `config` is a CalibrationConfig; which way the metric goes is set here.
     """
     if not isinstance(target, _calibration.CalibrationTarget):
-        raise InvalidArgument(f"target must be a CalibrationTarget of riskcal, got {shown(target)}.")
+        raise InvalidArgument("target", target, "be a CalibrationTarget of riskcal")
     settings = _calibration.CalibrationConfig() if config is None else config
     aimed = target
     if target.kind == "err_rates":

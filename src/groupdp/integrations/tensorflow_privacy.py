@@ -19,7 +19,7 @@ import groupdp
 from groupdp._validation import require_boolean, require_integer, require_number
 from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilon
 from groupdp.bounds import Bounds, round_up
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.integrations.loaders import tensorflow_privacy_steps
 from groupdp.mechanisms.dpsgd import DPSGD
@@ -97,8 +97,13 @@ def from_tensorflow_privacy(
     """TensorFlow Privacy's hyperparameters, checked; no bound on the examples per user is refused."""
     if max_examples_per_user is None:
         raise InvalidArgument(
-            "max_examples_per_user must be given, got None: without a bound on the examples of a user there is no "
-            "guarantee for users (1 is the guarantee for single examples)."
+            "max_examples_per_user",
+            None,
+            "be given",
+            (
+                "without a bound on the examples of a user there is no guarantee for users (1 is the "
+                "guarantee for single examples)"
+            ),
         )
     return Hyperparameters(
         number_of_examples=number_of_examples,
@@ -117,17 +122,15 @@ def to_tensorflow_privacy(run: DPSGD, *, number_of_examples: int, max_examples_p
     """
     examples = require_integer("number_of_examples", number_of_examples, at_least=1)
     if not isinstance(run.sampling, groupdp.PoissonSampling):
-        raise InvalidArgument("run must have Poisson sampling to be described to TensorFlow Privacy.")
+        raise InvalidArgument("run", NOT_SHOWN, "have Poisson sampling to be described to TensorFlow Privacy")
     batch_size = round(run.sampling.rate * examples)
     if batch_size < 1 or batch_size / examples != run.sampling.rate:
-        raise InvalidArgument(
-            f"rate must be batch_size / {examples} for a whole batch_size, got {run.sampling.rate!r}."
-        )
+        raise InvalidArgument("rate", run.sampling.rate, f"be batch_size / {examples} for a whole batch_size")
     epochs = run.steps * run.sampling.rate
     if tensorflow_privacy_steps(epochs, batch_size, examples) > run.steps:  # the product was rounded up
         epochs = math.nextafter(epochs, 0.0)
     if tensorflow_privacy_steps(epochs, batch_size, examples) != run.steps:
-        raise InvalidArgument(f"steps must be a number of epochs that a double holds, got {run.steps}.")
+        raise InvalidArgument("steps", InWords(run.steps), "be a number of epochs that a double holds")
     found = from_tensorflow_privacy(
         number_of_examples=examples,
         batch_size=batch_size,

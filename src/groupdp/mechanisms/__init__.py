@@ -4,6 +4,7 @@
     dpsgd.py       a DP-SGD run, or one phase of it
     gaussian.py    a Gaussian release of a statistic
     mixture.py     a mixture of Gaussians against one Gaussian
+    named_values.py   a phase from named values: a run file's, the command line's, a request's
 
 A run is a mechanism or a sequence of mechanisms, composed.
 """

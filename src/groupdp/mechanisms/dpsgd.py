@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from groupdp._validation import require_fraction, require_integer, shown
+from groupdp._validation import require_fraction, require_integer
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import InvalidArgument
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of, require_noise
@@ -46,8 +46,7 @@ class DPSGD(Mechanism):
     def __post_init__(self) -> None:
         if not isinstance(self.sampling, Sampling):
             raise InvalidArgument(
-                f"sampling must be one of groupdp's samplings, like PoissonSampling(rate=0.01), got "
-                f"{shown(self.sampling)}."
+                "sampling", self.sampling, "be one of groupdp's samplings, like PoissonSampling(rate=0.01)"
             )
         object.__setattr__(self, "noise_multiplier", require_noise(self.noise_multiplier))
         object.__setattr__(self, "steps", require_integer("steps", self.steps, at_least=0))
@@ -64,7 +63,7 @@ class DPSGD(Mechanism):
     ) -> DPSGD:
         """A run of so many passes over the data, each rounded up to whole steps (`steps_of_epochs`)."""
         if not isinstance(sampling, Sampling):
-            raise InvalidArgument(f"sampling must be one of groupdp's samplings, got {shown(sampling)}.")
+            raise InvalidArgument("sampling", sampling, "be one of groupdp's samplings")
         passes = require_fraction("epochs", epochs)
         steps = steps_of_epochs(passes, sampling.share_of_data())
         return cls(sampling, noise_multiplier=noise_multiplier, steps=steps, microbatch_size=microbatch_size)
@@ -73,6 +72,16 @@ class DPSGD(Mechanism):
     def in_microbatches(self) -> bool:
         """Whether averages of several examples are clipped instead of single examples."""
         return self.microbatch_size > 1
+
+    def values(self) -> dict[str, Any]:
+        """Its fields and its sampling's, by their names in run files."""
+        return {
+            "sampling": self.sampling.name,
+            **self.sampling.values(),
+            "noise_multiplier": self.noise_multiplier,
+            "steps": self.steps,
+            "microbatch_size": self.microbatch_size,
+        }
 
     @property
     def releases(self) -> int:
@@ -124,5 +133,5 @@ def phases_of(run: Any) -> tuple[DPSGD, ...]:
     """A run or a sequence of runs, as a tuple of phases."""
     phases = tuple(one for one in mechanisms_of(run) if isinstance(one, DPSGD))
     if len(phases) < (1 if isinstance(run, Mechanism) else len(run)):
-        raise InvalidArgument(f"run must be a DPSGD or a non-empty sequence of them, got {shown(run)}.")
+        raise InvalidArgument("run", run, "be a DPSGD or a non-empty sequence of them")
     return phases

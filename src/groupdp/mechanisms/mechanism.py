@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from groupdp._validation import LARGEST_COUNT, require_number, shown
+from groupdp._validation import LARGEST_COUNT, require_number
 from groupdp.errors import InvalidArgument
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, Change, require_law
 from groupdp.pairs import Rounds
@@ -86,7 +86,7 @@ def require_noise(value: Any) -> float:
     """`value` as a noise multiplier: 0, which means no privacy, or in a range that engines are tested for."""
     noise = require_number("noise_multiplier", value, at_least=0.0, at_most=LARGEST_NOISE)
     if 0.0 < noise < SMALLEST_NOISE:
-        raise InvalidArgument(f"noise_multiplier must be 0 or at least {SMALLEST_NOISE:g}, got {shown(value)}.")
+        raise InvalidArgument("noise_multiplier", value, f"be 0 or at least {SMALLEST_NOISE:g}")
     return noise
 
 
@@ -98,6 +98,6 @@ def mechanisms_of(run: Any) -> tuple[Mechanism, ...]:
         mechanisms = tuple(run)
         total = sum(one.releases for one in mechanisms)
         if total > LARGEST_COUNT:
-            raise InvalidArgument(f"steps must add up to at most {LARGEST_COUNT} over all phases, got {total}.")
+            raise InvalidArgument("steps", total, f"add up to at most {LARGEST_COUNT} over all phases")
         return mechanisms
-    raise InvalidArgument(f"run must be a DPSGD or a non-empty sequence of them, got {shown(run)}.")
+    raise InvalidArgument("run", run, "be a DPSGD or a non-empty sequence of them")

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_number, shown
-from groupdp.errors import InvalidArgument
+from groupdp._validation import require_number
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import is_empty
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
@@ -56,14 +56,16 @@ class MixtureOfGaussians(Mechanism):
         c = _vector("sensitivities", sensitivities)
         p = _vector("probabilities", probabilities)
         if len(c) != len(p):
-            raise InvalidArgument(f"probabilities must be as many as sensitivities ({len(c)}), got {len(p)} of them.")
+            raise InvalidArgument(
+                "probabilities", InWords(f"{len(p)} of them"), f"be as many as sensitivities ({len(c)})"
+            )
         if len(c) > LARGEST_MIXTURE:
-            raise InvalidArgument(f"sensitivities must be at most {LARGEST_MIXTURE} in number, got {len(c)}.")
+            raise InvalidArgument("sensitivities", len(c), f"be at most {LARGEST_MIXTURE} in number")
         if np.any(p > 1.0 + SUM_SLACK):  # also keeps the sum finite
-            raise InvalidArgument(f"probabilities must be at most 1, got {float(p.max())!r} among them.")
+            raise InvalidArgument("probabilities", InWords(f"{float(p.max())!r} among them"), "be at most 1")
         total = math.fsum(p)
         if not abs(total - 1.0) <= SUM_SLACK:
-            raise InvalidArgument(f"probabilities must sum to 1, got a sum of {total!r}.")
+            raise InvalidArgument("probabilities", InWords(f"a sum of {total!r}"), "sum to 1")
         order = np.argsort(c, kind="stable")
         values, first = np.unique(c[order], return_index=True)
         groups = np.split(p[order], first[1:])
@@ -96,14 +98,14 @@ class MixtureOfGaussians(Mechanism):
         """
         rows = np.atleast_2d(_numbers("vectors", vectors))
         if rows.ndim != 2 or rows.shape[1] == 0:
-            raise InvalidArgument(f"vectors must be a two-dimensional array, got shape {rows.shape}.")
+            raise InvalidArgument("vectors", InWords(f"shape {rows.shape}"), "be a two-dimensional array")
         if not np.all(np.isfinite(rows)):
-            raise InvalidArgument("vectors must be finite, got a NaN or an infinity.")
+            raise InvalidArgument("vectors", InWords("a NaN or an infinity"), "be finite")
         if len(rows) > LARGEST_MIXTURE:
-            raise InvalidArgument(f"vectors must be at most {LARGEST_MIXTURE} in number, got {len(rows)}.")
+            raise InvalidArgument("vectors", len(rows), f"be at most {LARGEST_MIXTURE} in number")
         norms = np.array([_norm_rounded_up(row) for row in rows.tolist()])
         if not np.all(np.isfinite(norms)):
-            raise InvalidArgument("vectors must have a finite norm, got one beyond the largest double.")
+            raise InvalidArgument("vectors", InWords("one beyond the largest double"), "have a finite norm")
         return cls(norms, probabilities, standard_deviation)
 
     def _set(
@@ -141,7 +143,7 @@ class MixtureOfGaussians(Mechanism):
     def require_adjacency(self, adjacency: str) -> None:
         if adjacency not in (*ONE_SIDED, *SAME_SIZE):
             raise InvalidArgument(
-                f"adjacency must be another one for a MixtureOfGaussians, whose group is fixed, got {adjacency!r}."
+                "adjacency", adjacency, "be another one for a MixtureOfGaussians, whose group is fixed"
             )
 
     @property
@@ -194,16 +196,16 @@ def _numbers(name: str, values: Any) -> FloatArray:
         with np.errstate(over="ignore"):  # a long double beyond doubles becomes infinite, and is refused as such
             return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidArgument(f"{name} must be a sequence of numbers, got {shown(values)}.") from None
+        raise InvalidArgument(name, values, "be a sequence of numbers") from None
 
 
 def _vector(name: str, values: Any) -> FloatArray:
     array = _numbers(name, values)
     if array.ndim != 1 or len(array) == 0:
-        raise InvalidArgument(f"{name} must be a non-empty one-dimensional sequence, got shape {array.shape}.")
+        raise InvalidArgument(name, InWords(f"shape {array.shape}"), "be a non-empty one-dimensional sequence")
     if not np.all(np.isfinite(array)) or np.any(array < 0.0):
         bad = array[~(np.isfinite(array) & (array >= 0.0))][0]
-        raise InvalidArgument(f"{name} must be finite and not negative, got {float(bad)!r} among them.")
+        raise InvalidArgument(name, InWords(f"{float(bad)!r} among them"), "be finite and not negative")
     return array + 0.0  # -0.0 and 0.0 are one sensitivity
 
 

@@ -28,13 +28,13 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_integer, require_number, shown
+from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
 from groupdp.calibration import calibrate_noise
 from groupdp.engines.interface import Progress
 from groupdp.engines.work import work_done
 from groupdp.epochs import steps_of_epochs
-from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.people.view import IntArray, histogram_of
@@ -104,7 +104,7 @@ class CapStudy:
         for row in self.rows:
             if row.cap == cap:
                 return row
-        raise InvalidArgument(f"cap must be one of those tried, got {shown(cap)}.")
+        raise InvalidArgument("cap", cap, "be one of those tried")
 
 
 def choose_cap(
@@ -146,19 +146,20 @@ def choose_cap(
         most_work=work_done() + LARGEST_STUDY,
     )
     if (steps is None) == (epochs is None):
-        raise InvalidArgument("steps or epochs must be given, and not both.")
+        raise InvalidArgument("steps or epochs", NOT_SHOWN, "be given, and not both")
     highest = min(int(values[-1]), LARGEST_GROUP)
     if largest_cap is not None:
         highest = min(highest, require_integer("largest_cap", largest_cap, at_least=1))
     if study.batch_size > study.kept(highest):
         raise InvalidArgument(
-            f"batch_size must be at most the number of examples kept ({study.kept(highest)}), got {batch_size}."
+            "batch_size", InWords(batch_size), f"be at most the number of examples kept ({study.kept(highest)})"
         )
     ladder = _ladder(study, highest, FRONTIER if minimum_share is None else (study.minimum_share,))
     if not any(study.allows(cap) for cap in ladder):
         raise InvalidArgument(
-            f"minimum_share must be at most {study.kept(highest) / study.total!r} with caps up to {highest}, "
-            f"got {shown(minimum_share)}."
+            "minimum_share",
+            minimum_share,
+            f"be at most {study.kept(highest) / study.total!r} with caps up to {highest}",
         )
     rows: dict[int, CapRow] = {}
     study.fill(rows, ladder, lambda done: progress(0.8 * done) if progress is not None else None)

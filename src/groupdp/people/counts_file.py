@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from groupdp._validation import shown
-from groupdp.errors import GroupDPError, InvalidArgument
+from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 from groupdp.people.view import MOST_PEOPLE, IntArray, counts_of, histogram_of
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -40,7 +40,7 @@ def read_counts(path: str, column: str | None = None) -> IntArray:
             name, values = _digits(path, column) or _large(path, column) or _csv(path, column)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidArgument(f"counts must be a readable file, got {shown(path)} ({reason}).") from None
+        raise InvalidArgument("counts", InWords(f"{shown(path)} ({reason})"), "be a readable file") from None
     counts = counts_of(values)
     if column is None:
         _refuse_ids(name, counts)
@@ -57,8 +57,13 @@ def _refuse_ids(name: str, counts: IntArray) -> None:
         what = f"the column {shown(name)}" if name else "a column without a name"
         called = name or "NAME (after adding a line with that name)"
         raise InvalidArgument(
-            f"counts must be numbers of examples, got {what} that looks like identifiers: is every row an example "
-            f"(then say --by {called}), or a person with that many examples (then say --counts {called})?"
+            "counts",
+            InWords(f"{what} that looks like identifiers"),
+            "be numbers of examples",
+            (
+                f"is every row an example (then say --by {called}), or a person with that many examples "
+                f"(then say --counts {called})?"
+            ),
         )
 
 
@@ -109,7 +114,7 @@ def parse_counts(text: str, column: str | None = None) -> IntArray:
     try:
         name, values = _rows(io.StringIO(text.removeprefix("\ufeff"), newline=""), column, name="text")
     except csv.Error as error:
-        raise InvalidArgument(f"counts must be CSV, and the text is not ({error}).") from None
+        raise InvalidArgument("counts", NOT_SHOWN, f"be CSV, and the text is not ({error})") from None
     counts = counts_of(values)
     if column is None:
         _refuse_ids(name, counts)
@@ -124,7 +129,7 @@ def _csv(path: str, column: str | None) -> tuple[str, Any]:
 def _rows(file: TextIO, column: str | None, *, name: str) -> tuple[str, Any]:
     first = file.readline()
     if not first:
-        raise InvalidArgument(f"counts must be a file with at least one row, got the empty {name}.")
+        raise InvalidArgument("counts", InWords(f"the empty {name}"), "be a file with at least one row")
     file.seek(0)
     rows = csv.reader(file, delimiter=max(_DELIMITERS, key=first.count), strict=True)
     header = next(rows, [])
@@ -142,23 +147,23 @@ def _rows(file: TextIO, column: str | None, *, name: str) -> tuple[str, Any]:
             blank = blank or number
             continue
         if blank:
-            raise InvalidArgument(f"counts must be integers of at least 1, got an empty line {blank}.")
+            raise InvalidArgument("counts", InWords(f"an empty line {blank}"), "be integers of at least 1")
         if len(row) != len(header):
             raise InvalidArgument(
-                f"counts must be in rows of {len(header)} columns like the first, got {len(row)} in line {number}."
+                "counts", InWords(f"{len(row)} in line {number}"), f"be in rows of {len(header)} columns like the first"
             )
         text = row[index].strip()
         if not (text.isdecimal() and len(text) <= 18):
-            raise InvalidArgument(f"counts must be integers of at least 1, got {shown(text)} in line {number}.")
+            raise InvalidArgument("counts", InWords(f"{shown(text)} in line {number}"), "be integers of at least 1")
         values.append(_at_least_one(text, number))
         if len(values) > MOST_PEOPLE:
-            raise InvalidArgument(f"counts must be of at most {MOST_PEOPLE} people, got more.")
+            raise InvalidArgument("counts", InWords("more"), f"be of at most {MOST_PEOPLE} people")
     return found, np.array(values, dtype=np.int64)
 
 
 def _at_least_one(text: str, number: int) -> int:
     if int(text) < 1:
-        raise InvalidArgument(f"counts must be integers of at least 1, got {shown(text)} in line {number}.")
+        raise InvalidArgument("counts", InWords(f"{shown(text)} in line {number}"), "be integers of at least 1")
     return int(text)
 
 
@@ -174,10 +179,10 @@ def _parquet(path: str, column: str | None) -> tuple[str, Any]:
             chosen = names[_position(names, column)]
             table = file.read(columns=[chosen])
     except arrow.ArrowInvalid as error:
-        raise InvalidArgument(f"counts must be a Parquet file, got {shown(path)} ({shown(str(error))}).") from None
+        raise InvalidArgument("counts", InWords(f"{shown(path)} ({shown(str(error))})"), "be a Parquet file") from None
     values = table.column(0)
     if values.null_count:
-        raise InvalidArgument(f"counts must not be missing, got {values.null_count} missing in {shown(chosen)}.")
+        raise InvalidArgument("counts", InWords(f"{values.null_count} missing in {shown(chosen)}"), "not be missing")
     return chosen, values.to_numpy()
 
 
@@ -187,11 +192,13 @@ def _position(names: list[str], column: str | None) -> int:
         if len(stripped) == 1:
             return 0
         raise InvalidArgument(
-            f"counts must be a column (say --counts NAME, or --by NAME where rows are examples), "
-            f"got several: {shown(', '.join(stripped))}."
+            "counts",
+            InWords("several"),
+            "be a column (say --counts NAME, or --by NAME where rows are examples)",
+            f"{shown(', '.join(stripped))}",
         )
     if stripped.count(column) > 1:
-        raise InvalidArgument(f"counts must name a single column, got {shown(column)} more than once.")
+        raise InvalidArgument("counts", InWords(f"{shown(column)} more than once"), "name a single column")
     if column not in stripped:
-        raise InvalidArgument(f"counts must be one of the columns {shown(', '.join(stripped))}, got {shown(column)}.")
+        raise InvalidArgument("counts", column, f"be one of the columns {shown(', '.join(stripped))}")
     return stripped.index(column)

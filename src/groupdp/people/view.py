@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import LARGEST_COUNT, require_number, shown
+from groupdp._validation import LARGEST_COUNT, require_number
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.engines.work import work_done
-from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon as epsilon_of_run
 
@@ -166,20 +166,18 @@ def counts_of(counts: Any) -> IntArray:
     try:
         array = np.asarray(counts)
     except (TypeError, ValueError):
-        raise InvalidArgument(f"counts must be a sequence of integers, got {shown(counts)}.") from None
+        raise InvalidArgument("counts", counts, "be a sequence of integers") from None
     if array.ndim != 1 or array.size == 0:
-        raise InvalidArgument(f"counts must be a non-empty one-dimensional sequence, got shape {array.shape}.")
+        raise InvalidArgument("counts", InWords(f"shape {array.shape}"), "be a non-empty one-dimensional sequence")
     if array.size > MOST_PEOPLE:
-        raise InvalidArgument(f"counts must be of at most {MOST_PEOPLE} people, got {array.size}.")
+        raise InvalidArgument("counts", InWords(array.size), f"be of at most {MOST_PEOPLE} people")
     if array.dtype.kind not in "iu":
-        raise InvalidArgument(
-            f"counts must be integers, got {shown(array[0].item() if array.dtype.kind != 'O' else array[0])}."
-        )
+        raise InvalidArgument("counts", array[0].item() if array.dtype.kind != "O" else array[0], "be integers")
     smallest, largest = int(array.min()), int(array.max())
     if smallest < 1:
-        raise InvalidArgument(f"counts must be at least 1, got {smallest}.")
+        raise InvalidArgument("counts", InWords(smallest), "be at least 1")
     if largest > LARGEST_COUNT:
-        raise InvalidArgument(f"counts must be at most {LARGEST_COUNT}, got {largest}.")
+        raise InvalidArgument("counts", InWords(largest), f"be at most {LARGEST_COUNT}")
     return array.astype(np.int64, copy=False)
 
 

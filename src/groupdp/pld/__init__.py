@@ -6,6 +6,7 @@ loss_moments.py   mean and variance of one round's loss
 measures.py       measures with a mass at +infinity, and their composition under several tilts
 probabilities.py  probabilities of the loss from the hockey-stick curve
 files.py          as files
+picture.py        as pictures
 """
 
 from groupdp.pld.distribution import PrivacyLossDistribution

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupdp._validation import require_integer, require_number, shown
+from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.lattice.roots import first_at_most, last_above
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import phases_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.neighbours import FORWARD, require_direction
@@ -88,11 +88,11 @@ class PrivacyLossDistribution:
         above: choose it well below the smallest delta of interest, divided by the rounds to come.
         """
         if not isinstance(mixture, MixtureOfGaussians):
-            raise InvalidArgument(f"mixture must be a MixtureOfGaussians, got {shown(mixture)}.")
+            raise InvalidArgument("mixture", mixture, "be a MixtureOfGaussians")
         if mixture.standard_deviation == 0.0:
-            raise InvalidArgument("mixture must have a positive standard_deviation, got 0.0.")
+            raise InvalidArgument("mixture", InWords("0.0"), "have a positive standard_deviation")
         if mixture.is_trivial:
-            raise InvalidArgument("mixture must have a positive sensitivity, got only zeros.")
+            raise InvalidArgument("mixture", InWords("only zeros"), "have a positive sensitivity")
         chosen = require_direction(direction)
         one = Round.of(mixture.side, ZERO) if chosen == FORWARD else Round.of(ZERO, mixture.side)
         return cls.from_round(one, direction=chosen, grid_step=grid_step, tail_mass=tail_mass)
@@ -113,27 +113,31 @@ class PrivacyLossDistribution:
         run's guarantee is not tight, neither is this: the pair dominates the run.
         """
         if isinstance(run, MixtureOfGaussians):
-            raise InvalidArgument("run must be a DPSGD or a sequence of them; from_mixture takes a MixtureOfGaussians.")
+            raise InvalidArgument(
+                "run", NOT_SHOWN, "be a DPSGD or a sequence of them; from_mixture takes a MixtureOfGaussians"
+            )
         question = question_of(run, group_size=group_size, adjacency=adjacency)
         compositions = question.compositions
         if len(compositions) != 1:
             names = " and ".join(name for name, _ in compositions)
-            raise InvalidArgument(
-                f"adjacency must be a single ordered change, like remove, got {shown(adjacency)}: {names}."
-            )
+            raise InvalidArgument("adjacency", adjacency, "be a single ordered change, like remove", f"{names}")
         ((direction, composition),) = compositions
         parts = []
         for one, times in composition:
             if not isinstance(one, Round):
                 raise InvalidArgument(
-                    "run must be made of mixtures of Gaussians for a distribution: of fixed batches with examples "
-                    "replaced or zeroed only the curve of delta is known."
+                    "run",
+                    NOT_SHOWN,
+                    (
+                        "be made of mixtures of Gaussians for a distribution: of fixed batches with examples "
+                        "replaced or zeroed only the curve of delta is known"
+                    ),
                 )
             if times > 0 and not one.is_trivial:
                 part = cls.from_round(one, direction=direction, grid_step=grid_step, tail_mass=tail_mass)
                 parts.append(part.self_compose(times) if times > 1 else part)
         if not parts:
-            raise InvalidArgument("run must have steps in which the group matters, got none.")
+            raise InvalidArgument("run", InWords("none"), "have steps in which the group matters")
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.compose(part)
@@ -149,13 +153,12 @@ class PrivacyLossDistribution:
     ) -> PrivacyLossDistribution:
         """One round of pairs with noise. `direction` names what P and Q are: only equal names compose."""
         if not isinstance(one, Round):
-            raise InvalidArgument(f"one must be a Round, got {shown(one)}.")
+            raise InvalidArgument("one", one, "be a Round")
         if one.is_trivial or not one.has_noise:
-            raise InvalidArgument("one must be a round with noise and a positive shift, got one without.")
+            raise InvalidArgument("one", InWords("one without"), "be a round with noise and a positive shift")
         if not (isinstance(direction, str) and DIRECTION.fullmatch(direction)):
             raise InvalidArgument(
-                f"direction must be a name of at most 40 lower-case letters, spaces and hyphens, got "
-                f"{shown(direction)}."
+                "direction", direction, "be a name of at most 40 lower-case letters, spaces and hyphens"
             )
         step = require_number("grid_step", grid_step, at_least=1e-9, at_most=10.0)
         cut = require_number("tail_mass", tail_mass, at_least=1e-250, at_most=1e-3)
@@ -177,11 +180,11 @@ class PrivacyLossDistribution:
     def compose(self, other: PrivacyLossDistribution) -> PrivacyLossDistribution:
         """Both mechanisms, one after the other (adaptively, if the second is dominated whatever the first gave)."""
         if not isinstance(other, PrivacyLossDistribution):
-            raise InvalidArgument(f"other must be a PrivacyLossDistribution, got {shown(other)}.")
+            raise InvalidArgument("other", other, "be a PrivacyLossDistribution")
         if other.direction != self.direction:
-            raise InvalidArgument(f"other must have direction {self.direction}, got {other.direction}.")
+            raise InvalidArgument("other", InWords(other.direction), f"have direction {self.direction}")
         if other.grid_step != self.grid_step:
-            raise InvalidArgument(f"other must have grid_step {self.grid_step!r}, got {other.grid_step!r}.")
+            raise InvalidArgument("other", other.grid_step, f"have grid_step {self.grid_step!r}")
         return self._composed(((self, 1), (other, 1)))
 
     def self_compose(self, rounds: int) -> PrivacyLossDistribution:
@@ -280,7 +283,7 @@ class PrivacyLossDistribution:
 
     def plot(self, target: str | Path | Axes) -> None:
         """Draw both measures as densities: onto given axes, or into a file with the curve of delta beside them."""
-        from groupdp.figures.pld import plot
+        from groupdp.pld.picture import plot
 
         plot(self, target)
 

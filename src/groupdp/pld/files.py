@@ -26,7 +26,7 @@ import numpy as np
 
 from groupdp._files import NewFiles, unwritable
 from groupdp._validation import shown
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.pld.distribution import DIRECTION, LARGEST_GRID, PrivacyLossDistribution
 from groupdp.pld.measures import Measure
 
@@ -73,7 +73,7 @@ def load(path: str | Path) -> PrivacyLossDistribution:
         content = _read(Path(path))
     except OSError as error:
         raise InvalidArgument(
-            f"path must be a file that can be read, got {shown(str(path))} ({error.strerror or error})."
+            "path", InWords(f"{shown(str(path))} ({error.strerror or error})"), "be a file that can be read"
         ) from None
     except (ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
         raise _refused(path, str(error) or type(error).__name__) from None
@@ -168,5 +168,5 @@ def _problem(content: dict[str, Any]) -> str:
 
 def _refused(path: str | Path, problem: str) -> InvalidArgument:
     return InvalidArgument(
-        f"path must be a file written by PrivacyLossDistribution.save, got {shown(str(path))} ({problem[:200]})."
+        "path", InWords(f"{shown(str(path))} ({problem[:200]})"), "be a file written by PrivacyLossDistribution.save"
     )

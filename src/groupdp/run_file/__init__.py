@@ -1,8 +1,7 @@
-"""A run as a file (TOML) and in JSON answers.
+"""A run as a file (TOML).
 
 read.py         from a TOML file to a run, every error with its line
 toml_lines.py   where in the file a key stands
-describe.py     a run's description in JSON answers
 """
 
 from groupdp.run_file.read import RunFile, read_run_file

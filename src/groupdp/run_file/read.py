@@ -15,20 +15,20 @@ from typing import Any
 
 from groupdp._files import standard_input
 from groupdp._validation import require_choice, shown
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
-from groupdp.neighbours import ADJACENCIES, Neighbours
-from groupdp.question import neighbours_of, question_of
-from groupdp.run_file.phases import (
+from groupdp.mechanisms.named_values import (
+    GIVEN,
     KNOWN_KEYS,
-    FieldError,
     integer,
     number,
     phase_of,
     refuse_unknown,
     with_sampling,
 )
+from groupdp.neighbours import ADJACENCIES, Neighbours
+from groupdp.question import neighbours_of, question_of
 from groupdp.run_file.toml_lines import KeyPath, line_of
 
 #: Largest file read, in bytes: a run is a page, not a book.
@@ -67,7 +67,7 @@ class RunFile:
     def stated_delta(self) -> float:
         """The delta, which has to be given."""
         if self.delta is None:
-            raise InvalidArgument("delta must be given: the delta of (epsilon, delta)-DP.")
+            raise InvalidArgument("delta", NOT_SHOWN, "be given: the delta of (epsilon, delta)-DP")
         return self.delta
 
 
@@ -84,9 +84,11 @@ def read_run_file(path: str | Path) -> RunFile:
         raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
-        raise InvalidArgument(f"run file must be a readable TOML file, got {shown(str(path))} ({reason}).") from None
+        raise InvalidArgument(
+            "run file", InWords(f"{shown(str(path))} ({reason})"), "be a readable TOML file"
+        ) from None
     if len(content) > LARGEST_FILE:
-        raise InvalidArgument(f"run file must be at most {LARGEST_FILE} bytes, got {shown(str(path))}.")
+        raise InvalidArgument("run file", str(path), f"be at most {LARGEST_FILE} bytes")
     return parse_run_file(text, name=str(path))
 
 
@@ -95,12 +97,12 @@ def parse_run_file(text: str, *, name: str = "run file") -> RunFile:
     try:
         document = tomllib.loads(text, parse_float=_Written)
     except RecursionError:
-        raise InvalidArgument(f"{name} must be valid TOML, but is nested too deeply.") from None
+        raise InvalidArgument(name, NOT_SHOWN, "be valid TOML, but is nested too deeply") from None
     except tomllib.TOMLDecodeError as error:  # says line and column
         reason = " ".join(str(error).split())
-        raise InvalidArgument(f"{name} must be valid TOML: {reason.rstrip('.')}.") from None
+        raise InvalidArgument(name, NOT_SHOWN, f"be valid TOML: {reason.rstrip('.')}") from None
     except ValueError:
-        raise InvalidArgument(f"{name} must be valid TOML, but holds an integer of thousands of digits.") from None
+        raise InvalidArgument(name, NOT_SHOWN, "be valid TOML, but holds an integer of thousands of digits") from None
     return _Reader(text, name, document).run()
 
 
@@ -129,8 +131,8 @@ class _Reader:
     def run(self) -> RunFile:
         try:
             refuse_unknown(self._document, _TOP_KEYS)
-        except FieldError as error:
-            raise self._complaint((error.key,), str(error)) from None
+        except InvalidArgument as error:
+            raise self._at((error.argument,), error) from None
         title = self._take("title", _require_line, default=_DEFAULT_TITLE)
         delta = self._take("delta", lambda key, value: number(key, _unquoted(key, value), above=0.0, below=1.0))
         groups = {key: self._take(key, _group) for key in ("group_size", "removed", "added")}
@@ -139,14 +141,16 @@ class _Reader:
         )
         tables = self._document.get("phase", None)
         if tables is None:
-            raise InvalidArgument(f"{self._name}: phase must be given: one [[phase]] table for each phase.")
+            missing = InvalidArgument("phase", NOT_SHOWN, "be given: one [[phase]] table for each phase")
+            raise missing.at(self._name)
         if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-            raise self._complaint(("phase",), "phase must be a table written [[phase]], one for each phase.")
+            wrong = InvalidArgument("phase", NOT_SHOWN, "be a table written [[phase]], one for each phase")
+            raise self._at(("phase",), wrong)
         phases = tuple(self._phase(index, table) for index, table in enumerate(tables))
         try:
             phases_of(phases)
         except InvalidArgument as error:
-            raise InvalidArgument(f"{self._name}: {error}") from None
+            raise error.at(self._name) from None
         file = RunFile(title=title, phases=phases, delta=delta, adjacency=adjacency, **groups)
         self._check_question(file)
         return file
@@ -159,8 +163,8 @@ class _Reader:
         for key in ("group_size", "removed", "added"):
             if sources is not None and isinstance(getattr(file, key), int):
                 written = ", ".join(f"{_bare(source)} = 1" for source in sources[:2])
-                sentence = f"{key} must say how many examples of each source, like {{ {written} }}"
-                raise self._complaint((key,), f"{sentence}, got {getattr(file, key)}.")
+                requirement = f"say how many examples of each source, like {{ {written} }}"
+                raise self._at((key,), InvalidArgument(key, getattr(file, key), requirement))
         try:
             question_of(
                 file.phases,
@@ -170,11 +174,8 @@ class _Reader:
                 added=file.added,
             )
         except InvalidArgument as error:
-            first = str(error).split(" ")[0].partition("[")[0]
-            key = first if first in self._document else "group_size" if "group_size" in self._document else "removed"
-            if key not in self._document:
-                key = "added"
-            raise self._complaint((key,), str(error)) from None
+            keys = (error.name, "group_size", "removed", "added")
+            raise self._at((next(key for key in keys if key in self._document),), error) from None
 
     def _phase(self, index: int, table: dict[str, Any]) -> DPSGD:
         where: KeyPath = ("phase", index)
@@ -183,14 +184,14 @@ class _Reader:
                 if key in KNOWN_KEYS:
                     _unquoted(key, value)
             return phase_of(with_sampling(table))
-        except FieldError as error:
-            if error.key in table:
-                raise self._complaint((*where, error.key), str(error)) from None
-            if error.key in KNOWN_KEYS and str(error).endswith("must be given."):
-                sentence = f"{error.key} must be given in phase {index + 1}, which begins here."
-            else:
-                sentence = f"{error} (phase {index + 1} begins here)".replace(". (", " (") + "."
-            raise InvalidArgument(f"{self._name}, line {line_of(self._text, where)}: {sentence}") from None
+        except InvalidArgument as error:
+            for key in (error.argument, error.name):
+                if key in table:
+                    raise self._at((*where, key), error) from None
+            if error.requirement == GIVEN:
+                requirement = f"be given in phase {index + 1}, which begins here"
+                raise self._at(where, InvalidArgument(error.argument, NOT_SHOWN, requirement)) from None
+            raise error.at(f"{self._place(where)}, where phase {index + 1} begins") from None
 
     def _take(self, key: str, check: Callable[[str, Any], Any], default: Any = None) -> Any:
         """The checked value of a key at the top, or its default where it is missing."""
@@ -199,16 +200,19 @@ class _Reader:
         try:
             return check(key, self._document[key])
         except InvalidArgument as error:
-            raise self._complaint((key,), str(error)) from None
+            raise self._at((key,), error) from None
 
-    def _complaint(self, path: KeyPath, sentence: str) -> InvalidArgument:
-        return InvalidArgument(f"{self._name}, line {line_of(self._text, path)}: {sentence}")
+    def _at(self, path: KeyPath, error: InvalidArgument) -> InvalidArgument:
+        return error.at(self._place(path))
+
+    def _place(self, path: KeyPath) -> str:
+        return f"{self._name}, line {line_of(self._text, path)}"
 
 
 def _unquoted(key: str, value: Any) -> Any:
     """In a file, texts are names, and ratios like "256/60000"; a number has no quotes."""
     if isinstance(value, str) and key != "sampling" and "/" not in value:
-        raise FieldError(key, f"{key} must be a number without quotes, got {shown(value)}.")
+        raise InvalidArgument(key, value, "be a number without quotes")
     return value
 
 
@@ -225,5 +229,5 @@ def _group(key: str, value: Any) -> Any:
 
 def _require_line(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > 200 or not value.isprintable():
-        raise InvalidArgument(f"{key} must be one line of at most 200 characters, got {shown(value)}.")
+        raise InvalidArgument(key, value, "be one line of at most 200 characters")
     return value.strip()

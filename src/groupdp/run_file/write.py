@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.describe import run_as_json
 from groupdp.run_file.read import RunFile
 
 
@@ -21,7 +20,7 @@ def run_file_text(file: RunFile) -> str:
         lines += ["", "[[phase]]"]
         lines += [
             f"{key} = {_value(value)}"
-            for key, value in run_as_json(phase).items()
+            for key, value in phase.values().items()
             if not (key == "microbatch_size" and value == 1)
         ]
     return "\n".join(lines) + "\n"

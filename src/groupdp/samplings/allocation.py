@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.laws.blocks import allocated_blocks
 from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
@@ -39,7 +39,7 @@ class AllocationSampling(Sampling):
         object.__setattr__(self, "batches", batches)
         participations = require_integer("participations", self.participations, at_least=1)
         if participations > batches:
-            raise InvalidArgument(f"participations must be at most batches={batches}, got {participations}.")
+            raise InvalidArgument("participations", InWords(f"{participations}"), f"be at most batches={batches}")
         object.__setattr__(self, "participations", participations)
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:

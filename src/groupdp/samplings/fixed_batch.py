@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import is_empty
 from groupdp.laws import hypergeometric_law
 from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
@@ -67,8 +67,12 @@ class FixedBatchSampling(Sampling):
         others = self.dataset_size - size
         if others < self.batch_size:
             raise InvalidArgument(
-                f"group_size must be at most dataset_size - batch_size = {self.dataset_size - self.batch_size} for "
-                f"substitution and zero-out, got {size}."
+                "group_size",
+                size,
+                (
+                    f"be at most dataset_size - batch_size = {self.dataset_size - self.batch_size} for "
+                    "substitution and zero-out"
+                ),
             )
         return _envelope(self.batch_size, others, size, noise)
 
@@ -119,14 +123,14 @@ def batch_and_dataset(batch_size: object, dataset_size: object) -> tuple[int, in
     batch = require_integer("batch_size", batch_size, at_least=1, at_most=LARGEST_DATASET)
     dataset = require_integer("dataset_size", dataset_size, at_least=1, at_most=LARGEST_DATASET)
     if batch > dataset:
-        raise InvalidArgument(f"batch_size must be at most dataset_size={dataset}, got {batch}.")
+        raise InvalidArgument("batch_size", batch, f"be at most dataset_size={dataset}")
     return batch, dataset
 
 
 @lru_cache(maxsize=64)
 def _side(batch_size: int, dataset_size: int, size: int, noise: float) -> Side:
     if size > dataset_size:
-        raise InvalidArgument(f"group_size must be at most dataset_size={dataset_size}, got {size}.")
+        raise InvalidArgument("group_size", size, f"be at most dataset_size={dataset_size}")
     return _sensitivities(batch_size, dataset_size, size).divided(noise)
 
 
@@ -151,7 +155,7 @@ def uniform_subsets(generator: np.random.Generator, batch_size: int, trials: int
     With r examples left to see and b places left, the next one enters with probability b / r.
     """
     if batch_size > dataset_size:
-        raise InvalidArgument(f"batch_size must be at most dataset_size={dataset_size}, got {batch_size}.")
+        raise InvalidArgument("batch_size", InWords(batch_size), f"be at most dataset_size={dataset_size}")
     included = np.empty((dataset_size, trials), dtype=np.bool_)
     places = np.full(trials, batch_size, dtype=np.int64)
     for position in range(dataset_size):

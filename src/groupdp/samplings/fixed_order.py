@@ -56,7 +56,7 @@ class FixedOrderSampling(Sampling):
             batches = -(-self.dataset_size // self.batch_size)
             if size > batches:
                 raise InvalidArgument(
-                    f"group_size must be at most {batches}, the number of batches, with one_per_batch, got {size}."
+                    "group_size", size, f"be at most {batches}, the number of batches, with one_per_batch"
                 )
             squares = size
         else:

@@ -150,7 +150,7 @@ def group_in(change: Change, dataset_size: int) -> int:
     if not isinstance(size, int):
         raise AssertionError("a group by sources needs a sampling with sources")
     if size > dataset_size:
-        raise InvalidArgument(f"group_size must be at most dataset_size={dataset_size}, got {size}.")
+        raise InvalidArgument("group_size", size, f"be at most dataset_size={dataset_size}")
     return size
 
 

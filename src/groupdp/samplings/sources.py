@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_number, shown
-from groupdp.errors import InvalidArgument
+from groupdp._validation import require_number
+from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.groups import Group
 from groupdp.laws import sum_of_binomials_law
 from groupdp.neighbours import ADJACENCIES, Change
@@ -42,12 +42,12 @@ class PoissonSources(Sampling):
     def __post_init__(self) -> None:
         rates: Any = dict(self.rates) if isinstance(self.rates, tuple) else self.rates
         if not isinstance(rates, Mapping) or not rates:
-            raise InvalidArgument(f"rates must be a mapping from sources to rates, got {shown(self.rates)}.")
+            raise InvalidArgument("rates", self.rates, "be a mapping from sources to rates")
         if len(rates) > MOST_SOURCES:
-            raise InvalidArgument(f"rates must have at most {MOST_SOURCES} sources, got {len(rates)}.")
+            raise InvalidArgument("rates", len(rates), f"have at most {MOST_SOURCES} sources")
         for source in rates:
             if not isinstance(source, str) or not source:
-                raise InvalidArgument(f"rates must have non-empty texts for sources, got {shown(source)}.")
+                raise InvalidArgument("rates", source, "have non-empty texts for sources")
         checked = tuple(
             (source, require_number(f"rates[{source!r}]", rate, above=0.0, at_most=1.0))
             for source, rate in rates.items()
@@ -72,7 +72,9 @@ class PoissonSources(Sampling):
         return (sampled, FIXED_MICROBATCHES) if microbatches else (sampled,)
 
     def share_of_data(self) -> Fraction:
-        raise InvalidArgument("epochs must be left out for several sources: they pass at different paces, give steps.")
+        raise InvalidArgument(
+            "epochs", NOT_SHOWN, "be left out for several sources: they pass at different paces, give steps"
+        )
 
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         """Example i belongs to source i modulo the number of sources."""

@@ -104,9 +104,7 @@ def noise_split(change: Change, noise: float, one_sided: Callable[[int, float], 
     """The rounds of those who leave and, mirrored, of those who join, each with its share of the noise (P-18)."""
     leave, join = counted(change.removed), counted(change.added)
     if leave + join > LARGEST_GROUP:
-        raise InvalidArgument(
-            f"group_size must be at most {LARGEST_GROUP} in both datasets together, got {leave + join}."
-        )
+        raise InvalidArgument("group_size", leave + join, f"be at most {LARGEST_GROUP} in both datasets together")
     if leave == 0 == join:
         return ()
     leaving, joining = (noise * math.sqrt(size / (leave + join)) * (1.0 - 2.0**-50) for size in (leave, join))

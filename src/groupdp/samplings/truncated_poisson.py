@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer, require_number
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import is_empty
 from groupdp.neighbours import ONE_SIDED, Change
 from groupdp.pairs import ZERO, Branch, Round, Side
@@ -59,8 +59,10 @@ class TruncatedPoissonSampling(Sampling):
         """
         if microbatches:
             raise InvalidArgument(
-                "microbatch_size must be 1 for truncated Poisson sampling, got more: which microbatch an example "
-                "lands in depends on which others were cut away."
+                "microbatch_size",
+                InWords("more"),
+                "be 1 for truncated Poisson sampling",
+                "which microbatch an example lands in depends on which others were cut away",
             )
         size = change.size
         if not isinstance(size, int):

@@ -10,7 +10,7 @@ from groupdp.baselines import old_tool_epsilon, vadhan_epsilons
 from groupdp.baselines.poisson_claim import poisson_claim
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.guarantees import epsilon
 from groupdp.neighbours import ONE_SIDED
 from groupdp.run_file.read import RunFile
@@ -47,7 +47,9 @@ def make_statement(
     """Compute what the statement says; `certificate` is the text of one, which must be of this claim and verify."""
     report = progress if progress is not None else (lambda _: None)
     if run.group_size is None and run.removed is None and run.added is None:
-        raise InvalidArgument("group_size must be given for a statement: the most examples that one person has.")
+        raise InvalidArgument(
+            "group_size", NOT_SHOWN, "be given for a statement: the most examples that one person has"
+        )
     phases = list(run.phases)
     found = epsilon(phases, delta=run.stated_delta, every_change=True, **run.keywords)
     report(0.3)
@@ -94,12 +96,14 @@ def _verified(run: RunFile, text: str | bytes) -> tuple[str, tuple[str, str]]:
         claim = read(text)["claim"]
         expected = claim_of(list(run.phases), delta=run.stated_delta, **question)
         if {key: claim.get(key) for key in expected} != expected:
-            raise InvalidArgument("certificate must be about the run, group and delta of the statement, got another.")
+            raise InvalidArgument(
+                "certificate", InWords("another"), "be about the run, group and delta of the statement"
+            )
         verdict = verify(text)
     except (NotACertificate, KeyError, TypeError, AttributeError) as error:
-        raise InvalidArgument(f"certificate must be a groupdp certificate, got something else ({error}).") from None
+        raise InvalidArgument("certificate", InWords(f"something else ({error})"), "be a groupdp certificate") from None
     if verdict.outcome != "verified":
-        raise InvalidArgument(f"certificate must verify, got {verdict.outcome}: {verdict.reason}.")
+        raise InvalidArgument("certificate", InWords(verdict.outcome), "verify", verdict.reason or "")
     return verdict.digest, (claim["epsilon"]["lower"], claim["epsilon"]["upper"])
 
 

@@ -7,7 +7,6 @@ import textwrap
 from typing import Any
 
 from groupdp.bounds import Bounds
-from groupdp.run_file.describe import run_as_json
 from groupdp.run_file.remarks import remarks_on
 from groupdp.statement.numbers import Statement, make_statement
 from groupdp.statement.words import assumptions, batches, guarantee, meaning, method, old_analysis, plain
@@ -30,7 +29,7 @@ def as_json(statement: Statement) -> dict[str, Any]:
         **{name: _pair(bounds) for name, bounds in statement.changes.items()},
         "delta": run.stated_delta,
         **run.keywords,
-        "phases": [run_as_json(phase) for phase in run.phases],
+        "phases": [phase.values() for phase in run.phases],
         "old_analysis": {
             "one_example": None if statement.one_example is None else _pair(statement.one_example),
             "vadhan_lower": None if statement.vadhan is None else statement.vadhan.lower,

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from groupdp._files import NewFiles
-from groupdp._validation import shown
 from groupdp.errors import GroupDPError, InvalidArgument
-from groupdp.run_file.describe import run_as_json
 from groupdp.sweeps.grid import Grid
 from groupdp.sweeps.sweep import Row
 
@@ -26,7 +24,7 @@ SUFFIXES = (".csv", ".parquet")
 def check_name(name: str, path: str) -> None:
     """Refuses a file that is neither CSV nor Parquet by its suffix."""
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise InvalidArgument(f"{name} must end in .csv or .parquet, got {shown(path)}.")
+        raise InvalidArgument(name, path, "end in .csv or .parquet")
 
 
 class PartialRows:
@@ -105,7 +103,7 @@ def _parquet(rows: list[Row], path: str) -> None:
 def _key(grid: Grid) -> str:
     """A digest of the whole question."""
     described: dict[str, Any] = {
-        "phases": [run_as_json(phase) for phase in grid.phases],
+        "phases": [phase.values() for phase in grid.phases],
         "delta": grid.delta,
         "group_size": grid.group_size,
         "adjacency": grid.adjacency,

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
 
-from groupdp._validation import require_integer, require_number, shown
-from groupdp.errors import InvalidArgument
+from groupdp._validation import require_integer, require_number
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.mechanisms.named_values import keys_of, phase_of
 from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.describe import run_as_json
-from groupdp.run_file.phases import keys_of, phase_of
 
 #: Most points of one sweep.
 LARGEST_SWEEP = 1_000_000
@@ -56,7 +55,7 @@ class Grid:
 
     def points(self, first: int = 0, last: int | None = None) -> Iterator[Point]:
         """The points from number `first` to before `last`; the last name varies fastest."""
-        made: dict[tuple[Any, ...], tuple[tuple[DPSGD, ...], str | None]] = {}
+        made: dict[tuple[Any, ...], tuple[tuple[DPSGD, ...], InvalidArgument | None]] = {}
         names = self.names
         places = [place for place, name in enumerate(names) if name not in QUESTION_KEYS]
         asked = [(names.index(name) if name in names else None, name) for name in QUESTION_KEYS]
@@ -66,7 +65,7 @@ class Grid:
                 made[about_run] = self._run_or_reason({names[place]: values[place] for place in places})
             delta, size, adjacency = (getattr(self, name) if at is None else values[at] for at, name in asked)
             run, refused = made[about_run]
-            yield Point(values, run, float(delta), size, adjacency, refused)
+            yield Point(values, run, float(delta), size, adjacency, None if refused is None else str(refused))
 
     def values(self, first: int = 0, last: int | None = None) -> Iterator[tuple[Any, ...]]:
         """The values of what varies, in the order of `names`, from number `first` to before `last`."""
@@ -77,11 +76,11 @@ class Grid:
                 chosen.append(values[place])
             yield tuple(reversed(chosen))
 
-    def _run_or_reason(self, values: dict[str, Any]) -> tuple[tuple[DPSGD, ...], str | None]:
+    def _run_or_reason(self, values: dict[str, Any]) -> tuple[tuple[DPSGD, ...], InvalidArgument | None]:
         try:
             return self._run(values), None
         except InvalidArgument as error:
-            return (), str(error)
+            return (), error
 
     def _run(self, values: dict[str, Any]) -> tuple[DPSGD, ...]:
         if not values:
@@ -89,7 +88,7 @@ class Grid:
         (phase,) = self.phases
         if set(values) <= {"noise_multiplier", "steps", "microbatch_size"}:
             return (replace(phase, **values),)
-        described = run_as_json(phase)
+        described = phase.values()
         if "epochs" in values:
             described.pop("steps")
         if "batch_size" in values and "batch_size" not in phase.sampling.fields:
@@ -101,18 +100,18 @@ def grid_of(run: Any, *, delta: Any, group_size: Any, adjacency: Any, vary: Any)
     """A validated grid: every value is tried on the run before anything is computed."""
     phases = phases_of(run)
     if not isinstance(vary, Mapping) or not vary:
-        raise InvalidArgument(f"vary must be a mapping from names to sequences of values, got {shown(vary)}.")
+        raise InvalidArgument("vary", vary, "be a mapping from names to sequences of values")
     lists = tuple((name, _values(name, values)) for name, values in vary.items())
     about_run = [name for name, _ in lists if name not in QUESTION_KEYS]
     if about_run and len(phases) > 1:
-        raise InvalidArgument(f"vary must leave a run of {len(phases)} phases as it is, got {shown(about_run[0])}.")
+        raise InvalidArgument("vary", about_run[0], f"leave a run of {len(phases)} phases as it is")
     known = (*keys_of(phases[0].sampling.name), *QUESTION_KEYS)
     for name in about_run:
         if name not in known or name == "sampling":
             names = ", ".join(one for one in known if one != "sampling")
-            raise InvalidArgument(f"vary must name what a run or question has ({names}), got {shown(name)}.")
+            raise InvalidArgument("vary", name, f"name what a run or question has ({names})")
     if delta is None and "delta" not in vary:
-        raise InvalidArgument("delta must be given, or vary.")
+        raise InvalidArgument("delta", NOT_SHOWN, "be given, or vary")
     grid = Grid(
         phases=phases,
         delta=None if delta is None else require_number("delta", delta, above=0.0, below=1.0),
@@ -121,19 +120,19 @@ def grid_of(run: Any, *, delta: Any, group_size: Any, adjacency: Any, vary: Any)
         vary=lists,
     )
     if len(grid) > LARGEST_SWEEP:
-        raise InvalidArgument(f"vary must amount to at most {LARGEST_SWEEP} points, got {len(grid)}.")
+        raise InvalidArgument("vary", len(grid), f"amount to at most {LARGEST_SWEEP} points")
     _try_values(grid)
     return grid
 
 
 def _values(name: str, values: Any) -> tuple[Any, ...]:
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
-        raise InvalidArgument(f"vary[{name!r}] must be a sequence of values, got {shown(values)}.")
+        raise InvalidArgument(f"vary[{name!r}]", values, "be a sequence of values")
     listed = tuple(getattr(value, "item", lambda value=value: value)() for value in values)
     if not listed:
-        raise InvalidArgument(f"vary[{name!r}] must have at least one value, got none.")
+        raise InvalidArgument(f"vary[{name!r}]", InWords("none"), "have at least one value")
     if name == "adjacency" and any(value not in ADJACENCIES for value in listed):
-        raise InvalidArgument(f"vary['adjacency'] must be some of {', '.join(ADJACENCIES)}, got {shown(listed)}.")
+        raise InvalidArgument("vary['adjacency']", listed, f"be some of {', '.join(ADJACENCIES)}")
     if name == "group_size":
         return tuple(require_integer("group_size", value, at_least=0) for value in listed)
     if name == "delta":
@@ -154,4 +153,4 @@ def _try_values(grid: Grid) -> None:
                     break
                 first_reason = first_reason or reason
             else:
-                raise InvalidArgument(first_reason or "vary must leave a run.")
+                raise first_reason or InvalidArgument("vary", NOT_SHOWN, "leave a run")

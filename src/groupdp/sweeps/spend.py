@@ -11,7 +11,7 @@ from typing import Any
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.guarantees import epsilon
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 
@@ -66,7 +66,7 @@ def spend(
     limit = None if target is None else require_number("target", target, above=0.0)
     total = sum(phase.steps for phase in phases)
     if total == 0:
-        raise InvalidArgument("steps must be at least 1 for anything to be spent, got 0.")
+        raise InvalidArgument("steps", InWords("0"), "be at least 1 for anything to be spent")
     most = min(max(points, 2), MOST_POINTS)
     epochs = _epochs(phases, most)
     steps = _marks(phases, total, most, epochs)

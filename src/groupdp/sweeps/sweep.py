@@ -11,7 +11,7 @@ from typing import Any
 
 from groupdp._validation import require_choice
 from groupdp.engines.interface import Progress
-from groupdp.errors import GroupDPError, InvalidArgument
+from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
 from groupdp.sweeps.evaluate import Outcome, evaluate
 from groupdp.sweeps.grid import Grid, grid_of
@@ -106,10 +106,10 @@ def _rows(grid: Grid, start: int, outcomes: list[Outcome]) -> list[Row]:
 @contextmanager
 def _workers(executor: Executor | None, scheduler: str | None) -> Iterator[Executor]:
     if executor is not None and scheduler is not None:
-        raise InvalidArgument("scheduler must be left out where an executor is given.")
+        raise InvalidArgument("scheduler", NOT_SHOWN, "be left out where an executor is given")
     if executor is not None:
         if not callable(getattr(executor, "submit", None)):
-            raise InvalidArgument("executor must have a method submit, as those of concurrent.futures have.")
+            raise InvalidArgument("executor", NOT_SHOWN, "have a method submit, as those of concurrent.futures have")
         yield executor
     elif scheduler is not None:
         with _dask_client(scheduler) as client:
@@ -129,5 +129,7 @@ def _dask_client(scheduler: str) -> Any:
         return client.Client(scheduler, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
         raise InvalidArgument(
-            f"scheduler must be the address of a running Dask scheduler, got {scheduler!r} ({type(error).__name__})."
+            "scheduler",
+            InWords(f"{scheduler!r} ({type(error).__name__})"),
+            "be the address of a running Dask scheduler",
         ) from None

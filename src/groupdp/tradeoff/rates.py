@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_number, shown
+from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.errors import InvalidArgument
 from groupdp.pairs import FloatArray
@@ -40,5 +40,5 @@ def rates_asked(rates: Any) -> FloatArray:
         return np.concatenate((small, np.linspace(0.08, 0.92, 29), 1.0 - small[::-1]))
     given = list(rates) if isinstance(rates, Iterable) and not isinstance(rates, str) else []
     if not given:
-        raise InvalidArgument(f"false_positive_rates must be a sequence of at least one rate, got {shown(rates)}.")
+        raise InvalidArgument("false_positive_rates", rates, "be a sequence of at least one rate")
     return np.array([require_number("false_positive_rate", rate, at_least=0.0, at_most=1.0) for rate in given])

@@ -13,23 +13,18 @@ from decimal import Decimal
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number, shown
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.mechanisms.named_values import phase_of
 from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.phases import FieldError, phase_of
 from groupdp.web.fields import FIELDS, MOST_PHASES
 
 #: What says whom the guarantee is about.
 NEIGHBOUR = ("group_size", "removed", "added", "adjacency")
-
-
-class InvalidField(InvalidArgument):
-    """An invalid argument that says which field of a form it is about."""
-
-    def __init__(self, sentence: str, field: str | None = None, phase: int | None = None) -> None:
-        super().__init__(sentence)
-        self.field = field
-        self.phase = phase
+#: Fields of the page besides those of a run and its question.
+_OTHER_FIELDS = ("sampling", "adjacency", "phases", "counts", "column", "title", "group_sizes")
+#: Arguments that come from one field.
+_FIELDS_OF = {"csv": "counts", "tally": "counts", "csv or tally": "counts"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +50,7 @@ class Question:
         """The group's size, or how many are removed and added instead."""
         given = {name: plain(self.document[name]) for name in NEIGHBOUR[:3] if name in self.document}
         if not given:
-            raise InvalidField("group_size must be given: how many examples may one person have?", "group_size")
+            raise InvalidArgument("group_size", NOT_SHOWN, "be given: how many examples may one person have?")
         if isinstance(given.get("group_size"), int):
             require_integer("group_size", given["group_size"], at_least=1)
         return given
@@ -73,7 +68,7 @@ class Question:
     def number(self, name: str, **limits: float | None) -> float:
         """A number of the question that must be given."""
         if name not in self.document:
-            raise InvalidField(f"{name} must be given.", name)
+            raise InvalidArgument(name, NOT_SHOWN, "be given")
         return require_number(name, plain(self.document[name]), **limits)
 
     @property
@@ -89,9 +84,9 @@ def read_json(body: bytes) -> dict[str, Any]:
     except InvalidField:
         raise
     except (ValueError, ArithmeticError, RecursionError):
-        raise InvalidField("body must be a JSON object, and is not.") from None
+        raise InvalidArgument("body", NOT_SHOWN, "be a JSON object, and is not") from None
     if not isinstance(document, dict):
-        raise InvalidField(f"body must be a JSON object, got {shown(plain(document))}.")
+        raise InvalidArgument("body", plain(document), "be a JSON object")
     return document
 
 
@@ -110,12 +105,12 @@ def read_question(document: Mapping[str, Any], *, also: Sequence[str] = ()) -> Q
     allowed = ("phases", *NEIGHBOUR, "delta", *also)
     for name in document:
         if name not in allowed:
-            raise InvalidField(f"{shown(name)} is not a known field: {', '.join(allowed)} are.")
+            raise InvalidArgument.saying("", f"{shown(name)} is not a known field: {', '.join(allowed)} are.")
     phases = document.get("phases")
     if not isinstance(phases, list) or not phases or not all(isinstance(phase, dict) for phase in phases):
-        raise InvalidField(f"phases must be a list of one object or more, got {shown(plain(phases))}.", "phases")
+        raise InvalidArgument("phases", plain(phases), "be a list of one object or more")
     if len(phases) > MOST_PHASES:
-        raise InvalidField(f"phases must be at most {MOST_PHASES}, got {len(phases)}.", "phases")
+        raise InvalidArgument("phases", len(phases), f"be at most {MOST_PHASES}")
     return Question(phases=phases_of([_phase(phase, index) for index, phase in enumerate(phases)]), document=document)
 
 
@@ -131,18 +126,17 @@ def plain(value: Any) -> Any:
 
 
 def field_of(error: InvalidArgument) -> str | None:
-    """The field that a sentence of the library begins with."""
-    if isinstance(error, InvalidField):
-        return error.field
-    word = str(error).partition(" ")[0].partition("[")[0].partition(".")[0]
-    return word if word in FIELDS or word in ("sampling", "adjacency", "phases", "counts", "column") else None
+    """The field of the form that an error is about."""
+    field = _FIELDS_OF.get(error.argument, error.name)
+    return field if field in FIELDS or field in _OTHER_FIELDS else None
 
 
 def _phase(table: Mapping[str, Any], index: int) -> DPSGD:
     try:
         return phase_of(table)
-    except FieldError as error:
-        raise InvalidField(str(error), error.key if error.key in FIELDS else field_of(error), index) from None
+    except InvalidArgument as error:
+        error.phase = index
+        raise
 
 
 def _no_constant(text: str) -> Any:

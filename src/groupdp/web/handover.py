@@ -6,12 +6,11 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from groupdp._validation import shown
+from groupdp.errors import InvalidArgument
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import ADJACENCIES
 from groupdp.question import question_of
-from groupdp.run_file.describe import run_as_json
-from groupdp.web.description import InvalidField, Question
+from groupdp.web.description import Question
 
 
 def as_command(question: Question) -> str:
@@ -32,7 +31,7 @@ def as_command(question: Question) -> str:
 def _phase_options(phase: DPSGD) -> dict[str, Any]:
     """What has to be said of a phase, under the names of run files."""
     silent = (("microbatch_size", 1), ("one_per_batch", False))
-    return {name: value for name, value in run_as_json(phase).items() if (name, value) not in silent}
+    return {name: value for name, value in phase.values().items() if (name, value) not in silent}
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:
@@ -88,7 +87,7 @@ def run_file_of(question: Question) -> Any:
     title = question.document.get("title", "DP-SGD run")
     question_of(question.phases, **question.neighbour)  # refuses a group that the run has no answer for
     if not isinstance(title, str) or not title.strip() or len(title) > 200 or not title.isprintable():
-        raise InvalidField(f"title must be one line of at most 200 characters, got {shown(title)}.", "title")
+        raise InvalidArgument("title", title, "be one line of at most 200 characters")
     return RunFile(title=title.strip(), phases=question.phases, delta=question.delta, **question.neighbour)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from groupdp._validation import require_integer, require_number, shown
-from groupdp.web.description import InvalidField, Question, plain
+from groupdp._validation import require_integer, require_number
+from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.web.description import Question, plain
 from groupdp.web.fields import CLASSIC_ADJACENCIES, CLASSIC_SAMPLINGS, MOST_GROUP_SIZES
 
 #: False positive rates of the drawn trade-off curve, where each takes long.
@@ -22,9 +23,7 @@ RATES = tuple(10.0 ** (step / 8 - 9) for step in range(72))
 def group_sizes_of(document: Mapping[str, Any]) -> list[int]:
     sizes = document.get("group_sizes", list(range(1, 33)))
     if not isinstance(sizes, list) or not sizes or len(sizes) > MOST_GROUP_SIZES:
-        raise InvalidField(
-            f"group_sizes must be a list of 1 to {MOST_GROUP_SIZES} integers, got {shown(sizes)}.", "group_sizes"
-        )
+        raise InvalidArgument("group_sizes", sizes, f"be a list of 1 to {MOST_GROUP_SIZES} integers")
     checked = [require_integer("group_sizes", plain(size), at_least=1) for size in sizes]
     return sorted(set(checked))
 
@@ -35,7 +34,7 @@ def rates_of(document: Mapping[str, Any]) -> list[float] | None:
         return None
     rates = document["false_positive_rates"]
     if not isinstance(rates, list) or not rates or len(rates) > 100:
-        raise InvalidField(f"false_positive_rates must be a list of 1 to 100 numbers, got {shown(rates)}.")
+        raise InvalidArgument("false_positive_rates", rates, "be a list of 1 to 100 numbers")
     return [require_number("false_positive_rates", plain(rate), at_least=0.0, at_most=1.0) for rate in rates]
 
 
@@ -45,17 +44,17 @@ def tally_of(document: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     from groupdp.people.view import MOST_PEOPLE, tally
 
     if ("csv" in document) == ("tally" in document):
-        raise InvalidField("csv or tally must be given, and not both.", "counts")
+        raise InvalidArgument("csv or tally", NOT_SHOWN, "be given, and not both")
     if "csv" in document:
         text, column = document["csv"], document.get("column")
         if not isinstance(text, str):
-            raise InvalidField(f"csv must be the text of a CSV file, got {shown(text)}.", "counts")
+            raise InvalidArgument("csv", text, "be the text of a CSV file")
         if column is not None and not isinstance(column, str):
-            raise InvalidField(f"column must be the name of a column, got {shown(column)}.", "column")
+            raise InvalidArgument("column", column, "be the name of a column")
         return tally(parse_counts(text, column))
     rows = document["tally"]
     if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 2 for row in rows):
-        raise InvalidField(f"tally must be a list of [examples, people], got {shown(rows)}.", "counts")
+        raise InvalidArgument("tally", rows, "be a list of [examples, people]")
     found: dict[int, int] = {}
     for count, number in rows:
         size = require_integer("counts", plain(count), at_least=1)
@@ -67,19 +66,15 @@ def tally_of(document: Mapping[str, Any]) -> tuple[list[int], list[int]]:
 def require_group_size(question: Question) -> None:
     """Refuses removed and added where the library's function takes a group size alone."""
     if "removed" in question.document or "added" in question.document:
-        raise InvalidField("group_size must be given for this question, instead of removed and added.", "group_size")
+        raise InvalidArgument("group_size", NOT_SHOWN, "be given for this question, instead of removed and added")
 
 
 def require_classic(question: Question) -> None:
     """Refuses what a baseline would answer with a number for something else."""
     if question.adjacency not in CLASSIC_ADJACENCIES:
-        raise InvalidField(
-            f"adjacency must be {' or '.join(CLASSIC_ADJACENCIES)} for this baseline, got {question.adjacency!r}.",
-            "adjacency",
-        )
+        allowed = " or ".join(CLASSIC_ADJACENCIES)
+        raise InvalidArgument("adjacency", question.adjacency, f"be {allowed} for this baseline")
     for phase in question.phases:
         if phase.sampling.name not in CLASSIC_SAMPLINGS:
-            raise InvalidField(
-                f"sampling must be {' or '.join(CLASSIC_SAMPLINGS)} for this baseline, got {phase.sampling.name!r}.",
-                "sampling",
-            )
+            allowed = " or ".join(CLASSIC_SAMPLINGS)
+            raise InvalidArgument("sampling", phase.sampling.name, f"be {allowed} for this baseline")

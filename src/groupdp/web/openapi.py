@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from groupdp._version import VERSION
+from groupdp.mechanisms.named_values import keys_of
 from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.phases import keys_of
 from groupdp.samplings import SAMPLINGS
 from groupdp.web.answers import BASELINES, PARAMETERS
 from groupdp.web.fields import FIELDS, MOST_GROUP_SIZES, MOST_PHASES, Field

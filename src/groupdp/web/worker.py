@@ -24,7 +24,7 @@ from typing import BinaryIO
 from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
 from groupdp.web import json_text
 from groupdp.web.answers import QUESTIONS
-from groupdp.web.description import InvalidField, field_of, read_json
+from groupdp.web.description import field_of, read_json
 
 #: Address space of a worker, in bytes: a question that needs more is refused.
 ADDRESS_SPACE = 6 * 2**30
@@ -66,8 +66,7 @@ def answer(name: str, body: bytes, clock: Clock) -> tuple[int, bytes]:
     try:
         return OK, json_text.encode(QUESTIONS[name](read_json(body), clock.progress))
     except InvalidArgument as error:
-        phase = error.phase if isinstance(error, InvalidField) else None
-        return BAD, json_text.error("invalid-argument", str(error), field=field_of(error), phase=phase)
+        return BAD, json_text.error("invalid-argument", str(error), field=field_of(error), phase=error.phase)
     except (LimitExceeded, GroupDPError) as error:
         return LIMIT, json_text.error("limit-exceeded", str(error))
     except MemoryError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -30,7 +30,8 @@ def packed(composition: Composition) -> list[PackedRound]:
         if isinstance(one, Round):
             result.append((float(times), *_packed_round(one)))
         elif isinstance(one, AllocationRound):
-            result += ((float(count * times), *rest) for count, *rest in _packed_allocations(one))
+            for part in _packed_allocations(one):
+                result.append(cast("PackedRound", (part[0] * times, *part[1:])))
         else:
             raise LimitExceeded(
                 "the spectral engine composes pairs of mixtures, and members replaced or zeroed in fixed-size batches "

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_integer, shown
+from groupdp._validation import require_choice, require_integer
 from groupdp.errors import InvalidArgument
 from groupdp.mechanisms.correlated.participation import Participation, Scale
 from groupdp.mechanisms.correlated.strategies import Strategy
@@ -45,13 +45,10 @@ class CorrelatedNoise(Mechanism):
 
     def __post_init__(self) -> None:
         if not isinstance(self.strategy, Strategy):
-            raise InvalidArgument(
-                f"strategy must be a strategy like BandedToeplitz((1.0, 0.5)), got {shown(self.strategy)}."
-            )
+            raise InvalidArgument("strategy", self.strategy, "be a strategy like BandedToeplitz((1.0, 0.5))")
         if not isinstance(self.participation, Participation):
             raise InvalidArgument(
-                "participation must be one like CyclicPoisson(parts=4, rate=0.01, assigned='person'), got "
-                f"{shown(self.participation)}."
+                "participation", self.participation, "be one like CyclicPoisson(parts=4, rate=0.01, assigned='person')"
             )
         object.__setattr__(self, "noise_multiplier", require_noise(self.noise_multiplier))
         steps = require_integer("steps", self.steps, at_least=1, at_most=LARGEST_ROUNDS)
@@ -110,8 +107,10 @@ class CorrelatedNoise(Mechanism):
     def require_adjacency(self, adjacency: str) -> None:
         if self.participation.places_depend_on_others and adjacency not in ("zero-out", "substitute"):
             raise InvalidArgument(
-                f"adjacency must be zero-out or substitute where parts are cut by position, got {adjacency!r}: "
-                "removing a person moves everybody behind to another part."
+                "adjacency",
+                adjacency,
+                "be zero-out or substitute where parts are cut by position",
+                "removing a person moves everybody behind to another part",
             )
         Mechanism.require_adjacency(self, adjacency)
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import require_boolean, require_choice, require_integer, require_number
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import total
 from groupdp.mechanisms.correlated.sensitivities import (
     Sensitivity,
@@ -104,7 +104,9 @@ class CyclicPoisson(Participation):
         bands = strategy.bands(rounds)
         if bands > self.parts:
             raise InvalidArgument(
-                f"parts must be at least the number of bands ({bands}) for a proved amplification, got {self.parts}."
+                "parts",
+                InWords(self.parts),
+                f"be at least the number of bands ({bands}) for a proved amplification",
             )
 
     def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:

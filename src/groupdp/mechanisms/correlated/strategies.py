@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import require_integer, require_number, shown
-from groupdp.errors import InvalidArgument
+from groupdp._validation import require_integer, require_number
+from groupdp.errors import InvalidArgument, InWords
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -122,7 +122,7 @@ class BandedToeplitz(ToeplitzStrategy):
     def __post_init__(self) -> None:
         column = _numbers("column", self.column, largest=LARGEST_BANDS)
         if not column[0] > 0.0:
-            raise InvalidArgument(f"column must begin with a positive number, got {shown(column[0])}.")
+            raise InvalidArgument("column", column[0], "begin with a positive number")
         while len(column) > 1 and column[-1] == 0.0:
             column = column[:-1]
         object.__setattr__(self, "column", column)
@@ -164,10 +164,10 @@ class BufferedLinearToeplitz(ToeplitzStrategy):
         decays = _numbers("decays", self.decays, largest=LARGEST_BANDS)
         scales = _numbers("scales", self.scales, largest=LARGEST_BANDS)
         if len(decays) != len(scales):
-            raise InvalidArgument(f"scales must be as many as decays ({len(decays)}), got {len(scales)}.")
+            raise InvalidArgument("scales", len(scales), f"be as many as decays ({len(decays)})")
         outside = [value for value in decays if not 0.0 <= value <= 1.0]
         if outside:
-            raise InvalidArgument(f"decays must be in [0, 1], got {shown(outside[0])}.")
+            raise InvalidArgument("decays", outside[0], "be in [0, 1]")
         object.__setattr__(self, "decays", decays)
         object.__setattr__(self, "scales", scales)
 
@@ -207,21 +207,21 @@ class LowerTriangular(Strategy):
 
     def __post_init__(self) -> None:
         if not isinstance(self.rows, list | tuple | np.ndarray) or len(self.rows) == 0:
-            raise InvalidArgument(f"rows must be a non-empty sequence of rows, got {shown(self.rows)}.")
+            raise InvalidArgument("rows", self.rows, "be a non-empty sequence of rows")
         rows = []
         for t, row in enumerate(self.rows):
             values = _numbers(f"rows[{t}]", row, largest=LARGEST_BANDS)
             if len(values) > t + 1:
                 raise InvalidArgument(
-                    f"rows[{t}] must end on the diagonal and have at most {t + 1} entries, got {len(values)}."
+                    f"rows[{t}]", len(values), f"end on the diagonal and have at most {t + 1} entries"
                 )
             if not values[-1] > 0.0:
-                raise InvalidArgument(f"rows[{t}] must have a positive diagonal entry at its end, got {values[-1]!r}.")
+                raise InvalidArgument(f"rows[{t}]", values[-1], "have a positive diagonal entry at its end")
             rows.append(values)
         object.__setattr__(self, "rows", tuple(rows))
         if len(rows) > LARGEST_DENSE and self.bands(len(rows)) > 256:
             raise InvalidArgument(
-                f"rows must be at most {LARGEST_DENSE} for a matrix with more than 256 bands, got {len(rows)}."
+                "rows", len(rows), f"be at most {LARGEST_DENSE} for a matrix with more than 256 bands"
             )
 
     @classmethod
@@ -229,9 +229,9 @@ class LowerTriangular(Strategy):
         """From a square array; zeros left of the first entry of a row are left out."""
         array = np.asarray(matrix)
         if array.ndim != 2 or array.shape[0] != array.shape[1] or array.dtype.kind not in "iuf":
-            raise InvalidArgument(f"matrix must be a square array of numbers, got shape {array.shape}.")
+            raise InvalidArgument("matrix", InWords(f"shape {array.shape}"), "be a square array of numbers")
         if np.any(np.triu(array, 1) != 0.0):
-            raise InvalidArgument("matrix must be lower triangular, got an entry above the diagonal.")
+            raise InvalidArgument("matrix", InWords("an entry above the diagonal"), "be lower triangular")
         rows = []
         for t, row in enumerate(array.astype(np.float64)):
             start = int(np.flatnonzero(row[: t + 1])[0]) if np.any(row[: t + 1]) else t
@@ -240,7 +240,7 @@ class LowerTriangular(Strategy):
 
     def _require_rounds(self, rounds: int) -> None:
         if rounds != len(self.rows):
-            raise InvalidArgument(f"steps must be {len(self.rows)}, the number of the matrix's rows, got {rounds}.")
+            raise InvalidArgument("steps", InWords(rounds), f"be {len(self.rows)}, the number of the matrix's rows")
 
     def bands(self, rounds: int) -> int:
         return max(len(row) for row in self.rows)
@@ -342,11 +342,11 @@ def _require_dense(rounds: int) -> None:
 
 def _numbers(name: str, values: Any, *, largest: int) -> tuple[float, ...]:
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-        raise InvalidArgument(f"{name} must be a sequence of numbers, got {shown(values)}.")
+        raise InvalidArgument(name, values, "be a sequence of numbers")
     numbers = tuple(require_number(f"{name}[{i}]", value) for i, value in enumerate(values))
     for i, number in enumerate(numbers):
         if number != 0.0 and not SMALLEST_ENTRY <= abs(number) <= 1.0 / SMALLEST_ENTRY:
-            raise InvalidArgument(f"{name}[{i}] must be 0 or between 1e-100 and 1e100 in size, got {number!r}.")
+            raise InvalidArgument(f"{name}[{i}]", number, "be 0 or between 1e-100 and 1e100 in size")
     if not 1 <= len(numbers) <= largest:
-        raise InvalidArgument(f"{name} must have from 1 to {largest} entries, got {len(numbers)}.")
+        raise InvalidArgument(name, len(numbers), f"have from 1 to {largest} entries")
     return numbers

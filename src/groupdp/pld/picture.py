@@ -9,8 +9,8 @@ import numpy as np
 
 from groupdp._files import NewFiles
 from groupdp._validation import shown
-from groupdp.errors import InvalidArgument
-from groupdp.figures.style import BLUE, ORANGE, TITLE_SIZE, finish, new_figure, title_lines
+from groupdp.drawing import BLUE, ORANGE, TITLE_SIZE, finish, new_figure, title_lines
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.pld.measures import Measure
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def plot(distribution: PrivacyLossDistribution, target: Any) -> None:
         _draw_densities(distribution, target)
         return
     if not isinstance(target, str | Path):
-        raise InvalidArgument(f"target must be a path or matplotlib axes, got {shown(target)}.")
+        raise InvalidArgument("target", target, "be a path or matplotlib axes")
     figure = new_figure(10.0, 4.4)
     left, right = figure.subplots(1, 2)
     _draw_densities(distribution, left)
@@ -44,7 +44,7 @@ def plot(distribution: PrivacyLossDistribution, target: Any) -> None:
             figure.savefig(temporary)
         except ValueError as error:
             raise InvalidArgument(
-                f"target must be a file name of a picture, got {shown(str(target))} ({error})."
+                "target", InWords(f"{shown(str(target))} ({error})"), "be a file name of a picture"
             ) from None
 
 

@@ -1,7 +1,7 @@
 """One phase from named values, wherever they come from: a run file, the command line, a request.
 
-Values are numbers, or texts that spell them ("0.01", "256/60000"). Whatever is wrong is a `FieldError`, one sentence
-that also says which key it is about, so that a caller can point at a line or at a field.
+Values are numbers, or texts that spell them ("0.01", "256/60000"). Whatever is wrong is an
+`InvalidArgument` whose `name` is the key it is about, so that a caller can point at a line or at a field.
 """
 
 from __future__ import annotations
@@ -15,28 +15,19 @@ from typing import Any
 
 from groupdp._validation import LARGEST_DATASET, require_boolean, require_choice, require_integer, require_number, shown
 from groupdp.epochs import steps_of_epochs
-from groupdp.errors import InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import SAMPLINGS, Sampling
 
 #: Keys of every phase, whatever its sampling.
 COMMON_KEYS = ("sampling", "noise_multiplier", "steps", "epochs", "microbatch_size")
+#: What is required of a key that is missing.
+GIVEN = "be given"
 #: Longer texts are not numbers anybody means.
 LONGEST_NUMBER = 100
 
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _RATIO = re.compile(r"(\d{1,18})\s*/\s*(\d{1,18})", re.ASCII)
-
-
-class FieldError(InvalidArgument):
-    """What is wrong with one of the named values."""
-
-    def __init__(self, key: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.key = key
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FieldError, (self.key, str(self))
 
 
 def phase_of(values: Mapping[str, Any]) -> DPSGD:
@@ -53,10 +44,7 @@ def phase_of(values: Mapping[str, Any]) -> DPSGD:
     noise = _checked("noise_multiplier", values, number)
     microbatch = _checked("microbatch_size", values, lambda key, value: integer(key, value, at_least=1), default=1)
     steps = _steps(values, share)
-    try:
-        return DPSGD(sampling, noise_multiplier=noise, steps=steps, microbatch_size=microbatch)
-    except InvalidArgument as error:  # what is left to refuse is the size of the noise
-        raise FieldError("noise_multiplier", str(error)) from None
+    return DPSGD(sampling, noise_multiplier=noise, steps=steps, microbatch_size=microbatch)
 
 
 def with_sampling(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -79,7 +67,8 @@ def refuse_unknown(values: Mapping[str, Any], allowed: Sequence[str], *, where: 
         if key not in allowed:
             near = [] if key in KNOWN_KEYS else difflib.get_close_matches(key, allowed, n=1, cutoff=0.7)
             meant = f" (did you mean {near[0]}?)" if near else ""
-            raise FieldError(key, f"{shown(key)} is not a known key{where}{meant}: {', '.join(allowed)} are.")
+            sentence = f"{shown(key)} is not a known key{where}{meant}: {', '.join(allowed)} are."
+            raise InvalidArgument.saying(key, sentence)
 
 
 def keys_of(kind: str) -> tuple[str, ...]:
@@ -116,8 +105,8 @@ def _sampling(kind: str, values: Mapping[str, Any]) -> tuple[Sampling, Callable[
     try:
         sampling = chosen(**attributes)
     except InvalidArgument as error:
-        key = next((key for key in chosen.fields if str(error).startswith(key)), next(iter(chosen.fields)))
-        raise FieldError(key, str(error)) from None
+        keys = {attribute: key for key, attribute in chosen.fields.items()}
+        raise error.about(keys.get(error.name, error.name) + error.argument.removeprefix(error.name)) from None
     return sampling, (sampling.share_of_data if share is None else lambda: share)
 
 
@@ -125,42 +114,34 @@ def _rate(values: Mapping[str, Any], *, needs_dataset: bool) -> Fraction:
     if "sampling_rate" in values:
         if "batch_size" in values or ("dataset_size" in values and not needs_dataset):
             other = "batch_size" if "batch_size" in values else "dataset_size"
-            raise FieldError(other, f"{other} must not be given together with sampling_rate.")
+            raise InvalidArgument(other, NOT_SHOWN, "not be given together with sampling_rate")
         rate: Fraction = _checked("sampling_rate", values, _probability)
         return rate
     if "batch_size" not in values:
-        raise FieldError("sampling_rate", "sampling_rate must be given, or batch_size and dataset_size instead.")
+        raise InvalidArgument("sampling_rate", NOT_SHOWN, "be given, or batch_size and dataset_size instead")
     batch = _checked("batch_size", values, _READERS["batch_size"])
     dataset = _checked("dataset_size", values, _READERS["dataset_size"])
     if batch > dataset:
-        raise FieldError("batch_size", f"batch_size must be at most dataset_size={dataset}, got {batch}.")
+        raise InvalidArgument("batch_size", batch, f"be at most dataset_size={dataset}")
     return Fraction(batch, dataset)
 
 
 def _steps(values: Mapping[str, Any], share: Callable[[], Fraction]) -> int:
     if "steps" in values and "epochs" in values:
-        raise FieldError("epochs", "epochs must not be given together with steps.")
+        raise InvalidArgument("epochs", NOT_SHOWN, "not be given together with steps")
     if "epochs" not in values:
         steps: int = _checked("steps", values, lambda key, value: integer(key, value, at_least=0))
         return steps
     epochs = _checked("epochs", values, lambda key, value: exact(key, value, at_least=0.0))
-    try:
-        return steps_of_epochs(epochs, share())
-    except InvalidArgument as error:
-        raise FieldError("epochs", str(error)) from None
+    return steps_of_epochs(epochs, share())
 
 
 def _checked(key: str, values: Mapping[str, Any], check: Callable[[str, Any], Any], default: Any = None) -> Any:
     if key not in values:
         if default is not None:
             return default
-        raise FieldError(key, f"{key} must be given.")
-    try:
-        return check(key, values[key])
-    except FieldError:
-        raise
-    except InvalidArgument as error:
-        raise FieldError(key, str(error)) from None
+        raise InvalidArgument(key, NOT_SHOWN, GIVEN)
+    return check(key, values[key])
 
 
 def exact(key: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> Fraction:
@@ -171,7 +152,7 @@ def exact(key: str, value: Any, *, above: float | None = None, at_least: float |
         double = require_number(key, float(value) if isinstance(value, Decimal) else value)
         if double == 0.0:  # exactly, 1e-999999999 would have a denominator of a thousand million digits
             if value:
-                raise InvalidArgument(f"{key} must be 0 or a number that a double can hold, got {shown(value)}.")
+                raise InvalidArgument(key, value, "be 0 or a number that a double can hold")
             value = 0
         found = Fraction(value) if isinstance(value, int | Decimal | Fraction) else Fraction(repr(double))
     require_number(key, _as_double(key, found, value), above=above, at_least=at_least)
@@ -186,14 +167,14 @@ def _exact_text(key: str, text: str) -> Fraction:
             return Fraction(int(ratio[1]), int(ratio[2]))
         if _DECIMAL.fullmatch(stripped):
             return Fraction(stripped)
-    raise InvalidArgument(f"{key} must be a finite number, got {shown(text)}.")
+    raise InvalidArgument(key, text, "be a finite number")
 
 
 def _as_double(key: str, number: Fraction, value: Any) -> float:
     try:
         return float(number)
     except OverflowError:
-        raise InvalidArgument(f"{key} must be a finite number, got {shown(value)}.") from None
+        raise InvalidArgument(key, value, "be a finite number") from None
 
 
 def number(key: str, value: Any, **limits: float | None) -> float:
@@ -208,7 +189,7 @@ def integer(key: str, value: Any, *, at_least: int, **limits: int) -> int:
     if isinstance(value, str):
         stripped = value.strip()
         if len(value) > LONGEST_NUMBER or not re.fullmatch(r"[+-]?\d+", stripped, re.ASCII):
-            raise InvalidArgument(f"{key} must be an integer of at least {at_least}, got {shown(value)}.")
+            raise InvalidArgument(key, value, f"be an integer of at least {at_least}")
         value = int(stripped)
     if isinstance(value, Decimal):
         value = float(value)
@@ -219,7 +200,7 @@ def _probability(key: str, value: Any) -> Fraction:
     rate = exact(key, value)
     if rate > 1:
         raise InvalidArgument(
-            f"{key} must be a probability in (0, 1], got {float(rate):g} (a percentage p is written p / 100)."
+            key, InWords(f"{float(rate):g} (a percentage p is written p / 100)"), "be a probability in (0, 1]"
         )
     require_number(key, float(rate), above=0.0, at_most=1.0)
     return rate
@@ -235,7 +216,7 @@ def _truth(key: str, value: Any) -> bool:
 
 def _rates(key: str, value: Any) -> dict[str, float]:
     if not isinstance(value, Mapping):
-        raise InvalidArgument(f"{key} must be a table of sources with their rates, got {shown(value)}.")
+        raise InvalidArgument(key, value, "be a table of sources with their rates")
     return {str(source): float(_probability(f"{key}.{source}", rate)) for source, rate in value.items()}
 
 
