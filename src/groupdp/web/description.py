@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number, shown
-from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.neighbours import ADJACENCIES
@@ -81,7 +81,7 @@ def read_json(body: bytes) -> dict[str, Any]:
     """The JSON object in a request's body, its decimals exact."""
     try:
         document = json.loads(body, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_object)
-    except InvalidField:
+    except InvalidArgument:
         raise
     except (ValueError, ArithmeticError, RecursionError):
         raise InvalidArgument("body", NOT_SHOWN, "be a JSON object, and is not") from None
@@ -96,7 +96,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidField(f"{shown(twice)} must be given once in an object, got it {names.count(twice)} times.", twice)
+        raise InvalidArgument(twice, InWords(f"it {names.count(twice)} times"), "be given once in an object")
     return found
 
 
