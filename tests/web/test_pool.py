@@ -42,6 +42,8 @@ def test_slow_questions_have_a_lane_of_their_own():
 
 def test_a_question_nobody_waits_for_is_given_up_and_the_worker_kept():
     async def work(pool):
+        while len(pool._workers) < 4:  # all are there
+            await asyncio.sleep(0.01)
         gone = never()
         asyncio.get_running_loop().call_later(1.0, gone.set_result, None)
         status, _ = await pool.ask("baseline", HEAVY, gone)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from groupdp.bounds import Bounds
 from groupdp.engines import spectral
 from groupdp.errors import GroupDPError, LimitExceeded
-from groupdp.pairs import Composition
+from groupdp.pairs import Composition, lower_composition
 from groupdp.question import Question, question_of
 from groupdp.solve import WIDE, Options, are_few, epsilon_of_question, suits
 from groupdp.sweeps.grid import Point
@@ -91,6 +91,7 @@ def _suits(composition: Composition) -> bool:
         len(composition) > 0
         and suits("spectral", composition)
         and all(one.has_noise for one, _ in composition)
+        and lower_composition(composition) is None
         and not are_few(composition)
     )
 
