@@ -58,7 +58,7 @@ double largest_allocation_tilt(const allocation_law *law)
 }
 
 /* log Gamma(a) - log Gamma(a - is) - is log a by Stirling's series, a >= 24, and the sum of the sizes of its parts. */
-static void gamma_ratio(double a, double s, double *real, double *imaginary, double *size)
+void gamma_ratio(double a, double s, double *real, double *imaginary, double *size)
 {
     double y = s / a, half_log = 0.5 * log1p(y * y), angle = atan2(s, a), norm = a * a + s * s;
     /* 1/(12 z) - 1/(360 z^3) + 1/(1260 z^5) - ... at z = a and z = a - is; 1/z = (a + is) / |z|^2. */
@@ -80,7 +80,7 @@ static void gamma_ratio(double a, double s, double *real, double *imaginary, dou
 static double log_gamma_error(double x) { return 16.0 * U * (x * fabs(log(x)) + x + 2.0); }
 
 /* Relative rounding error of p_n at a node but for that of its points, in units of U (S-32). */
-static double count_rounding(const allocation_table *table, int j)
+double count_rounding(const allocation_table *table, int j)
 {
     double n = table->taylor, places = table->of->places, one = table->weight_rounding + 64.0 + 16.0;
     double exponent = places * fabs(table->log_none[j]);

@@ -106,7 +106,7 @@ static double log_above(const allocation *of, double w, double z, double share)
     return log_places + log_add(log_add(one - log_least_moment(of, w), other), 0.1 - 0.5 * z * z) + 0.4;
 }
 
-static double log_left_out_above(const allocation *of, double w, double z)
+double log_left_out_above(const allocation *of, double w, double z)
 {
     if (w < 1.0) /* X^w decreases */
         return log(of->places) - 0.5 * z * z + 1.1;
@@ -117,7 +117,7 @@ static double log_left_out_above(const allocation *of, double w, double z)
 }
 
 /* log of a bound on what is left out below -z in some place, relative to G(w) >= e^log_moment (S-30). */
-static double log_left_out_below(const allocation *of, double w, double z, double log_moment)
+double log_left_out_below(const allocation *of, double w, double z, double log_moment)
 {
     double log_places = log(of->places), square = of->shift * of->shift, c = -w;
     if (w >= 1.0) /* X^w increases */
@@ -134,7 +134,7 @@ static double log_left_out_below(const allocation *of, double w, double z, doubl
 }
 
 /* log of a bound on the nodes beyond log lambda = u, relative to G(w) Gamma(a) / n! (S-31). */
-static double log_rates_above(const allocation *of, double w, double shape, double step, double u)
+double log_rates_above(const allocation *of, double w, double shape, double step, double u)
 {
     double best = INFINITY, square = of->shift * of->shift;
     for (double power = larger(w, 1.0); power < 1e9; power = 1.2 * power + 1.0) {
@@ -150,7 +150,7 @@ static double log_rates_above(const allocation *of, double w, double shape, doub
 }
 
 /* log of a bound on the nodes below log lambda = u, relative to G(w) Gamma(a) / n!, if X is at most e^log_most. */
-static double log_rates_below(double shape, double step, double u, double log_most)
+double log_rates_below(double shape, double step, double u, double log_most)
 {
     double y = exp(u + log_most);
     if (!(y < shape))

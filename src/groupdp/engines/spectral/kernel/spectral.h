@@ -238,6 +238,12 @@ allocation_table tabulate_allocation(workspace *space, const allocation *of, int
 double allocation_step_error(const allocation_table *table, double shape, double frequency);
 double allocation_place_error(const allocation_table *table, double shape);
 double allocation_range_error(const allocation_table *table, double w, double log_moment);
+double log_left_out_above(const allocation *of, double w, double z);
+double log_left_out_below(const allocation *of, double w, double z, double log_moment);
+double log_rates_above(const allocation *of, double w, double shape, double step, double u);
+double log_rates_below(double shape, double step, double u, double log_most);
+void gamma_ratio(double a, double s, double *real, double *imaginary, double *size);
+double count_rounding(const allocation_table *table, int j);
 
 /* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-33). */
 typedef struct {
