@@ -1,4 +1,4 @@
-"""Every inequality on which random allocations rest, with the true quantity beside it (docs/numerics.md, section 14)."""
+"""Every inequality on which random allocations rest, beside the true quantity (docs/numerics.md, section 14)."""
 
 from __future__ import annotations
 
@@ -186,7 +186,9 @@ def test_s_34_the_decay_of_the_characteristic_function(places, p, c, reverse):
 
 
 @pytest.mark.parametrize("log_tolerance", [-3.0, -6.0, -12.0, -30.0])
-@pytest.mark.parametrize(("places", "shift", "p"), [(1, 0.5, 1.0), (3, 0.8, 1.0), (7, 1.2, 1.0), (1000, 1.0, 0.5), (2, 0.3, 1.0)])
+@pytest.mark.parametrize(
+    ("places", "shift", "p"), [(1, 0.5, 1.0), (3, 0.8, 1.0), (7, 1.2, 1.0), (1000, 1.0, 0.5), (2, 0.3, 1.0)]
+)
 @pytest.mark.parametrize("w", [2, 3, 5])
 def test_s_28_to_s_32_integer_moments_are_enclosed(places, shift, p, w, log_tolerance):
     """S-28 to S-32: E[X^w] in closed form; with coarse steps and ranges their errors are what the bound is made of."""

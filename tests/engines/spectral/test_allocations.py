@@ -1,4 +1,4 @@
-"""Rounds of random allocations in the spectral engine: golden values, closed forms, an independent oracle, properties."""
+"""Rounds of random allocations in the spectral engine: golden values, closed forms, an oracle, properties."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def compositions(k: int, m: int):
         yield tuple(b - a for a, b in itertools.pairwise((0, *cuts, k)))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case["group_size"] <= 8 or case["kind"] == "spread"], ids=name_of)
+SMALL = [case for case in CASES if case["group_size"] <= 8 or case["kind"] == "spread"]
+
+
+@pytest.mark.parametrize("case", SMALL, ids=name_of)
 def test_golden_values(case):
     found = spectral.epsilon(((epoch_of(case), case["epochs"]),), log_delta=math.log(float(case["delta"])))
     golden = float(case["epsilon"])
@@ -178,16 +181,16 @@ def test_rare_products_are_left_out_at_their_price():
     assert both.provenance.evaluations["nodes"] == alone.provenance.evaluations["nodes"]
 
 
-@pytest.mark.parametrize("one", [AllocationRound.of(10**6, 1.0), AllocationRound.of(5, 1e-5), AllocationRound.of(7, 50.0)])
-def test_what_is_beyond_the_limits_is_declined(one):
+@pytest.mark.parametrize(("places", "shift"), [(10**6, 1.0), (5, 1e-5), (7, 50.0)])
+def test_what_is_beyond_the_limits_is_declined(places, shift):
     with pytest.raises(LimitExceeded):
-        spectral.epsilon(((one, 1),), log_delta=-14.0)
+        spectral.epsilon(((AllocationRound.of(places, shift), 1),), log_delta=-14.0)
 
 
 def test_bad_allocations_are_refused():
     (count, branches, mu, log_weights, allocated), *_ = packed(((AllocationRound.of(5, 1.0), 1),))
-    for position, value in [(1, np.array([0.5])), (2, np.array([-1.0])), (2, np.array([math.inf])), (3, np.array([0.1]))]:
-        spoiled = (*allocated[:position], value, *allocated[position + 1 :])
+    for position, value in [(1, 0.5), (2, -1.0), (2, math.inf), (3, 0.1)]:
+        spoiled = (*allocated[:position], np.array([value]), *allocated[position + 1 :])
         with pytest.raises(ValueError, match="an allocation must have"):
             kernel.epsilon([(count, branches, mu, log_weights, spoiled)], -14.0)
     with pytest.raises(TypeError):
