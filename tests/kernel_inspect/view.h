@@ -26,5 +26,6 @@ branch *first_branch(view *at);
 
 extern PyMethodDef inspection[];
 extern PyMethodDef charges[];
+extern PyMethodDef allocations[];
 
 #endif

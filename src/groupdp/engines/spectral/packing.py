@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,8 +30,7 @@ def packed(composition: Composition) -> list[PackedRound]:
         if isinstance(one, Round):
             result.append((float(times), *_packed_round(one)))
         elif isinstance(one, AllocationRound):
-            for part in _packed_allocations(one):
-                result.append(cast("PackedRound", (part[0] * times, *part[1:])))
+            result += _packed_allocations(one, times)
         else:
             raise LimitExceeded(
                 "the spectral engine composes pairs of mixtures, and members replaced or zeroed in fixed-size batches "
@@ -41,17 +40,18 @@ def packed(composition: Composition) -> list[PackedRound]:
 
 
 @lru_cache(maxsize=256)
-def _packed_allocations(one: AllocationRound) -> tuple[PackedRound, ...]:
+def _packed_allocations(one: AllocationRound, times: int) -> tuple[PackedRound, ...]:
     """A product without a coin, factor by factor; a coin as one round. Factors with shift 0 are left out."""
     products = [[(factor, times) for factor, times in product if factor.shift > 0.0] for product in one.products]
     if len(products) == 1:
-        return tuple(_packed_factor(factor, times, one.reverse) for factor, times in products[0])
+        return tuple(_packed_factor(factor, count * times, one.reverse) for factor, count in products[0])
     factors = sorted({factor for product in products for factor, _ in product}, key=lambda one: one.places)
-    times = np.zeros((len(products), len(factors)))
-    for row, product in zip(times, products, strict=True):
+    counts = np.zeros((len(products), len(factors)))
+    for row, product in zip(counts, products, strict=True):
         for factor, count in product:
             row[factors.index(factor)] += count
-    return ((1.0, (), _NONE, _NONE, _allocated(factors, one.reverse, np.array(one.log_weights), times.ravel())),)
+    allocated = _allocated(factors, one.reverse, np.array(one.log_weights), counts.ravel())
+    return ((float(times), (), _NONE, _NONE, allocated),)
 
 
 def _packed_factor(factor: Allocation, times: int, reverse: bool) -> PackedRound:

@@ -9,6 +9,8 @@
 #define LARGEST_ALLOCATED 30.0
 /* Dropped shifts and branches, and discarded outcomes, may cost this much (e^-36) of delta, each. */
 #define LOG_TRIM -36.0
+/* Products of allocations may cost this much more (e^-23 of delta): each takes a table. */
+#define RARE_PRODUCTS 13.0
 #define NARROWEST_THINNING 1e-3
 #define THINNED_ABOVE -20.0
 
@@ -212,7 +214,8 @@ static round_law trim_round(workspace *space, const round_law *whole, prepared *
         log_weight[law.gaussians++] = whole->gaussian_log_weight[b];
     }
     if (whole->allocated != NULL && whole->allocated->products > 1)
-        law.allocated = trim_products(space, whole->allocated, budget - log(whole->allocated->products), &lost);
+        law.allocated = trim_products(space, whole->allocated, budget + RARE_PRODUCTS - log(whole->allocated->products),
+                                      &lost);
     law.mu = mu;
     law.gaussian_log_weight = log_weight;
     law.lost = lost;

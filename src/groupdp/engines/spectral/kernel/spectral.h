@@ -15,8 +15,10 @@
  *     samples.c     the composed characteristic function on the contour's frequencies
  *     contour.c     the sampled integral, its aliases and its truncation: certified delta(epsilon)
  *     root.c        from delta to epsilon
- *     allocation.c  E[X^w] of a random allocation: the table behind it, steps and ranges with proved errors
- *     allocated.c   rounds of random allocations under their tilted law, and their characteristic function
+ *     allocation.c  E[X^w] of a random allocation: the table behind it
+ *     allocation_errors.c   proved errors of its steps and ranges
+ *     allocated.c   rounds of random allocations under their tilted law
+ *     allocation_samples.c  their characteristic function on the contour's frequencies
  *     answers.c     the questions, and which of the ways above answers them
  *
  * None of these knows of Python (python_*.c do). Numbers S-1, S-2, ... are those of docs/numerics.md. What is beyond the
@@ -230,6 +232,8 @@ typedef struct {
 
 /* The least n - w for which Stirling's series is used as it stands. */
 #define SMALLEST_SHAPE 24.0
+/* Of the lines off the real axis in S-28 and S-29; below pi / 2. */
+#define LARGEST_ANGLE 1.45
 
 double log_gamma(double x);
 double log_factorial(int n);
@@ -238,6 +242,13 @@ allocation_table tabulate_allocation(workspace *space, const allocation *of, int
 double allocation_step_error(const allocation_table *table, double shape, double frequency);
 double allocation_place_error(const allocation_table *table, double shape);
 double allocation_range_error(const allocation_table *table, double w, double log_moment);
+double log_left_out_above(const allocation *of, double w, double z);
+double log_left_out_below(const allocation *of, double w, double z, double log_moment);
+double log_rates_above(const allocation *of, double w, double shape, double step, double u);
+double log_rates_below(double shape, double step, double u, double log_most);
+double log_rates_right(const allocation_table *table, double w, double u);
+void gamma_ratio(double a, double s, double *real, double *imaginary, double *size);
+double count_rounding(const allocation_table *table, int j);
 
 /* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-33). */
 typedef struct {

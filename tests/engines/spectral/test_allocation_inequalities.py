@@ -1,0 +1,208 @@
+"""Every inequality on which random allocations rest, beside the true quantity (docs/numerics.md, section 14)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from flint import acb, arb, ctx
+from scipy.special import gammaincc, gammaln
+from scipy.stats import norm
+
+from groupdp.allocations import Allocation, AllocationRound
+from groupdp.engines.spectral.packing import packed
+from kernel_inspect import kernel
+from oracle import few_places as truth
+
+U = 2.0**-53
+
+
+def packed_round(places: int, shift: float, p: float = 1.0, *, reverse: bool = False):
+    """The composition, as a coin so that one place is an allocation too."""
+    product = ((Allocation(places, shift, math.log(p)), 1),)
+    return packed(((AllocationRound((product, product), (math.log(0.5),) * 2, reverse), 1),))
+
+
+def bounds(places: int, shift: float, n: int, w: float, **given: float) -> dict[str, float]:
+    values = {"step": 0.1, "place_step": 0.2, "frequency": 0.0, "z": 5.0, "u": 3.0, "log_most": 0.0} | given
+    found = kernel.allocation_bounds(packed_round(places, shift), n, w, *values.values())
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("frequency", [0.0, 6.0, 12.0])
+@pytest.mark.parametrize("step", [0.2, 0.25])
+@pytest.mark.parametrize("offset", [0.0, 0.1])
+def test_s_28_the_step_in_the_rate(step, frequency, offset):
+    """S-28: for X = 1 the sum is a trapezoid rule for Gamma(a - is), in closed form."""
+    n, w = 33, 2.0
+    u = np.arange(-30, 30) * step + offset + math.log(31.0)
+    terms = np.exp((n - w) * u - np.exp(u) - gammaln(n - w) - 1j * frequency * u)
+    with ctx.workprec(200):
+        exact = complex((acb(n - w, -frequency).lgamma() - acb(n - w).lgamma()).exp())
+    error = abs(step * terms.sum() - exact)
+    log_bound = bounds(5, 1.0, n, w, step=step, frequency=frequency)["log_step_error"]
+    assert math.log(error) <= log_bound
+    assert log_bound <= math.log(error) + 6.0  # not a bound that anything would satisfy
+
+
+@pytest.mark.parametrize("place_step", [0.9, 1.0])
+@pytest.mark.parametrize("shift", [0.5, 1.0])
+def test_s_29_the_step_in_a_place(shift, place_step):
+    """S-29: second moments of the discretised law in closed form, M = 1 and M = 3."""
+    z = np.arange(-60, 61) * place_step
+    weight = place_step * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    for places in (1, 3):
+        w = 2.0
+        once, twice = (np.sum(weight * np.exp(k * (shift * z - shift**2 / 2))) for k in (1, 2))
+        exact = (math.exp(shift**2) + (places - 1)) / places
+        mass = weight.sum()
+        found = (twice * mass ** (places - 1) + (places - 1) * once**2 * mass ** (places - 2)) / places
+        log_bound = bounds(places, shift, 26, w, place_step=place_step)["log_place_error"]
+        assert abs(found / exact - 1) <= math.exp(log_bound)
+
+
+@pytest.mark.parametrize("w", [1.0, 2.5, 6.0])
+@pytest.mark.parametrize("z", [2.0, 4.0, 6.0])
+def test_s_30_what_is_left_out_above(w, z):
+    """S-30: M E[X^w; Z_1 > z] / G(w), in closed form with one place and by a sum with two."""
+    shift = 0.8
+    assert norm.logsf(z - w * shift) <= bounds(1, shift, 40, w, z=z)["log_above"]
+    assert math.log(2 * share_beyond(shift, w, z, above=True)) <= bounds(2, shift, 40, w, z=z)["log_above"]
+
+
+@pytest.mark.parametrize("w", [-0.5, -3.0, -9.0, 2.0])
+@pytest.mark.parametrize("z", [3.0, 6.0])
+def test_s_30_what_is_left_out_below(w, z):
+    """S-30: the same below -z, and above it for powers that decrease."""
+    shift = 0.8
+    distance = z + w * shift
+    assert norm.logsf(distance) <= bounds(1, shift, 40, w, z=z)["log_below"] + 1e-12
+    assert math.log(2 * share_beyond(shift, w, z, above=False)) <= bounds(2, shift, 40, w, z=z)["log_below"]
+    if w < 1.0:
+        assert math.log(2 * share_beyond(shift, w, z, above=True)) <= bounds(2, shift, 40, w, z=z)["log_above"]
+
+
+def share_beyond(shift: float, w: float, z: float, *, above: bool) -> float:
+    """E[X^w; Z_1 > z] / E[X^w] with two places (or Z_1 < -z)."""
+    step = 0.05
+    nodes = np.arange(-20, 20 + step / 2, step)
+    weight = np.exp(-(nodes**2) / 2)
+    ratio = np.exp(shift * nodes - shift**2 / 2)
+    terms = weight[:, None] * weight[None, :] * ((ratio[:, None] + ratio[None, :]) / 2) ** w
+    beyond = nodes > z if above else nodes < -z
+    return float(terms[beyond].sum() / terms.sum())
+
+
+@pytest.mark.parametrize(("w", "n"), [(3.0, 30), (-8.0, 20), (12.0, 40)])
+@pytest.mark.parametrize("more", [0.3, 0.8, 1.5])
+def test_s_31_rates_beyond_the_nodes(w, n, more):
+    """S-31: the nodes beyond log lambda = u hold E[X^w Q(a, lambda X)] / G(w) of the integral; with two places."""
+    shift, step, shape = 0.7, 0.05, n - w
+    u = math.log(shape) + more
+    loss, probability = truth.law(2, shift, 1.0)
+    weight = probability * np.exp(w * loss)
+    beyond = (weight * gammaincc(shape, np.exp(u + loss))).sum() / weight.sum()
+    assert math.log(beyond) <= bounds(2, shift, n, w, step=step, u=u)["log_rates_above"]
+    for most in (0.0, 0.5):  # X = e^most itself is the worst below
+        below = u - 2 * more - most
+        y = np.exp(below + most - step * np.arange(400))
+        held = math.log(step) + np.log(np.sum(np.exp(shape * np.log(y) - y - gammaln(shape))))
+        assert held <= bounds(2, shift, n, w, step=step, u=below, log_most=most)["log_rates_below"]
+
+
+@pytest.mark.parametrize(("places", "shift", "p", "n"), [(40, 1.0, 1.0, 30), (4, 0.6, 1.0, 26), (60, 1.5, 0.25, 28)])
+def test_s_32_the_table_is_right_to_its_rounding(places, shift, p, n):
+    """S-32: p_n on the same grid in ball arithmetic, by recurrence and by squaring."""
+    w = 2.0
+    found = kernel.allocation(packed_round(places, shift, p), n, w, 0.0, -40.0)
+    assert found is not None
+    fine = round(found["step"] / (shift * found["place_step"]))
+    mantissa, exponent = math.frexp(0.5 * (found["step"] / fine / shift) ** 2)
+    half_square = math.ldexp(round(math.ldexp(mantissa, 20)), exponent - 20)
+    with ctx.workprec(160):
+        step = (2 * arb(half_square)).sqrt()
+        low, high = (
+            math.ceil(found[name] * shift / (found["step"] / fine) - 1e-9) for name in ("place_low", "place_high")
+        )
+        weights = [step / (2 * arb.pi()).sqrt() * (-arb(half_square) * i * i).exp() for i in range(-low, high + 1)]
+        ratios = [(arb(shift) * step * i - arb(shift) ** 2 / 2).exp() for i in range(-low, high + 1)]
+        worst = 0.0
+        for j in range(0, len(found["log_count"]), 41):
+            rate = (arb(shift) * step * fine * int(found["first"] + j)).exp()
+            truth_there = exact_count(rate, weights, ratios, places, arb(p), n)
+            error = abs(float(truth_there.log() - arb(found["log_count"][j])))
+            room = U * (found["rounding"][j] + found["point_rounding"] * (n + 2 * float(rate)))
+            assert error <= room + math.exp(min(found["log_lost"][j] - found["log_count"][j], 0.0))
+            worst = max(worst, error)
+        assert worst > 0.0
+
+
+def exact_count(rate, weights, ratios, places, p, n):
+    """[t^n] e^{-rate (1 - p) (1 - t)} B(t)^M."""
+    points = [rate * p * ratio / places for ratio in ratios]
+    terms = [weight * (-x).exp() for weight, x in zip(weights, points, strict=True)]
+    b = []
+    for k in range(n + 1):
+        b.append(sum(terms, arb(0)))
+        terms = [term * x / (k + 1) for term, x in zip(terms, points, strict=True)]
+    absent = rate * (1 - p)
+    result = [(-absent).exp()]
+    for k in range(1, n + 1):
+        result.append(result[-1] * absent / k)
+    for _ in range(places):
+        result = [sum((result[i] * b[m - i] for i in range(m + 1)), arb(0)) for m in range(n + 1)]
+    return result[n]
+
+
+@pytest.mark.parametrize("a", [24.0, 60.5, 2400.0])
+@pytest.mark.parametrize("s", [0.0, 1e-6, 3.0, 77.0, 4000.0])
+def test_s_33_the_ratio_of_gamma_functions(a, s):
+    """S-33: log Gamma(a) - log Gamma(a - is) - is log a, within 40 U of the size of its parts; and log Gamma(a)."""
+    real, imaginary, size, log_gamma = kernel.gamma_ratio(a, s)
+    with ctx.workprec(200):
+        exact = acb(a).lgamma() - acb(a, -s).lgamma() - acb(0, s) * arb(a).log()
+        assert abs(float(exact.real - arb(real))) <= 40 * U * size
+        assert abs(float(exact.imag - arb(imaginary))) <= 40 * U * size
+        assert abs(float(arb(a).lgamma() - arb(log_gamma))) <= 16 * U * (a * math.log(a) + a + 2)
+
+
+@pytest.mark.parametrize(("places", "p"), [(1, 1.0), (2, 1.0), (3, 1.0), (2, 0.3)])
+@pytest.mark.parametrize("c", [0.5, 2.0])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_s_34_the_decay_of_the_characteristic_function(places, p, c, reverse):
+    """S-34: |G(c + is)| <= G(c) e^{-s^2 shift^2 / (2 M)} where everybody takes part; the Gaussian attains it."""
+    shift = 0.9
+    found = kernel.allocation(packed_round(places, shift, p, reverse=reverse), 40, -c if reverse else 1 + c, 0.0, -20.0)
+    rate = found["rate"]
+    assert rate <= (shift / math.sqrt(places) if p == 1.0 else 0.0)
+    at = (lambda z: -z) if reverse else (lambda z: 1 + z)
+    for s in (0.5, 2.0, 5.0, 8.0):
+        ratio = abs(truth.moment(places, shift, p, at(complex(c, s)))) / truth.moment(places, shift, p, at(c)).real
+        assert ratio <= math.exp(-0.5 * (s * rate) ** 2) + 1e-11
+        if places == 1:
+            assert ratio == pytest.approx(math.exp(-0.5 * (s * rate) ** 2), abs=1e-11)
+
+
+@pytest.mark.parametrize("log_tolerance", [-3.0, -6.0, -12.0, -30.0])
+@pytest.mark.parametrize(
+    ("places", "shift", "p"), [(1, 0.5, 1.0), (3, 0.8, 1.0), (7, 1.2, 1.0), (1000, 1.0, 0.5), (2, 0.3, 1.0)]
+)
+@pytest.mark.parametrize("w", [2, 3, 5])
+def test_s_28_to_s_32_integer_moments_are_enclosed(places, shift, p, w, log_tolerance):
+    """S-28 to S-32: E[X^w] in closed form; with coarse steps and ranges their errors are what the bound is made of."""
+    found = kernel.allocation(packed_round(places, shift, p), 26 + w, float(w), 0.0, log_tolerance)
+    if found is None or not math.isfinite(found["log_moment_error"]):
+        assert log_tolerance >= -7.0  # no bound is claimed where the steps are that coarse
+        return
+    assert abs(found["log_moment"] - math.log(integer_moment(places, shift, p, w))) <= found["log_moment_error"]
+
+
+def integer_moment(places: int, shift: float, p: float, w: int) -> float:
+    """w! [t^w] e^{(1 - p) t} (sum_k e^{k (k - 1) s^2 / 2} (p t / M)^k / k!)^M."""
+    one = [math.exp(k * (k - 1) * shift**2 / 2) * (p / places) ** k / math.factorial(k) for k in range(w + 1)]
+    result = [(1 - p) ** k / math.factorial(k) for k in range(w + 1)]
+    for _ in range(places):
+        result = [math.fsum(result[i] * one[m - i] for i in range(m + 1)) for m in range(w + 1)]
+    return result[w] * math.factorial(w)

@@ -1,0 +1,82 @@
+/* What the tests look at in allocations: tables of p_n and the bound of every error, each on its own (S-28 to S-34). */
+#include "view.h"
+
+static const allocation *first_factor(view *at)
+{
+    if (at->whole[0].allocated == NULL)
+        decline(&at->space, SHIFTS);
+    return &at->whole[0].allocated->factor[0];
+}
+
+/* The table for one w, its error bounds, and log G(w) with its error. */
+static PyObject *look_at_allocation(view *at)
+{
+    double w = at->a;
+    allocation_table table =
+        tabulate_allocation(&at->space, first_factor(at), at->nodes, w, w, at->b, at->c);
+    int reverse = at->whole[0].allocated->reverse;
+    tilted_factor found = tilt_factor(&at->space, &table, reverse, reverse ? -w : w - 1.0, at->b);
+    double *rounding = doubles(&at->space, table.nodes), shape = table.taylor - w;
+    for (int j = 0; j < table.nodes; j++)
+        rounding[j] = count_rounding(&table, j);
+    return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:N,s:N,s:N}", "step", table.step, "first",
+                         table.first, "place_step", table.place_step, "place_low", table.place_low, "place_high",
+                         table.place_high, "point_rounding", table.point_rounding, "log_step_error",
+                         allocation_step_error(&table, shape, at->b), "log_place_error",
+                         allocation_place_error(&table, shape), "log_range_error",
+                         allocation_range_error(&table, w, found.of.log_moment - 0.1), "log_moment",
+                         found.of.log_moment, "log_moment_error", found.of.log_moment_error, "rate",
+                         allocation_mu(at->whole[0].allocated, 0), "log_count", list_of(table.log_count, table.nodes),
+                         "log_lost", list_of(table.log_lost, table.nodes), "rounding", list_of(rounding, table.nodes));
+}
+
+static PyObject *allocation_of(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    view at = {.rounds = 0};
+    PyObject *composition;
+    if (!PyArg_ParseTuple(arguments, "Oiddd", &composition, &at.nodes, &at.a, &at.b, &at.c))
+        return NULL;
+    return shown(&at, composition, NULL, look_at_allocation);
+}
+
+/* The bounds alone, for steps and ranges that nobody would choose. */
+static PyObject *look_at_bounds(view *at)
+{
+    const allocation *of = first_factor(at);
+    double w = at->a, shape = at->nodes - w;
+    allocation_table table = {.of = of, .taylor = at->nodes, .step = at->b, .place_step = at->c};
+    return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:d}", "log_step_error", allocation_step_error(&table, shape, at->d),
+                         "log_place_error", allocation_place_error(&table, shape), "log_above",
+                         log_left_out_above(of, w, at->e), "log_below", log_left_out_below(of, w, at->e, 0.0),
+                         "log_rates_above", log_rates_above(of, w, shape, at->b, at->f), "log_rates_below",
+                         log_rates_below(shape, at->b, at->f, at->g));
+}
+
+static PyObject *allocation_bounds(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    view at = {.rounds = 0};
+    PyObject *composition;
+    if (!PyArg_ParseTuple(arguments, "Oiddddddd", &composition, &at.nodes, &at.a, &at.b, &at.c, &at.d, &at.e, &at.f,
+                          &at.g))
+        return NULL;
+    return shown(&at, composition, NULL, look_at_bounds);
+}
+
+static PyObject *gamma_of(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    double a, s, real, imaginary, size;
+    if (!PyArg_ParseTuple(arguments, "dd", &a, &s))
+        return NULL;
+    gamma_ratio(a, s, &real, &imaginary, &size);
+    return Py_BuildValue("dddd", real, imaginary, size, log_gamma(a));
+}
+
+PyMethodDef allocations[] = {
+    {"allocation", allocation_of, METH_VARARGS,
+     "allocation(composition, n, w, frequency, log_tolerance): the table of p_n and its errors (S-28 to S-32)."},
+    {"allocation_bounds", allocation_bounds, METH_VARARGS,
+     "allocation_bounds(composition, n, w, step, place_step, frequency, z, u, log_most): each bound on its own."},
+    {"gamma_ratio", gamma_of, METH_VARARGS,
+     "gamma_ratio(a, s): log Gamma(a) - log Gamma(a - is) - is log a, the size of its parts, log Gamma(a) (S-33)."},
+    {NULL, NULL, 0, NULL},
+};
