@@ -12,7 +12,9 @@ import pytest
 
 import groupdp
 from groupdp import DPSGD, FixedBatchSampling, PoissonSampling
+from groupdp.engines import lattice
 from groupdp.engines.work import Work, work_done
+from mixtures import compose_run, pairs_of
 
 PACKAGE = Path(groupdp.__file__).resolve().parent
 #: Was given up after 60 seconds on a slow machine, with 0.826 as its lower side.
@@ -49,9 +51,7 @@ def test_four_threads_get_the_same_bits():
 
 
 def test_a_limit_of_work_is_reached_at_the_same_place_every_time():
-    composition = groupdp.compositions.question_of(FEW, group_size=4, adjacency="remove").compositions[0][1]
-    from groupdp.engines import lattice
-
+    composition = pairs_of(compose_run(FEW, 4), "remove")
     whole = Work()
     best = lattice.epsilon(composition, log_delta=-14.0, tolerance=1e-7, work=whole)
     assert 0 < whole.done < whole.limit
