@@ -93,7 +93,9 @@ def test_p_17_no_conditional_probability_of_a_collision_is_larger(k, n):
 
 
 @pytest.mark.parametrize("order", [*LEAVING_ORDERS, *JOINING_ORDERS])
-@pytest.mark.parametrize(("k", "n", "shift"), [(2, 10, 0.5), (4, 100, 1.0), (16, 1000, 1.0), (8, 40, 3.0), (30, 200, 8.0)])
+@pytest.mark.parametrize(
+    ("k", "n", "shift"), [(2, 10, 0.5), (4, 100, 1.0), (16, 1000, 1.0), (8, 40, 3.0), (30, 200, 8.0)]
+)
 def test_p_17_blocks_fit(k, n, shift, order):
     one = hidden_collisions(k, n, shift, order)
     if one is None:

@@ -89,9 +89,7 @@ def test_l_23_a_product_is_the_law_of_two_steps():
 ROUNDS = {
     "R(8, 0.5)": AllocationRound.of(8, 0.5),
     "R(8, 0.5) with p": AllocationRound((((Allocation(8, 0.5, math.log(0.6)), 1),),)),
-    "a coin": AllocationRound(
-        (((Allocation(2, 0.4), 2),), ((Allocation(4, 0.8), 1),)), (math.log(0.9), math.log(0.1))
-    ),
+    "a coin": AllocationRound((((Allocation(2, 0.4), 2),), ((Allocation(4, 0.8), 1),)), (math.log(0.9), math.log(0.1))),
 }
 
 
