@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def epsilon_of_question(
             if any(epsilon_ceiling_of(one, log_delta, enough=worst) < worst for one in choices):
                 continue
         part = _part_of(options, index, len(question.compositions))
-        results[name] = _smallest(choices, partial(epsilon_of, log_delta=log_delta, options=part))
+        results[name] = _smallest(choices, partial(epsilon_of, log_delta=log_delta), part)
     return _worst(results, question.tight)
 
 
@@ -84,18 +84,26 @@ def log_delta_of_question(question: Question, epsilon: float, options: Options) 
     results: dict[str, Bounds] = {}
     for index, (name, _) in enumerate(question.compositions):
         part = _part_of(options, index, len(question.compositions))
-        results[name] = _smallest(question.options(index), partial(log_delta_of, epsilon=epsilon, options=part))
+        results[name] = _smallest(question.options(index), partial(log_delta_of, epsilon=epsilon), part)
     return _worst(results, question.tight)
 
 
-def _smallest(choices: tuple[Composition, ...], answer: Callable[[Composition], Bounds]) -> Bounds:
-    """The answer with the smallest upper side, of compositions that all dominate: its lower side is its own."""
+class _Answer(Protocol):
+    def __call__(self, composition: Composition, /, *, options: Options) -> Bounds: ...
+
+
+def _smallest(choices: tuple[Composition, ...], answer: _Answer, options: Options) -> Bounds:
+    """The answer with the smallest upper side, of compositions that all dominate: its lower side is its own.
+
+    In `auto` only the first one may be answered by the lattice engine, which takes longer.
+    """
     if len(choices) == 1:
-        return answer(choices[0])
+        return answer(choices[0], options=options)
+    quick = replace(options, engine="spectral") if options.engine == "auto" else options
     answers, refused = [], None
-    for one in choices:
+    for index, one in enumerate(choices):
         try:
-            answers.append(answer(one))
+            answers.append(answer(one, options=quick if index else options))
         except LimitExceeded as error:
             refused = refused or error
     if not answers and refused is not None:

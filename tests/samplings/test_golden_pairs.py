@@ -10,6 +10,7 @@ import pytest
 
 import groupdp
 from groupdp import DPSGD, Bounds
+from groupdp.samplings.balls_in_bins import RevealedBallsInBins
 from paths import DATA
 
 CASES = json.loads((DATA / "pairs.json").read_text())["cases"]
@@ -27,7 +28,7 @@ def sampling_of(case: dict[str, Any]) -> groupdp.samplings.Sampling:
         size = case["batch_size"]
         return groupdp.ShuffledSampling(batch_size=size, dataset_size=size * case["batches"])
     if kind == "balls-in-bins":
-        return groupdp.BallsInBinsSampling(batches=case["batches"])
+        return RevealedBallsInBins(batches=case["batches"])
     if kind == "sources":
         return groupdp.PoissonSources(rates={str(i): float(rate) for i, (rate, _) in enumerate(case["counts"])})
     assert kind == "fixed-batch-substitute"

@@ -10,6 +10,7 @@ import pytest
 
 import groupdp
 from groupdp import samplings
+from groupdp.samplings.balls_in_bins import RevealedBallsInBins
 from paths import DATA
 
 CASES = json.loads((DATA / "oracle_pairs.json").read_text())["cases"]
@@ -27,7 +28,7 @@ def sampling_of(case: dict[str, Any]) -> samplings.Sampling:
         made = samplings.ShuffledOnceSampling if "once" in kind else samplings.ShuffledSampling
         return made(batch_size=case["batch_size"], dataset_size=case["batch_size"] * case["batches"])
     if kind.startswith("balls"):
-        return samplings.BallsInBinsSampling(batches=case["batches"])
+        return RevealedBallsInBins(batches=case["batches"])
     if kind.startswith("sources"):
         return samplings.PoissonSources(
             rates={f"source {i}": float(rate) for i, (rate, _) in enumerate(case["counts"])}

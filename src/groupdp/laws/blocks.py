@@ -26,6 +26,10 @@ from groupdp.laws.histograms import Histogram, allocated_histograms, thrown_hist
 #: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no
 #: effect on validity.
 LEAVING_ORDERS, JOINING_ORDERS = (2.6, 3.1), (1.8,)
+#: Histograms less likely than this have blocks of a common size; no effect on validity.
+_RARE = Decimal(10) ** -13
+#: What is revealed is told apart by a factor of this in probability; no effect on validity.
+_LEVEL = Decimal(10) ** 4
 #: Collisions less likely than this are revealed in P-17.
 _LEAST_COLLISION = 1e-18
 #: Rounds the optimal real block sizes are searched for; no effect on validity.
@@ -44,7 +48,14 @@ def thrown_blocks(group_size: int, batches: int, shift: float) -> AllocationRoun
     """A public coin over the histogram of counts, with one block for every occupied batch (P-15, P-16)."""
     law = thrown_histograms(group_size, batches)
     kept = [probability for _, probability in law.histograms]
-    products = [_product(histogram, batches, shift) for histogram, _ in law.histograms]
+    # Rare histograms share blocks of floor(N / k): any sizes are valid, and fewer different ones take less time.
+    common = max(batches // group_size, 1)
+    products = [
+        _product(histogram, batches, shift)
+        if probability > _RARE
+        else tuple((Allocation(common, count * shift), bins) for count, bins in histogram)
+        for histogram, probability in law.histograms
+    ]
     scale = CONTEXT.divide(CONTEXT.subtract(Decimal(1), law.left_out), total(kept))
     revealed, masses = _revealed(group_size, batches, shift, law.left_out)
     return _coin((*products, *revealed), [*(CONTEXT.multiply(one, scale) for one in kept), *masses])
@@ -85,9 +96,12 @@ def _revealed(group_size: int, batches: int, shift: float, mass: Decimal) -> tup
     left = mass
     for r, log_probability in zip(values[::-1].tolist(), logarithms[::-1].tolist(), strict=True):
         share = min(left, CONTEXT.exp(Decimal(log_probability)))
-        products.append(((Allocation(1, shift * math.sqrt(r)), 1),))
-        masses.append(share)
         left = CONTEXT.subtract(left, share)
+        if masses and share < CONTEXT.multiply(_LEVEL, masses[-1]):  # with those of the larger r
+            masses[-1] = CONTEXT.add(masses[-1], share)
+        else:
+            products.append(((Allocation(1, shift * math.sqrt(r)), 1),))
+            masses.append(share)
         if left <= 0:
             break
     masses[0] = CONTEXT.add(masses[0], max(left, Decimal(0)))

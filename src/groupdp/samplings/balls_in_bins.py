@@ -23,6 +23,8 @@ from groupdp.samplings.shuffled import squares_coin
 from groupdp.samplings.spread import noise_split, one_example, unit_of
 from groupdp.samplings.worlds import World, thrown_members
 
+#: Up to so many members several orders of block sizes are tried; no effect on validity.
+_FEW = 8
 #: (members, batches, shift) to the round of an epoch in which they leave.
 BlockLaw = Callable[[int, int, float], AllocationRound]
 
@@ -58,7 +60,7 @@ class BallsInBinsSampling(Sampling):
         unit, found = unit_of(microbatches), []
         orders = JOINING_ORDERS if leave == 0 else LEAVING_ORDERS if join == 0 else LEAVING_ORDERS[:1]
         if max(leave, join) < self.batches:
-            for order in orders:
+            for order in orders if leave + join <= _FEW else orders[:1]:
                 one_sided = partial(self._one_sided, partial(_hidden, order), steps)
                 found.append(noise_split(change, noise / unit, one_sided))
         found.append(((_coin(leave + join, self.batches, unit, noise), -(-steps // self.batches)),))
