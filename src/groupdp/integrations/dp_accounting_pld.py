@@ -47,10 +47,10 @@ def to_dp_accounting(remove: PrivacyLossDistribution, add: PrivacyLossDistributi
         if not isinstance(one, PrivacyLossDistribution):
             raise InvalidArgument(direction, one, "be a PrivacyLossDistribution of groupdp")
         if add is not None and one.direction != direction:
-            raise InvalidArgument(direction, InWords(f"{one.direction}"), f"have direction {direction}")
+            raise InvalidArgument(direction, InWords(one.direction), f"have direction {direction}")
         if add is None and one.direction in DIRECTIONS:
             raise InvalidArgument(
-                "add", NOT_SHOWN, f"be given: a distribution with direction {one.direction} is one half"
+                BACKWARD, NOT_SHOWN, f"be given: a distribution with direction {one.direction} is one half"
             )
         if one.grid_step != remove.grid_step:
             raise InvalidArgument(direction, one.grid_step, f"have grid_step {remove.grid_step!r}")
