@@ -67,8 +67,11 @@ def test_a_release_may_have_a_group_size_of_its_own():
 
 def test_a_mixture_composes_with_its_own_sensitivities():
     mixture = MixtureOfGaussians([1.5], [1.0], 10.0)
-    assert_gaussian([FULL, mixture], math.hypot(2 * math.sqrt(4) / 20.0, 1.5 / 10.0), group_size=2)
-    assert_gaussian([mixture] * 4, 2 * 1.5 / 10.0, group_size=9)
+    assert_gaussian([FULL, (mixture, 1)], math.hypot(2 * math.sqrt(4) / 20.0, 1.5 / 10.0), group_size=2)
+    assert_gaussian([(mixture, 1)] * 4, 2 * 1.5 / 10.0)
+    with pytest.raises(InvalidArgument) as refused:  # sensitivities of one example must not pass for those of nine
+        groupdp.epsilon([FULL, mixture], delta=1e-6, group_size=9)
+    assert refused.value.argument == "group_size"
     assert_gaussian(mixture, 2 * 1.5 / 10.0, rounds=4)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from groupdp._validation import require_number
 from groupdp.errors import InvalidArgument, InWords
-from groupdp.groups import is_empty
+from groupdp.groups import is_empty, total
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
 from groupdp.pairs import ZERO, FloatArray, Round, Rounds, Side
@@ -130,7 +130,17 @@ class MixtureOfGaussians(Mechanism):
         return MixtureOfGaussians.from_law, (self.sensitivities, law, self.standard_deviation)
 
     def rounds(self, change: Change) -> Rounds:
-        """One round of the definition above: a group that is absent has the side 0."""
+        """One round of the definition above: a group that is absent has the side 0.
+
+        The sensitivities are those of a whole group, so in a sequence it takes the group size 1: (mixture, 1).
+        """
+        if max(total(change.removed), total(change.added)) > 1:
+            raise InvalidArgument(
+                "group_size",
+                max(total(change.removed), total(change.added)),
+                "be 1 for a MixtureOfGaussians in a sequence, like (mixture, 1)",
+                "its sensitivities are already those of the whole group",
+            )
         first, second = (ZERO if is_empty(group) else self.side for group in (change.removed, change.added))
         return ((Round.of(first, second), 1),)
 
