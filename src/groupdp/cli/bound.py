@@ -28,6 +28,7 @@ from groupdp.cli.support import (
 )
 from groupdp.cli.termination import terminated_as_interrupted
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.printing import lower_percent
 
 _EXAMPLE = example(
     "groupdp bound rows.parquet --by user_id --key example_id --at-most 8 --seed 2026 --out bounded.parquet"
@@ -119,9 +120,9 @@ def bound(
     if as_json:
         emit_json({**found.as_json(), "by": by, "key": key, "out": out})
         return
-    share = 100.0 * found.kept / found.rows
+    share = found.kept / found.rows
     emit_table(
-        f"{found.kept} of {found.rows} examples kept ({share:.1f} %)",
+        f"{found.kept} of {found.rows} examples kept ({lower_percent(share)})",
         ("what", "number"),
         [
             ("people", str(found.people)),

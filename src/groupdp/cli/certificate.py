@@ -26,6 +26,7 @@ from groupdp.cli.support import (
 from groupdp.cli.table import output_width, wrapped
 from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument, InWords
+from groupdp.printing import round_up
 
 _CERTIFY_EXAMPLE = example(
     "groupdp certify --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9 -o claim.json"
@@ -77,7 +78,7 @@ def certify(
     else:
         typer.echo(wrapped(f"{found.outcome}: {found.reason}", width=output_width(), indent="  "), err=True)
         sides = made.document["claim"]["epsilon"]
-        apart = f", of relative width {made.width:.1e}" if 0.0 < made.width < math.inf else ""
+        apart = f", of relative width {round_up(made.width, 2)}" if 0.0 < made.width < math.inf else ""
         told = f"claimed: epsilon in [{sides['lower']}, {sides['upper']}]{apart}"
         typer.echo(wrapped(f"  {told}", width=output_width(), indent="    "), err=True)
         typer.echo(f"  sha256 {made.digest}", err=True)

@@ -20,6 +20,7 @@ from groupdp.cli.support import (
     require_new,
 )
 from groupdp.cli.termination import terminated_as_interrupted
+from groupdp.printing import given_percent
 
 _EXAMPLE = example("groupdp count 'rows/*.parquet' --by user_id --out counts.parquet")
 
@@ -73,7 +74,7 @@ def count(
             }
         )
         return
-    rows = [(f"{100.0 * share:g} % of the people", f"at most {value}") for share, value in quantiles.items()]
+    rows = [(f"{given_percent(share)} of the people", f"at most {value}") for share, value in quantiles.items()]
     emit_table(
         f"{found.rows} examples of {found.people} people",
         ("who", "examples"),
