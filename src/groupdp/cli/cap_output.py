@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from groupdp.cli.support import bounds_as_json, emit_json, emit_table, upper_text
@@ -44,7 +45,7 @@ def emit_study(study: CapStudy, question: dict[str, Any], *, as_json: bool) -> N
             (
                 f"{row.cap}{' <' if row.cap == study.recommended else ''}{'' if row.allowed else ' x'}",
                 lower_percent(row.share_kept),
-                round_down(row.sampling_rate, 6),
+                round_down(Decimal(repr(row.sampling_rate)), 6),
                 upper_text(row.noise_multiplier, 6),
                 upper_text(row.noise_per_average, 4),
                 upper_text(row.person_noise_multiplier, 6),
