@@ -13,9 +13,9 @@ import re
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.command_line import groupdp
 
 import groupdp as library
+from command_line import groupdp
 from groupdp.people.cap import choose_cap
 from groupdp.tradeoff import trade_off
 
@@ -150,6 +150,7 @@ def test_statement(rate, noise, delta):
         truth = epsilon(run, told.number("delta = "))
         assert told.number("epsilon = ") >= truth.lower
         assert epsilon(run, told.number("as if they did not, plus at most ")).lower <= told.number("epsilon at most ")
+        assert told.number("as if they did not, plus at most ") == delta
 
 
 @few
@@ -165,6 +166,7 @@ def test_people_and_their_thresholds(rate, noise, delta, tmp_path_factory):
     threshold = told.number("have an epsilon of at most ", r"\.(?!\d)")
     protected = sum(epsilon(run, at, size).upper <= threshold for size in (1, 1, 2))
     assert people == [protected] == [2]
+    assert threshold == limit
     for size, _, low, high in told.rows(4):
         assert holds(low, high, epsilon(run, at, int(size)))
 

@@ -98,6 +98,7 @@ def verify(
     limit = read_number("seconds", seconds, above=0.0)
     need_flint()
     from groupdp import certificate
+    from groupdp.certificate import claim_text
     from groupdp.certificate.reading import LARGEST_FILE
 
     try:
@@ -117,11 +118,19 @@ def verify(
         raise InvalidArgument("claim", claim, "be a certificate", f"{error}") from None
     if as_json:
         emit_json(
-            {"outcome": found.outcome, "reason": found.reason, "sha256": found.digest, "details": list(found.details)}
+            {
+                "outcome": found.outcome,
+                "reason": found.reason,
+                "claim": found.claim,
+                "width": float(claim_text.width(found.claim)),
+                "sha256": found.digest,
+                "details": list(found.details),
+            }
         )
     else:
-        emit_text(f"{found.outcome}: {found.reason}", indent="  ")
-        for line in found.details:
+        emit_text(claim_text.headline(found.outcome, found.claim), indent="  ")
+        about = claim_text.sentences(found.claim, verified=found.outcome == "verified")
+        for line in (*about, found.reason, *found.details):
             emit_text(f"  {line}", indent="    ")
         typer.echo(f"  sha256 {found.digest}")
     raise typer.Exit(STATUS[found.outcome])
