@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import json
 import os
 import resource
 import signal
@@ -287,3 +289,42 @@ def test_columns_that_differ_only_in_case_are_refused_in_every_format(tmp_path: 
     (tmp_path / "fine.jsonl").write_text('{"a": "p", "a_1": "q"}\n')
     for source in (numbered, tmp_path / "fine.parquet", tmp_path / "fine.jsonl"):
         assert count(source, by="a").rows == 1
+
+
+#: One person in six spellings that look alike, and two others who do not.
+ALIKE = ["zoe k", "zoe\u00a0k", "zoe\u200b k", "\ufeffzoe k", "zoe\u2009k", "z\u00adoe k"]
+
+
+def test_people_who_look_alike_are_warned_about_with_their_number(tmp_path: Path):
+    file = tmp_path / "rows.csv"
+    file.write_text("u,k\n" + "".join(f"{user},{i}\n" for i, user in enumerate([*ALIKE, "Zoë", "zoe", "zoe"])))
+    found = count(file, by="u")
+    assert (found.people, found.alike) == (8, 6)
+    assert bound(file, by="u", key="k", at_most=1).alike == 6
+    outcome = groupdp(f"count '{file}' --by u")
+    assert outcome.status == 0
+    assert "the identifiers of 6 people differ only in invisible characters" in outcome.errors
+    run = "--sampling-rate 0.01 --noise-multiplier 2 --steps 5 --delta 1e-6"
+    assert "of 6 people differ" in groupdp(f"people '{file}' --by u {run}").errors
+    assert "of 6 people differ" in groupdp(f"bound '{file}' --by u --at-most 1 -o '{tmp_path}/kept.csv'").errors
+    plain = pyarrow.table({"u": ["a", "b", "\u00e9", "\u00a0c"]})
+    assert count(plain, by="u").alike == 0
+
+
+def test_identifiers_that_a_spreadsheet_would_compute_get_an_apostrophe(tmp_path: Path):
+    users = ["=1+1", "+4", "-4", "@sum", "a=1", "'=x"]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps({"u": user, "k": i}) + "\n" for i, user in enumerate(users)))
+    count(file, by="u", out=tmp_path / "counts.csv")
+    with open(tmp_path / "counts.csv", newline="") as written:
+        found = [row[0] for row in list(csv.reader(written))[1:]]
+    assert sorted(found) == sorted(["'=1+1", "'+4", "'-4", "'@sum", "a=1", "'=x"])
+    run = "--sampling-rate 0.01 --noise-multiplier 2 --steps 5 --delta 1e-6"
+    assert groupdp(f"people '{file}' --by u {run} --out '{tmp_path}/people.csv'").status == 0
+    with open(tmp_path / "people.csv", newline="") as written:
+        assert sorted(row[0] for row in list(csv.reader(written))[1:]) == sorted(found)
+    count(file, by="u", out=tmp_path / "counts.parquet")
+    assert set(pyarrow.parquet.read_table(tmp_path / "counts.parquet").column("u").to_pylist()) == set(users)
+    numbers = pyarrow.table({"u": [-1, -1, 2]})
+    count(numbers, by="u", out=tmp_path / "numbers.csv")
+    assert "-1,2" in (tmp_path / "numbers.csv").read_text().split("\n")

@@ -7,7 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from groupdp._validation import shown
-from groupdp.cli.counts_input import DEFAULT_DATA_MEMORY, DataMemory, Files, Kind, Scheduler, read_data_memory
+from groupdp.cli.counts_input import (
+    DEFAULT_DATA_MEMORY,
+    DataMemory,
+    Files,
+    Kind,
+    Scheduler,
+    read_data_memory,
+    warn_of_alike,
+)
 from groupdp.cli.options import example
 from groupdp.cli.support import (
     Adjacency,
@@ -117,6 +125,7 @@ def bound(
                 progress=progress,
                 **common,
             )
+    warn_of_alike(found)
     if as_json:
         emit_json({**found.as_json(), "by": by, "key": key, "out": out})
         return
