@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupdp.bounds import Bounds, Provenance, round_down, round_up, upper_or_both
+from groupdp.bounds import Bounds, Provenance, upper_or_both
 from groupdp.errors import InvalidArgument
+from groupdp.printing import round_down, round_up
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 numbers = st.floats(allow_nan=False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,3 +100,60 @@ def test_something_that_is_no_file_is_written_directly(tmp_path):
     with NewFiles() as files:
         files.write_text(os.devnull, "x")
     assert Path(os.devnull).is_char_device()
+
+
+LEAVES_FILES = """
+import os, sys, tempfile
+from pathlib import Path
+from groupdp._files import NewFiles
+from groupdp.data.duckdb_engine import Engine
+with NewFiles() as files, Engine() as engine:
+    path = files.temporary(sys.argv[1])
+    path.write_text("half")
+    (engine.folder / "spilled").write_text("rows")
+    print(path, engine.folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_process_leaves_is_removed_by_the_next_and_nothing_of_a_live_one(tmp_path, monkeypatch):
+    from groupdp.data.duckdb_engine import Engine
+
+    folder = tmp_path / "temporary files"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    out = tmp_path / "out.csv"
+    others = [folder / "groupdp-of-an-older-version", tmp_path / ".out.0123456789ab.csv"]
+    others[0].mkdir()
+    others[1].touch()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen([sys.executable, "-c", LEAVES_FILES, str(out)], **pipes) for _ in range(2)]
+    try:
+        left = []
+        for process in processes:
+            line = process.stdout.readline()
+            file, _, spill = line.strip().partition(f" {folder}")
+            left.append((Path(file), Path(f"{folder}{spill}")))
+        dead, live = processes
+        dead.kill()
+        dead.communicate()
+        assert all(path.exists() for pair in left for path in pair)  # a kill leaves everything
+        with NewFiles() as files, Engine() as engine:
+            mine = (files.temporary(out), engine.folder)
+            assert not any(path.exists() for path in left[0])
+            assert all(path.exists() for path in (*left[1], *mine, *others))
+            with NewFiles() as more, Engine() as another:  # of this very process
+                assert more.temporary(out) != mine[0]
+                assert another.folder != mine[1]
+                assert all(path.exists() for path in mine)
+            assert (left[1][1] / "spilled").read_text() == "rows"
+            mine[0].write_text("whole")
+        assert live.communicate("", timeout=60)[0] == ""
+        assert live.returncode == 0
+    finally:
+        for process in processes:
+            process.kill()
+            with process:
+                pass
+    assert [path.name for path in folder.iterdir()] == [others[0].name]

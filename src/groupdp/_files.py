@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+from groupdp._ownership import new_locked_file, remove_dead_files
 from groupdp._validation import shown
 from groupdp.errors import InvalidArgument, InWords
 
@@ -24,6 +26,7 @@ class NewFiles:
         self._name = name
         self._pending: list[tuple[Path, Path]] = []  # (temporary, destination)
         self._made: list[Path] = []
+        self._locks: list[int] = []
 
     def __enter__(self) -> NewFiles:
         return self
@@ -44,12 +47,14 @@ class NewFiles:
                 if planned == path:
                     return temporary
             self._make_directory(path.parent)
-            temporary = path.with_name(f".{path.stem[:100]}.{os.urandom(6).hex()}{path.suffix}")
+            begin, end = f".{path.stem[:100]}.groupdp-", path.suffix
+            remove_dead_files(path.parent, f"{re.escape(begin)}[0-9a-f]{{12}}{re.escape(end)}")
+            temporary = path.with_name(f"{begin}{os.urandom(6).hex()}{end}")
             # Noted before it exists: Ctrl-C may come at any moment. Created here, so that a directory without write
             # permission is found out before any work; not with mkstemp, whose files nobody else could read.
             self._pending.append((temporary, path))
             try:
-                os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+                self._locks.append(new_locked_file(temporary))
             except OSError:
                 self._pending.pop()
                 raise
@@ -92,12 +97,18 @@ class NewFiles:
             except BaseException:
                 self._undo()
                 raise
+            self._release()
         else:
             self._undo()
+
+    def _release(self) -> None:
+        while self._locks:
+            os.close(self._locks.pop())
 
     def _undo(self) -> None:
         for temporary, _ in self._pending:
             temporary.unlink(missing_ok=True)
+        self._release()
         for directory in reversed(self._made):
             try:
                 directory.rmdir()
@@ -120,6 +131,7 @@ def check_writable(name: str, destination: str | Path) -> None:
     temporary = files.temporary(destination)
     if temporary != Path(destination).resolve():  # else it is a terminal or a pipe
         temporary.unlink(missing_ok=True)
+    files._release()
 
 
 def unwritable(name: str, destination: str | Path, error: Exception) -> InvalidArgument:

@@ -9,6 +9,7 @@ from typing import Any
 
 from groupdp.errors import InvalidArgument
 from groupdp.errors import shown as shown
+from groupdp.printing import given
 
 #: Counts beyond this are refused: doubles no longer hold every integer.
 LARGEST_COUNT = 2**53
@@ -124,13 +125,13 @@ def _wanted(
     if low is not None and high is not None:
         left = "[" if at_least is not None else "("
         right = "]" if at_most is not None else ")"
-        return f"in {left}{low:g}, {high:g}{right}"
+        return f"in {left}{given(low)}, {given(high)}{right}"
     if at_least is not None:
-        return f"{noun} of at least {at_least:g}"
+        return f"{noun} of at least {given(at_least)}"
     if above is not None:
-        return f"{noun} above {above:g}"
+        return f"{noun} above {given(above)}"
     if at_most is not None:
-        return f"{noun} of at most {at_most:g}"
+        return f"{noun} of at most {given(at_most)}"
     if below is not None:
-        return f"{noun} below {below:g}"
+        return f"{noun} below {given(below)}"
     return noun

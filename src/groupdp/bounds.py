@@ -6,49 +6,22 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from types import MappingProxyType
 from typing import Any
 
 from groupdp.errors import InvalidArgument
+from groupdp.printing import lower_text, round_down, round_up, upper_text
 
 #: Significant digits shown by `str(bounds)`.
 SHOWN_DIGITS = 12
-
-
-def round_up(value: float, digits: int) -> str:
-    """The shortest decimal of at most `digits` significant digits that is not below `value`."""
-    return _rounded(value, digits, ROUND_CEILING)
-
-
-def round_down(value: float, digits: int) -> str:
-    """The shortest decimal of at most `digits` significant digits that is not above `value`."""
-    return _rounded(value, digits, ROUND_FLOOR)
 
 
 def upper_or_both(bounds: Bounds, digits: int) -> str:
     """The upper side, rounded up, where both sides agree to within 5 units of its last digit; else both sides."""
     agree = math.isfinite(bounds.upper) and bounds.width <= 5.0 * 10.0 ** (1 - digits) * abs(bounds.upper)
     if agree or bounds.lower == bounds.upper:
-        return _shown(round_up(bounds.upper, digits))
-    return f"{_shown(round_down(bounds.lower, digits))} to {_shown(round_up(bounds.upper, digits))}"
-
-
-def _shown(text: str) -> str:
-    return "infinity" if text == "inf" else text
-
-
-def _rounded(value: float, digits: int, rounding: str) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    if value == 0.0:
-        return "0"
-    # A double converts to Decimal exactly, so this is the one and only rounding: without its own context,
-    # normalize would round once more, to nearest, in whatever precision the caller has set for decimals.
-    context = Context(prec=digits, rounding=rounding)
-    rounded = context.create_decimal(Decimal(value)).normalize(context)
-    exponent = rounded.adjusted()
-    return f"{rounded:f}" if -5 < exponent < 16 else f"{rounded:e}"
+        return upper_text(bounds.upper, digits)
+    return f"{lower_text(bounds.lower, digits)} to {upper_text(bounds.upper, digits)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

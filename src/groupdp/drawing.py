@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ COLOURS = (BLUE, ORANGE, GREEN, PINK, AMBER, SKY, BLACK, "#999999")
 GUIDE: dict[str, Any] = {"color": GREY, "linewidth": 1.2}
 TITLE_SIZE = 10
 _TITLE_LINES = 4
-_LONG_NUMBER = re.compile(r"\d+\.\d{6,}(?:e[+-]?\d+)?")
 
 
 def import_matplotlib() -> Any:
@@ -57,12 +55,11 @@ def plain_logarithmic(axis: Any) -> None:
 
 
 def title_lines(parts: list[str], width: int = 95) -> str:
-    """A title from sentences about the phases and, last, the question: numbers to six digits, wrapped.
+    """A title from sentences about the phases and, last, the question, wrapped.
 
     Where that is more than four lines, the first phases are named and the others counted.
     """
-    short = (_LONG_NUMBER.sub(lambda found: f"{float(found[0]):.6g}", part) for part in parts)
-    wrapped = [textwrap.wrap(part, width, break_on_hyphens=False) for part in short]
+    wrapped = [textwrap.wrap(part, width, break_on_hyphens=False) for part in parts]
     *phases, question = wrapped
     if sum(map(len, wrapped)) > _TITLE_LINES and len(phases) > 1:
         kept = phases[:1]

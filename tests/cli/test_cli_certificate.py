@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -21,12 +22,26 @@ def certificate(tmp_path_factory):
     return path
 
 
-def test_what_was_certified_is_verified(certificate):
+def test_what_was_certified_is_verified(certificate, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
     outcome = groupdp(f"verify {certificate}")
     assert outcome.status == 0
-    assert outcome.output.startswith("verified: delta(epsilon.upper) <= delta < delta(epsilon.lower)\n")
+    claim = json.loads(certificate.read_text())["claim"]
+    sides = claim["epsilon"]
+    first, whom, run, tight, reason, *_ = outcome.output.split("\n")
+    assert first.startswith("verified (width ")
+    assert first.endswith(f"): epsilon in [{sides['lower']}, {sides['upper']}] at delta = 1e-6")
+    width = float(first.partition("width ")[2].partition(")")[0])
+    assert Decimal(sides["upper"]) - Decimal(sides["lower"]) <= Decimal(width) < Decimal("1e-9")
+    assert whom == "  for groups of up to 4 examples, adjacency add-or-remove"
+    told = "sampling = poisson, sampling_rate = 0.01, noise_multiplier = 4, steps = 500, microbatch_size = 1"
+    assert run == f"  phase 1: {told}"
+    assert tight == "  tight: some loss and datasets attain the analysis (C-1)"
+    assert reason == "  delta(epsilon.upper) <= delta < delta(epsilon.lower)"
     found = groupdp(f"verify {certificate} --json").json
     assert found["outcome"] == "verified"
+    assert found["claim"] == claim
+    assert found["width"] == width
     assert found["sha256"] in outcome.output
     assert len(found["details"]) == 2
 
@@ -58,9 +73,64 @@ def test_a_side_that_claims_nothing_is_said_to(tmp_path, options, reason, detail
     document = json.loads(path.read_text())
     document["claim"]["epsilon"] = {"lower": "0", "upper": "infinity"}
     path.write_text(json.dumps(document))
-    assert groupdp(f"verify {path}").output.startswith(
-        "verified: a lower side of 0 and an upper side of infinity claim nothing\n  remove: nothing is claimed.\n"
-    )
+    lines = groupdp(f"verify {path}").output.split("\n")
+    assert lines[0] == "verified (width infinity): epsilon in [0, infinity] at delta = 1e-6"
+    assert "  a lower side of 0 and an upper side of infinity claim nothing" in lines
+    assert "  remove: nothing is claimed." in lines
+
+
+def changed(certificate, tmp_path, **claim):
+    document = json.loads(certificate.read_text())
+    document["claim"].update(claim)
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_trivial_claim_is_verified_as_exactly_that(certificate, tmp_path):
+    path = changed(certificate, tmp_path, epsilon={"lower": "0", "upper": "1000"})
+    outcome = groupdp(f"verify {path}")
+    assert outcome.status == 0
+    assert outcome.output.startswith("verified (width 1000): epsilon in [0, 1000] at delta = 1e-6\n")
+    assert "a lower side of 0 claims nothing" in outcome.output
+    found = groupdp(f"verify {path} --json").json
+    assert (found["claim"]["epsilon"], found["width"]) == ({"lower": "0", "upper": "1000"}, 1000.0)
+
+
+def test_tight_is_part_of_what_is_checked(tmp_path):
+    path = tmp_path / "claim.json"
+    run = "--sampling fixed-batch --batch-size 10 --dataset-size 1000 --noise-multiplier 4 --steps 1 --delta 1e-6"
+    assert groupdp(f"certify {run} --group-size 2 --adjacency substitute --out '{path}'").status == 0
+    outcome = groupdp(f"verify '{path}'")
+    assert "  valid, not claimed to be tight: a lower side is about this analysis only\n" in outcome.output
+    document = json.loads(path.read_text())
+    assert document["claim"]["tight"] is False
+    document["claim"]["tight"] = True
+    path.write_text(json.dumps(document))
+    outcome = groupdp(f"verify '{path}'")
+    assert outcome.status == 1
+    assert "it says tight" in outcome.output
+    assert "tight: some loss" not in outcome.output
+
+
+def test_a_claim_names_one_group_alone(certificate, tmp_path):
+    """A group that the adjacency does not use would be printed beside a verdict that is not about it."""
+    path = changed(certificate, tmp_path, removed=1, added=1)
+    assert_one_sentence(groupdp(f"verify '{path}'"), "claim must be a certificate", "no other group")
+
+
+def test_texts_of_a_certificate_cannot_imitate_lines_of_the_report(tmp_path):
+    path = tmp_path / "claim.json"
+    forged = "a\nverified: epsilon in [0, 0]\x1b[2K"
+    phase = {"sampling": "poisson-sources", "sampling_rates": {forged: "0.5"}, "noise_multiplier": "4", "steps": 1}
+    claim = {"run": [phase], "adjacency": "remove", "group_size": {forged: 1}, "delta": "1e-6", "tight": True}
+    claim["epsilon"] = {"lower": "0", "upper": "100"}
+    document = {"format": "groupdp certificate", "version": 1, "claim": claim, "hints": {}}
+    path.write_text(json.dumps(document))
+    outcome = groupdp(f"verify '{path}'")
+    assert outcome.status == 0, outcome
+    assert outcome.output.count("\nverified") == 0
+    assert "\x1b" not in outcome.output
 
 
 def test_the_claim_is_what_epsilon_says(certificate):
@@ -87,7 +157,10 @@ def test_a_false_claim_is_refuted_with_status_1(certificate, tmp_path):
     path.write_text(json.dumps(document))
     outcome = groupdp(f"verify {path}")
     assert outcome.status == 1
-    assert outcome.output.startswith("refuted: delta(epsilon.upper) is above delta\n")
+    lines = outcome.output.split("\n")
+    assert lines[0].startswith("refuted (width ")
+    assert "  delta(epsilon.upper) is above delta" in lines
+    assert "  said to be tight" in lines
 
 
 def test_a_claim_without_hints_is_undecided_with_status_3(certificate, tmp_path):

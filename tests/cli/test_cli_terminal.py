@@ -97,7 +97,7 @@ def test_an_audit_names_the_direction_of_what_it_tested():
     run = "--sampling-rate 0.2 --noise-multiplier 4 --steps 20 --group-size 4"
     line = f"audit worst-case {run} --trials 20000"
     found = groupdp(f"{line} --json").json["verdict"]
-    tested = f"at epsilon {found['epsilon']:.6g}, {found['direction']}"
+    tested = f"at epsilon {found['epsilon']!r}, {found['direction']}"
     printed = groupdp(line).output
     assert f"claimed delta {tested} " in printed
     assert f"measured delta {tested}: at least" in printed

@@ -278,3 +278,40 @@ def test_every_key_is_found_on_its_line(keys, data):
 def test_a_zero_with_an_exponent_of_nine_digits_is_zero():
     assert complaint(changed("sampling_rate = 0.01", "sampling_rate = 0e999999999")).startswith("run.toml, line 8: ")
     assert parse_run_file(changed("epochs = 2.5", "epochs = 0e999999999")).phases[1].steps == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 20_000 + "b = 1\n",
+        '"a" .' * 20_000 + "b = 1\n",
+        "[" + "a." * 20_000 + "b]\n",
+        "x = { " + "a." * 20_000 + "b = 1 }\n",
+        "[[phase]]\n" + "a . " * 10_000 + "b = 1\n",
+    ],
+)
+def test_a_key_of_thousands_of_parts_is_refused_before_it_is_parsed(text, monkeypatch):
+    """The standard parser takes time quadratic in the parts of a key: 9 seconds for 40 KB."""
+    monkeypatch.setattr("groupdp.run_file.read.tomllib", None)
+    assert "a key must have at most 8 parts" in complaint(text)
+
+
+def test_dots_in_texts_comments_and_numbers_are_not_parts_of_a_key():
+    dots = "a.b.c.d.e.f.g.h.i.j.k.l"
+    text = changed("delta = 1e-6", f"delta = 1e-6 # {dots}").replace("[[phase]]", f"# {dots} = 1\n[[phase]]", 1)
+    file = parse_run_file(f'title = "{dots}"\n' + text.replace('title = "', '# title = "', 1))
+    assert file.title == dots
+
+
+def test_a_value_of_ten_thousand_lines_is_searched_by_few_parses(monkeypatch):
+    """Every line of the value used to be tried: the search took minutes."""
+    from groupdp.run_file import toml_lines
+
+    parsed = []
+    loads = toml_lines.tomllib.loads
+    monkeypatch.setattr(toml_lines.tomllib, "loads", lambda text, **how: parsed.append(len(text)) or loads(text, **how))
+    text = "group_size = 3\nxyz = [\n" + "1,\n" * 10_000 + "]\n"
+    assert toml_lines.line_of(text, ("xyz",)) == 2
+    text = "group_size = 3\nx = [\n" + '"x",\n' * 10_000 + "]\n"
+    assert toml_lines.line_of(text, ("x",)) in (2, None)
+    assert sum(parsed) < 3_000_000

@@ -117,3 +117,11 @@ def test_a_worker_that_dies_in_the_middle_changes_nothing(processes, folder):
     assert killed
     assert found.as_json() == alone.as_json()
     assert Counter(found.table.compute()["who"]) == Counter(alone.table["who"].to_pylist())
+
+
+def test_people_who_look_alike_are_counted_across_partitions(cluster, tmp_path):
+    for number, user in enumerate(["zoe k", "zoe\u00a0k", "zoe\u200b k", "zoe"]):
+        (tmp_path / f"{number}.csv").write_text(f"u,k\r\n{user},1\n{user},2\n")  # line ends mixed, too
+    assert count(tmp_path, by="u", client=cluster).alike == 3
+    found = bound(tmp_path, by="u", key="k", at_most=1, client=cluster, out=tmp_path / "kept.parquet")
+    assert (found.alike, found.kept) == (3, 4)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import json
 import os
 import resource
 import signal
@@ -16,6 +19,7 @@ import pytest
 
 from command_line import assert_one_sentence, groupdp
 from groupdp.data import bound, count
+from groupdp.data.sources import read_header
 from groupdp.errors import GroupDPError, InvalidArgument
 
 SCRIPT = (sys.executable, "-c", "from groupdp.cli import main; main()")
@@ -215,3 +219,112 @@ def test_the_first_row_without_a_person_is_named(tmp_path):
     file.write_text("user_id,x\na,1\n,2\n")
     with pytest.raises(InvalidArgument, match="got 1 row without it, row 2"):
         count(str(file), by="user_id")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"u,k\r\na,1\nb,2\r\nb,3\n",
+        b"u,k\na,1\r\nb,2\rb,3",
+        b'u,k\r\na,"x\r\ny"\nb,"5"" pipe"\r\nb,5" pipe\n',
+        b'"u","k"\n"a","\n"\r\n"b","\r\n"\r"b",""\r',
+    ],
+)
+def test_line_ends_may_be_mixed(tmp_path: Path, content: bytes, suffix: str):
+    file = tmp_path / f"mixed{suffix}"
+    file.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    counted = count(file, by="u", table=True)
+    assert dict(zip(*counted.table.to_pydict().values(), strict=True)) == {"a": 1, "b": 2}
+    kept = bound(file, by="u", key="k", at_most=9, kind="csv")
+    quoted = [value for value in kept.table.column("k").to_pylist() if value and "x" in value]
+    assert quoted in ([], ["x\r\ny"])  # a line end inside of a value is data
+
+
+def test_line_ends_that_fall_between_blocks_are_seen(tmp_path: Path, monkeypatch):
+    rows = [f"p{i % 7},{i}" for i in range(500)]
+    for size in (5, 7, 16):
+        monkeypatch.setattr("groupdp.data.csv_lines._BLOCK", size)
+        ends = ["\n", "\r\n", "\r"]
+        text = "".join(f"{row}{ends[i % 3]}" for i, row in enumerate(["u,k", *rows]))
+        (tmp_path / "mixed.csv").write_bytes(text.encode())
+        assert count(tmp_path / "mixed.csv", by="u").rows == 500
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_line_that_is_too_long_is_refused_by_its_number(tmp_path: Path, monkeypatch, end: bytes):
+    """DuckDB drops a row of 300 MB without a word: the file must be refused before DuckDB reads it."""
+    monkeypatch.setattr("groupdp.data.sources._LONGEST_LINE", 2000)
+    file = tmp_path / "long.csv"
+    file.write_bytes(b"u,k\na,1\nb,2\na," + b"z" * 5000 + end)
+    with pytest.raises(InvalidArgument, match="at most 2000 bytes, got a longer line 4 of"):
+        count(file, by="u")
+
+
+@pytest.mark.parametrize(
+    ("header", "delimiter"),
+    [('"a;b;c;d",u', ","), ('"a,b,c";u', ";"), ('"x\ny,,,,";u', ";"), ('"a""|||";u', ";"), ('"a,b"', ",")],
+)
+def test_delimiters_inside_of_quoted_names_are_part_of_the_name(tmp_path: Path, header: str, delimiter: str):
+    file = tmp_path / "quoted.csv"
+    file.write_text(f"{header}\n")
+    names, found = read_header(str(file))
+    assert found == delimiter
+    assert len(names) == 1 + header.endswith("u")
+    if header.endswith("u"):
+        file.write_text(f"{header}\n1{delimiter}p\n2{delimiter}p\n")
+        assert count(file, by="u").largest == 2
+
+
+def test_columns_that_differ_only_in_case_are_refused_in_every_format(tmp_path: Path):
+    table = pyarrow.table({"a": ["p"], "A": ["q"]})
+    pyarrow.parquet.write_table(table, tmp_path / "case.parquet")
+    (tmp_path / "case.jsonl").write_text('{"a": "p", "A": "q"}\n')
+    (tmp_path / "late.jsonl").write_text('{"a": "p"}\n{"A": "q"}\n')
+    for source in (table, tmp_path / "case.parquet", tmp_path / "case.jsonl", tmp_path / "late.jsonl"):
+        with pytest.raises(InvalidArgument, match="differ in more than case"):
+            count(source, by="a")
+    numbered = pyarrow.table({"a": ["p"], "a_1": ["q"]})
+    pyarrow.parquet.write_table(numbered, tmp_path / "fine.parquet")
+    (tmp_path / "fine.jsonl").write_text('{"a": "p", "a_1": "q"}\n')
+    for source in (numbered, tmp_path / "fine.parquet", tmp_path / "fine.jsonl"):
+        assert count(source, by="a").rows == 1
+
+
+#: One person in six spellings that look alike, and two others who do not.
+ALIKE = ["zoe k", "zoe\u00a0k", "zoe\u200b k", "\ufeffzoe k", "zoe\u2009k", "z\u00adoe k"]
+
+
+def test_people_who_look_alike_are_warned_about_with_their_number(tmp_path: Path):
+    file = tmp_path / "rows.csv"
+    file.write_text("u,k\n" + "".join(f"{user},{i}\n" for i, user in enumerate([*ALIKE, "Zoë", "zoe", "zoe"])))
+    found = count(file, by="u")
+    assert (found.people, found.alike) == (8, 6)
+    assert bound(file, by="u", key="k", at_most=1).alike == 6
+    outcome = groupdp(f"count '{file}' --by u")
+    assert outcome.status == 0
+    assert "the identifiers of 6 people differ only in invisible characters" in outcome.errors
+    run = "--sampling-rate 0.01 --noise-multiplier 2 --steps 5 --delta 1e-6"
+    assert "of 6 people differ" in groupdp(f"people '{file}' --by u {run}").errors
+    assert "of 6 people differ" in groupdp(f"bound '{file}' --by u --at-most 1 -o '{tmp_path}/kept.csv'").errors
+    plain = pyarrow.table({"u": ["a", "b", "\u00e9", "\u00a0c"]})
+    assert count(plain, by="u").alike == 0
+
+
+def test_identifiers_that_a_spreadsheet_would_compute_get_an_apostrophe(tmp_path: Path):
+    users = ["=1+1", "+4", "-4", "@sum", "a=1", "'=x"]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps({"u": user, "k": i}) + "\n" for i, user in enumerate(users)))
+    count(file, by="u", out=tmp_path / "counts.csv")
+    with open(tmp_path / "counts.csv", newline="") as written:
+        found = [row[0] for row in list(csv.reader(written))[1:]]
+    assert sorted(found) == sorted(["'=1+1", "'+4", "'-4", "'@sum", "a=1", "'=x"])
+    run = "--sampling-rate 0.01 --noise-multiplier 2 --steps 5 --delta 1e-6"
+    assert groupdp(f"people '{file}' --by u {run} --out '{tmp_path}/people.csv'").status == 0
+    with open(tmp_path / "people.csv", newline="") as written:
+        assert sorted(row[0] for row in list(csv.reader(written))[1:]) == sorted(found)
+    count(file, by="u", out=tmp_path / "counts.parquet")
+    assert set(pyarrow.parquet.read_table(tmp_path / "counts.parquet").column("u").to_pylist()) == set(users)
+    numbers = pyarrow.table({"u": [-1, -1, 2]})
+    count(numbers, by="u", out=tmp_path / "numbers.csv")
+    assert "-1,2" in (tmp_path / "numbers.csv").read_text().split("\n")

@@ -10,8 +10,8 @@ import pytest
 
 import command_line
 import groupdp
-from groupdp.bounds import round_up
 from groupdp.mechanisms.named_values import phase_of
+from groupdp.printing import round_up
 from groupdp.run_file.read import parse_run_file
 from groupdp.web.curves import points_of
 from groupdp.web.description import read_question

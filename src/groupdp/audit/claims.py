@@ -68,7 +68,9 @@ def claimed_curve(
         LARGEST_AUDITED_EPSILON,
         guarantees.epsilon(run, delta=floor, adjacency=adjacency, **asked).upper,
     )
-    epsilons = np.linspace(0.0, last, count if last > 0.0 else 1)
+    # Short enough to be printed in full: a claim is about the very epsilon beside it.
+    spread = np.linspace(0.0, last, count if last > 0.0 else 1)
+    epsilons = np.array([float(f"{epsilon:.8g}") for epsilon in spread])
     upper: dict[Direction, FloatArray] = {}
     lower: dict[Direction, FloatArray] = {}
     directions = directions_of(adjacency)

@@ -32,6 +32,7 @@ from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.mechanisms.dpsgd import phases_of
 from groupdp.neighbours import FORWARD, require_direction
+from groupdp.printing import given
 
 #: Terms (samples x rounds x components) that may be evaluated: hours, not days.
 LARGEST_SAMPLING = 10**12
@@ -162,7 +163,9 @@ def _laws(run: Any, group_size: int) -> list[tuple[RoundLaw, int]]:
         if phase.microbatch_size != 1 or phase.noise_multiplier == 0.0:
             raise InvalidArgument(
                 "run",
-                InWords(f"noise_multiplier {phase.noise_multiplier:g} and microbatch_size {phase.microbatch_size}"),
+                InWords(
+                    f"noise_multiplier {given(phase.noise_multiplier)} and microbatch_size {phase.microbatch_size}"
+                ),
                 "have noise and microbatch_size 1 to be sampled",
             )
         unit, weights = presence_of(phase, group_size=group_size)

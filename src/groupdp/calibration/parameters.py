@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from groupdp._validation import LARGEST_COUNT, require_integer, require_number, shown
-from groupdp.bounds import Bounds, round_down
+from groupdp.bounds import Bounds
 from groupdp.calibration.counts import calibrate_count
 from groupdp.calibration.guess import composed_mu, gaussian_mu, noise_factor_for
 from groupdp.calibration.real import Found, calibrate_real
@@ -27,6 +27,7 @@ from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE
 from groupdp.neighbours import ADJACENCIES
+from groupdp.printing import round_down
 
 #: What chooses an attribute of a sampling, in the library and on the command line.
 _COMMANDS = {

@@ -9,6 +9,7 @@
     envelope       the same for fixed batches with examples replaced
     tails          how likely large losses of one round are
     lattice        few rounds and rare large losses, by measures on a lattice
+    claim_text     what is claimed, in sentences
     checker        proves or refutes a claim, in ball arithmetic; the contour for many rounds
     hints          where the contour should lie, in plain floats
     lattice_hints  how fine and how far a lattice should be
@@ -16,7 +17,7 @@
     proving        which method is to prove a claim, and what it can prove
     writer         the claim, from a run
 
-The first ten import nothing else of groupdp. All need python-flint, the extra `verify`.
+The first eleven import nothing else of groupdp. All need python-flint, the extra `verify`.
 """
 
 from __future__ import annotations

@@ -43,11 +43,12 @@ LARGEST_EPSILON = fmpq(10) ** 12
 
 @dataclass(frozen=True)
 class Verdict:
-    """`outcome` is "verified", "refuted" or "undecided"; `reason` says why, `digest` of which certificate."""
+    """`outcome` is "verified", "refuted" or "undecided"; `reason` says why, `claim` and `digest` of what."""
 
     outcome: str
     reason: str
     digest: str
+    claim: dict[str, Any]
     details: tuple[str, ...] = ()
 
 
@@ -266,7 +267,7 @@ def verify(text: str | bytes, *, seconds: float = 300.0, known: list[Proof] | No
         outcome, reason = verdict(target, upper, lower, found)
     if outcome != "refuted" and claim["tight"] and not all(tight(phase, change) for phase in run for change in pairs):
         outcome, reason = "refuted", "it says tight, and the analysis is valid but not known to be tight"
-    return Verdict(outcome, reason, digest(certificate), tuple(details))
+    return Verdict(outcome, reason, digest(certificate), claim, tuple(details))
 
 
 def verdict(target: fmpq, upper: fmpq | None, lower: Any, found: list[Any]) -> tuple[str, str]:

@@ -109,6 +109,9 @@ Composition = list[tuple[Any, int]]  # Mixtures, Gaussians, Profile or Noiseless
 def changes(claim: dict[str, Any]) -> list[Change]:
     """The ordered pairs an adjacency comprises."""
     adjacency, size = claim["adjacency"], claim.get("group_size")
+    names = {"removed", "added"} if adjacency == "removed-and-added" else {"group_size"}
+    if not names <= claim.keys() or {"group_size", "removed", "added"} & claim.keys() != names:
+        raise NotACertificate(f"the claim must say {' and '.join(sorted(names))} of its adjacency, and no other group.")
     if adjacency == "removed-and-added":
         a, b = (group(claim.get(name), name) for name in ("removed", "added"))
         return [Change(f"remove {a}, add {b}", a, b)] + ([Change(f"remove {b}, add {a}", b, a)] if a != b else [])

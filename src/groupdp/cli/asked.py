@@ -11,6 +11,7 @@ import typer
 from groupdp._validation import shown
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.printing import given
 from groupdp.run_file.read import RunFile
 from groupdp.run_file.remarks import remarks_on
 
@@ -108,7 +109,7 @@ class Asked:
         lines = self.summary(group=group)
         if not group:
             lines.append(self.file.adjacency)
-        return [*lines[:-1], f"{lines[-1]}, δ = {self.delta:g}"] if delta else lines
+        return [*lines[:-1], f"{lines[-1]}, δ = {given(self.delta)}"] if delta else lines
 
     def remarks(self, *, group: bool = True) -> list[str]:
         """Sentences about a question whose answer says little."""

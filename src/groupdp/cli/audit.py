@@ -39,6 +39,7 @@ from groupdp.cli.support import (
 )
 from groupdp.cli.with_run import with_run
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.printing import given
 
 _AUDIT = "The audit"
 _OUTPUT = "Output"
@@ -253,7 +254,9 @@ def _emit_asked(asked: Asked, delta: float) -> None:
     """The run as it was understood, and at which delta it is audited if its file names another one."""
     emit_run(asked)
     if asked.file.delta not in (None, delta):
-        emit_text(f"audited at delta = {delta:g} (--delta), not at the run's {asked.file.delta:g}", indent="  ")
+        emit_text(
+            f"audited at delta = {given(delta)} (--delta), not at the run's {given(asked.file.delta)}", indent="  "
+        )
 
 
 def _question(delta: str, confidence: str, gap: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from groupdp.cli.support import bounds_as_json, emit_table, emit_text, lower_text, upper_text
+from groupdp.printing import given
 
 if TYPE_CHECKING:
     from groupdp.audit import AuditReport, ImportanceEstimate, LowerBound, MeasuredDelta, WorstCaseAudit
@@ -17,7 +18,7 @@ def emit_measured(audit: WorstCaseAudit) -> None:
         certified = audit.claim.deltas[one.direction]
         rows = [
             (
-                f"{one.epsilons[i]:.3f}",
+                given(one.epsilons[i]),
                 upper_text(float(certified[i]), 4),
                 f"{max(0.0, one.estimate[i]):.4g}",
                 lower_text(float(one.lower[i]), 4),
@@ -30,7 +31,7 @@ def emit_measured(audit: WorstCaseAudit) -> None:
             ("epsilon", "claimed", "measured", "at least", "at most"),
             rows,
         )
-    joint = f"jointly, at confidence {audit.report.confidence:g}"
+    joint = f"jointly, at confidence {given(audit.report.confidence)}"
     verdict = "agree with" if audit.consistent else "DISAGREE with"
     emit_text(f"The measured intervals {verdict} the claimed curve ({joint}).\n")
 
@@ -38,16 +39,19 @@ def emit_measured(audit: WorstCaseAudit) -> None:
 def emit_report(report: AuditReport) -> None:
     """The claim as a whole, what was measured, and the one inequality tested: in which direction each is."""
     seen = report.epsilon_lower.operation.direction
-    tested = f"at epsilon {report.verdict.epsilon:.6g}, {report.verdict.operation.direction}"
+    tested = f"at epsilon {given(report.verdict.epsilon)}, {report.verdict.operation.direction}"
     rows = [
-        (f"claimed epsilon at delta {report.delta:g}", upper_text(report.claimed_epsilon.upper, 6)),
-        (f"measured epsilon at delta {report.delta:g}, {seen}: at least", lower_text(report.epsilon_lower.value, 6)),
+        (f"claimed epsilon at delta {given(report.delta)}", upper_text(report.claimed_epsilon.upper, 6)),
+        (
+            f"measured epsilon at delta {given(report.delta)}, {seen}: at least",
+            lower_text(report.epsilon_lower.value, 6),
+        ),
         (f"claimed delta {tested}", upper_text(report.verdict.claimed_delta, 6)),
         (f"measured delta {tested}: at least", lower_text(report.verdict.delta_lower, 6)),
-        (f"runs of each kind to see a gap of {report.gap:g}", _runs(report.runs_for_gap)),
+        (f"runs of each kind to see a gap of {given(report.gap)}", _runs(report.runs_for_gap)),
         ("more than there are, by", _runs(report.more_runs_for_gap)),
     ]
-    emit_table(f"Audit, each statement at confidence {report.confidence:g}", ("", ""), rows)
+    emit_table(f"Audit, each statement at confidence {given(report.confidence)}", ("", ""), rows)
     emit_text("The claim is CONTRADICTED." if report.verdict.contradicted else "The claim is not contradicted.")
 
 
@@ -61,7 +65,7 @@ def emit_checks(checks: list[tuple[ImportanceEstimate, Bounds]]) -> None:
     rows = [
         (
             one.direction,
-            f"{one.epsilon:.6g}",
+            given(one.epsilon),
             upper_text(certified.upper, 6),
             f"{one.delta:.6g}",
             lower_text(one.lower, 6),

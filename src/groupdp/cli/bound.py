@@ -7,7 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from groupdp._validation import shown
-from groupdp.cli.counts_input import DEFAULT_DATA_MEMORY, DataMemory, Files, Kind, Scheduler, read_data_memory
+from groupdp.cli.counts_input import (
+    DEFAULT_DATA_MEMORY,
+    DataMemory,
+    Files,
+    Kind,
+    Scheduler,
+    read_data_memory,
+    warn_of_alike,
+)
 from groupdp.cli.options import example
 from groupdp.cli.support import (
     Adjacency,
@@ -28,6 +36,7 @@ from groupdp.cli.support import (
 )
 from groupdp.cli.termination import terminated_as_interrupted
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.printing import lower_percent
 
 _EXAMPLE = example(
     "groupdp bound rows.parquet --by user_id --key example_id --at-most 8 --seed 2026 --out bounded.parquet"
@@ -116,12 +125,13 @@ def bound(
                 progress=progress,
                 **common,
             )
+    warn_of_alike(found)
     if as_json:
         emit_json({**found.as_json(), "by": by, "key": key, "out": out})
         return
-    share = 100.0 * found.kept / found.rows
+    share = found.kept / found.rows
     emit_table(
-        f"{found.kept} of {found.rows} examples kept ({share:.1f} %)",
+        f"{found.kept} of {found.rows} examples kept ({lower_percent(share)})",
         ("what", "number"),
         [
             ("people", str(found.people)),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupdp.bounds import round_up
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
 from groupdp.cli.support import (
@@ -28,6 +27,7 @@ from groupdp.cli.support import (
 )
 from groupdp.cli.with_run import with_run
 from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.printing import given, round_up
 
 if TYPE_CHECKING:
     from groupdp.calibration import Calibration
@@ -173,5 +173,5 @@ def _optimality(found: Calibration) -> str:
     if found.failing_value is None:
         return "The extreme value accepted: nothing better can be asked for."
     if found.tolerance is not None:
-        return f"Proved optimal{by} to a relative {found.tolerance:g}."
+        return f"Proved optimal{by} to a relative {given(found.tolerance)}."
     return f"Proved optimal{by}."

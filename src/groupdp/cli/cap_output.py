@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from groupdp.cli.support import bounds_as_json, emit_json, emit_table, upper_text
+from groupdp.printing import lower_percent, round_down
 
 if TYPE_CHECKING:
     from groupdp.people.cap import CapStudy
@@ -42,13 +44,13 @@ def emit_study(study: CapStudy, question: dict[str, Any], *, as_json: bool) -> N
         [
             (
                 f"{row.cap}{' <' if row.cap == study.recommended else ''}{'' if row.allowed else ' x'}",
-                f"{100.0 * row.share_kept:.1f} %",
-                f"{row.sampling_rate:.4g}",
+                lower_percent(row.share_kept),
+                round_down(Decimal(repr(row.sampling_rate)), 6),
                 upper_text(row.noise_multiplier, 6),
                 upper_text(row.noise_per_average, 4),
                 upper_text(row.person_noise_multiplier, 6),
                 upper_text(row.person_noise_per_average, 4),
-                f"{row.threshold:.4g}",
+                round_down(row.threshold, 4),
             )
             for row in study.rows
         ],

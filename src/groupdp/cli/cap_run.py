@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.printing import given
 from groupdp.run_file.read import read_run_file
 
 
@@ -42,5 +43,5 @@ def with_batch(question: dict[str, Any], counts: Any) -> tuple[dict[str, Any], l
     examples = sum(int(value) * int(number) for value, number in zip(values, people, strict=True))
     expected = float(share * examples)
     batch = max(round(expected), 1)
-    remark = f"Note: the run's rate of {examples} examples is {expected:.4g} a batch, rounded to {batch}."
+    remark = f"Note: the run's rate of {examples} examples is {given(expected)} a batch, rounded to {batch}."
     return {**question, "batch_size": batch}, [remark] if abs(batch - expected) > 0.01 * expected else []

@@ -26,6 +26,7 @@ from groupdp.cli.support import (
 from groupdp.cli.table import output_width, wrapped
 from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument, InWords
+from groupdp.printing import round_up
 
 _CERTIFY_EXAMPLE = example(
     "groupdp certify --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9 -o claim.json"
@@ -77,7 +78,7 @@ def certify(
     else:
         typer.echo(wrapped(f"{found.outcome}: {found.reason}", width=output_width(), indent="  "), err=True)
         sides = made.document["claim"]["epsilon"]
-        apart = f", of relative width {made.width:.1e}" if 0.0 < made.width < math.inf else ""
+        apart = f", of relative width {round_up(made.width, 2)}" if 0.0 < made.width < math.inf else ""
         told = f"claimed: epsilon in [{sides['lower']}, {sides['upper']}]{apart}"
         typer.echo(wrapped(f"  {told}", width=output_width(), indent="    "), err=True)
         typer.echo(f"  sha256 {made.digest}", err=True)
@@ -97,6 +98,7 @@ def verify(
     limit = read_number("seconds", seconds, above=0.0)
     need_flint()
     from groupdp import certificate
+    from groupdp.certificate import claim_text
     from groupdp.certificate.reading import LARGEST_FILE
 
     try:
@@ -116,11 +118,19 @@ def verify(
         raise InvalidArgument("claim", claim, "be a certificate", f"{error}") from None
     if as_json:
         emit_json(
-            {"outcome": found.outcome, "reason": found.reason, "sha256": found.digest, "details": list(found.details)}
+            {
+                "outcome": found.outcome,
+                "reason": found.reason,
+                "claim": found.claim,
+                "width": float(claim_text.width(found.claim)),
+                "sha256": found.digest,
+                "details": list(found.details),
+            }
         )
     else:
-        emit_text(f"{found.outcome}: {found.reason}", indent="  ")
-        for line in found.details:
+        emit_text(claim_text.headline(found.outcome, found.claim), indent="  ")
+        about = claim_text.sentences(found.claim, verified=found.outcome == "verified")
+        for line in (*about, found.reason, *found.details):
             emit_text(f"  {line}", indent="    ")
         typer.echo(f"  sha256 {found.digest}")
     raise typer.Exit(STATUS[found.outcome])

@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from groupdp.cli.counts_input import DEFAULT_DATA_MEMORY, DataMemory, Files, Kind, Scheduler, read_data_memory
+from groupdp.cli.counts_input import (
+    DEFAULT_DATA_MEMORY,
+    DataMemory,
+    Files,
+    Kind,
+    Scheduler,
+    read_data_memory,
+    warn_of_alike,
+)
 from groupdp.cli.options import example
 from groupdp.cli.support import (
     AsJSON,
@@ -20,6 +28,7 @@ from groupdp.cli.support import (
     require_new,
 )
 from groupdp.cli.termination import terminated_as_interrupted
+from groupdp.printing import given_percent
 
 _EXAMPLE = example("groupdp count 'rows/*.parquet' --by user_id --out counts.parquet")
 
@@ -57,6 +66,7 @@ def count(
 
     with terminated_as_interrupted(), progress_bar("count") as progress:
         found = count_rows(files, by=by, out=out, memory=budget, kind=kind, client=scheduler, progress=progress)
+    warn_of_alike(found)
     quantiles = {share: found.quantile(share) for share in (0.5, 0.9, 0.99, 0.999)}
     if as_json:
         emit_json(
@@ -64,6 +74,7 @@ def count(
                 "rows": found.rows,
                 "people": found.people,
                 "largest": found.largest,
+                "alike": found.alike,
                 "quantiles": {str(share): value for share, value in quantiles.items()},
                 "by": by,
                 "histogram": [
@@ -73,7 +84,7 @@ def count(
             }
         )
         return
-    rows = [(f"{100.0 * share:g} % of the people", f"at most {value}") for share, value in quantiles.items()]
+    rows = [(f"{given_percent(share)} of the people", f"at most {value}") for share, value in quantiles.items()]
     emit_table(
         f"{found.rows} examples of {found.people} people",
         ("who", "examples"),

@@ -59,6 +59,14 @@ def read_data_memory(text: str) -> int:
     return read_memory(text)
 
 
+def warn_of_alike(found: Any) -> None:
+    """Say on stderr how many people look alike, if any do."""
+    from groupdp.data.report import alike_in_words
+
+    if found.alike:
+        typer.echo(alike_in_words(found.alike), err=True)
+
+
 def read_people(
     files: list[str],
     *,
@@ -75,7 +83,9 @@ def read_people(
     if by is not None:
         from groupdp.data import count
 
-        return count(files, by=by, kind=kind, memory=read_data_memory(memory), table=table, progress=progress)
+        found = count(files, by=by, kind=kind, memory=read_data_memory(memory), table=table, progress=progress)
+        warn_of_alike(found)
+        return found
     from groupdp.people.counts_file import read_counts
 
     if len(files) != 1:

@@ -28,6 +28,7 @@ from groupdp.cli.support import (
     upper_text,
 )
 from groupdp.cli.with_run import with_run
+from groupdp.printing import given
 
 if TYPE_CHECKING:
     from groupdp.sweeps.spend import Spending
@@ -144,11 +145,6 @@ def _emit_spending(found: Spending, title: str) -> None:
     )
 
 
-def _exactly(value: float) -> str:
-    """In few digits where these are all."""
-    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-
-
 def _is_tight(found: Spending) -> bool:
     return all(one.epsilon.tight for one in found.points)
 
@@ -157,7 +153,7 @@ def _reached(found: Spending) -> str:
     if found.target is None:
         return ""
     if found.last_step_within is None:
-        return f"epsilon = {_exactly(found.target)} is exceeded from the first step on."
+        return f"epsilon = {given(found.target)} is exceeded from the first step on."
     if found.last_step_within == found.points[-1].steps:
-        return f"epsilon = {_exactly(found.target)} is not reached: all {found.last_step_within} steps are within it."
-    return f"The last step within epsilon = {_exactly(found.target)} is step {found.last_step_within}."
+        return f"epsilon = {given(found.target)} is not reached: all {found.last_step_within} steps are within it."
+    return f"The last step within epsilon = {given(found.target)} is step {found.last_step_within}."

@@ -48,6 +48,7 @@ from groupdp.cli.support import (
 from groupdp.cli.with_run import require_run_option, with_run
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import ADJACENCIES
+from groupdp.printing import given
 
 if TYPE_CHECKING:
     from groupdp.people.cap import CapStudy
@@ -147,7 +148,7 @@ def people(
         return
     shown = list(zip(view.counts, view.people, view.epsilon, strict=True))
     note = "\n".join(
-        f"{view.protected(one)} of {view.total} people have an epsilon of at most {one:g}." for one in limits
+        f"{view.protected(one)} of {view.total} people have an epsilon of at most {given(one)}." for one in limits
     )
     if view.unprotected:
         note += f"\n{view.unprotected} of {view.total} people have too many examples: not protected (see groupdp cap)."
@@ -258,10 +259,10 @@ def cap(
 
 def _cap_title(study: CapStudy, question: dict[str, Any]) -> list[str]:
     """The run and the question as the lines of the picture's title."""
-    length = f"{question['steps']} steps" if question["epochs"] is None else f"{question['epochs']:g} epochs"
+    length = f"{question['steps']} steps" if question["epochs"] is None else f"{given(question['epochs'])} epochs"
     return [
         f"Poisson sampling, batches of {study.batch_size} on average, {length}",
-        f"noise for ε = {study.target_epsilon:g} at δ = {study.delta:g}, {study.adjacency}",
+        f"noise for ε = {given(study.target_epsilon)} at δ = {given(study.delta)}, {study.adjacency}",
     ]
 
 

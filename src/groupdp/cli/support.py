@@ -21,7 +21,7 @@ import typer
 
 from groupdp._files import NewFiles
 from groupdp._version import VERSION
-from groupdp.bounds import Bounds, round_down, round_up
+from groupdp.bounds import Bounds
 from groupdp.cli.options import (
     Adjacency,
     AsJSON,
@@ -43,6 +43,7 @@ from groupdp.cli.values import (
 )
 from groupdp.errors import GroupDPError, InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
+from groupdp.printing import given, lower_text, upper_text
 
 if TYPE_CHECKING:
     from groupdp.cli.asked import Asked
@@ -141,20 +142,6 @@ def name_written(*paths: str | Path | None) -> None:
             typer.echo(f"wrote {path}", err=True)
 
 
-def upper_text(value: float, digits: int = 8) -> str:
-    """An upper bound for people: rounded up."""
-    return round_up(value, digits) if math.isfinite(value) else _infinite(value)
-
-
-def lower_text(value: float, digits: int = 8) -> str:
-    """A lower bound for people: rounded down."""
-    return round_down(value, digits) if math.isfinite(value) else _infinite(value)
-
-
-def _infinite(value: float) -> str:
-    return "infinity" if value > 0 else "-infinity"
-
-
 def handle_errors(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
     """What groupdp refuses becomes its sentence on stderr and exit status 2; a bug keeps its traceback."""
 
@@ -201,7 +188,7 @@ def waiting(label: str, limit: float, *, patience: float = 1.0) -> Iterator[None
         pause = patience
         while not over.wait(pause):
             pause = 0.5
-            sys.stderr.write(f"\r{label}: {time.monotonic() - started:.0f} s, at most {limit:g} s\x1b[K")
+            sys.stderr.write(f"\r{label}: {time.monotonic() - started:.0f} s, at most {given(limit)} s\x1b[K")
             sys.stderr.flush()
 
     teller = threading.Thread(target=tell, daemon=True)

@@ -29,6 +29,7 @@ from groupdp.cli.support import (
 from groupdp.cli.with_run import with_run
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import ADJACENCIES
+from groupdp.printing import given
 
 _EXAMPLE = example(
     "groupdp sweep run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png"
@@ -153,14 +154,14 @@ def _title(asked: Asked, names: tuple[str, ...], *, exact: bool = False) -> list
         parts = [] if {"sampling_rate", "batch_size", "dataset_size"} & set(names) else [phase.sampling.describe()]
         if "noise_multiplier" not in names:
             noise = phase.noise_multiplier
-            parts.append(f"noise multiplier {noise!r}" if exact else f"noise multiplier {noise:g}")
+            parts.append(f"noise multiplier {noise!r}" if exact else f"noise multiplier {given(noise)}")
         if not {"steps", "epochs"} & set(names):
             parts.append(f"{phase.steps} steps")
         prefix = f"phase {number}: " if len(phases) > 1 else ""
         lines.append(prefix + ", ".join(parts or [phase.sampling.title]))
     question = [] if "group_size" in names else [asked.group_text()]
     question += [] if "adjacency" in names else [asked.file.adjacency]
-    question += [] if "delta" in names or asked.file.delta is None else [f"δ = {asked.file.delta:g}"]
+    question += [] if "delta" in names or asked.file.delta is None else [f"δ = {given(asked.file.delta)}"]
     return [*lines, ", ".join(question)]
 
 
@@ -181,7 +182,7 @@ def _emit(rows: list[Any], names: tuple[str, ...]) -> None:
         (*(name.replace("_", " ") for name in names), "at least", "at most"),
         [
             (
-                *(f"{value:g}" if isinstance(value, float) else str(value) for value in row.values.values()),
+                *(given(value) if isinstance(value, float) else str(value) for value in row.values.values()),
                 "refused" if row.refused else lower_text(row.epsilon_lower, 8),
                 "refused" if row.refused else upper_text(row.epsilon_upper, 8),
             )
@@ -235,12 +236,13 @@ def _whole(text: str, name: str, low: float, high: float, count: int) -> list[in
     """So many integers, equally far apart."""
     apart, rest = divmod(int(high) - int(low), count - 1)
     if rest or not (low.is_integer() and high.is_integer()):
-        between = f"{low:g}, {low + (high - low) / (count - 1):g}, ..., {high:g}"
+        between = f"{given(low)}, {given(low + (high - low) / (count - 1))}, ..., {given(high)}"
         raise InvalidArgument(
             "vary",
             text,
             f"give integers for {name}",
-            (f"{count} values from {low:g} to {high:g} are {between}, a list like {name}=1,2,4 may hold any integers"),
+            f"{count} values from {given(low)} to {given(high)} are {between}, "
+            f"a list like {name}=1,2,4 may hold any integers",
         )
     return [int(low) + place * apart for place in range(count)]
 

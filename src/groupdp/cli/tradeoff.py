@@ -26,6 +26,7 @@ from groupdp.cli.support import (
     upper_text,
 )
 from groupdp.cli.with_run import with_run
+from groupdp.printing import given
 
 if TYPE_CHECKING:
     from groupdp.tradeoff import TradeOffCurve
@@ -127,7 +128,7 @@ def _emit(found: Risk, points: TradeOffCurve, asked: Asked) -> None:
         ("false alarms", "detected, at most", "missed, at least", "posterior, at most"),
         [
             (
-                f"{rate:g}",
+                given(rate),
                 upper_text(float(points.true_positive_rate_upper[i]), 8),
                 lower_text(float(points.false_negative_rate_lower[i]), 8),
                 # An alarm that never sounds accuses nobody.
@@ -138,8 +139,8 @@ def _emit(found: Risk, points: TradeOffCurve, asked: Asked) -> None:
         note=(
             f"{neighbours_of(asked.run, **asked.neighbours).cases.alarm()}\n"
             f"Advantage (largest TPR - FPR): at most {upper_text(found.advantage.upper, 8)}. "
-            f"A right guess with prior {found.prior:g}: at most {upper_text(found.success.upper, 8)}.\n"
-            f"Closest Gaussian mechanism: mu = {found.gaussian.mu:.5g}, within "
+            f"A right guess with prior {given(found.prior)}: at most {upper_text(found.success.upper, 8)}.\n"
+            f"Closest Gaussian mechanism: mu = {given(found.gaussian.mu)}, within "
             f"{upper_text(found.gaussian.error, 2)} in both error rates."
         ),
     )

@@ -9,7 +9,7 @@ from typing import Any
 from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp.data.choice import Choice
-from groupdp.data.counting import COPY_FORMATS, checked_suffix, tally_people
+from groupdp.data.counting import COPY_FORMATS, alike_people, checked_suffix, tally_people
 from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.keyed_hash import hexadecimal, literal, quoted
 from groupdp.data.report import Bounded
@@ -172,6 +172,7 @@ def check_kept(
         "largest_kept": int(most),
         "at_most": choice.at_most if isinstance(choice.at_most, int) else dict(choice.at_most),
         "seed": choice.seed,
+        "alike": alike_people(engine),
     }
     return report, int(engine.value(digest_sql(kept, choice)) or 0)
 

@@ -11,11 +11,13 @@ from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp.data.choice import check_type, names_of
 from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
-from groupdp.data.keyed_hash import literal, quoted
+from groupdp.data.keyed_hash import literal, quoted, visible_sql
 from groupdp.data.report import Counts
 from groupdp.data.sources import NO_ROWS, Source, open_source
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 
+#: What a spreadsheet takes for the beginning of a formula.
+_FORMULA = r"^[=+\-@\t\r]"
 #: Formats of tables that we write, by suffix.
 COPY_FORMATS = {
     ".parquet": "FORMAT parquet, USE_TMP_FILE false",
@@ -83,6 +85,14 @@ def check_people(engine: Engine, group: tuple[str, ...], source: Source | None =
         raise InvalidArgument(*NO_ROWS)
 
 
+def alike_people(engine: Engine) -> int:
+    """How many people have an identifier that another has but for invisible characters: perhaps they are fewer."""
+    if not engine.value("SELECT count(*) FROM people WHERE regexp_matches(CAST(g0 AS VARCHAR), '[^ -~]')"):
+        return 0
+    groups = f"SELECT count(DISTINCT g0) AS people FROM people GROUP BY {visible_sql('g0')}"
+    return int(engine.value(f"SELECT coalesce(sum(people), 0) FROM ({groups}) WHERE people > 1"))
+
+
 def _first_missing(engine: Engine, source: Source, name: str) -> int:
     """The number of the first row without a value, counted from 1 after any header."""
     engine.rows("SET threads = 1")  # rows are then numbered as they are read
@@ -102,12 +112,23 @@ def histogram(
     second = "examples" if by.casefold() != "examples" else "count"
     select = f"SELECT g0 AS {quoted(by)}, CAST(n AS BIGINT) AS {second} FROM people ORDER BY g0"
     if out is not None:
-        engine.rows(f"COPY ({select}) TO {literal(str(out))} ({COPY_FORMATS[out.suffix.lower()]})", progress)
+        rows = spreadsheet_safe(select, by, str(engine.value("SELECT typeof(g0) FROM people LIMIT 1")), out)
+        engine.rows(f"COPY ({rows}) TO {literal(str(out))} ({COPY_FORMATS[out.suffix.lower()]})", progress)
     return Counts(
         examples=np.array([int(n) for n, _ in pairs], dtype=np.int64),
         people_with=np.array([int(people) for _, people in pairs], dtype=np.int64),
         table=engine.table(select) if table else None,
+        alike=alike_people(engine),
     )
+
+
+def spreadsheet_safe(select: str, name: str, kind: str, out: Path) -> str:
+    """The query of a table for people: in CSV, an identifier that a spreadsheet would compute gets an apostrophe."""
+    if out.suffix.lower() != ".csv" or kind != "VARCHAR":
+        return select
+    value, mark = quoted(name), literal("'")
+    safe = f"CASE WHEN regexp_matches({value}, {literal(_FORMULA)}) THEN {mark} || {value} ELSE {value} END"
+    return f"SELECT * REPLACE ({safe} AS {value}) FROM ({select})"
 
 
 def checked_suffix(out: str | Path) -> Path:

@@ -22,7 +22,7 @@ from groupdp.data.bounding import check_kept, check_sources, kept_rows
 from groupdp.data.choice import Choice
 from groupdp.data.counting import COPY_FORMATS, check_people, tally_people
 from groupdp.data.duckdb_engine import LEAST_MEMORY, Engine, Progress
-from groupdp.data.keyed_hash import hexadecimal, literal, quoted
+from groupdp.data.keyed_hash import hexadecimal, literal, quoted, visible_sql
 from groupdp.data.report import Bounded
 from groupdp.data.sources import NO_ROWS, PREFIX, find_files, open_source
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
@@ -156,9 +156,10 @@ def _candidates(part: Any, choice: Choice, digits: int) -> dict[str, Any]:
             number = choice.number(source.columns)
             # rank, not row_number: a repeated key must arrive as often as it is there, to be refused.
             rows += f" QUALIFY rank() OVER (PARTITION BY {keys} ORDER BY {number}) <= {choice.cap(source_of)} + 1"
-        bucket = f"left(md5(CAST({{}} AS VARCHAR)), {digits}) AS {PREFIX}bucket"
-        counted = engine.table(f"SELECT *, {bucket.format('g0')} FROM people")
-        left = engine.table(f"SELECT *, {bucket.format(quoted(choice.by))} FROM ({rows})")
+        # People who look alike go into one bucket, where they are counted.
+        bucket = f"left(md5({{}}), {digits}) AS {PREFIX}bucket"
+        counted = engine.table(f"SELECT *, {bucket.format(visible_sql('g0'))} FROM people")
+        left = engine.table(f"SELECT *, {bucket.format(visible_sql(quoted(choice.by)))} FROM ({rows})")
     counts, kept = _by_bucket(counted), _by_bucket(left)
     return {name: (counts[name], kept.get(name)) for name in counts}
 
@@ -212,7 +213,9 @@ def _people_of(engine: Engine, tables: list[Any], group: tuple[str, ...]) -> Non
 def _summed(found: list[tuple[dict[str, Any], int]], choice: Choice) -> dict[str, Any]:
     """One report from those of the buckets, which have no person in common."""
     reports = [report for report, _ in found]
-    total = {name: sum(report[name] for report in reports) for name in ("rows", "people", "kept", "people_cut")}
+    total = {
+        name: sum(report[name] for report in reports) for name in ("rows", "people", "kept", "people_cut", "alike")
+    }
     most = {name: max(report[name] for report in reports) for name in ("largest", "largest_kept")}
     digest = functools.reduce(operator.xor, (number for _, number in found))
     return {**total, **most, "at_most": reports[0]["at_most"], "seed": choice.seed, "digest": hexadecimal(digest)}

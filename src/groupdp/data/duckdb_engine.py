@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from groupdp._ownership import own_folder, remove_dead_folders
 from groupdp._validation import require_integer, shown
 from groupdp.data.keyed_hash import literal, priority, priority_sql
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
@@ -23,6 +24,8 @@ DEFAULT_MEMORY = 1_500_000_000
 LEAST_MEMORY = 250_000_000
 #: Kept back from the budget for the interpreter, its libraries and what DuckDB does not count.
 _APART = 120_000_000
+#: What the names of temporary folders begin with.
+_FOLDER = "groupdp-"
 #: Seconds between two looks at the progress.
 _PAUSE = 0.05
 
@@ -38,8 +41,11 @@ class Engine:
 
     def __enter__(self) -> Engine:
         duckdb = import_duckdb()
-        self.folder = Path(tempfile.mkdtemp(prefix="groupdp-"))
+        remove_dead_folders(Path(tempfile.gettempdir()), _FOLDER)
+        self.folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
+        self._lock = -1
         try:
+            self._lock = own_folder(self.folder)
             self.connection = duckdb.connect(":memory:")
             # Rows are read once or more in any order: the order of files and rows decides nothing.
             for setting, value in (
@@ -53,7 +59,7 @@ class Engine:
                 self.connection.execute(f"SET {setting} = {value}")
             self._check_hash()
         except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._remove_folder()
             raise
         return self
 
@@ -62,7 +68,12 @@ class Engine:
     ) -> None:
         with contextlib.suppress(Exception):
             self.connection.close()
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
 
     def rows(self, sql: str, progress: Progress | None = None) -> list[tuple[Any, ...]]:
         """All rows of an answer that is small, or the effect of a statement.

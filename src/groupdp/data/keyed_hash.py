@@ -74,6 +74,12 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def visible_sql(value: str) -> str:
+    """The text of an identifier without what cannot be seen: format characters dropped, every space a plain one."""
+    seen = rf"regexp_replace(CAST({value} AS VARCHAR), '[\p{{Cf}}\x{{FE00}}-\x{{FE0F}}]', '', 'g')"
+    return rf"trim(regexp_replace({seen}, '[\p{{Z}}\s]+', ' ', 'g'))"
+
+
 def hexadecimal(number: int) -> str:
     """A 128-bit number as it is printed."""
     return f"{number:032x}"

@@ -22,6 +22,9 @@ class Counts:
     table: Any = None
     """Each person with their number of examples: a pyarrow table, if asked for."""
 
+    alike: int = 0
+    """People whose identifier another has but for invisible characters: perhaps too few were counted."""
+
     @property
     def rows(self) -> int:
         """Examples in all."""
@@ -41,6 +44,14 @@ class Counts:
         """The smallest number of examples that at least this share of the people do not exceed."""
         wanted = share * self.people
         return int(self.examples[min(int(np.searchsorted(self.people_with.cumsum(), wanted)), len(self.examples) - 1)])
+
+
+def alike_in_words(alike: int) -> str:
+    """The warning about people whose identifiers look the same."""
+    return (
+        f"Warning: the identifiers of {alike} people differ only in invisible characters (no-break spaces, zero-width "
+        "characters, byte order marks): if some of them are one person, that person was counted as several."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +74,9 @@ class Bounded:
     seed: str
     digest: str
     """The same for the same rows in any order, file or engine: see docs/data.md."""
+
+    alike: int = 0
+    """People whose identifier another has but for invisible characters: a person who is two may keep twice as much."""
 
     table: Any = None
     """The rows kept, unless they went to a file: a pyarrow table, or a Dask DataFrame."""

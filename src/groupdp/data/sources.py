@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import csv
 import glob
-import gzip
 import io
 import os
+import re
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 from groupdp._files import standard_input
 from groupdp._validation import require_choice, shown
 from groupdp.data.choice import names_of
+from groupdp.data.csv_lines import opened, readable_lines
 from groupdp.data.duckdb_engine import Engine
 from groupdp.data.keyed_hash import literal, quoted
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
@@ -122,8 +124,8 @@ def _files(engine: Engine, files: list[str], kind: str) -> Source:
 
 def _check_readable(file: str) -> None:
     try:
-        with open(file, "rb") as opened:
-            empty = not opened.read(1)
+        with open(file, "rb") as content:
+            empty = not content.read(1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidArgument("files", InWords(f"{shown(file)} ({reason})"), "be readable") from None
@@ -132,11 +134,15 @@ def _check_readable(file: str) -> None:
 
 
 def _checked(source: Source) -> Source:
-    folded = [name.casefold() for name in source.columns]
-    for name in source.columns:
-        if not name or name.startswith(PREFIX) or folded.count(name.casefold()) > 1:
-            raise InvalidArgument("columns", name, "have names that differ in more than case")
+    _check_names(list(source.columns))
     return source
+
+
+def _check_names(names: Sequence[str]) -> None:
+    folded = Counter(name.casefold() for name in names)
+    for name in names:
+        if not name or name.startswith(PREFIX) or folded[name.casefold()] > 1:
+            raise InvalidArgument("columns", name, "have names that differ in more than case")
 
 
 def _csv(engine: Engine, files: list[str]) -> Source:
@@ -148,6 +154,7 @@ def _csv(engine: Engine, files: list[str]) -> Source:
     if len(set(header)) < len(header):
         raise InvalidArgument("columns", InWords(names_of(header)), "have different names")
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
+    files = [readable_lines(file, delimiter=delimiter, longest=_LONGEST_LINE, folder=engine.folder) for file in files]
     sql = (
         f"read_csv({_list(files)}, auto_detect = false, header = true, columns = {{{columns}}}, "
         f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', strict_mode = true, null_padding = false, "
@@ -157,12 +164,15 @@ def _csv(engine: Engine, files: list[str]) -> Source:
 
 
 def read_header(file: str) -> tuple[list[str], str]:
-    """The names in a CSV file's first line, and its delimiter: of , ; | and tab the one it has most of."""
+    """The names in a CSV file's first line, and its delimiter: of , ; | and tab the one between most names."""
     try:
-        with gzip.open(file, "rb") if file.lower().endswith(".gz") else open(file, "rb") as opened:
-            first = opened.readline(_LONGEST_LINE)
+        with opened(file) as content:
+            first = content.readline(_LONGEST_LINE)
+            while first.count(b'"') % 2 and len(first) < _LONGEST_LINE and (more := content.readline(_LONGEST_LINE)):
+                first += more  # a name may have a line end between its quotes
         line = first.decode("utf-8-sig")
-        delimiter = max(_DELIMITERS, key=line.count)
+        unquoted = re.split(r"[\r\n]", re.sub(r'"(?:[^"]++|"")*+"', "", line))[0]
+        delimiter = max(_DELIMITERS, key=unquoted.count)
         names = next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter, strict=True), [])
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidArgument("files", InWords(f"{shown(file)} ({error})"), "be CSV in UTF-8") from None
@@ -172,6 +182,14 @@ def read_header(file: str) -> tuple[list[str], str]:
 
 
 def _parquet(engine: Engine, files: list[str]) -> Source:
+    import pyarrow.parquet
+
+    for file in files:
+        try:
+            names = pyarrow.parquet.read_schema(file).names
+        except (pyarrow.ArrowException, OSError):
+            continue  # DuckDB says what is wrong with it
+        _check_names(names)  # DuckDB would call the second of a and A a_1
     first = _described(engine, f"read_parquet({_list(files[:1])}, hive_partitioning = false)")
     for file in files[1:]:
         if _described(engine, f"read_parquet({_list([file])}, hive_partitioning = false)") != first:
@@ -182,6 +200,10 @@ def _parquet(engine: Engine, files: list[str]) -> Source:
 def _jsonl(engine: Engine, files: list[str]) -> Source:
     # All of it is read to find the columns: a field that appears late must not be dropped.
     found = _described(engine, f"read_json({_list(files)}, format = 'newline_delimited', sample_size = -1)")
+    if any(re.search(r"_\d+$", name) for name in found):  # perhaps a_1 is what DuckDB calls the second of a and A
+        objects = f"read_json_objects({_list(files)}, format = 'newline_delimited')"
+        names = engine.rows(f"SELECT DISTINCT unnest(json_keys(json)) FROM {objects}")
+        _check_names([str(name) for (name,) in names])
     # Texts that look like dates or UUIDs stay the texts that they are; so do identifiers of mixed types.
     texts = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID", "JSON")
     kinds = {name: "VARCHAR" if kind in texts else kind for name, kind in found.items()}
@@ -212,6 +234,7 @@ def _table(engine: Engine, table: Any) -> Source:
         raise InvalidArgument(
             "source", table, "be paths, a pandas, Polars or Arrow table, a DuckDB relation or a Dask DataFrame"
         )
+    _check_names(table.column_names)
     engine.connection.register(name, table)
     return _checked(Source(quoted(name), _described(engine, quoted(name))))
 

@@ -12,6 +12,7 @@ from groupdp.audit import empirical_tradeoff
 from groupdp.drawing import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
 from groupdp.figures.curves import save_figure
 from groupdp.neighbours import BACKWARD, DIRECTIONS
+from groupdp.printing import given
 
 if TYPE_CHECKING:
     from groupdp.audit import ClaimedCurve, Scores, WorstCaseAudit
@@ -37,10 +38,8 @@ def draw_scores(
     """Draw the trade-off curve of somebody's scores, its band, and the floor that the claim puts under it."""
     figure = new_figure(5.5, 4.5)
     draw_tradeoff(figure.subplots(), scores, claim, confidence=confidence)
-    runs = (
-        f"{len(scores.with_group)} runs with the group, {len(scores.without_group)} without, confidence {confidence:g}"
-    )
-    figure.suptitle(f"{runs}\n{title}".strip(), fontsize=TITLE_SIZE)
+    runs = f"{len(scores.with_group)} runs with the group, {len(scores.without_group)} without"
+    figure.suptitle(f"{runs}, confidence {given(confidence)}\n{title}".strip(), fontsize=TITLE_SIZE)
     save_figure(figure, destination)
 
 
@@ -110,5 +109,5 @@ def claimed_tradeoff(claim: ClaimedCurve, direction: str, false_alarm_rates: Flo
 def _title(audit: WorstCaseAudit) -> str:
     return (
         f"The worst case trained and attacked: {len(audit.scores.with_group)} runs of each kind, "
-        f"confidence {audit.report.confidence:g}"
+        f"confidence {given(audit.report.confidence)}"
     )

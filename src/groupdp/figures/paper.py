@@ -15,9 +15,10 @@ from itertools import pairwise
 
 from groupdp._version import VERSION
 from groupdp.baselines.comparison import Point, as_csv, compare
-from groupdp.bounds import Bounds, round_down, round_up
+from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.printing import round_down, round_up
 from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 
 

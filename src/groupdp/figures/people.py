@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupdp.drawing import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure, plain_logarithmic
 from groupdp.figures.curves import save_figure
+from groupdp.printing import given, given_percent, lower_percent
 
 #: Caps whose numbers are written are so far apart, as a share of the axis.
 _APART = 0.06
@@ -47,15 +48,15 @@ def draw_people(view: PeopleView, path: str | Path, *, title: str, thresholds: S
     )  # fmt: skip
     for index, one in enumerate(marked):
         axes.axvline(one, linestyle=":", label="thresholds" if index == 0 else None, **GUIDE)
-        share = 100.0 * view.protected(one) / view.total
+        share = view.protected(one) / view.total
         axes.annotate(
-            f" {one:g}: {share:.3g} %", (one, 0.02), xycoords=axes.get_xaxis_transform(), rotation=90, fontsize=8,
-            ha="right", va="bottom", color=GREY,
+            f" {given(one)}: {lower_percent(share)}", (one, 0.02), xycoords=axes.get_xaxis_transform(), rotation=90,
+            fontsize=8, ha="right", va="bottom", color=GREY,
         )  # fmt: skip
     axes.set_xlim(first, last)
     axes.set_ylim(0, 103)
     axes.set(
-        xlabel=f"epsilon at delta = {view.delta:g} (certified upper bound)", ylabel="share of the people, per cent"
+        xlabel=f"epsilon at delta = {given(view.delta)} (certified upper bound)", ylabel="share of the people, per cent"
     )
     note = f"{view.total} people"
     if view.unprotected:
@@ -78,7 +79,7 @@ def draw_caps(study: CapStudy, path: str | Path, *, title: str) -> None:
         axes.semilogy(*spot, "o", markersize=11, fillstyle="none", color=BLUE, linestyle="none", label=label)
     if study.minimum_share:
         axes.semilogy([], [], "x", color=GREY, linestyle="none", label="keeps too few examples")
-        label = f"{100.0 * study.minimum_share:g} % of the examples must be kept"
+        label = f"{given_percent(study.minimum_share)} of the examples must be kept"
         axes.axvline(100.0 * study.minimum_share, linestyle=":", label=label, **GUIDE)
         axes.axvspan(min(100.0 * row.share_kept for row in study.rows) - 100.0, 100.0 * study.minimum_share,
                      color="#eeeeee", zorder=0)  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupdp.drawing import BLUE, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
+from groupdp.printing import given
 from groupdp.sweeps.spend import Spending
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def draw_spending(spending: Spending, *, title: str) -> Figure:
         spots = ([one.steps for one in ends], [one.epsilon.upper for one in ends])
         axes.plot(*spots, ".", color=BLUE, markersize=7, label="at the end of each epoch")
     if spending.target is not None:
-        axes.axhline(spending.target, color=ORANGE, linestyle="--", label=f"target: epsilon = {spending.target:g}")
+        axes.axhline(spending.target, color=ORANGE, linestyle="--", label=f"target: epsilon = {given(spending.target)}")
         if spending.last_step_within is not None and spending.last_step_within < spending.points[-1].steps:
             label = f"last step within it: {spending.last_step_within}"
             axes.axvline(spending.last_step_within, linestyle=":", label=label, **GUIDE)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from groupdp.drawing import COLOURS, ORANGE, TITLE_SIZE, finish, new_figure
 from groupdp.errors import InvalidArgument
 from groupdp.figures.layout import infinity_sign
+from groupdp.printing import given
 from groupdp.sweeps.sweep import Row
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _curves(axes: Any, names: list[str], first: list[Any], second: list[Any], up
         values = [uppers[(value,) if other is None else (value, other)] for value in first]
         kinds = [_kind(value, logarithmic=logarithmic) for value in values]
         drawn = [math.nan if kind else value for value, kind in zip(values, kinds, strict=True)]
-        shown = f"{other:g}" if isinstance(other, int | float) else str(other)
+        shown = given(other) if isinstance(other, int | float) else str(other)
         label = None if other is None else f"{names[1].replace('_', ' ')} = {shown}"
         color = COLOURS[index % len(COLOURS)]
         style: dict[str, Any] = {"color": color, "linestyle": _LINES[index % len(_LINES)], "linewidth": 1.8}

@@ -18,11 +18,12 @@ from typing import Any
 import groupdp
 from groupdp._validation import require_boolean, require_integer, require_number
 from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilon
-from groupdp.bounds import Bounds, round_up
+from groupdp.bounds import Bounds
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.integrations.loaders import tensorflow_privacy_steps
 from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.printing import round_up
 
 #: Digits of the numbers in the statement, rounded up.
 _DIGITS = 6

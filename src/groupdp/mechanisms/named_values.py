@@ -17,6 +17,7 @@ from groupdp._validation import LARGEST_DATASET, require_boolean, require_choice
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.printing import given
 from groupdp.samplings import SAMPLINGS, Sampling
 
 #: Keys of every phase, whatever its sampling.
@@ -200,7 +201,7 @@ def _probability(key: str, value: Any) -> Fraction:
     rate = exact(key, value)
     if rate > 1:
         raise InvalidArgument(
-            key, InWords(f"{float(rate):g} (a percentage p is written p / 100)"), "be a probability in (0, 1]"
+            key, InWords(f"{given(float(rate))} (a percentage p is written p / 100)"), "be a probability in (0, 1]"
         )
     require_number(key, float(rate), above=0.0, at_most=1.0)
     return rate

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
-from groupdp.bounds import round_up
 from groupdp.people.cap import FRONTIER, CapRow, CapStudy
+from groupdp.printing import given_percent, lower_percent, round_down, round_up
 
 #: Caps that keep less than this share of the examples are not passed over in silence.
 _MUCH = 0.8
@@ -16,10 +17,11 @@ def advice(study: CapStudy) -> list[str]:
     if study.recommended is None:
         return [*_frontier(study), _sampling(_compared(study))]
     row = study.row(study.recommended)
-    kept = f"{100.0 * row.share_kept:.1f} % of the examples"
+    kept = f"{lower_percent(row.share_kept)} of the examples"
     sentences = [f"Recommended: keep up to {row.cap} examples per person, {kept} (marked <)."]
     if row.share_kept < _MUCH:
-        sentences.append(f"This throws {100.0 * (1.0 - row.share_kept):.1f} % of the data away, as was allowed.")
+        lost = Decimal(100) - Decimal(lower_percent(row.share_kept).removesuffix(" %"))
+        sentences.append(f"This throws {lost} % of the data away, as was allowed.")
     return [*sentences, _sampling(row)]
 
 
@@ -28,15 +30,15 @@ def _frontier(study: CapStudy) -> list[str]:
     first, last = study.rows[0], study.rows[-1]
     sentences = [
         "No cap is recommended: what the examples thrown away are worth only you can say (--minimum-share).",
-        f"From a cap of {first.cap} to {last.cap}, the share kept rises from {100.0 * first.share_kept:.1f} % to "
-        f"{100.0 * last.share_kept:.1f} % and the noise per averaged gradient by a factor of "
+        f"From a cap of {first.cap} to {last.cap}, the share kept rises from {lower_percent(first.share_kept)} to "
+        f"{lower_percent(last.share_kept)} and the noise per averaged gradient by a factor of "
         f"{_ratio(last.noise_per_average, first.noise_per_average)}.",
     ]
     for share in FRONTIER:
         row = next((row for row in study.rows if row.share_kept >= share), None)
         if row is not None and row.cap not in (first.cap, last.cap):
             sentences.append(
-                f"To keep {100.0 * share:.0f} %: a cap of {row.cap}, with "
+                f"To keep {given_percent(share)}: a cap of {row.cap}, with "
                 f"{_ratio(row.noise_per_average, first.noise_per_average)} times the noise of a cap of {first.cap}."
             )
     return sentences
@@ -57,18 +59,18 @@ def _sampling(row: CapRow) -> str:
     facts = (
         f"At a cap of {row.cap}, sampling examples needs a noise multiplier of {round_up(row.noise_multiplier, 6)}, "
         f"sampling people {round_up(row.person_noise_multiplier, 6)} at equal compute; people have less noise if "
-        f"C_user / C_example < {row.threshold:.4g}"
+        f"C_user / C_example < {round_down(row.threshold, 4)}"
     )
     if row.threshold >= 1.0:
         return f"{facts}: sample people, whose averaged gradients are no longer than those averaged."
     if row.threshold <= independent:
         return (
             f"{facts}: sample examples, since even independent gradients of one person average to no less than "
-            f"{independent:.4g} of their norm."
+            f"{round_down(independent, 4)} of their norm."
         )
     return (
-        f"{facts}: that ratio is between {independent:.4g} (a person's gradients independent) and 1 (all alike), "
-        "so measure it on public data; below the threshold sample people, above it examples."
+        f"{facts}: that ratio is between {round_down(independent, 4)} (a person's gradients independent) and 1 "
+        "(all alike), so measure it on public data; below the threshold sample people, above it examples."
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from groupdp.data.counting import COPY_FORMATS
+from groupdp.data.counting import COPY_FORMATS, spreadsheet_safe
 from groupdp.data.duckdb_engine import Engine
-from groupdp.data.keyed_hash import literal
+from groupdp.data.keyed_hash import literal, quoted
 from groupdp.people.view import PeopleView
 
 
@@ -26,5 +26,7 @@ def write_people(counted: Any, view: PeopleView, destination: Path) -> None:
     """That table in a file, in the format of its suffix."""
     with Engine() as engine:
         engine.connection.register("people_table", people_table(counted, view))
-        kind = COPY_FORMATS[destination.suffix.lower()]
-        engine.rows(f"COPY (SELECT * FROM people_table) TO {literal(str(destination))} ({kind})")
+        by = counted.column_names[0]
+        kind = str(engine.value(f"SELECT typeof({quoted(by)}) FROM people_table LIMIT 1"))
+        rows = spreadsheet_safe("SELECT * FROM people_table", by, kind, destination)
+        engine.rows(f"COPY ({rows}) TO {literal(str(destination))} ({COPY_FORMATS[destination.suffix.lower()]})")

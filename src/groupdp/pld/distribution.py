@@ -25,6 +25,7 @@ from groupdp.pairs import ZERO, Round
 from groupdp.pld.build import measures_of
 from groupdp.pld.measures import Measure, compose_measures
 from groupdp.pld.probabilities import tail_probability
+from groupdp.printing import given
 from groupdp.question import question_of
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ class PrivacyLossDistribution:
         """What it is the distribution of, and how fine; the masses are in `lower` and `upper`."""
         return (
             f"PrivacyLossDistribution(direction={self.direction!r}, rounds={self.rounds}, "
-            f"grid_step={self.upper.step:.6g}, losses={len(self.upper.masses)}, "
-            f"mean={sum(self.mean_bounds) / 2:.6g}, tail_mass={self.tail_mass:g})"
+            f"grid_step={given(self.upper.step)}, losses={len(self.upper.masses)}, "
+            f"mean={sum(self.mean_bounds) / 2:.6g}, tail_mass={given(self.tail_mass)})"
         )
 
     @classmethod
@@ -142,7 +143,7 @@ class PrivacyLossDistribution:
         for part in parts[1:]:
             whole = whole.compose(part)
         told = "; ".join(
-            f"{phase.sampling.describe()}, noise multiplier {phase.noise_multiplier:g}, {phase.steps} steps"
+            f"{phase.sampling.describe()}, noise multiplier {given(phase.noise_multiplier)}, {phase.steps} steps"
             for phase in phases_of(run)
         )
         return replace(whole, tight=question.tight, about=f"{told}; groups of up to {group_size}")

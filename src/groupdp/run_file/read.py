@@ -29,7 +29,7 @@ from groupdp.mechanisms.named_values import (
 )
 from groupdp.neighbours import ADJACENCIES, Neighbours
 from groupdp.question import neighbours_of, question_of
-from groupdp.run_file.toml_lines import KeyPath, line_of
+from groupdp.run_file.toml_lines import MOST_PARTS, KeyPath, line_of, long_key
 
 #: Largest file read, in bytes: a run is a page, not a book.
 LARGEST_FILE = 100_000
@@ -94,6 +94,9 @@ def read_run_file(path: str | Path) -> RunFile:
 
 def parse_run_file(text: str, *, name: str = "run file") -> RunFile:
     """The run that the TOML document `text` describes; `name` stands in error messages."""
+    if (line := long_key(text)) is not None:
+        requirement = f"have at most {MOST_PARTS} parts"
+        raise InvalidArgument("a key", InWords("more"), requirement, place=f"{name}, line {line}")
     try:
         document = tomllib.loads(text, parse_float=_Written)
     except RecursionError:
@@ -206,7 +209,8 @@ class _Reader:
         return error.at(self._place(path))
 
     def _place(self, path: KeyPath) -> str:
-        return f"{self._name}, line {line_of(self._text, path)}"
+        line = line_of(self._text, path)
+        return self._name if line is None else f"{self._name}, line {line}"
 
 
 def _unquoted(key: str, value: Any) -> Any:

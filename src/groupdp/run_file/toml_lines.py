@@ -6,40 +6,65 @@ begin in it. So the key begins on the line after the longest prefix that parses 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import Any
 
 #: A path of keys and indices: ("phase", 1, "noise_multiplier").
 KeyPath = tuple[Any, ...]
 
+#: Parts of the longest dotted key. The standard parser takes time quadratic in them, and run files need two.
+MOST_PARTS = 8
+#: Characters that the search for a line may have parsed: some tenths of a second.
+_MOST_PARSED = 2_000_000
 
-def line_of(text: str, path: KeyPath) -> int:
-    """The number of the line on which the key at `path` begins, in a document that parses and holds it."""
+_TEXT_OR_COMMENT = re.compile(r"""("(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')|#[^\n]*+""")
+_LONG_KEY = re.compile(rf"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{MOST_PARTS}}}")
+
+
+def long_key(text: str) -> int | None:
+    """The number of the line with a dotted key of more than MOST_PARTS parts, if there is one; in linear time."""
+    plain = _TEXT_OR_COMMENT.sub(lambda found: "s" if found[1] else "", text)
+    found = _LONG_KEY.search(plain)
+    return None if found is None else plain.count("\n", 0, found.start()) + 1
+
+
+def line_of(text: str, path: KeyPath) -> int | None:
+    """The number of the line on which the key at `path` begins, in a document that parses and holds it.
+
+    None where finding it takes too long: values that span very many lines.
+    """
     lines = text.replace("\r\n", "\n").split("\n")
-    without, within = 0, len(lines)  # numbers of lines: a prefix without the key, one that holds it
-    while within - without > 1:
-        middle = (without + within) // 2
-        probe = middle
-        while probe < within and (found := _holds(lines[:probe], path)) is None:
+    names = [part for part in path if isinstance(part, str)]
+    # The key, or the value that spans it, begins on a line that has its name, unless the name is escaped there.
+    cuts = [place for place, line in enumerate(lines) if any(name in line for name in names)]
+    cuts = cuts or list(range(len(lines)))
+    left = _MOST_PARSED
+
+    def held(cut: int) -> bool | None:
+        """Whether the lines before the cut hold the path; None if they do not parse."""
+        nonlocal left
+        prefix = "\n".join(lines[:cut])
+        left -= len(prefix)
+        return _holds(prefix, path) if left > 0 else None
+
+    # Of the cuts whose prefix parses, the last one whose prefix does not hold the key.
+    low, high, best = 0, len(cuts), 0
+    while low < high and left > 0:
+        middle = probe = (low + high) // 2
+        while probe < high and left > 0 and (found := held(cuts[probe])) is None:
             probe += 1
-        if probe < within:
-            without, within = (without, probe) if found else (probe, within)
-            continue
-        probe = middle - 1
-        while probe > without and (found := _holds(lines[:probe], path)) is None:
-            probe -= 1
-        if probe == without:
-            break  # nothing between parses: the value spans all these lines
-        without, within = (without, probe) if found else (probe, within)
-    while without < within - 1 and lines[without].strip().partition("#")[0] == "":
-        without += 1  # blank lines and comments parse, unless they are inside the search's last gap
-    return without + 1
+        if probe == high or found:
+            high = middle
+        else:
+            best, low = cuts[probe], probe + 1
+    return best + 1 if left > 0 else None
 
 
-def _holds(lines: list[str], path: KeyPath) -> bool | None:
+def _holds(text: str, path: KeyPath) -> bool | None:
     """Whether the prefix holds the path; None if it does not parse."""
     try:
-        value: Any = tomllib.loads("\n".join(lines))
+        value: Any = tomllib.loads(text)
     except (ValueError, RecursionError):
         return None
     for part in path:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
-from groupdp.bounds import Bounds, round_up
+from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.guarantees import epsilon as epsilon_of_run
 from groupdp.neighbours import TwoCases
+from groupdp.printing import complement, given, given_percent, round_up, upper_percent
 from groupdp.question import neighbours_of
 from groupdp.tradeoff.risk import Risk, risk
 
@@ -38,21 +38,23 @@ class Explanation:
         """What it means, a sentence each; upper bounds rounded up."""
         caught = self.risk.true_positive_rate[self.false_alarm_rate].upper
         belief = self.risk.posterior[self.false_alarm_rate].upper
-        rate, known = _percent(self.false_alarm_rate), max(self.prior, 1.0 - self.prior)
+        rate, known = given_percent(self.false_alarm_rate), max(self.prior, 1.0 - self.prior)
+        guess = given(self.prior) if self.prior >= 0.5 else complement(self.prior)
         if self.epsilon.upper < math.inf:
-            likely = self.cases.likely(_factor(self.epsilon.upper), f"{self.delta:g}")
+            likely = self.cases.likely(_factor(self.epsilon.upper), given(self.delta))
             first = f"{likely} (epsilon at most {round_up(self.epsilon.upper, DIGITS)})."
         else:
             revealed = self.cases.revealed
-            first = f"No finite epsilon holds at delta = {self.delta:g}: the release may give away {revealed}."
+            first = f"No finite epsilon holds at delta = {given(self.delta)}: the release may give away {revealed}."
         return [
             first,
             self.cases.detected(rate, _share(caught, guessed=self.false_alarm_rate)),
-            f"Who thought with probability {self.prior:g} that {self.cases.first}, otherwise that "
+            f"Who thought with probability {given(self.prior)} that {self.cases.first}, otherwise that "
             f"{self.cases.second}, and sees the alarm of an attack with exactly {rate} of false alarms, may think the "
-            f"former with probability {_probability(belief, guessed=self.prior)} at most; a rarer alarm can say more.",
-            f"A guess between the two, right with probability {known:g} without the release, is right with probability "
-            f"{_probability(self.risk.success.upper, guessed=known)} at most with it.",
+            f"former with probability {_probability(belief, self.prior, given(self.prior))} at most; a rarer alarm can "
+            "say more.",
+            f"A guess between the two, right with probability {guess} without the release, is right with probability "
+            f"{_probability(self.risk.success.upper, known, guess)} at most with it.",
             self.cases.order(),
         ]
 
@@ -126,21 +128,14 @@ def _factor(epsilon: float) -> str:
     return round_up(math.nextafter(math.exp(epsilon) * (1.0 + 1e-15), math.inf), 3)
 
 
-def _percent(rate: float) -> str:
-    """A rate that was given, as a percentage."""
-    return f"{(Decimal(repr(rate)) * 100).normalize():f} %"
-
-
 def _share(rate: float, *, guessed: float) -> str:
     """A rate as a percentage, rounded up; where it is no more than guessing finds, as that was given."""
-    if rate <= guessed:
-        return _percent(guessed)
-    return f"{round_up(min(rate * 100.0 * (1.0 + 1e-15), 100.0), 3)} %"
+    return given_percent(guessed) if rate <= guessed else upper_percent(rate)
 
 
-def _probability(value: float, *, guessed: float) -> str:
-    """A probability, rounded up; where it is no more than without the release, as that was given."""
-    return f"{guessed:g}" if value <= guessed else round_up(min(value, 1.0), 4)
+def _probability(value: float, guessed: float, text: str) -> str:
+    """A probability, rounded up; where it is no more than without the release, the text of that."""
+    return text if value <= guessed else round_up(min(value, 1.0), 4)
 
 
 def _sides(bounds: Bounds) -> dict[str, float]:

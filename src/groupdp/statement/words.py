@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 
-from groupdp.bounds import Bounds, round_down, round_up
+from groupdp.bounds import Bounds
 from groupdp.groups import in_words
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import DIRECTIONS, SAME_SIZE
+from groupdp.printing import given, round_down, upper_text
 from groupdp.run_file.read import RunFile
 from groupdp.statement.explain import DIGITS
 from groupdp.statement.numbers import Statement
@@ -19,7 +20,7 @@ from groupdp.statement.numbers import Statement
 def guarantee(statement: Statement) -> str:
     """The formal guarantee."""
     run = statement.run
-    delta, relation, whom = plain(run.stated_delta), run.neighbours.label, run.neighbours.whom
+    delta, relation, whom = given(run.stated_delta), run.neighbours.label, run.neighbours.whom
     if statement.epsilon.upper == math.inf:
         return (
             f"No finite epsilon protects {whom} at delta = {delta} under {relation}: "
@@ -37,7 +38,7 @@ def meaning(statement: Statement) -> str:
     if statement.epsilon.upper == math.inf:
         becomes = "becomes" if statement.epsilon.tight else "may become"
         return (
-            f"With a probability above {plain(run.stated_delta)}, somebody who sees what the run releases {becomes} "
+            f"With a probability above {given(run.stated_delta)}, somebody who sees what the run releases {becomes} "
             f"certain {run.neighbours.cases.revealed}."
         )
     return (
@@ -155,9 +156,4 @@ def batches(phase: DPSGD) -> str:
 
 def rounded(value: float) -> str:
     """An epsilon, rounded up."""
-    return round_up(value, DIGITS) if value < math.inf else "infinity"
-
-
-def plain(value: float) -> str:
-    """A parameter as it was given: the shortest decimal that is this double."""
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+    return upper_text(value, DIGITS)

@@ -83,7 +83,7 @@ def best_gaussian(function: TradeOff, *, progress: Progress | None = None) -> Ga
             high = right
         else:
             low = left
-    mu = 0.5 * (low + high)
+    mu = float(f"{0.5 * (low + high):.5g}")  # short enough to be printed in full: the error is that of this very mu
     return GaussianFit(mu, min(error(mu), 1.0))
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.bounds import Bounds, round_down, round_up, upper_or_both
+from groupdp.bounds import Bounds, upper_or_both
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.printing import round_down, round_up
 from groupdp.web.curves import MEMORY, baseline_of, points_of
 from groupdp.web.description import Question, plain, read_question
 from groupdp.web.handover import as_command, as_python, run_file_of, statement_formats

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 import groupdp
-from groupdp.bounds import Bounds, round_down, round_up
+from groupdp import printing
+from groupdp.bounds import Bounds
+from groupdp.printing import given, given_percent, upper_percent
 from groupdp.web.description import Question
 from groupdp.web.handover import run_file_of
 
@@ -29,14 +30,14 @@ def sides(bounds: Bounds) -> Answer:
     }
 
 
-def upper_text(value: float, digits: int = DIGITS) -> str:
+def upper_text(value: float) -> str:
     """An upper bound for people: rounded up."""
-    return round_up(value, digits) if math.isfinite(value) else "infinity"
+    return printing.upper_text(value, DIGITS)
 
 
-def lower_text(value: float, digits: int = DIGITS) -> str:
+def lower_text(value: float) -> str:
     """A lower bound for people: rounded down."""
-    return round_down(value, digits) if math.isfinite(value) else ("infinity" if value > 0 else "-infinity")
+    return printing.lower_text(value, DIGITS)
 
 
 def linear(size: int, one: Bounds) -> tuple[float, str]:
@@ -97,33 +98,27 @@ def attack_in_words(risk: Any, question: Question) -> list[str]:
         f"{cases.first} or {cases.second}."
     ]
     for rate, bounds in risk.true_positive_rate.items():
-        odds = f"1 in {round(1.0 / rate):,}".replace(",", "\u202f").replace(" ", "\u00a0")  # one word for line breaks
-        sentences.append(cases.detected(odds, _percent(bounds.upper) if bounds.upper > rate else odds))
+        odds = _odds(rate)
+        sentences.append(cases.detected(odds, upper_percent(bounds.upper) if bounds.upper > rate else odds))
     if risk.prior == 0.5:
         sentences.append(
             f"Somebody who would otherwise toss a coin guesses right with probability at most "
-            f"{_percent(risk.success.upper)}."
+            f"{upper_percent(risk.success.upper)}."
         )
     else:
         sentences.append(
-            f"Where it is {risk.prior:g} probable beforehand that {cases.first}, a guess is right with probability at "
-            f"most {_percent(risk.success.upper)}."
+            f"Where it is {given(risk.prior)} probable beforehand that {cases.first}, a guess is right with "
+            f"probability at most {upper_percent(risk.success.upper)}."
         )
     return [*sentences, cases.order()]
 
 
-def _percent(share: float) -> str:
-    """A share as a percentage, rounded up; below 100 % it has as many nines as it needs."""
-    if share >= 1.0:
-        return "100 %"
-    value = 100.0 * share
-    if Fraction(value) != 100 * Fraction(share):
-        value *= 1.0 + 2.0**-50
-    for digits in (3, 4, 5, 6, 8, 12):
-        text = round_up(value, digits)
-        if float(text) < 100.0:
-            return f"{text} %"
-    return "100 %"
+def _odds(rate: float) -> str:
+    """A rate that was given: "1 in 1 000" if it is that exactly, else a percentage; one word for line breaks."""
+    inverse = round(1.0 / rate) if rate > 0.0 else 0
+    exact = 0 < inverse <= 10**15 and 1.0 / inverse == rate
+    text = f"1 in {inverse:,}".replace(",", "\u202f") if exact else given_percent(rate)
+    return text.replace(" ", "\u00a0")
 
 
 def pair(lower: Any, upper: Any) -> Answer:
