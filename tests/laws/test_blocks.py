@@ -1,4 +1,4 @@
-"""Histograms of counts and the blocks that hide a group (P-13 to P-18), against enumeration in exact rationals."""
+"""Histograms of counts and the blocks that hide a group (P-13, P-14, P-15, P-16, P-17, P-18), against enumeration in exact rationals."""
 
 from __future__ import annotations
 
