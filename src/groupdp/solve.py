@@ -75,7 +75,7 @@ def epsilon_of_question(
             if any(epsilon_ceiling_of(one, log_delta, enough=worst) < worst for one in choices):
                 continue
         part = _part_of(options, index, len(question.compositions))
-        results[name] = _smallest(choices, partial(epsilon_of, log_delta=log_delta), part)
+        results[name] = _smallest(choices, partial(epsilon_of, log_delta=log_delta), part, question.tight)
     return _worst(results, question.tight)
 
 
@@ -84,7 +84,7 @@ def log_delta_of_question(question: Question, epsilon: float, options: Options) 
     results: dict[str, Bounds] = {}
     for index, (name, _) in enumerate(question.compositions):
         part = _part_of(options, index, len(question.compositions))
-        results[name] = _smallest(question.options(index), partial(log_delta_of, epsilon=epsilon), part)
+        results[name] = _smallest(question.options(index), partial(log_delta_of, epsilon=epsilon), part, question.tight)
     return _worst(results, question.tight)
 
 
@@ -92,13 +92,20 @@ class _Answer(Protocol):
     def __call__(self, composition: Composition, /, *, options: Options) -> Bounds: ...
 
 
-def _smallest(choices: tuple[Composition, ...], answer: _Answer, options: Options) -> Bounds:
+def _smallest(choices: tuple[Composition, ...], answer: _Answer, options: Options, tight: bool) -> Bounds:
     """The answer with the smallest upper side, of compositions that all dominate: its lower side is its own.
 
-    In `auto` only the first one may be answered by the lattice engine, which takes longer.
+    In `auto` only the first one may be answered by the lattice engine, which takes longer. Where the first one is
+    attained, others are used only where no engine answers for it, and their lower sides say nothing.
     """
     if len(choices) == 1:
         return answer(choices[0], options=options)
+    if tight:
+        try:
+            return answer(choices[0], options=options)
+        except LimitExceeded:
+            best = _smallest(choices[1:], answer, options, False)
+            return replace(best, lower=-math.inf if best.lower < 0.0 else 0.0)
     quick = replace(options, engine="spectral") if options.engine == "auto" else options
     answers, refused = [], None
     for index, one in enumerate(choices):

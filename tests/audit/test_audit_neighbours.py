@@ -37,6 +37,7 @@ from groupdp.samplings import (
     ShuffledSampling,
     TruncatedPoissonSampling,
 )
+from groupdp.samplings.balls_in_bins import RevealedBallsInBins
 
 FIXED = FixedBatchSampling(batch_size=5, dataset_size=20)
 TRUNCATED = TruncatedPoissonSampling(rate=0.5, largest_batch=10, dataset_size=30)
@@ -93,7 +94,7 @@ def test_every_sampling_is_audited():
 
 @pytest.mark.parametrize(
     ("sampling", "adjacency", "steps"),
-    [(SHUFFLED, "zero-out", 10), (SHUFFLED, "substitute", 20), (BallsInBinsSampling(batches=4), "add-or-remove", 8)],
+    [(SHUFFLED, "zero-out", 10), (SHUFFLED, "substitute", 20), (RevealedBallsInBins(batches=4), "add-or-remove", 8)],
     ids=["zeroed", "replaced", "balls"],
 )
 def test_with_the_allocation_released_the_analysis_of_epochs_is_attained(

@@ -172,3 +172,19 @@ def test_the_checker_imports_nothing_else_of_groupdp():
 
 def test_the_checker_stays_small():
     assert len((ROOT / "src" / "groupdp" / "certificate" / "checker.py").read_text().splitlines()) <= 400
+
+
+@pytest.mark.parametrize(
+    "sampling", [groupdp.SpreadSampling(batches=10), groupdp.AllocationSampling(batches=10, participations=2)]
+)
+def test_samplings_that_the_checker_does_not_know_are_refused(sampling):
+    run = groupdp.DPSGD(sampling=sampling, noise_multiplier=8.0, steps=20)
+    with pytest.raises(groupdp.InvalidArgument, match=f"whose law the checker knows, got {sampling.title}"):
+        certify(run, delta=1e-6, group_size=2)
+
+
+def test_balls_in_bins_are_certified_with_the_allocation_revealed():
+    run = groupdp.DPSGD(sampling=groupdp.BallsInBinsSampling(batches=50), noise_multiplier=8.0, steps=100)
+    certified = certify(run, delta=1e-6, group_size=1).document["claim"]
+    assert float(certified["epsilon"]["upper"]) > 2.0 * groupdp.epsilon(run, delta=1e-6, group_size=1).upper
+    assert certified["tight"] is False

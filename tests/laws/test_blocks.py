@@ -1,4 +1,7 @@
-"""Histograms of counts and the blocks that hide a group (P-13 to P-18), against enumeration in exact rationals."""
+"""Histograms of counts and the blocks that hide a group, against enumeration in exact rationals.
+
+P-14 and P-15 (blocks), P-16 (rare and nested histograms), P-17 (hidden collisions).
+"""
 
 from __future__ import annotations
 

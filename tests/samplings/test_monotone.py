@@ -32,6 +32,12 @@ def sampling_of(kind: str, draw: st.DataObject) -> tuple[Sampling, str]:
     if kind == "balls-in-bins":
         batches = draw.draw(st.integers(12, 60))
         return groupdp.BallsInBinsSampling(batches=batches), draw.draw(st.sampled_from(["remove", "substitute"]))
+    if kind == "spread":
+        batches = draw.draw(st.integers(2, 200))
+        return groupdp.SpreadSampling(batches=batches), draw.draw(st.sampled_from(["remove", "add", "substitute"]))
+    if kind == "allocation":
+        chosen = groupdp.AllocationSampling(batches=draw.draw(st.integers(20, 60)), participations=1)
+        return chosen, draw.draw(st.sampled_from(["remove", "add"]))
     chosen = SAMPLINGS[kind](batch_size=b, dataset_size=n)
     return chosen, draw.draw(st.sampled_from(["zero-out", "substitute"]))
 
@@ -81,3 +87,20 @@ def test_stated_limits_are_answered():
     sources = groupdp.PoissonSources(rates={f"s{i}": 0.001 * (i + 1) for i in range(20)})
     run = DPSGD(sources, noise_multiplier=5.0, steps=1000)
     assert groupdp.epsilon(run, delta=1e-6, group_size={f"s{i}": 3 for i in range(20)}).relative_width < 1e-8
+
+
+@pytest.mark.parametrize("kind", ["spread", "balls-in-bins"])
+def test_hidden_allocations_tend_to_revealed_ones_as_noise_falls(kind: str):
+    """P-13 to P-15: never above the allocation revealed, close to it where the noise does not hide the steps, and
+    smaller with more batches."""
+    for size, noise, share in ((1, 0.05, 0.95), (3, 0.05, 0.9), (3, 4.0, 0.0)):
+        values = []
+        for batches in (6, 12, 60):
+            run = DPSGD(SAMPLINGS[kind](batches=batches), noise_multiplier=noise, steps=5 * batches)
+            values.append(groupdp.epsilon(run, delta=1e-5, group_size=size, adjacency="remove"))
+        if kind == "spread":
+            gaussian = DPSGD(groupdp.PoissonSampling(rate=1.0), noise_multiplier=noise / size**0.5, steps=5)
+            revealed = groupdp.epsilon(gaussian, delta=1e-5, group_size=1)
+            assert share * revealed.lower <= values[-1].upper <= revealed.upper
+        assert values[0].upper >= values[1].lower >= 0.0
+        assert values[1].upper >= values[2].lower

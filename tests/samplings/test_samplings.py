@@ -15,6 +15,7 @@ from groupdp.neighbours import ADJACENCIES
 from groupdp.pairs import ZERO, Round
 from groupdp.question import question_of
 from groupdp.samplings import SAMPLINGS, Sampling
+from groupdp.samplings.balls_in_bins import RevealedBallsInBins
 
 EXAMPLES: dict[str, Sampling] = {
     "poisson": groupdp.PoissonSampling(rate=0.1),
@@ -24,6 +25,8 @@ EXAMPLES: dict[str, Sampling] = {
     "shuffled-once": groupdp.ShuffledOnceSampling(batch_size=10, dataset_size=105),
     "fixed-order": groupdp.FixedOrderSampling(batch_size=10, dataset_size=105),
     "balls-in-bins": groupdp.BallsInBinsSampling(batches=10),
+    "spread": groupdp.SpreadSampling(batches=10),
+    "allocation": groupdp.AllocationSampling(batches=10, participations=2),
     "poisson-sources": groupdp.PoissonSources(rates={"web": 0.1, "books": 0.02}),
 }
 EVERY = pytest.mark.parametrize("sampling", EXAMPLES.values(), ids=EXAMPLES.keys())
@@ -194,7 +197,7 @@ def test_an_epoch_cut_short_is_called_tight_only_where_it_is():
 
 
 def test_those_who_leave_and_those_who_join_are_thrown_together():
-    run = DPSGD(EXAMPLES["balls-in-bins"], noise_multiplier=2.0, steps=20)
+    run = DPSGD(RevealedBallsInBins(batches=10), noise_multiplier=2.0, steps=20)
     ((_, both),) = question_of(run, group_size=2, adjacency="substitute").compositions
     ((_, four),) = question_of(run, group_size=4, adjacency="remove").compositions
     assert both == four

@@ -66,6 +66,7 @@ class AllocationSampling(Sampling):
         allocated = (
             "Every epoch puts each example into the stated number of distinct batches, uniformly at random, anew and "
             "independently of all other examples.",
+            "Which examples are in which batch stays secret.",
             "The sum of clipped gradients is divided by a number that does not depend on the data.",
         )
         return (*allocated, FIXED_MICROBATCHES) if microbatches else allocated

@@ -20,7 +20,7 @@ from groupdp.pairs import ZERO, Round, Rounds, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
 from groupdp.samplings.sampling import BoolArray, Sampling
 from groupdp.samplings.shuffled import squares_coin
-from groupdp.samplings.spread import noise_split, one_example, unit_of
+from groupdp.samplings.spread import noise_split, one_example, revealed, unit_of
 from groupdp.samplings.worlds import World, thrown_members
 
 #: Up to so many members several orders of block sizes are tried; no effect on validity.
@@ -55,9 +55,11 @@ class BallsInBinsSampling(Sampling):
         """Collisions hidden too (P-17), which is better where noise is small; and the allocation revealed (P-7), which
         is where that is, and blocks are small."""
         leave, join = counted(change.removed), counted(change.added)
-        if leave + join <= 1 or noise == 0.0 or self.batches == 1:
-            return ()
         unit, found = unit_of(microbatches), []
+        if leave + join == 0 or noise == 0.0 or self.batches == 1:
+            return ()
+        if leave + join == 1:
+            return (revealed(1.0, self.batches, noise / unit, steps),)
         orders = JOINING_ORDERS if leave == 0 else LEAVING_ORDERS if join == 0 else LEAVING_ORDERS[:1]
         if max(leave, join) < self.batches:
             for order in orders if leave + join <= _FEW else orders[:1]:
@@ -80,7 +82,8 @@ class BallsInBinsSampling(Sampling):
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         thrown = "Every epoch puts each example into one of its batches, independently and uniformly, anew."
-        return (thrown, FIXED_MICROBATCHES) if microbatches else (thrown,)
+        secret = "Which examples are in which batch stays secret."
+        return (thrown, secret, FIXED_MICROBATCHES) if microbatches else (thrown, secret)
 
     def share_of_data(self) -> Fraction:
         return Fraction(1, self.batches)

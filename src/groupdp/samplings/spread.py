@@ -47,12 +47,12 @@ class SpreadSampling(Sampling):
         return noise_split(change, noise / unit_of(microbatches), lambda size, own: self._one_sided(size, own, steps))
 
     def alternatives(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> tuple[Rounds, ...]:
-        """With members leaving and joining: the allocation revealed, which is better where noise is small (P-18)."""
-        leave, join = counted(change.removed), counted(change.added)
-        if leave == 0 or join == 0:
+        """The allocation revealed: where noise is small better for members leaving and joining (P-18), and easier to
+        compute in all cases (P-14)."""
+        size = counted(change.removed) + counted(change.added)
+        if size == 0 or noise == 0.0:
             return ()
-        shift = math.sqrt(_squares(leave + join, self.batches)) * unit_of(microbatches)
-        return (((Round.of(Side.point(shift / noise if noise > 0.0 else math.inf), ZERO), -(-steps // self.batches)),),)
+        return (revealed(_squares(size, self.batches), self.batches, noise / unit_of(microbatches), steps),)
 
     def _one_sided(self, size: int, noise: float, steps: int) -> Rounds:
         if size % self.batches == 0:  # as many in every batch: no randomness is left
@@ -74,6 +74,7 @@ class SpreadSampling(Sampling):
         allocated = (
             "Every epoch puts each person's examples into distinct batches, uniformly at random, anew and "
             "independently of all other people; more examples than batches as evenly as possible.",
+            "Which examples are in which batch stays secret.",
             "The group is all examples of one person.",
             "The sum of clipped gradients is divided by a number that does not depend on the data.",
         )
@@ -135,6 +136,11 @@ def one_example(batches: int, noise: float, steps: int) -> Rounds:
             law = np.array([absent, places / batches]), np.array([math.log1p(-places / batches), share])
             rounds.append((Round.of(Side(np.array([0.0, math.inf]), law), ZERO), times))
     return tuple(rounds)
+
+
+def revealed(squares: float, batches: int, noise: float, steps: int) -> Rounds:
+    """N(sqrt(squares) / noise) against N(0) for every epoch that was begun."""
+    return ((Round.of(Side.point(math.sqrt(squares) / noise), ZERO), -(-steps // batches)),)
 
 
 def unit_of(microbatches: bool) -> float:
