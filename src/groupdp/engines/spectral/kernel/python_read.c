@@ -125,13 +125,13 @@ static int read_allocations(workspace *space, PyObject *source, round_law *law)
     for (Py_ssize_t f = 0; sound && f < factors; f++)
         sound = content[0][f] >= 1.0 && content[0][f] <= MOST_ROUNDS && content[0][f] == floor(content[0][f]) &&
                 content[1][f] > 0.0 && isfinite(content[1][f]) && content[2][f] <= 0.0 && isfinite(content[2][f]);
-    for (Py_ssize_t b = 0; sound && b < products; b++)
-        sound = content[3][b] < MOST - 1.0 && isfinite(content[3][b]);
+    round_law coin = {.gaussians = (int)products, .gaussian_log_weight = content[3]};
+    sound = sound && is_coin(&coin);
     for (Py_ssize_t i = 0; sound && i < factors * products; i++)
         sound = content[4][i] >= 0.0 && content[4][i] <= MOST_ROUNDS && content[4][i] == floor(content[4][i]);
     if (!sound) {
         PyErr_SetString(PyExc_ValueError, "an allocation must have places >= 1, positive shifts, probabilities up to 1, "
-                                          "and how often it stands in every product");
+                                          "products whose probabilities add up to 1, and how often it stands in every product");
         return -1;
     }
     allocation_law *of = allocate_or_null(space, sizeof(allocation_law));
