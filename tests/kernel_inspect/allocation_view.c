@@ -1,4 +1,4 @@
-/* What the tests look at in allocations: tables of p_n and the bound of every error, each on its own (S-28 to S-34). */
+/* What the tests look at in allocations: tables of p_n and the bound of every error, each on its own (S-29 to S-35). */
 #include "view.h"
 
 static const allocation *first_factor(view *at)
@@ -73,10 +73,10 @@ static PyObject *gamma_of(PyObject *Py_UNUSED(module), PyObject *arguments)
 
 PyMethodDef allocations[] = {
     {"allocation", allocation_of, METH_VARARGS,
-     "allocation(composition, n, w, frequency, log_tolerance): the table of p_n and its errors (S-28 to S-32)."},
+     "allocation(composition, n, w, frequency, log_tolerance): the table of p_n and its errors (S-29 to S-33)."},
     {"allocation_bounds", allocation_bounds, METH_VARARGS,
      "allocation_bounds(composition, n, w, step, place_step, frequency, z, u, log_most): each bound on its own."},
     {"gamma_ratio", gamma_of, METH_VARARGS,
-     "gamma_ratio(a, s): log Gamma(a) - log Gamma(a - is) - is log a, the size of its parts, log Gamma(a) (S-33)."},
+     "gamma_ratio(a, s): log Gamma(a) - log Gamma(a - is) - is log a, the size of its parts, log Gamma(a) (S-34)."},
     {NULL, NULL, 0, NULL},
 };

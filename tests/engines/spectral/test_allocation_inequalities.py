@@ -34,8 +34,8 @@ def bounds(places: int, shift: float, n: int, w: float, **given: float) -> dict[
 @pytest.mark.parametrize("frequency", [0.0, 6.0, 12.0])
 @pytest.mark.parametrize("step", [0.2, 0.25])
 @pytest.mark.parametrize("offset", [0.0, 0.1])
-def test_s_28_the_step_in_the_rate(step, frequency, offset):
-    """S-28: for X = 1 the sum is a trapezoid rule for Gamma(a - is), in closed form."""
+def test_s_29_the_step_in_the_rate(step, frequency, offset):
+    """S-29: for X = 1 the sum is a trapezoid rule for Gamma(a - is), in closed form."""
     n, w = 33, 2.0
     u = np.arange(-30, 30) * step + offset + math.log(31.0)
     terms = np.exp((n - w) * u - np.exp(u) - gammaln(n - w) - 1j * frequency * u)
@@ -49,8 +49,8 @@ def test_s_28_the_step_in_the_rate(step, frequency, offset):
 
 @pytest.mark.parametrize("place_step", [0.9, 1.0])
 @pytest.mark.parametrize("shift", [0.5, 1.0])
-def test_s_29_the_step_in_a_place(shift, place_step):
-    """S-29: second moments of the discretised law in closed form, M = 1 and M = 3."""
+def test_s_30_the_step_in_a_place(shift, place_step):
+    """S-30: second moments of the discretised law in closed form, M = 1 and M = 3."""
     z = np.arange(-60, 61) * place_step
     weight = place_step * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
     for places in (1, 3):
@@ -65,8 +65,8 @@ def test_s_29_the_step_in_a_place(shift, place_step):
 
 @pytest.mark.parametrize("w", [1.0, 2.5, 6.0])
 @pytest.mark.parametrize("z", [2.0, 4.0, 6.0])
-def test_s_30_what_is_left_out_above(w, z):
-    """S-30: M E[X^w; Z_1 > z] / G(w), in closed form with one place and by a sum with two."""
+def test_s_31_what_is_left_out_above(w, z):
+    """S-31: M E[X^w; Z_1 > z] / G(w), in closed form with one place and by a sum with two."""
     shift = 0.8
     assert norm.logsf(z - w * shift) <= bounds(1, shift, 40, w, z=z)["log_above"]
     assert math.log(2 * share_beyond(shift, w, z, above=True)) <= bounds(2, shift, 40, w, z=z)["log_above"]
@@ -74,8 +74,8 @@ def test_s_30_what_is_left_out_above(w, z):
 
 @pytest.mark.parametrize("w", [-0.5, -3.0, -9.0, 2.0])
 @pytest.mark.parametrize("z", [3.0, 6.0])
-def test_s_30_what_is_left_out_below(w, z):
-    """S-30: the same below -z, and above it for powers that decrease."""
+def test_s_31_what_is_left_out_below(w, z):
+    """S-31: the same below -z, and above it for powers that decrease."""
     shift = 0.8
     distance = z + w * shift
     assert norm.logsf(distance) <= bounds(1, shift, 40, w, z=z)["log_below"] + 1e-12
@@ -97,8 +97,8 @@ def share_beyond(shift: float, w: float, z: float, *, above: bool) -> float:
 
 @pytest.mark.parametrize(("w", "n"), [(3.0, 30), (-8.0, 20), (12.0, 40)])
 @pytest.mark.parametrize("more", [0.3, 0.8, 1.5])
-def test_s_31_rates_beyond_the_nodes(w, n, more):
-    """S-31: the nodes beyond log lambda = u hold E[X^w Q(a, lambda X)] / G(w) of the integral; with two places."""
+def test_s_32_rates_beyond_the_nodes(w, n, more):
+    """S-32: the nodes beyond log lambda = u hold E[X^w Q(a, lambda X)] / G(w) of the integral; with two places."""
     shift, step, shape = 0.7, 0.05, n - w
     u = math.log(shape) + more
     loss, probability = truth.law(2, shift, 1.0)
@@ -113,8 +113,8 @@ def test_s_31_rates_beyond_the_nodes(w, n, more):
 
 
 @pytest.mark.parametrize(("places", "shift", "p", "n"), [(40, 1.0, 1.0, 30), (4, 0.6, 1.0, 26), (60, 1.5, 0.25, 28)])
-def test_s_32_the_table_is_right_to_its_rounding(places, shift, p, n):
-    """S-32: p_n on the same grid in ball arithmetic, by recurrence and by squaring."""
+def test_s_33_the_table_is_right_to_its_rounding(places, shift, p, n):
+    """S-33: p_n on the same grid in ball arithmetic, by recurrence and by squaring."""
     w = 2.0
     found = kernel.allocation(packed_round(places, shift, p), n, w, 0.0, -40.0)
     assert found is not None
@@ -158,8 +158,8 @@ def exact_count(rate, weights, ratios, places, p, n):
 
 @pytest.mark.parametrize("a", [24.0, 60.5, 2400.0])
 @pytest.mark.parametrize("s", [0.0, 1e-6, 3.0, 77.0, 4000.0])
-def test_s_33_the_ratio_of_gamma_functions(a, s):
-    """S-33: log Gamma(a) - log Gamma(a - is) - is log a, within 40 U of the size of its parts; and log Gamma(a)."""
+def test_s_34_the_ratio_of_gamma_functions(a, s):
+    """S-34: log Gamma(a) - log Gamma(a - is) - is log a, within 40 U of the size of its parts; and log Gamma(a)."""
     real, imaginary, size, log_gamma = kernel.gamma_ratio(a, s)
     with ctx.workprec(200):
         exact = acb(a).lgamma() - acb(a, -s).lgamma() - acb(0, s) * arb(a).log()
@@ -171,8 +171,8 @@ def test_s_33_the_ratio_of_gamma_functions(a, s):
 @pytest.mark.parametrize(("places", "p"), [(1, 1.0), (2, 1.0), (3, 1.0), (2, 0.3)])
 @pytest.mark.parametrize("c", [0.5, 2.0])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_s_34_the_decay_of_the_characteristic_function(places, p, c, reverse):
-    """S-34: |G(c + is)| <= G(c) e^{-s^2 shift^2 / (2 M)} where everybody takes part; the Gaussian attains it."""
+def test_s_35_the_decay_of_the_characteristic_function(places, p, c, reverse):
+    """S-35: |G(c + is)| <= G(c) e^{-s^2 shift^2 / (2 M)} where everybody takes part; the Gaussian attains it."""
     shift = 0.9
     found = kernel.allocation(packed_round(places, shift, p, reverse=reverse), 40, -c if reverse else 1 + c, 0.0, -20.0)
     rate = found["rate"]
@@ -190,8 +190,8 @@ def test_s_34_the_decay_of_the_characteristic_function(places, p, c, reverse):
     ("places", "shift", "p"), [(1, 0.5, 1.0), (3, 0.8, 1.0), (7, 1.2, 1.0), (1000, 1.0, 0.5), (2, 0.3, 1.0)]
 )
 @pytest.mark.parametrize("w", [2, 3, 5])
-def test_s_28_to_s_32_integer_moments_are_enclosed(places, shift, p, w, log_tolerance):
-    """S-28 to S-32: E[X^w] in closed form; with coarse steps and ranges their errors are what the bound is made of."""
+def test_s_29_to_s_33_integer_moments_are_enclosed(places, shift, p, w, log_tolerance):
+    """S-29 to S-33: E[X^w] in closed form; with coarse steps and ranges their errors are what the bound is made of."""
     found = kernel.allocation(packed_round(places, shift, p), 26 + w, float(w), 0.0, log_tolerance)
     if found is None or not math.isfinite(found["log_moment_error"]):
         assert log_tolerance >= -7.0  # no bound is claimed where the steps are that coarse

@@ -13,6 +13,7 @@ import pytest
 from groupdp import pairs
 from groupdp.allocations import Allocation, AllocationRound
 from groupdp.engines import spectral
+from groupdp.engines.spectral import _kernel
 from groupdp.engines.spectral.packing import packed
 from groupdp.errors import LimitExceeded
 from kernel_inspect import kernel
@@ -73,7 +74,7 @@ def test_golden_values(case):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("places", "shift", "p"), [(2, 0.7, 1.0), (2, 1.3, 0.4), (1, 0.5, 1.0)])
 def test_the_characteristic_function_of_two_places(places, shift, p, reverse):
-    """S-33: log phi at frequencies 0, 0.5, 1, ..., within its stated error."""
+    """S-34: log phi at frequencies 0, 0.5, 1, ..., within its stated error."""
     tilt, step, samples = 2.0, 0.5, 12
     product = ((Allocation(places, shift, math.log(p)), 1),)
     one = AllocationRound((product, product), (math.log(0.25), math.log(0.75)), reverse)
@@ -189,9 +190,9 @@ def test_what_is_beyond_the_limits_is_declined(places, shift):
 
 def test_bad_allocations_are_refused():
     (count, branches, mu, log_weights, allocated), *_ = packed(((AllocationRound.of(5, 1.0), 1),))
-    for position, value in [(1, 0.5), (2, -1.0), (2, math.inf), (3, 0.1)]:
+    for position, value in [(1, 0.5), (2, -1.0), (2, math.inf), (3, 0.1), (4, -0.1), (4, math.nan)]:
         spoiled = (*allocated[:position], np.array([value]), *allocated[position + 1 :])
         with pytest.raises(ValueError, match="an allocation must have"):
-            kernel.epsilon([(count, branches, mu, log_weights, spoiled)], -14.0)
+            _kernel.epsilon([(count, branches, mu, log_weights, spoiled)], -14.0)
     with pytest.raises(TypeError):
-        kernel.epsilon([(count, branches, mu, log_weights, [1])], -14.0)
+        _kernel.epsilon([(count, branches, mu, log_weights, [1])], -14.0)

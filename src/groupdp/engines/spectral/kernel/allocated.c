@@ -1,6 +1,6 @@
 /* Rounds of random allocations under their tilted law. With w = 1 + z forward and -z reversed, and a = n - Re w,
  *
- *     G(w) = n! / Gamma(n - w) sum_j step lambda_j^{-w} p_n(lambda_j)                                            (S-28)
+ *     G(w) = n! / Gamma(n - w) sum_j step lambda_j^{-w} p_n(lambda_j)                                            (S-29)
  *
  * so the loss's characteristic function is that of -+ log lambda on the nodes times a^{-+is} Gamma(a) / Gamma(a -+ is). */
 #include "arithmetic.h"
@@ -10,7 +10,7 @@
 /* Of w and s, for moments of a single large place within the range of doubles. */
 #define LARGEST_PRODUCT 18.0
 
-/* The rate of decay of a product: |phi(s)| <= e^{-s^2 mu^2 / 2}, mu^2 the sum of s^2 / M over factors with p = 1 (S-34). */
+/* The rate of decay of a product: |phi(s)| <= e^{-s^2 mu^2 / 2}, mu^2 the sum of s^2 / M over factors with p = 1 (S-35). */
 double allocation_mu(const allocation_law *law, int product)
 {
     double square = 0.0;
@@ -46,7 +46,7 @@ double largest_allocation_tilt(const allocation_law *law)
         return largest;
     for (int f = 0; f < law->factors; f++) {
         const allocation *of = &law->factor[f];
-        /* Up to here a single large place is within the range of doubles, or (S-30, halves) far below G. */
+        /* Up to here a single large place is within the range of doubles, or (S-31, halves) far below G. */
         double log_places = log(of->places) - of->log_probability, linear = log_places - LOG_2;
         double inside = linear * linear - 2.0 * of->shift * of->shift * (log_places + 45.0);
         double single = inside > 0.0 ? (linear + sqrt(inside)) / (of->shift * of->shift) : 0.0;
@@ -58,7 +58,7 @@ double largest_allocation_tilt(const allocation_law *law)
 /* Relative error of log_gamma: (x - 1/2) log x to 12 U, the rest below it; the series' first term left out is 2e-17. */
 static double log_gamma_error(double x) { return 16.0 * U * (x * fabs(log(x)) + x + 2.0); }
 
-/* Relative rounding error of p_n at a node but for that of its points, in units of U (S-32). */
+/* Relative rounding error of p_n at a node but for that of its points, in units of U (S-33). */
 double count_rounding(const allocation_table *table, int j)
 {
     double n = table->taylor, places = table->of->places, one = table->weight_rounding + 64.0 + 16.0;

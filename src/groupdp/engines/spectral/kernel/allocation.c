@@ -3,7 +3,7 @@
  *     p_n(lambda) = E[(lambda X)^n e^{-lambda X}] / n!        the probability that a Poisson(lambda X) variable is n
  *
  * on a grid of log lambda. All terms are positive. G(w) = E[X^w] is n! / Gamma(n - w) times the integral of
- * lambda^{-w} p_n(lambda) over log lambda (S-28), for every w with n - Re w > 0 at once. */
+ * lambda^{-w} p_n(lambda) over log lambda (S-29), for every w with n - Re w > 0 at once. */
 #include "arithmetic.h"
 #include "spectral.h"
 
@@ -93,7 +93,7 @@ static double windowed(const double *weight, const double *f, int places, int *t
 }
 
 /* Coefficients f_0 = 1, ..., f_n of (B(t) / b_0)^M e^{rho t}, B = sum b_k t^k, from last to first in g, scaled: the
- * logarithm of the scale is returned. m b_0 f_m = sum_k ((M + 1) k - m) b_k f_{m-k} + rho sum_k b_k f_{m-1-k} (S-32). */
+ * logarithm of the scale is returned. m b_0 f_m = sum_k ((M + 1) k - m) b_k f_{m-k} + rho sum_k b_k f_{m-1-k} (S-33). */
 WIDE static double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g,
                                        double *product)
 {

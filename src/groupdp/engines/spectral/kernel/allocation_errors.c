@@ -4,7 +4,7 @@
 
 static int is_gaussian(const allocation *of) { return of->places == 1.0 && of->log_probability == 0.0; }
 
-/* log Gamma(x) by Stirling's series, x >= 24: the first term left out is below 2e-18 (S-33). */
+/* log Gamma(x) by Stirling's series, x >= 24: the first term left out is below 2e-18 (S-34). */
 double log_gamma(double x)
 {
     double y = 1.0 / (x * x), log_x = log(x);
@@ -23,7 +23,7 @@ double log_factorial(int n)
     return log(product);
 }
 
-/* log of a bound on the error of the trapezoid rule in log lambda, relative to that of w = Re w (S-28). */
+/* log of a bound on the error of the trapezoid rule in log lambda, relative to that of w = Re w (S-29). */
 static double log_rate_step_error(double angle, double step, double shape, double frequency)
 {
     return 2.0 * LOG_2 - shape * log(cos(angle)) + frequency * angle - 2.0 * PI * angle / step;
@@ -37,7 +37,7 @@ double allocation_step_error(const allocation_table *table, double shape, double
     return best > -0.7 ? INFINITY : best + 1e-9;
 }
 
-/* log of a bound on the error of the trapezoid rule in Z, relative (S-29). */
+/* log of a bound on the error of the trapezoid rule in Z, relative (S-30). */
 double allocation_place_error(const allocation_table *table, double shape)
 {
     const allocation *of = table->of;
@@ -59,7 +59,7 @@ static double log_least_moment(const allocation *of, double w)
     return w >= 1.0 && single > 0.0 ? single * (1.0 - 1e-12) - 1e-12 * (w * log_places + 1.0) : 0.0;
 }
 
-/* log of a bound on what is left out above z in some place, relative to G(w), for w >= 1 (S-30). */
+/* log of a bound on what is left out above z in some place, relative to G(w), for w >= 1 (S-31). */
 static double log_above(const allocation *of, double w, double z, double share)
 {
     double log_places = log(of->places), beyond = larger(z - w * of->shift, 0.0);
@@ -79,7 +79,7 @@ double log_left_out_above(const allocation *of, double w, double z)
     return best + 1e-9 * (1.0 + fabs(best));
 }
 
-/* log of a bound on what is left out below -z in some place, relative to G(w) >= e^log_moment (S-30). */
+/* log of a bound on what is left out below -z in some place, relative to G(w) >= e^log_moment (S-31). */
 double log_left_out_below(const allocation *of, double w, double z, double log_moment)
 {
     double log_places = log(of->places), square = of->shift * of->shift, c = -w;
@@ -96,7 +96,7 @@ double log_left_out_below(const allocation *of, double w, double z, double log_m
     return log_places - 0.5 * z * z + larger(smaller(others, absent) - log_moment, 0.0) + 1.2;
 }
 
-/* log of a bound on the nodes beyond log lambda = u, relative to G(w) Gamma(a) / n! (S-31). */
+/* log of a bound on the nodes beyond log lambda = u, relative to G(w) Gamma(a) / n! (S-32). */
 double log_rates_above(const allocation *of, double w, double shape, double step, double u)
 {
     double best = INFINITY, square = of->shift * of->shift;

@@ -1,4 +1,4 @@
-/* The characteristic function of rounds of allocations on the contour's frequencies (S-33). */
+/* The characteristic function of rounds of allocations on the contour's frequencies (S-34). */
 #include "arithmetic.h"
 #include "spectral.h"
 
@@ -26,7 +26,7 @@ void gamma_ratio(double a, double s, double *real, double *imaginary, double *si
 }
 
 /* log of one factor's characteristic function on the samples, without its centre; the bound on the error of that
- * logarithm, and on the logarithm of the modulus (S-33). */
+ * logarithm, and on the logarithm of the modulus (S-34). */
 static void sample_factor(workspace *space, const tilted_factor *factor, const contour *path, double *real,
                           double *imaginary, double *log_error_of, double *log_largest)
 {
@@ -57,7 +57,7 @@ static void sample_factor(workspace *space, const tilted_factor *factor, const c
     }
 }
 
-/* Adds T log(phi(s) e^{-i s centre}) of a round of allocations, with the bounds that its error adds (S-20, S-33). */
+/* Adds T log(phi(s) e^{-i s centre}) of a round of allocations, with the bounds that its error adds (S-20, S-34). */
 void add_allocations(workspace *space, const tilted_round *tilted, int rounds, contour *path, double *log_error_of,
                      double *log_largest)
 {

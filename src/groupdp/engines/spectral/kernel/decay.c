@@ -109,7 +109,7 @@ decay certify(workspace *space, const tilted_round *tilted, int rectangles, int 
 {
     const round_law *law = tilted->law;
     decay bound = {.count = law->count, .gaussians = law->gaussians, .mu = law->mu};
-    if (tilted->allocated != NULL) { /* S-34 */
+    if (tilted->allocated != NULL) { /* S-35 */
         bound.gaussians = law->allocated->products;
         bound.mu = tilted->allocated->mu;
         bound.log_share = tilted->allocated->log_share;

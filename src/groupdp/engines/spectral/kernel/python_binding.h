@@ -1,6 +1,8 @@
 /* A composition as Python passes it: a sequence of rounds (count, branches, mu, log_weights), where branches is a
  * sequence of (log_weight, right shifts, probabilities, log_probabilities, left shifts, probabilities,
- * log_probabilities), and mu and log_weights are those of branches N(mu, 1) against N(0, 1); buffers of doubles. */
+ * log_probabilities), and mu and log_weights are those of branches N(mu, 1) against N(0, 1); buffers of doubles; or
+ * (count, (), empty, empty, allocations), allocations being (reverse, places, shifts, log probabilities, log weights of
+ * the products, how often each factor stands in each product). */
 #ifndef GROUPDP_PYTHON_BINDING_H
 #define GROUPDP_PYTHON_BINDING_H
 

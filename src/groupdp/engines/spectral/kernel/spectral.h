@@ -220,19 +220,19 @@ typedef struct {
 
 tilted_round tilt_round(workspace *space, const round_law *law, double tilt, double frequency, double log_tolerance);
 
-/* p_n(lambda) = E[(lambda X)^n e^{-lambda X}] / n! at log lambda = step (first + j), j = 0, 1, ... (S-28). */
+/* p_n(lambda) = E[(lambda X)^n e^{-lambda X}] / n! at log lambda = step (first + j), j = 0, 1, ... (S-29). */
 typedef struct {
     const allocation *of;
     int taylor, nodes; /* n */
     double step, first, place_step, place_low, place_high, log_least, log_most; /* of X, as cut */
     double *log_count, *log_none; /* log p_n; log of P(N = 0) in one place */
     double *log_lost;             /* log of what underflow may take from p_n */
-    double weight_rounding, point_rounding; /* of the quadrature over Z, in units of U (S-32) */
+    double weight_rounding, point_rounding; /* of the quadrature over Z, in units of U (S-33) */
 } allocation_table;
 
 /* The least n - w for which Stirling's series is used as it stands. */
 #define SMALLEST_SHAPE 24.0
-/* Of the lines off the real axis in S-28 and S-29; below pi / 2. */
+/* Of the lines off the real axis in S-29 and S-30; below pi / 2. */
 #define LARGEST_ANGLE 1.45
 
 double log_gamma(double x);
@@ -250,16 +250,16 @@ double log_rates_right(const allocation_table *table, double w, double u);
 void gamma_ratio(double a, double s, double *real, double *imaginary, double *size);
 double count_rounding(const allocation_table *table, int j);
 
-/* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-33). */
+/* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-34). */
 typedef struct {
     tilted_round of;
-    double shape, sign, mean, loss_variance, rate; /* |phi(s)| <= e^{-s^2 rate} (S-34) */
+    double shape, sign, mean, loss_variance, rate; /* |phi(s)| <= e^{-s^2 rate} (S-35) */
 } tilted_factor;
 
 /* A round of allocations under its tilted law. */
 typedef struct tilted_allocation {
     tilted_factor *factor;
-    double *share, *mu, *log_share; /* of the products; mu^2 is the rate of decay (S-34) */
+    double *share, *mu, *log_share; /* of the products; mu^2 is the rate of decay (S-35) */
     double share_error, mean, variance;
 } tilted_allocation;
 
