@@ -68,6 +68,7 @@ def epsilon_of_question(
     """The worst of the ordered changes; one that provably does not decide is not evaluated closely (Chernoff
     screen)."""
     results: dict[str, Bounds] = {}
+    floor = 0.0 if question.tight else None
     for index, (name, _) in enumerate(question.compositions):
         choices = question.options(index)
         if results and options.engine != "lattice" and not every_change:
@@ -75,16 +76,17 @@ def epsilon_of_question(
             if any(epsilon_ceiling_of(one, log_delta, enough=worst) < worst for one in choices):
                 continue
         part = _part_of(options, index, len(question.compositions))
-        results[name] = _smallest(choices, partial(epsilon_of, log_delta=log_delta), part, question.tight)
+        results[name] = _smallest(choices, partial(epsilon_of, log_delta=log_delta), part, floor)
     return _worst(results, question.tight)
 
 
 def log_delta_of_question(question: Question, epsilon: float, options: Options) -> Bounds:
     """The worst of the ordered changes."""
     results: dict[str, Bounds] = {}
+    floor = -math.inf if question.tight else None
     for index, (name, _) in enumerate(question.compositions):
         part = _part_of(options, index, len(question.compositions))
-        results[name] = _smallest(question.options(index), partial(log_delta_of, epsilon=epsilon), part, question.tight)
+        results[name] = _smallest(question.options(index), partial(log_delta_of, epsilon=epsilon), part, floor)
     return _worst(results, question.tight)
 
 
@@ -92,20 +94,19 @@ class _Answer(Protocol):
     def __call__(self, composition: Composition, /, *, options: Options) -> Bounds: ...
 
 
-def _smallest(choices: tuple[Composition, ...], answer: _Answer, options: Options, tight: bool) -> Bounds:
+def _smallest(choices: tuple[Composition, ...], answer: _Answer, options: Options, floor: float | None) -> Bounds:
     """The answer with the smallest upper side, of compositions that all dominate: its lower side is its own.
 
     In `auto` only the first one may be answered by the lattice engine, which takes longer. Where the first one is
-    attained, others are used only where no engine answers for it, and their lower sides say nothing.
+    attained, others are used only where no engine answers for it, with `floor` for a lower side; else it is None.
     """
     if len(choices) == 1:
         return answer(choices[0], options=options)
-    if tight:
+    if floor is not None:
         try:
             return answer(choices[0], options=options)
         except LimitExceeded:
-            best = _smallest(choices[1:], answer, options, False)
-            return replace(best, lower=-math.inf if best.lower < 0.0 else 0.0)
+            return replace(_smallest(choices[1:], answer, options, None), lower=floor)
     quick = replace(options, engine="spectral") if options.engine == "auto" else options
     answers, refused = [], None
     for index, one in enumerate(choices):

@@ -27,6 +27,7 @@ from groupdp.audit import (
 from groupdp.errors import InvalidArgument
 from groupdp.samplings import (
     SAMPLINGS,
+    AllocationSampling,
     BallsInBinsSampling,
     FixedBatchSampling,
     FixedOrderSampling,
@@ -35,6 +36,7 @@ from groupdp.samplings import (
     Sampling,
     ShuffledOnceSampling,
     ShuffledSampling,
+    SpreadSampling,
     TruncatedPoissonSampling,
 )
 from groupdp.samplings.balls_in_bins import RevealedBallsInBins
@@ -73,6 +75,8 @@ AUDITED: list[tuple[Sampling, object, str, int, float]] = [
     (BallsInBinsSampling(batches=5), 2, "add-or-remove", 10, 3.0),
     (BallsInBinsSampling(batches=5), 1, "substitute", 10, 3.0),
     (BallsInBinsSampling(batches=5), 2, "zero-out", 10, 3.0),
+    (SpreadSampling(batches=5), 2, "add-or-remove", 10, 3.0),
+    (AllocationSampling(batches=4, participations=2), 1, "add-or-remove", 8, 3.0),
 ]
 
 

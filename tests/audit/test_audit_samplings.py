@@ -20,6 +20,7 @@ from groupdp.groups import group_of
 from groupdp.neighbours import Neighbours
 from groupdp.samplings import (
     SAMPLINGS,
+    AllocationSampling,
     BallsInBinsSampling,
     FixedBatchSampling,
     FixedOrderSampling,
@@ -28,6 +29,7 @@ from groupdp.samplings import (
     Sampling,
     ShuffledOnceSampling,
     ShuffledSampling,
+    SpreadSampling,
     TruncatedPoissonSampling,
 )
 
@@ -145,6 +147,13 @@ SAMPLED: dict[str, tuple[Sampling, int, int, Law]] = {
     "shuffled-once": (ShuffledOnceSampling(batch_size=2, dataset_size=4), 4, 4, dealt(4, 2, 4, fresh=False)),
     "fixed-order": (FixedOrderSampling(batch_size=2, dataset_size=4), 4, 4, {(3, 12, 3, 12): Fraction(1)}),
     "balls-in-bins": (BallsInBinsSampling(batches=2), 3, 4, independent(thrown(3, 2))),
+    "spread": (SpreadSampling(batches=2), 2, 4, independent({(1, 2): Fraction(1, 2), (2, 1): Fraction(1, 2)})),
+    "allocation": (
+        AllocationSampling(batches=3, participations=2),
+        1,
+        6,
+        independent({pattern: Fraction(1, 3) for pattern in ((1, 1, 0), (1, 0, 1), (0, 1, 1))}),
+    ),
 }
 
 
