@@ -30,7 +30,7 @@ def sampling_of(kind: str, draw: st.DataObject) -> tuple[Sampling, str]:
         sampling = groupdp.TruncatedPoissonSampling(rate=rate, largest_batch=cap, dataset_size=n)
         return sampling, draw.draw(st.sampled_from(["remove", "add", "zero-out"]))
     if kind == "balls-in-bins":
-        batches = draw.draw(st.integers(12, 60))
+        batches = draw.draw(st.integers(2, 60))
         return groupdp.BallsInBinsSampling(batches=batches), draw.draw(st.sampled_from(["remove", "substitute"]))
     if kind == "spread":
         batches = draw.draw(st.integers(2, 200))
