@@ -36,7 +36,7 @@ _LIMITS = {
     "argument": "it answers for finite arguments",
     "shifts": "it works with shifts from 1e-290 to 1e7 times the noise, and losses whose deviation is above 1e-140",
     "memory": "a call may take 400 MB, a composition 100 000 different rounds, 2^53 rounds in all",
-    "work": "a call may take a fraction of a second",
+    "work": "a call may take a fraction of a second, with random allocations two seconds",
     "nodes": "a quadrature may have 150 000 nodes, a table 30 million entries",
     "steps": "a contour may have 50 000 steps",
     "aliases": "no period was found whose aliases are negligible",

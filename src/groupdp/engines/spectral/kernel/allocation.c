@@ -76,35 +76,48 @@ static void choose_ranges(workspace *space, allocation_table *table, double w_lo
     table->nodes = (int)nodes;
 }
 
-/* sum_i weight_i f_i, all of it that matters: the terms are log-concave, `top` is near the largest and moves up. */
-static double windowed(const double *weight, const double *f, int places, int *top)
+/* Where the terms of a sum over Z matter: its largest term, and both ends. */
+typedef struct {
+    int top, low, high;
+} window;
+
+/* sum_i weight_i f_i, all of it that matters: the terms are log-concave, the largest moves up from one k to the next, and
+ * the window starts from that of the last k. */
+WIDE static double windowed(const double *weight, const double *f, int places, window *at)
 {
-    int i = *top;
+    int i = at->top, low = at->low, high;
     while (i + 1 < places && weight[i + 1] * f[i + 1] >= weight[i] * f[i])
         i++;
-    *top = i;
     double least = weight[i] * f[i] * NEGLIGIBLE;
-    int low = i, high = i;
+    while (low + 8 <= i && weight[low + 8] * f[low + 8] <= least)
+        low += 8;
     while (low > 0 && weight[low] * f[low] > least)
         low = low > 8 ? low - 8 : 0;
+    high = at->high > i ? at->high : i;
     while (high < places - 1 && weight[high] * f[high] > least)
         high = high < places - 9 ? high + 8 : places - 1;
+    while (high - 8 >= i && weight[high - 8] * f[high - 8] <= least)
+        high -= 8;
+    *at = (window){i, low, high};
     return dot(weight + low, f + low, high - low + 1);
 }
 
 /* Coefficients f_0 = 1, ..., f_n of (B(t) / b_0)^M e^{rho t}, B = sum b_k t^k, from last to first in g, scaled: the
  * logarithm of the scale is returned. m b_0 f_m = sum_k ((M + 1) k - m) b_k f_{m-k} + rho sum_k b_k f_{m-1-k} (S-33). */
-WIDE static double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g,
-                                       double *product)
+WIDE static double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g)
 {
-    double scale = 0.0;
+    double scale = 0.0, product[BLOCK];
     g[n] = 1.0;
     for (int m = 1; m <= n; m++) {
         const double *restrict next = g + n - m;
-        double *restrict term = product;
-        for (int k = 1; k <= m; k++)
-            term[k] = (multiple[k] - m) * b[k] * next[k];
-        double total = sum(product + 1, m);
+        double total = 0.0, lost = 0.0;
+        for (int start = 1; start <= m; start += BLOCK) { /* a block's products, and their sum, stay in the cache */
+            int count = m + 1 - start < BLOCK ? m + 1 - start : BLOCK;
+            for (int k = 0; k < count; k++)
+                product[k] = (multiple[start + k] - m) * b[start + k] * next[start + k];
+            add_compensated(&total, &lost, sum(product, count));
+        }
+        total += lost;
         if (rho > 0.0)
             total += rho * dot(b, next + 1, m);
         double f = total / (m * b[0]);
@@ -196,11 +209,11 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
         f[i] = exp(-x[i]);
         lost[i] = -expm1(-x[i]);
     }
-    int *top = allocate(space, nodes * sizeof(int));
+    window *at = allocate(space, nodes * sizeof(window));
     double *b = doubles(space, (size_t)nodes * (n + 1)), *multiple = doubles(space, n + 1);
-    double *g = doubles(space, n + 1), *product = doubles(space, n + 2);
+    double *g = doubles(space, n + 1);
     for (int j = 0; j < nodes; j++) {
-        top[j] = 0;
+        at[j] = (window){0, 0, 0};
         b[(size_t)j * (n + 1)] = dot(weight, f + (size_t)fine * j, places);
     }
     for (int k = 1; k <= n; k++) {
@@ -213,7 +226,7 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
                 if (f[i] < 1e-200)
                     f[i] = exp(k * log(x[i]) - x[i] - log_gamma(k + 1.0));
         for (int j = 0; j < nodes; j++)
-            b[(size_t)j * (n + 1) + k] = windowed(weight, f + (size_t)fine * j, places, &top[j]);
+            b[(size_t)j * (n + 1) + k] = windowed(weight, f + (size_t)fine * j, places, &at[j]);
     }
     /* 2^-1074 in every term of b_k, k <= n, in M places; where e^{-x} underflows, less than 1e-240 of x^k e^{-x} / k!. */
     double underflow = (n > 500 ? -540.0 : -730.0) + 2.0 * log(n + 1.0) + log(of->places + 1.0);
@@ -222,7 +235,7 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
         double missing = dot(weight, lost + (size_t)fine * j, places), rho = absent * exp(table->step * (table->first + j));
         double log_none = missing < 0.5 ? log1p(-missing) : log(row[0]), scale, last, most = 1.0;
         if (recurrent) {
-            scale = power_by_recurrence(row, multiple, n, rho, g, product);
+            scale = power_by_recurrence(row, multiple, n, rho, g);
             last = g[0];
         } else {
             scale = power_by_squaring(space, row, of->places, n, rho, g);

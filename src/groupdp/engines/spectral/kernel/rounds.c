@@ -258,6 +258,7 @@ prepared trim(workspace *space, int rounds, const round_law *whole, double log_d
         result.round[j] = trim_round(space, &whole[j], &result);
     for (int j = 0; j < rounds; j++)
         result.allocates |= whole[j].allocated != NULL;
+    space->allocates = result.allocates;
     /* The sum of positive terms, rounded up. */
     result.largest_loss = ceiling * (1.0 + 1e-14 + rounds * 4.0 * U);
     loss_scale(space, &result);

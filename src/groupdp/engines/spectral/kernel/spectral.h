@@ -57,6 +57,7 @@ typedef struct {
     struct chunk *chunks;
     size_t allocated, chunk; /* so far, and the least that is asked of the system at a time */
     double work; /* done so far, in multiplications or so */
+    int allocates; /* whether it is about random allocations, which may take longer */
     jmp_buf *declined;
     enum reason reason;
     double *seconds; /* by stage, or NULL */

@@ -11,6 +11,8 @@
 #ifndef LARGEST_WORK
 #define LARGEST_WORK 6e8
 #endif
+/* With random allocations, whose tables take n^2 for every node: about two seconds. */
+#define LARGEST_ALLOCATION_WORK 4e9
 #define CHUNK ((size_t)4 << 20)
 
 struct chunk {
@@ -26,6 +28,7 @@ void take(workspace *space, struct chunk *kept)
     space->chunk = CHUNK;
     space->seconds = NULL;
     space->work = 0.0;
+    space->allocates = 0;
     space->reason = ANSWERED;
     space->declined = NULL;
 }
@@ -74,7 +77,7 @@ void decline(workspace *space, enum reason why)
 void spend(workspace *space, double work)
 {
     space->work += work;
-    if (!(space->work <= LARGEST_WORK))
+    if (!(space->work <= (space->allocates ? LARGEST_ALLOCATION_WORK : LARGEST_WORK)))
         decline(space, WORK);
 }
 
