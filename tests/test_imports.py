@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "groupdp"
 ROWS = (
     ("_version", "errors"),
     ("_validation", "_processes", "coins", "bounds"),
-    ("_files", "drawing", "groups", "epochs", "data"),
+    ("_files", "drawing", "groups", "epochs", "fields", "data"),
     ("pairs", "neighbours"),
     ("profiles", "allocations", "laws"),
     ("samplings",),

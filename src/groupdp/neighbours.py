@@ -27,6 +27,8 @@ from groupdp.groups import Group, empty_like, group_of, in_short, in_words, is_e
 Direction = Literal["remove", "add"]
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
 FORWARD, BACKWARD = DIRECTIONS
+#: Adjacencies that other modules name.
+ADD_OR_REMOVE, SUBSTITUTE, ZERO_OUT, ADD_AND_REMOVE = "add-or-remove", "substitute", "zero-out", "add-and-remove"
 #: What the adjacency of `removed` and `added` examples is called.
 EXCHANGE = "exchange"
 
@@ -106,6 +108,8 @@ class _Adjacency:
     cases: TwoCases
     relation: str
     """How two neighbouring datasets differ; {size} is the group."""
+    meaning: str
+    """The same of one person's examples, in a sentence."""
     same_size: bool = False
     one_sided: bool = False
 
@@ -115,6 +119,7 @@ _TABLE = {
         changes=lambda group, nobody: (Change("remove", group, nobody), Change("add", nobody, group)),
         cases=_TOOK_PART,
         relation="one is the other plus at most {size}",
+        meaning="One dataset is the other plus the person's examples.",
         one_sided=True,
     ),
     "add": _Adjacency(
@@ -126,27 +131,31 @@ _TABLE = {
             revealed="that a person did not take part",
         ),
         relation="the second is the first plus at most {size}",
+        meaning="The second dataset is the first plus the person's examples.",
         one_sided=True,
     ),
     "remove": _Adjacency(
         changes=lambda group, nobody: (Change("remove", group, nobody),),
         cases=replace(_TOOK_PART, either_order=False),
         relation="the first is the second plus at most {size}",
+        meaning="The second dataset is the first without the person's examples.",
         one_sided=True,
     ),
     "substitute": _Adjacency(
         changes=lambda group, nobody: (Change("substitute", group, group),),
         cases=TwoCases(first=_USED, second="as many others were used in their place"),
         relation="one is the other with {size} replaced by as many others",
+        meaning="The person's examples are replaced by as many others.",
         same_size=True,
     ),
-    "zero-out": _Adjacency(
+    ZERO_OUT: _Adjacency(
         changes=lambda group, nobody: (
-            Change("zero-out", group, nobody, keeps_places=True),
-            Change("zero-out, reversed", nobody, group, keeps_places=True),
+            Change(ZERO_OUT, group, nobody, keeps_places=True),
+            Change(f"{ZERO_OUT}, reversed", nobody, group, keeps_places=True),
         ),
         cases=TwoCases(first=_USED, second="their gradients were replaced by zero", revealed=f"that {_USED}"),
         relation="one is the other with the gradients of {size} replaced by zero",
+        meaning="The person's examples keep their places, with gradients of zero.",
         same_size=True,
     ),
     "add-and-remove": _Adjacency(
@@ -156,11 +165,17 @@ _TABLE = {
             second="it was the second",
         ),
         relation="one is the other after at most {size} were added or removed",
+        meaning="Up to so many changes in all, added or removed in any split.",
     ),
 }
 
 #: Every adjacency that has a name, the default first.
 ADJACENCIES = tuple(_TABLE)
+#: Label and meaning of every adjacency; "exchange" stands for the two numbers removed and added.
+MEANINGS = {
+    **{name: (name.replace("-", " "), one.meaning) for name, one in _TABLE.items()},
+    EXCHANGE: ("removed and added", "`removed` examples leave while `added` others join."),
+}
 #: Where one dataset contains the other: both orders, and either alone.
 ONE_SIDED = tuple(name for name, one in _TABLE.items() if one.one_sided)
 #: Where both datasets have the same size.

@@ -74,7 +74,9 @@ def test_the_documented_file_and_the_documented_complaints():
     run = parse_run_file(example)
     assert [phase.steps for phase in run.phases] == [1000, 1000]
     real = EXAMPLE.read_text()
-    keys = "sampling, noise_multiplier, steps, epochs, microbatch_size, sampling_rate, batch_size, dataset_size"
+    keys = (
+        "sampling, noise_multiplier, steps, epochs, microbatch_size, sampling_rate, batch_size, dataset_size, mechanism"
+    )
     for old, new, sentence in (
         (
             "sampling_rate = 0.01",

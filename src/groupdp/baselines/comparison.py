@@ -83,8 +83,8 @@ def compare(
 ) -> list[Point]:
     """The tight epsilon and the baselines for every group size.
 
-    The old tool knows add-or-remove adjacency only; samplings with a public coin, substitution and zero-out have no
-    such baselines.
+    The old tool knows add-or-remove adjacency only; samplings with a public coin, substituted and zeroed examples have
+    no such baselines.
     """
     report = progress if progress is not None else (lambda _: None)
     sizes = list(group_sizes)

@@ -11,7 +11,9 @@ from typing import Any
 
 from groupdp.bounds import Bounds
 from groupdp.guarantees import epsilon
-from groupdp.mechanisms.dpsgd import phases_of
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import mechanisms_of
+from groupdp.neighbours import ADD_OR_REMOVE, ZERO_OUT
 from groupdp.samplings import PoissonSampling
 
 
@@ -21,8 +23,8 @@ def poisson_claim(run: Any, *, delta: float, adjacency: str = "add-or-remove", *
     NOT a guarantee for the run: shown beside the valid figure, to be told from it. `options`, the group among them,
     are those of `epsilon`.
     """
-    phases = phases_of(run)
-    if not any(phase.sampling.mistaken_for_poisson for phase in phases):
+    phases = [one for one in mechanisms_of(run) if isinstance(one, DPSGD)]
+    if len(phases) < len(mechanisms_of(run)) or not any(phase.sampling.mistaken_for_poisson for phase in phases):
         return None
     taken = [
         replace(phase, sampling=PoissonSampling(rate=float(phase.sampling.share_of_data())))
@@ -30,5 +32,5 @@ def poisson_claim(run: Any, *, delta: float, adjacency: str = "add-or-remove", *
         else phase
         for phase in phases
     ]
-    relation = "add-or-remove" if adjacency == "zero-out" else adjacency
+    relation = ADD_OR_REMOVE if adjacency == ZERO_OUT else adjacency
     return replace(epsilon(taken, delta=delta, adjacency=relation, **options), tight=False)

@@ -303,13 +303,10 @@ def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], DPSGD]:
             InWords(f"{phase.sampling.name}{instead}"),
             f"be one whose epsilon grows with {what} for it to be chosen",
         )
-    values = phase.sampling.values()
-    field = next(name for name, own in phase.sampling.fields.items() if own == attribute)
+    values = {field.attribute: getattr(phase.sampling, field.attribute) for field in phase.sampling.fields}
 
     def make(value: Any) -> DPSGD:
-        chosen = {own: values[name] for name, own in phase.sampling.fields.items()}
-        chosen[phase.sampling.fields[field]] = value
-        return replace(phase, sampling=type(phase.sampling)(**chosen))
+        return replace(phase, sampling=type(phase.sampling)(**{**values, attribute: value}))
 
     return make
 

@@ -11,6 +11,7 @@ import typer
 from groupdp._validation import shown
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.printing import given
 from groupdp.run_file.read import RunFile
 from groupdp.run_file.remarks import remarks_on
@@ -27,7 +28,7 @@ class Asked:
     """The run file that --save names."""
 
     @property
-    def run(self) -> DPSGD | tuple[DPSGD, ...]:
+    def run(self) -> Mechanism | tuple[Mechanism, ...]:
         """One phase, or all of them."""
         return self.file.phases[0] if len(self.file.phases) == 1 else self.file.phases
 
@@ -51,7 +52,7 @@ class Asked:
 
     def require_one_source(self, what: str) -> None:
         """Refuses several sources for an answer whose group sizes are one number each."""
-        sources = self.file.phases[0].sampling.sources
+        sources = self.file.sources
         if sources is not None:
             written = ",".join(f"{source}=1" for source in sources[:2])
             raise InvalidArgument(
@@ -64,7 +65,7 @@ class Asked:
     def _of_sources(self, key: str, default: int) -> Any:
         """What is said of a group, or else the default; a run that draws from sources has it counted for each."""
         size = getattr(self.file, key)
-        sources = self.file.phases[0].sampling.sources
+        sources = self.file.sources
         if sources is None:
             return default if size is None else size
         if size is None and default == 0:
@@ -95,6 +96,9 @@ class Asked:
         lines = []
         for index, phase in enumerate(self.file.phases, 1):
             prefix = f"phase {index}: " if len(self.file.phases) > 1 else ""
+            if not isinstance(phase, DPSGD):
+                lines.append(f"{prefix}{phase.describe()}")
+                continue
             micro = f", microbatches of {phase.microbatch_size}" if phase.in_microbatches else ""
             steps = f"{phase.steps} step{'' if phase.steps == 1 else 's'}"
             run = f"{phase.sampling.describe()}, noise multiplier {phase.noise_multiplier!r}"

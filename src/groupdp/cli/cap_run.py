@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.printing import given
 from groupdp.run_file.read import read_run_file
 
@@ -15,9 +16,9 @@ def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
     """
     if path is not None:
         file = read_run_file(path)
-        if len(file.phases) != 1 or file.phases[0].sampling.name != "poisson":
-            raise InvalidArgument("run", path, "have one phase of Poisson sampling for a cap")
         phase = file.phases[0]
+        if len(file.phases) != 1 or not isinstance(phase, DPSGD) or phase.sampling.name != "poisson":
+            raise InvalidArgument("run", path, "have one phase of Poisson sampling for a cap")
         length = {} if question["steps"] or question["epochs"] else {"steps": phase.steps}
         said = {
             "delta": file.delta,

@@ -91,7 +91,7 @@ def epsilon(asked: Asked, *, explain: Explain = False, memory: Memory = "1G", as
 
 def _poisson_claim(asked: Asked) -> Bounds | None:
     """What Poisson accounting would claim for a run that is often mistaken for it."""
-    mistaken = any(phase.sampling.mistaken_for_poisson for phase in asked.file.phases)
+    mistaken = any(phase.sampling.mistaken_for_poisson for phase in asked.file.training)
     if "removed" in asked.neighbours or not mistaken:
         return None
     from groupdp.baselines.poisson_claim import poisson_claim

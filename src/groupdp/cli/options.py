@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
 
+from groupdp.fields import Field
+from groupdp.mechanisms import DPSGD, MECHANISMS
+from groupdp.mechanisms.dpsgd import EPOCHS
+from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
+from groupdp.samplings import SAMPLINGS
 
 _RUN = "The run"
 _QUESTION = "The question"
@@ -89,18 +94,31 @@ def _choice(name: str, choices: tuple[str, ...], text: str, panel: str) -> Any:
     ]
 
 
-_SAMPLING_NAMES = (
-    "poisson",
-    "fixed-batch",
-    "truncated-poisson",
-    "shuffled",
-    "shuffled-once",
-    "fixed-order",
-    "balls-in-bins",
-    "spread",
-    "allocation",
-    "poisson-sources",
-)
+def _of_field(field: Field, *, of: tuple[str, ...]) -> tuple[Any, Any]:
+    """The option that a field of a sampling or mechanism is given by; `of` are those that have it, if not most do."""
+    text = f"{', '.join(of)}: {field.meaning}" if of else field.meaning
+    if field.kind == "flag":
+        return _flag(field.option, text, _RUN), False
+    if field.kind == "table":
+        return _texts(field.option, field.metavar, f"{text} Once for each.", _RUN), None
+    text = f"{text.removesuffix('.')}: {field.example}." if "/" in field.example else text
+    return _text(field.option, field.metavar, text, _RUN), None
+
+
+def _of_fields() -> dict[str, tuple[Any, Any]]:
+    """An option for every field of every sampling and mechanism that is registered."""
+    kinds: list[Any] = [*SAMPLINGS.values(), *(kind for kind in MECHANISMS.values() if kind is not DPSGD)]
+    common = {field.name for field in (*DPSGD.fields, EPOCHS)}
+    found = {}
+    for name, field in phase_fields().items():
+        of = tuple(kind.name for kind in kinds if any(one.name == name for one in kind.fields))
+        found[name] = _of_field(field, of=() if name in common or field.ratio_of or len(of) > 3 else of)
+    return found
+
+
+def _choice_of(name: str, kinds: Mapping[str, Any], text: str) -> tuple[Any, Any]:
+    return _choice(f"--{name}", tuple(kinds), f"{text}: {', '.join(kinds)}.", _RUN), None
+
 
 #: The type and the default of every option about the run or the question, by the name it has in commands.
 _SHARED: dict[str, tuple[Any, Any]] = {
@@ -113,51 +131,6 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     ),
     "run_option": (
         _text("--run", "RUN.TOML", "A run file (- for standard input); options override it.", _RUN),
-        None,
-    ),
-    "sampling": (
-        _choice("--sampling", _SAMPLING_NAMES, f"How batches are chosen: {', '.join(_SAMPLING_NAMES)}.", _RUN),
-        None,
-    ),
-    "sampling_rate": (
-        _text("--sampling-rate", "NUMBER", "Probability that an example joins a batch: 0.01 or 256/60000.", _RUN),
-        None,
-    ),
-    "batch_size": (_text("--batch-size", "INTEGER", "Examples in a batch (for poisson: on average).", _RUN), None),
-    "dataset_size": (
-        _text(
-            "--dataset-size",
-            "INTEGER",
-            "Examples in the dataset without the group; for substitute and zero-out, in either.",
-            _RUN,
-        ),
-        None,
-    ),
-    "largest_batch": (
-        _text("--largest-batch", "INTEGER", "truncated-poisson: larger batches are cut to this size.", _RUN),
-        None,
-    ),
-    "batches": (
-        _text("--batches", "INTEGER", "balls-in-bins, spread, allocation: batches of an epoch.", _RUN),
-        None,
-    ),
-    "participations": (
-        _text("--participations", "INTEGER", "allocation: batches of an epoch that an example is in.", _RUN),
-        None,
-    ),
-    "one_per_batch": (_flag("--one-per-batch", "fixed-order: no batch holds two of one person.", _RUN), False),
-    "sources": (
-        _texts("--source", "NAME=RATE", "poisson-sources: a source and its rate; once for each.", _RUN),
-        None,
-    ),
-    "noise_multiplier": (
-        _text("--noise-multiplier", "NUMBER", "Standard deviation of the noise over the clipping norm.", _RUN),
-        None,
-    ),
-    "steps": (_text("--steps", "INTEGER", "Number of steps.", _RUN), None),
-    "epochs": (_text("--epochs", "NUMBER", "Instead of --steps: passes over the data (rounded up).", _RUN), None),
-    "microbatch_size": (
-        _text("--microbatch-size", "INTEGER", "Examples averaged before clipping (default 1: each is clipped).", _RUN),
         None,
     ),
     "phases": (
@@ -200,22 +173,27 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     "removed": (_text("--removed", "INTEGER", "Instead of a group: so many leave ...", _QUESTION), None),
     "added": (_text("--added", "INTEGER", "... while so many join, in either order.", _QUESTION), None),
 }
-#: What every command that takes a run offers to describe it.
-RUN_PARAMETERS = tuple(
-    name
-    for name in _SHARED
-    if name not in ("run_option", "delta", "group_size", "stated_group_size", "adjacency", "removed", "added")
-)
+
+
+def run_parameters() -> tuple[str, ...]:
+    """What every command that takes a run offers to describe it."""
+    return ("run_file", "mechanism", "sampling", *phase_fields(), "phases", "save", "force")
 
 
 def parameters_of(names: Iterable[str]) -> list[inspect.Parameter]:
     """Parameters of a command for the shared options of these names (stated_x is x, without a default)."""
+    options = {
+        **_SHARED,
+        "mechanism": _choice_of("mechanism", MECHANISMS, "What is released (default dpsgd)"),
+        "sampling": _choice_of("sampling", SAMPLINGS, "How batches are chosen"),
+        **_of_fields(),
+    }
     return [
         inspect.Parameter(
             name.removeprefix("stated_"),
             inspect.Parameter.KEYWORD_ONLY,
-            default=_SHARED[name][1],
-            annotation=_SHARED[name][0],
+            default=options[name][1],
+            annotation=options[name][0],
         )
         for name in names
     ]

@@ -11,13 +11,14 @@ from groupdp._validation import require_choice, shown
 from groupdp.cli.asked import Asked
 from groupdp.cli.support import require_new
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.fields import integer, number
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.named_values import (
-    KNOWN_KEYS,
-    integer,
     keys_of,
-    number,
+    known_keys,
+    phase_fields,
     phase_of,
     refuse_unknown,
     samplings_with,
@@ -27,31 +28,17 @@ from groupdp.neighbours import ADJACENCIES
 from groupdp.run_file.read import RunFile, read_run_file
 from groupdp.samplings import SAMPLINGS
 
-#: Options that describe a phase, in the order of the help.
-PHASE_KEYS = (
-    "sampling",
-    "sampling_rate",
-    "batch_size",
-    "dataset_size",
-    "largest_batch",
-    "batches",
-    "participations",
-    "one_per_batch",
-    "sampling_rates",
-    "noise_multiplier",
-    "steps",
-    "epochs",
-    "microbatch_size",
-)
 #: Ways to describe what a step visits; an option of this kind replaces all that a file says of it.
 _LENGTHS = ("steps", "epochs")
 
 
 def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingProxyType({})) -> Asked:
     """From the options' texts to the run and the question."""
-    values = {key: given[key] for key in PHASE_KEYS if given.get(key) not in (None, False)}
-    if given.get("sources"):
-        values["sampling_rates"] = _pairs("source", given["sources"])
+    fields = phase_fields()
+    values = {key: given[key] for key in ("mechanism", "sampling", *fields) if given.get(key) not in (None, False, [])}
+    for key, texts in values.items():
+        if key in fields and fields[key].kind == "table":
+            values[key] = _pairs(fields[key].option.removeprefix("--"), texts)
     path = given.get("run_file") or given.get("run_option")
     base = read_run_file(path) if path is not None else None
     if path is None and not values and not given.get("phases") and "run_option" in given:
@@ -72,7 +59,7 @@ def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingPr
 
 def _phases(
     base: RunFile | None, values: dict[str, Any], texts: list[str], assumed: Mapping[str, str]
-) -> tuple[DPSGD, ...]:
+) -> tuple[Mechanism, ...]:
     if texts:
         if values or base is not None:
             raise InvalidArgument(
@@ -89,8 +76,10 @@ def _phases(
                 first, f"{first} can override a run file with one phase, this one has {len(base.phases)}."
             )
         values = _overridden(base.phases[0].values(), values)
-    elif "sampling" not in values:
+    elif "mechanism" not in values and "sampling" not in values:
         values = {"sampling": assumed.get("sampling") or _meant(values), **values}
+    if values.get("mechanism", DPSGD.name) != DPSGD.name:
+        return (phase_of(values),)
     if not any(key in values or key in assumed for key in _LENGTHS):
         raise InvalidArgument("steps or epochs", NOT_SHOWN, "be given")
     return (phase_of({**_assumed(values, assumed), **values}),)
@@ -106,6 +95,9 @@ def _assumed(values: Mapping[str, Any], assumed: Mapping[str, str]) -> dict[str,
 
 def _overridden(described: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """What a file says of its phase, with what the options say in its place."""
+    if values.get("mechanism", described.get("mechanism")) is not None:
+        same = values.get("mechanism", described.get("mechanism")) == described.get("mechanism")
+        return {**(described if same else {}), **values}
     kind = values.get("sampling", described["sampling"])
     require_choice("sampling", kind, tuple(SAMPLINGS))
     kept = {key: value for key, value in described.items() if key in keys_of(kind) and key != "sampling"}
@@ -116,10 +108,10 @@ def _overridden(described: dict[str, Any], values: dict[str, Any]) -> dict[str, 
     return {"sampling": kind, **kept, **values}
 
 
-def _phase(values: Mapping[str, Any]) -> DPSGD:
+def _phase(values: Mapping[str, Any]) -> Mechanism:
     """One --phase."""
-    refuse_unknown(values, KNOWN_KEYS, where=" in a phase")
-    return phase_of({"sampling": _meant(values), **values})
+    refuse_unknown(values, known_keys(), where=" in a phase")
+    return phase_of(values if "mechanism" in values else {"sampling": _meant(values), **values})
 
 
 def _meant(values: Mapping[str, Any]) -> str:
@@ -127,9 +119,9 @@ def _meant(values: Mapping[str, Any]) -> str:
     found = with_sampling(values).get("sampling")
     if found is not None:
         return str(found)
-    sizes = [key for key in ("batch_size", "dataset_size", "one_per_batch") if key in values]
-    if sizes:
-        names = ", ".join(samplings_with(sizes))
+    telling = [key for key in values if 0 < len(samplings_with([key])) < len(SAMPLINGS)]
+    if telling:
+        names = ", ".join(samplings_with(telling))
         raise InvalidArgument("sampling", InWords("nothing"), f"say how batches of that size are chosen ({names})")
     raise InvalidArgument(f"a run file, or sampling ({', '.join(SAMPLINGS)}) with its options,", NOT_SHOWN, "be given")
 

@@ -143,7 +143,12 @@ def name_written(*paths: str | Path | None) -> None:
 
 
 def handle_errors(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
-    """What groupdp refuses becomes its sentence on stderr and exit status 2; a bug keeps its traceback."""
+    """What groupdp refuses becomes its sentence on stderr and exit status 2; a bug keeps its traceback.
+
+    A command about a run gets its options here, when it is added to an application.
+    """
+
+    getattr(command, "offer", lambda: None)()
 
     @functools.wraps(command)
     def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:

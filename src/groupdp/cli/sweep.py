@@ -148,7 +148,7 @@ def _computed(grid: Any, out: str | None, scheduler: str | None) -> list[Any]:
 
 def _title(asked: Asked, names: tuple[str, ...], *, exact: bool = False) -> list[str]:
     """The run and the question without what varies, a line each: of a picture's title, or with all digits."""
-    phases = asked.file.phases
+    phases = asked.file.training
     lines = []
     for number, phase in enumerate(phases, 1):
         parts = [] if {"sampling_rate", "batch_size", "dataset_size"} & set(names) else [phase.sampling.describe()]

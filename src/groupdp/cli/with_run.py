@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from groupdp._validation import shown
-from groupdp.cli.options import RUN_PARAMETERS, parameters_of
+from groupdp.cli.options import parameters_of, run_parameters
 from groupdp.cli.read_options import asked_of
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 
@@ -38,12 +38,11 @@ def with_run(
             for one in inspect.signature(command).parameters.values()
             if one.name != "asked"
         ]
-        names = [name for name in RUN_PARAMETERS if not (run_as_option and name == "run_file")]
-        shared = parameters_of((*(["run_option"] if run_as_option else []), *names, *question))
+        own_names = {one.name for one in own}
 
         @functools.wraps(command)
         def wrapped(**given: Any) -> None:
-            about_run = {one.name: given.pop(one.name) for one in shared}
+            about_run = {name: given.pop(name) for name in tuple(given) if name not in own_names}
             if run_as_option:
                 names = [given[one.name] for one in own if one.name in ("file", "files")]
                 require_run_option(names[0] if isinstance(names[0], list) else names, about_run["run_option"])
@@ -52,10 +51,16 @@ def with_run(
                 asked.save()
             command(asked=asked, **given)
 
-        positional = [one for one in own if one.kind is not inspect.Parameter.KEYWORD_ONLY]
-        others = [one for one in own if one.kind is inspect.Parameter.KEYWORD_ONLY]
-        wrapped.__signature__ = inspect.Signature([*positional, *shared, *others])  # type: ignore[attr-defined]
-        wrapped.__annotations__ = {one.name: one.annotation for one in (*shared, *own)}
+        def offer() -> None:
+            """Give the command an option for every field of the samplings and mechanisms registered by now."""
+            names = [name for name in run_parameters() if not (run_as_option and name == "run_file")]
+            shared = parameters_of((*(["run_option"] if run_as_option else []), *names, *question))
+            positional = [one for one in own if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+            others = [one for one in own if one.kind is inspect.Parameter.KEYWORD_ONLY]
+            wrapped.__signature__ = inspect.Signature([*positional, *shared, *others])  # type: ignore[attr-defined]
+            wrapped.__annotations__ = {one.name: one.annotation for one in (*shared, *own)}
+
+        wrapped.offer = offer  # type: ignore[attr-defined]
         return wrapped
 
     return decorate

@@ -26,6 +26,7 @@ from groupdp.integrations.dp_events import to_dp_event as to_dp_event
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.mixture_law import MixtureLaw
 from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.neighbours import ZERO_OUT
 
 _accountant: Any = require_package("dp_accounting.privacy_accountant", extra="dp_accounting", tool="dp_accounting")
 
@@ -34,7 +35,7 @@ NeighboringRelation = _accountant.NeighboringRelation
 ADJACENCIES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "add-or-remove",
     NeighboringRelation.REPLACE_ONE: "substitute",
-    NeighboringRelation.REPLACE_SPECIAL: "zero-out",
+    NeighboringRelation.REPLACE_SPECIAL: ZERO_OUT,
 }
 #: Where delta is asked for at an infinite epsilon: far beyond it only what is revealed outright is left.
 _LARGEST_EPSILON = 1e300

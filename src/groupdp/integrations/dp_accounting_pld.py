@@ -19,7 +19,7 @@ import numpy as np
 from groupdp._validation import require_choice, require_number, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.integrations.extras import require_package
-from groupdp.neighbours import BACKWARD, DIRECTIONS, FORWARD, require_direction
+from groupdp.neighbours import ADD_OR_REMOVE, BACKWARD, DIRECTIONS, FORWARD, SAME_SIZE, require_direction
 from groupdp.pairs import Round
 from groupdp.pld.distribution import LARGEST_GRID, PrivacyLossDistribution
 from groupdp.pld.measures import Measure
@@ -68,9 +68,10 @@ def run_to_dp_accounting(
 ) -> Any:
     """The upper measures of a whole run for a group, composed here, as dp_accounting's PrivacyLossDistribution.
 
-    Adjacencies add-or-remove, substitute and zero-out; every round has to be one of pairs, not of an envelope.
+    Adjacencies: add-or-remove and those that keep the dataset's size; every round has to be one of pairs, not of
+    an envelope.
     """
-    require_choice("adjacency", adjacency, ("add-or-remove", "substitute", "zero-out"))
+    require_choice("adjacency", adjacency, (ADD_OR_REMOVE, *SAME_SIZE))
     question = question_of(run, group_size=group_size, adjacency=adjacency)
     if question.is_empty:
         raise InvalidArgument(

@@ -18,7 +18,7 @@ from groupdp.integrations.extras import require_package
 from groupdp.integrations.mixture_law import MixtureLaw
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
-from groupdp.neighbours import SAME_SIZE
+from groupdp.neighbours import ADD_OR_REMOVE, SAME_SIZE
 
 dp_event: Any = require_package("dp_accounting.dp_event", extra="dp_accounting", tool="dp_accounting")
 
@@ -143,7 +143,7 @@ def from_dp_event(event: Any, *, group_size: int, adjacency: str = "add-or-remov
     if not isinstance(event, dp_event.DpEvent):
         raise InvalidArgument("event", event, "be a DpEvent")
     size = require_integer("group_size", group_size, at_least=1)
-    chosen = require_choice("adjacency", adjacency, ("add-or-remove", "substitute", "zero-out"))
+    chosen = require_choice("adjacency", adjacency, (ADD_OR_REMOVE, *SAME_SIZE))
     try:
         rounds = rounds_of(event, 1, group_size=size, adjacency=chosen)
     except UnsupportedEvent as error:
@@ -162,7 +162,7 @@ def from_dp_event(event: Any, *, group_size: int, adjacency: str = "add-or-remov
 def to_dp_event(run: DPSGD | Sequence[DPSGD], *, group_size: int, adjacency: str = "add-or-remove") -> Any:
     """The event that describes `run` to dp_accounting's accountants."""
     size = require_integer("group_size", group_size, at_least=1)
-    chosen = require_choice("adjacency", adjacency, ("add-or-remove", "substitute", "zero-out"))
+    chosen = require_choice("adjacency", adjacency, (ADD_OR_REMOVE, *SAME_SIZE))
     events = [
         dp_event.SelfComposedDpEvent(_event_of(phase, size, chosen), phase.steps)
         for phase in phases_of(run)

@@ -24,10 +24,11 @@ from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.integrations.extras import require_package
 from groupdp.integrations.opacus_history import from_opacus
 from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.neighbours import SAME_SIZE
 
 #: Largest JSON file read, in bytes; checkpoints may be larger, they hold a model.
 LARGEST_JSON = 10_000_000
-_OURS = re.compile(r"groupdp-(\d{1,6})(?:-(substitute|zero-out))?")
+_OURS = re.compile(rf"groupdp-(\d{{1,6}})(?:-({'|'.join(SAME_SIZE)}))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

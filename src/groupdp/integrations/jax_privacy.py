@@ -24,12 +24,12 @@ from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.integrations.disguises import refuse_bands
 from groupdp.integrations.extras import require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
-from groupdp.neighbours import SAME_SIZE
+from groupdp.neighbours import ADD_OR_REMOVE, SAME_SIZE
 
 _accounting: Any = require_package("jax_privacy.accounting", extra="jax_privacy", tool="JAX Privacy")
 _batches: Any = require_package("jax_privacy.batch_selection", extra="jax_privacy", tool="JAX Privacy")
 
-ADJACENCIES = ("add-or-remove", "substitute", "zero-out")
+ADJACENCIES = (ADD_OR_REMOVE, *SAME_SIZE)
 
 
 class GroupTrainingAccountant(_accounting.DpTrainingAccountant):  # type: ignore[misc]

@@ -10,9 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp.errors import InvalidArgument, InWords
+from groupdp.fields import Field
 from groupdp.groups import is_empty
 from groupdp.mechanisms.mixture import MixtureOfGaussians
-from groupdp.neighbours import ONE_SIDED, Change
+from groupdp.neighbours import ADD_AND_REMOVE, EXCHANGE, ONE_SIDED, SAME_SIZE, Change
 from groupdp.pairs import ZERO, Round
 from groupdp.samplings import Rounds, Sampling
 from groupdp.samplings.sampling import BoolArray
@@ -29,11 +30,9 @@ class MixtureLaw(Sampling):
 
     name: ClassVar[str] = "mixture"
     title: ClassVar[str] = "a stated mixture of Gaussians"
-    fields: ClassVar[dict[str, str]] = {}
+    fields: ClassVar[tuple[Field, ...]] = ()
     adjacencies: ClassVar[tuple[str, ...]] = ONE_SIDED
-    refusals: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("substitute", "zero-out", "add-and-remove", "exchange"), _ONE_SIDED
-    )
+    refusals: ClassVar[dict[str, str]] = dict.fromkeys((*SAME_SIZE, ADD_AND_REMOVE, EXCHANGE), _ONE_SIDED)
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """(law, 0) and its mirror image, with the mixture's own noise."""

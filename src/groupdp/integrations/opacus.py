@@ -41,12 +41,13 @@ from groupdp.integrations.opacus_loaders import (
 )
 from groupdp.integrations.opacus_loaders import poisson_run as poisson_run
 from groupdp.integrations.opacus_loaders import shuffled_run as shuffled_run
+from groupdp.neighbours import ADD_OR_REMOVE, SAME_SIZE
 
 _opacus: Any = require_package("opacus", extra="opacus", tool="Opacus")
 _accountants: Any = require_package("opacus.accountants", extra="opacus", tool="Opacus")
 
 #: Adjacencies with a law for Poisson sampling that an accountant may be registered for.
-ADJACENCIES = ("add-or-remove", "substitute", "zero-out")
+ADJACENCIES = (ADD_OR_REMOVE, *SAME_SIZE)
 
 
 class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]

@@ -99,7 +99,7 @@ def shuffled_run(data_loader: Any, *, noise_multiplier: float, epochs: Any) -> D
     """The run of `epochs` passes over a loader that is left as it is (`poisson_sampling=False`).
 
     A loader that shuffles gives shuffled epochs, one that goes in order gives epochs in a fixed order; any other
-    sampler is refused. Ask `groupdp.epsilon` with adjacency "zero-out" or "substitute".
+    sampler is refused. Ask `groupdp.epsilon` with an adjacency that keeps the dataset's size.
     """
     passes = require_number("epochs", epochs, above=0.0)
     batches: Any = getattr(data_loader, "batch_sampler", None)

@@ -23,6 +23,7 @@ from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.integrations.loaders import tensorflow_privacy_steps
 from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.neighbours import ZERO_OUT
 from groupdp.printing import round_up
 
 #: Digits of the numbers in the statement, rounded up.
@@ -146,7 +147,7 @@ def to_tensorflow_privacy(run: DPSGD, *, number_of_examples: int, max_examples_p
 def statement(hyperparameters: Hyperparameters, *, delta: float) -> str:
     """A privacy statement in the layout of TensorFlow Privacy's own: what was run, one example, one user, the caveat.
 
-    The lines for orders other than Poisson sampling are for records replaced by zero gradients ("zero-out"), where both
+    The lines for orders other than Poisson sampling are for records replaced by zero gradients, where both
     datasets have the same size; every number is rounded up.
     """
     h = hyperparameters
@@ -183,8 +184,8 @@ def _table(title: str, h: Hyperparameters, group_size: int, delta: float) -> lis
         return groupdp.epsilon(run, delta=delta, group_size=group_size, adjacency=adjacency)
 
     rows = (
-        ("Epsilon in an order that anybody may know", epsilon(h.ordered_run, "zero-out")),
-        ("Epsilon with every epoch shuffled anew", epsilon(h.shuffled_run, "zero-out")),
+        ("Epsilon in an order that anybody may know", epsilon(h.ordered_run, ZERO_OUT)),
+        ("Epsilon with every epoch shuffled anew", epsilon(h.shuffled_run, ZERO_OUT)),
         ("Epsilon under Poisson sampling (*), add or remove", epsilon(h.poisson_run, "add-or-remove")),
     )
     width = max(len(label) for label, _ in rows)

@@ -9,12 +9,25 @@
 A run is a mechanism or a sequence of mechanisms, composed.
 """
 
+from groupdp.fields import add_to
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.gaussian import GaussianRelease
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 
-#: Mechanisms that a run file can describe, by their names there.
-MECHANISMS: dict[str, type[Mechanism]] = {kind.name: kind for kind in (DPSGD, GaussianRelease)}
+#: Mechanisms that a run file can describe, by their names there; a phase that names none is DP-SGD.
+MECHANISMS: dict[str, type[Mechanism]] = {}
 
-__all__ = ["DPSGD", "MECHANISMS", "GaussianRelease", "Mechanism", "MixtureOfGaussians"]
+
+def register(kind: type[Mechanism]) -> type[Mechanism]:
+    """Offer a mechanism, by its name, in run files, on the command line, in the page's form and in the API.
+
+    A program that defines its own mechanism calls this once, before it asks anything (as a decorator, say).
+    """
+    return add_to(MECHANISMS, kind)
+
+
+for _kind in (DPSGD, GaussianRelease):
+    register(_kind)
+
+__all__ = ["DPSGD", "MECHANISMS", "GaussianRelease", "Mechanism", "MixtureOfGaussians", "register"]

@@ -12,10 +12,23 @@ from typing import Any, ClassVar
 from groupdp._validation import require_fraction, require_integer
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import InvalidArgument
-from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of, require_noise
+from groupdp.fields import Field, Slider, exact
+from groupdp.mechanisms.mechanism import NOISE_MULTIPLIER, Mechanism, mechanisms_of, require_noise
 from groupdp.neighbours import Change
 from groupdp.pairs import Rounds
 from groupdp.samplings.sampling import Sampling
+
+#: Instead of steps.
+EPOCHS = Field(
+    name="epochs",
+    unit="passes",
+    meaning="Instead of steps: passes over the data, rounded up to whole steps.",
+    kind="number",
+    at_least=0.0,
+    parser=lambda key, value: exact(key, value, at_least=0.0),
+    example="15",
+    slider=Slider(start=20, low=0.1, high=1000.0),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +50,32 @@ class DPSGD(Mechanism):
 
     name: ClassVar[str] = "dpsgd"
     title: ClassVar[str] = "DP-SGD"
-    fields: ClassVar[dict[str, str]] = {
-        "noise_multiplier": "noise_multiplier",
-        "steps": "steps",
-        "microbatch_size": "microbatch_size",
-    }
+    meaning: ClassVar[str] = (
+        "Steps of training on batches, with Gaussian noise added to every sum of clipped gradients."
+    )
+    fields: ClassVar[tuple[Field, ...]] = (
+        NOISE_MULTIPLIER,
+        Field(
+            name="steps",
+            unit="rounds",
+            meaning="Number of steps, each with one batch.",
+            kind="integer",
+            at_least=0,
+            example="2000",
+            slider=Slider(start=2000, low=1, high=100_000),
+        ),
+        Field(
+            name="microbatch_size",
+            label="Microbatch",
+            unit="examples",
+            meaning="Examples averaged before clipping; 1 if each is clipped on its own.",
+            kind="integer",
+            at_least=1,
+            default=1,
+            example="4",
+            slider=Slider(start=1, low=1, high=64, logarithmic=False),
+        ),
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.sampling, Sampling):
@@ -78,10 +112,11 @@ class DPSGD(Mechanism):
         return {
             "sampling": self.sampling.name,
             **self.sampling.values(),
-            "noise_multiplier": self.noise_multiplier,
-            "steps": self.steps,
-            "microbatch_size": self.microbatch_size,
+            **{field.name: getattr(self, field.attribute) for field in self.fields},
         }
+
+    def all_fields(self) -> tuple[Field, ...]:
+        return (*self.sampling.fields, *self.fields)
 
     @property
     def releases(self) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar
 
 from groupdp._validation import require_integer
+from groupdp.fields import Field, Slider
 from groupdp.groups import total
-from groupdp.mechanisms.mechanism import Mechanism, require_noise
+from groupdp.mechanisms.mechanism import NOISE_MULTIPLIER, Mechanism, require_noise
 from groupdp.neighbours import Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
 
@@ -28,7 +29,24 @@ class GaussianRelease(Mechanism):
 
     name: ClassVar[str] = "gaussian"
     title: ClassVar[str] = "a Gaussian release"
-    fields: ClassVar[dict[str, str]] = {"noise_multiplier": "noise_multiplier", "releases": "releases"}
+    meaning: ClassVar[str] = "Statistics of all the data, each with Gaussian noise of its own."
+    fields: ClassVar[tuple[Field, ...]] = (
+        replace(
+            NOISE_MULTIPLIER,
+            unit="× sensitivity",
+            meaning="Standard deviation of the noise over the sensitivity to one example.",
+        ),
+        Field(
+            name="releases",
+            unit="releases",
+            meaning="How many statistics are released.",
+            kind="integer",
+            at_least=0,
+            default=1,
+            example="3",
+            slider=Slider(start=1, low=1, high=1000),
+        ),
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", require_noise(self.noise_multiplier))

@@ -1,4 +1,5 @@
-"""What every mechanism says about itself. Adding one is adding a file here and a line in the package's registry.
+"""What every mechanism says about itself. A mechanism is one file, and a line in the package's registry
+or a call of `groupdp.mechanisms.register`.
 
 A mechanism is a frozen, hashable description of something that is released about people. It computes no privacy: it
 says which rounds dominate it for a change of neighbours, and engines answer for rounds.
@@ -13,6 +14,7 @@ from typing import Any, ClassVar
 
 from groupdp._validation import LARGEST_COUNT, require_number
 from groupdp.errors import InvalidArgument
+from groupdp.fields import Field, Slider
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, Change, require_law
 from groupdp.pairs import Rounds
 
@@ -20,6 +22,17 @@ from groupdp.pairs import Rounds
 SMALLEST_NOISE = 1e-6
 #: Largest noise multiplier accepted.
 LARGEST_NOISE = 1e18
+
+NOISE_MULTIPLIER = Field(
+    name="noise_multiplier",
+    unit="× clipping norm",
+    meaning="Standard deviation of the noise over the clipping norm.",
+    kind="number",
+    at_least=0.0,
+    at_most=LARGEST_NOISE,
+    example="1.1",
+    slider=Slider(start=1.0, low=0.3, high=30.0),
+)
 
 
 class Mechanism(ABC):
@@ -31,8 +44,10 @@ class Mechanism(ABC):
     name: ClassVar[str]
     #: In prose: "a Gaussian release".
     title: ClassVar[str]
-    #: Names of its fields in run files and on the command line, with the attributes they set.
-    fields: ClassVar[Mapping[str, str]] = {}
+    #: What it releases, in one sentence.
+    meaning: ClassVar[str] = ""
+    #: What describes it in run files, on the command line, in the page's form and in questions of the API.
+    fields: ClassVar[tuple[Field, ...]] = ()
     #: Adjacencies it has a law for; "exchange" is removed=a, added=b.
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, EXCHANGE)
     #: Why it has none for each of the others.
@@ -69,12 +84,21 @@ class Mechanism(ABC):
         return None
 
     def values(self) -> dict[str, Any]:
-        """Its fields by their names in run files."""
-        return {name: getattr(self, attribute) for name, attribute in self.fields.items()}
+        """What a run file says of it: its name and its fields."""
+        return {"mechanism": self.name, **{field.name: getattr(self, field.attribute) for field in self.fields}}
+
+    def stated(self) -> dict[str, Any]:
+        """`values` without those that are meant where none is given."""
+        meant = {field.name: field.default for field in self.all_fields() if field.default is not None}
+        return {name: value for name, value in self.values().items() if name not in meant or value != meant[name]}
+
+    def all_fields(self) -> tuple[Field, ...]:
+        """Its fields, with those of what it is made of."""
+        return self.fields
 
     def describe(self) -> str:
         """In a line: "a Gaussian release, noise_multiplier = 2.0, releases = 1"."""
-        parts = (f"{name} = {value!r}" for name, value in self.values().items())
+        parts = (f"{field.name} = {getattr(self, field.attribute)!r}" for field in self.fields)
         return ", ".join((self.title, *parts))
 
     def require_adjacency(self, adjacency: str) -> None:

@@ -1,59 +1,67 @@
 """One phase from named values, wherever they come from: a run file, the command line, a request.
 
-Values are numbers, or texts that spell them ("0.01", "256/60000"). Whatever is wrong is an
-`InvalidArgument` whose `name` is the key it is about, so that a caller can point at a line or at a field.
+A phase has the fields of its mechanism; DP-SGD, which is meant where no mechanism is named, has those of its sampling
+as well. Whatever is wrong is an `InvalidArgument` whose `name` is the key it is about.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
-from groupdp._validation import LARGEST_DATASET, require_boolean, require_choice, require_integer, require_number, shown
+from groupdp._validation import require_choice, shown
 from groupdp.epochs import steps_of_epochs
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.printing import given
+from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field
+from groupdp.mechanisms import MECHANISMS
+from groupdp.mechanisms.dpsgd import DPSGD, EPOCHS
+from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.samplings import SAMPLINGS, Sampling
 
-#: Keys of every phase, whatever its sampling.
-COMMON_KEYS = ("sampling", "noise_multiplier", "steps", "epochs", "microbatch_size")
 #: What is required of a key that is missing.
 GIVEN = "be given"
-#: Longer texts are not numbers anybody means.
-LONGEST_NUMBER = 100
+#: Fields that a ratio is given by.
+_SIZES = {field.name: field for field in (BATCH_SIZE, DATASET_SIZE)}
 
-_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
-_RATIO = re.compile(r"(\d{1,18})\s*/\s*(\d{1,18})", re.ASCII)
+_Made = TypeVar("_Made", Mechanism, Sampling)
 
 
-def phase_of(values: Mapping[str, Any]) -> DPSGD:
-    """The phase that the values describe; `sampling` is its name, the other keys are those of `keys_of(sampling)`.
+def phase_of(values: Mapping[str, Any]) -> Mechanism:
+    """The phase that the values describe: the fields of the mechanism named, or those of DP-SGD and its sampling."""
+    name = values.get("mechanism", DPSGD.name)
+    kind = MECHANISMS[require_choice("mechanism", name, tuple(MECHANISMS))]
+    if kind is DPSGD:
+        return training_of(values)
+    refuse_unknown(values, keys_of_mechanism(kind.name), where=f" in a {kind.name} phase")
+    return _made(kind, {field.name: _checked(field, values) for field in kind.fields})
 
-    Poisson sampling may be given by batch_size and dataset_size in place of a rate: each example with probability
-    batch_size / dataset_size.
+
+def training_of(values: Mapping[str, Any]) -> DPSGD:
+    """The phase of DP-SGD that the values describe; `sampling` is its name, the others are `keys_of(sampling)`.
+
+    A sampling rate may be given as batch_size and dataset_size: each example with probability batch_size /
+    dataset_size.
     """
     if "sampling" not in values:
-        refuse_unknown(values, KNOWN_KEYS, where=" in a phase")
-    kind = _checked("sampling", values, lambda key, value: require_choice(key, value, tuple(SAMPLINGS)))
+        refuse_unknown(values, known_keys(), where=" in a phase")
+        raise InvalidArgument("sampling", NOT_SHOWN, GIVEN)
+    kind = require_choice("sampling", values["sampling"], tuple(SAMPLINGS))
     refuse_unknown(values, keys_of(kind), where=f" in a {kind} phase")
-    sampling, share = _sampling(kind, values)
-    noise = _checked("noise_multiplier", values, number)
-    microbatch = _checked("microbatch_size", values, lambda key, value: integer(key, value, at_least=1), default=1)
-    steps = _steps(values, share)
-    return DPSGD(sampling, noise_multiplier=noise, steps=steps, microbatch_size=microbatch)
+    sampling, share = _sampling(SAMPLINGS[kind], values)
+    others = {field.name: _checked(field, values) for field in DPSGD.fields if field.name != "steps"}
+    return DPSGD(sampling, steps=_steps(values, share), **others)
 
 
 def with_sampling(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """The values with the sampling that they can only mean, where they name none; as they are where several can be."""
-    if "sampling" in values:
+    if "sampling" in values or "mechanism" in values:
         return values
-    kind = next((kind for key, kind in _MEANT.items() if key in values), None)
-    return values if kind is None else {"sampling": kind, **values}
+    meant = [kind for kind in SAMPLINGS.values() if kind.meant_by in values]
+    if not meant:
+        return values
+    return {"sampling": max(meant, key=lambda kind: len(kind.fields)).name, **values}
 
 
 def samplings_with(keys: Iterable[str]) -> tuple[str, ...]:
@@ -66,168 +74,103 @@ def refuse_unknown(values: Mapping[str, Any], allowed: Sequence[str], *, where: 
     """Refuses a key that is not allowed, and names the nearest one that is."""
     for key in values:
         if key not in allowed:
-            near = [] if key in KNOWN_KEYS else difflib.get_close_matches(key, allowed, n=1, cutoff=0.7)
+            near = [] if key in known_keys() else difflib.get_close_matches(key, allowed, n=1, cutoff=0.7)
             meant = f" (did you mean {near[0]}?)" if near else ""
             sentence = f"{shown(key)} is not a known key{where}{meant}: {', '.join(allowed)} are."
             raise InvalidArgument.saying(key, sentence)
 
 
 def keys_of(kind: str) -> tuple[str, ...]:
-    """The keys that a phase with this sampling may have."""
-    fields = tuple(SAMPLINGS[kind].fields)
-    if "sampling_rate" in fields:
-        fields = (*fields, *(key for key in ("batch_size", "dataset_size") if key not in fields))
-    return (*COMMON_KEYS, *fields)
+    """The keys that a phase of DP-SGD with this sampling may have."""
+    fields = SAMPLINGS[kind].fields
+    ratios = (name for field in fields for name in field.ratio_of or ())
+    return tuple(
+        dict.fromkeys(("sampling", *_training_fields(), *(field.name for field in fields), *ratios, "mechanism"))
+    )
 
 
-#: Every key that some phase may have.
-KNOWN_KEYS = tuple(dict.fromkeys((*COMMON_KEYS, *(key for kind in SAMPLINGS for key in keys_of(kind)))))
-#: Keys that only one sampling can be meant by, if they are looked for in this order.
-_MEANT = {
-    "largest_batch": "truncated-poisson",
-    "sampling_rate": "poisson",
-    "sampling_rates": "poisson-sources",
-    "participations": "allocation",
-    "batches": "balls-in-bins",
-}
+def keys_of_mechanism(name: str) -> tuple[str, ...]:
+    """The keys that a phase of another mechanism may have."""
+    return ("mechanism", *(field.name for field in MECHANISMS[name].fields))
 
 
-def _sampling(kind: str, values: Mapping[str, Any]) -> tuple[Sampling, Callable[[], Fraction]]:
+def known_keys() -> tuple[str, ...]:
+    """Every key that some phase may have."""
+    return tuple(dict.fromkeys(("mechanism", "sampling", *phase_fields())))
+
+
+def phase_fields() -> dict[str, Field]:
+    """Every field that some phase may have, by its name: of samplings, of DP-SGD, of other mechanisms."""
+    found: dict[str, Field] = {}
+    of_samplings = [field for kind in SAMPLINGS.values() for field in kind.fields]
+    of_mechanisms = [field for kind in MECHANISMS.values() for field in kind.fields]
+    for field in (*of_samplings, *_training_fields().values(), *of_mechanisms):
+        found.setdefault(field.name, field)
+    return found
+
+
+def _training_fields() -> dict[str, Field]:
+    """The fields of DP-SGD without its sampling's, epochs beside steps."""
+    found = {}
+    for field in DPSGD.fields:
+        found[field.name] = field
+        if field.name == "steps":
+            found[EPOCHS.name] = EPOCHS
+    return found
+
+
+def _sampling(kind: type[Sampling], values: Mapping[str, Any]) -> tuple[Sampling, Callable[[], Fraction]]:
     """The sampling, and the share of the data that a step visits, exactly as it was written."""
-    chosen = SAMPLINGS[kind]
-    attributes: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     share: Fraction | None = None
-    for key, attribute in chosen.fields.items():
-        if key == "sampling_rate":
-            share = _rate(values, needs_dataset="dataset_size" in chosen.fields)
-            attributes[attribute] = float(share)
+    for field in kind.fields:
+        if field.ratio_of is None:
+            checked[field.name] = _checked(field, values)
         else:
-            attributes[attribute] = _checked(key, values, _READERS[key], default=_DEFAULTS.get(key))
-    try:
-        sampling = chosen(**attributes)
-    except InvalidArgument as error:
-        keys = {attribute: key for key, attribute in chosen.fields.items()}
-        raise error.about(keys.get(error.name, error.name) + error.argument.removeprefix(error.name)) from None
+            share = _rate(field, values, own={one.name for one in kind.fields})
+            checked[field.name] = float(share)
+    sampling = _made(kind, checked)
     return sampling, (sampling.share_of_data if share is None else lambda: share)
 
 
-def _rate(values: Mapping[str, Any], *, needs_dataset: bool) -> Fraction:
-    if "sampling_rate" in values:
-        if "batch_size" in values or ("dataset_size" in values and not needs_dataset):
-            other = "batch_size" if "batch_size" in values else "dataset_size"
-            raise InvalidArgument(other, NOT_SHOWN, "not be given together with sampling_rate")
-        rate: Fraction = _checked("sampling_rate", values, _probability)
+def _made(kind: type[_Made], values: dict[str, Any]) -> _Made:
+    """A sampling or mechanism from the values of its fields; a refusal names the field, not the attribute."""
+    names = {field.attribute: field.name for field in kind.fields}
+    try:
+        return kind(**{field.attribute: values[field.name] for field in kind.fields})
+    except InvalidArgument as error:
+        raise error.about(names.get(error.name, error.name) + error.argument.removeprefix(error.name)) from None
+
+
+def _rate(field: Field, values: Mapping[str, Any], *, own: set[str]) -> Fraction:
+    """A rate, or the ratio of two sizes in its place."""
+    numerator, denominator = field.ratio_of or ("", "")
+    if field.name in values:
+        other = next((one for one in (numerator, denominator) if one in values and one not in own), None)
+        if other is not None:
+            raise InvalidArgument(other, NOT_SHOWN, f"not be given together with {field.name}")
+        rate: Fraction = field.read(values[field.name])
         return rate
-    if "batch_size" not in values:
-        raise InvalidArgument("sampling_rate", NOT_SHOWN, "be given, or batch_size and dataset_size instead")
-    batch = _checked("batch_size", values, _READERS["batch_size"])
-    dataset = _checked("dataset_size", values, _READERS["dataset_size"])
+    if numerator not in values:
+        raise InvalidArgument(field.name, NOT_SHOWN, f"be given, or {numerator} and {denominator} instead")
+    batch, dataset = (_checked(_SIZES[one], values) for one in (numerator, denominator))
     if batch > dataset:
-        raise InvalidArgument("batch_size", batch, f"be at most dataset_size={dataset}")
+        raise InvalidArgument(numerator, batch, f"be at most {denominator}={dataset}")
     return Fraction(batch, dataset)
 
 
 def _steps(values: Mapping[str, Any], share: Callable[[], Fraction]) -> int:
-    if "steps" in values and "epochs" in values:
-        raise InvalidArgument("epochs", NOT_SHOWN, "not be given together with steps")
-    if "epochs" not in values:
-        steps: int = _checked("steps", values, lambda key, value: integer(key, value, at_least=0))
-        return steps
-    epochs = _checked("epochs", values, lambda key, value: exact(key, value, at_least=0.0))
-    return steps_of_epochs(epochs, share())
+    if "steps" in values and EPOCHS.name in values:
+        raise InvalidArgument(EPOCHS.name, NOT_SHOWN, "not be given together with steps")
+    if EPOCHS.name in values:
+        return steps_of_epochs(EPOCHS.read(values[EPOCHS.name]), share())
+    steps: int = _checked(_training_fields()["steps"], values)
+    return steps
 
 
-def _checked(key: str, values: Mapping[str, Any], check: Callable[[str, Any], Any], default: Any = None) -> Any:
-    if key not in values:
-        if default is not None:
-            return default
-        raise InvalidArgument(key, NOT_SHOWN, GIVEN)
-    return check(key, values[key])
-
-
-def exact(key: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> Fraction:
-    """A number exactly as it was written: a text is a decimal or a ratio, a double the decimal it prints as."""
-    if isinstance(value, str):
-        found = _exact_text(key, value)
-    else:
-        double = require_number(key, float(value) if isinstance(value, Decimal) else value)
-        if double == 0.0:  # exactly, 1e-999999999 would have a denominator of a thousand million digits
-            if value:
-                raise InvalidArgument(key, value, "be 0 or a number that a double can hold")
-            value = 0
-        found = Fraction(value) if isinstance(value, int | Decimal | Fraction) else Fraction(repr(double))
-    require_number(key, _as_double(key, found, value), above=above, at_least=at_least)
-    return found
-
-
-def _exact_text(key: str, text: str) -> Fraction:
-    stripped = text.strip()
-    if len(text) <= LONGEST_NUMBER:
-        ratio = _RATIO.fullmatch(stripped)
-        if ratio and int(ratio[2]) > 0:
-            return Fraction(int(ratio[1]), int(ratio[2]))
-        if _DECIMAL.fullmatch(stripped):
-            return Fraction(stripped)
-    raise InvalidArgument(key, text, "be a finite number")
-
-
-def _as_double(key: str, number: Fraction, value: Any) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        raise InvalidArgument(key, value, "be a finite number") from None
-
-
-def number(key: str, value: Any, **limits: float | None) -> float:
-    """A double, from a number or a text that spells one."""
-    if isinstance(value, str):
-        return require_number(key, _as_double(key, _exact_text(key, value), value), **limits)
-    return require_number(key, float(value) if isinstance(value, Decimal) else value, **limits)
-
-
-def integer(key: str, value: Any, *, at_least: int, **limits: int) -> int:
-    """An integer, or a text that spells one."""
-    if isinstance(value, str):
-        stripped = value.strip()
-        if len(value) > LONGEST_NUMBER or not re.fullmatch(r"[+-]?\d+", stripped, re.ASCII):
-            raise InvalidArgument(key, value, f"be an integer of at least {at_least}")
-        value = int(stripped)
-    if isinstance(value, Decimal):
-        value = float(value)
-    return require_integer(key, value, at_least=at_least, **limits)
-
-
-def _probability(key: str, value: Any) -> Fraction:
-    rate = exact(key, value)
-    if rate > 1:
-        raise InvalidArgument(
-            key, InWords(f"{given(float(rate))} (a percentage p is written p / 100)"), "be a probability in (0, 1]"
-        )
-    require_number(key, float(rate), above=0.0, at_most=1.0)
-    return rate
-
-
-def _size(key: str, value: Any) -> int:
-    return integer(key, value, at_least=1, at_most=LARGEST_DATASET)
-
-
-def _truth(key: str, value: Any) -> bool:
-    return require_boolean(key, {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value)
-
-
-def _rates(key: str, value: Any) -> dict[str, float]:
-    if not isinstance(value, Mapping):
-        raise InvalidArgument(key, value, "be a table of sources with their rates")
-    return {str(source): float(_probability(f"{key}.{source}", rate)) for source, rate in value.items()}
-
-
-_READERS: dict[str, Callable[[str, Any], Any]] = {
-    "batch_size": _size,
-    "dataset_size": _size,
-    "largest_batch": _size,
-    "batches": _size,
-    "participations": _size,
-    "one_per_batch": _truth,
-    "sampling_rates": _rates,
-}
-_DEFAULTS: dict[str, Any] = {"one_per_batch": False}
+def _checked(field: Field, values: Mapping[str, Any]) -> Any:
+    if field.name in values:
+        return field.read(values[field.name])
+    if field.default is None:
+        raise InvalidArgument(field.name, NOT_SHOWN, GIVEN)
+    return field.default

@@ -16,19 +16,13 @@ from typing import Any
 from groupdp._files import standard_input
 from groupdp._validation import require_choice, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.fields import integer, number
 from groupdp.groups import LARGEST_GROUP
-from groupdp.mechanisms.dpsgd import DPSGD, phases_of
-from groupdp.mechanisms.named_values import (
-    GIVEN,
-    KNOWN_KEYS,
-    integer,
-    number,
-    phase_of,
-    refuse_unknown,
-    with_sampling,
-)
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
+from groupdp.mechanisms.named_values import GIVEN, known_keys, phase_of, refuse_unknown, with_sampling
 from groupdp.neighbours import ADJACENCIES, Neighbours
-from groupdp.question import neighbours_of, question_of
+from groupdp.question import neighbours_of, question_of, sources_of
 from groupdp.run_file.toml_lines import MOST_PARTS, KeyPath, line_of, long_key
 
 #: Largest file read, in bytes: a run is a page, not a book.
@@ -42,7 +36,7 @@ class RunFile:
     """What a run file says, validated; what it does not say about the question is None."""
 
     title: str = _DEFAULT_TITLE
-    phases: tuple[DPSGD, ...]
+    phases: tuple[Mechanism, ...]
     delta: float | None = None
     group_size: Any = None
     """A number, or a mapping from sources to numbers."""
@@ -51,10 +45,20 @@ class RunFile:
     added: Any = None
 
     @property
+    def training(self) -> tuple[DPSGD, ...]:
+        """The phases of DP-SGD."""
+        return tuple(phase for phase in self.phases if isinstance(phase, DPSGD))
+
+    @property
+    def sources(self) -> tuple[str, ...] | None:
+        """The sources that the run draws from, None where a group is a number."""
+        return sources_of(self.phases)
+
+    @property
     def keywords(self) -> dict[str, Any]:
         """The arguments of the library's functions that say which datasets are neighbours."""
         if self.group_size is None:
-            nobody: Any = 0 if self.phases[0].sampling.sources is None else {}
+            nobody: Any = 0 if self.sources is None else {}
             return {"removed": self.removed or nobody, "added": self.added or nobody}
         return {"group_size": self.group_size, "adjacency": self.adjacency}
 
@@ -151,7 +155,7 @@ class _Reader:
             raise self._at(("phase",), wrong)
         phases = tuple(self._phase(index, table) for index, table in enumerate(tables))
         try:
-            phases_of(phases)
+            sources_of(mechanisms_of(phases))
         except InvalidArgument as error:
             raise error.at(self._name) from None
         file = RunFile(title=title, phases=phases, delta=delta, adjacency=adjacency, **groups)
@@ -162,7 +166,7 @@ class _Reader:
         """Refuses at its line a group or an adjacency that the run has no answer for."""
         if file.group_size is None and file.removed is None and file.added is None:
             return
-        sources = file.phases[0].sampling.sources
+        sources = file.sources
         for key in ("group_size", "removed", "added"):
             if sources is not None and isinstance(getattr(file, key), int):
                 written = ", ".join(f"{_bare(source)} = 1" for source in sources[:2])
@@ -180,12 +184,12 @@ class _Reader:
             keys = (error.name, "group_size", "removed", "added")
             raise self._at((next(key for key in keys if key in self._document),), error) from None
 
-    def _phase(self, index: int, table: dict[str, Any]) -> DPSGD:
+    def _phase(self, index: int, table: dict[str, Any]) -> Mechanism:
         where: KeyPath = ("phase", index)
         try:
-            for key, value in table.items():
-                if key in KNOWN_KEYS:
-                    _unquoted(key, value)
+            for key in known_keys():
+                if key in table:
+                    _unquoted(key, table[key])
             return phase_of(with_sampling(table))
         except InvalidArgument as error:
             for key in (error.argument, error.name):
@@ -215,7 +219,7 @@ class _Reader:
 
 def _unquoted(key: str, value: Any) -> Any:
     """In a file, texts are names, and ratios like "256/60000"; a number has no quotes."""
-    if isinstance(value, str) and key != "sampling" and "/" not in value:
+    if isinstance(value, str) and key not in ("sampling", "mechanism") and "/" not in value:
         raise InvalidArgument(key, value, "be a number without quotes")
     return value
 

@@ -11,7 +11,7 @@ from groupdp.run_file.read import RunFile
 def remarks_on(run: RunFile, *, group: bool = True) -> list[str]:
     """What is peculiar about a run and, unless without the group, about whom it is asked for."""
     found = []
-    if all(phase.steps == 0 for phase in run.phases):
+    if all(phase.releases == 0 for phase in run.phases):
         found.append("Note: with 0 steps nothing is released about the data.")
     one_group = run.removed is None and run.added is None
     groups = [1 if run.group_size is None else run.group_size] if one_group else [run.removed, run.added]

@@ -18,11 +18,7 @@ def run_file_text(file: RunFile) -> str:
     lines = [f"{key} = {_value(value)}" for key, value in top.items() if value is not None]
     for phase in file.phases:
         lines += ["", "[[phase]]"]
-        lines += [
-            f"{key} = {_value(value)}"
-            for key, value in phase.values().items()
-            if not (key == "microbatch_size" and value == 1)
-        ]
+        lines += [f"{key} = {_value(value)}" for key, value in phase.stated().items()]
     return "\n".join(lines) + "\n"
 
 

@@ -14,6 +14,7 @@
 Proofs and what is tight: docs/samplings.md.
 """
 
+from groupdp.fields import add_to
 from groupdp.samplings.allocation import AllocationSampling
 from groupdp.samplings.balls_in_bins import BallsInBinsSampling
 from groupdp.samplings.fixed_batch import FixedBatchSampling
@@ -26,21 +27,30 @@ from groupdp.samplings.spread import SpreadSampling
 from groupdp.samplings.truncated_poisson import TruncatedPoissonSampling
 
 #: Every sampling there is, by its name in run files and on the command line.
-SAMPLINGS: dict[str, type[Sampling]] = {
-    kind.name: kind
-    for kind in (
-        PoissonSampling,
-        FixedBatchSampling,
-        TruncatedPoissonSampling,
-        ShuffledSampling,
-        ShuffledOnceSampling,
-        FixedOrderSampling,
-        BallsInBinsSampling,
-        SpreadSampling,
-        AllocationSampling,
-        PoissonSources,
-    )
-}
+SAMPLINGS: dict[str, type[Sampling]] = {}
+
+
+def register(kind: type[Sampling]) -> type[Sampling]:
+    """Offer a sampling, by its name, in run files, on the command line, in the page's form and in the API.
+
+    A program that defines its own sampling calls this once, before it asks anything (as a decorator, say).
+    """
+    return add_to(SAMPLINGS, kind)
+
+
+for _kind in (
+    PoissonSampling,
+    FixedBatchSampling,
+    TruncatedPoissonSampling,
+    ShuffledSampling,
+    ShuffledOnceSampling,
+    FixedOrderSampling,
+    BallsInBinsSampling,
+    SpreadSampling,
+    AllocationSampling,
+    PoissonSources,
+):
+    register(_kind)
 
 __all__ = [
     "SAMPLINGS",
@@ -56,4 +66,5 @@ __all__ = [
     "ShuffledSampling",
     "SpreadSampling",
     "TruncatedPoissonSampling",
+    "register",
 ]

@@ -12,6 +12,7 @@ import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
 from groupdp.errors import InvalidArgument, InWords
+from groupdp.fields import BATCHES, Field, Slider
 from groupdp.laws.blocks import allocated_blocks
 from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
@@ -31,7 +32,21 @@ class AllocationSampling(Sampling):
 
     name: ClassVar[str] = "allocation"
     title: ClassVar[str] = "random allocation"
-    fields: ClassVar[dict[str, str]] = {"batches": "batches", "participations": "participations"}
+    meaning: ClassVar[str] = "Every epoch deals each example to several distinct batches, independently."
+    meant_by: ClassVar[str] = "participations"
+    fields: ClassVar[tuple[Field, ...]] = (
+        BATCHES,
+        Field(
+            name="participations",
+            unit="per epoch",
+            meaning="How many batches of an epoch an example is in.",
+            kind="integer",
+            at_least=1,
+            at_most=LARGEST_DATASET,
+            example="2",
+            slider=Slider(start=1, low=1, high=100),
+        ),
+    )
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
 from groupdp.allocations import AllocationRound
+from groupdp.fields import BATCHES, Field
 from groupdp.laws.allocation import thrown_squares_law
 from groupdp.laws.blocks import JOINING_ORDERS, LEAVING_ORDERS, hidden_collisions, thrown_blocks
 from groupdp.neighbours import ADJACENCIES, Change
@@ -37,7 +38,9 @@ class BallsInBinsSampling(Sampling):
 
     name: ClassVar[str] = "balls-in-bins"
     title: ClassVar[str] = "balls in bins"
-    fields: ClassVar[dict[str, str]] = {"batches": "batches"}
+    meaning: ClassVar[str] = "Every epoch deals each example to one of its batches, independently."
+    meant_by: ClassVar[str] = "batches"
+    fields: ClassVar[tuple[Field, ...]] = (BATCHES,)
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
     mistaken_for_poisson: ClassVar[bool] = True
 

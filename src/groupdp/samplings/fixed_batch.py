@@ -12,6 +12,7 @@ import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
 from groupdp.errors import InvalidArgument, InWords
+from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field
 from groupdp.groups import is_empty
 from groupdp.laws import hypergeometric_law
 from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
@@ -30,12 +31,13 @@ class FixedBatchSampling(Sampling):
 
     batch_size: int
     dataset_size: int
-    """Size of the smaller of two neighbouring datasets, the one without the group; for substitution and zero-out, where
-    both have the same size, that size."""
+    """Size of the smaller of two neighbouring datasets, the one without the group; where examples are substituted or
+    zeroed, the size of both."""
 
     name: ClassVar[str] = "fixed-batch"
     title: ClassVar[str] = "fixed-size batches"
-    fields: ClassVar[dict[str, str]] = {"batch_size": "batch_size", "dataset_size": "dataset_size"}
+    meaning: ClassVar[str] = "Every batch is a uniform subset of the dataset, drawn anew in every round."
+    fields: ClassVar[tuple[Field, ...]] = (BATCH_SIZE, DATASET_SIZE)
     adjacencies: ClassVar[tuple[str, ...]] = (*ONE_SIDED, *SAME_SIZE)
     refusals: ClassVar[dict[str, str]] = {
         "add-and-remove": "no bound is proved where some examples leave and others join",
@@ -71,7 +73,7 @@ class FixedBatchSampling(Sampling):
                 size,
                 (
                     f"be at most dataset_size - batch_size = {self.dataset_size - self.batch_size} for "
-                    "substitution and zero-out"
+                    f"{' and '.join(SAME_SIZE)}"
                 ),
             )
         return _envelope(self.batch_size, others, size, noise)

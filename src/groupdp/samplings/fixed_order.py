@@ -12,6 +12,7 @@ import numpy as np
 
 from groupdp._validation import require_boolean
 from groupdp.errors import InvalidArgument
+from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field, Slider
 from groupdp.groups import is_empty
 from groupdp.neighbours import SAME_SIZE, Change
 from groupdp.pairs import ZERO, Round, Side
@@ -33,11 +34,19 @@ class FixedOrderSampling(Sampling):
 
     name: ClassVar[str] = "fixed-order"
     title: ClassVar[str] = "epochs in a fixed order"
-    fields: ClassVar[dict[str, str]] = {
-        "batch_size": "batch_size",
-        "dataset_size": "dataset_size",
-        "one_per_batch": "one_per_batch",
-    }
+    meaning: ClassVar[str] = "The order of the data is not random: no amplification by sampling."
+    fields: ClassVar[tuple[Field, ...]] = (
+        BATCH_SIZE,
+        DATASET_SIZE,
+        Field(
+            name="one_per_batch",
+            unit="",
+            meaning="No batch holds two examples of the same person.",
+            kind="flag",
+            default=False,
+            slider=Slider(start=False),
+        ),
+    )
     adjacencies: ClassVar[tuple[str, ...]] = SAME_SIZE
     refusals: ClassVar[dict[str, str]] = REFUSALS
     mistaken_for_poisson: ClassVar[bool] = True

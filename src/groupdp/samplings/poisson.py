@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import require_number
+from groupdp.fields import SAMPLING_RATE, Field
 from groupdp.groups import Group, is_empty
 from groupdp.laws import binomial_law
 from groupdp.neighbours import ADJACENCIES, Change
@@ -33,7 +34,9 @@ class PoissonSampling(Sampling):
 
     name: ClassVar[str] = "poisson"
     title: ClassVar[str] = "Poisson sampling"
-    fields: ClassVar[dict[str, str]] = {"sampling_rate": "rate"}
+    meaning: ClassVar[str] = "Every example joins every batch with the same probability, independently."
+    meant_by: ClassVar[str] = "sampling_rate"
+    fields: ClassVar[tuple[Field, ...]] = (SAMPLING_RATE,)
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ("rate",)
 

@@ -1,4 +1,5 @@
-"""What every sampling says about itself. Adding one is adding a file here and a line in the package's registry."""
+"""What every sampling says about itself. A sampling is one file, and a line in the package's registry
+or a call of `groupdp.samplings.register`."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from groupdp.fields import Field
 from groupdp.neighbours import Change, require_law
 from groupdp.pairs import Rounds as Rounds
 from groupdp.samplings.worlds import World
@@ -26,8 +28,12 @@ class Sampling(ABC):
     name: ClassVar[str]
     #: In prose: "Poisson sampling".
     title: ClassVar[str]
-    #: Names of its fields in run files and on the command line, with the attributes they set.
-    fields: ClassVar[Mapping[str, str]]
+    #: How it chooses batches, in one sentence.
+    meaning: ClassVar[str] = ""
+    #: What describes it in run files, on the command line, in the page's form and in questions of the API.
+    fields: ClassVar[tuple[Field, ...]]
+    #: The field that alone says that this sampling is meant, where no sampling is named.
+    meant_by: ClassVar[str] = ""
     #: Adjacencies it has a law for; "exchange" is removed=a, added=b.
     adjacencies: ClassVar[tuple[str, ...]]
     #: Why it has none for each of the others.
@@ -81,7 +87,7 @@ class Sampling(ABC):
 
     def values(self) -> dict[str, Any]:
         """Its fields by their names in run files."""
-        return {name: getattr(self, attribute) for name, attribute in self.fields.items()}
+        return {field.name: getattr(self, field.attribute) for field in self.fields}
 
     def describe(self) -> str:
         """In a line: "Poisson sampling, sampling_rate = 0.01"."""

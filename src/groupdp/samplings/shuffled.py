@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp.errors import InvalidArgument
+from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field
 from groupdp.groups import is_empty
 from groupdp.laws.allocation import SquaresLaw, Values, dealt_squares_law
 from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
@@ -42,7 +43,8 @@ class ShuffledSampling(Sampling):
 
     name: ClassVar[str] = "shuffled"
     title: ClassVar[str] = "shuffled epochs"
-    fields: ClassVar[dict[str, str]] = {"batch_size": "batch_size", "dataset_size": "dataset_size"}
+    meaning: ClassVar[str] = "Every epoch deals a fresh permutation of the dataset into batches."
+    fields: ClassVar[tuple[Field, ...]] = (BATCH_SIZE, DATASET_SIZE)
     adjacencies: ClassVar[tuple[str, ...]] = SAME_SIZE
     refusals: ClassVar[dict[str, str]] = REFUSALS
     mistaken_for_poisson: ClassVar[bool] = True
@@ -107,6 +109,7 @@ class ShuffledOnceSampling(ShuffledSampling):
 
     name: ClassVar[str] = "shuffled-once"
     title: ClassVar[str] = "epochs in one shuffled order"
+    meaning: ClassVar[str] = "One permutation, dealt into the same batches in every epoch."
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """E epochs over one allocation: a coin over r, once, with branch N(sqrt(r E)) against N(0) (P-7)."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from groupdp._validation import require_number
 from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.fields import Field, Slider, probability, table
 from groupdp.groups import Group
 from groupdp.laws import sum_of_binomials_law
 from groupdp.neighbours import ADJACENCIES, Change
@@ -36,7 +37,23 @@ class PoissonSources(Sampling):
 
     name: ClassVar[str] = "poisson-sources"
     title: ClassVar[str] = "Poisson sampling from several sources"
-    fields: ClassVar[dict[str, str]] = {"sampling_rates": "rates"}
+    meaning: ClassVar[str] = "Every example joins every batch with the probability of its source."
+    meant_by: ClassVar[str] = "sampling_rates"
+    fields: ClassVar[tuple[Field, ...]] = (
+        Field(
+            name="sampling_rates",
+            attribute="rates",
+            unit="probability, by source",
+            meaning="Probability that an example of each source joins a batch.",
+            kind="table",
+            above=0.0,
+            at_most=1.0,
+            parser=lambda key, value: {source: float(rate) for source, rate in table(key, value, probability).items()},
+            option="--source",
+            example="web=0.01",
+            slider=Slider(start={"web": 0.01, "books": 0.001}),
+        ),
+    )
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from groupdp._validation import LARGEST_DATASET, require_integer
 from groupdp.allocations import Allocation, AllocationRound
 from groupdp.errors import InvalidArgument
+from groupdp.fields import BATCHES, Field
 from groupdp.groups import LARGEST_GROUP
 from groupdp.laws.blocks import spread_blocks
 from groupdp.neighbours import ADJACENCIES, Change
@@ -35,7 +36,8 @@ class SpreadSampling(Sampling):
 
     name: ClassVar[str] = "spread"
     title: ClassVar[str] = "spread allocation"
-    fields: ClassVar[dict[str, str]] = {"batches": "batches"}
+    meaning: ClassVar[str] = "Every epoch deals a person's examples to distinct batches, independently of other people."
+    fields: ClassVar[tuple[Field, ...]] = (BATCHES,)
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
 
     def __post_init__(self) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer, require_number
 from groupdp.errors import InvalidArgument, InWords
+from groupdp.fields import DATASET_SIZE, SAMPLING_RATE, Field, Slider
 from groupdp.groups import is_empty
-from groupdp.neighbours import ONE_SIDED, Change
+from groupdp.neighbours import ONE_SIDED, ZERO_OUT, Change
 from groupdp.pairs import ZERO, Branch, Round, Side
 from groupdp.samplings.poisson import counted, stated_fraction
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
@@ -35,12 +36,23 @@ class TruncatedPoissonSampling(Sampling):
 
     name: ClassVar[str] = "truncated-poisson"
     title: ClassVar[str] = "truncated Poisson sampling"
-    fields: ClassVar[dict[str, str]] = {
-        "sampling_rate": "rate",
-        "largest_batch": "largest_batch",
-        "dataset_size": "dataset_size",
-    }
-    adjacencies: ClassVar[tuple[str, ...]] = (*ONE_SIDED, "zero-out")
+    meaning: ClassVar[str] = "Poisson sampling; a batch above the largest is cut to it at random."
+    meant_by: ClassVar[str] = "largest_batch"
+    fields: ClassVar[tuple[Field, ...]] = (
+        SAMPLING_RATE,
+        Field(
+            name="largest_batch",
+            unit="examples",
+            meaning="A batch with more examples is cut to this many, at random.",
+            kind="integer",
+            at_least=1,
+            at_most=LARGEST_DATASET,
+            example="600",
+            slider=Slider(start=600, low=1, high=100_000),
+        ),
+        DATASET_SIZE,
+    )
+    adjacencies: ClassVar[tuple[str, ...]] = (*ONE_SIDED, ZERO_OUT)
     leaks_most_where_smallest: ClassVar[bool] = False
     refusals: ClassVar[dict[str, str]] = {"substitute": _NO_LAW, "add-and-remove": _NO_LAW, "exchange": _NO_LAW}
 

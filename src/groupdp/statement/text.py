@@ -7,10 +7,9 @@ import textwrap
 from typing import Any
 
 from groupdp.bounds import Bounds
-from groupdp.printing import given
 from groupdp.run_file.remarks import remarks_on
 from groupdp.statement.numbers import Statement, make_statement
-from groupdp.statement.words import assumptions, batches, guarantee, meaning, method, old_analysis
+from groupdp.statement.words import assumptions, batches, guarantee, meaning, method, noise_of, old_analysis
 
 __all__ = ["FORMATS", "as_json", "as_latex", "as_markdown", "as_text", "assumptions", "guarantee", "make_statement"]
 
@@ -51,7 +50,7 @@ def as_markdown(statement: Statement) -> str:
     lines += [_markdown(_meaning_of(statement)), ""]
     lines += ["## The run", "", "| phase | batches | noise multiplier | rounds |", "|---|---|---|---|"]
     lines += [
-        f"| {number} | {_markdown(batches(phase))} | {given(phase.noise_multiplier)} | {phase.steps} |"
+        f"| {number} | {_markdown(batches(phase))} | {noise_of(phase)} | {phase.releases} |"
         for number, phase in enumerate(run.phases, 1)
     ]
     if statement.explanation is not None:
@@ -91,7 +90,7 @@ def as_text(statement: Statement, *, width: int = TEXT_WIDTH) -> str:
     blocks.append(paragraph(_meaning_of(statement)))
     phases = [
         paragraph(
-            f"phase {number}: {batches(phase)}; noise multiplier {given(phase.noise_multiplier)}; {phase.steps} rounds",
+            f"phase {number}: {batches(phase)}; noise multiplier {noise_of(phase)}; {phase.releases} rounds",
             "  ",
             "    ",
         )
@@ -120,7 +119,7 @@ def as_latex(statement: Statement) -> str:
     ]
     lines += [r"\begin{center}", r"\begin{tabular}{llrr}", r"phase & batches & noise multiplier & rounds \\ \hline"]
     lines += [
-        rf"{number} & {_latex(batches(phase))} & {given(phase.noise_multiplier)} & {phase.steps} \\"
+        rf"{number} & {_latex(batches(phase))} & {noise_of(phase)} & {phase.releases} \\"
         for number, phase in enumerate(run.phases, 1)
     ]
     lines += [r"\end{tabular}", r"\end{center}", ""]

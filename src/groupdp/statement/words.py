@@ -10,6 +10,7 @@ import math
 from groupdp.bounds import Bounds
 from groupdp.groups import in_words
 from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.neighbours import DIRECTIONS, SAME_SIZE
 from groupdp.printing import given, round_down, upper_text
 from groupdp.run_file.read import RunFile
@@ -51,7 +52,7 @@ def meaning(statement: Statement) -> str:
 def assumptions(run: RunFile) -> list[str]:
     """What must be true of the training for the guarantee to hold."""
     sentences = [f"No person has more than {in_words(run.neighbours.largest_group)} in the dataset."]
-    for phase in run.phases:
+    for phase in run.training:
         sentences += phase.sampling.assumptions(microbatches=phase.in_microbatches)
     if any(change.keeps_places for change in run.neighbours.changes):
         sentences.append("The sum of clipped gradients is divided by a number that does not depend on the data.")
@@ -68,7 +69,7 @@ def _dataset_sizes(run: RunFile) -> list[str]:
     """How large the datasets must be; a sampling for which a larger one may leak more has said so exactly."""
     sizes = {
         phase.sampling.values().get("dataset_size", 0)
-        for phase in run.phases
+        for phase in run.training
         if phase.sampling.leaks_most_where_smallest
     } - {0}
     if not sizes:
@@ -127,7 +128,7 @@ def old_analysis(statement: Statement) -> str:
     if statement.run.group_size == 1:
         old = rounded(statement.old_tool) if finite else "infinite"
         return f"For single examples the customary Renyi accounting gives epsilon = {old} at the same delta."
-    noiseless = any(phase.noise_multiplier == 0.0 and phase.steps > 0 for phase in statement.run.phases)
+    noiseless = any(phase.noise_multiplier == 0.0 and phase.steps > 0 for phase in statement.run.training)
     reason = "without noise Renyi divergences are infinite" if noiseless else "an intermediate delta underflows"
     infinite = f"epsilon = infinity, because {reason}"
     old = f"epsilon = {rounded(statement.old_tool)}" if finite else infinite
@@ -148,10 +149,17 @@ def _lemma(bounds: Bounds) -> str:
     )
 
 
-def batches(phase: DPSGD) -> str:
-    """How a phase chooses its batches."""
+def batches(phase: Mechanism) -> str:
+    """How a phase chooses its batches, or what else it releases."""
+    if not isinstance(phase, DPSGD):
+        return phase.describe()
     micro = f", microbatches of {phase.microbatch_size}" if phase.in_microbatches else ""
     return f"{phase.sampling.describe()}{micro}"
+
+
+def noise_of(phase: Mechanism) -> str:
+    """The noise multiplier of a phase of DP-SGD; another mechanism's description says its own."""
+    return given(phase.noise_multiplier) if isinstance(phase, DPSGD) else "-"
 
 
 def rounded(value: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from groupdp._validation import require_integer, require_number
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
-from groupdp.mechanisms.named_values import keys_of, phase_of
+from groupdp.mechanisms.named_values import keys_of, training_of
 from groupdp.neighbours import ADJACENCIES
 
 #: Most points of one sweep.
@@ -91,9 +91,9 @@ class Grid:
         described = phase.values()
         if "epochs" in values:
             described.pop("steps")
-        if "batch_size" in values and "batch_size" not in phase.sampling.fields:
+        if "batch_size" in values and "batch_size" not in described:
             described.pop("sampling_rate", None)
-        return (phase_of({**described, **values}),)
+        return (training_of({**described, **values}),)
 
 
 def grid_of(run: Any, *, delta: Any, group_size: Any, adjacency: Any, vary: Any) -> Grid:
@@ -105,7 +105,7 @@ def grid_of(run: Any, *, delta: Any, group_size: Any, adjacency: Any, vary: Any)
     about_run = [name for name, _ in lists if name not in QUESTION_KEYS]
     if about_run and len(phases) > 1:
         raise InvalidArgument("vary", about_run[0], f"leave a run of {len(phases)} phases as it is")
-    known = (*keys_of(phases[0].sampling.name), *QUESTION_KEYS)
+    known = (*(key for key in keys_of(phases[0].sampling.name) if key != "mechanism"), *QUESTION_KEYS)
     for name in about_run:
         if name not in known or name == "sampling":
             names = ", ".join(one for one in known if one != "sampling")

@@ -47,7 +47,7 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
         "one_example": None if one is None else sides(one),
         "linear_text": None if one is None or size is None else linear(size, one)[1],
         "poisson_claim": _poisson_claim(question, progress),
-        "steps": [phase.steps for phase in question.phases],
+        "steps": [phase.releases for phase in question.phases],
         "sentence": sentence(question, bounds),
         "assumptions": assumptions_of(question),
         **echo(question),

@@ -14,15 +14,17 @@ from typing import Any
 
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.neighbours import ADJACENCIES
-from groupdp.web.fields import FIELDS, MOST_PHASES
+from groupdp.question import sources_of
+from groupdp.web.fields import MOST_PHASES, fields
 
 #: What says whom the guarantee is about.
 NEIGHBOUR = ("group_size", "removed", "added", "adjacency")
 #: Fields of the page besides those of a run and its question.
-_OTHER_FIELDS = ("sampling", "adjacency", "phases", "counts", "column", "title", "group_sizes")
+_OTHER_FIELDS = ("mechanism", "sampling", "adjacency", "phases", "counts", "column", "title", "group_sizes")
 #: Arguments that come from one field.
 _FIELDS_OF = {"csv": "counts", "tally": "counts", "csv or tally": "counts"}
 
@@ -31,14 +33,19 @@ _FIELDS_OF = {"csv": "counts", "tally": "counts", "csv or tally": "counts"}
 class Question:
     """A run and whom it is asked about."""
 
-    phases: tuple[DPSGD, ...]
+    phases: tuple[Mechanism, ...]
     document: Mapping[str, Any]
     """The question as it came, for what else is in it."""
 
     @property
-    def run(self) -> DPSGD | list[DPSGD]:
+    def run(self) -> Any:
         """What the library's functions take."""
         return self.phases[0] if len(self.phases) == 1 else list(self.phases)
+
+    @property
+    def training(self) -> tuple[DPSGD, ...]:
+        """The phases of DP-SGD."""
+        return tuple(phase for phase in self.phases if isinstance(phase, DPSGD))
 
     @property
     def neighbour(self) -> dict[str, Any]:
@@ -58,7 +65,7 @@ class Question:
     @property
     def has_one_size(self) -> bool:
         """Whether a group is one number of examples, so that there is a curve over it."""
-        return self.phases[0].sampling.sources is None and "removed" not in self.document
+        return sources_of(self.phases) is None and "removed" not in self.document
 
     @property
     def adjacency(self) -> str:
@@ -111,7 +118,9 @@ def read_question(document: Mapping[str, Any], *, also: Sequence[str] = ()) -> Q
         raise InvalidArgument("phases", plain(phases), "be a list of one object or more")
     if len(phases) > MOST_PHASES:
         raise InvalidArgument("phases", len(phases), f"be at most {MOST_PHASES}")
-    return Question(phases=phases_of([_phase(phase, index) for index, phase in enumerate(phases)]), document=document)
+    return Question(
+        phases=mechanisms_of([_phase(phase, index) for index, phase in enumerate(phases)]), document=document
+    )
 
 
 def plain(value: Any) -> Any:
@@ -128,10 +137,10 @@ def plain(value: Any) -> Any:
 def field_of(error: InvalidArgument) -> str | None:
     """The field of the form that an error is about."""
     field = _FIELDS_OF.get(error.argument, error.name)
-    return field if field in FIELDS or field in _OTHER_FIELDS else None
+    return field if field in fields() or field in _OTHER_FIELDS else None
 
 
-def _phase(table: Mapping[str, Any], index: int) -> DPSGD:
+def _phase(table: Mapping[str, Any], index: int) -> Mechanism:
     try:
         return phase_of(table)
     except InvalidArgument as error:

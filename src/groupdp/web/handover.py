@@ -8,6 +8,8 @@ from typing import Any
 
 from groupdp.errors import InvalidArgument
 from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
 from groupdp.question import question_of
 from groupdp.web.description import Question
@@ -15,7 +17,7 @@ from groupdp.web.description import Question
 
 def as_command(question: Question) -> str:
     """The command that prints the same bounds; several phases of several sources go through a run file."""
-    phases = [_phase_options(phase) for phase in question.phases]
+    phases = [phase.stated() for phase in question.phases]
     if len(phases) == 1:
         words = _words(phases[0])
     elif any(isinstance(value, Mapping) for phase in phases for value in phase.values()):
@@ -28,18 +30,12 @@ def as_command(question: Question) -> str:
     return " ".join(["groupdp epsilon", *words, *_words(asked)])
 
 
-def _phase_options(phase: DPSGD) -> dict[str, Any]:
-    """What has to be said of a phase, under the names of run files."""
-    silent = (("microbatch_size", 1), ("one_per_batch", False))
-    return {name: value for name, value in phase.values().items() if (name, value) not in silent}
-
-
 def _words(options: Mapping[str, Any]) -> list[str]:
-    words = []
+    words, known = [], phase_fields()
     for name, value in options.items():
-        option = f"--{name.replace('_', '-')}"
-        if name == "sampling_rates":
-            words += [f"--source {shlex.quote(f'{source}={rate!r}')}" for source, rate in value.items()]
+        option = known[name].option if name in known else f"--{name.replace('_', '-')}"
+        if isinstance(value, Mapping) and name in known:
+            words += [f"{option} {shlex.quote(f'{source}={rate!r}')}" for source, rate in value.items()]
         elif isinstance(value, Mapping):
             words.append(f"{option} {shlex.quote(','.join(f'{source}={count}' for source, count in value.items()))}")
         else:
@@ -62,15 +58,25 @@ def as_python(question: Question) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _phase(phase: DPSGD) -> str:
-    sampling = phase.sampling
-    values = sampling.values()
-    inner = ", ".join(f"{attribute}={values[name]!r}" for name, attribute in sampling.fields.items())
-    micro = f", microbatch_size={phase.microbatch_size}" if phase.microbatch_size != 1 else ""
-    return (
-        f"groupdp.DPSGD(sampling=groupdp.{type(sampling).__name__}({inner}), "
-        f"noise_multiplier={phase.noise_multiplier!r}, steps={phase.steps}{micro})"
-    )
+def _phase(phase: Mechanism) -> str:
+    """The call that makes a phase."""
+    meant = {field.name: field.default for field in phase.fields}
+    arguments = [
+        f"{field.attribute}={getattr(phase, field.attribute)!r}"
+        for field in phase.fields
+        if getattr(phase, field.attribute) != meant[field.name]
+    ]
+    if isinstance(phase, DPSGD):
+        values = phase.sampling.values()
+        inner = ", ".join(f"{field.attribute}={values[field.name]!r}" for field in phase.sampling.fields)
+        arguments.insert(0, f"sampling={_class(phase.sampling)}({inner})")
+    return f"{_class(phase)}({', '.join(arguments)})"
+
+
+def _class(described: Any) -> str:
+    """The name of its class, where programs find it."""
+    kind = type(described)
+    return f"groupdp.{kind.__name__}" if kind.__module__.startswith("groupdp.") else kind.__qualname__
 
 
 def _plain(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from groupdp._validation import require_integer, require_number
 from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.web.description import Question, plain
 from groupdp.web.fields import CLASSIC_ADJACENCIES, CLASSIC_SAMPLINGS, MOST_GROUP_SIZES
 
@@ -75,6 +76,7 @@ def require_classic(question: Question) -> None:
         allowed = " or ".join(CLASSIC_ADJACENCIES)
         raise InvalidArgument("adjacency", question.adjacency, f"be {allowed} for this baseline")
     for phase in question.phases:
-        if phase.sampling.name not in CLASSIC_SAMPLINGS:
+        name = phase.sampling.name if isinstance(phase, DPSGD) else phase.name
+        if name not in CLASSIC_SAMPLINGS:
             allowed = " or ".join(CLASSIC_SAMPLINGS)
-            raise InvalidArgument("sampling", phase.sampling.name, f"be {allowed} for this baseline")
+            raise InvalidArgument("sampling", name, f"be {allowed} for this baseline")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from groupdp._version import VERSION
-from groupdp.mechanisms.named_values import keys_of
+from groupdp.mechanisms import DPSGD, MECHANISMS
+from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
 from groupdp.samplings import SAMPLINGS
 from groupdp.web.answers import BASELINES, PARAMETERS
-from groupdp.web.fields import FIELDS, MOST_GROUP_SIZES, MOST_PHASES, Field
+from groupdp.web.fields import MOST_GROUP_SIZES, MOST_PHASES, fields
 from groupdp.web.handover import statement_formats
 
 Schema = dict[str, Any]
@@ -228,36 +229,35 @@ def _get(summary: str) -> Schema:
 
 
 def _phase() -> Schema:
-    """One phase: a sampling with its fields, noise, and steps or epochs."""
-    names = [name for kind in SAMPLINGS for name in keys_of(kind) if name != "sampling"]
+    """One phase: DP-SGD with its sampling's fields, noise, and steps or epochs; or another mechanism's fields."""
+
+    def choice(kinds: dict[str, Any]) -> Schema:
+        return {
+            "enum": list(kinds),
+            "description": "; ".join(f"{name}: {kind.title}" for name, kind in kinds.items()) + ".",
+        }
+
+    properties = {
+        "mechanism": {**choice(MECHANISMS), "default": DPSGD.name},
+        "sampling": choice(SAMPLINGS),
+        **{name: field.schema() for name, field in phase_fields().items()},
+    }
     return {
         "type": "object",
         "additionalProperties": False,
-        "required": ["sampling", "noise_multiplier"],
-        "properties": {
-            "sampling": {
-                "enum": list(SAMPLINGS),
-                "description": "; ".join(f"{name}: {kind.title}" for name, kind in SAMPLINGS.items()) + ".",
-            },
-            **{name: _field(name) for name in dict.fromkeys(names)},
-        },
-        "description": "Either steps or epochs; of the other fields, those of the sampling.",
+        "properties": properties,
+        "if": {"properties": {"mechanism": {"const": DPSGD.name}}},
+        "then": {"required": ["sampling", "noise_multiplier"]},
+        "description": "The fields of the mechanism; for DP-SGD also its sampling's, and either steps or epochs.",
     }
 
 
 def _neighbour(name: str) -> Schema:
-    field = FIELDS[name]
+    field = fields()[name]
     instead = "Instead of group_size. " if name != "group_size" else ""
     reference = {"$ref": "#/components/schemas/Neighbour"}
     return {"allOf": [reference], "description": f"{instead}{field.label} ({field.unit}). {field.meaning}"}
 
 
 def _field(name: str) -> Schema:
-    field: Field = FIELDS[name]
-    kinds: dict[str, Schema] = {
-        "number": {"type": "number", "minimum": 0},
-        "integer": {"type": "integer", "minimum": 0},
-        "flag": {"type": "boolean"},
-        "table": {"type": "object", "additionalProperties": {"type": "number"}},
-    }
-    return {**kinds[field.kind], "description": f"{field.label} ({field.unit}). {field.meaning}"}
+    return fields()[name].schema()

@@ -13,7 +13,7 @@ from groupdp.errors import InvalidArgument
 from groupdp.mechanisms.correlated.participation import Participation, Scale
 from groupdp.mechanisms.correlated.strategies import Strategy
 from groupdp.mechanisms.mechanism import Mechanism, require_noise
-from groupdp.neighbours import Change
+from groupdp.neighbours import SAME_SIZE, Change
 from groupdp.pairs import Rounds
 
 #: Most rounds of a run with correlated noise.
@@ -105,11 +105,11 @@ class CorrelatedNoise(Mechanism):
         )
 
     def require_adjacency(self, adjacency: str) -> None:
-        if self.participation.places_depend_on_others and adjacency not in ("zero-out", "substitute"):
+        if self.participation.places_depend_on_others and adjacency not in SAME_SIZE:
             raise InvalidArgument(
                 "adjacency",
                 adjacency,
-                "be zero-out or substitute where parts are cut by position",
+                f"be {' or '.join(SAME_SIZE)} where parts are cut by position",
                 "removing a person moves everybody behind to another part",
             )
         Mechanism.require_adjacency(self, adjacency)

@@ -77,7 +77,7 @@ class Participation(ABC):
 
     @property
     def places_depend_on_others(self) -> bool:
-        """Whether removing a person moves others, so that only zero-out and substitute are answered."""
+        """Whether removing a person moves others: only adjacencies that keep the dataset's size are answered."""
         return False
 
 

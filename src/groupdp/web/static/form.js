@@ -74,11 +74,21 @@ export function runForm(form, run, changed, rebuilt) {
     object[name] = text;
     changed();
   };
+  const training = (phase, where, put) => {
+    const [length, other] = phase.length === "steps" ? ["steps", "epochs"] : ["epochs", "steps"];
+    return [
+      choiceRow("Batches", where, "sampling", [...form.samplings.values()], phase.sampling, (name) => { phase.sampling = name; form.settle(run); rebuilt(`${where}-sampling`); }),
+      form.samplings.get(phase.sampling).fields.map((name) => put(name)),
+      put("noise_multiplier"),
+      put(length),
+      h("p", { class: "instead right" }, h("button", { type: "button", class: "link", onclick: () => { phase.length = other; rebuilt(`${where}-${other}`); } }, `Give ${other} instead`)),
+      h("details", { class: "more", open: form.value(phase, "microbatch_size") !== "1" }, h("summary", {}, "Microbatches"), put("microbatch_size", { dragged: false })),
+    ].flat();
+  };
   const phases = run.phases.map((phase, index) => {
     const where = `phase${index}`;
     const several = run.phases.length > 1;
-    const put = (name, options) => fieldRow(form.fields[name], where, form.value(phase, name), set(phase.values, name), options);
-    const [length, other] = phase.length === "steps" ? ["steps", "epochs"] : ["epochs", "steps"];
+    const put = (name, options) => fieldRow(form.field(phase, name), where, form.value(phase, name), set(phase.values, name), options);
     const remove = several
       ? h("button", { type: "button", class: "quiet", "aria-label": `Remove phase ${index + 1}`, onclick: () => { run.phases.splice(index, 1); rebuilt(); } }, "Remove")
       : null;
@@ -87,12 +97,8 @@ export function runForm(form, run, changed, rebuilt) {
       { class: "card" },
       h("legend", {}, several ? `Phase ${index + 1} of the run` : "The run"),
       remove,
-      choiceRow("Batches", where, "sampling", [...form.samplings.values()], phase.sampling, (name) => { phase.sampling = name; form.settle(run); rebuilt(`${where}-sampling`); }),
-      form.samplings.get(phase.sampling).fields.map((name) => put(name)),
-      put("noise_multiplier"),
-      put(length),
-      h("p", { class: "instead right" }, h("button", { type: "button", class: "link", onclick: () => { phase.length = other; rebuilt(`${where}-${other}`); } }, `Give ${other} instead`)),
-      h("details", { class: "more", open: form.value(phase, "microbatch_size") !== "1" }, h("summary", {}, "Microbatches"), put("microbatch_size", { dragged: false })),
+      choiceRow("Mechanism", where, "mechanism", [...form.mechanisms.values()], phase.mechanism, (name) => { phase.mechanism = name; form.settle(run); rebuilt(`${where}-mechanism`); }),
+      form.hasSampling(phase) ? training(phase, where, put) : form.phaseFields(phase).map((name) => put(name)),
     );
   });
   const more = run.phases.length < form.mostPhases

@@ -2,7 +2,7 @@
 
 export const TOP = 1000;
 
-const isLinear = (field) => field.low === 0 || (field.kind === "integer" && field.high <= 64);
+const isLinear = (field) => !field.logarithmic || field.low <= 0;
 const digits = (field) => (field.name === "delta" ? 1 : 3);
 
 export function position(field, text) {

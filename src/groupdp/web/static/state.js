@@ -9,6 +9,7 @@ const NEIGHBOUR = ["group_size", "removed", "added", "adjacency", "delta"];
 export class Form {
   constructor(description) {
     this.fields = description.fields;
+    this.mechanisms = new Map(description.mechanisms.map((one) => [one.name, one]));
     this.samplings = new Map(description.samplings.map((one) => [one.name, one]));
     this.adjacencies = new Map(description.adjacencies.map((one) => [one.name, one]));
     this.mostPhases = description.most_phases;
@@ -20,7 +21,7 @@ export class Form {
   }
 
   newPhase() {
-    return { sampling: "poisson", length: "steps", values: {} };
+    return { mechanism: "dpsgd", sampling: "poisson", length: "steps", values: {} };
   }
 
   newRun() {
@@ -33,7 +34,23 @@ export class Form {
   }
 
   phaseFields(phase) {
+    if (!this.hasSampling(phase)) return this.mechanisms.get(phase.mechanism).fields.map((field) => field.name);
     return [...this.samplings.get(phase.sampling).fields, "noise_multiplier", phase.length, "microbatch_size"];
+  }
+
+  /** Whether a phase is training on batches; another mechanism has fields of its own alone. */
+  hasSampling(phase) {
+    return this.mechanisms.get(phase.mechanism).has_sampling;
+  }
+
+  /** What says which adjacencies a phase has a law for: its sampling, or another mechanism. */
+  #law(phase) {
+    return this.hasSampling(phase) ? this.samplings.get(phase.sampling) : this.mechanisms.get(phase.mechanism);
+  }
+
+  /** A field as its mechanism describes it. */
+  field(phase, name) {
+    return this.mechanisms.get(phase.mechanism).fields.find((one) => one.name === name) ?? this.fields[name];
   }
 
   value(phase, name) {
@@ -46,11 +63,10 @@ export class Form {
       const prefix = index === 0 ? "" : "b.";
       run.phases.forEach((phase, number) => {
         const inner = number === 0 ? prefix : `${prefix}phase${number + 1}.`;
-        pairs.push([`${inner}sampling`, phase.sampling]);
+        pairs.push(this.hasSampling(phase) ? [`${inner}sampling`, phase.sampling] : [`${inner}mechanism`, phase.mechanism]);
         for (const name of this.phaseFields(phase)) {
           const text = this.value(phase, name);
-          const plain = this.fields[name].kind === "flag" || name === "microbatch_size";
-          if (!(plain && text === this.text(name))) pairs.push([`${inner}${name}`, text]);
+          if (!(this.field(phase, name).optional && text === this.text(name))) pairs.push([`${inner}${name}`, text]);
         }
       });
       for (const name of [...this.groupFields(run), "adjacency", "delta"]) pairs.push([`${prefix}${name}`, run[name]]);
@@ -86,7 +102,9 @@ export class Form {
       if (index < 0 || index >= this.mostPhases) return;
       while (run.phases.length <= index) run.phases.push(this.newPhase());
       const phase = run.phases[index];
-      if (name === "sampling") {
+      if (name === "mechanism") {
+        if (this.mechanisms.has(text)) phase.mechanism = text;
+      } else if (name === "sampling") {
         if (this.samplings.has(text)) phase.sampling = text;
       } else if (name in this.fields) {
         if (name === "epochs" || name === "steps") phase.length = name;
@@ -99,7 +117,7 @@ export class Form {
   question(run) {
     return {
       phases: run.phases.map((phase) => {
-        const document = { sampling: phase.sampling };
+        const document = this.hasSampling(phase) ? { sampling: phase.sampling } : { mechanism: phase.mechanism };
         for (const name of this.phaseFields(phase)) {
           const value = this.#json(name, this.value(phase, name));
           if (value !== undefined) document[name] = value;
@@ -122,15 +140,15 @@ export class Form {
     return !this.hasSources(run) && run.adjacency !== "exchange";
   }
 
-  /** Whether what one had before has an answer for this run at all. */
+  /** Whether earlier methods have an answer for this run at all. */
   hasBaselines(run) {
-    const sampled = run.phases.every((phase) => this.samplings.get(phase.sampling).has_baselines);
+    const sampled = run.phases.every((phase) => this.#law(phase).has_baselines);
     return sampled && this.adjacencies.get(run.adjacency).has_baselines;
   }
 
   /** The adjacencies with those that a phase's sampling has no law for marked. */
   offered(run) {
-    const supports = (name) => run.phases.every((phase) => this.samplings.get(phase.sampling).adjacencies.includes(name));
+    const supports = (name) => run.phases.every((phase) => this.#law(phase).adjacencies.includes(name));
     return [...this.adjacencies.values()].map((one) => ({ ...one, disabled: !supports(one.name) }));
   }
 
@@ -145,7 +163,7 @@ export class Form {
   }
 
   hasSources(run) {
-    return run.phases.some((phase) => this.samplings.get(phase.sampling).fields.includes("sampling_rates"));
+    return run.phases.some((phase) => this.phaseFields(phase).some((name) => this.fields[name].kind === "table"));
   }
 
   number(text) {

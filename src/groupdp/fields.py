@@ -1,0 +1,281 @@
+"""The fields that describe a sampling or a mechanism, declared once, on its class.
+
+The command line's options, the keys of run files, the page's form and the API's description are made from them.
+
+Values are numbers, or texts that spell them ("0.01", "256/60000"). A wrong one is an `InvalidArgument` whose `name` is
+the field's, so that a caller can point at a line of a file or at a field of a form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal, TypeVar
+
+from groupdp._validation import LARGEST_DATASET, require_boolean, require_integer, require_number
+from groupdp.errors import InvalidArgument, InWords
+from groupdp.printing import given
+
+#: Longer texts are not numbers anybody means.
+LONGEST_NUMBER = 100
+
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_RATIO = re.compile(r"(\d{1,18})\s*/\s*(\d{1,18})", re.ASCII)
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}", re.ASCII)
+#: Names that a run file, a command or a question has already.
+_OF_PHASES = ("mechanism", "sampling", "epochs")
+_OF_QUESTIONS = ("delta", "epsilon", "group_size", "adjacency", "removed", "added", "title", "phase", "phases")
+_OF_COMMANDS = (
+    "save",
+    "force",
+    "out",
+    "json",
+    "as_json",
+    "run",
+    "run_file",
+    "run_option",
+    "memory",
+    "help",
+    "file",
+    "files",
+)
+RESERVED = frozenset((*_OF_PHASES, *_OF_QUESTIONS, *_OF_COMMANDS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slider:
+    """What the page's form shows first, and the ends of its slider. What may be typed is decided by the parser."""
+
+    start: Any
+    low: float = 0.0
+    high: float = 1.0
+    logarithmic: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field: what it is called, what it means, what is allowed, and how it is typed and dragged."""
+
+    name: str
+    """In run files and questions; on the command line it is --name, with dashes."""
+    attribute: str = ""
+    """The attribute of the class that it sets, where that has another name."""
+    label: str = ""
+    unit: str
+    meaning: str
+    """One sentence, for the help of the option and for the page."""
+    kind: Literal["number", "integer", "flag", "table"]
+    """A table has a number for each source."""
+    above: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    parser: Callable[[str, Any], Any] | None = None
+    """From (name, value or text) to the value; by its kind and range where there is none."""
+    default: Any = None
+    """The value where none is given; None if one has to be."""
+    ratio_of: tuple[str, str] | None = None
+    """Two other fields whose ratio may be given in its place."""
+    option: str = ""
+    example: str = ""
+    slider: Slider
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InvalidArgument("name", self.name, "be lower-case letters, digits and underscores")
+        for attribute, value in (
+            ("attribute", self.name),
+            ("label", self.name.replace("_", " ").capitalize()),
+            ("option", f"--{self.name.replace('_', '-')}"),
+        ):
+            object.__setattr__(self, attribute, getattr(self, attribute) or value)
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value in the help of the option."""
+        return {"number": "NUMBER", "integer": "INTEGER", "flag": "", "table": "NAME=NUMBER"}[self.kind]
+
+    def read(self, value: Any) -> Any:
+        """The value that `value`, a number or a text, stands for."""
+        if self.parser is not None:
+            return self.parser(self.name, value)
+        if self.kind == "flag":
+            return truth(self.name, value)
+        if self.kind == "table":
+            return table(self.name, value, lambda key, one: number(key, one, **self._limits))
+        if self.kind == "number":
+            return number(self.name, value, **self._limits)
+        least, most = self.at_least or 0, self.at_most
+        return integer(self.name, value, at_least=int(least), **({} if most is None else {"at_most": int(most)}))
+
+    @property
+    def _limits(self) -> dict[str, float | None]:
+        return {"above": self.above, "at_least": self.at_least, "at_most": self.at_most}
+
+    def schema(self) -> dict[str, Any]:
+        """Its JSON schema."""
+        limits = {"exclusiveMinimum": self.above, "minimum": self.at_least, "maximum": self.at_most}
+        stated = {name: limit for name, limit in limits.items() if limit is not None}
+        kinds: dict[str, dict[str, Any]] = {
+            "number": {"type": "number", **stated},
+            "integer": {"type": "integer", **stated},
+            "flag": {"type": "boolean"},
+            "table": {"type": "object", "additionalProperties": {"type": "number", **stated}},
+        }
+        unit = f" ({self.unit})" if self.unit else ""
+        return {**kinds[self.kind], "description": f"{self.label}{unit}. {self.meaning}"}
+
+    def as_json(self) -> dict[str, Any]:
+        """What the page's form shows of it."""
+        return {
+            "name": self.name,
+            "label": self.label,
+            "unit": self.unit,
+            "meaning": self.meaning,
+            "kind": self.kind,
+            "default": self.slider.start,
+            "low": self.slider.low,
+            "high": self.slider.high,
+            "logarithmic": self.slider.logarithmic,
+            "optional": self.default is not None,
+        }
+
+
+Described = TypeVar("Described", bound=type[Any])
+
+
+def add_to(registry: dict[str, Described], kind: Described) -> Described:
+    """`kind`, offered by its name from now on; a name or a field that already means something else is refused."""
+    if registry.get(kind.name, kind) is not kind:
+        raise InvalidArgument("name", kind.name, f"not be taken: {', '.join(registry)} are")
+    for one in kind.fields:
+        if one.name in RESERVED:
+            raise InvalidArgument("field", one.name, f"not be a name that every question has: {sorted(RESERVED)}")
+        for other in registry.values():
+            if any(its.name == one.name and its.kind != one.kind for its in other.fields):
+                raise InvalidArgument("field", one.name, f"be of the same kind as in {other.name}")
+    registry[kind.name] = kind
+    return kind
+
+
+def exact(key: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> Fraction:
+    """A number exactly as it was written: a text is a decimal or a ratio, a double the decimal it prints as."""
+    if isinstance(value, str):
+        found = _exact_text(key, value)
+    else:
+        double = require_number(key, float(value) if isinstance(value, Decimal) else value)
+        if double == 0.0:  # exactly, 1e-999999999 would have a denominator of a thousand million digits
+            if value:
+                raise InvalidArgument(key, value, "be 0 or a number that a double can hold")
+            value = 0
+        found = Fraction(value) if isinstance(value, int | Decimal | Fraction) else Fraction(repr(double))
+    require_number(key, _as_double(key, found, value), above=above, at_least=at_least)
+    return found
+
+
+def _exact_text(key: str, text: str) -> Fraction:
+    stripped = text.strip()
+    if len(text) <= LONGEST_NUMBER:
+        ratio = _RATIO.fullmatch(stripped)
+        if ratio and int(ratio[2]) > 0:
+            return Fraction(int(ratio[1]), int(ratio[2]))
+        if _DECIMAL.fullmatch(stripped):
+            return Fraction(stripped)
+    raise InvalidArgument(key, text, "be a finite number")
+
+
+def _as_double(key: str, number: Fraction, value: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        raise InvalidArgument(key, value, "be a finite number") from None
+
+
+def number(key: str, value: Any, **limits: float | None) -> float:
+    """A double, from a number or a text that spells one."""
+    if isinstance(value, str):
+        return require_number(key, _as_double(key, _exact_text(key, value), value), **limits)
+    return require_number(key, float(value) if isinstance(value, Decimal) else value, **limits)
+
+
+def integer(key: str, value: Any, *, at_least: int, **limits: int) -> int:
+    """An integer, or a text that spells one."""
+    if isinstance(value, str):
+        stripped = value.strip()
+        if len(value) > LONGEST_NUMBER or not re.fullmatch(r"[+-]?\d+", stripped, re.ASCII):
+            raise InvalidArgument(key, value, f"be an integer of at least {at_least}")
+        value = int(stripped)
+    if isinstance(value, Decimal):
+        value = float(value)
+    return require_integer(key, value, at_least=at_least, **limits)
+
+
+def probability(key: str, value: Any) -> Fraction:
+    """A probability above 0, exactly as it was written."""
+    rate = exact(key, value)
+    if rate > 1:
+        raise InvalidArgument(
+            key, InWords(f"{given(float(rate))} (a percentage p is written p / 100)"), "be a probability in (0, 1]"
+        )
+    require_number(key, float(rate), above=0.0, at_most=1.0)
+    return rate
+
+
+def truth(key: str, value: Any) -> bool:
+    """True or false, or a text that says which."""
+    return require_boolean(key, {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value)
+
+
+def table(key: str, value: Any, entry: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """A value for each source, each read by `entry`."""
+    if not isinstance(value, Mapping):
+        raise InvalidArgument(key, value, "be a table of sources with their numbers")
+    return {str(source): entry(f"{key}.{source}", one) for source, one in value.items()}
+
+
+#: Fields that several samplings have.
+SAMPLING_RATE = Field(
+    name="sampling_rate",
+    attribute="rate",
+    unit="probability",
+    meaning="Probability that an example joins a batch.",
+    kind="number",
+    above=0.0,
+    at_most=1.0,
+    parser=probability,
+    ratio_of=("batch_size", "dataset_size"),
+    example="0.01 or 256/60000",
+    slider=Slider(start=0.01, low=1e-4, high=1.0),
+)
+BATCH_SIZE = Field(
+    name="batch_size",
+    unit="examples",
+    meaning="Examples in a batch (with poisson, on average).",
+    kind="integer",
+    at_least=1,
+    at_most=LARGEST_DATASET,
+    example="256",
+    slider=Slider(start=500, low=1, high=100_000),
+)
+DATASET_SIZE = Field(
+    name="dataset_size",
+    unit="examples",
+    meaning="Examples in the dataset; of two neighbours, in the smaller one.",
+    kind="integer",
+    at_least=1,
+    at_most=LARGEST_DATASET,
+    example="60000",
+    slider=Slider(start=50_000, low=100, high=10_000_000),
+)
+BATCHES = Field(
+    name="batches",
+    unit="per epoch",
+    meaning="How many batches an epoch has.",
+    kind="integer",
+    at_least=1,
+    at_most=LARGEST_DATASET,
+    example="100",
+    slider=Slider(start=100, low=2, high=10_000),
+)
