@@ -14,9 +14,9 @@ SOURCE = ROOT / "src" / "groupdp"
 
 #: From what everything shares to what nothing imports. Lazy imports, inside of functions, count as well.
 ROWS = (
-    ("_version", "errors"),
+    ("_version", "errors", "printing"),
     ("_validation", "_processes", "coins", "bounds"),
-    ("_files", "drawing", "groups", "epochs", "fields", "data"),
+    ("_files", "_ownership", "drawing", "groups", "epochs", "fields", "data"),
     ("pairs", "neighbours"),
     ("profiles", "allocations", "laws"),
     ("samplings",),
