@@ -1,9 +1,10 @@
 /* Bytes as questions to the kernel's plain C core: any composition, any law, any target. studies/fuzz_kernel.py builds it.
  *
- * An input is read as up to 3 rounds of up to 3 branches of up to 12 shifts on a side, with Gaussian branches beside them;
- * numbers are moderate, special (0, denormal, huge, infinite, NaN) or any eight bytes. What the kernel's own gate (S-28)
- * refuses is not asked about, unless the input says so and the law has increasing shifts and finite logarithms: then
- * only the sums are wrong. Whatever is answered must have its lower side at or below its upper one.
+ * An input is read as up to 3 rounds, each of up to 3 branches of up to 12 shifts on a side with Gaussian branches beside
+ * them, or of up to 3 products of up to 2 allocations; numbers are moderate, special (0, denormal, huge, infinite, NaN)
+ * or any eight bytes. What the kernel's own gate (S-28) refuses is not asked about, unless the input says so and the law
+ * has increasing shifts and finite logarithms: then only the sums are wrong. Whatever is answered must have its lower
+ * side at or below its upper one.
  */
 #include "spectral.h"
 
@@ -15,9 +16,9 @@
 
 #define MOST_SHIFTS 12
 #define MOST_BRANCHES 3
-#define MOST_ROUNDS 3
+#define LARGEST_COMPOSITION 3
 
-static long calls, answered, refused;
+static long calls, answered, refused, allocated_answers;
 
 static void fail(const char *what)
 {
@@ -148,15 +149,48 @@ static void ask_near(workspace *space, job work, double log_delta, double apart)
     forget(release(&keep));
 }
 
+typedef struct {
+    allocation_law law;
+    allocation factor[2];
+    double times[2 * MOST_BRANCHES], log_weight[MOST_BRANCHES];
+} allocations;
+
+static void read_allocations(input *from, allocations *to, int sound)
+{
+    int factors = 1 + (int)(byte(from) % 2), products = 1 + (int)(byte(from) % MOST_BRANCHES);
+    double weights[MOST_BRANCHES], total = 0.0;
+    to->law = (allocation_law){factors, products, (int)(byte(from) % 2), to->factor, to->times, to->log_weight};
+    for (int f = 0; f < factors; f++) {
+        to->factor[f] = (allocation){number(from), number(from), byte(from) % 2 ? 0.0 : number(from)};
+        if (sound) {
+            allocation *of = &to->factor[f];
+            *of = (allocation){1.0 + floor(fmin(fabs(of->places), 1e6)), fmin(fabs(of->shift), 1e3) + 1e-9,
+                               -fmin(fabs(of->log_probability), 600.0)};
+        }
+    }
+    for (int b = 0; b < products; b++) {
+        weights[b] = number(from);
+        if (sound)
+            weights[b] = isfinite(weights[b]) ? fmin(fabs(weights[b]), 1e3) + 1e-200 : 1.0;
+        total += weights[b];
+        for (int f = 0; f < factors; f++)
+            to->times[b * factors + f] = sound ? (double)(byte(from) % 16) : number(from);
+    }
+    for (int b = 0; b < products; b++)
+        to->log_weight[b] = sound ? log(weights[b] / total) : weights[b];
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     input from = {data, size};
-    numbers memory[MOST_ROUNDS][MOST_BRANCHES][2];
-    branch branches[MOST_ROUNDS][MOST_BRANCHES];
-    double mu[MOST_ROUNDS][MOST_BRANCHES], log_weight[MOST_ROUNDS][MOST_BRANCHES];
-    round_law rounds[MOST_ROUNDS];
+    numbers memory[LARGEST_COMPOSITION][MOST_BRANCHES][2];
+    branch branches[LARGEST_COMPOSITION][MOST_BRANCHES];
+    double mu[LARGEST_COMPOSITION][MOST_BRANCHES], log_weight[LARGEST_COMPOSITION][MOST_BRANCHES];
+    round_law rounds[LARGEST_COMPOSITION];
+    allocations allocated[LARGEST_COMPOSITION];
     unsigned mode = byte(&from);
-    int sound = mode % 4 != 0, bypass = mode % 8 == 4, count = 1 + (int)(byte(&from) % MOST_ROUNDS), taken = 1;
+    int sound = mode % 4 != 0, bypass = mode % 8 == 4, allocates = 0, taken = 1;
+    int count = 1 + (int)(byte(&from) % LARGEST_COMPOSITION);
     enum question question = (enum question)(mode / 8 % 3);
     double argument = number(&from), enough = number(&from);
     if (sound && question != LOG_DELTA)
@@ -172,6 +206,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!(law->count >= 1.0 && law->count <= 0x1p53))
             law->count = 1.0 + byte(&from);
         law->count = floor(law->count);
+        if (byte(&from) % 4 == 3) {
+            law->branches = law->gaussians = 0;
+            read_allocations(&from, &allocated[j], sound);
+            law->allocated = &allocated[j].law;
+            taken = taken && is_allocation_law(law->allocated);
+            allocates = 1;
+            continue;
+        }
         double weights[2 * MOST_BRANCHES], total = 0.0;
         for (int b = 0; b < law->branches + law->gaussians; b++) {
             weights[b] = number(&from);
@@ -207,7 +249,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     take(&space, NULL);
     space.chunk = 1 << 16; /* fresh memory is what a sanitizer watches, and what takes its time */
     job work = {.question = question, .argument = argument, .enough = enough, .rounds = count, .whole = rounds};
+    long before = answered;
     ask(&space, work);
+    allocated_answers += allocates ? answered - before : 0;
     forget(release(&space));
     if (mode >= 192) {
         take(&space, NULL);
@@ -220,8 +264,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 static void report(void)
 {
-    fprintf(stderr, "%ld kernel calls: %ld answered, %ld refused as no law, %ld declined; 0 reports.\n", calls, answered,
-            refused, calls - answered - refused);
+    fprintf(stderr,
+            "%ld kernel calls: %ld answered (%ld with allocations), %ld refused as no law, %ld declined; 0 reports.\n",
+            calls, answered, allocated_answers, refused, calls - answered - refused);
 }
 
 #ifdef STANDALONE

@@ -443,5 +443,30 @@ MUTATIONS = tuple(
             "roundings",
         ),
         ("S-27", "spread.c", "bound += term * exp(h * away);", "bound += term;", "the step between outcomes", "bound"),
+        (
+            "S-28",
+            "laws.c",
+            "fabs(sum(law->p, law->size) - 1.0) <= (GIVEN + SUMMATION) * U",
+            "1",
+            "that a side sums to 1",
+            "bound",
+        ),
+        ("S-28", "laws.c", "&& agree(p, log_p)", "", "that logarithms are those of the probabilities", "bound"),
+        (
+            "S-28",
+            "laws.c",
+            "fabs((total + lost) - 1.0) <= (GIVEN + SUMMATION + error) * U",
+            "1",
+            "that a coin sums to 1",
+            "bound",
+        ),
+        (
+            "S-28",
+            "laws.c",
+            "is_coin(&(round_law){.gaussians = law->products, .gaussian_log_weight = law->log_weight})",
+            "1",
+            "that the weights of products of allocations sum to 1",
+            "bound",
+        ),
     )
 )

@@ -53,7 +53,15 @@ class Kernel:
     mutations = kernel_mutations.MUTATIONS
     tests = tuple(
         TESTS / "engines" / "spectral" / f"test_{name}.py"
-        for name in ("charges", "stated_errors", "branch_inequalities", "round_inequalities", "left_out", "contour")
+        for name in (
+            "charges",
+            "stated_errors",
+            "branch_inequalities",
+            "round_inequalities",
+            "left_out",
+            "contour",
+            "kernel",
+        )
     )
 
     def build(self, source: Path) -> None:

@@ -360,6 +360,15 @@ def test_s_28_a_law_that_does_not_sum_to_1_is_refused(composition, question):
         asked(question, composition, -3.0)
 
 
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("weights", [[0.5], [1.0 - 1e-13], [0.5, 0.5 + 1e-13], [0.5, 0.1], [1.0, 1.0]])
+def test_s_28_weights_of_allocations_that_do_not_sum_to_1_are_refused(weights, question):
+    """S-28: products of one allocation to 5 places."""
+    allocated = (False, np.array([5.0]), np.ones(1), np.zeros(1), np.log(weights), np.ones(len(weights)))
+    with pytest.raises(ValueError, match=r"an allocation must .*sum to 1"):
+        asked(question, [(3.0, (), NONE, NONE, allocated)], -3.0)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 17, 1000, 100_000])
 def test_s_28_a_law_that_is_right_to_its_last_places_is_taken(size):
     """S-28: every probability may be wrong by 4 U, with the sign that adds most."""

@@ -45,3 +45,19 @@ int is_coin(const round_law *law)
     }
     return fabs((total + lost) - 1.0) <= (GIVEN + SUMMATION + error) * U;
 }
+
+static int is_count(double x, double least) { return x >= least && x <= 0x1p53 && x == floor(x); }
+
+int is_allocation_law(const allocation_law *law)
+{
+    for (int f = 0; f < law->factors; f++) {
+        const allocation *of = &law->factor[f];
+        if (!(is_count(of->places, 1.0) && of->shift > 0.0 && isfinite(of->shift) && of->log_probability <= 0.0 &&
+              isfinite(of->log_probability)))
+            return 0;
+    }
+    for (int i = 0; i < law->factors * law->products; i++)
+        if (!is_count(law->times[i], 0.0))
+            return 0;
+    return law->factors > 0 && is_coin(&(round_law){.gaussians = law->products, .gaussian_log_weight = law->log_weight});
+}

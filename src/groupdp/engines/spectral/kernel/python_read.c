@@ -120,32 +120,24 @@ static int read_allocations(workspace *space, PyObject *source, round_law *law)
             return status;
     }
     Py_ssize_t factors = sizes[0], products = sizes[3];
-    int sound = factors > 0 && products > 0 && sizes[1] == factors && sizes[2] == factors &&
-                sizes[4] == factors * products && law->count <= MOST_ROUNDS;
-    for (Py_ssize_t f = 0; sound && f < factors; f++)
-        sound = content[0][f] >= 1.0 && content[0][f] <= MOST_ROUNDS && content[0][f] == floor(content[0][f]) &&
-                content[1][f] > 0.0 && isfinite(content[1][f]) && content[2][f] <= 0.0 && isfinite(content[2][f]);
-    for (Py_ssize_t b = 0; sound && b < products; b++)
-        sound = content[3][b] < MOST - 1.0 && isfinite(content[3][b]);
-    sound = sound && is_coin(&(round_law){.gaussians = (int)products, .gaussian_log_weight = content[3]});
-    for (Py_ssize_t i = 0; sound && i < factors * products; i++)
-        sound = content[4][i] >= 0.0 && content[4][i] <= MOST_ROUNDS && content[4][i] == floor(content[4][i]);
-    if (!sound) {
-        PyErr_SetString(PyExc_ValueError, "an allocation must have places >= 1, positive shifts, probabilities up to 1 "
-                                          "and weights that sum to 1, and how often it stands in every product");
-        return -1;
-    }
+    int fits = factors > 0 && products > 0 && sizes[1] == factors && sizes[2] == factors &&
+               sizes[4] == factors * products && law->count <= MOST_ROUNDS;
     allocation_law *of = allocate_or_null(space, sizeof(allocation_law));
-    allocation *factor = allocate_or_null(space, (size_t)factors * sizeof(allocation));
+    allocation *factor = allocate_or_null(space, ((size_t)factors + 1) * sizeof(allocation));
     if (of == NULL || factor == NULL) {
         space->reason = MEMORY;
         return 0;
     }
-    for (Py_ssize_t f = 0; f < factors; f++)
+    for (Py_ssize_t f = 0; fits && f < factors; f++)
         factor[f] = (allocation){content[0][f], content[1][f], content[2][f]};
     *of = (allocation_law){.factors = (int)factors, .products = (int)products, .reverse = reverse, .factor = factor};
     of->log_weight = content[3];
     of->times = content[4];
+    if (!(fits && is_allocation_law(of))) {
+        PyErr_SetString(PyExc_ValueError, "an allocation must have places >= 1, positive shifts, probabilities up to 1 "
+                                          "and weights that sum to 1, and how often it stands in every product");
+        return -1;
+    }
     law->allocated = of;
     return 1;
 }

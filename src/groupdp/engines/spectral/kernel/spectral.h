@@ -145,9 +145,10 @@ typedef struct {
     int allocates; /* whether there are rounds of allocations */
 } prepared;
 
-/* Whether a side is a law, and the weights of a round are one (S-28). */
+/* Whether a side is a law, and the weights of a round, or of its products of allocations, are one (S-28). */
 int is_law(const side *law);
 int is_coin(const round_law *law);
+int is_allocation_law(const allocation_law *law);
 
 prepared prepare(workspace *space, int rounds, const round_law *whole, double log_delta);
 prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon);
