@@ -158,23 +158,18 @@ def _figures() -> str:
 
 
 def _sections(table: Table) -> str:
-    """One row for each section and peer setting: how many answers are valid, and the median ratios."""
-    rows = []
+    """Where the single measurements are, and which peers gave answers that are not valid."""
+    bad = []
     for section, title in SECTIONS.items():
         items = table.of_section(section)
         for setting in _settings(items):
-            if setting["tool"] == "groupdp":
-                continue
-            outcomes = [
-                (table.outcome(item, setting), table.ours(item)) for item in items if setting in item["settings"]
-            ]
-            times = [ratio for pair in outcomes if (ratio := time_ratio(*pair)) is not None]
-            bad = _counted(peer.kind for peer, _ in outcomes if peer.kind != "value")
-            rows.append(
-                [title.partition(":")[0], setting["tool"], setting["name"], str(len(outcomes)), _range(times), bad]
-            )
-    lines = ["## Every section", "", f"All measurements are in [{MEASUREMENTS}]({MEASUREMENTS}).", ""]
-    lines += _markdown(["section", "tool", "setting", "cases", "time ratio", "not a valid answer"], rows)
+            outcomes = [table.outcome(item, setting) for item in items if setting in item["settings"]]
+            kinds = _counted(outcome.kind for outcome in outcomes if outcome.kind != "value")
+            if setting["tool"] != "groupdp" and kinds != "none":
+                bad.append([title.partition(":")[0], setting["tool"], setting["name"], str(len(outcomes)), kinds])
+    lines = ["## Every section", ""]
+    lines += [f"All measurements are in [{MEASUREMENTS}]({MEASUREMENTS}). Answers that are not valid:", ""]
+    lines += _markdown(["section", "tool", "setting", "cases", "not a valid answer"], bad)
     return "\n".join(lines) + "\n"
 
 

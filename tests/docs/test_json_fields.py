@@ -75,8 +75,8 @@ def test_every_command_is_in_the_table_and_all_but_serve_take_json(monkeypatch: 
         assert ("--json" in groupdp(f"{command} --help").output) == (command != "serve")
 
 
-def test_the_readme_s_delta_is_below_the_smallest_double() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_delta_of_the_python_reference_is_below_the_smallest_double() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     (epsilon,) = re.findall(r"groupdp\.log_delta\(run, epsilon=([0-9.]+), group_size=9\) +# .*below the smallest", text)
     run = library.DPSGD(sampling=library.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
     assert library.log_delta(run, epsilon=float(epsilon), group_size=9).upper < math.log(5e-324)

@@ -3,7 +3,7 @@
 Formal guarantee of each: the run returned has certified epsilon.upper <= target, and unless `proved_optimal` is
 False every better value (by the tolerance, or by 1) is proved to exceed the target by the lower bound. The second
 half rests on monotonicity: epsilon falls with the noise, and rises with steps, rate, batch size and group size
-(docs/calibration.md gives the arguments).
+(docs/cli.md gives the arguments).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The search for the riskiest value that still meets the target.
 
-Epsilon is monotone in every parameter (docs/calibration.md), so a search may use any method it likes: what is
+Epsilon is monotone in every parameter (docs/cli.md), so a search may use any method it likes: what is
 returned is checked by certified bounds on both sides of the answer. The secant method on log epsilon against the
 logarithm of the parameter converges in a handful of trials, since the two are nearly proportional.
 """
