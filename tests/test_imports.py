@@ -18,7 +18,7 @@ ROWS = (
     ("_validation", "_processes", "coins", "bounds"),
     ("_files", "_ownership", "drawing", "groups", "epochs", "fields", "data"),
     ("pairs", "neighbours"),
-    ("profiles", "allocations", "laws"),
+    ("profiles", "allocations", "losses", "laws"),
     ("samplings",),
     ("mechanisms",),
     ("question", "noiseless", "engines"),
