@@ -22,6 +22,7 @@ ROWS = (
     ("samplings",),
     ("mechanisms",),
     ("question", "noiseless", "engines"),
+    ("shifted_curves",),
     ("solve",),
     ("guarantees",),
     ("calibration", "tradeoff", "pld", "sweeps", "audit"),

@@ -174,6 +174,35 @@ class AtomsRound:
                 return result
             power = _sum(power, power, log_cut)
 
+    def coarsened(self, most: int, *, up: bool) -> AtomsRound:
+        """A law of at most about `most` atoms above (below) this one: dots connected, or cells merged (L-5, L-6)."""
+        if len(self.losses) <= most:
+            return self
+        first, width = float(self.losses[0]), float(self.losses[-1] - self.losses[0]) / (most - 2)
+        cell = np.floor((self.losses - first) / width)
+        starts = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0.0)))
+        error = self.mass_error + (len(self.losses) + 64.0) * _UNIT
+        lost = {"log_lost": self.log_lost, "log_lost_mirrored": 0.0}
+        if not up:
+            log_p = np.logaddexp.reduceat(self.log_p, starts)
+            # The loss of a merged cell is log P / Q, of which either is off by the errors of its atoms.
+            losses = np.maximum.accumulate(log_p - np.logaddexp.reduceat(self.log_p - self.losses, starts))
+            error += 1e-13 * (1.0 + float(np.max(np.abs(self.log_p) + np.abs(self.losses))))
+            return AtomsRound(losses, log_p, loss_error=self.loss_error + 4.0 * error, mass_error=error, **lost)
+        edges: FloatArray = np.asarray(first + width * np.arange(most), dtype=np.float64)
+        raised = self.losses + self.loss_error
+        index = np.clip(np.searchsorted(edges, raised, side="right") - 1, 0, most - 2)
+        share = np.expm1(edges[index] - raised) / np.expm1(edges[index] - edges[index + 1])
+        share = np.clip(share * (1.0 + 1e-13) + 1e-15 * (1.0 + np.abs(raised)) / width, 0.0, 1.0)
+        with np.errstate(under="ignore"):
+            p = np.exp(self.log_p)
+        masses = np.bincount(index, p * (1.0 - share), most) + np.bincount(index + 1, p * share, most)
+        kept = masses > 0.0
+        dropped = math.log(_LEAST * len(self.losses))
+        lost["log_lost"] = float(np.logaddexp(self.log_lost, dropped))
+        error += 1e-14 * (1.0 + float(np.max(np.abs(np.log(masses[kept])))))
+        return AtomsRound(edges[kept], np.log(masses[kept]), mass_error=error + 1e-13, **lost)
+
     def _trimmed(self, log_cut: float) -> AtomsRound:
         """Without the atoms at both ends that have at most e^log_cut of P each."""
         with np.errstate(under="ignore"):
@@ -247,8 +276,10 @@ def _convolved(longer: AtomsRound, shorter: AtomsRound) -> tuple[FloatArray, Flo
     inside = np.maximum(masses[first:last], _LEAST)
     dropped = 2.0 * _LEAST * len(masses)
     start = float(longer.losses[0] + shorter.losses[0])
-    losses = start + longer.spacing * np.arange(first, last) if longer.spacing else np.array([start])
-    if not longer.spacing and len(longer.losses) > 1:
+    losses: FloatArray = np.array([start])
+    if longer.spacing:
+        losses = np.asarray(start + longer.spacing * np.arange(first, last), dtype=np.float64)
+    elif len(longer.losses) > 1:
         losses = longer.losses[first:last] + float(shorter.losses[0])
     return losses, np.log(inside), dropped
 
@@ -313,6 +344,39 @@ class LaplaceRound:
     @property
     def largest_loss(self) -> float:
         return self.shift
+
+
+def laplace_atoms(shift: float, cells: int, *, up: bool) -> AtomsRound:
+    """A law of atoms at multiples of h = shift / cells that is above (below) the Laplace mechanism's (R-4).
+
+    With r_j = e^{(j h - x) / 2} / 2, connected dots have the P-mass 2 r_j tanh(h / 4) at the losses j h between the
+    atoms, and r_j tanh(h / 4) more at the atoms; cells around j h that are merged have 2 r_j sinh(h / 4), exactly at
+    j h, and the half cells next to the atoms are put at the losses to their left.
+    """
+    step, index = shift / cells, np.arange(-cells, cells + 1, dtype=np.float64)
+    factors = laplace_factors(cells, step, up=up)
+    return AtomsRound(
+        step * index,
+        0.5 * step * (index - cells) - math.log(2.0) + np.log(factors),
+        spacing=step,
+        loss_error=8.0 * _UNIT * shift,
+        mass_error=_UNIT * (8.0 * shift + 8.0 * abs(math.log(step)) + 64.0),
+    )
+
+
+def laplace_factors(cells: int, step: float, *, up: bool) -> FloatArray:
+    """P-masses at j h, j = -cells .. cells, over r_j; each to a few units in the last place (R-4)."""
+    quarter = 0.25 * step
+    factors = np.full(2 * cells + 1, 2.0 * (math.tanh(quarter) if up else math.sinh(quarter)))
+    if cells == 0:
+        factors[0] = 2.0
+    elif up:
+        factors[[0, -1]] = 1.0 + math.tanh(quarter)
+    else:
+        factors[0] = 1.0 + math.expm1(quarter)
+        factors[-2] += -math.expm1(-quarter) * math.exp(2.0 * quarter)
+        factors[-1] = 1.0
+    return factors
 
 
 def compose_atoms(composition: Composition, *, log_cut: float = -650.0) -> Composition:

@@ -104,7 +104,5 @@ def _revealing(log_delta: float) -> Round:
         side = Side.point(math.inf)
     else:
         kept = log_complement(log_delta)
-        side = Side(
-            np.array([0.0, math.inf]), (np.exp([kept, log_delta]), np.array([kept, log_delta]))
-        )
+        side = Side(np.array([0.0, math.inf]), (np.exp([kept, log_delta]), np.array([kept, log_delta])))
     return Round.of(side, side)

@@ -14,7 +14,7 @@ from groupdp.engines.lattice.rough_law import RoughLaw
 from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
 from groupdp.engines.lattice.tilted_mass import TiltedMass
 from groupdp.errors import LimitExceeded
-from groupdp.losses import AtomsRound, LaplaceRound
+from groupdp.losses import AtomsRound, LaplaceRound, laplace_factors
 
 #: Nodes of the rough law between the two atoms of a Laplace mechanism.
 _NODES = 2001
@@ -60,9 +60,7 @@ class LaplacePart:
     """The Laplace mechanism, run `rounds` times.
 
     Above, its shift x is rounded up to a multiple n h of the step, below rounded down: a larger shift dominates (R-1).
-    With r_j = e^{(j h - n h) / 2} / 2, connected dots have the P-mass 2 r_j tanh(h / 4) at the losses j h between the
-    atoms, and r_j tanh(h / 4) more at the atoms; cells around j h that are merged have 2 r_j sinh(h / 4), exactly at
-    j h (R-4).
+    The masses are those of `losses.laplace_atoms` (R-4).
     """
 
     def __init__(self, one: LaplaceRound, rounds: int) -> None:
@@ -88,23 +86,16 @@ class LaplacePart:
         self, grid: Grid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
     ) -> TiltedMass:
         step = grid.step
-        n = math.ceil(self.shift / step) if up else math.floor(self.shift / step)
-        n += (1 if n * step < self.shift else 0) if up else -(1 if n * step > self.shift else 0)
+        # The shift is a quotient, off by a rounding.
+        shift = self.shift * (1.0 + 4.0 * UNIT if up else 1.0 - 4.0 * UNIT)
+        n = math.ceil(shift / step) if up else math.floor(shift / step)
+        n += int(n * step < shift) if up else -int(n * step > shift)
         if n > _MOST_POINTS:
             raise LimitExceeded(f"a Laplace mechanism takes {2 * n} lattice points, more than the limit.")
         mass = TiltedMass.empty(step=step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
         index = np.arange(-n, n + 1, dtype=np.float64)
         log_r = 0.5 * (index - n) * step
-        factors = np.full(2 * n + 1, 2.0 * math.tanh(0.25 * step) if up else 2.0 * math.sinh(0.25 * step))
-        if n == 0:
-            factors[0] = 2.0
-        elif up:
-            factors[[0, -1]] = 1.0 + math.tanh(0.25 * step)
-        else:
-            # The half cells next to the atoms are booked at the lattice points to their left.
-            factors[0] = 1.0 + math.expm1(0.25 * step)
-            factors[-2] += -math.expm1(-0.25 * step) * math.exp(0.5 * step)
-            factors[-1] = 1.0
+        factors = laplace_factors(n, step, up=up)
         exponent, error = mass.exponents(index)
         sign = 1.0 if up else -1.0
         room = 4.0 * ELEMENTARY + 1.01 * error + UNIT * (4.0 * np.abs(log_r) + 2.0 * np.abs(exponent) + 32.0)

@@ -36,7 +36,7 @@ def grid_for(plan: Plan, rate: float, *, step: float, log_outside: float, longes
     length = min(transform_length(span / step + 2.0 * margin), longest)
     step = max(span / (length - 2.0 * margin), plan.finest_step)
     if plan.spacing >= step:
-        step = plan.spacing / math.floor(plan.spacing / step)
+        step = plan.spacing * (1.0 + 1e-14) / math.floor(plan.spacing / step)
     step = rounded_step(step)
     steepest = _STEEPEST / step
     return Grid(
