@@ -61,10 +61,8 @@ class ApproximateDP(Mechanism):
             return -math.inf
         if steps == 1:
             return math.log(self.delta)
-        if self.epsilon == 0.0:
-            growth = math.log(steps)
-        else:
-            growth = _log_expm1(steps * self.epsilon) - _log_expm1(self.epsilon)
+        one = _log_expm1(self.epsilon) if self.epsilon > 0.0 else 0.0
+        growth = _log_expm1(steps * self.epsilon) - one if self.epsilon > 0.0 else math.log(steps)
         found = math.log(self.delta) + growth
         return min(found + 1e-13 * (1.0 + abs(found) + steps * self.epsilon), 0.0)
 

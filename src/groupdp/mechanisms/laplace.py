@@ -58,5 +58,6 @@ class LaplaceRelease(Mechanism):
     def assumptions(self) -> tuple[str, ...]:
         return (
             f"{moving(self.per)} moves each released statistic by at most the stated sensitivity, in the L1 norm.",
-            "Every coordinate of every release has independent Laplace noise of scale (noise multiplier x sensitivity).",
+            "Every coordinate of every release has independent Laplace noise of scale (noise multiplier x "
+            "sensitivity).",
         )
