@@ -54,7 +54,7 @@ def test_a_laplace_release_has_its_closed_form(keywords, moved):  # R-1
 
 @pytest.mark.parametrize("mechanism", [GaussianRelease, LaplaceRelease])
 def test_a_persons_own_sensitivity_does_not_grow_with_the_group(mechanism):
-    own, one = mechanism(2.0, per="person"), mechanism(2.0)
+    own, one = mechanism(2.0, per_person=True), mechanism(2.0)
     for adjacency in ("add-or-remove", "substitute", "zero-out"):
         asked = {"delta": 1e-5, "adjacency": adjacency}
         assert groupdp.epsilon(own, group_size=7, **asked) == groupdp.epsilon(one, group_size=1, **asked)
@@ -95,7 +95,7 @@ def test_two_coordinates_are_safer_than_one_that_moves_as_far():
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_black_box_is_randomized_response(epsilon, delta, size):
     law = oracle.black_box(*oracle.group_of_black_boxes(epsilon, delta, size))
-    box, person = (ApproximateDP(epsilon, delta, per=per) for per in ("example", "person"))
+    box, person = (ApproximateDP(epsilon, delta, per_person=per_person) for per_person in (False, True))
     for asked in (0.0, 0.2, size * epsilon, 4.0):
         exact = sum(max(p - mp.exp(asked) * q, 0) for p, q in law)
         found = groupdp.delta(box, epsilon=asked, group_size=size)
@@ -110,8 +110,8 @@ def test_a_black_box_is_randomized_response(epsilon, delta, size):  # R-3
 
 
 def test_a_black_box_that_reveals_all_has_no_epsilon():
-    assert groupdp.epsilon(ApproximateDP(1.0, 1.0, per="person"), delta=1e-6, group_size=1).lower == math.inf
-    assert groupdp.epsilon(ApproximateDP(5.0, 0.1, per="example"), delta=1e-6, group_size=9).lower == math.inf
+    assert groupdp.epsilon(ApproximateDP(1.0, 1.0, per_person=True), delta=1e-6, group_size=1).lower == math.inf
+    assert groupdp.epsilon(ApproximateDP(5.0, 0.1, per_person=False), delta=1e-6, group_size=9).lower == math.inf
 
 
 @pytest.mark.parametrize("up", [True, False])
@@ -164,7 +164,7 @@ MIXTURES = [
         [
             (LaplaceRelease(4.0), 2),
             (LaplaceRelease(4.0), 1),
-            (ApproximateDP(0.3, 1e-3, per="person"), 1),
+            (ApproximateDP(0.3, 1e-3, per_person=True), 1),
         ],
     ),
     (
@@ -172,7 +172,7 @@ MIXTURES = [
         [
             (GaussianRelease(1.0), 1),
             (LaplaceRelease(5.0), 1),
-            (ApproximateDP(0.3, 1e-3, per="person"), 1),
+            (ApproximateDP(0.3, 1e-3, per_person=True), 1),
             (DiscreteGaussianRelease(2.0), 1),
         ],
     ),
@@ -194,7 +194,7 @@ def test_a_release_without_noise_reveals_all():
 
 def test_a_second_release_never_helps():
     alone = groupdp.epsilon(TRAINING, delta=1e-6, group_size=2)
-    for other in (LaplaceRelease(20.0), DiscreteGaussianRelease(20.0), ApproximateDP(0.05, 1e-9, per="example")):
+    for other in (LaplaceRelease(20.0), DiscreteGaussianRelease(20.0), ApproximateDP(0.05, 1e-9, per_person=False)):
         both = groupdp.epsilon([TRAINING, other], delta=1e-6, group_size=2)
         assert alone.upper < both.lower
         assert both.relative_width < 1e-6
@@ -221,13 +221,13 @@ def test_rounds_survive_pickling_and_know_their_equals():
     ("make", "argument"),
     [
         (lambda: LaplaceRelease(-1.0), "noise_multiplier"),
-        (lambda: LaplaceRelease(1.0, per="group"), "per"),
-        (lambda: GaussianRelease(1.0, per="user"), "per"),
+        (lambda: LaplaceRelease(1.0, per_person="yes"), "per_person"),
+        (lambda: GaussianRelease(1.0, per_person=1), "per_person"),
         (lambda: DiscreteGaussianRelease(0.0), "sigma"),
         (lambda: DiscreteGaussianRelease(2.0, sensitivity=1.5), "sensitivity"),
-        (lambda: ApproximateDP(-0.1, per="person"), "epsilon"),
-        (lambda: ApproximateDP(0.1, 1.5, per="person"), "delta"),
-        (lambda: ApproximateDP(0.1, 0.0, per="people"), "per"),
+        (lambda: ApproximateDP(-0.1, per_person=True), "epsilon"),
+        (lambda: ApproximateDP(0.1, 1.5, per_person=True), "delta"),
+        (lambda: ApproximateDP(0.1, 0.0, per_person=None), "per_person"),
     ],
 )
 def test_bad_releases_are_refused_by_name(make, argument):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_integer, require_number
+from groupdp._validation import require_boolean, require_integer, require_number
 from groupdp.coins import log_complement
+from groupdp.fields import Field, Slider
 from groupdp.losses import AtomsRound
-from groupdp.mechanisms.gaussian import moving
-from groupdp.mechanisms.mechanism import PER, Mechanism, steps_of
+from groupdp.mechanisms.mechanism import PER_PERSON, RELEASES, Mechanism, moving, steps_of
 from groupdp.neighbours import Change
 from groupdp.pairs import Round, Rounds, Side
 
+#: Beyond this a guarantee says nothing.
+LARGEST_EPSILON = 1e5
 _UNIT = 2.0**-53
 
 
@@ -23,30 +25,59 @@ _UNIT = 2.0**-53
 class ApproximateDP(Mechanism):
     """`releases` of mechanisms of which only (epsilon, delta)-differential privacy is known; delta = 0 is pure DP.
 
-    `per` says what the guarantee is about, and has no default. "person": adding, removing or zeroing all examples of a
-    person, however many they are; the group size does not enter. "example": one example; a group of k then has
+    `per_person` says what the guarantee is about, and has no default. True: adding, removing or zeroing all examples of
+    a person, however many they are; the group size does not enter. False: one example; a group of k then has
     (k epsilon, delta (e^{k epsilon} - 1) / (e^epsilon - 1)) (R-3).
     """
 
     epsilon: float
     delta: float = 0.0
     _: KW_ONLY
-    per: str
+    per_person: bool
     releases: int = 1
 
     name: ClassVar[str] = "approximate-dp"
     title: ClassVar[str] = "a black box"
-    fields: ClassVar[dict[str, str]] = {"epsilon": "epsilon", "delta": "delta", "per": "per", "releases": "releases"}
+    meaning: ClassVar[str] = "Mechanisms of which only (epsilon, delta)-differential privacy is known."
+    fields: ClassVar[tuple[Field, ...]] = (
+        Field(
+            name="claimed_epsilon",
+            attribute="epsilon",
+            unit="",
+            meaning="The epsilon of the guarantee that each release comes with.",
+            kind="number",
+            at_least=0.0,
+            at_most=LARGEST_EPSILON,
+            example="0.5",
+            slider=Slider(start=0.5, low=0.01, high=10.0),
+        ),
+        Field(
+            name="claimed_delta",
+            attribute="delta",
+            unit="",
+            meaning="The delta of the guarantee that each release comes with.",
+            kind="number",
+            at_least=0.0,
+            at_most=1.0,
+            default=0.0,
+            example="1e-9",
+            slider=Slider(start=0.0, low=1e-12, high=1.0),
+        ),
+        replace(PER_PERSON, default=None),
+        RELEASES,
+    )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_number("epsilon", self.epsilon, at_least=0.0, at_most=1e5))
+        object.__setattr__(
+            self, "epsilon", require_number("epsilon", self.epsilon, at_least=0.0, at_most=LARGEST_EPSILON)
+        )
         object.__setattr__(self, "delta", require_number("delta", self.delta, at_least=0.0, at_most=1.0))
         object.__setattr__(self, "releases", require_integer("releases", self.releases, at_least=0))
-        require_choice("per", self.per, PER)
+        require_boolean("per_person", self.per_person)
 
     def rounds(self, change: Change) -> Rounds:
         """A coin that reveals everything with probability delta, and randomized response (R-3)."""
-        steps = steps_of(change, self.per)
+        steps = steps_of(change, per_person=self.per_person)
         if steps == 0:
             return ()
         log_delta = self._log_delta(steps)
@@ -68,12 +99,12 @@ class ApproximateDP(Mechanism):
 
     def is_tight(self, change: Change) -> bool:
         """Whether a mechanism with this guarantee attains the rounds: with one change, and where delta is 0 (R-3)."""
-        return self.delta == 0.0 or steps_of(change, self.per) <= 1
+        return self.delta == 0.0 or steps_of(change, per_person=self.per_person) <= 1
 
     def assumptions(self) -> tuple[str, ...]:
         guarantee = f"({self.epsilon:g}, {self.delta:g})" if self.delta else f"{self.epsilon:g}"
         return (
-            f"{moving(self.per)} changes the probability of any outcome of each release as "
+            f"{moving(per_person=self.per_person)} changes the probability of any outcome of each release as "
             f"{guarantee}-differential privacy allows, whatever was released before.",
         )
 

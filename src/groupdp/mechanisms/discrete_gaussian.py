@@ -9,14 +9,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_integer, require_number
+from groupdp._validation import require_boolean, require_integer, require_number
 from groupdp.errors import LimitExceeded
+from groupdp.fields import Field, Slider
 from groupdp.losses import MOST_ATOMS, AtomsRound
-from groupdp.mechanisms.gaussian import moving
-from groupdp.mechanisms.mechanism import PER, Mechanism, steps_of
+from groupdp.mechanisms.mechanism import PER_PERSON, RELEASES, Mechanism, moving, steps_of
 from groupdp.neighbours import Change
 from groupdp.pairs import Rounds
 
+SMALLEST_SIGMA, LARGEST_SIGMA = 0.05, 1e6
 #: Whole numbers farther than this many sigma from both centres are left out: e^-722 of P.
 _REACH = 38.0
 _UNIT = 2.0**-53
@@ -28,7 +29,7 @@ class DiscreteGaussianRelease(Mechanism):
 
     The noise takes the whole number y with a probability proportional to e^{-y^2 / (2 sigma^2)} (Canonne, Kamath and
     Steinke 2020). `sensitivity` is how far, in the L1 norm, a statistic moves at most where ONE example is added,
-    removed or zeroed: a whole number. k examples move it by up to k times as much. With `per="person"` the sensitivity
+    removed or zeroed: a whole number. k examples move it by up to k times as much. With `per_person` the sensitivity
     is that to all examples of a person together, and the group size does not enter.
     """
 
@@ -36,29 +37,50 @@ class DiscreteGaussianRelease(Mechanism):
     _: KW_ONLY
     sensitivity: int = 1
     releases: int = 1
-    per: str = "example"
+    per_person: bool = False
 
     name: ClassVar[str] = "discrete-gaussian"
     title: ClassVar[str] = "a discrete Gaussian release"
-    fields: ClassVar[dict[str, str]] = {
-        "sigma": "sigma",
-        "sensitivity": "sensitivity",
-        "releases": "releases",
-        "per": "per",
-    }
+    meaning: ClassVar[str] = "Whole numbers computed from all the data, each with discrete Gaussian noise of its own."
+    fields: ClassVar[tuple[Field, ...]] = (
+        Field(
+            name="sigma",
+            unit="",
+            meaning="The noise takes y with a probability proportional to exp(-y^2 / (2 sigma^2)).",
+            kind="number",
+            at_least=SMALLEST_SIGMA,
+            at_most=LARGEST_SIGMA,
+            example="20",
+            slider=Slider(start=20.0, low=0.5, high=1000.0),
+        ),
+        Field(
+            name="sensitivity",
+            unit="",
+            meaning="How far one example moves the whole numbers at most, all of them together.",
+            kind="integer",
+            at_least=0,
+            default=1,
+            example="1",
+            slider=Slider(start=1, low=1, high=100),
+        ),
+        RELEASES,
+        PER_PERSON,
+    )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", require_number("sigma", self.sigma, at_least=0.05, at_most=1e6))
+        object.__setattr__(
+            self, "sigma", require_number("sigma", self.sigma, at_least=SMALLEST_SIGMA, at_most=LARGEST_SIGMA)
+        )
         object.__setattr__(self, "sensitivity", require_integer("sensitivity", self.sensitivity, at_least=0))
         object.__setattr__(self, "releases", require_integer("releases", self.releases, at_least=0))
-        require_choice("per", self.per, PER)
+        require_boolean("per_person", self.per_person)
 
     def rounds(self, change: Change) -> Rounds:
         """The noise moved by a whole number m against the noise, for changes that move the statistic by m (R-2).
 
         Attained by a whole number that every one of them moves in the same direction.
         """
-        moved = steps_of(change, self.per) * self.sensitivity
+        moved = steps_of(change, per_person=self.per_person) * self.sensitivity
         return ((_round_of(self.sigma, moved), self.releases),) if moved else ()
 
     def is_tight(self, change: Change) -> bool:
@@ -66,8 +88,8 @@ class DiscreteGaussianRelease(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (
-            f"{moving(self.per)} moves each released statistic, which consists of whole numbers, by at most the stated "
-            "sensitivity, in the L1 norm.",
+            f"{moving(per_person=self.per_person)} moves each released statistic, which consists of whole "
+            "numbers, by at most the stated sensitivity, in the L1 norm.",
             "Every coordinate of every release has independent discrete Gaussian noise, drawn exactly.",
         )
 

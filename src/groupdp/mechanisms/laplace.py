@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar
 
-from groupdp._validation import require_choice, require_integer
+from groupdp._validation import require_boolean, require_integer
+from groupdp.fields import Field
 from groupdp.losses import LaplaceRound
-from groupdp.mechanisms.gaussian import moving
-from groupdp.mechanisms.mechanism import PER, Mechanism, require_noise, steps_of
+from groupdp.mechanisms.mechanism import (
+    NOISE_MULTIPLIER,
+    PER_PERSON,
+    RELEASES,
+    Mechanism,
+    moving,
+    require_noise,
+    steps_of,
+)
 from groupdp.neighbours import Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
 
@@ -20,34 +28,37 @@ class LaplaceRelease(Mechanism):
 
     `noise_multiplier` is the noise's scale b (its density is proportional to e^{-|y| / b}) over the sensitivity to ONE
     example: how far, in the L1 norm, a statistic moves at most where one example is added, removed or zeroed. k
-    examples move it by up to k times as much. With `per="person"` the sensitivity is that to all examples of a person
+    examples move it by up to k times as much. With `per_person` the sensitivity is that to all examples of a person
     together, and the group size does not enter.
     """
 
     noise_multiplier: float
     _: KW_ONLY
     releases: int = 1
-    per: str = "example"
+    per_person: bool = False
 
     name: ClassVar[str] = "laplace"
     title: ClassVar[str] = "a Laplace release"
-    fields: ClassVar[dict[str, str]] = {
-        "noise_multiplier": "noise_multiplier",
-        "releases": "releases",
-        "per": "per",
-    }
+    meaning: ClassVar[str] = "Statistics of all the data, each with Laplace noise of its own."
+    fields: ClassVar[tuple[Field, ...]] = (
+        replace(
+            NOISE_MULTIPLIER, unit="× sensitivity", meaning="Scale of the noise over the L1 sensitivity to one example."
+        ),
+        RELEASES,
+        PER_PERSON,
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", require_noise(self.noise_multiplier))
         object.__setattr__(self, "releases", require_integer("releases", self.releases, at_least=0))
-        require_choice("per", self.per, PER)
+        require_boolean("per_person", self.per_person)
 
     def rounds(self, change: Change) -> Rounds:
         """Laplace(m / b, 1) against Laplace(0, 1) for m changes of one example or person (R-1).
 
         Attained by a number that every one of them moves in the same direction.
         """
-        moved = steps_of(change, self.per)
+        moved = steps_of(change, per_person=self.per_person)
         if self.noise_multiplier == 0.0:
             return ((Round.of(Side.point(math.inf if moved else 0.0), ZERO), self.releases),)
         return ((LaplaceRound(moved / self.noise_multiplier), self.releases),)
@@ -57,7 +68,8 @@ class LaplaceRelease(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (
-            f"{moving(self.per)} moves each released statistic by at most the stated sensitivity, in the L1 norm.",
+            f"{moving(per_person=self.per_person)} moves each released statistic by at most the stated "
+            "sensitivity, in the L1 norm.",
             "Every coordinate of every release has independent Laplace noise of scale (noise multiplier x "
             "sensitivity).",
         )
