@@ -19,6 +19,7 @@ NOTES = {
     "C": "certificate.md",
     "M": "correlated-noise.md",
     "B": "baselines.md",
+    "R": "several-releases.md",
 }
 
 

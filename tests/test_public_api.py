@@ -9,15 +9,18 @@ import groupdp
 
 PUBLIC = {
     "AllocationSampling",
+    "ApproximateDP",
     "BallsInBinsSampling",
     "Bounds",
     "Calibration",
     "DPSGD",
+    "DiscreteGaussianRelease",
     "FixedBatchSampling",
     "FixedOrderSampling",
     "GaussianRelease",
     "GroupDPError",
     "InvalidArgument",
+    "LaplaceRelease",
     "LimitExceeded",
     "Mechanism",
     "MixtureOfGaussians",

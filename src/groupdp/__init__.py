@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from groupdp.guarantees import epsilon as epsilon
     from groupdp.guarantees import log_delta as log_delta
     from groupdp.mechanisms import DPSGD as DPSGD
+    from groupdp.mechanisms import ApproximateDP as ApproximateDP
+    from groupdp.mechanisms import DiscreteGaussianRelease as DiscreteGaussianRelease
     from groupdp.mechanisms import GaussianRelease as GaussianRelease
+    from groupdp.mechanisms import LaplaceRelease as LaplaceRelease
     from groupdp.mechanisms import Mechanism as Mechanism
     from groupdp.mechanisms import MixtureOfGaussians as MixtureOfGaussians
     from groupdp.people.cap import choose_cap as choose_cap
@@ -73,7 +76,15 @@ _ON_DEMAND = {
         "epsilon",
         "log_delta",
     ),
-    "groupdp.mechanisms": ("DPSGD", "GaussianRelease", "Mechanism", "MixtureOfGaussians"),
+    "groupdp.mechanisms": (
+        "ApproximateDP",
+        "DPSGD",
+        "DiscreteGaussianRelease",
+        "GaussianRelease",
+        "LaplaceRelease",
+        "Mechanism",
+        "MixtureOfGaussians",
+    ),
     "groupdp.samplings": (
         "AllocationSampling",
         "BallsInBinsSampling",
@@ -110,14 +121,17 @@ _MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in n
 __all__ = [
     "DPSGD",
     "AllocationSampling",
+    "ApproximateDP",
     "BallsInBinsSampling",
     "Bounds",
     "Calibration",
+    "DiscreteGaussianRelease",
     "FixedBatchSampling",
     "FixedOrderSampling",
     "GaussianRelease",
     "GroupDPError",
     "InvalidArgument",
+    "LaplaceRelease",
     "LimitExceeded",
     "Mechanism",
     "MixtureOfGaussians",

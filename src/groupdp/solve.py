@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from groupdp import shifted_curves
 from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.allocations import AllocationRound
 from groupdp.bounds import Bounds, Provenance
@@ -253,9 +254,10 @@ def _log_distance(noisy: Composition) -> float:
 def are_few(noisy: Composition) -> bool:
     """Whether `auto` asks the lattice engine first: few rounds, all of mixtures. Plain Gaussians and allocations suit
     the contour."""
-    if any(one.is_gaussian or isinstance(one, AllocationRound) for one, _ in noisy):
+    known, rest = shifted_curves.split_known(noisy)
+    if any(one.is_gaussian or isinstance(one, AllocationRound) for one, _ in rest):
         return False
-    return sum(times for _, times in noisy) <= _FEW
+    return sum(times for _, times in rest or known) <= _FEW
 
 
 def suits(engine: str, composition: Composition) -> bool:
@@ -268,6 +270,12 @@ def _by_engine(noisy: Composition, options: Options, *, epsilon: float = 0.0, lo
     short and the lattice where it is not."""
 
     def by_contour() -> Bounds:
+        if known:
+            if not rest:
+                raise LimitExceeded("known losses alone, without other rounds, are answered by the lattice engine.")
+            if log_delta is None:
+                return shifted_curves.log_delta(known, rest, epsilon=epsilon)
+            return shifted_curves.epsilon(known, rest, log_delta=log_delta)
         if log_delta is None:
             return spectral.log_delta(noisy, epsilon=epsilon)
         return spectral.epsilon(noisy, log_delta=log_delta)
@@ -284,9 +292,10 @@ def _by_engine(noisy: Composition, options: Options, *, epsilon: float = 0.0, lo
             return lattice.log_delta(noisy, epsilon=epsilon, **how)
         return lattice.epsilon(noisy, log_delta=log_delta, **how)
 
+    known, rest = shifted_curves.split_known(noisy)
     if options.engine == "spectral":
         bounds = by_contour()
-    elif options.engine == "lattice" or not suits("spectral", noisy) or _is_one_round(noisy):
+    elif options.engine == "lattice" or not suits("spectral", rest or known) or _is_one_round(noisy):
         bounds = by_lattice()
     else:
         wide = max(WIDE, options.tolerance or 0.0)

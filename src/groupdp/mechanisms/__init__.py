@@ -3,6 +3,8 @@
     mechanism.py   what every mechanism says about itself
     dpsgd.py       a DP-SGD run, or one phase of it
     gaussian.py    a Gaussian release of a statistic
+    laplace.py, discrete_gaussian.py   releases with other noise
+    approximate_dp.py   a black box known by its (epsilon, delta)
     mixture.py     a mixture of Gaussians against one Gaussian
     named_values.py   a phase from named values: a run file's, the command line's, a request's
 
@@ -10,8 +12,11 @@ A run is a mechanism or a sequence of mechanisms, composed.
 """
 
 from groupdp.fields import add_to
+from groupdp.mechanisms.approximate_dp import ApproximateDP
+from groupdp.mechanisms.discrete_gaussian import DiscreteGaussianRelease
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.gaussian import GaussianRelease
+from groupdp.mechanisms.laplace import LaplaceRelease
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 
@@ -27,7 +32,17 @@ def register(kind: type[Mechanism]) -> type[Mechanism]:
     return add_to(MECHANISMS, kind)
 
 
-for _kind in (DPSGD, GaussianRelease):
+for _kind in (DPSGD, GaussianRelease, LaplaceRelease, DiscreteGaussianRelease, ApproximateDP):
     register(_kind)
 
-__all__ = ["DPSGD", "MECHANISMS", "GaussianRelease", "Mechanism", "MixtureOfGaussians", "register"]
+__all__ = [
+    "DPSGD",
+    "MECHANISMS",
+    "ApproximateDP",
+    "DiscreteGaussianRelease",
+    "GaussianRelease",
+    "LaplaceRelease",
+    "Mechanism",
+    "MixtureOfGaussians",
+    "register",
+]

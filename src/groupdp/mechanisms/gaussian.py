@@ -6,10 +6,17 @@ import math
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar
 
-from groupdp._validation import require_integer
-from groupdp.fields import Field, Slider
-from groupdp.groups import total
-from groupdp.mechanisms.mechanism import NOISE_MULTIPLIER, Mechanism, require_noise
+from groupdp._validation import require_boolean, require_integer
+from groupdp.fields import Field
+from groupdp.mechanisms.mechanism import (
+    NOISE_MULTIPLIER,
+    PER_PERSON,
+    RELEASES,
+    Mechanism,
+    moving,
+    require_noise,
+    steps_of,
+)
 from groupdp.neighbours import Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
 
@@ -20,12 +27,14 @@ class GaussianRelease(Mechanism):
 
     `noise_multiplier` is the noise's standard deviation over the sensitivity to ONE example: how far, in the Euclidean
     norm, a statistic moves at most where one example is added, removed or zeroed. It is the sensitivity to adding one,
-    not to replacing one.
+    not to replacing one. k examples move it by up to k times as much. With `per_person` the sensitivity is that to all
+    examples of a person together, and the group size does not enter.
     """
 
     noise_multiplier: float
     _: KW_ONLY
     releases: int = 1
+    per_person: bool = False
 
     name: ClassVar[str] = "gaussian"
     title: ClassVar[str] = "a Gaussian release"
@@ -36,28 +45,21 @@ class GaussianRelease(Mechanism):
             unit="× sensitivity",
             meaning="Standard deviation of the noise over the sensitivity to one example.",
         ),
-        Field(
-            name="releases",
-            unit="releases",
-            meaning="How many statistics are released.",
-            kind="integer",
-            at_least=0,
-            default=1,
-            example="3",
-            slider=Slider(start=1, low=1, high=1000),
-        ),
+        RELEASES,
+        PER_PERSON,
     )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", require_noise(self.noise_multiplier))
         object.__setattr__(self, "releases", require_integer("releases", self.releases, at_least=0))
+        require_boolean("per_person", self.per_person)
 
     def rounds(self, change: Change) -> Rounds:
-        """N((a + b) / sigma, 1) against N(0, 1) for a removed and b added examples, by the triangle inequality (P-0).
+        """N(m / sigma, 1) against N(0, 1) for m changes of one example or person, by the triangle inequality (P-0).
 
-        Attained: the examples that leave move the statistic by +e each, those that join by -e.
+        Attained: those that leave move the statistic by +e each, those that join by -e.
         """
-        moved = total(change.removed) + total(change.added)
+        moved = steps_of(change, per_person=self.per_person)
         shift = moved / self.noise_multiplier if self.noise_multiplier > 0.0 else math.inf
         return ((Round.of(Side.point(shift if moved else 0.0), ZERO), self.releases),)
 
@@ -66,7 +68,7 @@ class GaussianRelease(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (
-            "Adding, removing or zeroing one example moves each released statistic by at most the stated sensitivity, "
+            f"{moving(per_person=self.per_person)} moves each released statistic by at most the stated sensitivity, "
             "in the Euclidean norm.",
             "Every release has independent Gaussian noise of standard deviation (noise multiplier x sensitivity).",
         )

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from groupdp._validation import LARGEST_COUNT, require_number
 from groupdp.errors import InvalidArgument
 from groupdp.fields import Field, Slider
+from groupdp.groups import total
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, Change, require_law
 from groupdp.pairs import Rounds
 
@@ -32,6 +33,25 @@ NOISE_MULTIPLIER = Field(
     at_most=LARGEST_NOISE,
     example="1.1",
     slider=Slider(start=1.0, low=0.3, high=30.0),
+)
+#: Of several mechanisms.
+RELEASES = Field(
+    name="releases",
+    unit="releases",
+    meaning="How many statistics are released.",
+    kind="integer",
+    at_least=0,
+    default=1,
+    example="3",
+    slider=Slider(start=1, low=1, high=1000),
+)
+PER_PERSON = Field(
+    name="per_person",
+    unit="",
+    meaning="Whether what is stated is about all examples of a person together, not about one example.",
+    kind="flag",
+    default=False,
+    slider=Slider(start=False),
 )
 
 
@@ -104,6 +124,22 @@ class Mechanism(ABC):
     def require_adjacency(self, adjacency: str) -> None:
         """Refuse, with the reason, an adjacency that no law is proved for."""
         require_law(adjacency, self.title, self.adjacencies, self.refusals)
+
+
+def moving(*, per_person: bool) -> str:
+    """The subject of a sentence about a sensitivity."""
+    if per_person:
+        return "Adding, removing or zeroing all examples of a person, however many they are,"
+    return "Adding, removing or zeroing one example"
+
+
+def steps_of(change: Change, *, per_person: bool) -> int:
+    """How many changes of one example, or of all examples of one person, lead from one dataset to the other.
+
+    Those that leave and those that join are different people: replacing a person is two changes.
+    """
+    removed, added = total(change.removed), total(change.added)
+    return (removed > 0) + (added > 0) if per_person else removed + added
 
 
 def require_noise(value: Any) -> float:

@@ -48,12 +48,12 @@ class AllocationPart:
         loss, masses, infinite = atoms_of(self.one, up)
         mass = TiltedMass.empty(step=grid.step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
         if up:
-            _add_dots(mass, loss, masses)
+            add_atoms_above(mass, loss, masses)
             if infinite > 0.0:
                 mass.add_infinite(math.log(infinite))
             mass.inflation += max(float(masses.sum()) - 1.0, 0.0) + 1e-9
         else:
-            _add_below(mass, loss, masses)
+            add_atoms_below(mass, loss, masses)
         advance(len(loss))
         mass.finish(up=up)
         return mass
@@ -89,7 +89,7 @@ def atoms_of(one: AllocationRound, up: bool) -> tuple[FloatArray, FloatArray, fl
     return np.concatenate(losses), np.concatenate(masses), infinite
 
 
-def _add_dots(mass: TiltedMass, loss: FloatArray, masses: FloatArray) -> None:
+def add_atoms_above(mass: TiltedMass, loss: FloatArray, masses: FloatArray) -> None:
     """Split every atom between the lattice points beside it, keeping its P- and Q-mass (L-5)."""
     step = mass.step
     near = np.floor(loss / step)
@@ -104,7 +104,7 @@ def _add_dots(mass: TiltedMass, loss: FloatArray, masses: FloatArray) -> None:
         mass.book(index, values, up=True)
 
 
-def _add_below(mass: TiltedMass, loss: FloatArray, masses: FloatArray) -> None:
+def add_atoms_below(mass: TiltedMass, loss: FloatArray, masses: FloatArray) -> None:
     """Book every atom at the lattice point below it (L-6)."""
     index = np.floor(loss / mass.step)
     index = np.where(index * mass.step > loss, index - 1.0, index)

@@ -9,6 +9,7 @@ from groupdp.engines.lattice.one_round import RoundCurve
 from groupdp.engines.lattice.roots import first_at_most, last_above
 from groupdp.engines.work import Work
 from groupdp.errors import LimitExceeded
+from groupdp.losses import AtomsRound, LaplaceRound
 from groupdp.pairs import Profile, Round
 from groupdp.profiles import SubstitutionEnvelope
 
@@ -28,8 +29,34 @@ class Curve(Protocol):
     def epsilon_near(self, log_delta: float) -> tuple[float, float]: ...
 
 
+class LossCurve:
+    """The curve of a round whose losses are known (R-4, R-5)."""
+
+    def __init__(self, one: AtomsRound | LaplaceRound, work: Work | None = None) -> None:
+        self.one, self.work, self.largest_loss = one, Work() if work is None else work, one.largest_loss
+        self.cost = 10.0 * len(one.losses) if isinstance(one, AtomsRound) else 10.0
+
+    def above(self, epsilon: float) -> float:
+        self.work.spend(self.cost)
+        return self.one.log_delta(epsilon, up=True)
+
+    def below(self, epsilon: float) -> float:
+        self.work.spend(self.cost)
+        return self.one.log_delta(epsilon, up=False)
+
+    def epsilon_near(self, log_delta: float) -> tuple[float, float]:
+        """(epsilon, slope): about where log delta passes, by bisection."""
+        low, high = 0.0, self.one.shift if isinstance(self.one, LaplaceRound) else float(self.one.losses[-1])
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.below(middle) > log_delta else (low, middle)
+        return max(low, 0.0), 1.0
+
+
 def curve_of(one: Round | Profile, work: Work | None = None) -> Curve:
     """The curve of one round; it counts what its evaluations cost."""
+    if isinstance(one, AtomsRound | LaplaceRound):
+        return LossCurve(one, work)
     if not isinstance(one, Round):
         return EnvelopeCurve(envelope_of(one).side, work)
     gaussian = gaussian_coin(one) if len(one.branches) >= MANY_BRANCHES else None

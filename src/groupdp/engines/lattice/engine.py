@@ -21,12 +21,15 @@ from groupdp.engines.lattice.single_large_loss import single_loss_epsilon, singl
 from groupdp.engines.lattice.solve import Solution
 from groupdp.engines.work import Work
 from groupdp.errors import LimitExceeded
+from groupdp.losses import AtomsRound, LaplaceRound, compose_atoms
 from groupdp.pairs import Composition, Profile, Round, mirrored
 
 #: Relative width asked for where the caller does not say.
 DEFAULT_TOLERANCE = 1e-6
 #: The same for allocations, whose laws have a few hundred atoms.
 _ALLOCATION_TOLERANCE = 1e-3
+#: The same for laws of atoms, which are off by a step on lattices that do not have them.
+_ATOMS_TOLERANCE = 1e-5
 #: Largest shift of one round in closed form.
 _LARGEST_SHIFT = 1e150
 #: About the smallest log delta that is looked for.
@@ -72,6 +75,7 @@ def neighbourhood(
     exact = _outside_the_range(composition, epsilon)
     if exact is not None:
         return _labelled(exact, tolerance), None
+    composition = compose_atoms(composition)
     if _is_one_round(composition):
         _require_squares(composition[0][0])
         return _labelled(one_round_log_delta(composition[0][0], epsilon, work=work), tolerance), None
@@ -132,7 +136,9 @@ def epsilon(
         return _labelled((0.0, 0.0), width)
     largest = largest_loss(composition)
     if log_delta == -math.inf:
-        return _labelled((largest * (1.0 - 8.0 * ELEMENTARY), largest), width)
+        atoms = any(isinstance(one, AtomsRound) for one, _ in composition)
+        return _labelled((largest * (1.0 - (1e-9 if atoms else 8.0 * ELEMENTARY)), largest), width)
+    composition = compose_atoms(composition, log_cut=min(-650.0, log_delta - 60.0))
     if _is_one_round(composition):
         _require_squares(composition[0][0])
         return _labelled(one_round_epsilon(composition[0][0], log_delta, work=work), width)
@@ -244,6 +250,8 @@ def largest_loss(composition: Composition) -> float:
 
 
 def _largest_loss_of(one: Round | Profile) -> float:
+    if isinstance(one, AtomsRound | LaplaceRound):
+        return one.largest_loss
     if not isinstance(one, Round):
         return 0.0 if one.is_trivial else math.inf
     return max(loss.largest_loss(branch) for branch in one.branches)
@@ -266,12 +274,15 @@ def _is_one_round(composition: Composition) -> bool:
 
 
 def _default_tolerance(composition: Composition) -> float:
-    allocated = any(isinstance(one, AllocationRound) for one, _ in composition)
-    return _ALLOCATION_TOLERANCE if allocated else DEFAULT_TOLERANCE
+    if any(isinstance(one, AllocationRound) for one, _ in composition):
+        return _ALLOCATION_TOLERANCE
+    return _ATOMS_TOLERANCE if any(isinstance(one, AtomsRound) for one, _ in composition) else DEFAULT_TOLERANCE
 
 
 def _require_squares(one: Round | Profile) -> None:
     """Refuse shifts whose squares are near the largest double."""
+    if isinstance(one, AtomsRound | LaplaceRound):
+        return
     shift = one.largest if isinstance(one, Round) else one.largest_shift
     if not shift <= _LARGEST_SHIFT:
         raise LimitExceeded(

@@ -17,8 +17,10 @@ from groupdp.engines.lattice.allocation_part import AllocationPart
 from groupdp.engines.lattice.curves import MANY_BRANCHES, envelope_of
 from groupdp.engines.lattice.envelope import gaussian_coin
 from groupdp.engines.lattice.envelope_part import EnvelopePart
+from groupdp.engines.lattice.loss_part import AtomsPart, LaplacePart
 from groupdp.engines.lattice.parts import Part, RoundPart
 from groupdp.engines.lattice.window import Window, window_of
+from groupdp.losses import AtomsRound, LaplaceRound
 from groupdp.pairs import Composition, Profile, Round
 
 #: The mass left out of the support is this far (in logarithm) below the tolerance; planning assumes at least 1e-4.
@@ -59,6 +61,12 @@ class Plan:
         """Lattice points of steps from this one on have indices that are exact as doubles, and so have those next to
         them."""
         return max(part.farthest for part in self.parts) / _MOST_STEPS
+
+    @property
+    def spacing(self) -> float:
+        """What the step should divide, if anything: the shift of the Laplace mechanism that runs most often."""
+        laplace = [part for part in self.parts if isinstance(part, LaplacePart)]
+        return max(laplace, key=lambda part: part.rounds).shift if laplace else 0.0
 
     def share(self, part: Part) -> float:
         """How much wider than on average the bracket of one round of a part may be."""
@@ -118,6 +126,10 @@ def _simple(composition: Composition) -> Composition:
 def _part_of(one: Round | Profile, rounds: int, *, log_cut: float, log_left_cut: float) -> Part:
     if isinstance(one, AllocationRound):
         return AllocationPart(one, rounds)
+    if isinstance(one, AtomsRound):
+        return AtomsPart(one, rounds)
+    if isinstance(one, LaplaceRound):
+        return LaplacePart(one, rounds)
     if not isinstance(one, Round):
         return EnvelopePart(envelope_of(one).side, rounds, log_cut=log_cut)
     gaussian = gaussian_coin(one) if len(one.branches) >= MANY_BRANCHES else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -34,7 +34,10 @@ def grid_for(plan: Plan, rate: float, *, step: float, log_outside: float, longes
     margin = min(2.0 * plan.rounds, 0.01 * (window.right - window.left) / step) + 8.0
     span = max(window.right - window.left, 16.0 * step)
     length = min(transform_length(span / step + 2.0 * margin), longest)
-    step = rounded_step(max(span / (length - 2.0 * margin), plan.finest_step))
+    step = max(span / (length - 2.0 * margin), plan.finest_step)
+    if plan.spacing >= step:
+        step = plan.spacing * (1.0 + 1e-14) / math.floor(plan.spacing / step)
+    step = rounded_step(step)
     steepest = _STEEPEST / step
     return Grid(
         rate,
@@ -57,6 +60,12 @@ def rounded_step(step: float) -> float:
     """A step of at most 24 significant bits, not below `step`: multiples of it are then exact for a long way."""
     mantissa, exponent = math.frexp(step)
     return math.ldexp(math.ceil(mantissa * 2.0**24), exponent - 24)
+
+
+def step_below(step: float) -> float:
+    """The next smaller step of 24 significant bits: what a step was rounded up from is not below it."""
+    mantissa, exponent = math.frexp(step)
+    return math.ldexp(math.ceil(mantissa * 2.0**24) - 1.0, exponent - 24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +106,10 @@ def solve(
     tails = []
     for up in (False, True):
         masses = []
+        own = grid if up or not plan.spacing else replace(grid, step=step_below(grid.step))
         for part in plan.parts:
             log_mass = log_importance(part.law, rate=grid.rate, epsilon=epsilon, survival=survival)
-            masses.append(part.measure(grid, log_mass, share=plan.share(part), up=up, advance=count))
+            masses.append(part.measure(own, log_mass, share=plan.share(part), up=up, advance=count))
         tails.append(compose_tail(masses, [part.rounds for part in plan.parts], left=grid.left))
         advance(0)
     return Solution(below=tails[0], above=tails[1], cells=cells // 2)
