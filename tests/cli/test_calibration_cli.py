@@ -67,7 +67,9 @@ def test_people_of_a_run_that_is_not_tight_are_told(tmp_path: Path):
 
 
 def test_what_cannot_be_met_is_one_sentence():
-    outcome = groupdp("calibrate steps --sampling-rate 1 --noise-multiplier 1 --epsilon 0.1 --delta 1e-6")
+    outcome = groupdp(
+        "calibrate steps --sampling-rate 1 --noise-multiplier 1 --epsilon 0.1 --delta 1e-6 --group-size 1"
+    )
     assert_one_sentence(outcome, "even one step has an epsilon that is at least 4.88655")
 
 

@@ -79,7 +79,7 @@ def test_fixed_batches_by_batch_size_and_epochs_instead_of_steps():
     ],
 )
 def test_epochs_are_exact_and_never_fewer_rounds_than_a_loader_runs(options, steps):
-    answer = groupdp(f"epsilon {options} --noise-multiplier 5 --delta 1e-6 --json").json
+    answer = groupdp(f"epsilon {options} --noise-multiplier 5 --delta 1e-6 --group-size 1 --json").json
     assert answer["run"]["steps"] == steps
 
 
@@ -100,8 +100,33 @@ def test_one_direction_only():
     assert answer["epsilon"] == both["add"]
 
 
+@pytest.mark.parametrize("command", ["epsilon", "explain", "spend", "certify -o claim.json"])
+def test_a_group_size_is_asked_for_and_never_assumed(command):
+    refused = groupdp(f"{command} --sampling-rate 0.01 --noise-multiplier 1 --steps 20 --delta 1e-6")
+    assert_one_sentence(refused, "group_size must be given", "--group-size 1 for one")
+    assert_one_sentence(groupdp("delta --sampling-rate 0.01 --noise-multiplier 1 --steps 20 --epsilon 1"), "group_size")
+    assert_one_sentence(
+        groupdp("sweep --sampling-rate 0.01 --noise-multiplier 1 --delta 1e-6 --steps 1 --vary steps=1,2"), "group_size"
+    )
+
+
+def test_the_first_line_says_what_is_assumed():
+    line = "--noise-multiplier 2 --steps 20 --delta 1e-6 --group-size 1"
+    said = " ".join(groupdp(f"epsilon --sampling-rate 0.01 {line}").output.split())
+    assert said.startswith("Assumes Poisson sampling; if the loader shuffles, type --sampling shuffled with")
+    assert "for one example (group size 1)" in said
+    phases = "noise_multiplier=2,steps=9 --delta 1e-6 --group-size 3"
+    assert groupdp(f"epsilon --phase sampling_rate=0.01,{phases}").output.startswith("Assumes Poisson")
+    for named in (
+        f"--sampling poisson --sampling-rate 0.01 {line}",
+        f"--batches 10 {line}",
+        f"--phase sampling=poisson,sampling_rate=0.01,{phases}",
+    ):
+        assert "Assumes Poisson" not in groupdp(f"epsilon {named}").output
+
+
 def test_an_infinite_epsilon_is_valid_json_and_a_word_in_the_table():
-    line = "epsilon --sampling-rate 0.5 --noise-multiplier 0 --steps 5 --delta 1e-6"
+    line = "epsilon --sampling-rate 0.5 --noise-multiplier 0 --steps 5 --delta 1e-6 --group-size 1"
     answer = groupdp(f"{line} --json").json
     assert answer["epsilon"] == {"lower": "Infinity", "upper": "Infinity"}
     assert "infinity" in groupdp(line).output

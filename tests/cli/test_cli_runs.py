@@ -45,7 +45,7 @@ def test_options_override_the_file(run_file, options, same):
 
 def test_poisson_from_what_people_know():
     line = "--sampling poisson --batch-size 256 --dataset-size 60000 --epochs 15 --noise-multiplier 1 --delta 1e-5"
-    answer = epsilon(line)
+    answer = epsilon(f"{line} --group-size 1")
     assert answer["run"]["sampling_rate"] == 256 / 60000
     assert answer["run"]["steps"] == 15 * 235  # 234.4 steps in each pass
     assert_one_sentence(groupdp(f"epsilon {line.removeprefix('--sampling poisson')}"), "sampling must say how")
@@ -63,7 +63,7 @@ def test_several_phases_on_the_command_line(tmp_path):
     exact = library.epsilon(run, delta=1e-6, group_size=2)
     answer = epsilon(f"{phases} --group-size 2")
     assert answer["epsilon"] == {"lower": exact.lower, "upper": exact.upper}
-    assert "phase 2: fixed-size batches" in groupdp(f"epsilon {phases}").output
+    assert "phase 2: fixed-size batches" in groupdp(f"epsilon {phases} --group-size 1").output
     for bad, words in (
         (f"{phases} --steps 5", "phase must describe whole phases"),
         ("--phase steps --delta 1e-6", "phase must be written name=value"),
@@ -86,14 +86,15 @@ def test_sources_have_rates_and_groups_of_their_own():
     "line",
     [
         FLAGS,
-        "--sampling poisson --batch-size 256 --dataset-size 60000 --epochs 1 --noise-multiplier 2 --delta 1e-6",
+        "--sampling poisson --batch-size 256 --dataset-size 60000 --epochs 1 --noise-multiplier 2 --delta 1e-6 "
+        "--group-size 1",
         "--source web=0.01 --source books=1/1000 --noise-multiplier 2 --steps 100 --delta 1e-6 "
         "--group-size web=3,books=5",
-        "--sampling balls-in-bins --batches 10 --noise-multiplier 3 --steps 20 --delta 1e-6",
+        "--sampling balls-in-bins --batches 10 --noise-multiplier 3 --steps 20 --delta 1e-6 --group-size 1",
         "--sampling fixed-batch --batch-size 5 --dataset-size 500 --noise-multiplier 3 --steps 20 --delta 1e-6 "
-        "--adjacency substitute --microbatch-size 2",
+        "--adjacency substitute --microbatch-size 2 --group-size 2",
         "--phase sampling=poisson,sampling_rate=1/100,noise_multiplier=2,steps=100 "
-        "--phase sampling=poisson,sampling_rate=1/50,noise_multiplier=4,steps=10 --delta 1e-6",
+        "--phase sampling=poisson,sampling_rate=1/50,noise_multiplier=4,steps=10 --delta 1e-6 --group-size 1",
     ],
 )
 def test_what_is_saved_is_the_same_run(tmp_path, line):

@@ -91,7 +91,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path):
 
 
 def test_the_command_writes_tables_and_pictures(tmp_path):
-    asked = "sweep --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6"
+    asked = "sweep --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 1"
     table, picture, text = (tmp_path / name for name in ("grid.parquet", "grid.png", "grid.csv"))
     both = f"{asked} --vary noise_multiplier=1:4:3 --vary group_size=1:2 -o {table} --plot {picture}"
     done = command(both)
@@ -140,12 +140,14 @@ def test_values_that_do_not_go_together_are_refused_one_by_one():
 def test_rows_that_are_not_tight_say_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = "--sampling fixed-batch --batch-size 50 --dataset-size 500 --noise-multiplier 4 --steps 20 --delta 1e-6"
-    told = command(f"sweep {run} --vary adjacency=add,substitute").output
+    run_of_one = f"{run} --group-size 1"
+    told = command(f"sweep {run_of_one} --vary adjacency=add,substitute").output
     assert "Valid, not tight in 1 of 2 rows" in told
     assert (
-        "Valid, not tight: 'at least'" in command(f"sweep {run} --vary noise_multiplier=4 --adjacency zero-out").output
+        "Valid, not tight: 'at least'"
+        in command(f"sweep {run_of_one} --vary noise_multiplier=4 --adjacency zero-out").output
     )
-    assert "not tight" not in command(f"sweep {run} --vary noise_multiplier=4").output
+    assert "not tight" not in command(f"sweep {run_of_one} --vary noise_multiplier=4").output
     answer = command(f"sweep {run} --vary group_size=1,2 --json").json
     assert "group_size" not in answer
     assert [row["group_size"] for row in answer["rows"]] == [1, 2]

@@ -14,28 +14,31 @@ import typer.core
 from groupdp.cli.first_screen import FIRST_SCREEN, version_line
 from groupdp.cli.streams import not_written, printed, write_no_more
 
-#: The module of every command, in the order of the help; its `register(app: typer.Typer) -> None` adds it.
-COMMANDS = {
-    "epsilon": "groupdp.cli.guarantees",
-    "delta": "groupdp.cli.guarantees",
-    "curve": "groupdp.cli.curve",
-    "calibrate": "groupdp.cli.calibrate",
-    "sweep": "groupdp.cli.sweep",
-    "tradeoff": "groupdp.cli.tradeoff",
-    "count": "groupdp.cli.count",
-    "explain": "groupdp.cli.explain",
-    "spend": "groupdp.cli.explain",
-    "people": "groupdp.cli.people",
-    "cap": "groupdp.cli.people",
-    "bound": "groupdp.cli.bound",
-    "audit": "groupdp.cli.audit",
-    "statement": "groupdp.cli.statement",
-    "certify": "groupdp.cli.certificate",
-    "verify": "groupdp.cli.certificate",
-    "import-run": "groupdp.cli.import_run",
-    "figures": "groupdp.cli.figures",
-    "serve": "groupdp.cli.serve",
+#: The commands of every panel of the help, each with its module, whose `register(app: typer.Typer) -> None` adds it.
+PANELS = {
+    "The number": {
+        "epsilon": "guarantees",
+        "delta": "guarantees",
+        "curve": "curve",
+        "calibrate": "calibrate",
+        "sweep": "sweep",
+        "spend": "explain",
+        "tradeoff": "tradeoff",
+    },
+    "The data": {"count": "count", "people": "people", "cap": "people", "bound": "bound"},
+    "For readers and reviewers": {
+        "explain": "explain",
+        "statement": "statement",
+        "certify": "certificate",
+        "verify": "certificate",
+        "audit": "audit",
+        "figures": "figures",
+    },
+    "The tool": {"import-run": "import_run", "serve": "serve"},
 }
+#: The module of every command, in the order of the help.
+COMMANDS = {name: f"groupdp.cli.{module}" for panel in PANELS.values() for name, module in panel.items()}
+_PANEL_OF = {name: panel for panel, commands in PANELS.items() for name in commands}
 
 
 class _Text:
@@ -50,6 +53,13 @@ def _take_as_text(parameters: Iterable[Any]) -> None:
     for parameter in parameters:
         if hasattr(parameter, "_runtime_param"):
             parameter._runtime_param = _Text()
+
+
+def _name_no_type_of_flags(parameters: Iterable[Any]) -> None:
+    """A flag takes no value, so the help names none."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
 
 
 #: Columns that the panels of the help need.
@@ -118,6 +128,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
         if command is not None:
             for one in (command, *getattr(command, "commands", {}).values()):
                 _take_as_text(one.get_params(ctx))
+                _name_no_type_of_flags(one.get_params(ctx))
                 _lay_out(one)
         return command
 
@@ -125,7 +136,9 @@ class OneSentenceErrors(typer.core.TyperGroup):
         if name not in self.commands:
             part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
             importlib.import_module(COMMANDS[name]).register(part)
-            self.commands.update(typer.main.get_group(part).commands)
+            for loaded, command in typer.main.get_group(part).commands.items():
+                command.rich_help_panel = _PANEL_OF[loaded]  # type: ignore[attr-defined]
+                self.commands[loaded] = command
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -135,6 +148,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _take_as_text(self.get_params(ctx))
+        _name_no_type_of_flags(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
     def main(

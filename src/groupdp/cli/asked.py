@@ -9,12 +9,18 @@ from typing import Any
 import typer
 
 from groupdp._validation import shown
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.printing import given
 from groupdp.run_file.read import RunFile
 from groupdp.run_file.remarks import remarks_on
+
+#: What is said before an answer that rests on a sampling rate alone.
+_ASSUMES_POISSON = (
+    "Assumes Poisson sampling; if the loader shuffles, type --sampling shuffled with --batch-size and --dataset-size "
+    "instead of --sampling-rate."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +32,8 @@ class Asked:
     """Whether files that exist may be replaced."""
     save_as: str | None = None
     """The run file that --save names."""
+    assumes_poisson: bool = False
+    """Whether no sampling was named, so that a sampling rate is taken for Poisson sampling."""
 
     @property
     def run(self) -> Mechanism | tuple[Mechanism, ...]:
@@ -41,14 +49,20 @@ class Asked:
     def neighbours(self) -> dict[str, Any]:
         """The arguments of the library's functions that say which datasets are neighbours."""
         if self.file.removed is not None or self.file.added is not None:
-            return {"removed": self._of_sources("removed", 0), "added": self._of_sources("added", 0)}
-        return {"group_size": self._of_sources("group_size", 1), "adjacency": self.file.adjacency}
+            return {"removed": self._of_sources("removed"), "added": self._of_sources("added")}
+        if self.file.group_size is None and self.file.sources is None:
+            raise InvalidArgument(
+                "group_size",
+                NOT_SHOWN,
+                "be given: how many examples one person may have, like --group-size 9, or --group-size 1 for one",
+            )
+        return {"group_size": self._of_sources("group_size"), "adjacency": self.file.adjacency}
 
     def require_counted_by_source(self) -> None:
         """Refuses one number for a group of a run that draws from several sources."""
         for key in ("group_size", "removed", "added"):
             if getattr(self.file, key) is not None:
-                self._of_sources(key, 0)
+                self._of_sources(key)
 
     def require_one_source(self, what: str) -> None:
         """Refuses several sources for an answer whose group sizes are one number each."""
@@ -62,13 +76,15 @@ class Asked:
                 f"use groupdp epsilon --group-size {written} for each group instead",
             )
 
-    def _of_sources(self, key: str, default: int) -> Any:
-        """What is said of a group, or else the default; a run that draws from sources has it counted for each."""
+    def _of_sources(self, key: str) -> Any:
+        """What is said of a group; a run that draws from sources has it counted for each. Nobody, if nothing is said of
+        those who leave or join.
+        """
         size = getattr(self.file, key)
         sources = self.file.sources
         if sources is None:
-            return default if size is None else size
-        if size is None and default == 0:
+            return 0 if size is None else size
+        if size is None and key != "group_size":
             size = {}
         if not isinstance(size, Mapping):
             written = f"--{key.replace('_', '-')} {','.join(f'{source}=1' for source in sources[:2])}"
@@ -78,8 +94,12 @@ class Asked:
 
     def as_json_fields(self) -> dict[str, Any]:
         """The question and the run under the names of the run file."""
+        return {**self.neighbours, "run": self.run_as_json()}
+
+    def run_as_json(self) -> Any:
+        """The run under the names of the run file: one phase, or a list of phases."""
         phases = [phase.values() for phase in self.file.phases]
-        return {**self.neighbours, "run": phases[0] if len(phases) == 1 else phases}
+        return phases[0] if len(phases) == 1 else phases
 
     def group_text(self) -> str:
         """Whom the answer is about: "groups of up to 9"."""
@@ -89,11 +109,13 @@ class Asked:
         size = self.neighbours["group_size"]
         if not (any(size.values()) if isinstance(size, Mapping) else size):
             return "nobody (a group of size 0)"
+        if size == 1:
+            return "one example (group size 1)"
         return f"up to {_told(size)}" if isinstance(size, Mapping) else f"groups of up to {size}"
 
     def summary(self, *, group: bool = True) -> list[str]:
         """The run as it was understood: a line for each phase, and one for the neighbours unless without the group."""
-        lines = []
+        lines = [_ASSUMES_POISSON] if self.assumes_poisson else []
         for index, phase in enumerate(self.file.phases, 1):
             prefix = f"phase {index}: " if len(self.file.phases) > 1 else ""
             if not isinstance(phase, DPSGD):
@@ -110,7 +132,7 @@ class Asked:
 
     def title(self, *, delta: bool = True, group: bool = True) -> list[str]:
         """The run and the question as the lines of a picture's title."""
-        lines = self.summary(group=group)
+        lines = self.summary(group=group)[1 if self.assumes_poisson else 0 :]
         if not group:
             lines.append(self.file.adjacency)
         return [*lines[:-1], f"{lines[-1]}, δ = {given(self.delta)}"] if delta else lines

@@ -49,7 +49,10 @@ def certify(
     asked: Asked,
     *,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.")
+        str | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.", rich_help_panel="Output"
+        ),
     ] = None,
     seconds: Seconds = "300",
     as_json: AsJSON = False,

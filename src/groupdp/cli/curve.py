@@ -49,7 +49,8 @@ def curve(
         str, typer.Option("--group-sizes", metavar="SIZES", help="1:32, or 1:32:4 (every fourth), or 1,2,4.")
     ] = "1:32",
     plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG by suffix.")
+        str | None,
+        typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG by suffix.", rich_help_panel="Output"),
     ] = None,
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the data as CSV.")] = None,
     as_json: AsJSON = False,
@@ -86,7 +87,7 @@ def curve(
                 "points": [point.as_json() for point in points],
                 "delta": target,
                 "adjacency": chosen,
-                "run": asked.as_json_fields()["run"],
+                "run": asked.run_as_json(),
             }
         )
         return

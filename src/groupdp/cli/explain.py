@@ -80,7 +80,9 @@ def spend(
     target: Annotated[
         str | None, option("--target", "NUMBER", "An epsilon: at which step is it reached?", "The question")
     ] = None,
-    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG.")] = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG.", rich_help_panel="Output")
+    ] = None,
     as_json: AsJSON = False,
 ) -> None:
     """epsilon against steps: the budget spent after each epoch."""

@@ -25,7 +25,9 @@ def register(app: typer.Typer) -> None:
 
 def figures(
     *,
-    out: Annotated[str, typer.Option("--out", "-o", metavar="DIRECTORY", help="Where the files go.")] = "figures",
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="DIRECTORY", help="Where the files go.", rich_help_panel="Output")
+    ] = "figures",
     kind: Annotated[
         str,
         typer.Option("--kind", metavar="|".join(_KINDS), help="Kind of pictures.", autocompletion=lambda: list(_KINDS)),

@@ -42,7 +42,9 @@ def import_run(
         ),
     ],
     *,
-    out: Annotated[str, typer.Option("--out", "-o", metavar="RUN.TOML", help="The run file to write.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="RUN.TOML", help="The run file to write.", rich_help_panel="Output")
+    ],
     group_size: Annotated[
         str | None, option("--group-size", "INTEGER", "Examples of one person, unless the source says.", "The question")
     ] = None,

@@ -147,15 +147,6 @@ _SHARED: dict[str, tuple[Any, Any]] = {
         _text(
             "--group-size",
             "INTEGER",
-            "Examples that one person may have (default 1); with sources web=3,books=5.",
-            _QUESTION,
-        ),
-        None,
-    ),
-    "stated_group_size": (
-        _text(
-            "--group-size",
-            "INTEGER",
             "Examples that one person may have; needed here or in the run file; with sources web=3,books=5.",
             _QUESTION,
         ),
@@ -181,7 +172,7 @@ def run_parameters() -> tuple[str, ...]:
 
 
 def parameters_of(names: Iterable[str]) -> list[inspect.Parameter]:
-    """Parameters of a command for the shared options of these names (stated_x is x, without a default)."""
+    """Parameters of a command for the shared options of these names."""
     options = {
         **_SHARED,
         "mechanism": _choice_of("mechanism", MECHANISMS, "What is released (default dpsgd)"),
@@ -190,7 +181,7 @@ def parameters_of(names: Iterable[str]) -> list[inspect.Parameter]:
     }
     return [
         inspect.Parameter(
-            name.removeprefix("stated_"),
+            name,
             inspect.Parameter.KEYWORD_ONLY,
             default=options[name][1],
             annotation=options[name][0],

@@ -61,7 +61,10 @@ _CAP_EXAMPLE = example(
 )
 
 _RUN = "The run"
-Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG by suffix.")]
+Plot = Annotated[
+    str | None,
+    typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG by suffix.", rich_help_panel="Output"),
+]
 
 #: Rows of the table for people; JSON has them all.
 _MOST_ROWS = 40
@@ -142,7 +145,7 @@ def people(
                 "not_protected": view.unprotected,
                 "delta": target,
                 "adjacency": chosen,
-                "run": asked.as_json_fields()["run"],
+                "run": asked.run_as_json(),
             }
         )
         return

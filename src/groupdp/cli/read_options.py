@@ -26,7 +26,7 @@ from groupdp.mechanisms.named_values import (
 )
 from groupdp.neighbours import ADJACENCIES
 from groupdp.run_file.read import RunFile, read_run_file
-from groupdp.samplings import SAMPLINGS
+from groupdp.samplings import SAMPLINGS, PoissonSampling
 
 #: Ways to describe what a step visits; an option of this kind replaces all that a file says of it.
 _LENGTHS = ("steps", "epochs")
@@ -49,7 +49,17 @@ def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingPr
     if given.get("adjacency") is not None and (file.removed is not None or file.added is not None):
         chosen = shown(given["adjacency"])
         raise InvalidArgument("adjacency", InWords(chosen), "be left out where removed or added is given")
-    asked = Asked(file=file, force=bool(given.get("force")), save_as=given.get("save"))
+    described = [_pairs("phase", text.split(",")) for text in given.get("phases") or []] or [values]
+    unnamed = [base is None and "sampling" not in one for one in described]
+    asked = Asked(
+        file=file,
+        force=bool(given.get("force")),
+        save_as=given.get("save"),
+        assumes_poisson=any(
+            not_named and isinstance(phase, DPSGD) and phase.sampling.name == PoissonSampling.name
+            for phase, not_named in zip(phases, unnamed, strict=False)
+        ),
+    )
     asked.require_counted_by_source()
     if asked.save_as == "-":
         raise InvalidArgument("save", InWords("'-'"), "be the name of a file")

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="statement", epilog=_EXAMPLE)(handle_errors(statement))
 
 
-@with_run(question=("delta", "stated_group_size", "adjacency", "removed", "added"))
+@with_run(question=("delta", "group_size", "adjacency", "removed", "added"))
 def statement(
     asked: Asked,
     *,
@@ -47,7 +47,10 @@ def statement(
         ),
     ] = None,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.")
+        str | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.", rich_help_panel="Output"
+        ),
     ] = None,
     certificate: Annotated[
         str | None,

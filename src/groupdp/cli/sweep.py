@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -62,9 +63,12 @@ def sweep(
         ),
     ],
     out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="FILE", help="Write the rows: .csv or .parquet.")
+        str | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Write the rows: .csv or .parquet.", rich_help_panel="Output"),
     ] = None,
-    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG.")] = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG.", rich_help_panel="Output")
+    ] = None,
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Compute on this Dask scheduler.")
     ] = None,
@@ -74,6 +78,8 @@ def sweep(
     from groupdp.sweeps.grid import grid_of
 
     values = values_of(vary)
+    if "group_size" in values and asked.file.group_size is None and asked.file.sources is None:
+        asked = replace(asked, file=replace(asked.file, group_size=1))  # it varies: this one is not asked about
     neighbours = asked.neighbours
     if "removed" in neighbours:
         raise InvalidArgument("group_size", NOT_SHOWN, "be given for a sweep in place of removed and added")

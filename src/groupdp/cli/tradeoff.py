@@ -54,7 +54,10 @@ def tradeoff(
         option("--rates", "LIST", "False positive rates.", "The question"),
     ] = "1e-6,1e-3,0.01,0.1,0.5",
     plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="Draw the curve: PNG, PDF or SVG by suffix.")
+        str | None,
+        typer.Option(
+            "--plot", metavar="FILE", help="Draw the curve: PNG, PDF or SVG by suffix.", rich_help_panel="Output"
+        ),
     ] = None,
     as_json: AsJSON = False,
 ) -> None:

@@ -34,7 +34,10 @@ class PoissonSampling(Sampling):
 
     name: ClassVar[str] = "poisson"
     title: ClassVar[str] = "Poisson sampling"
-    meaning: ClassVar[str] = "Every example joins every batch with the same probability, independently."
+    meaning: ClassVar[str] = (
+        "Every example joins every batch with the same probability, independently. A loader that shuffles does not do "
+        "this: choose shuffled epochs."
+    )
     meant_by: ClassVar[str] = "sampling_rate"
     fields: ClassVar[tuple[Field, ...]] = (SAMPLING_RATE,)
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")

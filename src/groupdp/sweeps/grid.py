@@ -112,6 +112,8 @@ def grid_of(run: Any, *, delta: Any, group_size: Any, adjacency: Any, vary: Any)
             raise InvalidArgument("vary", name, f"name what a run or question has ({names})")
     if delta is None and "delta" not in vary:
         raise InvalidArgument("delta", NOT_SHOWN, "be given, or vary")
+    if group_size is None and "group_size" not in vary:
+        raise InvalidArgument("group_size", NOT_SHOWN, "be given, or vary")
     grid = Grid(
         phases=phases,
         delta=None if delta is None else require_number("delta", delta, above=0.0, below=1.0),
