@@ -80,7 +80,7 @@ $(DEMO_STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/en
 	touch $(DEMO_STAMP)
 
 $(BROWSER_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser,docs]'
 	touch $(BROWSER_STAMP)
 
 $(DOCS_STAMP): $(STAMP)
