@@ -24,7 +24,7 @@ test: $(STAMP)  ## install, then lint, types, tests
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
 
-test-browser: $(BROWSER_STAMP)  ## the page in the system's Chromium, driven by Playwright
+test-browser: $(BROWSER_STAMP)  ## the page, and the documentation from disk, in the system's Chromium, driven by Playwright
 	@command -v chromium > /dev/null || { echo 'make test-browser needs Chromium on the path: apt-get install chromium (Debian, Ubuntu), or your system'"'"'s package of that name.' >&2; exit 1; }
 	$(BIN)/python -m pytest tests_browser
 
@@ -80,7 +80,7 @@ $(DEMO_STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/en
 	touch $(DEMO_STAMP)
 
 $(BROWSER_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser,docs]'
 	touch $(BROWSER_STAMP)
 
 $(DOCS_STAMP): $(STAMP)

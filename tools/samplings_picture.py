@@ -26,6 +26,7 @@ LINES = (
     ("shuffled once", groupdp.ShuffledOnceSampling(batch_size=BATCH, dataset_size=DATASET), "zero-out"),
     ("shuffled every epoch", groupdp.ShuffledSampling(batch_size=BATCH, dataset_size=DATASET), "zero-out"),
     ("balls in bins", groupdp.BallsInBinsSampling(batches=DATASET // BATCH), "add-or-remove"),
+    ("spread", groupdp.SpreadSampling(batches=DATASET // BATCH), "add-or-remove"),
     ("fixed batches", groupdp.FixedBatchSampling(batch_size=BATCH, dataset_size=DATASET), "add-or-remove"),
     (
         "truncated Poisson, at most 550",
@@ -42,14 +43,14 @@ def draw(path: Path) -> None:
     for index, (label, sampling, adjacency) in enumerate(LINES):
         run = groupdp.DPSGD(sampling=sampling, noise_multiplier=NOISE, steps=STEPS)
         found = [groupdp.epsilon(run, delta=DELTA, group_size=k, adjacency=adjacency) for k in GROUP_SIZES]
-        tight = found[0].tight
+        tight = found[-1].tight
         print(label, adjacency, "tight" if tight else "valid", *(f"{bounds.upper:.4g}" for bounds in found), flush=True)
         axes.plot(
             GROUP_SIZES,
             [bounds.upper for bounds in found],
             "-o" if tight else "--s",
-            markersize=6.5 if label.startswith("shuffled every") else 3.5,  # balls in bins lie on it
-            linewidth=3.5 if label.startswith("shuffled every") else 1.5,
+            markersize=3.5,
+            linewidth=1.5,
             color=COLOURS[index],
             label=f"{label} ({adjacency}; {'tight' if tight else 'valid'})",
         )
