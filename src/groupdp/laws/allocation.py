@@ -7,17 +7,16 @@ g^N obey, since (g^N)' g = N g' g^N and g_0 = 1,
 
     f_j = (1/j) sum_{c = 1}^{j} (c (N + 1) - j) g_c y^{c^2} f_{j - c}.
 
-Beyond, two laws enclose the true one (docs/samplings.md, P-9, P-20): one that is stochastically larger serves upper
-sides, one that is stochastically smaller serves lower sides. Up to k = N + 1 no term of the recurrence is negative, and
-the two laws differ by its rounding (`_by_recurrence`); beyond, batches are added one by one (`_batch_by_batch`). Where
-either takes too long the two laws come from bounds on the tails alone.
+Beyond, two laws enclose the true one (docs/samplings.md, P-9, P-20, P-21): one that is stochastically larger serves
+upper sides, one that is stochastically smaller serves lower sides. Up to k = N + 1 no term of the recurrence is
+negative, and the two laws differ by its rounding (`_by_recurrence`); beyond, they differ by the rounding of Fourier
+transforms (`transformed`). Where either takes too long the two laws come from bounds on the tails alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp.laws.allocation_tails import Dealing, Tails
+from groupdp.laws.allocation_transform import Enclosed, transformed
 from groupdp.pairs import FloatArray, Law
 
 #: Up to this group size the law is exact.
@@ -35,8 +35,6 @@ _RARE = (1e-60, 1e-40, 1e-25)
 _MOST_PRODUCTS = 2_000_000_000
 #: Values of W beyond the recurrence that the larger law tells apart.
 _LEVELS = 200
-#: Largest group whose batches are added one by one: products stay within the range of doubles.
-_LARGEST_BY_BATCH = 400
 #: More than all that underflows.
 _UNDERFLOW = 1e-290
 _U = 2.0**-53
@@ -143,12 +141,14 @@ def _enclosing(allocation: Dealing) -> SquaresLaw:
         last = int(levels[rare]) if rare < len(levels) else most
         if not _is_quick(allocation, last):
             continue
-        masses, error = (_by_recurrence if k <= allocation.batches + 1 else _batch_by_batch)(allocation, last)
+        masses, error = _by_recurrence(allocation, last)
         pairs = np.concatenate((np.arange(last + 1.0), levels[rare + 1 :], [float(most)] if last < most else []))
         beyond = np.append(above[rare:], 0.0) if last < most else np.zeros(1)
         higher = np.concatenate((masses * (1.0 + error) + _UNDERFLOW, beyond[:-1] - beyond[1:]))
         lower = np.maximum(masses * (1.0 - error) - _UNDERFLOW, 0.0)
         return SquaresLaw(_largest_first(k, pairs, higher), _smallest_rest(k, pairs[: last + 1], lower))
+    if (enclosed := transformed(allocation)) is not None:
+        return _between(k, enclosed, levels, above, fewest, most)
     survival = np.concatenate(([1.0], above, [0.0]))
     largest = _largest_first(k, np.append(levels, float(most)), survival[:-1] - survival[1:])
     below = np.minimum(np.maximum.accumulate(tails.at_most(levels)), 1.0)  # P(W <= w) rises with w
@@ -158,13 +158,32 @@ def _enclosing(allocation: Dealing) -> SquaresLaw:
     return SquaresLaw(largest, _smallest_rest(k, *first))
 
 
+def _between(k: int, enclosed: Enclosed, levels: FloatArray, above: FloatArray, fewest: int, most: int) -> SquaresLaw:
+    """Two laws from probabilities around the mean (P-21), P(W > w) at `levels` beyond (P-9), and crowded batches."""
+    pairs = enclosed.first + np.arange(float(len(enclosed.least)))
+    last = pairs[-1]
+    farther = levels > last
+    beyond = np.concatenate(([_at(levels, above, last)], above[farther], [0.0])) if last < most else np.zeros(1)
+    masses = enclosed.most.copy()
+    masses[-1] += enclosed.crowded
+    higher = np.concatenate((masses, beyond[:-1] - beyond[1:]))
+    places = np.concatenate((pairs, levels[farther], [float(most)] if last < most else []))
+    with_rest = np.concatenate(([float(fewest)], pairs)), np.concatenate(([0.0], enclosed.least))
+    if enclosed.first <= fewest:
+        with_rest = pairs, enclosed.least
+    return SquaresLaw(_largest_first(k, places, higher), _smallest_rest(k, *with_rest))
+
+
+def _at(levels: FloatArray, above: FloatArray, pairs: float) -> float:
+    """P(W > w) at most, from the next lower level."""
+    place = int(np.searchsorted(levels, pairs, side="right"))
+    return float(above[place - 1]) if place else 1.0
+
+
 def _is_quick(allocation: Dealing, last: int) -> bool:
-    """Whether the law up to `last` pairs takes few enough products."""
-    k, batches = allocation.members, allocation.batches
-    terms = k * _crowd(last, k) * (last + 1.0)
-    if k <= batches + 1:
-        return terms <= _MOST_PRODUCTS
-    return k <= _LARGEST_BY_BATCH and (batches // 2 + 2) * terms + k * (last + 1.0) ** 2 <= _MOST_PRODUCTS / 2
+    """Whether the recurrence has no negative terms, and takes few enough products up to `last` pairs."""
+    k = allocation.members
+    return k <= allocation.batches + 1 and k * _crowd(last, k) * (last + 1.0) <= _MOST_PRODUCTS
 
 
 def _crowd(pairs: int, k: int) -> int:
@@ -205,48 +224,6 @@ def _by_recurrence(allocation: Dealing, last: int) -> tuple[FloatArray, float]:
             factors = np.maximum(allocation.rest - c + 1.0, 0.0) / c * np.maximum(k - c + 1.0, 0.0) / (n * b - k + c)
             result = _mixed(laws, (none * np.cumprod(factors)).tolist(), shifts, k) + none * result
     return result, 1.01 * _U * (k + 1.0) * (crowd + 20.0)
-
-
-def _batch_by_batch(allocation: Dealing, last: int) -> tuple[FloatArray, float]:
-    """P(W = w) for w = 0, ..., last, with a bound on the relative error: the coefficient of x^k in g^N itself (P-20).
-
-    h_m(s, w), the coefficient of x^s y^w in g(x)^m, is sum_c g_c h_{m - 1}(s - c, w - c (c - 1)/2), and what is wanted
-    joins two halves of the batches. x is scaled by a power of two near k / n, all by another one.
-    """
-    k, n, b = allocation.members, allocation.batches, allocation.places
-    whole = n * b + allocation.rest if b else n
-    power = max(round(math.log2(whole / k)), 0) if b else round(math.log2(n / k))
-    scale = Fraction(2) ** -power
-    ways = [Fraction(math.comb(b, c)) if b else Fraction(1, math.factorial(c)) for c in range(_crowd(last, k) + 1)]
-    allocations = Fraction(math.comb(whole, k)) if b else Fraction(n**k, math.factorial(k))
-    size = math.ceil((whole * math.log1p(float(scale)) if b else n * float(scale)) / math.log(2.0))
-    one, rest = ([float(g * scale**c) for c, g in enumerate(part)] for part in (ways, _ways_of_rest(allocation, ways)))
-
-    def add(law: FloatArray, batch: list[float]) -> FloatArray:
-        total = np.zeros_like(law)
-        for c, weight in enumerate(batch):
-            shift = c * (c - 1) // 2
-            if weight > 0.0:
-                total[c:, shift:] += weight * law[: k + 1 - c, : last + 1 - shift]
-        return total
-
-    with np.errstate(under="ignore"):
-        half = np.zeros((k + 1, last + 1))
-        half[0, 0] = 2.0 ** -(size // 2)
-        for _ in range(n // 2):
-            half = add(half, one)
-        other = add(half, one) if n % 2 else half
-        if allocation.rest:
-            other = add(other, rest)
-        joined = np.zeros(last + 1)
-        for s in range(k + 1):
-            joined += np.convolve(half[s], other[k - s])[: last + 1]
-        joined *= float(1 / (allocations * scale**k * Fraction(2) ** (-2 * (size // 2))))
-    return joined, 1.01 * _U * ((n + 1.0) * (len(one) + 3.0) + last + k + 10.0)
-
-
-def _ways_of_rest(allocation: Dealing, ways: list[Fraction]) -> list[Fraction]:
-    return [Fraction(math.comb(allocation.rest, c)) for c in range(len(ways))]
 
 
 def _mixed(laws: FloatArray, mixture: list[float], shifts: list[int], j: int) -> FloatArray:

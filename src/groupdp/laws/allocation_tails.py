@@ -101,9 +101,9 @@ class Tails:
         a = self.allocation
         k, c = a.members, np.arange(limit + 1.0)
         pairs = c * (c - 1.0) / 2.0
-        kinds = [(float(a.batches), _log_ways(a.places, limit))]
+        kinds = [(float(a.batches), log_ways(a.places, limit))]
         if a.rest:
-            kinds.append((1.0, _log_ways(a.rest, limit)))
+            kinds.append((1.0, log_ways(a.rest, limit)))
         mean = k * k / (2.0 * a.batches)
         tilts = np.concatenate((-_TILTS[::-1], _TILTS)) / math.sqrt(max(mean, 1.0) + mean * k / a.batches)
         low = np.full(len(tilts), math.log(k / a.batches) - 60.0 - np.abs(tilts) * limit)
@@ -143,7 +143,7 @@ def _weights(
     return terms / terms.sum(axis=1, keepdims=True), plain, sizes.max(axis=1)
 
 
-def _log_ways(places: int, limit: int) -> FloatArray:
+def log_ways(places: int, limit: int) -> FloatArray:
     """log of C(B, c), or of 1/c!, for c = 0, ..., limit; -inf where there are too few places."""
     c = np.arange(1.0, limit + 1.0)
     with np.errstate(divide="ignore"):
@@ -169,15 +169,15 @@ def _limits(a: Dealing) -> list[tuple[int, float]]:
     found: list[tuple[int, float]] = []
     limit = max(1, k // batches)
     for wanted in _CROWDED:
-        while limit < most and _log_crowded(k, share, batches, limit) > wanted:
+        while limit < most and log_crowded(k, share, batches, limit) > wanted:
             limit += 1
         if limit >= most:
             return [*found, (most, 0.0)]
-        found.append((limit, math.exp(_log_crowded(k, share, batches, limit))))
+        found.append((limit, math.exp(log_crowded(k, share, batches, limit))))
     return found
 
 
-def _log_crowded(k: int, p: float, batches: int, largest: int) -> float:
+def log_crowded(k: int, p: float, batches: int, largest: int) -> float:
     """log of a bound on the probability that some batch has more than `largest` of k members, rounded up."""
     x = (largest + 1) / k
     log_ways = math.lgamma(k + 1) - math.lgamma(largest + 2) - math.lgamma(k - largest)
