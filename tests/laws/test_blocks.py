@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import pytest
 
+from groupdp.laws import histograms
 from groupdp.laws.blocks import (
     JOINING_ORDERS,
     LEAVING_ORDERS,
@@ -61,7 +62,23 @@ def test_p_16_what_is_left_out_is_bounded(k, n):
     law = thrown_histograms(k, n)
     assert 0 < law.left_out < 1e-20
     assert checked_total(law) >= 1 - Fraction(1, 10**30)
-    assert all(sum(c * m for c, m in histogram) == k for histogram, _ in law.histograms)
+    assert all(sum(c * m for c, m in histogram) >= k for histogram, _ in law.histograms)
+
+
+@pytest.mark.parametrize(("k", "n"), [(10, 20), (12, 9), (14, 9)])
+def test_p_16_merged_histograms_are_larger_than_those_they_replace(k, n, monkeypatch):
+    """A transport from the exact law to the merged one that only goes up: likeliest ones stay, others go to a roof."""
+    exact = dict(thrown_histograms(k, n).histograms)
+    monkeypatch.setattr(histograms, "MOST_HISTOGRAMS", 3 + len(exact) * 2 // 3)
+    monkeypatch.setattr(histograms, "_LIKELIEST", 3)
+    merged = histograms._merged(list(exact.items()))
+    assert len(merged) < len(exact)
+    assert sum(Fraction(p) for _, p in merged) == pytest.approx(float(sum(map(Fraction, exact.values()))), abs=1e-30)
+    for histogram, p in exact.items():  # all that is above it has at least its probability
+        above = [q for roof, q in merged if all(dict(roof).get(c, 0) >= m for c, m in histogram)]
+        assert sum(map(Fraction, above)) >= Fraction(p) * (1 - Fraction(1, 10**30))
+    kept = {histogram for histogram, _ in merged[:3]}
+    assert kept == set(sorted(exact, key=exact.__getitem__, reverse=True)[:3])
 
 
 @pytest.mark.parametrize(("k", "n"), [(4, 3), (5, 4), (6, 3)])
@@ -122,8 +139,9 @@ def test_p_15_blocks_fit_and_weights_add_up(k, n):
     one = thrown_blocks(k, n, 1.0)
     assert math.fsum(map(math.exp, one.log_weights)) == pytest.approx(1.0, abs=1e-12)
     for product in one.products:
-        blocks = sum(times for _, times in product)
-        assert sum(factor.places * times for factor, times in product) <= max(n, blocks)
+        # A histogram that replaced others may have more blocks than there are members: any k of them fit.
+        sizes = sorted((factor.places for factor, times in product for _ in range(times)), reverse=True)
+        assert sum(sizes[:k]) <= max(n, min(len(sizes), k))
 
 
 def test_p_15_one_member_in_several_batches_is_a_person_spread():

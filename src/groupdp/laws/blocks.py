@@ -27,7 +27,7 @@ from groupdp.laws.histograms import Histogram, allocated_histograms, thrown_hist
 #: effect on validity.
 LEAVING_ORDERS, JOINING_ORDERS = (2.6, 3.1), (1.8,)
 #: Histograms less likely than this have blocks of a common size; no effect on validity.
-_RARE = Decimal(10) ** -13
+_RARE = Decimal(10) ** -8
 #: What is revealed is told apart by a factor of this in probability; no effect on validity.
 _LEVEL = Decimal(10) ** 4
 #: Collisions less likely than this are revealed in P-17.
@@ -51,7 +51,7 @@ def thrown_blocks(group_size: int, batches: int, shift: float) -> AllocationRoun
     # Rare histograms share blocks of floor(N / k): any sizes are valid, and fewer different ones take less time.
     common = max(batches // group_size, 1)
     products = [
-        _product(histogram, batches, shift)
+        _product(histogram, batches, shift, group_size)
         if probability > _RARE
         else tuple((Allocation(common, count * shift), bins) for count, bins in histogram)
         for histogram, probability in law.histograms
@@ -69,10 +69,16 @@ def allocated_blocks(group_size: int, participations: int, batches: int, shift: 
     return _coin(products, [probability for _, probability in law.histograms])
 
 
-def _product(histogram: Histogram, batches: int, shift: float) -> Product:
-    """Blocks of floor and ceil of N / m batches, the larger ones for the larger counts (any sizes are valid)."""
+def _product(histogram: Histogram, batches: int, shift: float, most: int | None = None) -> Product:
+    """Blocks of floor and ceil of N / m batches, the larger ones for the larger counts (any sizes are valid).
+
+    A histogram that others were replaced by may have more batches than they, who have `most` (P-16).
+    """
     occupied = sum(bins for _, bins in histogram)
-    size, larger = divmod(batches, occupied) if occupied < batches else (1, 0)
+    if most is not None and occupied > most:
+        size, larger = max(batches // most, 1), 0
+    else:
+        size, larger = divmod(batches, occupied) if occupied < batches else (1, 0)
     factors: list[tuple[Allocation, int]] = []
     for count, bins in histogram:
         above = min(bins, larger)

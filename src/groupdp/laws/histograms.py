@@ -9,7 +9,8 @@ histograms with at least j_c batches of count c >= 2 has in all a probability of
 
     E prod_c C(m_c, j_c) = N! / (N - J)! k! / (k - B)! / (N^B prod_c c!^{j_c} j_c!),     J = sum j_c, B = sum c j_c,
 
-and what was left out is added up from these bounds. Where that is not enough, histograms are replaced by larger ones
+and what was left out is added up from these bounds. The rarer ones of the others are replaced by larger histograms
+that several of them share (`_merged`, P-16); where all of them are rare, by a chain of larger ones
 (`nested_histograms`, P-16).
 """
 
@@ -30,12 +31,14 @@ Histogram = tuple[tuple[int, int], ...]
 
 #: Histograms that are told apart at most.
 MOST_HISTOGRAMS = 1600
-#: Prefixes that a search may visit.
-_MOST_VISITS = 6_000
+#: The likeliest ones are kept as they are if there are more; no effect on validity.
+_LIKELIEST = 1000
+#: Prefixes and histograms that a search may visit.
+_MOST_VISITS = 40_000
 #: Largest group of which all histograms are listed: 1575 of them.
 _LARGEST_COMPLETE = 24
 #: For larger ones those less likely than the first threshold are left out; where they are too many, than the next.
-_THRESHOLDS = tuple(Decimal(10) ** -exponent for exponent in (60, 40, 30, 24))
+_THRESHOLDS = tuple(Decimal(10) ** -exponent for exponent in (30, 22, 16, 13))
 #: Tail probabilities of the nested histograms that replace too many.
 _TAILS = (*(0.6, 0.4, 0.25, 0.15, 0.08, 0.04, 0.02), *(10.0 ** -(0.5 * j) for j in range(4, 121)))
 
@@ -54,18 +57,39 @@ class _TooMany(Exception):
 
 @lru_cache(maxsize=32)
 def thrown_histograms(group_size: int, batches: int) -> HistogramLaw:
-    """The law of the histogram: complete; or without rare ones; or, where too many are likely, a dominating chain."""
+    """The law of the histogram: complete; or without rare ones, some of them merged; or a dominating chain."""
     if batches == 1:
         return HistogramLaw(((((group_size, 1),), Decimal(1)),), Decimal(0))
     for threshold in (Decimal(0),) if group_size <= _LARGEST_COMPLETE else _THRESHOLDS:
         search = _Search(group_size, batches, threshold)
         try:
-            found = [one for one in search.visit(2, (), Decimal(1), group_size, batches) if search.is_kept(one[1])]
+            found = [one for one in search.visit(3, (), Decimal(1), group_size, batches) if search.is_kept(one[1])]
+            return HistogramLaw(tuple(_merged(found)), search.left_out)
         except _TooMany:
             continue
-        if len(found) <= MOST_HISTOGRAMS:
-            return HistogramLaw(tuple(found), search.left_out)
     return nested_histograms(group_size, batches)
+
+
+def _merged(found: list[tuple[Histogram, Decimal]]) -> list[tuple[Histogram, Decimal]]:
+    """The likeliest histograms, and larger ones that the others share: the numbers of batches with c >= 2 members are
+    rounded up to multiples of the first power of 2 that makes few of them; of single members the most (P-16)."""
+    if len(found) <= MOST_HISTOGRAMS:
+        return found
+    found.sort(key=lambda one: one[1], reverse=True)
+    kept, others = found[:_LIKELIEST], found[_LIKELIEST:]
+    for multiple in (2, 4, 8, 16):
+        cells: dict[Histogram, tuple[int, Decimal]] = {}
+        for histogram, probability in others:
+            rounded = tuple((c, -(-bins // multiple) * multiple) for c, bins in histogram if c > 1)
+            alone = next((bins for c, bins in histogram if c == 1), 0)
+            most, mass = cells.get(rounded, (0, Decimal(0)))
+            cells[rounded] = max(most, alone), CONTEXT.add(mass, probability)
+        if len(cells) <= MOST_HISTOGRAMS - _LIKELIEST:
+            return [
+                *kept,
+                *(((*cell, (1, alone)) if alone else cell, mass) for cell, (alone, mass) in cells.items()),
+            ]
+    raise _TooMany
 
 
 def nested_histograms(group_size: int, batches: int) -> HistogramLaw:
@@ -161,7 +185,7 @@ def _choices(histogram: Histogram, number: int) -> Iterator[tuple[Histogram, int
 
 
 class _Search:
-    """Depth first over the numbers of batches with 2, 3, ... members."""
+    """Depth first over the numbers of batches with 3, 4, ... members; those with 2 of them last."""
 
     def __init__(self, k: int, n: int, threshold: Decimal) -> None:
         self.threshold = threshold
@@ -227,13 +251,24 @@ class _Search:
         return bound if bound < self.threshold else None
 
     def _leaf(self, chosen: Histogram, moment: Decimal, members: int, free: int) -> Iterator[tuple[Histogram, Decimal]]:
-        """All members left are alone in their batches."""
-        if members > free:
-            return
-        used = self.size - free
-        probability = CONTEXT.multiply(moment, self.apart[used + members])
-        histogram = (*chosen, (1, members)) if members else chosen
-        yield tuple(one for one in sorted(histogram, reverse=True)), probability
+        """The members left are alone in their batches, or two of them share one: every number of pairs."""
+        pairs = 0
+        while True:
+            self.visits += 1
+            used = self.size - free
+            if members <= free:
+                histogram = tuple((c, bins) for c, bins in (*chosen, (2, pairs), (1, members)) if bins)
+                yield histogram, CONTEXT.multiply(moment, self.apart[used + members])
+            if members < 2 or free == 0:
+                return
+            pairs += 1
+            factor = CONTEXT.divide(Decimal(members * (members - 1)), Decimal(2 * self.size * pairs))
+            moment = CONTEXT.multiply(moment, factor)
+            members, free = members - 2, free - 1
+            bound = CONTEXT.multiply(moment, self.apart[used + 1])
+            if factor < 1 and bound < self.threshold:
+                self.left_out = CONTEXT.add(self.left_out, bound)
+                return
 
 
 def checked_total(law: HistogramLaw) -> Decimal:

@@ -196,3 +196,29 @@ def test_bad_allocations_are_refused():
             _kernel.epsilon([(count, branches, mu, log_weights, spoiled)], -14.0)
     with pytest.raises(TypeError):
         _kernel.epsilon([(count, branches, mu, log_weights, [1])], -14.0)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_coin_over_gaussians_is_the_coin_of_mixtures(reverse, times):
+    """S-36: one place, everybody takes part: N(s) against N(0), which rounds of mixtures have closed forms for."""
+    shifts, weights = (0.3, 0.9, 2.0), (0.875, 0.11, 0.015)
+    products = tuple(((Allocation(1, shift), 1),) for shift in shifts)
+    allocated = AllocationRound(products, tuple(map(math.log, weights)), reverse)
+    branches = [pairs.Branch(pairs.Side.point(shift), pairs.ZERO) for shift in shifts]
+    coin = pairs.Round(branches, tuple(map(math.log, weights)))
+    for target in (1e-3, 1e-6):
+        one = spectral.epsilon(((allocated, times),), log_delta=math.log(target))
+        other = spectral.epsilon(((coin, times),), log_delta=math.log(target))
+        assert max(one.lower, other.lower) <= min(one.upper, other.upper)
+        assert one.width <= 1e-6
+
+
+def test_gaussian_factors_have_no_tables():
+    """S-36: a shift beyond those of a table, in a coin with factors that need one: the rare branch reveals all."""
+    products = (((Allocation(20, 0.5), 2),), ((Allocation(1, 40.0), 1),))
+    one = AllocationRound(products, (math.log1p(-1e-40), math.log(1e-40)))
+    alone = AllocationRound(products[:1])
+    with_rare = spectral.epsilon(((one, 20),), log_delta=math.log(1e-6))
+    assert with_rare.upper >= spectral.epsilon(((alone, 20),), log_delta=math.log(1e-6)).lower
+    assert with_rare.lower <= spectral.epsilon(((alone, 20),), log_delta=math.log(1e-6 - 1e-12)).upper

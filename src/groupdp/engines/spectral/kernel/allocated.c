@@ -46,6 +46,8 @@ double largest_allocation_tilt(const allocation_law *law)
         return largest;
     for (int f = 0; f < law->factors; f++) {
         const allocation *of = &law->factor[f];
+        if (is_gaussian(of))
+            continue;
         /* Up to here a single large place is within the range of doubles, or (S-31, halves) far below G. */
         double log_places = log(of->places) - of->log_probability, linear = log_places - LOG_2;
         double inside = linear * linear - 2.0 * of->shift * of->shift * (log_places + 45.0);
@@ -139,6 +141,15 @@ tilted_factor tilt_factor(workspace *space, const allocation_table *table, int r
     return result;
 }
 
+/* N(s, 1) against N(0, 1): under the tilted law the loss is N((c + 1/2) s^2, s^2), log G = c (1 + c) s^2 / 2 (S-36). */
+static tilted_factor tilt_gaussian(const allocation *of, double c)
+{
+    double square = of->shift * of->shift, mean = (c + 0.5) * square, log_moment = 0.5 * c * (1.0 + c) * square;
+    tilted_round round = {.tilt = c, .log_moment = log_moment, .log_moment_error = 8.0 * U * fabs(log_moment), .centre = mean,
+                          .variance = square, .first_order_error = 8.0 * U * fabs(mean)};
+    return (tilted_factor){.of = round, .mean = mean, .loss_variance = square, .rate = 0.5 * square * (1.0 - 1e-14)};
+}
+
 /* G of the coin, from log G of its factors. */
 static void join_products(const allocation_law *law, const tilted_factor *factor, double *log_moment, double *error,
                           double *share, double *mean, double *variance)
@@ -188,7 +199,9 @@ allocation_scan scan_allocations(workspace *space, const round_law *law, double 
         double n = ceil(larger(high, 0.0) + SMALLEST_SHAPE + 2.0);
         if (!(n < 1e6))
             decline(space, NODES);
-        result.table[f] = tabulate_allocation(space, &of->factor[f], (int)n, low, high, 0.0, LOG_COARSE_TABLE);
+        result.table[f] = is_gaussian(&of->factor[f])
+                              ? (allocation_table){.of = &of->factor[f]}
+                              : tabulate_allocation(space, &of->factor[f], (int)n, low, high, 0.0, LOG_COARSE_TABLE);
     }
     return result;
 }
@@ -200,7 +213,8 @@ void allocation_moment(workspace *space, const allocation_scan *tables, const ro
     tilted_factor *factor = allocate(space, of->factors * sizeof(tilted_factor));
     double *share = doubles(space, of->products), error;
     for (int f = 0; f < of->factors; f++)
-        factor[f] = tilt_factor(space, &tables->table[f], of->reverse, c, 0.0);
+        factor[f] = is_gaussian(&of->factor[f]) ? tilt_gaussian(&of->factor[f], c)
+                                                : tilt_factor(space, &tables->table[f], of->reverse, c, 0.0);
     join_products(of, factor, log, &error, share, mean, variance);
     *upper = *log + error;
 }
@@ -222,6 +236,10 @@ tilted_round tilt_allocations(workspace *space, const round_law *law, double c, 
     double w = of->reverse ? -c : 1.0 + c;
     for (int f = 0; f < of->factors; f++) {
         const allocation *one = &of->factor[f];
+        if (is_gaussian(one)) {
+            parts->factor[f] = tilt_gaussian(one, c);
+            continue;
+        }
         double own = one->log_probability == 0.0 ? one->shift * one->shift / one->places : 0.0;
         double shape = 1.0 / (larger(0.7 * slowness - own, 0.0) + 0.25 * slowness);
         double n = ceil(larger(larger(shape, SMALLEST_SHAPE) + w, 0.0));

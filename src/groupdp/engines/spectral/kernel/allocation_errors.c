@@ -2,7 +2,8 @@
 #include "arithmetic.h"
 #include "spectral.h"
 
-static int is_gaussian(const allocation *of) { return of->places == 1.0 && of->log_probability == 0.0; }
+/* N(s, 1) against N(0, 1). */
+int is_gaussian(const allocation *of) { return of->places == 1.0 && of->log_probability == 0.0; }
 
 /* log Gamma(x) by Stirling's series, x >= 24: the first term left out is below 2e-18 (S-34). */
 double log_gamma(double x)

@@ -32,6 +32,16 @@ static void sample_factor(workspace *space, const tilted_factor *factor, const c
 {
     const tilted_round *of = &factor->of;
     double distance = 0.0;
+    if (of->nodes == 0) { /* S-36 */
+        for (int i = 0; i < path->samples; i++) {
+            double s = path->frequency[i];
+            real[i] = -0.5 * s * s * of->variance;
+            imaginary[i] = 0.0;
+            log_error_of[i] = s * of->first_order_error + 8.0 * U * fabs(real[i]);
+            log_largest[i] = real[i] * (1.0 - 1e-14);
+        }
+        return;
+    }
     for (int i = 0; i < path->samples; i++)
         real[i] = imaginary[i] = 0.0;
     sample_nodes(space, of, path, real, imaginary);
@@ -75,13 +85,23 @@ void add_allocations(workspace *space, const tilted_round *tilted, int rounds, c
         sample_factor(space, &parts->factor[f], path, column[0][f], column[1][f], column[2][f], column[3][f]);
         rewind_to(space, place);
     }
-    spend(space, 10.0 * samples * of->products * (factors + 4.0));
+    int *first = allocate(space, ((size_t)of->products + 1) * sizeof(int)), used = 0;
+    int *which = allocate(space, (size_t)of->products * factors * sizeof(int));
+    for (int b = 0; b < of->products; b++) {
+        first[b] = used;
+        for (int f = 0; f < factors; f++)
+            if (of->times[b * factors + f] > 0.0)
+                which[used++] = f;
+    }
+    first[of->products] = used;
+    spend(space, 10.0 * samples * (used + 4.0 * of->products));
     for (int i = 0; i < samples; i++) {
         double s = path->frequency[i], x = 0.0, y = 0.0, error = 0.0, log_modulus = 0.0, angle = 0.0, log_error = 0.0;
         double most = 0.0;
         for (int b = 0; b < of->products; b++) {
             double part[4] = {0.0}, centre = 0.0, size = 0.0;
-            for (int f = 0; f < factors; f++) {
+            for (int j = first[b]; j < first[b + 1]; j++) {
+                int f = which[j];
                 double times = of->times[b * factors + f];
                 for (int k = 0; k < 4; k++)
                     part[k] += times * column[k][f][i];

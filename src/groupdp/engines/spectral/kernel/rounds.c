@@ -243,7 +243,7 @@ prepared trim(workspace *space, int rounds, const round_law *whole, double log_d
         }
         for (int f = 0; law->allocated != NULL && f < law->allocated->factors; f++) {
             const allocation *of = &law->allocated->factor[f];
-            if (!(of->shift >= SMALLEST_ALLOCATED && of->shift <= LARGEST_ALLOCATED))
+            if (!(of->shift >= SMALLEST_ALLOCATED && of->shift <= (is_gaussian(of) ? LARGEST_SHIFT : LARGEST_ALLOCATED)))
                 decline(space, SHIFTS);
             finest = smaller(finest, of->shift);
         }

@@ -237,6 +237,7 @@ typedef struct {
 /* Of the lines off the real axis in S-29 and S-30; below pi / 2. */
 #define LARGEST_ANGLE 1.45
 
+int is_gaussian(const allocation *of);
 double log_gamma(double x);
 double log_factorial(int n);
 allocation_table tabulate_allocation(workspace *space, const allocation *of, int n, double w_low, double w_high,
@@ -252,7 +253,8 @@ double log_rates_right(const allocation_table *table, double w, double u);
 void gamma_ratio(double a, double s, double *real, double *imaginary, double *size);
 double count_rounding(const allocation_table *table, int j);
 
-/* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-34). */
+/* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-34); a Gaussian
+ * has no nodes. */
 typedef struct {
     tilted_round of;
     double shape, sign, mean, loss_variance, rate; /* |phi(s)| <= e^{-s^2 rate} (S-35) */
@@ -266,7 +268,7 @@ typedef struct tilted_allocation {
 } tilted_allocation;
 
 typedef struct {
-    allocation_table *table; /* of every factor */
+    allocation_table *table; /* of every factor; of a Gaussian without nodes */
 } allocation_scan;
 
 tilted_factor tilt_factor(workspace *space, const allocation_table *table, int reverse, double c, double frequency);
