@@ -1,6 +1,7 @@
 """Correlated noise (DP-FTRL, BandMF, BLT): the theorems are in docs/correlated-noise.md.
 
 strategies.py      the matrices C: norms of columns, errors of prefix sums
+toeplitz.py        those whose entries depend on the distance from the diagonal
 sensitivities.py   how far a group moves C x: worst patterns, shares of a row's variance
 participation.py   who takes part when, and the rounds that follow
 mechanism.py       the mechanism
@@ -8,7 +9,8 @@ mechanism.py       the mechanism
 
 from groupdp.mechanisms.correlated.mechanism import CorrelatedNoise
 from groupdp.mechanisms.correlated.participation import CyclicPoisson, FixedEpochs, MinimumSeparation
-from groupdp.mechanisms.correlated.strategies import BandedToeplitz, BufferedLinearToeplitz, LowerTriangular, Tree
+from groupdp.mechanisms.correlated.strategies import LowerTriangular, Tree
+from groupdp.mechanisms.correlated.toeplitz import BandedToeplitz, BufferedLinearToeplitz, PrefixSum
 
 __all__ = [
     "BandedToeplitz",
@@ -18,5 +20,6 @@ __all__ = [
     "FixedEpochs",
     "LowerTriangular",
     "MinimumSeparation",
+    "PrefixSum",
     "Tree",
 ]
