@@ -12,6 +12,7 @@ PUBLIC = {
     "BallsInBinsSampling",
     "Bounds",
     "Calibration",
+    "CorrelatedNoise",
     "DPSGD",
     "FixedBatchSampling",
     "FixedOrderSampling",

@@ -4,7 +4,7 @@
     groupdp.epsilon(run, delta=1e-6, group_size=9)      # Bounds(lower=..., upper=...)
 
 Importing loads next to nothing: the names of `_ON_DEMAND` are loaded when first used. The audit of training loops is
-the subpackage `groupdp.audit`.
+the subpackage `groupdp.audit`; strategies and participations of correlated noise are in `groupdp.correlated`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from groupdp.guarantees import epsilon as epsilon
     from groupdp.guarantees import log_delta as log_delta
     from groupdp.mechanisms import DPSGD as DPSGD
+    from groupdp.mechanisms import CorrelatedNoise as CorrelatedNoise
     from groupdp.mechanisms import GaussianRelease as GaussianRelease
     from groupdp.mechanisms import Mechanism as Mechanism
     from groupdp.mechanisms import MixtureOfGaussians as MixtureOfGaussians
@@ -73,7 +74,7 @@ _ON_DEMAND = {
         "epsilon",
         "log_delta",
     ),
-    "groupdp.mechanisms": ("DPSGD", "GaussianRelease", "Mechanism", "MixtureOfGaussians"),
+    "groupdp.mechanisms": ("DPSGD", "CorrelatedNoise", "GaussianRelease", "Mechanism", "MixtureOfGaussians"),
     "groupdp.samplings": (
         "AllocationSampling",
         "BallsInBinsSampling",
@@ -104,7 +105,17 @@ _ON_DEMAND = {
     "groupdp.tradeoff": ("TradeOff", "trade_off"),
 }
 #: Modules that are there without being imported by name.
-_MODULES = ("bounds", "errors", "guarantees", "mechanisms", "neighbours", "pairs", "question", "samplings")
+_MODULES = (
+    "bounds",
+    "correlated",
+    "errors",
+    "guarantees",
+    "mechanisms",
+    "neighbours",
+    "pairs",
+    "question",
+    "samplings",
+)
 _MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names}
 
 __all__ = [
@@ -113,6 +124,7 @@ __all__ = [
     "BallsInBinsSampling",
     "Bounds",
     "Calibration",
+    "CorrelatedNoise",
     "FixedBatchSampling",
     "FixedOrderSampling",
     "GaussianRelease",

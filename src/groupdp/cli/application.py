@@ -28,6 +28,7 @@ COMMANDS = {
     "people": "groupdp.cli.people",
     "cap": "groupdp.cli.people",
     "bound": "groupdp.cli.bound",
+    "bands": "groupdp.cli.bands",
     "audit": "groupdp.cli.audit",
     "statement": "groupdp.cli.statement",
     "certify": "groupdp.cli.certificate",

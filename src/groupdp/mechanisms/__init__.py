@@ -3,6 +3,7 @@
     mechanism.py   what every mechanism says about itself
     dpsgd.py       a DP-SGD run, or one phase of it
     gaussian.py    a Gaussian release of a statistic
+    correlated/    correlated noise: DP-FTRL, BandMF, BLT
     mixture.py     a mixture of Gaussians against one Gaussian
     named_values.py   a phase from named values: a run file's, the command line's, a request's
 
@@ -10,6 +11,7 @@ A run is a mechanism or a sequence of mechanisms, composed.
 """
 
 from groupdp.fields import add_to
+from groupdp.mechanisms.correlated.mechanism import CorrelatedNoise
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.gaussian import GaussianRelease
 from groupdp.mechanisms.mechanism import Mechanism
@@ -30,4 +32,4 @@ def register(kind: type[Mechanism]) -> type[Mechanism]:
 for _kind in (DPSGD, GaussianRelease):
     register(_kind)
 
-__all__ = ["DPSGD", "MECHANISMS", "GaussianRelease", "Mechanism", "MixtureOfGaussians", "register"]
+__all__ = ["DPSGD", "MECHANISMS", "CorrelatedNoise", "GaussianRelease", "Mechanism", "MixtureOfGaussians", "register"]
