@@ -116,16 +116,26 @@ def window_factor(strategy: Strategy, rounds: int, *, parts: int) -> float:
         return float(np.max(strategy.column_norms(rounds)))
     if column is None:
         return rounded_up(math.sqrt(2.0) * float(np.max(strategy.column_norms(rounds))), 4)
+    newer, older = _window_squares(column, parts)
+    shares = np.array(row_shares(strategy, rounds, parts=parts))
+    return _root_up(float(np.max(_window_norms(newer, older, shares))), parts + 8)
+
+
+@lru_cache(maxsize=32)
+def row_shares(strategy: Strategy, rounds: int, *, parts: int) -> tuple[float, ...]:
+    """The shares l_r of a row's variance that the older window gets in `window_factor` (M-3): any are valid."""
+    column = strategy.first_column(rounds)
+    if column is None or len(column) == 1 or parts == 1:
+        return (0.0,) * parts
+    newer, older = _window_squares(column, parts)
+    choices = _row_shares(newer, older)
+    return tuple(min(choices, key=lambda shares: float(np.max(_window_norms(newer, older, shares)))).tolist())
+
+
+def _window_squares(column: FloatArray, parts: int) -> tuple[FloatArray, FloatArray]:
+    """[u, r] -> the square of column u's entry in row r of its own window, and in row r of the next one."""
     squares = np.zeros(parts)
     squares[: len(column)] = column * column
-    newer, older = _window_squares(squares)
-    squared = min(float(np.max(_window_norms(newer, older, shares))) for shares in _row_shares(newer, older))
-    return _root_up(squared, parts + 8)
-
-
-def _window_squares(squares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """[u, r] -> the square of column u's entry in row r of its own window, and in row r of the next one."""
-    parts = len(squares)
     newer, older = np.zeros((parts, parts)), np.zeros((parts, parts))
     for u in range(parts):
         newer[u, u:] = squares[: parts - u]
