@@ -24,6 +24,7 @@ from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon as epsilon_of
 from groupdp.mechanisms.correlated import (
     BandedToeplitz,
+    BandMF,
     BufferedLinearToeplitz,
     CorrelatedNoise,
     CyclicPoisson,
@@ -36,6 +37,7 @@ from groupdp.mechanisms.correlated import (
 from groupdp.mechanisms.correlated.strategies import Strategy
 
 __all__ = [
+    "BandMF",
     "BandedToeplitz",
     "BandsRow",
     "BufferedLinearToeplitz",

@@ -20,6 +20,7 @@ from groupdp.errors import InvalidArgument, InWords
 from groupdp.guarantees import epsilon
 from groupdp.mechanisms.correlated import (
     BandedToeplitz,
+    BandMF,
     CorrelatedNoise,
     CyclicPoisson,
     FixedEpochs,
@@ -39,7 +40,7 @@ _NORMS_ROUNDED = 1e-11
 
 
 def _norms_rounded(run: Any) -> float:
-    return _NORMS_ROUNDED if any(isinstance(one, CorrelatedNoise) for one in mechanisms_of(run)) else 0.0
+    return _NORMS_ROUNDED if any(isinstance(one, CorrelatedNoise) for one in _phases(run)) else 0.0
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def _as_checked(run: Any) -> tuple[DPSGD | CorrelatedNoise, ...]:
 
 
 def _phases(run: Any) -> tuple[DPSGD | CorrelatedNoise, ...]:
-    mechanisms = mechanisms_of(run)
+    mechanisms = tuple(one.run if isinstance(one, BandMF) else one for one in mechanisms_of(run))
     found = tuple(one for one in mechanisms if isinstance(one, DPSGD | CorrelatedNoise))
     if len(found) < len(mechanisms):
         raise InvalidArgument("run", run, "be of DPSGD and CorrelatedNoise for the checker to know its laws")

@@ -11,6 +11,7 @@ A run is a mechanism or a sequence of mechanisms, composed.
 """
 
 from groupdp.fields import add_to
+from groupdp.mechanisms.correlated.bandmf import BandMF
 from groupdp.mechanisms.correlated.mechanism import CorrelatedNoise
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.gaussian import GaussianRelease
@@ -29,7 +30,7 @@ def register(kind: type[Mechanism]) -> type[Mechanism]:
     return add_to(MECHANISMS, kind)
 
 
-for _kind in (DPSGD, GaussianRelease):
+for _kind in (DPSGD, GaussianRelease, BandMF):
     register(_kind)
 
 __all__ = ["DPSGD", "MECHANISMS", "CorrelatedNoise", "GaussianRelease", "Mechanism", "MixtureOfGaussians", "register"]
