@@ -26,7 +26,7 @@ ROWS = (
     ("solve",),
     ("guarantees",),
     ("calibration", "tradeoff", "pld", "sweeps", "audit"),
-    ("baselines", "people", "certificate"),
+    ("baselines", "people", "certificate", "correlated"),
     ("run_file", "integrations"),
     ("figures", "statement"),
     ("web",),

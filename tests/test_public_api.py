@@ -13,6 +13,7 @@ PUBLIC = {
     "BallsInBinsSampling",
     "Bounds",
     "Calibration",
+    "CorrelatedNoise",
     "DPSGD",
     "DiscreteGaussianRelease",
     "FixedBatchSampling",

@@ -4,7 +4,7 @@
     groupdp.epsilon(run, delta=1e-6, group_size=9)      # Bounds(lower=..., upper=...)
 
 Importing loads next to nothing: the names of `_ON_DEMAND` are loaded when first used. The audit of training loops is
-the subpackage `groupdp.audit`.
+the subpackage `groupdp.audit`; strategies and participations of correlated noise are in `groupdp.correlated`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from groupdp.guarantees import log_delta as log_delta
     from groupdp.mechanisms import DPSGD as DPSGD
     from groupdp.mechanisms import ApproximateDP as ApproximateDP
+    from groupdp.mechanisms import CorrelatedNoise as CorrelatedNoise
     from groupdp.mechanisms import DiscreteGaussianRelease as DiscreteGaussianRelease
     from groupdp.mechanisms import GaussianRelease as GaussianRelease
     from groupdp.mechanisms import LaplaceRelease as LaplaceRelease
@@ -78,6 +79,7 @@ _ON_DEMAND = {
     ),
     "groupdp.mechanisms": (
         "ApproximateDP",
+        "CorrelatedNoise",
         "DPSGD",
         "DiscreteGaussianRelease",
         "GaussianRelease",
@@ -115,7 +117,17 @@ _ON_DEMAND = {
     "groupdp.tradeoff": ("TradeOff", "trade_off"),
 }
 #: Modules that are there without being imported by name.
-_MODULES = ("bounds", "errors", "guarantees", "mechanisms", "neighbours", "pairs", "question", "samplings")
+_MODULES = (
+    "bounds",
+    "correlated",
+    "errors",
+    "guarantees",
+    "mechanisms",
+    "neighbours",
+    "pairs",
+    "question",
+    "samplings",
+)
 _MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names}
 
 __all__ = [
@@ -125,6 +137,7 @@ __all__ = [
     "BallsInBinsSampling",
     "Bounds",
     "Calibration",
+    "CorrelatedNoise",
     "DiscreteGaussianRelease",
     "FixedBatchSampling",
     "FixedOrderSampling",

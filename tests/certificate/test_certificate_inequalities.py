@@ -19,8 +19,9 @@ from flint import acb, arb, ctx, fmpq
 from certificate_claims import golden, named
 from groupdp.certificate.checker import Contour, Place, Quadrature, gaussian_line, mixture_line
 from groupdp.certificate.hints import hints_for
-from groupdp.certificate.laws import Gaussians, changes, composition, hypergeometric
+from groupdp.certificate.laws import Gaussians, changes, hypergeometric
 from groupdp.certificate.reading import Clock, Undecided, number
+from groupdp.certificate.runs import composition
 
 TRUTHS = {named(truth): truth for truth in golden()}
 CASES = [

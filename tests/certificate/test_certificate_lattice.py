@@ -24,9 +24,10 @@ from groupdp.certificate import lattice as lattice_module
 from groupdp.certificate import tails as tails_module
 from groupdp.certificate.lattice import Lattice
 from groupdp.certificate.lattice_hints import lattice_hints
-from groupdp.certificate.laws import Change, Gaussians, Mixtures, Profile, changes, composition, hypergeometric
+from groupdp.certificate.laws import Change, Gaussians, Mixtures, Profile, changes, hypergeometric
 from groupdp.certificate.one_round import one_round
 from groupdp.certificate.reading import Clock, Undecided, number
+from groupdp.certificate.runs import composition
 from groupdp.certificate.tails import Tails, tails_of
 
 HALF = [fmpq(1, 2), fmpq(1, 2)]

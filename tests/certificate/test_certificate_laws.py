@@ -14,8 +14,9 @@ import groupdp
 from certificate_claims import read
 from groupdp.certificate.allocations import crowded_batch, dealt, larger_squares, law_in_balls, many_joinings, squares
 from groupdp.certificate.checker import largest_loss, one_round, verify
-from groupdp.certificate.laws import Change, Gaussians, Mixtures, composition, cut_batch, hypergeometric, rounds
+from groupdp.certificate.laws import Change, Gaussians, Mixtures, cut_batch, hypergeometric, rounds
 from groupdp.certificate.reading import number
+from groupdp.certificate.runs import composition
 from groupdp.certificate.writer import certificate_of, claim_of
 from groupdp.laws.allocation import dealt_squares_law
 

@@ -31,3 +31,14 @@ def test_an_example_trains_stops_resumes_and_reports(tool, script, target):
     assert float(rows[-1][1]) > 65.0  # it has learned something
     assert "resumed" in done.stdout
     assert "is refused" in done.stdout
+
+
+def test_the_example_of_bands_trains_and_meets_its_target():
+    pytest.importorskip("jax_privacy", reason="needs the extra jax_privacy: make test-integrations")
+    script = str(ROOT / "examples" / "jax_privacy_bands.py")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+) +(\d+) +([\d.]+)%$", done.stdout, re.MULTILINE)
+    assert [int(row[0]) for row in rows] == [1, 2, 4]
+    assert all(3.999 <= float(row[2]) <= 4.0 for row in rows)
+    assert all(float(row[4]) > 75.0 for row in rows)  # it has learned something

@@ -53,8 +53,8 @@ def test_golden_epsilons(case: dict[str, Any]):
         assert found.width <= 1e-8 * max(1.0, golden)
         assert found.tight
     else:
-        assert found.upper <= golden
-        assert not found.tight
+        assert found.upper <= golden  # one example is in one part, whichever: M-2 is better than the golden M-3
+        assert found.tight == (case["group_size"] == 1)
 
 
 @given(st.integers(1, 6), st.floats(0.01, 1.0), st.floats(0.5, 5.0), st.integers(50, 500))

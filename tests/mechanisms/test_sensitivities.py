@@ -13,21 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupdp.errors import InvalidArgument
-from groupdp.mechanisms.correlated.sensitivities import fixed_order, one_example, spread_group, window_factor
-from groupdp.mechanisms.correlated.strategies import (
+from groupdp.mechanisms.correlated import (
     BandedToeplitz,
     BufferedLinearToeplitz,
     LowerTriangular,
-    Strategy,
+    PrefixSum,
     Tree,
 )
+from groupdp.mechanisms.correlated.sensitivities import fixed_order, one_example, spread_group, window_factor
+from groupdp.mechanisms.correlated.strategies import Strategy
 
 entries = st.just(0.0) | st.floats(1e-9, 2.0)
 
 
 @st.composite
 def matrices(draw: st.DrawFn, rounds: int) -> Strategy:
-    kind = draw(st.sampled_from(["toeplitz", "square root", "decreasing", "blt", "triangular", "tree"]))
+    kind = draw(st.sampled_from(["toeplitz", "square root", "decreasing", "blt", "triangular", "tree", "prefix sums"]))
     if kind == "toeplitz":
         return BandedToeplitz((1.0, *draw(st.lists(entries, max_size=4))))
     if kind == "square root":
@@ -39,6 +40,8 @@ def matrices(draw: st.DrawFn, rounds: int) -> Strategy:
         return BufferedLinearToeplitz((draw(st.floats(0.1, 0.99)),), (draw(st.floats(1e-9, 1.0)),))
     if kind == "tree":
         return Tree()
+    if kind == "prefix sums":
+        return PrefixSum()
     values = draw(st.lists(entries, min_size=rounds * rounds, max_size=rounds * rounds))
     return LowerTriangular.from_matrix(np.tril(np.array(values).reshape(rounds, rounds), -1) + np.eye(rounds))
 

@@ -25,7 +25,7 @@ from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
-from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE
+from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE, mechanisms_of
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import round_down
 
@@ -54,23 +54,23 @@ def calibrate_noise(
 ) -> Calibration:
     """The smallest noise multiplier that meets (epsilon, delta) for groups of `group_size`.
 
-    `run` is a `DPSGD`, whose own noise multiplier is not looked at, or a sequence of phases, whose noise
+    `run` is a mechanism with a noise multiplier, which is not looked at, or a sequence of them, whose noise
     multipliers are all scaled by one common factor: the value found. `start` is a noise multiplier (or factor) to
     begin with, if one that is close is known.
     """
     target, accuracy = _read_target(
         run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance
     )
-    phases = phases_of(run)
+    phases = _noisy_mechanisms(run)
     single = len(phases) == 1
     parameter = "noise_multiplier" if single else "noise_factor"
     unit = (replace(phases[0], noise_multiplier=1.0),) if single else phases
-    silent = [phase for phase in phases if phase.noise_multiplier == 0.0 and phase.steps > 0]
+    silent = [phase for phase in phases if phase.noise_multiplier == 0.0 and phase.releases > 0]
     if not single and silent:
         raise InvalidArgument(
             "noise_multiplier", InWords("0 in one of them"), "be above 0 in every phase to be scaled by a factor"
         )
-    noises = [phase.noise_multiplier for phase in unit if phase.steps > 0] or [1.0]
+    noises = [phase.noise_multiplier for phase in unit if phase.releases > 0] or [1.0]
     scale = Scale(-1.0, safest=LARGEST_NOISE / max(noises), riskiest=SMALLEST_NOISE / min(noises))
 
     def make(factor: float) -> Run:
@@ -274,6 +274,15 @@ def _read_target(
         return target, 0.0
     target.tolerance = require_number("tolerance", tolerance, at_least=SMALLEST_TOLERANCE, at_most=LARGEST_TOLERANCE)
     return target, target.tolerance
+
+
+def _noisy_mechanisms(run: Any) -> tuple[Any, ...]:
+    """The mechanisms of a run, each of which has a noise multiplier."""
+    mechanisms = mechanisms_of(run)
+    for one in mechanisms:
+        if not hasattr(one, "noise_multiplier"):
+            raise InvalidArgument("run", one, "have a noise multiplier in every mechanism for it to be chosen")
+    return mechanisms
 
 
 def _one_phase(run: Any, phase: Any) -> tuple[tuple[DPSGD, ...], int, Callable[[DPSGD], Run]]:

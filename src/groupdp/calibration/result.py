@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupdp.bounds import Bounds
-from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Calibration:
     group_size: int
     adjacency: str
 
-    run: DPSGD | tuple[DPSGD, ...]
+    run: Mechanism | tuple[Mechanism, ...]
     """The run with `value` put in."""
 
     failing_value: float | None

@@ -13,7 +13,7 @@ from groupdp.engines.interface import Progress
 from groupdp.engines.work import work_done
 from groupdp.errors import LimitExceeded
 from groupdp.groups import LARGEST_GROUP, not_given, total
-from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, SAME_SIZE, Neighbours
 from groupdp.pairs import Composition
 from groupdp.question import neighbours_of, question_about
@@ -32,7 +32,7 @@ _SHARE = 0.3
 #: The engines' own choice is not undercut.
 _FINEST = 1e-6
 
-Run = DPSGD | tuple[DPSGD, ...]
+Run = Mechanism | tuple[Mechanism, ...]
 
 #: Relative tolerances that doubles and the certified bounds can serve.
 SMALLEST_TOLERANCE = 1e-12

@@ -3,6 +3,8 @@
     reading        a file of unknown origin: bounded before it is used
     laws           the laws a claim is about, rebuilt as exact rationals
     allocations    a group dealt to batches: the law of the sum of squares
+    correlated     correlated noise with a banded Toeplitz strategy
+    runs           the phases of a run: read, and composed
     one_round      one round in closed form
     noiseless      rounds without noise
     lines          what a contour needs of a round, and how fast a characteristic function falls
@@ -17,7 +19,7 @@
     proving        which method is to prove a claim, and what it can prove
     writer         the claim, from a run
 
-The first eleven import nothing else of groupdp. All need python-flint, the extra `verify`.
+The first thirteen import nothing else of groupdp. All need python-flint, the extra `verify`.
 """
 
 from __future__ import annotations

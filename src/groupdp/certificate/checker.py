@@ -17,24 +17,12 @@ from flint import acb, arb, ctx, fmpq
 
 from groupdp.certificate.envelope import profile_line
 from groupdp.certificate.lattice import Lattice
-from groupdp.certificate.laws import (
-    Change,
-    Composition,
-    Gaussians,
-    Law,
-    Mixtures,
-    Noiseless,
-    Profile,
-    changes,
-    composition,
-    phases,
-    support,
-    tight,
-)
+from groupdp.certificate.laws import Change, Composition, Gaussians, Law, Mixtures, Noiseless, Profile, changes, support
 from groupdp.certificate.lines import Line, Place, layers, log_kappa, transform, turns
 from groupdp.certificate.noiseless import delta_with
 from groupdp.certificate.one_round import one_round, polynomial
 from groupdp.certificate.reading import Clock, NotACertificate, Undecided, digest, fields, hint, number, read
+from groupdp.certificate.runs import composition, phases, tight
 
 #: Most bits of a ball, nodes of a quadrature, points of a contour.
 LARGEST_PRECISION, MOST_NODES, MOST_POINTS = 2_000, 100_000, 50_000

@@ -11,16 +11,36 @@ from typing import Any
 
 from groupdp._version import VERSION
 from groupdp.certificate.checker import Verdict, verify
-from groupdp.certificate.laws import changes, phases, tight
+from groupdp.certificate.correlated import MOST_SHARES
+from groupdp.certificate.laws import changes
 from groupdp.certificate.proving import ENOUGH_CELLS, FEWEST_CELLS, MOST_CELLS, Proving, more_cells
 from groupdp.certificate.reading import Clock, NotACertificate, digest
+from groupdp.certificate.runs import phases, tight
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.guarantees import epsilon
-from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.mechanisms.correlated import (
+    BandedToeplitz,
+    BandMF,
+    CorrelatedNoise,
+    CyclicPoisson,
+    FixedEpochs,
+    MinimumSeparation,
+)
+from groupdp.mechanisms.correlated.sensitivities import row_shares
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import mechanisms_of
 from groupdp.samplings.balls_in_bins import BallsInBinsSampling, RevealedBallsInBins
 
 #: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.
 _OUTWARD = Decimal("2e-14")
+
+
+#: How far below, relatively, the lower side is moved where column norms were rounded up (M-1): at most 4 096 roundings.
+_NORMS_ROUNDED = 1e-11
+
+
+def _norms_rounded(run: Any) -> float:
+    return _NORMS_ROUNDED if any(isinstance(one, CorrelatedNoise) for one in _phases(run)) else 0.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +91,7 @@ def certify(
     question: dict[str, Any] = {"adjacency": adjacency, "removed": removed, "added": added}
     bounds = epsilon(_as_checked(run), delta=delta, group_size=group_size, progress=progress, **question)
     claim = claim_of(run, delta=delta, group_size=group_size, **question)
-    sides = bounds.lower, bounds.upper
+    sides = bounds.lower * (1.0 - _norms_rounded(run)), bounds.upper
     claim["epsilon"] = outward(*sides)
     claim["tight"] = bounds.tight and is_tight(claim)
     proving = proving_of(claim, seconds)
@@ -98,18 +118,52 @@ def certify(
         cells = more_cells(cells, made.width / proving.slack if decided else math.inf)
 
 
-def _as_checked(run: Any) -> tuple[DPSGD, ...]:
+def _as_checked(run: Any) -> tuple[DPSGD | CorrelatedNoise, ...]:
     """The run with laws that the checker knows."""
-    phases = phases_of(run)
+    phases = _phases(run)
     for phase in phases:
-        if phase.sampling.name in ("spread", "allocation"):
+        if isinstance(phase, CorrelatedNoise):
+            _require_checked(phase)
+        elif phase.sampling.name in ("spread", "allocation"):
             raise InvalidArgument("run", InWords(phase.sampling.title), "have a sampling whose law the checker knows")
     return tuple(
         replace(phase, sampling=RevealedBallsInBins(batches=phase.sampling.batches))
-        if isinstance(phase.sampling, BallsInBinsSampling)
+        if isinstance(phase, DPSGD) and isinstance(phase.sampling, BallsInBinsSampling)
         else phase
         for phase in phases
     )
+
+
+def _phases(run: Any) -> tuple[DPSGD | CorrelatedNoise, ...]:
+    mechanisms = tuple(one.run if isinstance(one, BandMF) else one for one in mechanisms_of(run))
+    found = tuple(one for one in mechanisms if isinstance(one, DPSGD | CorrelatedNoise))
+    if len(found) < len(mechanisms):
+        raise InvalidArgument("run", run, "be of DPSGD and CorrelatedNoise for the checker to know its laws")
+    return found
+
+
+def _require_checked(run: CorrelatedNoise) -> None:
+    """Refuse correlated noise that the checker has no law for."""
+    if not isinstance(run.strategy, BandedToeplitz):
+        raise InvalidArgument("strategy", InWords(run.strategy.describe()), "be a BandedToeplitz for a certificate")
+    bands = run.strategy.bands(run.steps)
+    match run.participation:
+        case CyclicPoisson(parts=apart, assigned=assigned, rate=rate):
+            if assigned != "person" and bands > 1 and (apart > MOST_SHARES or rate == 1.0):
+                raise InvalidArgument(
+                    "participation",
+                    InWords(f"{apart} parts and a rate of {rate!r}"),
+                    f"have at most {MOST_SHARES} parts and a rate below 1 for a certificate with examples in any parts",
+                )
+        case MinimumSeparation(separation=apart, together=together):
+            if not together:
+                raise InvalidArgument("together", False, "be True for a certificate")
+        case FixedEpochs(batches=apart):
+            pass
+    if bands > apart:
+        raise InvalidArgument(
+            "strategy", InWords(f"{bands} bands"), f"have at most {apart} bands, as rounds are apart, for a certificate"
+        )
 
 
 def claim_of(run: Any, *, delta: float, group_size: Any, adjacency: str, removed: Any = None, added: Any = None) -> Any:
@@ -118,15 +172,17 @@ def claim_of(run: Any, *, delta: float, group_size: Any, adjacency: str, removed
         group = {"adjacency": "removed-and-added", "removed": _counts(removed), "added": _counts(added)}
     else:
         group = {"adjacency": adjacency, "group_size": _counts(group_size)}
-    return {"run": [described(phase) for phase in phases_of(run)], **group, "delta": spelled(delta)}
+    return {"run": [described(phase) for phase in _phases(run)], **group, "delta": spelled(delta)}
 
 
 def _counts(group: Any) -> Any:
     return {name: int(count) for name, count in group.items()} if isinstance(group, Mapping) else int(group or 0)
 
 
-def described(phase: DPSGD) -> dict[str, Any]:
+def described(phase: DPSGD | CorrelatedNoise) -> dict[str, Any]:
     """One phase under the names of run files, its floats as the decimals that name them."""
+    if isinstance(phase, CorrelatedNoise):
+        return _described_correlated(phase)
     return {name: _exact(value) for name, value in phase.values().items()}
 
 
@@ -134,6 +190,31 @@ def _exact(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _exact(part) for name, part in value.items()}
     return spelled(value) if isinstance(value, float) else value
+
+
+def _described_correlated(run: CorrelatedNoise) -> dict[str, Any]:
+    """Correlated noise as the checker reads it; M-3's shares belong to the claim, because its law depends on them."""
+    _require_checked(run)
+    participation = run.participation
+    found = {
+        "mechanism": run.name,
+        "strategy": run.strategy.name,
+        "column": [spelled(value) for value in run.strategy.first_column(run.steps).tolist()],  # type: ignore[union-attr]
+        "participation": participation.name,
+        "noise_multiplier": spelled(run.noise_multiplier),
+        "normalisation": run.normalisation,
+        "steps": run.steps,
+    }
+    match participation:
+        case CyclicPoisson(parts=parts, rate=rate, assigned=assigned):
+            found |= {"parts": parts, "rate": spelled(rate), "assigned": assigned}
+            if assigned != "person":
+                found["shares"] = [spelled(share) for share in row_shares(run.strategy, run.steps, parts=parts)]
+        case MinimumSeparation(separation=separation, participations=participations):
+            found |= {"separation": separation, "participations": participations}
+        case FixedEpochs(batches=batches):
+            found |= {"batches": batches}
+    return found
 
 
 def certificate_of(claim: dict[str, Any], *, seconds: float = 300.0) -> Certificate:

@@ -24,6 +24,7 @@ PANELS = {
         "sweep": "sweep",
         "spend": "explain",
         "tradeoff": "tradeoff",
+        "bands": "bands",
     },
     "The data": {"count": "count", "people": "people", "cap": "people", "bound": "bound"},
     "For readers and reviewers": {

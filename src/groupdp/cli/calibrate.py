@@ -137,7 +137,9 @@ def _answer(calibrate: Callable[..., Calibration], asked: Asked, epsilon: str, a
     question = {"epsilon": read_number("epsilon", epsilon), "delta": asked.delta}
     with progress_bar("calibrate") as progress:
         found = calibrate(asked.run, **question, **extra, progress=progress)
-    phases = found.run if isinstance(found.run, tuple) else (found.run,)
+    from groupdp.mechanisms.mechanism import mechanisms_of
+
+    phases = mechanisms_of(found.run)
     file = replace(asked.file, phases=phases)
     if found.parameter == "group_size":
         file = replace(file, group_size=found.group_size, removed=None, added=None)

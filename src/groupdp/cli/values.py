@@ -51,8 +51,8 @@ def read_adjacency(text: str) -> str:
     return require_choice("adjacency", text, ADJACENCIES)
 
 
-def read_group_sizes(text: str) -> list[int]:
-    """The group sizes that `first:last`, `first:last:step` or a list `1,2,4` spells, in increasing order."""
+def read_group_sizes(text: str, *, name: str = "group_sizes") -> list[int]:
+    """The group sizes (or other counts) that `first:last[:step]` or a list `1,2,4` spells, in increasing order."""
     from groupdp.groups import LARGEST_GROUP
 
     sizes: Sequence[int] = ()
@@ -63,11 +63,11 @@ def read_group_sizes(text: str) -> list[int]:
     elif len(text) <= 100_000 and re.fullmatch(r"\d{1,9}(,\d{1,9})*", text, re.ASCII):
         sizes = sorted({int(part) for part in text.split(",")})
     if not sizes:
-        raise InvalidArgument("group_sizes", text, "look like 1:32, 1:32:4 or 1,2,4")
+        raise InvalidArgument(name, text, "look like 1:32, 1:32:4 or 1,2,4")
     if len(sizes) > LARGEST_CURVE:
-        raise InvalidArgument("group_sizes", len(sizes), f"be at most {LARGEST_CURVE} in number")
+        raise InvalidArgument(name, len(sizes), f"be at most {LARGEST_CURVE} in number")
     for size in (sizes[0], sizes[-1]):
-        require_integer("group_sizes", size, at_least=1, at_most=LARGEST_GROUP)
+        require_integer(name, size, at_least=1, at_most=LARGEST_GROUP)
     return list(sizes)
 
 

@@ -46,7 +46,10 @@ def refuse_bands(bands: Any, group_size: int, name: str) -> None:
             name,
             InWords(bands),
             f"be 1 for a group of {group_size}",
-            "with correlated noise the reduction to single steps holds for one example only",
+            (
+                "with correlated noise the reduction to single steps holds for one example only; "
+                "groupdp.integrations.bandmf.from_bandmf reads the bands and the partition for a group"
+            ),
         )
 
 

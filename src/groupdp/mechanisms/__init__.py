@@ -5,6 +5,7 @@
     gaussian.py    a Gaussian release of a statistic
     laplace.py, discrete_gaussian.py   releases with other noise
     approximate_dp.py   a black box known by its (epsilon, delta)
+    correlated/    correlated noise: DP-FTRL, BandMF, BLT
     mixture.py     a mixture of Gaussians against one Gaussian
     named_values.py   a phase from named values: a run file's, the command line's, a request's
 
@@ -13,6 +14,8 @@ A run is a mechanism or a sequence of mechanisms, composed.
 
 from groupdp.fields import add_to
 from groupdp.mechanisms.approximate_dp import ApproximateDP
+from groupdp.mechanisms.correlated.bandmf import BandMF
+from groupdp.mechanisms.correlated.mechanism import CorrelatedNoise
 from groupdp.mechanisms.discrete_gaussian import DiscreteGaussianRelease
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.gaussian import GaussianRelease
@@ -32,13 +35,14 @@ def register(kind: type[Mechanism]) -> type[Mechanism]:
     return add_to(MECHANISMS, kind)
 
 
-for _kind in (DPSGD, GaussianRelease, LaplaceRelease, DiscreteGaussianRelease, ApproximateDP):
+for _kind in (DPSGD, GaussianRelease, LaplaceRelease, DiscreteGaussianRelease, ApproximateDP, BandMF):
     register(_kind)
 
 __all__ = [
     "DPSGD",
     "MECHANISMS",
     "ApproximateDP",
+    "CorrelatedNoise",
     "DiscreteGaussianRelease",
     "GaussianRelease",
     "LaplaceRelease",

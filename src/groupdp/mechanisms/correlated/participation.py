@@ -86,7 +86,8 @@ class CyclicPoisson(Participation):
     """Part j of `parts` is used in rounds j, j + parts, ..; each of its examples is included with probability `rate`.
 
     `assigned` says how an example gets its part: by its "person" (all of a person's examples in one part: M-2), by the
-    "example" on its own (any parts: M-3), or by its "position" in the data, where removing a person moves others.
+    "example" on its own (any parts: M-3), or by its "position" in the data, where removing a person moves others. A
+    group of one example is in one part however it was assigned (M-2).
     """
 
     parts: int
@@ -110,7 +111,7 @@ class CyclicPoisson(Participation):
             )
 
     def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
-        if self.assigned == "person":
+        if self._in_one_part(change):
             norms = _worst_part(strategy, rounds, self.parts)[0]
         else:
             norms = [(window_factor(strategy, rounds, parts=self.parts), -(-rounds // self.parts))]
@@ -127,13 +128,20 @@ class CyclicPoisson(Participation):
         )
 
     def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
-        if self.assigned != "person":
+        if not self._in_one_part(change):
             return strategy.bands(rounds) == 1 and self.parts == 1
         return _worst_part(strategy, rounds, self.parts)[1]
 
+    def _in_one_part(self, change: Change) -> bool:
+        """Whether all who leave or join are in one part: a person's, one example, or one replaced in its place."""
+        leaving, joining = total(change.removed), total(change.added)
+        in_place = self.assigned == "position" and leaving <= 1 and joining <= 1
+        return self.assigned == "person" or leaving + joining <= 1 or in_place
+
     def assumptions(self) -> tuple[str, ...]:
         by = {
-            "person": "All of a person's examples are in one part, chosen by the person alone (a hash of the id).",
+            "person": "The group is one person: all its examples, and those that replace them, are in one part, which "
+            "the person's id alone decides (a keyed hash).",
             "example": "Each example's part depends on that example alone (a hash of its id).",
             "position": "Examples that are zeroed or replaced keep their part.",
         }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ class Sensitivity:
     exact: bool
 
 
+@lru_cache(maxsize=32)
 def one_example(strategy: Strategy, rounds: int, *, separation: int, participations: int) -> Sensitivity:
     """max |C c| over c in {0, 1}^T with at most `participations` ones, at least `separation` rounds apart (M-4, M-5).
 
@@ -42,7 +44,9 @@ def one_example(strategy: Strategy, rounds: int, *, separation: int, participati
     exact = strategy.is_nonnegative
     if strategy.bands(rounds) <= separation:  # columns so far apart share no row: their squared norms add up
         squares = strategy.column_norms(rounds) ** 2
-        return Sensitivity(_root_up(_best_separated(squares, separation, most), most + 4), exact)
+        counted = most * separation >= rounds or most * rounds <= LARGEST_WORK or bool(np.all(np.diff(squares) <= 0.0))
+        square = float(_best_separated(squares, separation, most))
+        return Sensitivity(_root_up(square, most + 4), exact and counted)
     if strategy.is_decreasing:
         total, complete = _summed_columns(_padded(strategy, rounds), separation, most)
         return Sensitivity(_root_up(float(np.sum(total * total)), 2 * most + rounds + 4), exact=complete)
@@ -51,6 +55,7 @@ def one_example(strategy: Strategy, rounds: int, *, separation: int, participati
     return Sensitivity(_by_rows(strategy, rounds, separation=separation, most=most), exact=False)
 
 
+@lru_cache(maxsize=32)
 def spread_group(strategy: Strategy, rounds: int, *, separation: int, participations: int, group: int) -> Sensitivity:
     """max |C c| over c in {0, 1}^T with at most group * participations ones, at most `group` in `separation` rounds.
 
@@ -66,9 +71,9 @@ def spread_group(strategy: Strategy, rounds: int, *, separation: int, participat
     group = min(group, separation)
     bands = strategy.bands(rounds)
     column = strategy.first_column(rounds)
-    if column is not None and bands <= min(separation, MOST_BITS):
-        states = 1 << (bands - 1)
-        if rounds * states * (ones + 1) <= LARGEST_PROGRAMME and separation <= MOST_BITS:
+    if column is not None and bands <= separation <= MOST_BITS:
+        states = sum(math.comb(separation - 1, taken) for taken in range(group + 1))
+        if rounds * states * (ones + 1) <= LARGEST_PROGRAMME:
             square = _programme(np.abs(column), rounds, separation=separation, group=group, ones=ones)
             return Sensitivity(_root_up(square, ones * (bands + 4) + bands), strategy.is_nonnegative)
     if strategy.is_decreasing and column is not None:
@@ -80,6 +85,7 @@ def spread_group(strategy: Strategy, rounds: int, *, separation: int, participat
     return together
 
 
+@lru_cache(maxsize=32)
 def fixed_order(strategy: Strategy, rounds: int, *, batches: int) -> Sensitivity:
     """max over j of |sum_i C[:, j + i N]|: one example in the same batch of every epoch of N rounds (M-8)."""
     if strategy.bands(rounds) <= batches:
@@ -98,6 +104,7 @@ def fixed_order(strategy: Strategy, rounds: int, *, batches: int) -> Sensitivity
     return Sensitivity(_root_up(square, 3 * rounds + 4), strategy.is_nonnegative)
 
 
+@lru_cache(maxsize=32)
 def window_factor(strategy: Strategy, rounds: int, *, parts: int) -> float:
     """f of M-3: with examples in any parts, ceil(T / parts) windows of (f Binom(k, q)) dominate; needs bands <= parts.
 
@@ -109,16 +116,26 @@ def window_factor(strategy: Strategy, rounds: int, *, parts: int) -> float:
         return float(np.max(strategy.column_norms(rounds)))
     if column is None:
         return rounded_up(math.sqrt(2.0) * float(np.max(strategy.column_norms(rounds))), 4)
+    newer, older = _window_squares(column, parts)
+    shares = np.array(row_shares(strategy, rounds, parts=parts))
+    return _root_up(float(np.max(_window_norms(newer, older, shares))), parts + 8)
+
+
+@lru_cache(maxsize=32)
+def row_shares(strategy: Strategy, rounds: int, *, parts: int) -> tuple[float, ...]:
+    """The shares l_r of a row's variance that the older window gets in `window_factor` (M-3): any are valid."""
+    column = strategy.first_column(rounds)
+    if column is None or len(column) == 1 or parts == 1:
+        return (0.0,) * parts
+    newer, older = _window_squares(column, parts)
+    choices = _row_shares(newer, older)
+    return tuple(min(choices, key=lambda shares: float(np.max(_window_norms(newer, older, shares)))).tolist())
+
+
+def _window_squares(column: FloatArray, parts: int) -> tuple[FloatArray, FloatArray]:
+    """[u, r] -> the square of column u's entry in row r of its own window, and in row r of the next one."""
     squares = np.zeros(parts)
     squares[: len(column)] = column * column
-    newer, older = _window_squares(squares)
-    squared = min(float(np.max(_window_norms(newer, older, shares))) for shares in _row_shares(newer, older))
-    return _root_up(squared, parts + 8)
-
-
-def _window_squares(squares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """[u, r] -> the square of column u's entry in row r of its own window, and in row r of the next one."""
-    parts = len(squares)
     newer, older = np.zeros((parts, parts)), np.zeros((parts, parts))
     for u in range(parts):
         newer[u, u:] = squares[: parts - u]
@@ -186,23 +203,25 @@ def _smooth(newer: FloatArray, older: FloatArray, shares: FloatArray, sharpness:
     return largest + math.log(float(np.sum(np.exp(sharpness * (norms - largest))))) / sharpness
 
 
-def _best_separated(weights: FloatArray, separation: int, most: int) -> float:
-    """The largest sum of at most `most` weights whose positions are at least `separation` apart."""
-    if np.all(weights[:-1] >= weights[1:]):  # decreasing: as early as possible
-        return float(np.sum(weights[:: max(separation, 1)][:most]))
-    if most * separation >= len(weights) + separation:  # the number does not bind: one pass
-        most = 0
-    best = np.zeros(len(weights) + separation)
-    if most == 0:
-        for t in range(len(weights)):
-            best[t + separation] = max(best[t + separation - 1], best[t] + weights[t])
-        return float(best[-1])
+def _best_separated(weights: FloatArray, separation: int, most: int) -> FloatArray:
+    """For each row of weights, the largest sum of at most `most` at places at least `separation` apart.
+
+    The number is not counted (a larger sum) where counting takes long.
+    """
+    rounds = weights.shape[-1]
+    if np.all(weights[..., :-1] >= weights[..., 1:]):  # decreasing: as early as possible
+        return np.asarray(np.sum(weights[..., ::separation][..., :most], axis=-1))
+    if separation == 1:
+        return np.asarray(np.sum(np.sort(weights, axis=-1)[..., -most:], axis=-1))
+    best = np.zeros((*weights.shape[:-1], rounds + separation))
+    if most * separation >= rounds + separation or most * weights.size > LARGEST_WORK:
+        for t in range(rounds):
+            best[..., t + separation] = np.maximum(best[..., t + separation - 1], best[..., t] + weights[..., t])
+        return np.asarray(best[..., -1])
     for _ in range(most):
-        taken = best[: len(weights)] + weights
-        fresh = np.zeros_like(best)
-        fresh[separation:] = np.maximum.accumulate(taken)
-        best = np.maximum(best, fresh)
-    return float(best[-1])
+        taken = best[..., :rounds] + weights
+        best[..., separation:] = np.maximum(best[..., separation:], np.maximum.accumulate(taken, axis=-1))
+    return np.asarray(best[..., -1])
 
 
 def _programme(column: FloatArray, rounds: int, *, separation: int, group: int, ones: int) -> float:
@@ -265,8 +284,8 @@ def _by_rows(strategy: Strategy, rounds: int, *, separation: int, most: int) -> 
         return rounded_up(most * float(np.max(strategy.column_norms(rounds))), 2)
     matrix = np.abs(strategy.matrix(rounds))
     products = matrix.T @ matrix
-    best = np.array([_best_separated(row, separation, most) for row in products])
-    return _root_up(_best_separated(best, separation, most), 2 * rounds + 4 * most)
+    best = _best_separated(products, separation, most)
+    return _root_up(float(_best_separated(best, separation, most)), 2 * rounds + 4 * most)
 
 
 def _summed_columns(column: FloatArray, separation: int, most: int) -> tuple[FloatArray, bool]:

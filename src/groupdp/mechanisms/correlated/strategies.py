@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,131 +77,14 @@ class Strategy(ABC):
         return False
 
 
-class ToeplitzStrategy(Strategy):
-    """A strategy whose entries depend on the distance from the diagonal alone."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def first_column(self, rounds: int) -> FloatArray:
-        """c_0, c_1, ..: at most `rounds` of them, trailing zeros left out."""
-
-    def bands(self, rounds: int) -> int:
-        return len(self.first_column(rounds))
-
-    def column_norms(self, rounds: int) -> FloatArray:
-        column = self.first_column(rounds)
-        norms = np.sqrt(np.cumsum(column * column))
-        norms = np.nextafter(norms * (1.0 + (len(column) + 4) * 2.0**-52), np.inf)
-        norms[0] = abs(column[0])  # no rounding: one band is DP-SGD, bit for bit
-        longest = np.full(max(rounds - len(column), 0), norms[-1])
-        return np.concatenate((norms, longest))[:rounds][::-1]  # the column of round t has rounds - t entries
-
-    def matrix(self, rounds: int) -> FloatArray:
-        _require_dense(rounds)
-        column = self.first_column(rounds)
-        result = np.zeros((rounds, rounds))
-        for distance, value in enumerate(column[:rounds]):
-            np.fill_diagonal(result[distance:], value)
-        return result
-
-    def prefix_error(self, rounds: int) -> float:
-        inverse = _inverse_series(self.first_column(rounds), rounds)
-        sums = np.cumsum(inverse)
-        return float(np.sum(sums * sums * np.arange(rounds, 0, -1.0)))
-
-
-@dataclass(frozen=True, slots=True)
-class BandedToeplitz(ToeplitzStrategy):
-    """The banded Toeplitz matrix with first column `column`: BandMF."""
-
-    column: tuple[float, ...]
-
-    name: ClassVar[str] = "banded-toeplitz"
-
-    def __post_init__(self) -> None:
-        column = _numbers("column", self.column, largest=LARGEST_BANDS)
-        if not column[0] > 0.0:
-            raise InvalidArgument("column", column[0], "begin with a positive number")
-        while len(column) > 1 and column[-1] == 0.0:
-            column = column[:-1]
-        object.__setattr__(self, "column", column)
-
-    @classmethod
-    def square_root(cls, bands: int) -> BandedToeplitz:
-        """The first `bands` coefficients of (1 - x)^(-1/2), whose square is the matrix of prefix sums."""
-        bands = require_integer("bands", bands, at_least=1, at_most=LARGEST_BANDS)
-        column = [1.0]
-        for t in range(1, bands):
-            column.append(column[-1] * (2.0 * t - 1.0) / (2.0 * t))
-        return cls(tuple(column))
-
-    def first_column(self, rounds: int) -> FloatArray:
-        return np.array(self.column[:rounds])
-
-    @property
-    def is_nonnegative(self) -> bool:
-        return all(value >= 0.0 for value in self.column)
-
-    @property
-    def is_decreasing(self) -> bool:
-        return self.is_nonnegative and all(a >= b for a, b in zip(self.column, self.column[1:], strict=False))
-
-    def describe(self) -> str:
-        return f"a banded Toeplitz matrix with {len(self.column)} band{'s' if len(self.column) > 1 else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class BufferedLinearToeplitz(ToeplitzStrategy):
-    """BLT: c_0 = 1, c_t = sum_i scales_i decays_i^(t-1) (Dvijotham, McMahan, Pillutla, Steinke and Thakurta 2024)."""
-
-    decays: tuple[float, ...]
-    scales: tuple[float, ...]
-
-    name: ClassVar[str] = "blt"
-
-    def __post_init__(self) -> None:
-        decays = _numbers("decays", self.decays, largest=LARGEST_BANDS)
-        scales = _numbers("scales", self.scales, largest=LARGEST_BANDS)
-        if len(decays) != len(scales):
-            raise InvalidArgument("scales", len(scales), f"be as many as decays ({len(decays)})")
-        outside = [value for value in decays if not 0.0 <= value <= 1.0]
-        if outside:
-            raise InvalidArgument("decays", outside[0], "be in [0, 1]")
-        object.__setattr__(self, "decays", decays)
-        object.__setattr__(self, "scales", scales)
-
-    def first_column(self, rounds: int) -> FloatArray:
-        """c_t to a relative error of (buffers + 4 + t) roundings where no scale is negative."""
-        times = np.arange(max(rounds - 1, 0), dtype=np.float64)
-        column = np.ones(rounds)
-        if rounds > 1:
-            with np.errstate(under="ignore"):
-                terms = [w * np.power(d, times) for d, w in zip(self.decays, self.scales, strict=True)]
-            column[1:] = np.sum(terms, axis=0)
-        if self.is_nonnegative:
-            # pow is right to two units in the last place or better on every platform that is supported: 8 are added.
-            column[1:] = np.nextafter(column[1:] * (1.0 + (len(self.decays) + 8) * 2.0**-52), np.inf)
-        return column
-
-    @property
-    def is_nonnegative(self) -> bool:
-        return all(value >= 0.0 for value in self.scales)
-
-    @property
-    def is_decreasing(self) -> bool:
-        return self.is_nonnegative and math.fsum(self.scales) <= 1.0
-
-    def describe(self) -> str:
-        return f"a buffered linear Toeplitz matrix with {len(self.decays)} buffer{'s' if len(self.decays) > 1 else ''}"
-
-
 @dataclass(frozen=True, slots=True)
 class LowerTriangular(Strategy):
     """A lower-triangular matrix, row by row; each row may leave out leading zeros by being shorter (a band)."""
 
     rows: tuple[tuple[float, ...], ...]
     """Row t ends on the diagonal: its last entry is C[t, t], the one before it C[t, t - 1]."""
+    _hash: int = field(init=False, repr=False, compare=False)
+    _nonnegative: bool = field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "lower-triangular"
 
@@ -210,7 +93,7 @@ class LowerTriangular(Strategy):
             raise InvalidArgument("rows", self.rows, "be a non-empty sequence of rows")
         rows = []
         for t, row in enumerate(self.rows):
-            values = _numbers(f"rows[{t}]", row, largest=LARGEST_BANDS)
+            values = numbers_of(f"rows[{t}]", row, largest=LARGEST_BANDS)
             if len(values) > t + 1:
                 raise InvalidArgument(
                     f"rows[{t}]", len(values), f"end on the diagonal and have at most {t + 1} entries"
@@ -219,10 +102,15 @@ class LowerTriangular(Strategy):
                 raise InvalidArgument(f"rows[{t}]", values[-1], "have a positive diagonal entry at its end")
             rows.append(values)
         object.__setattr__(self, "rows", tuple(rows))
+        object.__setattr__(self, "_hash", hash(self.rows))  # once: a matrix may have millions of entries
+        object.__setattr__(self, "_nonnegative", all(min(row) >= 0.0 for row in rows))
         if len(rows) > LARGEST_DENSE and self.bands(len(rows)) > 256:
             raise InvalidArgument(
                 "rows", len(rows), f"be at most {LARGEST_DENSE} for a matrix with more than 256 bands"
             )
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @classmethod
     def from_matrix(cls, matrix: Any) -> LowerTriangular:
@@ -247,7 +135,7 @@ class LowerTriangular(Strategy):
 
     @property
     def is_nonnegative(self) -> bool:
-        return all(value >= 0.0 for row in self.rows for value in row)
+        return self._nonnegative
 
     def column_norms(self, rounds: int) -> FloatArray:
         self._require_rounds(rounds)
@@ -259,7 +147,7 @@ class LowerTriangular(Strategy):
 
     def matrix(self, rounds: int) -> FloatArray:
         self._require_rounds(rounds)
-        _require_dense(rounds)
+        require_dense(rounds)
         result = np.zeros((rounds, rounds))
         for t, row in enumerate(self.rows):
             result[t, t + 1 - len(row) : t + 1] = row
@@ -302,7 +190,7 @@ class Tree(Strategy):
         return np.nextafter(np.sqrt(counts), np.inf)
 
     def matrix(self, rounds: int) -> FloatArray:
-        _require_dense(rounds)
+        require_dense(rounds)
         rows = []
         for level in range(self.levels(rounds)):
             for node in range(rounds >> level):
@@ -319,34 +207,24 @@ class Tree(Strategy):
         return "tree aggregation"
 
 
-def _inverse_series(column: FloatArray, rounds: int) -> FloatArray:
-    """The first `rounds` coefficients of 1 / sum_t c_t x^t."""
-    from scipy import signal
-
-    if len(column) <= 256:
-        impulse = np.zeros(rounds)
-        impulse[0] = 1.0
-        return np.asarray(signal.lfilter([1.0], column, impulse))
-    inverse = np.array([1.0 / column[0]])
-    while len(inverse) < rounds:  # Newton: the number of right coefficients doubles
-        length = min(2 * len(inverse), rounds)
-        residual = -signal.fftconvolve(column[:length], inverse)[:length]
-        residual[0] += 2.0
-        inverse = signal.fftconvolve(inverse, residual)[:length]
-    return inverse
-
-
-def _require_dense(rounds: int) -> None:
+def require_dense(rounds: int) -> None:
+    """Refuse a matrix that is too large to be taken entry by entry."""
     require_integer("steps", rounds, at_least=1, at_most=LARGEST_DENSE)
 
 
-def _numbers(name: str, values: Any, *, largest: int) -> tuple[float, ...]:
+def numbers_of(name: str, values: Any, *, largest: int) -> tuple[float, ...]:
+    """`values` as finite doubles that are 0 or of a size whose square is a normal double."""
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise InvalidArgument(name, values, "be a sequence of numbers")
-    numbers = tuple(require_number(f"{name}[{i}]", value) for i, value in enumerate(values))
-    for i, number in enumerate(numbers):
-        if number != 0.0 and not SMALLEST_ENTRY <= abs(number) <= 1.0 / SMALLEST_ENTRY:
-            raise InvalidArgument(f"{name}[{i}]", number, "be 0 or between 1e-100 and 1e100 in size")
+    numbers = tuple(values)
+    if not all(type(value) is float for value in numbers):
+        numbers = tuple(require_number(f"{name}[{i}]", value) for i, value in enumerate(numbers))
     if not 1 <= len(numbers) <= largest:
         raise InvalidArgument(name, len(numbers), f"have from 1 to {largest} entries")
+    sizes = np.abs(np.array(numbers))
+    wrong = np.flatnonzero(~((sizes == 0.0) | ((sizes >= SMALLEST_ENTRY) & (sizes <= 1.0 / SMALLEST_ENTRY))))
+    if len(wrong):
+        i = int(wrong[0])
+        require_number(f"{name}[{i}]", numbers[i])
+        raise InvalidArgument(f"{name}[{i}]", numbers[i], "be 0 or between 1e-100 and 1e100 in size")
     return numbers
