@@ -14,13 +14,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import DEFAULT_MEMORY, Progress
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.neighbours import BACKWARD, ONE_SIDED
 from groupdp.question import question_of
+from groupdp.samplings.poisson import PoissonSampling
 from groupdp.solve import epsilon_of_question, log_delta_of_question, options_of
+
+#: Draws up to which the probability that one of the group is sampled is computed as a rational number.
+_MOST_DRAWS = 256
 
 
 def epsilon(
@@ -55,7 +62,27 @@ def epsilon(
     question = question_of(run, group_size=group_size, adjacency=adjacency, removed=removed, added=added, rounds=rounds)
     target = math.log(require_number("delta", delta, above=0.0, below=1.0))
     options = options_of(engine=engine, tolerance=tolerance, memory_budget=memory_budget, progress=progress)
-    return epsilon_of_question(question, target, options, every_change=every_change)
+    found = epsilon_of_question(question, target, options, every_change=every_change)
+    if found.upper == math.inf > found.lower and adjacency in ONE_SIDED and type(group_size) is int:
+        exact = _without_noise(run, float(delta), group_size, adjacency)
+        return found if exact is None else replace(found, lower=exact, upper=exact)
+    return found
+
+
+def _without_noise(run: Any, delta: float, group_size: int, adjacency: str) -> float | None:
+    """Epsilon where the group is sampled with probability delta or next to it, beyond what log delta can tell (P-10).
+
+    Without noise P and Q are at distance s = 1 - (1 - q)^{kT}, a rational number. Epsilon is 0 if delta >= s; if not,
+    removal has no finite epsilon.
+    """
+    if not (isinstance(run, DPSGD) and isinstance(run.sampling, PoissonSampling) and run.noise_multiplier == 0.0):
+        return None
+    draws = group_size * run.steps
+    if draws > _MOST_DRAWS:
+        return None
+    if Fraction(delta) >= 1 - (1 - Fraction(run.sampling.rate)) ** draws:
+        return 0.0
+    return None if adjacency == BACKWARD else math.inf
 
 
 def log_delta(

@@ -21,6 +21,7 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import spectral
 from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Progress, share_of
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.large_shifts import enclosed_epsilon, enclosed_log_delta
 from groupdp.noiseless import Noiseless, epsilon_with, log_delta_with, split
 from groupdp.pairs import Composition, lower_composition
 from groupdp.question import Question
@@ -82,10 +83,17 @@ def epsilon_of_question(
 
 
 def log_delta_of_question(question: Question, epsilon: float, options: Options) -> Bounds:
-    """The worst of the ordered changes."""
+    """The worst of the ordered changes; one that provably does not decide is not evaluated closely (Chernoff
+    screen): its epsilon at the largest lower side found so far is at most `epsilon`."""
     results: dict[str, Bounds] = {}
     floor = -math.inf if question.tight else None
     for index, (name, _) in enumerate(question.compositions):
+        if results and options.engine != "lattice":
+            worst = max(done.lower for done in results.values())
+            if worst > -math.inf and any(
+                epsilon_ceiling_of(one, worst, enough=epsilon) <= epsilon for one in question.options(index)
+            ):
+                continue
         part = _part_of(options, index, len(question.compositions))
         results[name] = _smallest(question.options(index), partial(log_delta_of, epsilon=epsilon), part, floor)
     return _worst(results, question.tight)
@@ -211,6 +219,9 @@ def _noisy_log_delta(noisy: Composition, epsilon: float, options: Options) -> Bo
         return Bounds(value - slack, min(value + slack, 0.0))
     if options.engine != "auto":
         return _by_engine(noisy, options, epsilon=epsilon)
+    enclosed = enclosed_log_delta(noisy, epsilon)
+    if enclosed is not None:
+        return enclosed
     ceiling = log_delta_ceiling(noisy, epsilon)
     far = Bounds(-math.inf, ceiling, Provenance(engine="closed form", tolerance_met=False))
     if ceiling < _CLOSED_FORM_BELOW:
@@ -227,7 +238,8 @@ def _noisy_log_delta(noisy: Composition, epsilon: float, options: Options) -> Bo
 def _noisy_epsilon(noisy: Composition, log_delta: float, options: Options) -> Bounds:
     if not noisy or log_delta >= _log_distance(noisy):
         return Bounds(0.0, 0.0)
-    return _by_engine(noisy, options, log_delta=log_delta)
+    enclosed = enclosed_epsilon(noisy, log_delta) if options.engine == "auto" else None
+    return _by_engine(noisy, options, log_delta=log_delta) if enclosed is None else enclosed
 
 
 def log_delta_ceiling(noisy: Composition, epsilon: float) -> float:

@@ -25,6 +25,8 @@ from groupdp.pairs import Branch, Round, Side
 
 _MOST_DOUBLINGS = 1100
 _MOST_BISECTIONS = 50
+#: Longest first step, relative to max(1, |u|), to a point whose loss is certain (no effect on validity, only on width).
+_SHORT = 1e-3
 #: No coordinate beyond this is looked at.
 _FARTHEST = 1e15
 #: About what one evaluation of a branch costs (work.py): for each component, and for itself.
@@ -206,7 +208,9 @@ class BranchCurve:
             u = new
             loss, error, slope = self.loss_at(u)
         before = u
-        distance = max(2.0 * error / slope if slope > 0.0 else 0.0, 4.0 * UNIT * abs(u), 1e-300)
+        # On a plateau the slope says nothing: begin with a short step there, and double it.
+        distance = min(2.0 * error / slope, _SHORT * max(1.0, abs(u))) if slope > 0.0 else 0.0
+        distance = max(distance, 4.0 * UNIT * abs(u), 1e-300)
         for doublings in range(_MOST_DOUBLINGS):
             if self._is_beyond(u, epsilon, side):
                 return u if doublings < 5 else self._nearest_beyond(before, u, epsilon, side)
