@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from groupdp.baselines.one_example import NoBaseline
 from groupdp.baselines.poisson_claim import poisson_claim
 from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilons
 from groupdp.baselines.vadhan import multiple, vadhan_epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
-from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon
 from groupdp.neighbours import ONE_SIDED
 
@@ -120,7 +120,7 @@ def _vadhan(run: Any, delta: float, sizes: list[int], adjacency: str, progress: 
         return vadhan_epsilons(
             run, delta=delta, group_sizes=sizes, form="geometric", adjacency=adjacency, progress=progress
         )
-    except InvalidArgument:
+    except NoBaseline:
         return None
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from groupdp._validation import require_choice
 from groupdp.errors import InvalidArgument, InWords
-from groupdp.mechanisms.dpsgd import phases_of
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.mechanisms.mechanism import mechanisms_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.neighbours import ADJACENCIES, FORWARD, ONE_SIDED
 from groupdp.pairs import Round
@@ -16,6 +17,10 @@ from groupdp.question import question_of
 
 #: Mixtures with the number of rounds of each.
 Composition = tuple[tuple[MixtureOfGaussians, int], ...]
+
+
+class NoBaseline(InvalidArgument):
+    """The run is valid, and no such analysis of one example is known for it."""
 
 
 def example_composition(run: Any) -> Composition:
@@ -30,7 +35,7 @@ def example_composition(run: Any) -> Composition:
     mixtures = []
     for one, times in composition:
         if not isinstance(one, Round) or len(one.branches) > 1 or not one.branches[0].left.is_zero:
-            raise InvalidArgument(
+            raise NoBaseline(
                 "run",
                 InWords("a public coin"),
                 "have rounds that are one mixture against one Gaussian for this baseline",
@@ -49,9 +54,11 @@ def require_walk(run: Any) -> None:
 
     The datasets of a walk from none of the group to all of it have a larger common part than the first one.
     """
+    if any(not isinstance(one, DPSGD) for one in mechanisms_of(run)):
+        raise NoBaseline("run", run, "be a DPSGD or a sequence of them for this baseline")
     for phase in phases_of(run):
         if not phase.sampling.leaks_most_where_smallest:
-            raise InvalidArgument(
+            raise NoBaseline(
                 "sampling",
                 InWords(phase.sampling.title),
                 "be another one for this baseline",

@@ -13,6 +13,7 @@ import groupdp
 from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.bounds import Bounds, upper_or_both
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import round_down, round_up
 from groupdp.web.curves import MEMORY, baseline_of, points_of
 from groupdp.web.description import Question, plain, read_question
@@ -95,6 +96,8 @@ def baseline(document: Mapping[str, Any], progress: Progress) -> Answer:
     found = baseline_of(name, question, sizes, progress)
     return {
         "name": name,
+        # Renyi divergences and the old tool know no order: theirs holds for removed and for added examples.
+        "adjacency": question.adjacency if name in ("vadhan", "fdp") else ADJACENCIES[0],
         "points": [
             {
                 "group_size": size,

@@ -78,7 +78,7 @@ def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: P
     found = []
     for done, size in enumerate(sizes):
         if name == "fdp":
-            found.append(groupdp.fdp_epsilon(run, delta=delta, group_size=size, progress=progress))
+            found.append(groupdp.fdp_epsilon(run, delta=delta, group_size=size, adjacency=adjacency, progress=progress))
         elif name == "renyi":
             found.append(renyi_vadhan_epsilon(run, delta=delta, group_size=size))
         else:
