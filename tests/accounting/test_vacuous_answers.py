@@ -45,7 +45,7 @@ def test_without_noise_the_tie_of_two_draws():
 
 
 def test_large_shifts_ask_no_engine(monkeypatch):
-    """P-21. Once a minute: ten rounds whose losses are 10^12."""
+    """P-25. Once a minute: ten rounds whose losses are 10^12."""
 
     def refuse(*_, **__):
         raise AssertionError("an engine was asked")
@@ -62,7 +62,7 @@ def test_large_shifts_ask_no_engine(monkeypatch):
 
 @pytest.mark.parametrize(("rate", "steps", "delta"), [(0.01, 10, 1e-6), (0.3, 4, 1e-3), (1e-4, 30, 1e-9)])
 def test_large_shifts_enclose_the_sum_over_the_number_of_draws(rate, steps, delta):
-    """P-21: delta is within C(eps - log w) and C(eps), summed here in mpmath."""
+    """P-25: delta is within C(eps - log w) and C(eps), summed here in mpmath."""
     noise = 1e-6
     run = poisson(rate, noise, steps)
     found = groupdp.epsilon(run, delta=delta, group_size=1, adjacency="remove")
