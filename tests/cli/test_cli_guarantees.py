@@ -100,7 +100,7 @@ def test_one_direction_only():
     assert answer["epsilon"] == both["add"]
 
 
-@pytest.mark.parametrize("command", ["epsilon", "explain", "spend", "certify -o claim.json"])
+@pytest.mark.parametrize("command", ["epsilon", "statement --short", "spend", "certify -o claim.json"])
 def test_a_group_size_is_asked_for_and_never_assumed(command):
     refused = groupdp(f"{command} --sampling-rate 0.01 --noise-multiplier 1 --steps 20 --delta 1e-6")
     assert_one_sentence(refused, "group_size must be given", "--group-size 1 for one")

@@ -132,7 +132,7 @@ def test_a_file_from_standard_input_and_with_a_byte_order_mark(tmp_path, monkeyp
         "calibrate group {run} --epsilon 2",
         "sweep {run} --vary steps=100,200 --vary noise_multiplier=1:4:3",
         "tradeoff {run}",
-        "explain {run}",
+        "statement {run} --short",
         "spend {run} --target 1",
         "audit worst-case {run} --steps 100 --trials 100 --delta 1e-2 --importance-samples 20",
         "people {counts} --counts n --run {run}",
@@ -271,8 +271,29 @@ def test_a_question_that_says_little_is_commented(run_file):
     assert "Note" not in groupdp(f"epsilon {run_file}").output
 
 
+def test_the_old_spelling_of_the_short_statement_says_the_new_one(run_file):
+    old, new = (groupdp(f"{line} --prior 0.1") for line in (f"explain {run_file}", f"statement {run_file} --short"))
+    assert old.output == new.output
+    assert "groupdp statement --short" in old.errors
+    assert new.errors == ""
+    assert "explain" not in groupdp("--help").output
+    for refused, words in (("--prior 0.1", "together with --short"), ("--short -o a.md", "left out with --short")):
+        assert_one_sentence(groupdp(f"statement {run_file} {refused}"), words)
+
+
+def test_commands_are_in_four_panels():
+    said = groupdp("--help").output
+    titles = [line.strip("╭─╮ ") for line in said.splitlines() if line.startswith("╭")]
+    assert titles == ["Options", "The number", "The data", "For readers and reviewers", "The tool"]
+    for name in COMMANDS:
+        helped = groupdp(f"{name} --help").output
+        assert "<bool>" not in helped, name
+        panels = helped.split("╭─ ")
+        assert all("--out " not in panel or panel.startswith("Output") for panel in panels[1:] if "│ --out" in panel)
+
+
 def test_explain_says_the_same_as_epsilon_explain(run_file):
-    said = groupdp(f"explain {run_file}").output.splitlines()
+    said = groupdp(f"statement {run_file} --short").output.splitlines()
     sentences = [line for line in said if line.startswith("- ")]
     assert len(sentences) >= 2
     asked = groupdp(f"epsilon {run_file} --explain").output

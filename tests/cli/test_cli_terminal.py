@@ -35,7 +35,7 @@ def test_every_calibration_has_an_example_of_its_own_that_works(name):
 
 def test_help_shows_defaults():
     assert "[default: 1e-9]" in groupdp("calibrate noise --help").output
-    assert "[default: 0.01]" in groupdp("explain --help").output
+    assert "[default: 1G]" in groupdp("epsilon --help").output
 
 
 @pytest.mark.parametrize("delay", [0.05, 0.15, 0.3])

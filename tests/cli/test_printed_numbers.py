@@ -115,7 +115,9 @@ def test_the_table_of_a_sweep(rate, noise, delta, other):
 @few
 @given(rate=rates, noise=noises, delta=deltas, prior=digits(0.05, 0.45), alarms=digits(0.001, 0.2))
 def test_explain_and_tradeoff(rate, noise, delta, prior, alarms):
-    told = Printed(f"explain {asked(rate, noise)} --delta {delta!r} --prior {prior!r} --false-alarms {alarms!r}")
+    told = Printed(
+        f"statement --short {asked(rate, noise)} --delta {delta!r} --prior {prior!r} --false-alarms {alarms!r}"
+    )
     run = told.run()
     at = told.number("as if they did not, plus at most ")
     truth = epsilon(run, at)

@@ -21,7 +21,7 @@ LINES = {
     "calibrate": f"calibrate noise {RUN} --delta 1e-6 --epsilon 8 --group-size 3",
     "sweep": f"sweep {RUN} --delta 1e-6 --vary group_size=1,2",
     "tradeoff": f"tradeoff {RUN} --group-size 3 --rates 0.1",
-    "explain": f"explain {RUN} --delta 1e-6 --group-size 3",
+    "explain": f"statement --short {RUN} --delta 1e-6 --group-size 3",
     "spend": f"spend {RUN} --delta 1e-6 --group-size 3 --target 8",
     "people": f"people counts.csv --counts n {RUN} --delta 1e-6",
     "cap": "cap counts.csv --counts n --epsilon 8 --delta 1e-3 --batch-size 1 --epochs 5 --minimum-share 0.6",

@@ -1,4 +1,4 @@
-"""`groupdp explain` and `groupdp spend`: what an epsilon means, and how it is spent while training goes on."""
+"""`groupdp spend`: how an epsilon is spent while training goes on; and `explain`, an old spelling."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
+from groupdp.cli.statement import FalseAlarms, Prior, say_in_short
 from groupdp.cli.support import (
     NOT_TIGHT,
     AsJSON,
@@ -17,7 +18,6 @@ from groupdp.cli.support import (
     emit_json,
     emit_run,
     emit_table,
-    emit_text,
     handle_errors,
     lower_text,
     name_written,
@@ -36,41 +36,18 @@ if TYPE_CHECKING:
 _EXPLAIN_EXAMPLE = example("groupdp explain run.toml --prior 0.1 --false-alarms 0.01")
 _SPEND_EXAMPLE = example("groupdp spend run.toml --target 8 --plot spend.png")
 
-Prior = Annotated[
-    str, option("--prior", "NUMBER", "Probability, before the release, of what an alarm claims.", "The question")
-]
-FalseAlarms = Annotated[str, option("--false-alarms", "NUMBER", "The attacker's rate of false alarms.", "The question")]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(name="explain", epilog=_EXPLAIN_EXAMPLE)(handle_errors(explain))
+    app.command(name="explain", hidden=True, epilog=_EXPLAIN_EXAMPLE)(handle_errors(explain))
     app.command(name="spend", epilog=_SPEND_EXAMPLE)(handle_errors(spend))
 
 
 @with_run()
-def explain(asked: Asked, *, prior: Prior = "0.5", false_alarms: FalseAlarms = "0.01", as_json: AsJSON = False) -> None:
-    """What this epsilon means for one person, with certified numbers."""
-    before = read_number("prior", prior, above=0.0, below=1.0)
-    rate = read_number("false_alarms", false_alarms, above=0.0, below=1.0)
-    from groupdp.statement.explain import explain as explained
-
-    with progress_bar("explain") as progress:
-        found = explained(
-            asked.run,
-            delta=asked.delta,
-            prior=before,
-            false_alarm_rate=rate,
-            progress=progress,
-            **asked.neighbours,
-        )
-    if as_json:
-        emit_json({**found.as_json(), **asked.as_json_fields()})
-        return
-    emit_run(asked)
-    typer.echo()
-    for sentence in found.sentences():
-        emit_text(f"- {sentence}", indent="  ")
+def explain(asked: Asked, *, prior: Prior = None, false_alarms: FalseAlarms = None, as_json: AsJSON = False) -> None:
+    """The old spelling of `groupdp statement --short`."""
+    typer.echo("groupdp explain is now groupdp statement --short; the old spelling works in this release.", err=True)
+    say_in_short(asked, prior, false_alarms, as_json=as_json)
 
 
 @with_run()

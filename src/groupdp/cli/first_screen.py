@@ -16,7 +16,7 @@ To begin with, epsilon, and the run in a file:
       --noise-multiplier 1 --delta 1e-6 --group-size 9 \\
       --save run.toml
 What that epsilon means, and the noise for epsilon = 8:
-  groupdp explain run.toml
+  groupdp statement run.toml --short
   groupdp calibrate noise run.toml --epsilon 8
 
 groupdp --help lists all commands,

@@ -12,7 +12,19 @@ import typer
 from groupdp._validation import require_choice, shown
 from groupdp.cli.asked import Asked
 from groupdp.cli.options import example
-from groupdp.cli.support import AsJSON, NewFiles, dump_json, handle_errors, progress_bar, require_new
+from groupdp.cli.support import (
+    AsJSON,
+    NewFiles,
+    dump_json,
+    emit_json,
+    emit_run,
+    emit_text,
+    handle_errors,
+    option,
+    progress_bar,
+    read_number,
+    require_new,
+)
 from groupdp.cli.table import output_width
 from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument, InWords
@@ -25,6 +37,22 @@ _EXAMPLE = example("groupdp statement run.toml --out statement.md")
 _LARGEST_CERTIFICATE = 1_000_000
 #: Every format, with the suffix of its files.
 _FORMATS = {"markdown": ".md", "text": ".txt", "latex": ".tex", "json": ".json"}
+
+Prior = Annotated[
+    str | None,
+    option(
+        "--prior",
+        "NUMBER",
+        "With --short: probability, before the release, of what an alarm claims (default 0.5).",
+        "The question",
+    ),
+]
+FalseAlarms = Annotated[
+    str | None,
+    option(
+        "--false-alarms", "NUMBER", "With --short: the attacker's rate of false alarms (default 0.01).", "The question"
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -58,9 +86,24 @@ def statement(
             "--certificate", metavar="CLAIM.JSON", help="Carry 'verified independently': a certificate of this claim."
         ),
     ] = None,
+    short: Annotated[
+        bool,
+        typer.Option("--short", help="Only what the epsilon means for one person.", rich_help_panel="Output"),
+    ] = False,
+    prior: Prior = None,
+    false_alarms: FalseAlarms = None,
     as_json: AsJSON = False,
 ) -> None:
     """A privacy statement for reviewers: what is guaranteed, for whom, and what it assumes."""
+    if short:
+        for name, value in (("format", form), ("out", out), ("certificate", certificate)):
+            if value is not None:
+                raise InvalidArgument(name, value, "be left out with --short")
+        say_in_short(asked, prior, false_alarms, as_json=as_json)
+        return
+    for name, value in (("prior", prior), ("false_alarms", false_alarms)):
+        if value is not None:
+            raise InvalidArgument(name, value, "be given together with --short")
     chosen = _format(form, out, as_json=as_json)
     require_new(out, "out", force=asked.force)
     from groupdp.statement import text as statements
@@ -82,6 +125,30 @@ def statement(
             return
         files.write_text(out, text)
     typer.echo(f"wrote {out}", err=True)
+
+
+def say_in_short(asked: Asked, prior: str | None, false_alarms: str | None, *, as_json: bool) -> None:
+    """Print what the epsilon means for one person, with certified numbers."""
+    before = read_number("prior", "0.5" if prior is None else prior, above=0.0, below=1.0)
+    rate = read_number("false_alarms", "0.01" if false_alarms is None else false_alarms, above=0.0, below=1.0)
+    from groupdp.statement.explain import explain
+
+    with progress_bar("statement") as progress:
+        found = explain(
+            asked.run,
+            delta=asked.delta,
+            prior=before,
+            false_alarm_rate=rate,
+            progress=progress,
+            **asked.neighbours,
+        )
+    if as_json:
+        emit_json({**found.as_json(), **asked.as_json_fields()})
+        return
+    emit_run(asked)
+    typer.echo()
+    for sentence in found.sentences():
+        emit_text(f"- {sentence}", indent="  ")
 
 
 def _format(form: str | None, out: str | None, *, as_json: bool) -> str:

@@ -33,7 +33,7 @@ class Statement:
     poisson_claim: Bounds | None
     """What Poisson accounting would claim for a run that does not sample like that: not a guarantee."""
     explanation: Explanation | None
-    """What it means for one person; None where the trade-off curve takes long (`groupdp explain` computes it)."""
+    """What it means for one person; None where the trade-off curve takes long (`statement --short` computes it)."""
     certificate: str | None = None
     """The digest of a certificate of this very claim that the independent checker has verified."""
     proved: tuple[str, str] | None = None
