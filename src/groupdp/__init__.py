@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from groupdp.samplings import ShuffledSampling as ShuffledSampling
     from groupdp.samplings import SpreadSampling as SpreadSampling
     from groupdp.samplings import TruncatedPoissonSampling as TruncatedPoissonSampling
-    from groupdp.sweeps import sweep as sweep
+    from groupdp.sweeps.sweep import sweep as sweep
     from groupdp.tradeoff import TradeOff as TradeOff
     from groupdp.tradeoff import trade_off as trade_off
     from groupdp.tradeoff.risk import risk as risk
