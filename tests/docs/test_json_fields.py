@@ -19,6 +19,8 @@ LINES = {
     "delta": f"delta {RUN} --epsilon 2 --group-size 3",
     "curve": f"curve {RUN} --delta 1e-6 --group-sizes 1:2",
     "calibrate": f"calibrate noise {RUN} --delta 1e-6 --epsilon 8 --group-size 3",
+    "bands": "bands --bands 1,2 --sampling-rate 0.01 --steps 50 --noise-multiplier 2 --normalisation unit-columns "
+    "--assigned person --delta 1e-6 --group-size 3 --epsilon 8",
     "sweep": f"sweep {RUN} --delta 1e-6 --vary group_size=1,2",
     "tradeoff": f"tradeoff {RUN} --group-size 3 --rates 0.1",
     "explain": f"statement --short {RUN} --delta 1e-6 --group-size 3",

@@ -1,7 +1,7 @@
 """How far a group can move a release with correlated noise: norms of C c over the admissible patterns c.
 
 A pattern c counts the group's examples in each round. All results are upper bounds, rounded up; `exact` says whether
-some pattern attains them. With negative entries they are those of |C| (valid; docs/correlated-noise.md).
+some pattern attains them. With negative entries they are those of |C| (M-10).
 """
 
 from __future__ import annotations
