@@ -43,6 +43,7 @@ PUBLIC = {
     "delta",
     "epsilon",
     "fdp_epsilon",
+    "filter_epsilon",
     "linear_reference",
     "log_delta",
     "people_view",
@@ -50,6 +51,7 @@ PUBLIC = {
     "risk",
     "sweep",
     "trade_off",
+    "tuned_epsilon",
     "vadhan_epsilon",
 }
 
