@@ -46,10 +46,10 @@ def log_moment(one: AnyRound, alpha: float) -> float:
         terms = one.log_p + c * one.losses
         size = float(np.max(np.abs(one.log_p) + c * np.abs(one.losses)))
         found = _log_sum(terms)
-        return max(found, 0.0) + one.mass_error + c * one.loss_error + _ROOM * (1.0 + size)
+        return float(max(found, 0.0) + one.mass_error + c * one.loss_error + _ROOM * (1.0 + size))
     if isinstance(one, Round):
-        terms = [weight + _branch(branch, alpha) for weight, branch in zip(one.log_weights, one.branches, strict=True)]
-        return float(np.logaddexp.reduce(terms)) + _ROOM * (1.0 + max(map(abs, terms)))
+        logs = [weight + _branch(branch, alpha) for weight, branch in zip(one.log_weights, one.branches, strict=True)]
+        return float(np.logaddexp.reduce(logs)) + _ROOM * (1.0 + max(map(abs, logs)))
     raise InvalidArgument(
         "run", InWords("a sampling that is known by a profile or by allocations"), "have rounds that are pairs"
     )
