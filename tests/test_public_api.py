@@ -44,6 +44,7 @@ PUBLIC = {
     "delta",
     "epsilon",
     "fdp_epsilon",
+    "filter_epsilon",
     "linear_reference",
     "log_delta",
     "people_view",
@@ -51,6 +52,7 @@ PUBLIC = {
     "risk",
     "sweep",
     "trade_off",
+    "tuned_epsilon",
     "vadhan_epsilon",
 }
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from groupdp.baselines import linear_reference as linear_reference
     from groupdp.baselines import renyi_vadhan_epsilon as renyi_vadhan_epsilon
     from groupdp.baselines import vadhan_epsilon as vadhan_epsilon
+    from groupdp.baselines.adaptive import filter_epsilon as filter_epsilon
+    from groupdp.baselines.adaptive import tuned_epsilon as tuned_epsilon
     from groupdp.baselines.fdp import fdp_epsilon as fdp_epsilon
     from groupdp.bounds import Bounds as Bounds
     from groupdp.bounds import Provenance as Provenance
@@ -100,6 +102,7 @@ _ON_DEMAND = {
         "TruncatedPoissonSampling",
     ),
     "groupdp.baselines": ("linear_reference", "renyi_vadhan_epsilon", "vadhan_epsilon"),
+    "groupdp.baselines.adaptive": ("filter_epsilon", "tuned_epsilon"),
     "groupdp.baselines.fdp": ("fdp_epsilon",),
     "groupdp.calibration": (
         "Calibration",
@@ -167,6 +170,7 @@ __all__ = [
     "delta",
     "epsilon",
     "fdp_epsilon",
+    "filter_epsilon",
     "linear_reference",
     "log_delta",
     "people_view",
@@ -174,6 +178,7 @@ __all__ = [
     "risk",
     "sweep",
     "trade_off",
+    "tuned_epsilon",
     "vadhan_epsilon",
 ]
 

@@ -9,6 +9,8 @@ tensorflow_privacy_model.py  the same in doubles, as the old tool does it
 fdp.py                 the group bound of f-DP
 poisson_claim.py       what Poisson accounting would claim of another sampling: no guarantee
 one_example.py         the composition of one example, from which all of these start
+group_renyi.py         Renyi divergences of group pairs, from above
+adaptive.py            guarantees where parameters were chosen after looking: a Renyi filter, hyperparameter search
 comparison.py          all of them beside the tight epsilon
 """
 

@@ -10,7 +10,6 @@ import typer
 
 from groupdp._validation import shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.printing import given
 from groupdp.run_file.read import RunFile
@@ -118,13 +117,7 @@ class Asked:
         lines = [_ASSUMES_POISSON] if self.assumes_poisson else []
         for index, phase in enumerate(self.file.phases, 1):
             prefix = f"phase {index}: " if len(self.file.phases) > 1 else ""
-            if not isinstance(phase, DPSGD):
-                lines.append(f"{prefix}{phase.describe()}")
-                continue
-            micro = f", microbatches of {phase.microbatch_size}" if phase.in_microbatches else ""
-            steps = f"{phase.steps} step{'' if phase.steps == 1 else 's'}"
-            run = f"{phase.sampling.describe()}, noise multiplier {phase.noise_multiplier!r}"
-            lines.append(f"{prefix}{run}{micro}, {steps}")
+            lines.append(f"{prefix}{phase.describe()}")
         if not group:
             return lines
         adjacency = "" if "removed" in self.neighbours else f", {self.file.adjacency}"

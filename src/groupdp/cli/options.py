@@ -124,8 +124,11 @@ def _choice_of(name: str, kinds: Mapping[str, Any], text: str) -> tuple[Any, Any
 _SHARED: dict[str, tuple[Any, Any]] = {
     "run_file": (
         Annotated[
-            str | None,
-            typer.Argument(metavar="RUN.TOML", help="A run file (- for standard input); options override it."),
+            list[str] | None,
+            typer.Argument(
+                metavar="RUN.TOML[:K]...",
+                help="A run file (- for standard input), which options override; or several, with groups of K in each.",
+            ),
         ],
         None,
     ),

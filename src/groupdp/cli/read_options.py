@@ -24,8 +24,10 @@ from groupdp.mechanisms.named_values import (
     samplings_with,
     with_sampling,
 )
+from groupdp.mechanisms.of_group import OfGroup
 from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.read import RunFile, read_run_file
+from groupdp.run_file.combine import read_run_files
+from groupdp.run_file.read import RunFile
 from groupdp.samplings import SAMPLINGS, PoissonSampling
 
 #: Ways to describe what a step visits; an option of this kind replaces all that a file says of it.
@@ -39,13 +41,20 @@ def asked_of(given: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingPr
     for key, texts in values.items():
         if key in fields and fields[key].kind == "table":
             values[key] = _pairs(fields[key].option.removeprefix("--"), texts)
-    path = given.get("run_file") or given.get("run_option")
-    base = read_run_file(path) if path is not None else None
-    if path is None and not values and not given.get("phases") and "run_option" in given:
+    option = given.get("run_option")
+    paths = [option] if option is not None else given.get("run_file") or []
+    base = read_run_files(paths) if paths else None
+    if not paths and not values and not given.get("phases") and "run_option" in given:
         raise InvalidArgument("run", NOT_SHOWN, "be given: a run file (--run RUN.TOML), or sampling with its options")
     phases = _phases(base, values, given.get("phases") or [], assumed)
     file = replace(base, phases=phases) if base is not None else RunFile(phases=phases)
     file = replace(file, **_question(given))
+    if len(paths) > 1 and file.group_size is None:
+        raise InvalidArgument("group_size", NOT_SHOWN, "be given for every run file, as FILE:K or by --group-size")
+    if given.get("group_size") is not None and all(isinstance(phase, OfGroup) for phase in phases):
+        raise InvalidArgument(
+            "group_size", InWords(shown(given["group_size"])), "be left out where every release has one of its own"
+        )
     if given.get("adjacency") is not None and (file.removed is not None or file.added is not None):
         chosen = shown(given["adjacency"])
         raise InvalidArgument("adjacency", InWords(chosen), "be left out where removed or added is given")

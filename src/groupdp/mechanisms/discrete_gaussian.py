@@ -44,7 +44,8 @@ class DiscreteGaussianRelease(Mechanism):
     meaning: ClassVar[str] = "Whole numbers computed from all the data, each with discrete Gaussian noise of its own."
     fields: ClassVar[tuple[Field, ...]] = (
         Field(
-            name="sigma",
+            name="noise_sigma",
+            attribute="sigma",
             unit="",
             meaning="The noise takes y with a probability proportional to exp(-y^2 / (2 sigma^2)).",
             kind="number",

@@ -146,6 +146,11 @@ class DPSGD(Mechanism):
         """As its sampling is; no attack is known that attains the bound for microbatches."""
         return self.steps == 0 or (self.sampling.is_tight(change, steps=self.steps) and not self.in_microbatches)
 
+    def describe(self) -> str:
+        micro = f", microbatches of {self.microbatch_size}" if self.in_microbatches else ""
+        steps = f"{self.steps} step{'' if self.steps == 1 else 's'}"
+        return f"{self.sampling.describe()}, noise multiplier {self.noise_multiplier!r}{micro}, {steps}"
+
     def assumptions(self) -> tuple[str, ...]:
         return (
             *self.sampling.assumptions(microbatches=self.in_microbatches),

@@ -14,12 +14,15 @@ from typing import Any, TypeVar
 from groupdp._validation import require_choice, shown
 from groupdp.epochs import steps_of_epochs
 from groupdp.errors import NOT_SHOWN, InvalidArgument
-from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field
+from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field, integer
 from groupdp.mechanisms import MECHANISMS
 from groupdp.mechanisms.dpsgd import DPSGD, EPOCHS
 from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.mechanisms.of_group import OfGroup
 from groupdp.samplings import SAMPLINGS, Sampling
 
+#: The key of a phase in which a person has another number of examples.
+GROUP_SIZE = "group_size"
 #: What is required of a key that is missing.
 GIVEN = "be given"
 #: Fields that a ratio is given by.
@@ -29,7 +32,15 @@ _Made = TypeVar("_Made", Mechanism, Sampling)
 
 
 def phase_of(values: Mapping[str, Any]) -> Mechanism:
-    """The phase that the values describe: the fields of the mechanism named, or those of DP-SGD and its sampling."""
+    """The phase that the values describe: the fields of the mechanism named, or those of DP-SGD and its sampling.
+
+    With a `group_size` a person has another number of examples in this phase than in the others.
+    """
+    if GROUP_SIZE in values:
+        others = {key: value for key, value in values.items() if key != GROUP_SIZE}
+        size = values[GROUP_SIZE]
+        sizes = dict(size) if isinstance(size, Mapping) else integer(GROUP_SIZE, size, at_least=0)
+        return OfGroup.of(phase_of(others), sizes)
     name = values.get("mechanism", DPSGD.name)
     kind = MECHANISMS[require_choice("mechanism", name, tuple(MECHANISMS))]
     if kind is DPSGD:
@@ -96,7 +107,7 @@ def keys_of_mechanism(name: str) -> tuple[str, ...]:
 
 def known_keys() -> tuple[str, ...]:
     """Every key that some phase may have."""
-    return tuple(dict.fromkeys(("mechanism", "sampling", *phase_fields())))
+    return tuple(dict.fromkeys(("mechanism", "sampling", *phase_fields(), GROUP_SIZE)))
 
 
 def phase_fields() -> dict[str, Field]:

@@ -1,0 +1,86 @@
+"""A release in which a person has another number of examples than in the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from groupdp.errors import InvalidArgument
+from groupdp.groups import Group, empty_like, group_of, in_words, is_empty, total
+from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.neighbours import EXCHANGE, Change, require_law
+from groupdp.pairs import Rounds
+
+_SPLITS = ("add-and-remove", EXCHANGE)
+
+
+@dataclass(frozen=True, slots=True)
+class OfGroup(Mechanism):
+    """`mechanism`, in which whoever leaves or joins has up to `group` examples, whatever group is asked about.
+
+    It is what a pair (mechanism, group size) means to `epsilon`, as a mechanism of its own: a run file's phase with a
+    group_size.
+    """
+
+    mechanism: Mechanism
+    group: Group
+
+    name: ClassVar[str] = "of-group"
+    title: ClassVar[str] = "a release with a group size of its own"
+    refusals: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        _SPLITS, "how its own group is split into those that leave and those that join is not said"
+    )
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, group_size: Any) -> OfGroup:
+        """From a number, or a number of each source."""
+        if isinstance(mechanism, OfGroup):
+            raise InvalidArgument("group_size", group_size, "be given once for each release")
+        return cls(mechanism, group_of("group_size", group_size, mechanism.sources or None))
+
+    @property
+    def releases(self) -> int:
+        return self.mechanism.releases
+
+    def _own(self, change: Change) -> Change:
+        removed, added = (
+            empty_like(self.group) if is_empty(side) else self.group for side in (change.removed, change.added)
+        )
+        return replace(change, removed=removed, added=added)
+
+    def rounds(self, change: Change) -> Rounds:
+        return self.mechanism.rounds(self._own(change))
+
+    def alternatives(self, change: Change) -> tuple[Rounds, ...]:
+        return self.mechanism.alternatives(self._own(change))
+
+    def is_tight(self, change: Change) -> bool:
+        return self.mechanism.is_tight(self._own(change))
+
+    def require_adjacency(self, adjacency: str) -> None:
+        if adjacency in _SPLITS:
+            others = tuple(name for name in self.adjacencies if name not in _SPLITS)
+            require_law(adjacency, self.title, others, self.refusals)
+        self.mechanism.require_adjacency(adjacency)
+
+    def assumptions(self) -> tuple[str, ...]:
+        count = "one example" if total(self.group) == 1 else in_words(self.group)
+        return (
+            f"In this release ({self.mechanism.describe()}) a person has at most {count}.",
+            *self.mechanism.assumptions(),
+        )
+
+    @property
+    def group_size(self) -> Any:
+        """A number, or a number of each source."""
+        return self.group if isinstance(self.group, int) else dict(self.group)
+
+    def values(self) -> dict[str, Any]:
+        return {**self.mechanism.values(), "group_size": self.group_size}
+
+    def stated(self) -> dict[str, Any]:
+        return {**self.mechanism.stated(), "group_size": self.group_size}
+
+    def describe(self) -> str:
+        return f"{self.mechanism.describe()}, of which a person has {in_words(self.group)}"
