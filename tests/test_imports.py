@@ -26,7 +26,7 @@ ROWS = (
     ("guarantees",),
     ("calibration", "tradeoff", "pld", "sweeps", "audit"),
     ("baselines", "people", "certificate"),
-    ("run_file", "integrations"),
+    ("run_file", "integrations", "loading"),
     ("figures", "statement"),
     ("web",),
     ("cli",),
