@@ -32,6 +32,7 @@ COMMANDS = {
     "statement": "groupdp.cli.statement",
     "certify": "groupdp.cli.certificate",
     "verify": "groupdp.cli.certificate",
+    "doctor": "groupdp.cli.doctor",
     "import-run": "groupdp.cli.import_run",
     "figures": "groupdp.cli.figures",
     "serve": "groupdp.cli.serve",
