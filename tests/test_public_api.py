@@ -40,6 +40,7 @@ PUBLIC = {
     "delta",
     "epsilon",
     "fdp_epsilon",
+    "inspect",
     "linear_reference",
     "log_delta",
     "people_view",

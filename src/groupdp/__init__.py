@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from groupdp.guarantees import delta as delta
     from groupdp.guarantees import epsilon as epsilon
     from groupdp.guarantees import log_delta as log_delta
+    from groupdp.loading.inspection import inspect as inspect
     from groupdp.mechanisms import DPSGD as DPSGD
     from groupdp.mechanisms import GaussianRelease as GaussianRelease
     from groupdp.mechanisms import Mechanism as Mechanism
@@ -73,6 +74,7 @@ _ON_DEMAND = {
         "epsilon",
         "log_delta",
     ),
+    "groupdp.loading.inspection": ("inspect",),
     "groupdp.mechanisms": ("DPSGD", "GaussianRelease", "Mechanism", "MixtureOfGaussians"),
     "groupdp.samplings": (
         "AllocationSampling",
@@ -104,7 +106,7 @@ _ON_DEMAND = {
     "groupdp.tradeoff": ("TradeOff", "trade_off"),
 }
 #: Modules that are there without being imported by name.
-_MODULES = ("bounds", "errors", "guarantees", "mechanisms", "neighbours", "pairs", "question", "samplings")
+_MODULES = ("bounds", "errors", "guarantees", "loading", "mechanisms", "neighbours", "pairs", "question", "samplings")
 _MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names}
 
 __all__ = [
@@ -140,6 +142,7 @@ __all__ = [
     "delta",
     "epsilon",
     "fdp_epsilon",
+    "inspect",
     "linear_reference",
     "log_delta",
     "people_view",
