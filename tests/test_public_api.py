@@ -45,6 +45,7 @@ PUBLIC = {
     "epsilon",
     "fdp_epsilon",
     "filter_epsilon",
+    "inspect",
     "linear_reference",
     "log_delta",
     "people_view",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from groupdp.guarantees import delta as delta
     from groupdp.guarantees import epsilon as epsilon
     from groupdp.guarantees import log_delta as log_delta
+    from groupdp.loading.inspection import inspect as inspect
     from groupdp.mechanisms import DPSGD as DPSGD
     from groupdp.mechanisms import ApproximateDP as ApproximateDP
     from groupdp.mechanisms import CorrelatedNoise as CorrelatedNoise
@@ -79,6 +80,7 @@ _ON_DEMAND = {
         "epsilon",
         "log_delta",
     ),
+    "groupdp.loading.inspection": ("inspect",),
     "groupdp.mechanisms": (
         "ApproximateDP",
         "CorrelatedNoise",
@@ -125,6 +127,7 @@ _MODULES = (
     "correlated",
     "errors",
     "guarantees",
+    "loading",
     "mechanisms",
     "neighbours",
     "pairs",
@@ -171,6 +174,7 @@ __all__ = [
     "epsilon",
     "fdp_epsilon",
     "filter_epsilon",
+    "inspect",
     "linear_reference",
     "log_delta",
     "people_view",
