@@ -95,7 +95,7 @@ class ApproximateDP(Mechanism):
         one = _log_expm1(self.epsilon) if self.epsilon > 0.0 else 0.0
         growth = _log_expm1(steps * self.epsilon) - one if self.epsilon > 0.0 else math.log(steps)
         found = math.log(self.delta) + growth
-        return min(found + 1e-13 * (1.0 + abs(found) + steps * self.epsilon), 0.0)
+        return min(found + 8.0 * _UNIT * (2.0 + abs(found) + steps * self.epsilon), 0.0)
 
     def is_tight(self, change: Change) -> bool:
         """Whether a mechanism with this guarantee attains the rounds: with one change, and where delta is 0 (R-3)."""
