@@ -131,7 +131,10 @@ def test_noise_is_calibrated_for_every_participation():
         assert found.epsilon.upper <= 3.0
     with pytest.raises(InvalidArgument, match="noise multiplier in every mechanism"):
         groupdp.calibrate_noise(
-            [run, groupdp.MixtureOfGaussians(sensitivities=(0.0, 1.0), probabilities=(0.5, 0.5))],
+            [
+                run,
+                groupdp.MixtureOfGaussians(sensitivities=(0.0, 1.0), probabilities=(0.5, 0.5), standard_deviation=1.0),
+            ],
             epsilon=1.0,
             delta=1e-6,
             group_size=1,
