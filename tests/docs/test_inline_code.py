@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import groupdp as library
 from command_line import groupdp
 from page_blocks import PAGES
+from paths import ROOT
 
 _INLINE = re.compile(r"`([^`\n]+)`")
 
@@ -49,6 +51,12 @@ def test_names_exist(page: Path) -> None:
     for code in _inline(page):
         for dotted in re.findall(r"(?<![\w./'])groupdp((?:\.[A-Za-z_]\w*)+)", code):
             _resolve(f"groupdp{dotted}", f"{page.name}: {code}")
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^::: groupdp\.[\w.]*\.(\w+)$", text, flags=re.MULTILINE))
+    assert set(library.__all__) - listed == {"__version__"}
 
 
 def _resolve(dotted: str, where: str) -> None:
