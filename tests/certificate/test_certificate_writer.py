@@ -44,7 +44,7 @@ def test_one_round_and_none_are_certified_too():
 def test_few_rounds_are_certified_with_an_interval_that_is_not_narrower_than_epsilons():
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.02), noise_multiplier=1.0, steps=3)
     bounds = groupdp.epsilon(run, delta=1e-6, group_size=2)
-    made = certify(run, delta=1e-6, group_size=2, seconds=60.0)
+    made = certify(run, delta=1e-6, group_size=2)
     assert made.verdict.outcome == "verified"
     assert made.document["hints"]["remove"]["method"] == "lattice"
     assert verify(made.text) == made.verdict  # nothing that was known from before is needed
@@ -85,8 +85,9 @@ def test_rounds_without_noise_are_certified():
     assert certify(quiet, delta=1e-2, group_size=3).verdict.outcome == "verified"
 
 
-def test_where_epsilon_has_a_coarser_law_only_the_upper_side_is_claimed():
-    # C-27: beyond 64 both count on larger sums of squares, each with its own
+def test_where_epsilon_has_a_coarser_law_only_the_upper_side_is_claimed(monkeypatch):
+    # C-27: where balls would take too long, the checker knows larger sums of squares alone
+    monkeypatch.setattr("groupdp.certificate.allocations._MOST_PRODUCTS", 0)
     run = groupdp.DPSGD(sampling=groupdp.BallsInBinsSampling(batches=50), noise_multiplier=8.0, steps=100)
     made = certify(run, delta=1e-6, group_size=70, adjacency="remove")
     assert made.verdict.outcome == "verified"
@@ -188,3 +189,55 @@ def test_balls_in_bins_are_certified_with_the_allocation_revealed():
     certified = certify(run, delta=1e-6, group_size=1).document["claim"]
     assert float(certified["epsilon"]["upper"]) > 2.0 * groupdp.epsilon(run, delta=1e-6, group_size=1).upper
     assert certified["tight"] is False
+
+
+class Slow:
+    """A clock on which every look costs a quarter of an hour."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 900.0
+        return self.now
+
+
+FEW = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.02), noise_multiplier=1.0, steps=3)
+
+
+@pytest.mark.parametrize("run", [POISSON, FEW], ids=["contour", "lattice"])
+def test_a_slow_machine_has_the_same_certificate(run, monkeypatch):
+    """Refinement ended after half of the seconds: a busy machine had a wider interval, or none."""
+    idle = certify(run, delta=1e-6, group_size=2)
+    assert idle.verdict.outcome == "verified"
+    monkeypatch.setattr("time.monotonic", Slow())
+    busy = certify(run, delta=1e-6, group_size=2)
+    assert busy.text == idle.text
+    assert busy.verdict == idle.verdict
+
+
+def test_a_deadline_that_is_asked_for_raises(monkeypatch):
+    monkeypatch.setattr("time.monotonic", Slow())
+    with pytest.raises(groupdp.LimitExceeded, match=r"^seconds: .* 60 that were asked for\.$"):
+        certify(FEW, delta=1e-6, group_size=2, seconds=60.0)
+
+
+def test_verification_that_runs_out_of_time_says_so(monkeypatch):
+    made = certify(FEW, delta=1e-6, group_size=2)
+    monkeypatch.setattr("time.monotonic", Slow())
+    late = verify(made.text, seconds=60.0)
+    assert late.outcome == "undecided"
+    assert "60 seconds" in " ".join(late.details)
+
+
+def test_fewer_steps_end_at_the_same_place():
+    first, again = (certify(FEW, delta=1e-6, group_size=2, steps=2_000) for _ in range(2))
+    assert first.text == again.text
+    assert first.verdict.outcome in ("verified", "undecided")
+
+
+@pytest.mark.parametrize(("name", "value"), [("seconds", 0.0), ("seconds", float("nan")), ("steps", 0), ("steps", 1.5)])
+def test_limits_that_are_none_are_refused(name, value):
+    with pytest.raises(groupdp.InvalidArgument) as refused:
+        certify(FEW, delta=1e-6, group_size=2, **{name: value})
+    assert refused.value.argument == name

@@ -17,6 +17,9 @@ from groupdp.certificate.lattice import MOST_BITS, MOST_WINDOW, Spread
 from groupdp.certificate.laws import Composition, Profile
 from groupdp.certificate.reading import Clock, Undecided
 
+#: Steps that a first look at the heaviest cells may take.
+_HEAVY_STEPS = 100_000
+
 
 def lattice_hints(
     parts: Composition, *, epsilon: float, log_delta: float, accuracy: float, most: int
@@ -124,7 +127,7 @@ def _heavy(exact: Any, spread: tuple[FloatArray, FloatArray], c: float, step: fl
     with ctx.workprec(128):
         for _ in range(4):
             hints = {"first": -60, "last": 60, "offset": middle, **kept}
-            middle += float(Spread(exact, hints, (arb(c), arb(step)), Clock(10)).unpaid)
+            middle += float(Spread(exact, hints, (arb(c), arb(step)), Clock(steps=_HEAVY_STEPS)).unpaid)
     return middle - 1e-9 * step
 
 

@@ -23,17 +23,29 @@ from groupdp.certificate.lattice_hints import lattice_hints
 from groupdp.certificate.laws import Change, Composition, Gaussians, Mixtures, Noiseless, Profile, changes
 from groupdp.certificate.noiseless import revealed
 from groupdp.certificate.reading import Clock, Undecided, number
+from groupdp.errors import LimitExceeded
 
 #: How far below the claim's own width the contour's errors are asked to be, one attempt after the other.
 ATTEMPTS = (1e-2, 1e-4, 1e-7)
 #: Cells of a round on the lattice: at first, of a claim that may not be widened, and at most.
 FEWEST_CELLS, ENOUGH_CELLS, MOST_CELLS = 1_000, 8_000, 60_000
-#: What a contour computes in a second, about: terms of sums, and integrals.
-_TERMS, _INTEGRALS = 8e6, 60.0
+#: Steps of a certificate, some 5 000 in a second; a third of them are for contours, half of them for a narrow interval.
+MOST_STEPS = 1_500_000
+#: Terms of sums in a contour that take as long as a step, about, and as an integral.
+_TERMS_OF_STEP, _STEPS_OF_INTEGRAL = 1_600.0, 80.0
 #: Relative width of an interval that is not worth more cells.
 NARROW = 1e-4
 #: What floats cannot do: the checker will say what is missing.
 _NO_HINTS = (Undecided, ValueError, OverflowError, ZeroDivisionError)
+
+
+class Deadline(Clock):
+    """Raises LimitExceeded once the seconds are over that a caller asked for: no bound depends on them."""
+
+    def is_over(self) -> None:
+        raise LimitExceeded(
+            f"seconds: the certificate was not finished within the {self.seconds:g} that were asked for."
+        )
 
 
 class ClosedForm(Exception):
@@ -86,8 +98,9 @@ class Proving:
         """By the names of the pairs that have some."""
         return {pair.change.name: pair.hints for pair in self.pairs if pair.hints is not None}
 
-    def contours(self, clock: Clock) -> None:
-        """Give every pair a contour that settles it, refined where need be, unless that would take too long."""
+    def contours(self) -> None:
+        """Give every pair a contour that settles it, refined where need be, unless that would take too many steps."""
+        left = self.clock.steps / 3
         for n, pair in enumerate(self.pairs):
             if (one := next((one for one in self.pairs[:n] if one.parts == pair.parts), None)) is not None:
                 pair.hints, pair.settled = one.hints, one.settled
@@ -101,11 +114,12 @@ class Proving:
                     break
                 except _NO_HINTS:
                     break
-                if seconds_of(noisy, hints) > clock.left():
+                if (needed := steps_of(noisy, hints)) > left:
                     break
+                left -= needed
                 if hints != pair.hints:
                     pair.hints = hints
-                    pair.settled = self.settles(pair, clock)
+                    pair.settled = self.settles(pair)
                 if pair.settled:
                     break
 
@@ -121,7 +135,7 @@ class Proving:
                     pair.hints = lattice_hints(noisy, **asked, most=cells)
                 except _NO_HINTS:
                     continue
-                pair.near_enough = self.settles(pair, self.clock, self.slack / 4)  # so that the whole has that width
+                pair.near_enough = self.settles(pair, self.slack / 4)  # so that the whole has that width
 
     def asked(self, pair: Pair, share: float) -> tuple[Composition, dict[str, float]]:
         """The noisy rounds of a pair, where their delta is to be enclosed, and how accurately."""
@@ -139,14 +153,14 @@ class Proving:
         target = math.log((math.exp(left[1]) - 1 + left[0]) / left[0]) if left[0] < 1.0 else left[1]
         return noisy, {"epsilon": epsilon, "log_delta": target, "accuracy": share * width * middle}
 
-    def settles(self, pair: Pair, clock: Clock, slack: float = 0.0) -> bool:
+    def settles(self, pair: Pair, slack: float = 0.0) -> bool:
         """Whether the pair's hints decide the upper side, and the lower side unless another pair has.
 
         Of an interval that is wider by `slack` on either side, relatively.
         """
         sides = (self.upper, 1 + slack), (self.lower, 1 - slack)
         try:
-            proof = proof_of(self.claim["run"], pair.change, pair.hints, self.known, clock)
+            proof = proof_of(self.claim["run"], pair.change, pair.hints, self.known, self.clock)
             above, below = (None if side is None else proof.delta(arb(side) * by) for side, by in sides)
         except Undecided:
             return False
@@ -199,15 +213,16 @@ def more_cells(cells: int, factor: float) -> int:
     return min(math.ceil(cells * min(max(1.2 * math.sqrt(factor), 2.0), 8.0)), MOST_CELLS)
 
 
-def seconds_of(noisy: Composition, hints: dict[str, Any]) -> float:
-    """About how long a contour takes: every point has a sum over the nodes of a branch, or integrals over pieces."""
+def steps_of(noisy: Composition, hints: dict[str, Any]) -> float:
+    """About how many steps a contour is worth: every point has a sum over the nodes of a branch, or integrals."""
     if hints["points"] > MOST_POINTS:
         return math.inf
     total = 0.0
     for (one, _), part in zip(noisy, hints["rounds"], strict=True):
         if isinstance(one, Mixtures):
             nodes = part["last"] - part["first"]
-            total += math.inf if nodes >= MOST_NODES else len(one.branches) * nodes * hints["points"] / _TERMS
+            terms = math.inf if nodes >= MOST_NODES else len(one.branches) * nodes * hints["points"]
+            total += terms / _TERMS_OF_STEP
         elif isinstance(one, Profile):
-            total += (len(part["events"]) + 1) * hints["points"] / _INTEGRALS
+            total += (len(part["events"]) + 1) * hints["points"] * _STEPS_OF_INTEGRAL
     return total

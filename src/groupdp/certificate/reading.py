@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import time
 from decimal import Decimal
@@ -26,23 +27,26 @@ class Undecided(Exception):
 
 
 class Clock:
-    """Raises Undecided once `seconds` have passed; asked often enough that no step in between is long."""
+    """Counts the steps of a proof, none of which takes long; raises Undecided beyond a number of them, or of seconds.
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.end = seconds, time.monotonic() + seconds
+    Steps end a proof at the same place on every machine, however busy it is; seconds do not.
+    """
 
-    def left(self) -> float:
-        """Seconds that are left, at least one."""
-        return max(self.end - time.monotonic(), 1.0)
-
-    def is_over(self) -> bool:
-        """Whether the time is over."""
-        return time.monotonic() > self.end
+    def __init__(self, seconds: float = math.inf, steps: float = math.inf) -> None:
+        self.seconds, self.steps, self.done = seconds, steps, 0
+        self.end = time.monotonic() + seconds
 
     def check(self) -> None:
-        """Raise if the time is over."""
-        if self.is_over():
-            raise Undecided(f"a proof was not found within {self.seconds:g} seconds")
+        """Count a step; raise if it is one too many, or if the time is over."""
+        self.done += 1
+        if self.done > self.steps:
+            raise Undecided(f"a proof was not found within {self.steps:.0f} steps")
+        if self.seconds < math.inf and time.monotonic() > self.end:
+            self.is_over()
+
+    def is_over(self) -> None:
+        """The time is over."""
+        raise Undecided(f"a proof was not found within {self.seconds:g} seconds")
 
 
 def read(text: str | bytes) -> dict[str, Any]:

@@ -9,11 +9,20 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
+from groupdp._validation import require_integer, require_number
 from groupdp._version import VERSION
-from groupdp.certificate.checker import Verdict, verify
+from groupdp.certificate.checker import Verdict, decide
 from groupdp.certificate.correlated import MOST_SHARES
 from groupdp.certificate.laws import changes
-from groupdp.certificate.proving import ENOUGH_CELLS, FEWEST_CELLS, MOST_CELLS, Proving, more_cells
+from groupdp.certificate.proving import (
+    ENOUGH_CELLS,
+    FEWEST_CELLS,
+    MOST_CELLS,
+    MOST_STEPS,
+    Deadline,
+    Proving,
+    more_cells,
+)
 from groupdp.certificate.reading import Clock, NotACertificate, digest
 from groupdp.certificate.runs import phases, tight
 from groupdp.errors import InvalidArgument, InWords
@@ -77,7 +86,8 @@ def certify(
     adjacency: str = "add-or-remove",
     removed: Any = None,
     added: Any = None,
-    seconds: float = 300.0,
+    seconds: float | None = None,
+    steps: int = MOST_STEPS,
     progress: Any = None,
 ) -> Certificate:
     """The certificate that `run` has the epsilon that `groupdp.epsilon` says, at `delta` and for a group.
@@ -86,20 +96,25 @@ def certify(
 
     Formal guarantee: if `verdict.outcome` is "verified", then delta(epsilon.upper) <= delta, and delta(epsilon.lower)
     > delta unless epsilon.lower is 0, for the decimals in the claim. Bounds are moved outward by 2e-14 relatively;
-    and further, where the checker can only prove an interval that is wider than that of `groupdp.epsilon`.
+    and further, where the checker can only prove an interval that is wider than that of `groupdp.epsilon`. The same
+    question has the same certificate on every run: `steps` of the proofs are counted, some 5 000 in a second, and half
+    of them go into a narrower interval. LimitExceeded is raised if it takes longer than `seconds`, if they are given.
     """
+    limit = math.inf if seconds is None else require_number("seconds", seconds, above=0.0)
+    clock = Deadline(limit, require_integer("steps", steps, at_least=1))
     question: dict[str, Any] = {"adjacency": adjacency, "removed": removed, "added": added}
     bounds = epsilon(_as_checked(run), delta=delta, group_size=group_size, progress=progress, **question)
     claim = claim_of(run, delta=delta, group_size=group_size, **question)
     sides = bounds.lower * (1.0 - _norms_rounded(run)), bounds.upper
     claim["epsilon"] = outward(*sides)
     claim["tight"] = bounds.tight and is_tight(claim)
-    proving = proving_of(claim, seconds)
+    clock.check()
+    proving = proving_of(claim, clock)
     if proving.has_larger_laws and bounds.lower > 0.0:  # C-27: the checker knows nothing from below
         sides = 0.0, bounds.upper
         claim["epsilon"] = outward(*sides)
-        proving = proving_of(claim, seconds)
-    proving.contours(Clock(seconds / 3))
+        proving = proving_of(claim, clock)
+    proving.contours()
     if all(pair.settled for pair in proving.pairs):
         return tried(claim, proving)
     has_contours = all(pair.settled or pair.hints is not None for pair in proving.pairs)
@@ -111,9 +126,9 @@ def certify(
         if made is None or (again.verdict.outcome != "undecided" and (again.width < made.width or not decided)):
             made = again
         decided = made.verdict.outcome != "undecided"
-        if decided and (made.width <= proving.slack or proving.clock.left() < seconds / 2):
+        if decided and (made.width <= proving.slack or clock.done > steps / 2):
             return made
-        if cells == MOST_CELLS or proving.clock.is_over():
+        if cells == MOST_CELLS or clock.done > steps:
             return made
         cells = more_cells(cells, made.width / proving.slack if decided else math.inf)
 
@@ -217,20 +232,20 @@ def _described_correlated(run: CorrelatedNoise) -> dict[str, Any]:
     return found
 
 
-def certificate_of(claim: dict[str, Any], *, seconds: float = 300.0) -> Certificate:
+def certificate_of(claim: dict[str, Any]) -> Certificate:
     """The certificate of a claim, tried out: hints are refined until the checker decides, or stays undecided."""
-    proving = proving_of(claim, seconds)
-    proving.contours(proving.clock)
+    proving = proving_of(claim, Clock(steps=MOST_STEPS))
+    proving.contours()
     if any(pair.hints is None for pair in proving.pairs):
         proving.lattices(ENOUGH_CELLS)
     return tried(claim, proving)
 
 
-def proving_of(claim: dict[str, Any], seconds: float) -> Proving:
+def proving_of(claim: dict[str, Any], clock: Clock) -> Proving:
     """Nothing is proved yet; the claim has a meaning."""
     try:
         phases(claim["run"])
-        return Proving(claim, Clock(seconds))
+        return Proving(claim, clock)
     except NotACertificate as error:
         raise InvalidArgument.saying("claim", str(error)) from None
 
@@ -245,7 +260,7 @@ def tried(claim: dict[str, Any], proving: Proving) -> Certificate:
         "hints": proving.hints,
     }
     try:
-        return Certificate(document, verify(json.dumps(document), seconds=proving.clock.left(), known=proving.known))
+        return Certificate(document, decide(json.dumps(document), proving.clock, proving.known))
     except NotACertificate as error:
         raise InvalidArgument.saying("claim", str(error)) from None
 

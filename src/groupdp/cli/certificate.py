@@ -54,20 +54,22 @@ def certify(
             "--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.", rich_help_panel="Output"
         ),
     ] = None,
-    seconds: Seconds = "300",
+    seconds: Annotated[
+        str | None, typer.Option("--seconds", metavar="NUMBER", help="Fail after this long; no limit if not given.")
+    ] = None,
     as_json: AsJSON = False,
 ) -> None:
     """A certificate of the run's epsilon, tried out: whoever has it need not trust this program."""
     target = asked.delta
     require_new(out, "out", force=asked.force)
-    limit = read_number("seconds", seconds, above=0.0)
+    limit = None if seconds is None else read_number("seconds", seconds, above=0.0)
     need_flint()
     from groupdp import certificate
 
     with NewFiles("out") as files:
         if out is not None:
             files.temporary(out)  # find out now whether it can be written
-        with waiting("certify", limit):
+        with waiting("certify", limit or math.inf):
             made = certificate.certify(asked.run, delta=target, seconds=limit, **asked.neighbours)
         if out is not None:
             files.write_text(out, made.text)

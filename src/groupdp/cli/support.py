@@ -193,7 +193,8 @@ def waiting(label: str, limit: float, *, patience: float = 1.0) -> Iterator[None
         pause = patience
         while not over.wait(pause):
             pause = 0.5
-            sys.stderr.write(f"\r{label}: {time.monotonic() - started:.0f} s, at most {given(limit)} s\x1b[K")
+            most = f", at most {given(limit)} s" if limit < math.inf else ""
+            sys.stderr.write(f"\r{label}: {time.monotonic() - started:.0f} s{most}\x1b[K")
             sys.stderr.flush()
 
     teller = threading.Thread(target=tell, daemon=True)

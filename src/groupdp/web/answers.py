@@ -21,6 +21,9 @@ from groupdp.web.handover import as_command, as_python, run_file_of, statement_f
 from groupdp.web.inputs import FEW_RATES, RATES, group_sizes_of, rates_of, require_group_size, tally_of
 from groupdp.web.words import DIGITS, Answer, assumptions_of, attack_in_words, echo, linear, pair, sentence, sides
 
+#: Of the proofs of a certificate: some 20 seconds.
+_CERTIFICATE_STEPS = 100_000
+
 Progress = Callable[[float], None]
 
 #: False positive rates that are put into words.
@@ -228,7 +231,9 @@ def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
         raise LimitExceeded("certificates need the extra verify: pip install 'groupdp[verify]'.") from None
     question = read_question(document)
     file = run_file_of(question)
-    made = certify(list(file.phases), delta=file.stated_delta, seconds=20.0, progress=progress, **file.keywords)
+    made = certify(
+        list(file.phases), delta=file.stated_delta, steps=_CERTIFICATE_STEPS, progress=progress, **file.keywords
+    )
     return {
         "text": made.text,
         "digest": made.digest,

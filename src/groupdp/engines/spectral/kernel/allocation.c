@@ -197,11 +197,13 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
                             double offset, int lowest)
 {
     const allocation *of = table->of;
-    int n = table->taylor, nodes = table->nodes, points = fine * (nodes - 1) + places;
+    int n = table->taylor, nodes = table->nodes;
     double grain = table->step / fine, absent = -expm1(of->log_probability);
     int recurrent = n <= of->places + 1.0;
-    spend(space, (double)nodes * n * 100.0);
+    double all = (double)fine * (nodes - 1.0) + places;
+    spend(space, (double)nodes * n * 100.0 + 2.0 * nodes * places + all * (0.25 * n + 60.0));
     spend(space, (double)nodes * n * n * (recurrent ? 0.75 : log2(of->places) + 1.0));
+    int points = (int)all; /* what may be spent is below INT_MAX */
     bookmark place = mark(space);
     double *x = doubles(space, points), *f = doubles(space, points), *lost = doubles(space, points);
     for (int i = 0; i < points; i++) {
@@ -225,8 +227,12 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
             for (int i = points - 1; i >= 0 && x[i] > 600.0; i--)
                 if (f[i] < 1e-200)
                     f[i] = exp(k * log(x[i]) - x[i] - log_gamma(k + 1.0));
-        for (int j = 0; j < nodes; j++)
+        double terms = 0.0;
+        for (int j = 0; j < nodes; j++) {
             b[(size_t)j * (n + 1) + k] = windowed(weight, f + (size_t)fine * j, places, &at[j]);
+            terms += at[j].high - at[j].low + 1.0;
+        }
+        spend(space, larger(0.25 * terms - 100.0 * nodes, 0.0)); /* long windows */
     }
     /* 2^-1074 in every term of b_k, k <= n, in M places; where e^{-x} underflows, less than 1e-240 of x^k e^{-x} / k!. */
     double underflow = (n > 500 ? -540.0 : -730.0) + 2.0 * log(n + 1.0) + log(of->places + 1.0);
