@@ -22,7 +22,7 @@ ROWS = (
     ("samplings",),
     ("mechanisms",),
     ("question", "noiseless", "engines"),
-    ("shifted_curves",),
+    ("large_shifts", "shifted_curves",),
     ("solve",),
     ("guarantees",),
     ("calibration", "tradeoff", "pld", "sweeps", "audit"),
