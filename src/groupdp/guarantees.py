@@ -98,12 +98,16 @@ def log_delta(
     tolerance: float | None = None,
     memory_budget: int = DEFAULT_MEMORY,
     progress: Progress | None = None,
+    every_change: bool = False,
 ) -> Bounds:
-    """Bounds on log delta(epsilon), also where delta is far below the smallest double; -inf where delta is 0."""
+    """Bounds on log delta(epsilon), also where delta is far below the smallest double; -inf where delta is 0.
+
+    `every_change` evaluates every ordered change, also those that provably do not decide.
+    """
     question = question_of(run, group_size=group_size, adjacency=adjacency, removed=removed, added=added, rounds=rounds)
     target = require_number("epsilon", epsilon, at_least=0.0)
     options = options_of(engine=engine, tolerance=tolerance, memory_budget=memory_budget, progress=progress)
-    return log_delta_of_question(question, target, options)
+    return log_delta_of_question(question, target, options, every_change=every_change)
 
 
 def delta(run: Any, *, epsilon: float, **options: Any) -> Bounds:

@@ -82,13 +82,15 @@ def epsilon_of_question(
     return _worst(results, question.tight)
 
 
-def log_delta_of_question(question: Question, epsilon: float, options: Options) -> Bounds:
+def log_delta_of_question(
+    question: Question, epsilon: float, options: Options, *, every_change: bool = False
+) -> Bounds:
     """The worst of the ordered changes; one that provably does not decide is not evaluated closely (Chernoff
     screen): its epsilon at the largest lower side found so far is at most `epsilon`."""
     results: dict[str, Bounds] = {}
     floor = -math.inf if question.tight else None
     for index, (name, _) in enumerate(question.compositions):
-        if results and options.engine != "lattice":
+        if results and options.engine != "lattice" and not every_change:
             worst = max(done.lower for done in results.values())
             if worst > -math.inf and any(
                 epsilon_ceiling_of(one, worst, enough=epsilon) <= epsilon for one in question.options(index)

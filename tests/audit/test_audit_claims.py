@@ -17,6 +17,7 @@ from groupdp.audit import (
     runs_to_see_gap,
     worst_case,
 )
+from groupdp.guarantees import delta
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.samplings import FixedBatchSampling, PoissonSampling
@@ -140,3 +141,16 @@ def test_the_plan_to_see_a_gap_is_kept_by_a_real_audit() -> None:
         scores = attack_scores(worst_case(run, group_size=2), trials=runs, seed=seed)
         caught += check_claim(scores, claim, confidence=0.99, seed=seed).contradicted
     assert stats.binomtest(caught, 20, 0.9, alternative="less").pvalue > 1e-3
+
+
+def test_each_direction_is_claimed_its_own_delta():
+    """A change that does not decide the adjacency was not evaluated, and the other one's delta was claimed for it."""
+    run = DPSGD(PoissonSampling(rate=0.2), noise_multiplier=4.0, steps=20)
+    claim = claimed_curve(run, group_size=4, points=4)
+    for direction in ("add", "remove"):
+        for epsilon, lower, upper in zip(
+            claim.epsilons, claim.lower_deltas[direction], claim.deltas[direction], strict=True
+        ):
+            exact = delta(run, epsilon=float(epsilon), group_size=4, adjacency=direction)
+            assert lower <= exact.upper, (direction, epsilon)
+            assert exact.lower <= upper <= exact.upper * (1.0 + 1e-4), (direction, epsilon)

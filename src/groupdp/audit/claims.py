@@ -76,7 +76,7 @@ def claimed_curve(
     directions = directions_of(adjacency)
     tables: list[dict[Direction, tuple[float, float]]] = []
     for i, epsilon in enumerate(epsilons.tolist()):
-        found = guarantees.log_delta(run, epsilon=epsilon, adjacency=adjacency, **asked)
+        found = guarantees.log_delta(run, epsilon=epsilon, adjacency=adjacency, every_change=True, **asked)
         tables.append({direction: _claim(found, direction) for direction in directions})
         if progress is not None:
             progress((i + 1) / len(epsilons))

@@ -12,17 +12,28 @@ import typer
 from groupdp.cli.options import example
 from groupdp.cli.support import AsJSON, emit_json, emit_text, handle_errors, option, read_integer, read_number
 from groupdp.errors import InvalidArgument
+from groupdp.samplings import (
+    BallsInBinsSampling,
+    FixedBatchSampling,
+    FixedOrderSampling,
+    PoissonSampling,
+    ShuffledSampling,
+    SpreadSampling,
+)
 
 _CLAIM = "The claim"
 _EXAMPLE = example("groupdp doctor indices.parquet --sampling poisson --sampling-rate 0.01 --dataset-size 50000")
 #: The samplings that have a test, with the names of the numbers that they need.
 _FIELDS = {
-    "poisson": ("sampling_rate",),
-    "balls-in-bins": ("batches",),
-    "spread": ("batches",),
-    "shuffled": ("batch_size", "dataset_size"),
-    "fixed-batch": ("batch_size", "dataset_size"),
-    "fixed-order": ("batch_size", "dataset_size"),
+    kind.name: tuple(field.name for field in kind.fields if field.default is None)
+    for kind in (
+        PoissonSampling,
+        BallsInBinsSampling,
+        SpreadSampling,
+        ShuffledSampling,
+        FixedBatchSampling,
+        FixedOrderSampling,
+    )
 }
 
 
@@ -47,7 +58,7 @@ def doctor(
         str | None, option("--sampling-rate", "NUMBER", "poisson: the rate, 0.01 or 256/60000.", _CLAIM)
     ] = None,
     batches: Annotated[
-        str | None, option("--batches", "INTEGER", "balls-in-bins, spread: batches of an epoch.", _CLAIM)
+        str | None, option("--batches", "INTEGER", "Where the claim has them: batches of an epoch.", _CLAIM)
     ] = None,
     batch_size: Annotated[
         str | None,

@@ -116,7 +116,7 @@ def delta(asked: Asked, *, epsilon: Epsilon, memory: Memory = "1G", as_json: AsJ
 
     with progress_bar("delta") as progress:
         logarithm = guarantees.log_delta(
-            asked.run, epsilon=target, memory_budget=budget, progress=progress, **asked.neighbours
+            asked.run, epsilon=target, every_change=True, memory_budget=budget, progress=progress, **asked.neighbours
         )
     found = guarantees.exponential(logarithm)
     changes = {name: guarantees.exponential(bounds) for name, bounds in _changes(logarithm).items()}

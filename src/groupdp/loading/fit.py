@@ -93,7 +93,7 @@ def steps_of_epoch(claim: Sampling, dataset_size: int) -> int:
     raise InvalidArgument(
         "sampling",
         InWords(claim.name),
-        "be poisson, balls-in-bins, spread, shuffled, fixed-batch or fixed-order",
+        f"be poisson, {BallsInBinsSampling.name}, spread, shuffled, fixed-batch or fixed-order",
         "no test of drawn indices is known for others",
     )
 
