@@ -54,6 +54,7 @@ study: $(STAMP)  ## slow: both engines on thousands of random runs, the audit at
 	$(BIN)/python studies/containment.py
 	PYTHONPATH=tests $(BIN)/python studies/vadhan_oracle.py
 	$(BIN)/python studies/mechanisms_oracle.py
+	$(BIN)/python studies/allocation.py
 
 fuzz:  ## slow: 100 000 inputs for the kernel's C core under AddressSanitizer and UBSan, guided by coverage where there is clang
 	$(PYTHON) studies/fuzz_kernel.py

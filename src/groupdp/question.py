@@ -12,7 +12,7 @@ from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.neighbours import ADJACENCIES, Change, Neighbours
-from groupdp.pairs import Composition, compose
+from groupdp.pairs import Composition, Round, compose
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,11 @@ class Question:
     def options(self, index: int) -> tuple[Composition, ...]:
         """All compositions that dominate one change."""
         return (self.compositions[index][1], *(self.alternatives[index] if self.alternatives else ()))
+
+    def of_mixtures(self, index: int) -> Composition:
+        """A composition that dominates one change, of mixtures of Gaussians alone if there is such a one."""
+        options = self.options(index)
+        return next((one for one in options if all(isinstance(part, Round) for part, _ in one)), options[0])
 
     @property
     def is_empty(self) -> bool:

@@ -37,6 +37,8 @@ _CLOSED_FORM_BELOW = -1e6
 #: Up to so many rounds of mixtures the contour is not even tried first: their characteristic function hardly falls, and
 #: of random questions it answered none.
 _FEW = 6
+#: Where a curve's composition is chosen; no effect on validity.
+_TYPICAL_LOG_DELTA = math.log(1e-6)
 #: In `auto`, a result wider than this, and than the tolerance, is intersected with the other engine's.
 WIDE = 1e-5
 
@@ -78,7 +80,8 @@ def epsilon_of_question(
             if any(epsilon_ceiling_of(one, log_delta, enough=worst) < worst for one in choices):
                 continue
         part = _part_of(options, index, len(question.compositions))
-        results[name] = _smallest(choices, partial(epsilon_of, log_delta=log_delta), part, floor)
+        chernoff = partial(_chernoff, log_delta=log_delta)
+        results[name] = _smallest(choices, partial(epsilon_of, log_delta=log_delta), part, floor, chernoff)
     return _worst(results, question.tight)
 
 
@@ -101,15 +104,41 @@ def log_delta_of_question(
     return _worst(results, question.tight)
 
 
+def decisive_compositions(question: Question, options: Options) -> tuple[Composition, ...]:
+    """For every ordered change one of the compositions that dominate it: the one with the smallest epsilon at
+    delta = 1e-6, for curves, which are about one composition. Any choice is valid."""
+    chosen = []
+    for index, (_, first) in enumerate(question.compositions):
+        choices = question.options(index)
+        if len(choices) == 1 or question.tight:
+            chosen.append(first)
+            continue
+        uppers: dict[Composition, float] = {}
+        for one in choices:
+            try:
+                uppers[one] = epsilon_of(one, _TYPICAL_LOG_DELTA, replace(options, engine="spectral")).upper
+            except LimitExceeded:
+                continue
+        chosen.append(min(uppers, key=uppers.__getitem__, default=first))
+    return tuple(chosen)
+
+
 class _Answer(Protocol):
     def __call__(self, composition: Composition, /, *, options: Options) -> Bounds: ...
 
 
-def _smallest(choices: tuple[Composition, ...], answer: _Answer, options: Options, floor: float | None) -> Bounds:
+def _smallest(
+    choices: tuple[Composition, ...],
+    answer: _Answer,
+    options: Options,
+    floor: float | None,
+    last_resort: Callable[[Composition], Bounds | None] = lambda _: None,
+) -> Bounds:
     """The answer with the smallest upper side, of compositions that all dominate: its lower side is its own.
 
     In `auto` only the first one may be answered by the lattice engine, which takes longer. Where the first one is
     attained, others are used only where no engine answers for it, with `floor` for a lower side; else it is None.
+    Where no engine answers for a composition, `last_resort` may have an upper side.
     """
     if len(choices) == 1:
         return answer(choices[0], options=options)
@@ -117,7 +146,9 @@ def _smallest(choices: tuple[Composition, ...], answer: _Answer, options: Option
         try:
             return answer(choices[0], options=options)
         except LimitExceeded:
-            return replace(_smallest(choices[1:], answer, options, None), lower=floor)
+            others = _smallest(choices[1:], answer, options, None, last_resort)
+            found = [one for one in (others, last_resort(choices[0])) if one is not None]
+            return replace(min(found, key=lambda one: one.upper), lower=floor)
     quick = replace(options, engine="spectral") if options.engine == "auto" else options
     answers, refused = [], None
     for index, one in enumerate(choices):
@@ -125,9 +156,19 @@ def _smallest(choices: tuple[Composition, ...], answer: _Answer, options: Option
             answers.append(answer(one, options=quick if index else options))
         except LimitExceeded as error:
             refused = refused or error
+            bound = last_resort(one)
+            answers += [] if bound is None else [bound]
     if not answers and refused is not None:
         raise refused
     return min(answers, key=lambda one: one.upper)
+
+
+def _chernoff(composition: Composition, *, log_delta: float) -> Bounds | None:
+    """Chernoff's bound on epsilon, of random allocations: rare collisions may be all that is too much for a contour."""
+    if not any(isinstance(one, AllocationRound) for one, _ in composition):
+        return None
+    upper = epsilon_ceiling_of(composition, log_delta, enough=0.0)
+    return Bounds(0.0, upper, Provenance(engine="spectral", tolerance_met=False)) if upper < math.inf else None
 
 
 def _part_of(options: Options, index: int, count: int) -> Options:

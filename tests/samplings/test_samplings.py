@@ -257,3 +257,35 @@ def test_a_fixed_order_is_not_attained_by_those_left_over():
     run = groupdp.DPSGD(groupdp.FixedOrderSampling(batch_size=2, dataset_size=5), noise_multiplier=3.0, steps=4)
     assert groupdp.epsilon(run, delta=1e-5, group_size=4, adjacency="zero-out").tight
     assert not groupdp.epsilon(run, delta=1e-5, group_size=5, adjacency="zero-out").tight
+
+
+def test_more_examples_than_batches_are_spread_only_if_it_is_said_how():
+    def asked(**how):
+        sampling = groupdp.SpreadSampling(batches=3, **how)
+        return groupdp.epsilon(DPSGD(sampling, noise_multiplier=2.0, steps=6), delta=1e-6, group_size=4)
+
+    with pytest.raises(InvalidArgument) as caught:
+        asked()
+    assert caught.value.argument == "group_size"
+    revealed = groupdp.MixtureOfGaussians([math.sqrt(6.0)], [1.0], 2.0)  # counts 2, 1, 1
+    assert asked(evenly=True).upper == pytest.approx(groupdp.epsilon(revealed, rounds=2, delta=1e-6).upper, rel=1e-9)
+    with pytest.raises(InvalidArgument) as caught:
+        asked(evenly=1)
+    assert caught.value.argument == "evenly"
+
+
+@pytest.mark.parametrize(("batches", "noise", "members"), [(100, 1.0, 4), (100, 4.0, 8)])
+def test_a_trade_off_is_that_of_the_smaller_bound(batches, noise, members):
+    """At most what delta = 1e-6 at its epsilon implies: TPR <= e^eps FPR + delta."""
+    run = DPSGD(groupdp.BallsInBinsSampling(batches=batches), noise_multiplier=noise, steps=batches)
+    epsilon = groupdp.epsilon(run, delta=1e-6, group_size=members, adjacency="remove").upper
+    rate = 1e-6
+    told = groupdp.TradeOff(run, group_size=members, adjacency="remove").log_true_positive_rate(math.log(rate))
+    assert told.upper <= math.log(math.exp(epsilon) * rate + 1e-6) + 1e-6
+
+
+def test_a_distribution_of_balls_in_bins_is_that_of_the_revealed_allocation():
+    run = DPSGD(groupdp.BallsInBinsSampling(batches=5), noise_multiplier=3.0, steps=5)
+    one = groupdp.PrivacyLossDistribution.from_run(run, group_size=1, adjacency="remove")
+    assert not one.tight
+    assert one.delta(1.0).upper >= groupdp.delta(run, epsilon=1.0, group_size=1, adjacency="remove").lower

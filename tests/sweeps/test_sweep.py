@@ -151,3 +151,12 @@ def test_rows_that_are_not_tight_say_so(tmp_path, monkeypatch):
     answer = command(f"sweep {run} --vary group_size=1,2 --json").json
     assert "group_size" not in answer
     assert [row["group_size"] for row in answer["rows"]] == [1, 2]
+
+
+def test_of_several_bounds_a_sweep_takes_the_smallest():
+    """Balls in bins for a group: collisions revealed, hidden, or everything revealed; at sigma = 1 hidden ones win."""
+    run = groupdp.DPSGD(groupdp.BallsInBinsSampling(batches=100), noise_multiplier=1.0, steps=100)
+    (row,) = groupdp.sweep(run, delta=1e-6, vary={"group_size": [4]})
+    expected = groupdp.epsilon(run, delta=1e-6, group_size=4)
+    assert (row.epsilon_lower, row.epsilon_upper) == (expected.lower, expected.upper)
+    assert row.epsilon_upper < 8.41  # the first bound alone

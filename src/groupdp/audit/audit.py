@@ -124,7 +124,7 @@ def audit_worst_case(
     """Train the worst case of `run` many times, attack every run, and hold the claim against it.
 
     Every sampling and every adjacency it has a law for. `reveal_batches` releases the batches as well, which the bounds
-    of shuffled epochs and of balls in bins allow. What is measured lies on the claimed curve where that is tight.
+    of shuffled epochs allow. What is measured lies on the claimed curve where that is tight.
     The claim is the certified curve for groups of `claimed_group_size` (by default the true `group_size`).
     """
     _require_question(delta, confidence, gap)

@@ -73,6 +73,12 @@ def attack_scores(
     that does not do what it declares is simulated. The attack always believes the declaration. With `reveal_batches`
     it is told who was in every batch, and `attack` is not asked.
     """
+    if reveal_batches and any(phase.sampling.secret_allocation for phase in instance.run):
+        raise InvalidArgument(
+            "reveal_batches",
+            InWords(f"true for {instance.title}"),
+            "be false where the bound holds only while the batches of an epoch stay secret",
+        )
     if reveal_batches and len(instance.with_group) != len(instance.without_group):
         raise InvalidArgument(
             "reveal_batches", InWords(f"true for {instance.title}"), "be false where the datasets differ in size"

@@ -78,7 +78,8 @@ def run_to_dp_accounting(
             "run", InWords("nothing that could be told apart"), "have steps and group_size be at least 1"
         )
     found = []
-    for _, composition in question.compositions:
+    for index in range(len(question.compositions)):
+        composition = question.of_mixtures(index)
         composed: PrivacyLossDistribution | None = None
         for one, times in composition:
             if not (isinstance(one, Round) and one.has_noise):

@@ -122,7 +122,7 @@ class PrivacyLossDistribution:
         if len(compositions) != 1:
             names = " and ".join(name for name, _ in compositions)
             raise InvalidArgument("adjacency", adjacency, "be a single ordered change, like remove", f"{names}")
-        ((direction, composition),) = compositions
+        direction, composition = compositions[0][0], question.of_mixtures(0)
         parts = []
         for one, times in composition:
             if not isinstance(one, Round):
@@ -146,7 +146,11 @@ class PrivacyLossDistribution:
             f"{phase.sampling.describe()}, noise multiplier {given(phase.noise_multiplier)}, {phase.steps} steps"
             for phase in phases_of(run)
         )
-        return replace(whole, tight=question.tight, about=f"{told}; groups of up to {group_size}")
+        return replace(
+            whole,
+            tight=question.tight and composition == compositions[0][1],
+            about=f"{told}; groups of up to {group_size}",
+        )
 
     @classmethod
     def from_round(

@@ -48,6 +48,7 @@ class AllocationSampling(Sampling):
         ),
     )
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
+    secret_allocation: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         batches = require_integer("batches", self.batches, at_least=1, at_most=LARGEST_DATASET)

@@ -42,6 +42,7 @@ class BallsInBinsSampling(Sampling):
     meant_by: ClassVar[str] = "batches"
     fields: ClassVar[tuple[Field, ...]] = (BATCHES,)
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
+    secret_allocation: ClassVar[bool] = True
     mistaken_for_poisson: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -109,6 +110,8 @@ class BallsInBinsSampling(Sampling):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevealedBallsInBins(BallsInBinsSampling):
     """The same batches, with the allocation revealed (P-7): the law that certificates know."""
+
+    secret_allocation: ClassVar[bool] = False
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         size = counted(change.removed) + counted(change.added)

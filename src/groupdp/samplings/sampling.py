@@ -42,6 +42,8 @@ class Sampling(ABC):
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ()
     #: Whether no larger dataset leaks more, so that what holds for one example holds on a walk to a larger group.
     leaks_most_where_smallest: ClassVar[bool] = True
+    #: Whether its bounds hold only while the batches stay secret, once an allocation decides a whole epoch.
+    secret_allocation: ClassVar[bool] = False
     #: Whether such runs are often, and wrongly, accounted as Poisson sampling.
     mistaken_for_poisson: ClassVar[bool] = False
 

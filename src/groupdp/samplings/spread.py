@@ -27,22 +27,27 @@ from groupdp.samplings.worlds import AllocatedSums, World
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpreadSampling(Sampling):
     """Every epoch has `batches` steps and puts each person's examples into distinct ones, uniformly at random,
-    independently of everybody else; more than `batches` of them as evenly as possible.
+    independently of everybody else; with `evenly`, more than `batches` of them as evenly as possible.
 
-    The group is one person.
+    The group is one person. Without `evenly` a group of more than `batches` examples is refused: how they are spread
+    must be said.
     """
 
     batches: int
+    evenly: bool = False
 
     name: ClassVar[str] = "spread"
     title: ClassVar[str] = "spread allocation"
     meaning: ClassVar[str] = "Every epoch deals a person's examples to distinct batches, independently of other people."
     fields: ClassVar[tuple[Field, ...]] = (BATCHES,)
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
+    secret_allocation: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         batches = require_integer("batches", self.batches, at_least=1, at_most=LARGEST_DATASET)
         object.__setattr__(self, "batches", batches)
+        if not isinstance(self.evenly, bool):
+            raise InvalidArgument("evenly", self.evenly, "be True or False")
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """One person leaves: P-14. One leaves and another joins: each with a share of the noise (P-18)."""
@@ -56,7 +61,15 @@ class SpreadSampling(Sampling):
             return ()
         return (revealed(_squares(size, self.batches), self.batches, noise / unit_of(microbatches), steps),)
 
+    def _require_places(self, size: int) -> None:
+        if size > self.batches and not self.evenly:
+            requirement = (
+                f"be at most batches={self.batches}, or SpreadSampling must have evenly=True for more examples"
+            )
+            raise InvalidArgument("group_size", size, requirement)
+
     def _one_sided(self, size: int, noise: float, steps: int) -> Rounds:
+        self._require_places(size)
         if size % self.batches == 0:  # as many in every batch: no randomness is left
             share = size // self.batches
             return ((Round.of(Side.point(share / noise if noise > 0.0 else math.inf), ZERO), steps),)
@@ -97,6 +110,7 @@ class SpreadSampling(Sampling):
     def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
         """Those who leave move by +1, those who join by -1; there are no others, who would be other people."""
         leave, join = counted(change.removed), counted(change.added)
+        self._require_places(max(leave, join))
         return (
             World(((1.0, leave),), spread_members(leave, 1.0, self.batches)),
             World(((-1.0, join),), spread_members(join, -1.0, self.batches)),

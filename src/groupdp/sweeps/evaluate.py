@@ -58,7 +58,9 @@ def quick_answers(questions: Sequence[Question | str], targets: Sequence[float])
     suited = [
         (index, question, targets[index])
         for index, question in enumerate(questions)
-        if isinstance(question, Question) and all(_suits(composition) for _, composition in question.compositions)
+        if isinstance(question, Question)
+        and (question.tight or not question.alternatives)  # else the smallest of several bounds is the answer
+        and all(_suits(composition) for _, composition in question.compositions)
     ]
     answers = spectral.epsilons([(question.compositions[0][1], target) for _, question, target in suited])
     for (index, _, _), answer in zip(suited, answers, strict=True):

@@ -25,7 +25,7 @@ from groupdp.engines.interface import Progress
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.pairs import FloatArray, mirrored
 from groupdp.question import question_of
-from groupdp.solve import options_of
+from groupdp.solve import decisive_compositions, options_of
 from groupdp.tradeoff.closed_form import Envelope, Levels
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.enclosure import (
@@ -76,11 +76,11 @@ class TradeOff:
         self._words = ", ".join(
             [repr(run), *(f"{name}={value!r}" for name, value in given.items() if value is not None)]
         )
-        self.composition = question.compositions[0][1]
         self.adjacency = adjacency
         self.tight = question.tight
         options = options_of(engine=engine)
-        ordered = [composition for _, composition in question.compositions]
+        ordered = decisive_compositions(question, options)
+        self.composition = ordered[0]
         reversed_pairs = [mirrored(composition) for composition in ordered]
         every = {one: DeltaCurve(one, options) for one in (*ordered, *reversed_pairs)}
         self._curves = tuple(every[one] for one in ordered)

@@ -1,0 +1,77 @@
+"""Thousands of random questions about hidden allocations, each against an oracle that shares nothing with the package.
+
+    python studies/allocation.py [questions] [seed]
+
+One example in one of N batches and spread groups: the certified interval must contain the oracle's value. Balls in bins
+for groups: the answer must be at most the oracle's value of the coin of P-15, whose blocks are a little worse.
+Questions that the oracle's two contours disagree about, or that no engine answers, are counted apart. Ends with status
+1 if any answer is false.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+import groupdp
+from groupdp.errors import LimitExceeded
+from oracle import allocation
+from oracle.contour import Disagreement
+
+#: Digits that the oracle's two contours agree to.
+DIGITS = 7
+#: The oracle's own error, relative to max(1, epsilon).
+ERROR = 10.0**-DIGITS
+
+
+def verdict(generator: random.Random) -> tuple[str, str]:
+    """What became of a random question, and the question."""
+    kind = generator.choice(["one", "spread", "thrown"])
+    batches = round(10.0 ** generator.uniform(0.4, 2.5))
+    epochs = generator.choice([2, 3, 5, 10, 20])
+    noise = round(10.0 ** generator.uniform(-0.1, 0.8), 3)
+    delta = 10.0 ** -generator.choice([4, 5, 6, 8])
+    adjacency = generator.choice(["remove", "add"])
+    size = 1 if kind == "one" else generator.randint(2, min(4 if kind == "thrown" else 12, batches))
+    asked = f"{kind} N={batches} epochs={epochs} noise={noise} k={size} {adjacency} delta={delta:g}"
+    sampling: groupdp.Sampling = groupdp.BallsInBinsSampling(batches=batches)
+    if kind == "spread":
+        sampling = groupdp.SpreadSampling(batches=batches)
+    run = groupdp.DPSGD(sampling, noise_multiplier=noise, steps=batches * epochs)
+    coin = (allocation.thrown if kind == "thrown" else allocation.spread)(size, batches, noise)
+    try:
+        true = allocation.epsilon([(coin, epochs, adjacency == "add")], delta=delta, digits=DIGITS)
+        found = groupdp.epsilon(run, delta=delta, group_size=size, adjacency=adjacency, engine="spectral")
+    except Disagreement:
+        return "the oracle declines", asked
+    except LimitExceeded:
+        return "the engine declines", asked
+    room = 3.0 * ERROR * max(1.0, true)
+    asked += f": [{found.lower}, {found.upper}], the oracle has {true}"
+    if kind == "thrown":
+        return ("holds" if found.upper <= true + max(room, 1e-6 * true) else "FALSE"), asked
+    if found.lower == 0.0 and found.upper > true:
+        return "wide", asked
+    smaller = found.upper < true - room and not found.tight  # another bound was better (revealed)
+    return ("better" if smaller else "holds" if found.lower - room <= true <= found.upper + room else "FALSE"), asked
+
+
+def main() -> int:
+    questions = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    generator = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    tally: Counter[str] = Counter()
+    for _ in range(questions):
+        result, asked = verdict(generator)
+        tally[result] += 1
+        if result == "FALSE":
+            print(asked, flush=True)
+    print(", ".join(f"{name}: {count}" for name, count in sorted(tally.items())))
+    return 1 if tally["FALSE"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
