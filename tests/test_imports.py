@@ -27,7 +27,7 @@ ROWS = (
     ("guarantees",),
     ("calibration", "tradeoff", "pld", "sweeps", "audit"),
     ("baselines", "people", "certificate", "correlated"),
-    ("run_file", "integrations"),
+    ("run_file", "integrations", "loading"),
     ("figures", "statement"),
     ("web",),
     ("cli",),
