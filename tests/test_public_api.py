@@ -44,6 +44,7 @@ PUBLIC = {
     "delta",
     "epsilon",
     "fdp_epsilon",
+    "inspect",
     "linear_reference",
     "log_delta",
     "people_view",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from groupdp.guarantees import delta as delta
     from groupdp.guarantees import epsilon as epsilon
     from groupdp.guarantees import log_delta as log_delta
+    from groupdp.loading.inspection import inspect as inspect
     from groupdp.mechanisms import DPSGD as DPSGD
     from groupdp.mechanisms import ApproximateDP as ApproximateDP
     from groupdp.mechanisms import CorrelatedNoise as CorrelatedNoise
@@ -77,6 +78,7 @@ _ON_DEMAND = {
         "epsilon",
         "log_delta",
     ),
+    "groupdp.loading.inspection": ("inspect",),
     "groupdp.mechanisms": (
         "ApproximateDP",
         "CorrelatedNoise",
@@ -117,6 +119,7 @@ _ON_DEMAND = {
     "groupdp.tradeoff": ("TradeOff", "trade_off"),
 }
 #: Modules that are there without being imported by name.
+    "groupdp.loading.inspection": ("inspect",),
 _MODULES = (
     "bounds",
     "correlated",
@@ -167,6 +170,7 @@ __all__ = [
     "delta",
     "epsilon",
     "fdp_epsilon",
+    "inspect",
     "linear_reference",
     "log_delta",
     "people_view",

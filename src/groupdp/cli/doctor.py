@@ -102,7 +102,7 @@ def _claim(name: str, given: dict[str, str | None]) -> Any:
             raise InvalidArgument(field, None, f"be given for {name}")
         if text is not None and field not in needed and field != "dataset_size":
             raise InvalidArgument(field, text, f"be left out for {name}")
-    attributes = SAMPLINGS[name].fields
+    attributes = {field.name: field.attribute for field in SAMPLINGS[name].fields}
     values: dict[str, Any] = {}
     for field in needed:
         text = str(given[field])

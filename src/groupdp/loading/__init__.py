@@ -6,8 +6,9 @@
     fit_tests.py     the statistics of `fit.py`: each is an exact binomial test
     index_log.py     drawn indices from a file
     inspection.py    `inspect`: what was found, with evidence, problems and what to check by hand
+    reading.py       the notes that are taken meanwhile, and a claim against them
     torch_loaders.py, other_loaders.py    how PyTorch's loaders, and those of other tools, are read
-    drawing.py       epochs of indices drawn from a loader
+    loader_epochs.py   epochs of indices drawn from a loader
 
 No module imports a training framework: an object of one is recognised by the modules that it has loaded.
 """

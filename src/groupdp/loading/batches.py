@@ -79,6 +79,15 @@ class IndexBatches(ABC):
         """Whether a unit is a person with all their examples."""
         return len(self._sizes) < self.dataset_size
 
+    def people_drawn(self, indices: IntArray) -> IntArray:
+        """The people, as numbers, to whom drawn examples belong."""
+        return self._units[indices]
+
+    @property
+    def number_of_units(self) -> int:
+        """How many examples, or people, each step draws from."""
+        return len(self._sizes)
+
     def run(self, *, noise_multiplier: float, epochs: Any) -> DPSGD:
         """The run of `epochs` epochs; a part of one is rounded up to whole steps."""
         steps = math.ceil(require_fraction("epochs", epochs) * self.batches)

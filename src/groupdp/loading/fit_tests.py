@@ -7,7 +7,7 @@ every epoch. Several counts of one family share its false alarm rate (Bonferroni
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +52,12 @@ class Drawn:
     def rounds(self) -> IntArray:
         """The step of every entry, counted through all epochs."""
         return self.epoch * self.steps + self.step
+
+    def by(self, unit_of: Callable[[IntArray], IntArray], units: int) -> Drawn:
+        """The same draws by unit: a person is in a batch if one of their examples is."""
+        keys = np.unique(self.rounds * units + unit_of(self.index))
+        rounds = keys // units
+        return Drawn(rounds // self.steps, rounds % self.steps, keys % units, self.epochs, self.steps, units)
 
     def sizes(self) -> IntArray:
         """The size of every batch, of shape (epochs, steps)."""

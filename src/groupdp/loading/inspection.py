@@ -1,0 +1,210 @@
+"""`groupdp.inspect`: which sampling a loader or trainer does, with the evidence, and what breaks the guarantee.
+
+What is not known is refused with the reason: no loader passes because nothing was found against it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupdp._files import NewFiles
+from groupdp._validation import require_fraction, require_integer
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.loading.batches import IndexBatches, units_of
+from groupdp.loading.fit import FALSE_ALARM, Fit, fit
+from groupdp.loading.loader_epochs import drawn_epochs
+from groupdp.loading.other_loaders import is_trainer, read_engine, read_model, read_other, read_selection, read_trainer
+from groupdp.loading.reading import Reading, accumulate, compare, require_world
+from groupdp.loading.torch_loaders import is_loader, read_loader, read_own
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.run_file.read import RunFile
+from groupdp.run_file.write import run_file_text
+from groupdp.samplings import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a loader does."""
+
+    kind: str
+    """What was read."""
+    sampling: Sampling | None
+    """What it does; None where that is not known, or has no law."""
+    steps_per_epoch: int | None
+    evidence: tuple[str, ...]
+    problems: tuple[str, ...]
+    """What breaks the guarantee, or why it is refused."""
+    check: tuple[str, ...]
+    """What cannot be seen from here, to be checked by hand."""
+    test: Fit | None
+    """What indices drawn from it say about the claim, if any were drawn."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether the sampling is known and nothing speaks against it; `check` remains."""
+        return self.sampling is not None and not self.problems
+
+    def run(self, *, noise_multiplier: float, epochs: Any) -> DPSGD:
+        """The run of `epochs` epochs; refused with the first problem where there is one."""
+        if self.sampling is None or self.steps_per_epoch is None or self.problems:
+            raise InvalidArgument.saying("loader", self.problems[0])
+        steps = math.ceil(require_fraction("epochs", epochs) * self.steps_per_epoch)
+        return DPSGD(self.sampling, noise_multiplier=noise_multiplier, steps=steps)
+
+    def run_file(
+        self,
+        path: str | Path,
+        *,
+        noise_multiplier: float,
+        epochs: Any,
+        delta: float | None = None,
+        group_size: int | None = None,
+        adjacency: str | None = None,
+        force: bool = False,
+    ) -> None:
+        """Write the run file; the adjacency is by default the first that the sampling has a law for."""
+        run = self.run(noise_multiplier=noise_multiplier, epochs=epochs)
+        chosen = run.sampling.adjacencies[0] if adjacency is None else adjacency
+        run.sampling.require_adjacency(chosen)
+        if Path(path).exists() and not force:
+            raise InvalidArgument("path", str(path), "be new, or given with force=True")
+        file = RunFile(phases=(run,), delta=delta, group_size=group_size, adjacency=chosen)
+        with NewFiles("path") as files:
+            files.write_text(path, run_file_text(file))
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {'not known' if self.sampling is None else self.sampling.describe()}"]
+        for title, sentences in (("", self.evidence), ("Problem: ", self.problems), ("Check: ", self.check)):
+            lines += [f"  {title}{sentence}" for sentence in sentences]
+        return "\n".join(lines if self.test is None else [*lines, f"  Test: {self.test}"])
+
+
+def inspect(
+    loader: Any,
+    *,
+    claim: Any = None,
+    draw: int | None = None,
+    owners: Any = None,
+    world_size: int | None = None,
+    accumulation: int | None = None,
+    model: Any = None,
+    false_alarm: float = FALSE_ALARM,
+) -> Inspection:
+    """Which sampling a loader or trainer does, and what breaks the guarantee.
+
+    Args:
+        loader: a DataLoader of PyTorch or Opacus, a sampler of groupdp.loading, a Trainer of Hugging Face or TRL, a
+            batch selection of JAX Privacy; or a list of the loaders of all ranks. Anything else is refused, and may
+            be drawn from if iterating gives an epoch's batches of indices.
+        claim: what is accounted for: a sampling, its name, a DPSGD, or an engine or accountant of Opacus.
+        draw: epochs of indices to draw and to test against the claim, or against what was found. PyTorch's and NumPy's
+            generators are put back afterwards; a sampler that keeps its own state advances.
+        owners: whose each example is, for a test of spread allocation.
+        world_size: training processes; by default as torch.distributed or WORLD_SIZE says.
+        accumulation: batches whose gradients are summed before a step; by default a Trainer's, or 1.
+        model: a PyTorch model, to be searched for batch normalisation; by default a Trainer's.
+        false_alarm: the largest probability with which the test contradicts a true claim.
+    """
+    ranks = list(loader) if isinstance(loader, list | tuple) and loader and not isinstance(loader[0], int) else [loader]
+    if len(ranks) > 1 and world_size not in (None, len(ranks)):
+        raise InvalidArgument("world_size", world_size, f"be {len(ranks)}, the number of loaders, or left out")
+    trainer = ranks[0] if is_trainer(ranks[0]) else None
+    if trainer is not None:
+        ranks = [one.get_train_dataloader() if is_trainer(one) else one for one in ranks]
+        stated = getattr(trainer.args, "world_size", None)
+        world_size = stated if world_size is None and isinstance(stated, int) else world_size
+        model = getattr(trainer, "model", None) if model is None else model
+    world = len(ranks) if len(ranks) > 1 else require_world(world_size)
+    readings = [_read(one, world) for one in ranks]
+    reading = readings[0]
+    times = trainer.args.gradient_accumulation_steps if accumulation is None and trainer is not None else accumulation
+    times = 1 if times is None else require_integer("accumulation", times, at_least=1)
+    if len(ranks) > 1:
+        _agree(reading, readings)
+    if trainer is not None:
+        read_trainer(reading, trainer)
+    if model is not None:
+        read_model(reading, model)
+    accumulate(reading, times)
+    compare(reading, claim)
+    test = None
+    if draw is not None:
+        count = require_integer("draw", draw, at_least=2)
+        test = _test(reading, readings, claim, count, times, owners, false_alarm)
+    if reading.sampling is None and not reading.problems:
+        raise AssertionError("a loader was refused without a reason")
+    return Inspection(
+        kind=reading.kind,
+        sampling=reading.sampling,
+        steps_per_epoch=reading.steps,
+        evidence=tuple(reading.evidence),
+        problems=tuple(dict.fromkeys(reading.problems)),
+        check=tuple(dict.fromkeys(reading.check)),
+        test=test,
+    )
+
+
+def _read(thing: Any, world: int | None) -> Reading:
+    if is_loader(thing):
+        return read_loader(thing, world)
+    if isinstance(thing, IndexBatches):
+        reading = Reading(f"groupdp's {type(thing).__name__}", batches=thing)
+        read_own(reading, thing, world)
+        return reading
+    return read_selection(thing) or read_engine(thing) or read_other(thing)
+
+
+def _agree(reading: Reading, readings: Sequence[Reading]) -> None:
+    """Whether the loaders of all ranks share one stream of batches."""
+    for other in readings[1:]:
+        reading.problems += other.problems
+        if other.sampling != reading.sampling:
+            reading.refuse("The ranks do not sample alike.")
+    samplers = [getattr(one.batches, "sampler", one.batches) for one in readings]
+    numbers = [getattr(sampler, "rank", None) for sampler in samplers]
+    if sorted(number for number in numbers if isinstance(number, int)) != list(range(len(readings))):
+        reading.refuse(f"The loaders have the ranks {numbers}, and must have 0 to {len(readings) - 1}, each once.")
+    for name in ("seed", "epoch", "fingerprint"):
+        if len({getattr(sampler, name, None) for sampler in samplers}) > 1:
+            reading.refuse(f"The ranks differ in their {name}: their shares are not of one batch, and may overlap.")
+
+
+def _test(
+    reading: Reading, readings: Sequence[Reading], claim: Any, count: int, times: int, owners: Any, false_alarm: float
+) -> Fit | None:
+    """Draw epochs and test them against the claim, or against what was found where there is none."""
+    stated = claim.sampling if isinstance(claim, DPSGD) else claim
+    stated = stated if isinstance(stated, Sampling) else reading.sampling
+    if stated is None:
+        raise InvalidArgument(
+            "claim", InWords("none" if claim is None else "only a name"), "be a sampling with its numbers, for draw"
+        )
+    if any(one.batches is None for one in readings):
+        raise InvalidArgument("draw", NOT_SHOWN, f"be left out: no indices can be drawn from {reading.kind}")
+    size = reading.dataset_size
+    size = getattr(stated, "dataset_size", None) if size is None else size
+    if size is None and owners is not None:
+        size = len(owners)
+    if size is None:
+        raise InvalidArgument("owners", None, "be given, one for each example, where the dataset is not known")
+    drawn = drawn_epochs([one.batches for one in readings], count=count, accumulation=times, dataset_size=size)
+    if isinstance(drawn, str):
+        reading.refuse(drawn)
+        return None
+    expected = getattr(stated, "batches", drawn.steps)
+    if drawn.steps != expected:
+        reading.refuse(f"An epoch has {drawn.steps} batches, and {expected} are accounted for.")
+        return None
+    if isinstance(reading.batches, IndexBatches) and reading.batches.samples_people:
+        drawn = drawn.by(reading.batches.people_drawn, reading.batches.number_of_units)
+    people = units_of(None, owners) if owners is not None else getattr(reading.batches, "people", np.arange(size))
+    result = fit(drawn, stated, people=people, false_alarm=false_alarm)
+    if result.contradicted:
+        reading.refuse(str(result))
+    return result

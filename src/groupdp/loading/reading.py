@@ -1,0 +1,160 @@
+"""What is noted while a loader is read, and what a claim says against it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from groupdp.errors import InvalidArgument, InWords
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.samplings import SAMPLINGS, PoissonSampling, Sampling
+
+
+@dataclass(slots=True)
+class Reading:
+    """Notes about one loader; `sampling` stays None where the batches have no law that is known."""
+
+    kind: str
+    sampling: Sampling | None = None
+    steps: int | None = None
+    """Optimizer steps of one epoch."""
+    dataset_size: int | None = None
+    rate_tolerance: float = 0.0
+    evidence: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    check: list[str] = field(default_factory=list)
+    batches: Any = None
+    """What yields the indices of an epoch's batches, if anything does."""
+
+    def found(self, sampling: Sampling, steps: int, *evidence: str) -> None:
+        """Note what the loader does."""
+        self.sampling, self.steps = sampling, steps
+        self.evidence += evidence
+
+    def refuse(self, problem: str) -> None:
+        """Note why no guarantee follows."""
+        self.problems.append(problem)
+
+
+def of_module(name: str, thing: Any, *classes: str) -> str | None:
+    """The name of the class of a loaded module that `thing` is of exactly; a subclass may do anything else."""
+    module = sys.modules.get(name)
+    return next((one for one in classes if module is not None and type(thing) is getattr(module, one, None)), None)
+
+
+def processes() -> int | None:
+    """The number of training processes, where PyTorch or its launcher says; None where neither does."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_world_size())
+    stated = os.environ.get("WORLD_SIZE", "")
+    return int(stated) if stated.isdecimal() and int(stated) >= 1 else None
+
+
+def compare(reading: Reading, claim: Any) -> None:
+    """Note where the accounting does not describe what the loader does."""
+    found = reading.sampling
+    if found is None or claim is None:
+        return
+    history = history_of(claim)
+    if history is not None:
+        _compare_history(reading, history)
+        return
+    stated = claim.sampling if isinstance(claim, DPSGD) else claim
+    name = stated if isinstance(stated, str) else getattr(stated, "name", None)
+    if name not in SAMPLINGS:
+        raise InvalidArgument(
+            "claim", claim, f"be a sampling, its name ({', '.join(SAMPLINGS)}) or an engine of Opacus"
+        )
+    if name != found.name:
+        reading.refuse(
+            f"The accounting assumes {SAMPLINGS[name].title}, and the loader does {found.describe()}: the claimed "
+            "epsilon is not a bound."
+        )
+    elif isinstance(stated, PoissonSampling) and isinstance(found, PoissonSampling):
+        if stated.rate < found.rate - reading.rate_tolerance:
+            reading.refuse(
+                f"The accounting assumes a rate of {stated.rate!r}, and the loader draws with {found.rate!r}."
+            )
+    elif isinstance(stated, Sampling) and stated.values() != found.values():
+        reading.refuse(f"The accounting assumes {stated.describe()}, and the loader does {found.describe()}.")
+
+
+def history_of(claim: Any) -> list[Any] | None:
+    """The (noise multiplier, rate, steps) that an engine or accountant of Opacus has counted; None for others."""
+    accountant = getattr(claim, "accountant", claim)
+    history = getattr(accountant, "history", None)
+    return list(history) if isinstance(history, list) and not isinstance(claim, str) else None
+
+
+def _compare_history(reading: Reading, history: list[Any]) -> None:
+    found = reading.sampling
+    if not isinstance(found, PoissonSampling):
+        described = "" if found is None else found.describe()
+        reading.refuse(
+            f"Opacus accounts for Poisson sampling, and the loader does {described}: its epsilon is not a bound."
+        )
+        return
+    if not history:
+        reading.check.append("The accountant has counted no step yet: inspect again after the first epoch.")
+        return
+    least = min(float(entry[1]) for entry in history)
+    if least < found.rate - reading.rate_tolerance:
+        reading.refuse(f"Opacus has accounted for a rate of {least!r}, and the loader draws with {found.rate!r}.")
+    reading.evidence.append(f"The accountant has counted {sum(int(entry[2]) for entry in history)} steps.")
+
+
+def accumulate(reading: Reading, times: int) -> None:
+    """Gradients of `times` batches in a row are summed before a step."""
+    sampling = reading.sampling
+    if times == 1 or sampling is None or reading.steps is None:
+        return
+    if sampling.name in ("shuffled", "fixed-order"):
+        values: Any = sampling.values()
+        size = min(values["batch_size"] * times, values["dataset_size"])
+        reading.sampling = type(sampling)(**{**values, "batch_size": size})
+        reading.steps = -(-reading.steps // times)
+        reading.evidence.append(
+            f"Gradients of {times} batches are summed before a step: consecutive parts of one order, so a step has "
+            f"{size} examples, and an epoch has {reading.steps} steps."
+        )
+        reading.check.append("Gradients that are left at the end of an epoch are not carried into the next one.")
+        return
+    reading.sampling = None
+    reading.refuse(
+        f"Gradients of {times} batches of {sampling.title} are summed before a step, and these together are not a "
+        f"batch of any rate: make the sampler with larger batches, and let a memory manager split each of them."
+    )
+
+
+def require_world(value: Any) -> int | None:
+    """The number of processes, as given or as found."""
+    from groupdp._validation import require_integer
+
+    return processes() if value is None else require_integer("world_size", value, at_least=1)
+
+
+def same_processes(reading: Reading, of_sampler: int, world: int | None) -> None:
+    """A sampler that shares batches between processes must share them between as many as there are."""
+    if world is not None and world != of_sampler:
+        reading.sampling = None
+        reading.refuse(f"The sampler shares batches between {of_sampler} processes, and {world} train.")
+
+
+def alone(reading: Reading, world: int | None) -> None:
+    """A sampler that knows nothing of other processes."""
+    if world is not None and world > 1:
+        reading.sampling = None
+        reading.refuse(
+            f"Each of {world} processes draws its own batches from the whole dataset: an example is in up to {world} "
+            "of the batches that make up one step, and no law is known for them."
+        )
+    elif world is None:
+        reading.check.append("Only one process trains.")
+
+
+def unknown(value: Any) -> InWords:
+    """The type of an object, for a sentence."""
+    return InWords(f"{type(value).__module__}.{type(value).__qualname__}")

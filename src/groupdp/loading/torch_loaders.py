@@ -1,0 +1,208 @@
+"""PyTorch's DataLoader and Opacus's, read by the exact types of their parts: a subclass may do anything else."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from groupdp.integrations.loaders import drawn_rate
+from groupdp.loading.batches import IndexBatches
+from groupdp.loading.reading import Reading, alone, of_module, same_processes, unknown
+from groupdp.samplings import FixedOrderSampling, PoissonSampling, ShuffledSampling
+
+_DATA = "torch.utils.data"
+_OPACUS = "opacus.utils.uniform_sampler"
+_SECRET = "The seed of the shuffling is secret, and no part of the published code or configuration."
+
+
+def is_loader(thing: Any) -> bool:
+    """Whether it is a DataLoader of PyTorch, or a subclass."""
+    data: Any = sys.modules.get(_DATA)
+    return data is not None and isinstance(thing, data.DataLoader)
+
+
+def read_loader(loader: Any, world: int | None) -> Reading:
+    """What a DataLoader does."""
+    reading = Reading(f"a DataLoader of {unknown(loader)}")
+    if not of_module(_DATA, loader, "DataLoader") and not of_module("opacus.data_loader", loader, "DPDataLoader"):
+        reading.refuse(
+            f"{unknown(loader)} is a subclass of DataLoader that may change the batches: inspect the DataLoader that "
+            "it was made from."
+        )
+        return reading
+    data: Any = sys.modules[_DATA]
+    if isinstance(loader.dataset, data.IterableDataset):
+        reading.refuse(
+            "The dataset is a stream (IterableDataset), which chooses the order itself: a shuffle buffer is not a "
+            "uniform permutation, and no law is known for it."
+        )
+        return reading
+    reading.dataset_size = len(loader.dataset)
+    _read_dataset(reading, loader.dataset)
+    collate = loader.collate_fn
+    if getattr(collate, "__module__", "").split(".")[0] not in ("torch", "opacus") and not of_module(
+        "opacus.data_loader", collate, "CollateFnWithEmpty"
+    ):
+        reading.check.append("The collate_fn neither drops nor repeats examples, and mixes none of them.")
+    batches = loader.batch_sampler
+    reading.batches = batches
+    if batches is None:
+        reading.refuse("The loader makes no batches itself (batch_size=None), so they are not known.")
+    else:
+        read_batch_sampler(reading, batches, world)
+    return reading
+
+
+def _read_dataset(reading: Reading, dataset: Any) -> None:
+    if of_module(_DATA, dataset, "Subset"):
+        indices = list(dataset.indices)
+        if len(set(indices)) < len(indices):
+            reading.refuse(
+                "The dataset is a Subset that holds an example more than once: the group is larger than stated."
+            )
+        reading.check.append(
+            f"The dataset is a Subset of {len(indices)} of {len(dataset.dataset)} examples, which were not chosen by "
+            "looking at them."
+        )
+
+
+def read_batch_sampler(reading: Reading, batches: Any, world: int | None) -> None:
+    """What a batch sampler does with a dataset of `reading.dataset_size` examples."""
+    if isinstance(batches, IndexBatches):
+        read_own(reading, batches, world)
+    elif of_module(_OPACUS, batches, "UniformWithReplacementSampler"):
+        _read_uniform(reading, batches, int(batches.num_samples))
+        alone(reading, world)
+    elif of_module(_OPACUS, batches, "DistributedUniformWithReplacementSampler"):
+        _read_uniform(reading, batches, int(batches.total_size))
+        same_processes(reading, int(batches.num_replicas), world)
+        reading.check += [
+            "Every process draws with a seed of its own: with equal seeds the examples of different processes are "
+            "drawn together.",
+            "Batches are large enough that none is ever empty in a process: Opacus leaves such a batch out.",
+        ]
+    elif of_module(_DATA, batches, "BatchSampler"):
+        _read_cut(reading, batches, world)
+    else:
+        reading.refuse(
+            f"The batch sampler {unknown(batches)} is not known, so its law is not: draw from it with a claim "
+            "(draw=200, claim=...), or use one of groupdp.loading."
+        )
+
+
+def read_own(reading: Reading, batches: IndexBatches, world: int | None) -> None:
+    """One of groupdp's own samplers, which says what it does."""
+    if type(batches).__module__ != "groupdp.loading.batches":
+        reading.refuse(f"{unknown(batches)} is a subclass of groupdp's sampler that may change the batches.")
+        return
+    unit = "people with all their examples" if batches.samples_people else "examples"
+    reading.found(
+        batches.sampling,
+        len(batches),
+        f"The batches are groupdp's: {batches.sampling.describe()}, over {unit}.",
+    )
+    if reading.dataset_size is None:
+        reading.dataset_size = batches.dataset_size
+    elif reading.dataset_size != batches.dataset_size:
+        reading.refuse(
+            f"The sampler was made for {batches.dataset_size} examples, and the dataset has {reading.dataset_size}."
+        )
+    if batches.samples_people:
+        reading.check.append("Gradients are clipped person by person, and the group is counted in people.")
+    if batches.world_size > 1:
+        reading.check.append(f"All {batches.world_size} ranks have the same fingerprint, and noise is added once.")
+    same_processes(reading, batches.world_size, world)
+    reading.check.append("The sum of clipped gradients is divided by a number that does not depend on the data.")
+
+
+def _read_uniform(reading: Reading, batches: Any, size: int) -> None:
+    rate = float(batches.sample_rate)
+    drawn = drawn_rate(rate)
+    reading.rate_tolerance = 2.0**-24
+    reading.found(
+        PoissonSampling(rate=min(1.0, max(rate, drawn))),
+        len(batches),
+        f"Opacus's sampler draws each example independently with rate {rate!r} (in single precision {drawn!r}).",
+    )
+    if size != reading.dataset_size:
+        reading.refuse(f"The sampler draws from {size} examples, and the dataset has {reading.dataset_size}.")
+    reading.check.append("The sum of clipped gradients is divided by a number that does not depend on the data.")
+
+
+def _read_cut(reading: Reading, batches: Any, world: int | None) -> None:
+    """One order of the dataset, cut into batches."""
+    sampler, size, batch = batches.sampler, reading.dataset_size or 0, int(batches.batch_size)
+    kind = of_module(
+        _DATA, sampler, "RandomSampler", "SequentialSampler", "WeightedRandomSampler", "SubsetRandomSampler"
+    ) or of_module("torch.utils.data.distributed", sampler, "DistributedSampler")
+    if kind == "DistributedSampler":
+        _read_distributed(reading, batches, world)
+        return
+    if kind == "RandomSampler" and not sampler.replacement and sampler.num_samples == size:
+        reading.found(
+            ShuffledSampling(batch_size=min(batch, size), dataset_size=size),
+            len(batches),
+            f"RandomSampler permutes all {size} examples anew in every epoch; batches have {batch} of that order.",
+            "Shuffling amplifies nothing here: groupdp.loading's samplers need less noise.",
+        )
+        reading.check.append(_SECRET)
+    elif kind == "SequentialSampler":
+        reading.found(
+            FixedOrderSampling(batch_size=min(batch, size), dataset_size=size),
+            len(batches),
+            f"SequentialSampler goes through the {size} examples in order, in batches of {batch}.",
+        )
+    elif kind == "SubsetRandomSampler" and sorted(sampler.indices) == list(range(size)):
+        reading.found(
+            ShuffledSampling(batch_size=min(batch, size), dataset_size=size),
+            len(batches),
+            f"SubsetRandomSampler permutes all {size} examples anew in every epoch.",
+        )
+        reading.check.append(_SECRET)
+    else:
+        reading.refuse(_REASONS.get(kind or "", _UNKNOWN).format(sampler=unknown(sampler)))
+    alone(reading, world)
+    if batches.drop_last and size % batch:
+        reading.evidence.append(f"The last {size % batch} examples of every order are left out (drop_last).")
+
+
+_UNKNOWN = (
+    "The sampler {sampler} is not known, so the law of its batches is not: draw from it with a claim (draw=200, "
+    "claim=...), or use one of groupdp.loading."
+)
+_REASONS = {
+    "RandomSampler": (
+        "RandomSampler draws with replacement, or another number than the dataset has: an example may be in several "
+        "batches or several times in one, and no law is known for that."
+    ),
+    "WeightedRandomSampler": (
+        "WeightedRandomSampler draws with replacement and with weights: examples have different probabilities, and may "
+        "be several times in one batch."
+    ),
+    "SubsetRandomSampler": (
+        "SubsetRandomSampler leaves examples of the dataset out, and whether they were chosen by looking at the data "
+        "is not known: make a dataset of the examples to train on."
+    ),
+}
+
+
+def _read_distributed(reading: Reading, batches: Any, world: int | None) -> None:
+    """Rank r takes places r, r + W, ... of one order, so the W local batches are a block of W B places of it."""
+    sampler, size = batches.sampler, reading.dataset_size or 0
+    replicas = int(sampler.num_replicas)
+    together = min(int(batches.batch_size) * replicas, size)
+    if size % replicas and not sampler.drop_last:
+        reading.refuse(
+            f"DistributedSampler repeats {-size % replicas} of the {size} examples in every epoch, to give {replicas} "
+            "processes as many each: make it with drop_last=True."
+        )
+        return
+    reading.found(
+        FixedOrderSampling(batch_size=together, dataset_size=size),
+        len(batches),
+        f"DistributedSampler deals one order to {replicas} processes: together they make batches of {together}.",
+        f"The order follows from seed={sampler.seed} and the epoch set by set_epoch, which an attacker may know: "
+        "it counts as a fixed order, whatever it is.",
+    )
+    same_processes(reading, replicas, world)
+    reading.check.append("All processes have the same seed and the same epoch, and noise is added once.")
