@@ -27,6 +27,7 @@ LINES = {
     "cap": "cap counts.csv --counts n --epsilon 8 --delta 1e-3 --batch-size 1 --epochs 5 --minimum-share 0.6",
     "count": "count rows.csv --by user_id",
     "bound": "bound rows.csv --by user_id --at-most 2 --out bounded.csv",
+    "doctor": "doctor log.csv --sampling fixed-order --batch-size 2 --dataset-size 4",
     "audit": "audit worst-case --sampling-rate 0.1 --noise-multiplier 2 --steps 5 --group-size 2 --trials 500",
     "certify": f"certify {RUN} --delta 1e-6 --group-size 0",
     "verify": "verify claim.json",
@@ -52,10 +53,11 @@ def _documented() -> dict[str, set[str]]:
 def test_the_fields_of_an_answer_are_those_named(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if command in ("certify", "verify"):
         pytest.importorskip("flint")
-    if command in ("count", "bound"):
+    if command in ("count", "bound", "doctor"):
         pytest.importorskip("duckdb")
     monkeypatch.chdir(tmp_path)
     Path("counts.csv").write_text("n\n1\n2\n2\n")
+    Path("log.csv").write_text("step,index\n" + "".join(f"{n // 2},{n % 4}\n" for n in range(8)))
     Path("rows.csv").write_text("user_id,x\n" + "".join(f"u{i % 5},{i}\n" for i in range(20)))
     if command == "verify":
         groupdp(f"{LINES['certify']} --out claim.json")

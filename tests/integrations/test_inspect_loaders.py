@@ -37,7 +37,6 @@ from groupdp.run_file import read_run_file
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),
     pytest.mark.filterwarnings("ignore:Full backward hook is firing"),
-    pytest.mark.filterwarnings("ignore:Optimal order is the"),
 ]
 SIZE, BATCH = 60, 6
 DATA = TensorDataset(torch.arange(SIZE, dtype=torch.float32).reshape(-1, 1), torch.zeros(SIZE, dtype=torch.int64))
@@ -255,6 +254,44 @@ WRONG = {
 }
 
 
+#: A part of the problem that each of them has to be refused for.
+REASONS = {
+    "shuffling accounted as Poisson": "shuffled epochs",
+    "order accounted as shuffling": "fixed order",
+    "weights": "weights",
+    "replacement": "replacement",
+    "more draws than examples": "another number",
+    "a subset by the data": "leaves examples",
+    "a subset with repetitions": "more than once",
+    "a stream with a shuffle buffer": "stream",
+    "no batches of its own": "batch_size=None",
+    "DDP doubled": "2 processes",
+    "DDP doubled, with Opacus's loader": "2 processes",
+    "DDP that repeats examples": "repeats 1",
+    "ranks with seeds of their own": "seed",
+    "our batches with seeds of their own": "seed",
+    "one rank twice": "ranks [0, 0]",
+    "a distributed sampler accounted as shuffling": "fixed order",
+    "accumulation counted as steps": "batch_size = 24",
+    "accumulated Poisson batches": "summed",
+    "accumulated spread batches": "summed",
+    "a trainer on two processes": "2 processes",
+    "a trainer that groups by length": "group_by_length",
+    "a batch size that is searched for": "auto_find_batch_size",
+    "batch normalisation": "BatchNorm1d",
+    "drop_last raises the rate": "draws with 0.5",
+    "a rate that is not the loader's": "rate of 0.05",
+    "a sampler of another dataset": "30 examples",
+    "our sampler of another dataset": "50 examples",
+    "Opacus with poisson_sampling=False": "shuffled epochs",
+    "a schedule of batch sizes": "GrowingBatches",
+    "a custom sampler that shuffles": "exactly once in an epoch",
+    "batches balanced by label": "one particular example",
+    "a loader class of its own": "subclass",
+    "a generator": "not known",
+}
+
+
 def test_there_are_as_many_as_are_asked_for():
     assert len(RIGHT) >= 10
     assert len(WRONG) >= 20
@@ -282,6 +319,7 @@ def test_no_wrong_loader_passes(name, tmp_path):
     found = groupdp.inspect(make(), **arguments)
     assert not found.passes
     assert all(problem.endswith(".") for problem in found.problems)
+    assert any(REASONS[name] in problem for problem in found.problems), found.problems
     with pytest.raises(groupdp.InvalidArgument):
         found.run_file(tmp_path / "run.toml", noise_multiplier=1.0, epochs=1)
     assert not (tmp_path / "run.toml").exists()

@@ -12,7 +12,14 @@ from groupdp.samplings import FixedOrderSampling, PoissonSampling, ShuffledSampl
 
 _DATA = "torch.utils.data"
 _OPACUS = "opacus.utils.uniform_sampler"
-_SECRET = "The seed of the shuffling is secret, and no part of the published code or configuration."
+
+
+def _secret(generator: Any) -> str:
+    """What to check about the seed of a generator of PyTorch, or of the global one."""
+    torch: Any = sys.modules.get("torch")
+    seed = int((torch if generator is None else generator).initial_seed())
+    shown = f" (it is {seed}, which looks written by hand)" if seed < 2**32 else ""
+    return f"PyTorch's seed is secret{shown}: batches that an attacker can compute are not random."
 
 
 def is_loader(thing: Any) -> bool:
@@ -112,6 +119,8 @@ def read_own(reading: Reading, batches: IndexBatches, world: int | None) -> None
     if batches.world_size > 1:
         reading.check.append(f"All {batches.world_size} ranks have the same fingerprint, and noise is added once.")
     same_processes(reading, batches.world_size, world)
+    short = " (it is short enough to be guessed: secrets.randbits(128) is not)" if batches.seed < 2**64 else ""
+    reading.check.append(f"The sampler's seed is secret{short}.")
     reading.check.append("The sum of clipped gradients is divided by a number that does not depend on the data.")
 
 
@@ -124,6 +133,7 @@ def _read_uniform(reading: Reading, batches: Any, size: int) -> None:
         len(batches),
         f"Opacus's sampler draws each example independently with rate {rate!r} (in single precision {drawn!r}).",
     )
+    reading.check.append(_secret(batches.generator))
     if size != reading.dataset_size:
         reading.refuse(f"The sampler draws from {size} examples, and the dataset has {reading.dataset_size}.")
     reading.check.append("The sum of clipped gradients is divided by a number that does not depend on the data.")
@@ -145,7 +155,7 @@ def _read_cut(reading: Reading, batches: Any, world: int | None) -> None:
             f"RandomSampler permutes all {size} examples anew in every epoch; batches have {batch} of that order.",
             "Shuffling amplifies nothing here: groupdp.loading's samplers need less noise.",
         )
-        reading.check.append(_SECRET)
+        reading.check.append(_secret(sampler.generator))
     elif kind == "SequentialSampler":
         reading.found(
             FixedOrderSampling(batch_size=min(batch, size), dataset_size=size),
@@ -158,7 +168,7 @@ def _read_cut(reading: Reading, batches: Any, world: int | None) -> None:
             len(batches),
             f"SubsetRandomSampler permutes all {size} examples anew in every epoch.",
         )
-        reading.check.append(_SECRET)
+        reading.check.append(_secret(sampler.generator))
     else:
         reading.refuse(_REASONS.get(kind or "", _UNKNOWN).format(sampler=unknown(sampler)))
     alone(reading, world)
