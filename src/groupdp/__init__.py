@@ -119,12 +119,12 @@ _ON_DEMAND = {
     "groupdp.tradeoff": ("TradeOff", "trade_off"),
 }
 #: Modules that are there without being imported by name.
-    "groupdp.loading.inspection": ("inspect",),
 _MODULES = (
     "bounds",
     "correlated",
     "errors",
     "guarantees",
+    "loading",
     "mechanisms",
     "neighbours",
     "pairs",
