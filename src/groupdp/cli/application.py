@@ -35,7 +35,7 @@ PANELS = {
         "audit": "audit",
         "figures": "figures",
     },
-    "The tool": {"import-run": "import_run", "serve": "serve"},
+    "The tool": {"doctor": "doctor", "import-run": "import_run", "serve": "serve"},
 }
 #: The module of every command, in the order of the help.
 COMMANDS = {name: f"groupdp.cli.{module}" for panel in PANELS.values() for name, module in panel.items()}
