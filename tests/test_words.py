@@ -21,6 +21,7 @@ DIRECTIONS = (
 )
 #: Where the kind of a sampling is looked at: to validate input, and where another tool's objects come and go.
 KINDS = (
+    "loading/",
     "mechanisms/dpsgd.py",
     "integrations/jax_privacy.py",
     "integrations/opacus_history.py",
