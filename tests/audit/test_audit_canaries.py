@@ -119,7 +119,7 @@ def test_the_command_line_simulates_the_worst_case(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_get_one_sentence_and_status_2(arguments: list[str], sentence: str) -> None:
-    status, text, errors = invoke("worst-case", *RUN_OPTIONS, "--trials", "10", *arguments)
+    status, text, errors = invoke("worst-case", *RUN_OPTIONS, "--group-size", "2", "--trials", "10", *arguments)
     assert status == 2
     assert text == ""
     assert sentence in errors
@@ -140,7 +140,7 @@ def test_bad_options_get_one_sentence_and_status_2(arguments: list[str], sentenc
 def test_bad_files_get_one_sentence(tmp_path: Path, content: str, sentence: str) -> None:
     path = tmp_path / "scores.csv"
     path.write_text(content)
-    status, _, errors = invoke("scores", str(path), *RUN_OPTIONS)
+    status, _, errors = invoke("scores", str(path), *RUN_OPTIONS, "--group-size", "2")
     assert status == 2
     assert sentence in errors
 
