@@ -26,7 +26,7 @@ PANELS = {
         "tradeoff": "tradeoff",
         "bands": "bands",
     },
-    "The data": {"count": "count", "people": "people", "cap": "people", "bound": "bound", "doctor": "doctor"},
+    "The data": {"count": "count", "people": "people", "cap": "people", "bound": "bound"},
     "For readers and reviewers": {
         "explain": "explain",
         "statement": "statement",
