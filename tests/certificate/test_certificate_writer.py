@@ -150,6 +150,8 @@ def test_without_flint_the_extra_is_named():
 def test_the_checker_imports_nothing_else_of_groupdp():
     names = (
         "allocations",
+        "correlated",
+        "runs",
         "checker",
         "envelope",
         "lattice",
