@@ -7,13 +7,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from groupdp._validation import require_integer, require_number
 from groupdp._version import VERSION
 from groupdp.certificate.checker import Verdict, decide
 from groupdp.certificate.correlated import MOST_SHARES
-from groupdp.certificate.laws import changes
+from groupdp.certificate.laws import Gaussians, changes
 from groupdp.certificate.proving import (
     ENOUGH_CELLS,
     FEWEST_CELLS,
@@ -38,7 +41,9 @@ from groupdp.mechanisms.correlated import (
 from groupdp.mechanisms.correlated.sensitivities import row_shares
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import mechanisms_of
+from groupdp.pairs import ZERO, Branch, Round, Side, compose
 from groupdp.samplings.balls_in_bins import BallsInBinsSampling, RevealedBallsInBins
+from groupdp.solve import Options, epsilon_of
 
 #: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.
 _OUTWARD = Decimal("2e-14")
@@ -111,7 +116,7 @@ def certify(
     clock.check()
     proving = proving_of(claim, clock)
     if proving.has_larger_laws and bounds.lower > 0.0:  # C-27: the checker knows nothing from below
-        sides = 0.0, bounds.upper
+        sides = 0.0, max(bounds.upper, _upper_of_larger_laws(proving, delta))
         claim["epsilon"] = outward(*sides)
         proving = proving_of(claim, clock)
     proving.contours()
@@ -131,6 +136,32 @@ def certify(
         if cells == MOST_CELLS or clock.done > steps:
             return made
         cells = more_cells(cells, made.width / proving.slack if decided else math.inf)
+
+
+def _upper_of_larger_laws(proving: Proving, delta: float) -> float:
+    """About the epsilon of the checker's own laws where they are coins over Gaussians that are too large (C-27).
+
+    It is where the claim's upper side is looked for; the checker decides whether it holds.
+    """
+    largest = 0.0
+    for pair in proving.pairs:
+        rounds, left = [], delta
+        for one, times in pair.parts:
+            if not isinstance(one, Gaussians):
+                return 0.0
+            weights = np.array([_rounded(weight) for weight, _ in one.coin])
+            branches = [Branch(Side.point(math.sqrt(_rounded(square))), ZERO) for _, square in one.coin]
+            rounds.append((Round(branches, np.log(weights / math.fsum(weights)).tolist()), times))
+            left -= times * _rounded(one.missing)
+        if left <= 0.0:
+            return 0.0
+        largest = max(largest, epsilon_of(compose(rounds), math.log(left), Options()).upper)
+    return largest * (1.0 + 1e-9)
+
+
+def _rounded(number: Any) -> float:
+    """The double next to a rational."""
+    return float(Fraction(int(number.p), int(number.q)))
 
 
 def _as_checked(run: Any) -> tuple[DPSGD | CorrelatedNoise, ...]:
