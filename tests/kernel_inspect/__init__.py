@@ -33,8 +33,16 @@ NAME = "kernel_inspect_compiled"
 HERE = Path(__file__).resolve().parent
 PACKAGE = Path(groupdp.__file__).resolve().parent
 KERNEL = PACKAGE / "engines" / "spectral" / "kernel"
-#: As in setup.py; less optimised, which changes no rounding.
-FLAGS = ("-fPIC", "-O1", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
+#: As in setup.py; less optimised, which changes no rounding. Coins may have lost branches, as inside of an answer.
+FLAGS = (
+    "-DBRANCHES_MAY_BE_LOST",
+    "-fPIC",
+    "-O1",
+    "-std=gnu11",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+)
 HIDDEN = "-fvisibility=hidden"
 
 

@@ -57,7 +57,7 @@ def test_every_entry_is_bounded_from_both_sides(seed, lengths, slope, block):
     exact = _exact(left, right)
     sums = np.array([float(sum(exact[max(0, n - 2 * block) : n + 2 * block])) for n in range(len(exact))])
     for up in (False, True):
-        frame = Frame(0.1, 0.0, block, up, lambda: None)
+        frame = Frame(0.1, 0.0, block, up)
         found = blocks._convolved(_measure(left, -3, frame), _measure(right, 5, frame), frame, 10**6)
         assert found.first == 2
         values = found.values[: len(exact)]
@@ -75,13 +75,13 @@ def test_every_entry_is_bounded_from_both_sides(seed, lengths, slope, block):
 def test_what_lies_beyond_the_end_goes_to_infinity(rate):
     generator = np.random.default_rng(3)
     values = generator.random(100)
-    frame = Frame(0.25, rate, 32, True, lambda: None)
+    frame = Frame(0.25, rate, 32, True)
     found = blocks._convolved(_measure(values, 4, frame), _measure(values, 4, frame), frame, 60)
     exact = np.convolve(values, values) * np.exp(-rate * 0.25 * (8 + np.arange(199)))
     kept = np.sum(found.values * np.exp(-rate * 0.25 * (8 + np.arange(len(found.values)))))
     assert 60 < 8 + len(found.values) < 60 + 4 * 32
     assert kept + math.exp(found.log_infinite) >= exact.sum() * (1.0 - 1e-12)
-    frame = Frame(0.25, rate, 32, False, lambda: None)
+    frame = Frame(0.25, rate, 32, False)
     found = blocks._convolved(_measure(values, 4, frame), _measure(values, 4, frame), frame, 60)
     assert np.all(found.values[:199] <= np.convolve(values, values)[: len(found.values)])
 

@@ -176,10 +176,12 @@ static int read_round(workspace *space, PyObject *source, round_law *law)
         PyErr_SetString(PyExc_ValueError, "a law must have a branch");
         return -1;
     }
+#ifndef BRANCHES_MAY_BE_LOST /* tests show the moment of a coin from which the kernel itself has dropped branches (S-12) */
     if (status == 1 && !is_coin(law)) {
         PyErr_SetString(PyExc_ValueError, "a law must give its branches probabilities that sum to 1");
         return -1;
     }
+#endif
     return status;
 }
 
