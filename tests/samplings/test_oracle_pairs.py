@@ -65,7 +65,10 @@ def test_the_oracle_s_values_are_enclosed(case: dict[str, Any]):
     if "delta" in case:
         quantity, found = "epsilon", groupdp.epsilon(run, delta=float(case["delta"]), every_change=True, **asked)
     else:
-        quantity, found = "log_delta", groupdp.log_delta(run, epsilon=float(case["epsilon"]), **asked)
+        quantity, found = (
+            "log_delta",
+            groupdp.log_delta(run, epsilon=float(case["epsilon"]), every_change=True, **asked),
+        )
     for suffix, name in names.items():
         lower, upper = found.provenance.directions[name]
         truth = Decimal(case[quantity + suffix])

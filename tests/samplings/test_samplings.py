@@ -47,8 +47,9 @@ def test_descriptions_compare_copy_and_describe_themselves(sampling: Sampling):
     assert again == sampling
     assert hash(again) == hash(sampling)
     values = sampling.values()
-    assert set(values) == set(sampling.fields)
-    assert type(sampling)(**{sampling.fields[name]: value for name, value in values.items()}) == sampling
+    attributes = {field.name: field.attribute for field in sampling.fields}
+    assert set(values) == set(attributes)
+    assert type(sampling)(**{attributes[name]: value for name, value in values.items()}) == sampling
     assert sampling.title in sampling.describe()
     assert all(sentence.endswith(".") for sentence in sampling.assumptions(microbatches=True))
 
