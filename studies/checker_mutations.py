@@ -10,7 +10,7 @@ MUTATIONS = tuple(
     for parts in (
         (
             "C-1",
-            "laws.py",
+            "runs.py",
             'return always or (phase["sampling"]',
             'return True or (phase["sampling"]',
             "which laws are tight",

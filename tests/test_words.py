@@ -18,9 +18,13 @@ DIRECTIONS = (
     "statement/words.py",
     "tradeoff/function.py",
     "certificate/laws.py",
+    "certificate/runs.py",
 )
 #: Where the kind of a sampling is looked at: to validate input, and where another tool's objects come and go.
 KINDS = (
+    "certificate/writer.py",
+    "cli/read_options.py",
+    "guarantees.py",
     "loading/",
     "mechanisms/dpsgd.py",
     "integrations/jax_privacy.py",

@@ -9,6 +9,7 @@
     opacus_loaders.py       what a PyTorch data loader really does, and the runs that follow
     opacus_adaptive.py      what adaptive clipping costs
     jax_privacy.py          GroupTrainingAccountant, runs to and from its DpParams and strategies
+    bandmf.py               JAX Privacy's banded noise for groups, and batches in which a person is in one part
     disguises.py            what JAX Privacy describes as Poisson sampling and is not
     tensorflow_privacy.py   runs from its hyperparameters, a statement in its layout (the package is not imported)
     riskcal.py              trade-off curves as evaluators for its calibration
