@@ -137,7 +137,7 @@ MUTATIONS = tuple(
         ("C-27", "allocations.py", "fmpq(size + 2 * most))]", "fmpq(size))]", "the rest of the law"),
         ("C-2", "laws.py", "ratio *= fmpq(s + h + 1 - largest, s + h + 1)", "pass", "how many ways a batch is cut"),
         ("C-27", "checker.py", "and one.larger for", "and False for", "that nothing is known from below"),
-        ("C-27", "laws.py", "and one.missing == 0 and not one.larger:", "and one.missing == 0:", "the same, alone"),
+        ("C-27", "runs.py", "and one.missing == 0 and not one.larger:", "and one.missing == 0:", "the same, alone"),
         ("C-26", "noiseless.py", "1 - quiet.p[0] + quiet.p[0] * high", "quiet.p[0] * high", "what is revealed"),
         (
             "C-26",

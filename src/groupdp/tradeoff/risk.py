@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from groupdp._validation import require_number
@@ -21,7 +22,7 @@ from groupdp.tradeoff.gaussian import GaussianFit, best_gaussian
 from groupdp.tradeoff.rates import rates_asked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Risk:
     """How well an attacker could tell whether the group took part."""
 
@@ -30,9 +31,6 @@ class Risk:
 
     advantage: Bounds
     """Largest TPR - FPR of any attack: the total variation distance, delta(0)."""
-
-    gaussian: GaussianFit
-    """The Gaussian mechanism closest to the run, and how close."""
 
     true_positive_rate: dict[float, Bounds]
     """Largest true positive rate at each false positive rate."""
@@ -46,6 +44,14 @@ class Risk:
 
     success: Bounds
     """Largest probability of a right guess about somebody who took part with probability `prior`."""
+
+    function: TradeOff
+    """The trade-off function that all of this is read from."""
+
+    @cached_property
+    def gaussian(self) -> GaussianFit:
+        """The Gaussian mechanism closest to the run, and how close: computed when first asked for."""
+        return best_gaussian(self.function)
 
 
 def risk(
@@ -62,7 +68,7 @@ def risk(
     function: TradeOff | None = None,
     progress: Progress | None = None,
 ) -> Risk:
-    """Advantage, best Gaussian, true positive rates and posteriors, each certified.
+    """Advantage, true positive rates and posteriors, each certified.
 
     `function` is the run's trade-off function for the same question, where that is at hand: it keeps what it computed.
     """
@@ -82,17 +88,17 @@ def risk(
     guess = success(function, before)
     rates = {}
     for done, rate in enumerate(asked.tolist()):
-        report(0.3 * done / len(asked))
+        report(done / len(asked))
         rates[rate] = function.true_positive_rate(rate)
     return Risk(
         group_size=group_size,
         adjacency=adjacency,
         advantage=advantage,
-        gaussian=best_gaussian(function, progress=report),
         true_positive_rate=rates,
         posterior={rate: posterior(bounds, rate, prior=before) for rate, bounds in rates.items()},
         prior=before,
         success=guess,
+        function=function,
     )
 
 
