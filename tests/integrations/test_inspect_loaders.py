@@ -375,7 +375,10 @@ def test_a_loader_with_our_batches_trains_on_exactly_them(workers):
     batches = SpreadBatches(OWNERS, batches=10, seed=7)
     expected = [batch.tolist() for batch in SpreadBatches(OWNERS, batches=10, seed=7).arrays()]
     collate = opacus.data_loader.wrap_collate_with_empty(collate_fn=torch.utils.data.default_collate)
-    loader = DataLoader(DATA, batch_sampler=batches, num_workers=workers, collate_fn=collate)
+    context = "spawn" if workers else None  # a fork of a process with threads, such as JAX's, may hang
+    loader = DataLoader(
+        DATA, batch_sampler=batches, num_workers=workers, collate_fn=collate, multiprocessing_context=context
+    )
     assert [items[0].reshape(-1).int().tolist() for items in loader] == expected
     state = batches.state_dict(steps=4)  # workers ask ahead: the steps trained are given
     resumed = SpreadBatches(OWNERS, batches=10, seed=7)
