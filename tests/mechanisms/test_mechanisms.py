@@ -11,7 +11,9 @@ from scipy.special import log_ndtr
 
 import groupdp
 from groupdp import DPSGD, GaussianRelease, InvalidArgument, Mechanism, MixtureOfGaussians, PoissonSampling
+from groupdp.baselines.comparison import compare
 from groupdp.groups import total
+from groupdp.mechanisms.of_group import OfGroup
 from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
 
@@ -146,3 +148,15 @@ def test_the_noise_of_a_release_is_checked(noise):
 def test_the_number_of_releases_is_checked(releases):
     with pytest.raises(InvalidArgument, match=r"^releases must be an integer of at least 0"):
         GaussianRelease(1.0, releases=releases)
+
+
+def test_answers_that_vary_the_group_size_refuse_a_release_with_its_own():
+    """A person with 9 examples must not get the epsilon of a run that holds one of them in some release."""
+    run = [OfGroup.of(FULL, 1), FULL]
+    for ask in (
+        lambda: groupdp.people_view(run, [1, 9], delta=1e-6),
+        lambda: compare(run, delta=1e-6, group_sizes=[1, 9]),
+    ):
+        with pytest.raises(InvalidArgument) as refused:
+            ask()
+        assert refused.value.argument == "run"

@@ -16,6 +16,7 @@ from groupdp.baselines.vadhan import multiple, vadhan_epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.guarantees import epsilon
+from groupdp.mechanisms.of_group import require_one_group
 from groupdp.neighbours import ONE_SIDED
 
 #: Columns of the CSV, in order.
@@ -86,6 +87,7 @@ def compare(
     The old tool knows add-or-remove adjacency only; samplings with a public coin, substituted and zeroed examples have
     no such baselines.
     """
+    require_one_group(run)
     report = progress if progress is not None else (lambda _: None)
     sizes = list(group_sizes)
     one = epsilon(run, delta=delta, group_size=1, adjacency=adjacency)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import Group, empty_like, group_of, in_words, is_empty, total
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.neighbours import EXCHANGE, Change, require_law
@@ -84,3 +84,14 @@ class OfGroup(Mechanism):
 
     def describe(self) -> str:
         return f"{self.mechanism.describe()}, of which a person has {in_words(self.group)}"
+
+
+def require_one_group(run: Any) -> None:
+    """Refuse a run in which some release has a group size of its own, which varying k would leave as it is."""
+    for one in run if isinstance(run, list | tuple) else (run,):
+        if isinstance(one, OfGroup | tuple):
+            raise InvalidArgument(
+                "run",
+                InWords("a phase with a group size of its own"),
+                "have one group size where the group size varies",
+            )

@@ -18,6 +18,7 @@ from groupdp.engines.work import work_done
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon as epsilon_of_run
+from groupdp.mechanisms.of_group import require_one_group
 
 IntArray = npt.NDArray[np.int64]
 
@@ -101,6 +102,7 @@ def people_view(
     infinite beyond the largest group, 100 000, where an engine declines, and for more examples than a number whose
     epsilon is certainly above 100 000.
     """
+    require_one_group(run)
     distinct, people = tally(counts)
     chosen = _chosen([count for count in distinct if count <= LARGEST_GROUP] or [1])
     found: dict[int, Bounds] = {}
