@@ -37,7 +37,14 @@ def test_an_old_python_gets_one_sentence_before_anything_is_installed(tmp_path):
     old.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c '{pretends}' \"$2\"\n")
     old.chmod(0o755)
     for target in ("demo", "test", "docs", "wheel", "test-integrations", "test-pythons"):
-        command = ["make", f"PYTHON={old}", f"VENV={tmp_path}/one", f"TOOLS={tmp_path}/other", target]
+        command = [
+            "make",
+            "--no-print-directory",
+            f"PYTHON={old}",
+            f"VENV={tmp_path}/one",
+            f"TOOLS={tmp_path}/other",
+            target,
+        ]
         environment = {**os.environ, "MAKEFLAGS": ""}
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode != 0
