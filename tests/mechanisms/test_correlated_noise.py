@@ -176,3 +176,18 @@ def test_parts_cut_by_position_are_refused_where_people_move(adjacency: str):
     with pytest.raises(InvalidArgument, match="moves everybody behind"):
         groupdp.epsilon(run, delta=1e-6, group_size=2, adjacency=adjacency)
     assert groupdp.epsilon(run, delta=1e-6, group_size=2, adjacency="zero-out").upper > 0.0
+
+
+def test_both_sides_enclose_the_run_with_exact_norms():
+    """M-1: columns (3, 4) have the norm 5, and part 0 of an even number of rounds has no other."""
+    correlated = CorrelatedNoise(
+        BandedToeplitz((3.0, 4.0)),
+        CyclicPoisson(parts=2, rate=0.05, assigned="person"),
+        noise_multiplier=10.0,
+        steps=1000,
+        normalisation="as-given",
+    )
+    plain = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.05), noise_multiplier=2.0, steps=500)
+    found, exact = (groupdp.epsilon(run, delta=1e-6, group_size=3) for run in (correlated, plain))
+    assert found.lower <= exact.lower <= exact.upper <= found.upper
+    assert found.width <= 1e-10

@@ -14,7 +14,7 @@ from groupdp.mechanisms.correlated.participation import Participation, Scale
 from groupdp.mechanisms.correlated.strategies import Strategy
 from groupdp.mechanisms.mechanism import Mechanism, require_noise
 from groupdp.neighbours import SAME_SIZE, Change
-from groupdp.pairs import Rounds
+from groupdp.pairs import Branch, Round, Rounds, Side
 
 #: Most rounds of a run with correlated noise.
 LARGEST_ROUNDS = 10**7
@@ -118,4 +118,23 @@ class CorrelatedNoise(Mechanism):
 @lru_cache(maxsize=64)
 def _rounds(run: CorrelatedNoise, change: Change) -> Rounds:
     scale = Scale(1.0 if run.normalisation == "as-given" else run.column_norm, run.noise_multiplier)
-    return run.participation.rounds(run.strategy, run.steps, change, scale)
+    rounds = run.participation.rounds(run.strategy, run.steps, change, scale)
+    slack = run.participation.rounding(run.strategy, run.steps)
+    if slack == 0.0:
+        return rounds
+    return tuple(
+        (Round(one.branches, one.log_weights, _shrunk(one, slack)) if isinstance(one, Round) else one, times)
+        for one, times in rounds
+    )
+
+
+def _shrunk(one: Round, slack: float) -> Round:
+    """The round with smaller shifts, for lower sides: norms are rounded up (M-1)."""
+    return Round(
+        (Branch(*(_smaller(side, slack) for side in (branch.right, branch.left))) for branch in one.branches),
+        one.log_weights,
+    )
+
+
+def _smaller(side: Side, slack: float) -> Side:
+    return Side.merged(side.shifts * (1.0 - slack), (side.probabilities, side.log_probabilities))

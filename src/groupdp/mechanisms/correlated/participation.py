@@ -75,6 +75,10 @@ class Participation(ABC):
     def assumptions(self) -> tuple[str, ...]:
         """What has to hold of the training code, in sentences."""
 
+    def rounding(self, strategy: Strategy, rounds: int) -> float:
+        """How far, relatively, shifts may be above the exact ones (M-1): twice their roundings, 16 a release."""
+        return 2.0 * (16 * rounds + strategy.bands(rounds) + 64) * 2.0**-52
+
     @property
     def places_depend_on_others(self) -> bool:
         """Whether removing a person moves others: only adjacencies that keep the dataset's size are answered."""
@@ -131,6 +135,11 @@ class CyclicPoisson(Participation):
         if not self._in_one_part(change):
             return strategy.bands(rounds) == 1 and self.parts == 1
         return _worst_part(strategy, rounds, self.parts)[1]
+
+    def rounding(self, strategy: Strategy, rounds: int) -> float:
+        """Norms of columns have a rounding for each band, those of one band none: it is DP-SGD, bit for bit (M-1)."""
+        bands = strategy.bands(rounds)
+        return 0.0 if bands == 1 else 2.0 * (bands + self.parts + 32) * 2.0**-52
 
     def _in_one_part(self, change: Change) -> bool:
         """Whether all who leave or join are in one part: a person's, one example, or one replaced in its place."""
