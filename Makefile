@@ -28,7 +28,7 @@ test-browser: $(BROWSER_STAMP)  ## the page, and the documentation from disk, in
 	@command -v chromium > /dev/null || { echo 'make test-browser needs Chromium on the path: apt-get install chromium (Debian, Ubuntu), or your system'"'"'s package of that name.' >&2; exit 1; }
 	$(BIN)/python -m pytest tests_browser
 
-test-integrations: $(TOOLS_STAMP)  ## install Opacus, JAX Privacy, dp_accounting and riskcal, then train with them
+test-integrations: $(TOOLS_STAMP)  ## install Opacus, JAX Privacy, dp_accounting, riskcal and transformers, then train with them
 	GROUPDP_TOOLS=all OMP_NUM_THREADS=1 $(TOOLS)/bin/python -m pytest -n 2 tests/integrations
 
 test-pythons:  ## the tests under each of Python 3.11, 3.12 and 3.13 that is found, each in an environment of its own
@@ -54,7 +54,9 @@ study: $(STAMP)  ## slow: both engines on thousands of random runs, the audit at
 	$(BIN)/python studies/containment.py
 	PYTHONPATH=tests $(BIN)/python studies/vadhan_oracle.py
 	$(BIN)/python studies/mechanisms_oracle.py
+	$(BIN)/python studies/ledger_kills.py
 	$(BIN)/python studies/allocation.py
+	$(BIN)/python studies/story.py
 
 fuzz:  ## slow: 100 000 inputs for the kernel's C core under AddressSanitizer and UBSan, guided by coverage where there is clang
 	$(PYTHON) studies/fuzz_kernel.py
@@ -62,6 +64,7 @@ fuzz:  ## slow: 100 000 inputs for the kernel's C core under AddressSanitizer an
 bench: $(BROWSER_STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/environment.py
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/large.py
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/load.py
@@ -101,7 +104,7 @@ $(TOOLS_STAMP): pyproject.toml setup.py constraints-integrations.txt $(wildcard 
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-integrations.txt \
 	  $(shell grep '^torch==' constraints-integrations.txt)
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-integrations.txt \
-	  --editable '.[cli,dp-accounting,opacus,jax-privacy,riskcal]' hypothesis pytest pytest-xdist
+	  --editable '.[cli,dp-accounting,opacus,jax-privacy,riskcal]' accelerate hypothesis pytest pytest-xdist transformers
 	touch $(TOOLS_STAMP)
 
 clean:

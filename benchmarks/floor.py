@@ -24,7 +24,7 @@ import numpy as np
 
 import groupdp
 from groupdp.engines.spectral import _kernel
-from groupdp.engines.spectral.packing import packed
+from groupdp.engines.spectral.engine import packed
 from groupdp.pairs import Composition
 from groupdp.question import question_of
 

@@ -37,6 +37,9 @@ SECTIONS = {
     "schedule": "Schedules: phases with rates and noise of their own",
     "calibration": "Calibration: the least noise multiplier for a target epsilon",
     "corner": "Corner cases",
+    "rare": "Rare sampling: sigma = 1, up to 10 000 steps",
+    "few rounds": "Few rounds: sigma = 1, q = 0.01, delta = 1e-6",
+    "mechanisms": "Other samplings and mechanisms: groupdp alone",
 }
 
 
@@ -79,8 +82,17 @@ def write(results: dict[str, Any], truths: dict[str, Any], items: list[work.Item
 
 
 def text(table: Table) -> str:
-    parts = [_head(table), _summary(table), _figures(), _sections(table), _method(table), _of_tables()]
-    return "\n".join(part.rstrip() + "\n" for part in parts)
+    parts = [
+        _head(table),
+        _summary(table),
+        _not_ahead(table),
+        _large(table),
+        _figures(),
+        _sections(table),
+        _method(table),
+        _of_tables(),
+    ]
+    return "\n".join(part.rstrip() + "\n" for part in parts if part)
 
 
 def _head(table: Table) -> str:
@@ -97,7 +109,17 @@ Errors are against an independent oracle in ball arithmetic (`tests/oracle/`) an
 groupdp. A peer's error is the distance of its answer from the truth; for groupdp the certified width stands instead,
 which is an upper bound on its error and known without any truth. A ratio of 1 000 in time means that the peer took
 1 000 times longer; a ratio of 1 000 in error means that its error is 1 000 times groupdp's certified width.
-"""
+{_later(results)}"""
+
+
+def _later(results: dict[str, Any]) -> str:
+    """Which sections were measured again after the whole run, and how busy the machine was."""
+    measured = results.get("measured", {})
+    if not measured:
+        return ""
+    parts = [f"{name} ({one['at']}, load {one['load']:.1f})" for name, one in measured.items()]
+    told = f"Measured later, all tools side by side: {', '.join(parts)}."
+    return f"\n{told} On two cores a load above 2 is a busy machine.\n"
 
 
 def _summary(table: Table) -> str:
@@ -117,6 +139,41 @@ def _summary(table: Table) -> str:
     lines += _markdown(["against", "promise", "measured", "kept"], list(_promises(table)))
     lines += ["", *_width_line(table)]
     return "\n".join(lines) + "\n"
+
+
+def _not_ahead(table: Table) -> str:
+    """Every case in which a peer took less time, or was closer to the truth than groupdp's certified width."""
+    rows = []
+    for item in table.items:
+        for setting in item["settings"]:
+            if setting["tool"] == "groupdp":
+                continue
+            outcome, ours = table.outcome(item, setting), table.ours(item)
+            times, errors = time_ratio(outcome, ours), error_ratio(outcome, ours)
+            if any(ratio is not None and ratio < 1.0 for ratio in (times, errors)):
+                case = f"{item['section']}: {item['label']}"
+                rows.append([case, setting["tool"], setting["name"], f"{times or 0.0:.2g}", _optional(errors, ".2g")])
+    kinds = [(table.ours(item).kind, f"{item['section']}: {item['label']}") for item in table.items]
+    failed = [case for kind, case in kinds if kind not in ("value", "missing")]
+    missing = [case for kind, case in kinds if kind == "missing"]
+    lines = ["## Where groupdp is not ahead", ""]
+    if rows:
+        lines += _markdown(["case", "tool", "setting", "time ratio", "error ratio"], rows)
+    else:
+        lines += ["In no case was a peer faster, or closer to the truth than groupdp's certified width."]
+    if failed:
+        lines += ["", f"Cases without a valid answer of groupdp: {'; '.join(failed)}."]
+    if missing:
+        lines += ["", f"Not measured: {'; '.join(missing)}."]
+    return "\n".join(lines) + "\n"
+
+
+def _large(table: Table) -> str:
+    """The per-person view and sweeps (benchmarks/large.py), as they were last measured."""
+    rows = [[one["what"], one["how"], one["result"]] for one in table.results.get("large", [])]
+    if not rows:
+        return ""
+    return "\n".join(["## Large inputs", "", *_markdown(["what", "how", "measured"], rows)]) + "\n"
 
 
 def _promises(table: Table) -> Iterable[list[str]]:

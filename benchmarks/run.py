@@ -1,14 +1,16 @@
 """Run groupdp and its peers on the same work, one call at a time, and write the report.
 
-    python benchmarks/run.py [--quick] [--fresh] [--peers PYTHON] [--limit SECONDS]
+    python benchmarks/run.py [--quick] [--fresh] [--sections NAME,NAME] [--peers PYTHON] [--limit SECONDS]
 
 Results are stored after every item. A run that was interrupted on the same machine is continued; --fresh begins a
-new one. --quick is a smoke test of about a minute, with results and report in build/benchmarks.
+new one. --sections measures these again, beside a finished run on the same machine. --quick is a smoke test of about a
+minute, with results and report in build/benchmarks.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import datetime
 import json
 import math
@@ -43,13 +45,20 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "results.json"
     same = arguments.limit or (QUICK_LIMIT if arguments.quick else None)
-    limits = dict.fromkeys(LIMITS, same) if same else LIMITS
-    truths = truth.complete(items)
-    results = _begin(file, limits, fresh=arguments.fresh or arguments.quick)
+    limits = {**LIMITS, **dict.fromkeys(arguments.sections or LIMITS, same)} if same else LIMITS
+    results = _begin(file, limits, fresh=arguments.fresh or arguments.quick, sections=arguments.sections)
+    chosen = [one for one in items if not arguments.sections or one["section"] in arguments.sections]
+    # Of single sections the truth is what is there: `python benchmarks/truth.py` computes what is missing, in hours.
+    truths = collections.defaultdict(dict, truth.known()) if arguments.sections else truth.complete(chosen)
+    if arguments.sections:
+        again = {report.result_key(one, setting) for one in chosen for setting in one["settings"]}
+        results["results"] = {key: value for key, value in results["results"].items() if key not in again}
+        for section in arguments.sections:
+            results.setdefault("measured", {})[section] = {"at": _now(), "load": os.getloadavg()[0]}
     tools: dict[str, Tool] = {}
     try:
-        for number, one in enumerate(items, start=1):
-            print(f"[{number}/{len(items)}] {one['section']}: {one['label']}", flush=True)
+        for number, one in enumerate(chosen, start=1):
+            print(f"[{number}/{len(chosen)}] {one['section']}: {one['label']}", flush=True)
             quick: list[Callable[[], None]] = []
             for setting in one["settings"]:
                 adapter = setting["adapter"]
@@ -68,7 +77,7 @@ def main() -> None:
     finally:
         for tool in tools.values():
             tool.stop()
-    results["finished"] = _now()
+    results.setdefault("finished", _now())
     _store(file, results)
     docs = folder if arguments.quick else ROOT / "docs"
     report.write(results, truths, items, docs)
@@ -126,11 +135,13 @@ def _run(
     return [turn] if in_turns else []
 
 
-def _begin(file: Path, limits: dict[str, float], *, fresh: bool) -> dict[str, Any]:
+def _begin(file: Path, limits: dict[str, float], *, fresh: bool, sections: list[str]) -> dict[str, Any]:
     """Results so far if a run on this machine was interrupted, else an empty table."""
     machine = _machine()
     if file.exists() and not fresh:
         stored: dict[str, Any] = json.loads(file.read_text())
+        if sections and stored["machine"] == machine:
+            return {**stored, "limits": limits}
         if "finished" not in stored and stored["machine"] == machine and stored["limits"] == limits:
             print(f"continuing a run that has {len(stored['results'])} results", flush=True)
             stored["started"].append(_now())
@@ -167,6 +178,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a smoke test of about a minute")
     parser.add_argument("--fresh", action="store_true", help="begin anew instead of continuing")
     parser.add_argument("--peers", default=str(ROOT / ".venv-bench" / "bin" / "python"), help="the peers' Python")
+    parser.add_argument("--sections", type=lambda text: text.split(","), default=[], help="measure these again")
     parser.add_argument("--limit", type=float, help="seconds a call may take, the same in every section")
     return parser.parse_args()
 

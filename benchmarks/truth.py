@@ -52,14 +52,14 @@ def complete(items: list[work.Item]) -> dict[str, Truth]:
 def _golden() -> dict[str, Truth]:
     """The golden table of the tests, made in 80-bit and 160-bit arithmetic, good to 1e-13 relative."""
     result = {}
-    for case in json.loads((TESTS / "data" / "epsilon.json").read_text())["cases"]:
+    for case in json.loads((TESTS / "golden" / "epsilon.json").read_text())["cases"]:
         fields = ("sampling", "sampling_rate", "batch_size", "dataset_size", "noise_multiplier", "steps")
         phases = case.get("phases") or [{name: case[name] for name in fields if name in case}]
         phases = [{"sampling": "poisson", **phase} for phase in phases]
         epsilon = max(case["epsilon_remove"], case["epsilon_add"], key=Fraction)
         one = {"phases": phases, "group_size": case["group_size"], "delta": case["delta"]}
         result[_comparable(one)] = {"epsilon": epsilon, "source": "golden table"}
-    for case in json.loads((TESTS / "data" / "pairs.json").read_text())["cases"]:
+    for case in json.loads((TESTS / "golden" / "pairs.json").read_text())["cases"]:
         if case["kind"] == "poisson-substitute" and case["removed"] == case["added"]:
             phase = {"sampling": "poisson", **{n: case[n] for n in ("sampling_rate", "noise_multiplier", "steps")}}
             one = {"phases": [phase], "group_size": case["removed"], "delta": case["delta"], "adjacency": "substitute"}
@@ -69,7 +69,10 @@ def _golden() -> dict[str, Truth]:
 
 def _comparable(one: dict[str, Any]) -> str:
     """The question with numbers compared by value: "1.0" and "1" are the same."""
-    phases = [sorted((n, v if n == "sampling" else str(Fraction(v))) for n, v in p.items()) for p in one["phases"]]
+    phases = [
+        sorted((n, v if n in ("sampling", "mechanism") else str(Fraction(v))) for n, v in p.items())
+        for p in one["phases"]
+    ]
     adjacency = one.get("adjacency", "add-or-remove")
     return json.dumps([phases, one["group_size"], str(Fraction(one["delta"])), adjacency])
 

@@ -112,6 +112,9 @@ def items() -> list[Item]:
         *_schedules(),
         *_calibration(),
         *_corners(),
+        *_rare(),
+        *_few(),
+        *_mechanisms(),
     ]
 
 
@@ -129,6 +132,9 @@ def quick_items() -> list[Item]:
         *(one for one in _schedules() if one["label"] == "2 phases, k=1"),
         *(one for one in _calibration() if one["label"] == "k=1"),
         *_corners()[:2],
+        *_rare()[:1],
+        *_few()[:1],
+        *_mechanisms()[:1],
     ]
     names = {(one["tool"], one["name"]) for one in smoke}
     return [{**one, "settings": [s for s in one["settings"] if (s["tool"], s["name"]) in names]} for one in chosen]
@@ -257,4 +263,49 @@ def _corners() -> list[Item]:
         corner("one step", poisson("1", steps=1), "1e-6", "a single step"),
         corner("k=64, sigma 1", poisson("1"), "1e-6", "a group far larger than the noise", k=64),
         corner("k=16, sigma 0.5", poisson("0.5", rate="0.001", steps=500), "1e-6", "rare, very large losses", k=16),
+    ]
+
+
+def _rare() -> list[Item]:
+    """Federated learning across devices: hardly anybody is sampled."""
+    cases = [("1e-6", 10_000, "1.3e-10", 1), ("1e-6", 10_000, "1.3e-10", 8), ("1e-5", 10_000, "1e-9", 1),
+             ("1e-4", 1000, "1e-9", 10)]  # fmt: skip
+    return [
+        item(
+            "rare",
+            f"q={rate}, k={k}",
+            [poisson("1", rate=rate, steps=steps)],
+            [GROUPDP, PLD_DEFAULT, PLD_COARSE, *([PRV_DEFAULT, RDP] if k == 1 else [])],
+            group_size=k,
+            delta=delta,
+        )
+        for rate, steps, delta, k in cases
+    ]
+
+
+def _few() -> list[Item]:
+    return [
+        item(
+            "few rounds",
+            f"T={steps}, k={k}",
+            [poisson("1", steps=steps)],
+            [GROUPDP, PLD_DEFAULT, PLD_COARSE, *([PRV_DEFAULT, RDP] if k == 1 else [])],
+            group_size=k,
+        )
+        for steps, k in ((2, 1), (3, 1), (6, 4), (20, 1))
+    ]
+
+
+def _mechanisms() -> list[Item]:
+    """What no peer here composes: groupdp's own time and width. Phases are those of run files."""
+    release = {"mechanism": "gaussian", "noise_multiplier": 10.0, "releases": 3}
+    laplace = {"mechanism": "laplace", "noise_multiplier": 20.0, "releases": 2}
+    banded = {"mechanism": "bandmf", "noise_multiplier": 4.0, "steps": 2000, "part_rate": 0.04, "bands": 4}
+    thrown = {"sampling": "balls-in-bins", "batches": 100, "noise_multiplier": 4.0, "steps": 2000}
+    spread = {"sampling": "allocation", "batches": 100, "participations": 2, "noise_multiplier": 4.0, "steps": 2000}
+    return [
+        item("mechanisms", "balls in bins", [thrown], [GROUPDP], group_size=4),
+        item("mechanisms", "random allocation", [spread], [GROUPDP]),
+        item("mechanisms", "correlated noise", [banded], [GROUPDP], group_size=4),
+        item("mechanisms", "training and two releases", [poisson("1"), release, laplace], [GROUPDP], group_size=4),
     ]

@@ -1,6 +1,8 @@
 """Thousands of random questions about hidden allocations, each against an oracle that shares nothing with the package.
 
-    python studies/allocation.py [questions] [seed]
+    python studies/allocation.py [questions] [seed] [file]
+
+With a file, what became of every question is a line of it, and questions that have a line are not asked again.
 
 One example in one of N batches and spread groups: the certified interval must contain the oracle's value. Balls in bins
 for groups: the answer must be at most the oracle's value of the coin of P-15, whose blocks are a little worse.
@@ -62,11 +64,16 @@ def verdict(generator: random.Random) -> tuple[str, str]:
 
 def main() -> int:
     questions = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    generator = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    tally: Counter[str] = Counter()
-    for _ in range(questions):
-        result, asked = verdict(generator)
+    seed = sys.argv[2] if len(sys.argv) > 2 else "1"
+    file = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    known = file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else []
+    tally: Counter[str] = Counter(line.partition("\t")[0] for line in known)
+    for number in range(len(known), questions):
+        result, asked = verdict(random.Random(f"{seed}/{number}"))
         tally[result] += 1
+        if file is not None:
+            with file.open("a", encoding="utf-8") as lines:
+                lines.write(f"{result}\t{asked}\n")
         if result == "FALSE":
             print(asked, flush=True)
     print(", ".join(f"{name}: {count}" for name, count in sorted(tally.items())))

@@ -3,7 +3,7 @@
     python studies/certificates.py [--runs 1000] [--seed 1] [--first 0] [--seconds 30] [--longest 120] [--jobs 1]
                                    [--results FILE] [--no-golden]
 
-Golden epsilons (tests/data/epsilon.json and pairs.json) are claimed to 1e-9 relatively and must be verified; the same
+Golden epsilons (tests/golden/epsilon.json and pairs.json) are claimed to 1e-9 relatively and must be verified; the same
 claims moved past the truth by 1e-9 must not be (1e-7 for the envelope, of which 8 digits are known). Random runs are
 certified with the bounds that `groupdp.epsilon` gives, over every sampling and every adjacency it has: none may be
 refuted; those that stay undecided are printed with what was missing. Where the checker proves less than
@@ -33,8 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import groupdp
 from certificate_claims import claim, golden, margin, named
-from groupdp.certificate.checker import verify
-from groupdp.certificate.writer import certificate_of, certify
+from groupdp.certificate.checker.verify import verify
+from groupdp.certificate.prover.writer import certificate_of, certify
 
 
 def golden_cases() -> int:

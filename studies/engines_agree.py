@@ -6,7 +6,7 @@ Questions are spread over what both engines accept: Poisson and fixed batches, o
 mixtures, members replaced, truncated batches, several sources, balls in bins, from 2 rounds to a hundred thousand,
 epsilon for a delta down to 1e-300 and log delta for an epsilon.
 Every question is made from the seed and its number alone, so one of them can be asked again. Before that the
-lattice engine is asked for all golden epsilons (tests/data/epsilon.json), in both directions. Prints how many
+lattice engine is asked for all golden epsilons (tests/golden/epsilon.json), in both directions. Prints how many
 were checked, how many an engine declined, the widest intervals, and every disagreement; exit status 1 if
 there is one. Ctrl-C prints what has been found so far.
 """
@@ -31,7 +31,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import groupdp
 
-GOLDEN = Path(__file__).parent.parent / "tests" / "data" / "epsilon.json"
+GOLDEN = Path(__file__).parent.parent / "tests" / "golden" / "epsilon.json"
 #: Relative width that the lattice engine is asked for.
 TOLERANCE = 1e-5
 

@@ -116,6 +116,14 @@ MUTATIONS = tuple(
             "bound",
         ),
         (
+            "S-37",
+            "strip.c",
+            "(growth + line->frequency * line->strip * rate)",
+            "(growth + 0.0 * rate)",
+            "how far the sides turn",
+            "bound",
+        ),
+        (
             "S-8",
             "branch.c",
             "return log(integral + step) +",
@@ -170,7 +178,14 @@ MUTATIONS = tuple(
             "that E[chi A] is below 1",
             "bound",
         ),
-        ("S-13", "decay.c", "drift += steepness(&of->thin, u + 0.5 * h);", "drift += 0.0;", "chi's slope", "formula"),
+        (
+            "S-13",
+            "decay.c",
+            "drift += steepness(&of->thin, u - 0.5 * h, u + 0.5 * h);",
+            "drift += 0.0;",
+            "chi's slope",
+            "formula",
+        ),
         (
             "S-14",
             "discard.c",

@@ -35,11 +35,11 @@ FLAGS = ("-shared", "-fPIC", "-O1", "-std=gnu11", "-ffp-contract=off", "-fno-mat
 class Checker:
     """The certificate checker, its mutations and the tests of C-1, C-2, ..."""
 
-    folder = Path("groupdp/certificate")
+    folder = Path("groupdp/certificate/checker")
     mutations = checker_mutations.MUTATIONS
     tests = tuple(
         TESTS / "certificate" / f"test_certificate_{name}.py"
-        for name in ("envelope", "laws", "lattice", "noiseless", "inequalities", "golden")
+        for name in ("hidden", "envelope", "laws", "lattice", "noiseless", "inequalities", "golden")
     )
 
     def build(self, source: Path) -> None:

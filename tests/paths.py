@@ -4,4 +4,4 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
-DATA = TESTS / "data"
+DATA = TESTS / "golden"

@@ -164,7 +164,15 @@ def test_width_is_not_understated(bounds: Bounds):
     exact = decimal.Context(prec=2000, Emin=-10_000, Emax=10_000)
     assert Decimal(bounds.width) >= exact.subtract(Decimal(bounds.upper), Decimal(bounds.lower))
     assert (bounds.width == 0.0) == (bounds.lower == bounds.upper)
-    assert bounds.relative_width <= bounds.width
+    assert bounds.relative_width <= bounds.width * (1e7 if 0.0 < bounds.upper < 1.0 else 1.0)
+
+
+def test_widths_of_small_values_are_relative_to_themselves():
+    """0.0006 and 0.0007 are not the same epsilon; next to 0, and of logarithms, there is nothing to be relative to."""
+    assert Bounds(0.0006, 0.0007).relative_width == pytest.approx(1.0 / 7.0)
+    assert Bounds(0.0, 1e-16).relative_width == pytest.approx(1e-9)
+    assert Bounds(-0.0007, -0.0006).relative_width == pytest.approx(1e-4)
+    assert Bounds(6.0, 7.0).relative_width == pytest.approx(1.0 / 7.0)
 
 
 def test_bounds_cannot_be_changed():

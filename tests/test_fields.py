@@ -19,7 +19,7 @@ from groupdp.mechanisms.named_values import phase_of
 from groupdp.pairs import ZERO, Round, Side
 from groupdp.run_file.read import parse_run_file
 from groupdp.samplings import PoissonSampling, Sampling
-from groupdp.web import answers, fields, openapi
+from groupdp.web import answers, form, openapi
 from paths import ROOT
 
 HALVES = Field(
@@ -153,14 +153,14 @@ def test_a_toy_has_a_run_file_key(toys, values, line, same, tmp_path):
 
 @CASES
 def test_a_toy_has_a_form_field_and_an_openapi_entry(toys, values, line, same):
-    form = fields.as_json()
+    described = form.as_json()
     group, name = ("samplings", "halvings") if "halvings" in values else ("mechanisms", "shift_ratio")
-    (kind,) = [one for one in form[group] if one["name"] in values.values()]
+    (kind,) = [one for one in described[group] if one["name"] in values.values()]
     assert kind["meaning"].endswith(".")
     assert "add-or-remove" in kind["adjacencies"]
-    assert name in form["fields"]
+    assert name in described["fields"]
     assert (
-        form["fields"][name]["meaning"]
+        described["fields"][name]["meaning"]
         in openapi.description()["components"]["schemas"]["Phase"]["properties"][name]["description"]
     )
     document = {"phases": [values], "delta": 1e-6, "group_size": 3}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from groupdp._processes import command_of
+from groupdp._files import command_of
 
 
 def test_files_of_the_working_directory_are_not_imported(tmp_path, monkeypatch):

@@ -15,20 +15,19 @@ DIRECTIONS = (
     "neighbours.py",
     "cli/",
     "web/",
-    "statement/words.py",
+    "statement/text.py",
     "tradeoff/function.py",
-    "certificate/laws.py",
-    "certificate/runs.py",
+    "certificate/checker/laws.py",
+    "certificate/checker/runs.py",
 )
 #: Where the kind of a sampling is looked at: to validate input, and where another tool's objects come and go.
 KINDS = (
-    "certificate/writer.py",
-    "cli/read_options.py",
+    "cli/asked.py",
     "guarantees.py",
     "loading/",
     "mechanisms/dpsgd.py",
     "integrations/jax_privacy.py",
-    "integrations/opacus_history.py",
+    "integrations/import_run.py",
     "integrations/tensorflow_privacy.py",
 )
 

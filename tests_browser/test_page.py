@@ -238,3 +238,92 @@ def test_nothing_jumps_while_values_change(open_page):
         page.fill("#phase0-noise_multiplier", noise)
         expect(value(page)).to_have_text(upper(noisy(float(noise))))
         assert boxes() == before
+
+
+def test_a_rate_may_be_given_by_the_sizes_of_batch_and_dataset(open_page, address):
+    page = open_page()
+    page.get_by_role("button", name="Give batch and dataset size instead").click()
+    page.locator("#phase0-batch_size").fill("512")
+    page.locator("#phase0-dataset_size").fill("1008000")
+    expected = upper(noisy(1.0, sampling=groupdp.PoissonSampling(rate=512 / 1_008_000)))
+    expect(value(page)).to_have_text(expected)
+    page.locator('[data-kind="toml"]').click()
+    expect(page.locator("#handover pre")).to_contain_text("batch_size = 512\ndataset_size = 1008000")
+    page.wait_for_function("location.hash.includes('dataset_size=1008000')")
+    again = open_page(page.evaluate("location.hash"))
+    expect(again.locator("#phase0-dataset_size")).to_have_value("1008000")
+    expect(value(again)).to_have_text(expected)
+
+
+def test_a_slow_question_says_so_and_gives_way_to_a_newer_one(open_page):
+    """A refusal does not stay while the next question is computed, and the one after that does not wait for it."""
+    page = open_page(refusals=True)
+    expect(value(page)).to_have_text(upper(RUN))
+    held = []
+
+    def hold(route):
+        if route.request.post_data_json["phases"][0]["noise_multiplier"] == 3:
+            held.append(route)  # never answered
+        else:
+            route.continue_()
+
+    page.route("**/api/epsilon", hold)
+    noise = page.locator("#phase0-noise_multiplier")
+    noise.fill("-1")
+    expect(page.locator(".answer .refusal")).to_contain_text("noise_multiplier must be")
+    noise.fill("3")
+    expect(page.locator(".answer .certified")).to_have_text("computing")
+    expect(page.locator(".answer .refusal")).to_have_text("")
+    expect(page.locator(".field.wrong")).to_have_count(0)
+    assert len(held) == 1
+    noise.fill("4")
+    expect(value(page)).to_have_text(upper(noisy(4.0)))
+
+
+def test_a_shuffled_run_shows_what_spread_allocation_would_give(open_page):
+    page = open_page()
+    row = page.locator(".before div", has_text="With spread allocation")
+    expect(value(page)).to_have_text(upper(RUN))
+    expect(row).to_be_hidden()
+    page.locator("#phase0-sampling").select_option("shuffled")
+    for name, text in {"batch_size": "600", "dataset_size": "60000", "noise_multiplier": "4", "steps": "2000"}.items():
+        page.locator(f"#phase0-{name}").fill(text)
+    page.locator("#run-adjacency").select_option("zero-out")
+    page.locator("#run-group_size").fill("4")
+    spread = groupdp.DPSGD(groupdp.SpreadSampling(batches=100), noise_multiplier=4.0, steps=2000)
+    found = groupdp.epsilon(spread, delta=1e-6, group_size=4, adjacency="zero-out")
+    expect(row.locator("dd")).to_have_text(round_up(found.upper, 6))
+    expect(row).to_contain_text("groupdp.loading.SpreadBatches")
+
+
+def test_sources_have_room_and_no_chart_of_another_run(open_page):
+    page = open_page()
+    expect(page.locator("#curve circle")).to_have_count(32)
+    page.locator("#phase0-sampling").select_option("poisson-sources")
+    entry = page.locator("#phase0-sampling_rates")
+    seen, needed = entry.evaluate("one => [one.clientWidth, one.scrollWidth]")
+    assert needed <= seen
+    expect(page.locator("#curve")).to_be_hidden()
+    expect(page.locator("#curve-note")).to_contain_text("no curve")
+    page.locator("#phase0-sampling").select_option("poisson")
+    expect(page.locator("#curve")).to_be_visible()
+
+
+def test_the_short_summary_is_five_sentences_without_greek(open_page):
+    page = open_page()
+    page.locator('[data-kind="short"]').click()
+    text = page.locator("#handover pre")
+    expect(text).to_contain_text("The same holds with the two cases exchanged.")
+    lines = text.inner_text().strip().splitlines()
+    assert len(lines) == 5
+    assert not re.search("epsilon|delta|[α-ω]", " ".join(lines))
+
+
+def test_errors_name_no_options_of_the_command_line(open_page):
+    page = open_page(refusals=True)
+    ids = "user_id\n" + "".join(f"{5000 + n}\n" for n in range(30))
+    for content in (ids, "user,n\na,1\nb,2\n"):
+        page.set_input_files("#counts", {"name": "rows.csv", "mimeType": "text/csv", "buffer": content.encode()})
+        wrong = page.locator("#people")
+        expect(wrong).to_contain_text("counts must be")
+        assert "--" not in wrong.inner_text()

@@ -8,6 +8,7 @@ from typing import Any
 
 import groupdp
 from groupdp import calibration
+from groupdp.mechanisms.named_values import phase_of
 from peers import versions_of
 
 
@@ -38,7 +39,9 @@ def prepare(work: dict[str, Any], options: dict[str, Any]) -> Callable[[], dict[
     return noise if work["question"] == "noise" else bounds
 
 
-def _phase(phase: dict[str, Any]) -> groupdp.DPSGD:
+def _phase(phase: dict[str, Any]) -> Any:
+    if phase.get("sampling") not in ("poisson", "fixed"):
+        return phase_of(phase)
     sampling: groupdp.PoissonSampling | groupdp.FixedBatchSampling
     if phase["sampling"] == "poisson":
         sampling = groupdp.PoissonSampling(rate=float(phase["sampling_rate"]))

@@ -46,18 +46,23 @@ if TYPE_CHECKING:
     from groupdp.mechanisms import LaplaceRelease as LaplaceRelease
     from groupdp.mechanisms import Mechanism as Mechanism
     from groupdp.mechanisms import MixtureOfGaussians as MixtureOfGaussians
+    from groupdp.mechanisms import Search as Search
     from groupdp.people.cap import choose_cap as choose_cap
+    from groupdp.people.plan import plan as plan
     from groupdp.people.view import people_view as people_view
     from groupdp.pld.distribution import PrivacyLossDistribution as PrivacyLossDistribution
     from groupdp.samplings import AllocationSampling as AllocationSampling
     from groupdp.samplings import BallsInBinsSampling as BallsInBinsSampling
     from groupdp.samplings import FixedBatchSampling as FixedBatchSampling
     from groupdp.samplings import FixedOrderSampling as FixedOrderSampling
+    from groupdp.samplings import FixedPeople as FixedPeople
+    from groupdp.samplings import PoissonPeople as PoissonPeople
     from groupdp.samplings import PoissonSampling as PoissonSampling
     from groupdp.samplings import PoissonSources as PoissonSources
     from groupdp.samplings import ShuffledOnceSampling as ShuffledOnceSampling
     from groupdp.samplings import ShuffledSampling as ShuffledSampling
     from groupdp.samplings import SpreadSampling as SpreadSampling
+    from groupdp.samplings import TruncatedPeople as TruncatedPeople
     from groupdp.samplings import TruncatedPoissonSampling as TruncatedPoissonSampling
     from groupdp.sweeps.sweep import sweep as sweep
     from groupdp.tradeoff import TradeOff as TradeOff
@@ -90,17 +95,21 @@ _ON_DEMAND = {
         "LaplaceRelease",
         "Mechanism",
         "MixtureOfGaussians",
+        "Search",
     ),
     "groupdp.samplings": (
         "AllocationSampling",
         "BallsInBinsSampling",
         "FixedBatchSampling",
         "FixedOrderSampling",
+        "FixedPeople",
+        "PoissonPeople",
         "PoissonSampling",
         "PoissonSources",
         "ShuffledOnceSampling",
         "ShuffledSampling",
         "SpreadSampling",
+        "TruncatedPeople",
         "TruncatedPoissonSampling",
     ),
     "groupdp.baselines": ("linear_reference", "renyi_vadhan_epsilon", "vadhan_epsilon"),
@@ -115,6 +124,7 @@ _ON_DEMAND = {
         "calibrate_steps",
     ),
     "groupdp.people.cap": ("choose_cap",),
+    "groupdp.people.plan": ("plan",),
     "groupdp.people.view": ("people_view",),
     "groupdp.pld.distribution": ("PrivacyLossDistribution",),
     "groupdp.tradeoff.risk": ("risk",),
@@ -127,6 +137,7 @@ _MODULES = (
     "correlated",
     "errors",
     "guarantees",
+    "ledger",
     "loading",
     "mechanisms",
     "neighbours",
@@ -147,6 +158,7 @@ __all__ = [
     "DiscreteGaussianRelease",
     "FixedBatchSampling",
     "FixedOrderSampling",
+    "FixedPeople",
     "GaussianRelease",
     "GroupDPError",
     "InvalidArgument",
@@ -154,14 +166,17 @@ __all__ = [
     "LimitExceeded",
     "Mechanism",
     "MixtureOfGaussians",
+    "PoissonPeople",
     "PoissonSampling",
     "PoissonSources",
     "PrivacyLossDistribution",
     "Provenance",
+    "Search",
     "ShuffledOnceSampling",
     "ShuffledSampling",
     "SpreadSampling",
     "TradeOff",
+    "TruncatedPeople",
     "TruncatedPoissonSampling",
     "__version__",
     "calibrate_batch_size",
@@ -178,6 +193,7 @@ __all__ = [
     "linear_reference",
     "log_delta",
     "people_view",
+    "plan",
     "renyi_vadhan_epsilon",
     "risk",
     "sweep",

@@ -1,15 +1,21 @@
-"""Files that appear whole or not at all: written under a temporary name, then renamed; and the standard input."""
+"""Files that appear whole or not at all: written under a temporary name, then renamed; the standard input; processes.
+
+Temporary files are locked by the process that made them. The system releases a lock when its process ends, so whoever
+gets the lock of another's file has proved that its owner is dead. A file becomes visible under its name only once it is
+locked; where locks do not work (some network drives, Windows) nothing is ever taken for dead.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from groupdp._ownership import new_locked_file, remove_dead_files
 from groupdp._validation import shown
 from groupdp.errors import InvalidArgument, InWords
 
@@ -69,6 +75,19 @@ class NewFiles:
             path.write_text(text, encoding="utf-8", newline="\n")
         except OSError as error:
             raise unwritable(self._name, destination, error) from None
+
+    def place_new(self, destination: str | Path) -> None:
+        """Have `destination`, which is written, appear now; FileExistsError if there is such a file."""
+        temporary = self.temporary(destination)
+        try:
+            os.link(temporary, Path(destination).resolve())
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise unwritable(self._name, destination, error) from None
+        self._pending = [pair for pair in self._pending if pair[0] != temporary]
+        self._made.clear()
+        temporary.unlink(missing_ok=True)
 
     def _make_directory(self, directory: Path) -> None:
         missing = [directory, *directory.parents]
@@ -138,3 +157,80 @@ def unwritable(name: str, destination: str | Path, error: Exception) -> InvalidA
     """The one-sentence complaint about a destination."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return InvalidArgument(name, InWords(f"{shown(str(destination))} ({reason})"), "be a file that can be written")
+
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows
+    fcntl = None  # type: ignore[assignment]
+
+_LOCK = "owner.lock"
+
+
+def new_locked_file(path: Path) -> int:
+    """Make an empty file at `path` and lock it; the descriptor keeps the lock until it is closed."""
+    hidden = path.with_name(f"{path.name}.new")
+    descriptor = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+    try:
+        _lock(descriptor)
+        os.rename(hidden, path)
+    except BaseException:
+        os.close(descriptor)
+        hidden.unlink(missing_ok=True)
+        raise
+    return descriptor
+
+
+def own_folder(folder: Path) -> int:
+    """Lock a folder of this process's own."""
+    return new_locked_file(folder / _LOCK)
+
+
+def remove_dead_folders(parent: Path, prefix: str) -> None:
+    """Remove the folders of that prefix in `parent` whose owners are dead."""
+    with contextlib.suppress(OSError):
+        for folder in parent.glob(f"{prefix}*"):
+            if not folder.is_symlink() and _is_dead(folder / _LOCK):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_dead_files(parent: Path, name: str) -> None:
+    """Remove the files in `parent` whose names match `name` and whose owners are dead."""
+    with contextlib.suppress(OSError):
+        for file in os.scandir(parent):
+            if re.fullmatch(name, file.name) and _is_dead(Path(file.path)):
+                Path(file.path).unlink(missing_ok=True)
+
+
+def _lock(descriptor: int) -> bool:
+    """Whether this process has the lock now."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _is_dead(file: Path) -> bool:
+    """Whether a file of this user has an owner that is dead."""
+    try:
+        if not file.is_file() or file.is_symlink() or file.stat().st_uid != os.getuid():
+            return False
+        descriptor = os.open(file, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    except (OSError, AttributeError):
+        return False
+    try:
+        return _lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def command_of(module: str, *arguments: str) -> list[str]:
+    """What runs the function `main` of one of our modules.
+
+    `python -m` would look into the working directory first, where a file may happen to be called queue.py.
+    """
+    program = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main()"
+    return [sys.executable, "-c", program, *arguments]

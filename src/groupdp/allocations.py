@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 
 from groupdp._validation import require_integer, require_number
-from groupdp.coins import at_zero_of, log_complement
+from groupdp.floats import at_zero_of, log_complement
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from groupdp.printing import lower_text, round_down, round_up, upper_text
 
 #: Significant digits shown by `str(bounds)`.
 SHOWN_DIGITS = 12
+#: Widths of smaller values than this are relative to it.
+_SMALLEST = 1e-7
 
 
 def upper_or_both(bounds: Bounds, digits: int) -> str:
@@ -22,6 +24,9 @@ def upper_or_both(bounds: Bounds, digits: int) -> str:
     if agree or bounds.lower == bounds.upper:
         return upper_text(bounds.upper, digits)
     return f"{lower_text(bounds.lower, digits)} to {upper_text(bounds.upper, digits)}"
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +42,10 @@ class Provenance:
     adjacency: str | None = None
     """The ordered change of datasets that decided the result, named as in neighbours.py."""
 
-    directions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    directions: Mapping[str, tuple[float, float]] = field(default_factory=lambda: _NOTHING)
     """(lower, upper) of every ordered change that was evaluated."""
 
-    evaluations: Mapping[str, int] = field(default_factory=dict)
+    evaluations: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     """What it cost: quadrature nodes, contour steps, grid points."""
 
     tolerance: float | None = None
@@ -50,8 +55,10 @@ class Provenance:
     """False if the bounds are valid but wider than asked for."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "directions", MappingProxyType(dict(self.directions)))
-        object.__setattr__(self, "evaluations", MappingProxyType(dict(self.evaluations)))
+        if type(self.directions) is not MappingProxyType:
+            object.__setattr__(self, "directions", MappingProxyType(dict(self.directions)))
+        if type(self.evaluations) is not MappingProxyType:
+            object.__setattr__(self, "evaluations", MappingProxyType(dict(self.evaluations)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only mapping can be neither pickled nor copied; results must be, to come back from other processes.
@@ -99,10 +106,11 @@ class Bounds:
 
     @property
     def relative_width(self) -> float:
-        """width / max(1, |upper|)."""
+        """The width relative to `upper` itself, or to 1e-7 if that is larger; of a logarithm of a probability, which is
+        not above 0, to max(1, |upper|)."""
         if math.isinf(self.upper):
             return 0.0 if self.lower == self.upper else math.inf
-        return self.width / max(1.0, abs(self.upper))
+        return self.width / max(_SMALLEST if self.upper > 0.0 else 1.0, abs(self.upper))
 
     def intersects(self, other: Bounds) -> bool:
         """Whether some value lies in both: two valid answers to one question always do."""

@@ -1,11 +1,20 @@
-"""What all pictures share: the palette of Okabe and Ito, the frame, the title."""
+"""What all pictures share: the palette of Okabe and Ito, the frame, the title, where axes are, and writing the file.
+
+Axes side by side have margins known beforehand: a layout engine would draw everything twice to find them. Numbers on
+logarithmic axes and the infinity sign are plain characters, which need no typesetting of formulas.
+"""
 
 from __future__ import annotations
 
+import math
 import textwrap
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupdp.errors import GroupDPError
+from groupdp.errors import GroupDPError, InvalidArgument
+from groupdp.printing import grouped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,6 +27,10 @@ COLOURS = (BLUE, ORANGE, GREEN, PINK, AMBER, SKY, BLACK, "#999999")
 GUIDE: dict[str, Any] = {"color": GREY, "linewidth": 1.2}
 TITLE_SIZE = 10
 _TITLE_LINES = 4
+SUFFIXES = (".png", ".pdf", ".svg")
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+# Inches, for text as large as it is: a line of the title and of the legend, a digit, an axis's name, ticks, an edge.
+_TITLE_LINE, _LEGEND_LINE, _DIGIT, _NAME, _TICKS, _EDGE = 0.172, 0.19, 0.092, 0.22, 0.12, 0.06
 
 
 def import_matplotlib() -> Any:
@@ -67,4 +80,84 @@ def title_lines(parts: list[str], width: int = 95) -> str:
             kept.append(phases[len(kept)])
         more = len(phases) - len(kept)
         wrapped = [*kept, [f"and {more} more phase{'' if more == 1 else 's'}"], question]
-    return "\n".join(line for lines in wrapped for line in lines)
+    return grouped("\n".join(line for lines in wrapped for line in lines))
+
+
+def check_picture_name(name: str, path: str | Path) -> None:
+    """Refuse a suffix that does not name a known kind of picture."""
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise InvalidArgument(name, str(path), f"end in {', '.join(SUFFIXES)}")
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a picture; the kind is its suffix's. Text in PDF and SVG stays text."""
+    import matplotlib
+
+    suffix = Path(path).suffix.lower()
+    # Without dates and random identifiers the same data give the same file.
+    metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(suffix, {})
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "groupdp", "pdf.fonttype": 42}):
+        # A picture of few colours is hardly smaller at the usual sixth level, which takes three times as long.
+        options: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if suffix == ".png" else {}
+        figure.savefig(path, format=suffix[1:], dpi=160, metadata=metadata, **options)
+
+
+def place(
+    figure: Figure, axes: Sequence[Any], *, title: str = "", headings: bool = False, legend_rows: int = 0
+) -> None:
+    """Puts the axes next to each other below the title and above a legend of so many rows, with room for their names.
+
+    `headings`: the axes have titles of their own. What is drawn later must not need more room.
+    """
+    width, height = figure.get_size_inches()
+    top = height - _EDGE
+    if title:
+        figure.suptitle(title, fontsize=TITLE_SIZE, y=top / height, va="top")
+        top -= _TITLE_LINE * (title.count("\n") + 1) + _EDGE
+    top -= 0.24 if headings else 0.0
+    bottom = _EDGE + _TICKS + _DIGIT + _NAME + (0.14 + _LEGEND_LINE * legend_rows if legend_rows else 0.0)
+    for axis in axes:  # how many numbers there are depends on the height
+        axis.set_position((0.1, bottom / height, 0.8, (top - bottom) / height))
+    before = [_EDGE + _TICKS + _numbers_width(axis.yaxis) + (_NAME if axis.get_ylabel() else 0.0) for axis in axes]
+    after = _EDGE + _DIGIT  # half of the last number below may stand out
+    share = (width - sum(before) - after * len(axes)) / len(axes)
+    left = 0.0
+    for axis, room in zip(axes, before, strict=True):
+        left += room
+        axis.set_position((left / width, bottom / height, share / width, (top - bottom) / height))
+        left += share + after
+
+
+def _numbers_width(axis: Any) -> float:
+    places = [
+        place for place in axis.get_majorticklocs() if min(limits := axis.get_view_interval()) <= place <= max(limits)
+    ]
+    return _DIGIT * max((len(text) for text in axis.get_major_formatter().format_ticks(places)), default=1)
+
+
+def powers_of_ten(axis: Any) -> None:
+    """Numbers of a logarithmic axis as 10³."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def power_of_ten(value: float) -> str:
+    """A power of ten in words of its own; anything else as it is."""
+    exponent = round(math.log10(value)) if value > 0.0 else 0
+    if value > 0.0 and math.isclose(value, 10.0**exponent, rel_tol=1e-9):
+        return f"10{str(exponent).translate(_SUPERSCRIPTS)}"
+    return f"{value:g}"
+
+
+@lru_cache(maxsize=1)
+def infinity_sign() -> Any:
+    """The infinity sign as a marker."""
+    from matplotlib.path import Path as Outline
+    from matplotlib.textpath import TextPath
+
+    sign = TextPath((0.0, 0.0), "∞", size=1.0)
+    box = sign.get_extents()
+    centre = ((box.x0 + box.x1) / 2.0, (box.y0 + box.y1) / 2.0)
+    return Outline(sign.vertices - centre, sign.codes)

@@ -29,6 +29,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}", re.ASCII)
 _OF_PHASES = ("mechanism", "sampling", "epochs")
 _OF_QUESTIONS = ("delta", "epsilon", "group_size", "adjacency", "removed", "added", "title", "phase", "phases")
 _OF_COMMANDS = (
+    "data",
     "save",
     "force",
     "out",

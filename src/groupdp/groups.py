@@ -70,10 +70,14 @@ def in_short(group: Group) -> str:
     return str(group) if isinstance(group, int) else "+".join(f"{count} {source}" for source, count in group)
 
 
-def in_words(group: Group) -> str:
-    """ "9 examples", or "3 from web and 5 from books"."""
+#: More than one of what is counted.
+_MANY = {"example": "examples", "person": "people"}
+
+
+def in_words(group: Group, unit: str = "example") -> str:
+    """ "9 examples", "2 people" or "3 from web and 5 from books"."""
     if isinstance(group, int):
-        return f"{group} example{'' if group == 1 else 's'}"
+        return f"{group} {unit if group == 1 else _MANY[unit]}"
     return " and ".join(f"{count} from {source}" for source, count in group if count) or "nothing"
 
 

@@ -19,12 +19,13 @@ from typing import Any
 
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
+from groupdp.compositions import options_of
 from groupdp.engines.interface import DEFAULT_MEMORY, Progress
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import BACKWARD, ONE_SIDED
 from groupdp.question import question_of
 from groupdp.samplings.poisson import PoissonSampling
-from groupdp.solve import epsilon_of_question, log_delta_of_question, options_of
+from groupdp.solve import epsilon_of_question, log_delta_of_question
 
 #: Draws up to which the probability that one of the group is sampled is computed as a rational number.
 _MOST_DRAWS = 256
@@ -53,7 +54,7 @@ def epsilon(
     place of a group size, `removed` examples leave and `added` join, in either order. delta_upper(upper) <= delta is
     certified, and delta_lower(lower) >= delta unless lower is 0. Infinite where no finite epsilon exists (no noise).
 
-    `tolerance` asks for a width relative to max(1, epsilon); `provenance.tolerance_met` says whether it was
+    `tolerance` asks for a width relative to epsilon; `provenance.tolerance_met` says whether it was
     reached. `memory_budget` is how many bytes the lattice engine may take for its transforms (the spectral engine needs
     no more than 400 MB): the less, the coarser its lattice may have to be. `progress` is called with the fraction done
     by computations of more than a moment; an exception raised in it stops them. `every_change` evaluates every ordered

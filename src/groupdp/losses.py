@@ -9,27 +9,37 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from groupdp._validation import require_number
 from groupdp.errors import LimitExceeded
-from groupdp.pairs import Composition, FloatArray
+from groupdp.floats import UNIT, FloatArray
+from groupdp.pairs import Composition, Immutable
 
-#: Unit roundoff.
-_UNIT = 2.0**-53
 #: Most products that a convolution of two laws takes: about two seconds of work.
 _MOST_PRODUCTS = 2e9
 #: Masses below this are not kept apart; lower sides below e^_LOG_SMALLEST are not claimed, where that would matter.
 _LEAST, _LOG_SMALLEST = 1e-300, -644.0
-#: Most atoms of a law.
-MOST_ATOMS = 4_000_000
-#: Most atoms of a law that is the sum of laws on different lattices.
-_MOST_SUMS = 400_000
+#: Most atoms of a law, and of one that is the sum of laws on different lattices.
+MOST_ATOMS, _MOST_SUMS = 4_000_000, 400_000
+_NUMBERS = ("spacing", "loss_error", "mass_error", "log_lost", "log_lost_mirrored")
 
 
-class AtomsRound:
+class KnownLosses:
+    """What both kinds of rounds say: what reveals everything is a round of its own, and no Gaussian pair dominates."""
+
+    __slots__ = ()
+
+    has_noise: ClassVar[bool] = True
+    engines: ClassVar[tuple[str, ...]] = ("lattice",)
+    is_gaussian: ClassVar[bool] = False
+    largest_shift: ClassVar[float] = math.inf
+    at_zero: ClassVar[tuple[float, float, float]] = (0.0, 0.0, 0.0)
+
+
+class AtomsRound(KnownLosses, Immutable):
     """Losses, increasing, with their masses under P and certified errors. Immutable and hashable.
 
     `spacing` is the distance between neighbouring losses if all are the same and losses[i] = losses[0] + i spacing,
@@ -68,13 +78,9 @@ class AtomsRound:
         if not (np.all(np.isfinite(own[0])) and np.all(np.isfinite(own[1])) and np.all(np.diff(own[0]) >= 0.0)):
             raise AssertionError("a law of atoms must have finite losses that do not decrease, and positive masses")
         numbers = (spacing, loss_error, mass_error, log_lost, log_lost_mirrored)
-        names = ("spacing", "loss_error", "mass_error", "log_lost", "log_lost_mirrored")
-        for name, value in zip(("losses", "log_p", *names), (*own, *map(float, numbers)), strict=True):
+        for name, value in zip(("losses", "log_p", *_NUMBERS), (*own, *map(float, numbers)), strict=True):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_key", (own[0].tobytes(), own[1].tobytes(), *numbers))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"an AtomsRound cannot be changed: make another one to change {name}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.losses, self.log_p, *self._key[2:])
@@ -91,44 +97,15 @@ class AtomsRound:
     @property
     def mirrored(self) -> AtomsRound:
         """The round with P and Q exchanged."""
-        rounding = 2.0 * _UNIT * float(np.max(np.abs(self.losses) + np.abs(self.log_p)))
-        return AtomsRound(
-            -self.losses[::-1],
-            (self.log_p - self.losses)[::-1],
-            spacing=self.spacing,
-            loss_error=self.loss_error,
-            mass_error=self.mass_error + self.loss_error + rounding,
-            log_lost=self.log_lost_mirrored,
-            log_lost_mirrored=self.log_lost,
-        )
+        rounding = 2.0 * UNIT * float(np.max(np.abs(self.losses) + np.abs(self.log_p)))
+        error, lost = self.mass_error + self.loss_error + rounding, (self.log_lost_mirrored, self.log_lost)
+        numbers = (self.spacing, self.loss_error, error, *lost)
+        return _restored(-self.losses[::-1], (self.log_p - self.losses)[::-1], *numbers)
 
     @property
     def is_trivial(self) -> bool:
         """Whether P and Q are identical."""
         return not np.any(self.losses) and self.loss_error == 0.0
-
-    @property
-    def has_noise(self) -> bool:
-        """What reveals everything is a round of its own."""
-        return True
-
-    @property
-    def engines(self) -> tuple[str, ...]:
-        """Only lattices compose it with other rounds."""
-        return ("lattice",)
-
-    @property
-    def is_gaussian(self) -> bool:
-        return False
-
-    @property
-    def largest_shift(self) -> float:
-        """No Gaussian pair is known that dominates it."""
-        return math.inf
-
-    @property
-    def at_zero(self) -> tuple[float, float, float]:
-        return 0.0, 0.0, 0.0
 
     @property
     def log_mass_above_zero(self) -> float:
@@ -143,9 +120,9 @@ class AtomsRound:
     def log_delta(self, epsilon: float, *, up: bool) -> float:
         """An upper (lower) bound on log of sum (p_i - e^epsilon q_i)_+ (R-5)."""
         sign = 1.0 if up else -1.0
-        start = int(np.searchsorted(self.losses, epsilon - self.loss_error - 8.0 * _UNIT * abs(epsilon)))
+        start = int(np.searchsorted(self.losses, epsilon - self.loss_error - 8.0 * UNIT * abs(epsilon)))
         losses, log_p = self.losses[start:], self.log_p[start:]
-        error = self.loss_error + 2.0 * _UNIT * (np.abs(losses) + abs(epsilon))
+        error = self.loss_error + 2.0 * UNIT * (np.abs(losses) + abs(epsilon))
         distance = losses - epsilon + sign * error
         beyond = distance > 0.0
         lost = self.log_lost if up else -math.inf
@@ -157,8 +134,8 @@ class AtomsRound:
         with np.errstate(under="ignore"):
             total = top + math.log(math.fsum(np.exp(terms - top).tolist()))
         # The terms: two logarithms and their sum; the sum of positive numbers is exact but for one rounding.
-        room = self.mass_error + _UNIT * (4.0 * float(np.max(np.abs(log_p))) + 4.0 * abs(top) + 40.0)
-        found = total + sign * (room + 4.0 * _UNIT * abs(total))
+        room = self.mass_error + UNIT * (4.0 * float(np.max(np.abs(log_p))) + 4.0 * abs(top) + 40.0)
+        found = total + sign * (room + 4.0 * UNIT * abs(total))
         if up:
             return min(float(np.logaddexp(found, lost)) + 1e-15, 0.0)
         return found if found > _LOG_SMALLEST else -math.inf
@@ -181,7 +158,7 @@ class AtomsRound:
         first, width = float(self.losses[0]), float(self.losses[-1] - self.losses[0]) / (most - 2)
         cell = np.floor((self.losses - first) / width)
         starts = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0.0)))
-        error = self.mass_error + (len(self.losses) + 64.0) * _UNIT
+        error = self.mass_error + (len(self.losses) + 64.0) * UNIT
         lost = {"log_lost": self.log_lost, "log_lost_mirrored": 0.0}
         if not up:
             log_p = np.logaddexp.reduceat(self.log_p, starts)
@@ -212,20 +189,13 @@ class AtomsRound:
         last = len(p) - int(np.searchsorted(np.cumsum(p[::-1]), allowed))
         if last - first in (0, len(p)):
             return self
-        return AtomsRound(
-            self.losses[first:last],
-            self.log_p[first:last],
-            spacing=self.spacing,
-            loss_error=self.loss_error,
-            mass_error=self.mass_error,
-            log_lost=float(np.logaddexp(self.log_lost, log_cut + 1.0)),
-            log_lost_mirrored=0.0,
-        )
+        lost = float(np.logaddexp(self.log_lost, log_cut + 1.0))
+        numbers = (self.spacing, self.loss_error, self.mass_error, lost, 0.0)
+        return _restored(self.losses[first:last], self.log_p[first:last], *numbers)
 
 
 def _restored(losses: FloatArray, log_p: FloatArray, *numbers: float) -> AtomsRound:
-    names = ("spacing", "loss_error", "mass_error", "log_lost", "log_lost_mirrored")
-    return AtomsRound(losses, log_p, **dict(zip(names, numbers, strict=True)))
+    return AtomsRound(losses, log_p, **dict(zip(_NUMBERS, numbers, strict=True)))
 
 
 def _sum(left: AtomsRound, right: AtomsRound, log_cut: float) -> AtomsRound:
@@ -242,13 +212,13 @@ def _sum(left: AtomsRound, right: AtomsRound, log_cut: float) -> AtomsRound:
     mass_error = left.mass_error + right.mass_error
     if on_one_lattice:
         losses, log_p, dropped = _convolved(longer, shorter)
-        mass_error += (len(shorter.losses) + 32.0) * _UNIT + 1e-13 + 1e-15 * float(np.max(np.abs(log_p)))
+        mass_error += (len(shorter.losses) + 32.0) * UNIT + 1e-13 + 1e-15 * float(np.max(np.abs(log_p)))
         spacing = longer.spacing
     else:
         sums = np.add.outer(left.losses, right.losses).ravel()
         order = np.argsort(sums, kind="stable")
         losses, log_p = sums[order], np.add.outer(left.log_p, right.log_p).ravel()[order]
-        mass_error += 2.0 * _UNIT * float(np.max(np.abs(log_p)))
+        mass_error += 2.0 * UNIT * float(np.max(np.abs(log_p)))
         spacing, dropped = 0.0, 0.0
     # Masses add up to 1 + mass_error at most, so that a lost mass is multiplied by no more than that.
     lost = float(np.logaddexp(left.log_lost, right.log_lost)) + 1.01 * mass_error + 1e-12
@@ -258,7 +228,7 @@ def _sum(left: AtomsRound, right: AtomsRound, log_cut: float) -> AtomsRound:
         losses,
         log_p,
         spacing=spacing,
-        loss_error=left.loss_error + right.loss_error + 4.0 * _UNIT * scale,
+        loss_error=left.loss_error + right.loss_error + 4.0 * UNIT * scale,
         mass_error=mass_error,
         log_lost=lost,
         log_lost_mirrored=0.0,
@@ -285,7 +255,7 @@ def _convolved(longer: AtomsRound, shorter: AtomsRound) -> tuple[FloatArray, Flo
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceRound:
+class LaplaceRound(KnownLosses):
     """Laplace(x, 1) against Laplace(0, 1), x = `shift` > 0: delta(eps) = 1 - e^{(eps - x) / 2} for |eps| <= x.
 
     Its loss has atoms at -x and x, with P-masses e^-x / 2 and 1 / 2, and the P-density e^{(l - x) / 2} / 4 between
@@ -307,39 +277,17 @@ class LaplaceRound:
         return self.shift == 0.0
 
     @property
-    def has_noise(self) -> bool:
-        return True
-
-    @property
-    def engines(self) -> tuple[str, ...]:
-        """Only lattices compose it."""
-        return ("lattice",)
-
-    @property
-    def is_gaussian(self) -> bool:
-        return False
-
-    @property
-    def largest_shift(self) -> float:
-        """No Gaussian pair is known that dominates it."""
-        return math.inf
-
-    @property
-    def at_zero(self) -> tuple[float, float, float]:
-        return 0.0, 0.0, 0.0
-
-    @property
     def log_mass_above_zero(self) -> float:
         return math.log(-math.expm1(-0.5 * self.shift))
 
     def log_delta(self, epsilon: float, *, up: bool) -> float:
         """An upper (lower) bound on log(1 - e^{(eps - x) / 2}), for -x < eps < x (R-4)."""
         sign = 1.0 if up else -1.0
-        distance = 0.5 * (self.shift - epsilon) + sign * 2.0 * _UNIT * (self.shift + abs(epsilon))
+        distance = 0.5 * (self.shift - epsilon) + sign * 2.0 * UNIT * (self.shift + abs(epsilon))
         if distance <= 0.0:
             return -math.inf
         value = math.log(-math.expm1(-distance))
-        return min(value + sign * 8.0 * _UNIT * (1.0 + abs(value)), 0.0)
+        return min(value + sign * 8.0 * UNIT * (1.0 + abs(value)), 0.0)
 
     @property
     def largest_loss(self) -> float:
@@ -359,8 +307,8 @@ def laplace_atoms(shift: float, cells: int, *, up: bool) -> AtomsRound:
         step * index,
         0.5 * step * (index - cells) - math.log(2.0) + np.log(factors),
         spacing=step,
-        loss_error=8.0 * _UNIT * shift,
-        mass_error=_UNIT * (8.0 * shift + 8.0 * abs(math.log(step)) + 64.0),
+        loss_error=8.0 * UNIT * shift,
+        mass_error=UNIT * (8.0 * shift + 8.0 * abs(math.log(step)) + 64.0),
     )
 
 

@@ -72,7 +72,7 @@ class TwoCases:
     def likely(self, factor: str, delta: str) -> str:
         """That any event is at most so many times as likely in the first case as in the second."""
         return (
-            f"Whatever one may look for in the release, it is at most {factor} times as likely if {self.first} as if "
+            f"Whatever one may look for in the release is at most {factor} times as likely if {self.first} as if "
             f"{self.second}, plus at most {delta}"
         )
 
@@ -86,12 +86,12 @@ class TwoCases:
     def order(self) -> str:
         """What holds with the two cases exchanged."""
         if self.either_order:
-            return "All of this holds with the two cases exchanged, too."
+            return "The same holds with the two cases exchanged."
         return "With the two cases exchanged it may be more: adjacency add-or-remove bounds both orders."
 
     def alarm(self) -> str:
         """What an alarm claims, and where it is false."""
-        exchanged = "; all of this holds with the two exchanged, too" if self.either_order else ""
+        exchanged = "; the same holds with the two exchanged" if self.either_order else ""
         return f"An alarm claims that {self.first}, and is false where {self.second}{exchanged}."
 
 
@@ -193,6 +193,10 @@ class Neighbours:
     group: Group
     adjacency: str = ADJACENCIES[0]
     joining: Group | None = None
+    unit: str = "example"
+    """What the group counts: examples, or people where people are sampled."""
+    words: str = ""
+    """How many, where releases have group sizes of their own: the sentences say this instead."""
 
     @classmethod
     def of(
@@ -203,11 +207,12 @@ class Neighbours:
         removed: Any = None,
         added: Any = None,
         sources: tuple[str, ...] | None = None,
+        unit: str = "example",
     ) -> Neighbours:
-        """From the keywords of the library's functions, checked; `sources` are those of the run."""
+        """From the keywords of the library's functions, checked; `sources` and `unit` are those of the run."""
         require_choice("adjacency", adjacency, ADJACENCIES)
         if removed is None and added is None:
-            return cls(group_of("group_size", group_size, sources), adjacency)
+            return cls(group_of("group_size", group_size, sources), adjacency, unit=unit)
         if group_size is not None:
             raise InvalidArgument("group_size", group_size, "be left out where removed and added are given")
         if adjacency != ADJACENCIES[0]:
@@ -217,7 +222,7 @@ class Neighbours:
             group_of(name, nobody if value is None else value, sources)
             for name, value in (("removed", removed), ("added", added))
         )
-        return cls(leaving, EXCHANGE, joining)
+        return cls(leaving, EXCHANGE, joining, unit)
 
     @property
     def group_size(self) -> Any:
@@ -244,32 +249,39 @@ class Neighbours:
         """The two cases that are compared, in words."""
         if self.joining is None:
             cases = _TABLE[self.adjacency].cases
-            return replace(cases, first=cases.first.format(size=in_words(self.group)))
+            return replace(cases, first=cases.first.format(size=self.counted(self.group)))
         leaving, joining = (self.joining, self.group) if is_empty(self.group) else (self.group, self.joining)
         if is_empty(joining):
             return _TOOK_PART
+        of_a_person, of_others = (" of a person", " of others") if self.unit == "example" else ("", "")
         return TwoCases(
-            first=f"{in_words(leaving)} of a person {_were(leaving)} used",
-            second=f"{in_words(joining)} of others {_were(joining)} used in their place",
+            first=f"{self.counted(leaving)}{of_a_person} {_were(leaving)} used",
+            second=f"{self.counted(joining)}{of_others} {_were(joining)} used in their place",
         )
 
     @property
     def relation(self) -> str:
         """How two neighbouring datasets differ."""
         if self.joining is None:
-            return _TABLE[self.adjacency].relation.format(size=in_words(self.group))
+            return _TABLE[self.adjacency].relation.format(size=self.counted(self.group))
         return (
-            f"one has {in_words(self.group)} that the other has not, which in turn has {in_words(self.joining)} of its "
-            "own"
+            f"one has {self.counted(self.group)} that the other has not, which in turn has "
+            f"{self.counted(self.joining)} of its own"
         )
 
     @property
     def whom(self) -> str:
         """Whom the guarantee is for: "any group of up to 9 examples"."""
+        if self.words:
+            return "every person with at most the stated number of examples in each release"
         if self.joining is None:
-            return "one example" if self.group == 1 else f"any group of up to {in_words(self.group)}"
+            return f"one {self.unit}" if self.group == 1 else f"any group of up to {self.counted(self.group)}"
         leaves, joins = ("s" if total(group) == 1 else "" for group in (self.group, self.joining))
-        return f"{in_words(self.group)} that leave{leaves} while {in_words(self.joining)} join{joins}"
+        return f"{self.counted(self.group)} that leave{leaves} while {self.counted(self.joining)} join{joins}"
+
+    def counted(self, group: Group) -> str:
+        """A group in words."""
+        return self.words or in_words(group, self.unit)
 
     @property
     def largest_group(self) -> Group:

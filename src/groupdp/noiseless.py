@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from groupdp.bounds import Bounds, Provenance
-from groupdp.coins import log_complement
+from groupdp.floats import log_complement
 from groupdp.pairs import Composition
 
 #: Relative slack that covers the few roundings of the closed forms below.

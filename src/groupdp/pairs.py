@@ -16,186 +16,19 @@ A round without noise has infinite shifts: they are peeled off before an engine 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from groupdp.coins import at_zero_of
-
-FloatArray = npt.NDArray[np.float64]
-
-#: Quotients of numbers between this and its inverse neither over- nor underflow.
-_MODERATE = 1e150
-
-#: Probabilities above this have all digits of a double.
-_SMALLEST = 1e-300
-
-#: Up to so many numbers a loop takes less time than the calls of NumPy.
-_SHORT = 32
-
-#: (probabilities, log_probabilities), each right to the last bits; logarithms are finite where a double underflows.
-Law = tuple[FloatArray, FloatArray]
+from groupdp.floats import at_zero_of
+from groupdp.sides import ZERO as ZERO
+from groupdp.sides import Immutable as Immutable
+from groupdp.sides import Law as Law
+from groupdp.sides import Side as Side
 
 
-def _immutable(values: FloatArray) -> FloatArray:
-    """The same numbers on bytes, which cannot be made writable again; + 0.0 makes one zero of both."""
-    return np.frombuffer((np.asarray(values, dtype=np.float64) + 0.0).tobytes())
-
-
-class Side:
-    """A finite law of shifts >= 0, increasing, each with a positive probability. Immutable and hashable.
-
-    Probabilities and shifts are right to a few units in the last place; `log_probabilities` are finite also where a
-    probability is below the smallest double.
-    """
-
-    __slots__ = ("_key", "largest", "log_probabilities", "probabilities", "shifts")
-
-    shifts: FloatArray
-    probabilities: FloatArray
-    log_probabilities: FloatArray
-    largest: float
-    """The largest shift."""
-    _key: tuple[bytes, bytes, bytes]
-
-    def __init__(self, shifts: FloatArray, law: Law) -> None:
-        shifts, probabilities, logarithms = _immutable(shifts), _immutable(law[0]), _immutable(law[1])
-        if not len(shifts) == len(probabilities) == len(logarithms) > 0:
-            raise AssertionError("a side must have as many probabilities as shifts, at least one")
-        if not (shifts[0] >= 0.0 and _increase(shifts) and _none_positive(logarithms)):
-            raise AssertionError("a side must have increasing shifts >= 0 and probabilities up to 1")
-        self._set(shifts, probabilities, logarithms)
-
-    def _set(self, shifts: FloatArray, probabilities: FloatArray, logarithms: FloatArray) -> None:
-        assign = object.__setattr__
-        assign(self, "shifts", shifts)
-        assign(self, "probabilities", probabilities)
-        assign(self, "log_probabilities", logarithms)
-        assign(self, "largest", float(shifts[-1]))
-        assign(self, "_key", (shifts.tobytes(), probabilities.tobytes(), logarithms.tobytes()))
-
-    @classmethod
-    def from_sensitivities(cls, sensitivities: FloatArray, law: Law, noise: float) -> Side:
-        """The law of sensitivity / noise, outcomes of probability zero left out; infinite shifts where noise is 0."""
-        probabilities, logarithms = law
-        possible = np.isfinite(logarithms)
-        if not possible.all():
-            sensitivities, probabilities, logarithms = (
-                array[possible] for array in (sensitivities, probabilities, logarithms)
-            )
-        if noise > 0.0:
-            with np.errstate(over="ignore", under="ignore"):
-                shifts = sensitivities / noise
-            return cls.merged(shifts, (probabilities, logarithms))
-        return cls.merged(np.where(sensitivities > 0.0, np.inf, 0.0), (probabilities, logarithms))
-
-    def divided(self, noise: float) -> Side:
-        """The law of shift / noise, this one being that of a sensitivity; infinite shifts where noise is 0.
-
-        The probabilities are shared: a law is made once for all noise multipliers.
-        """
-        if _MODERATE > noise > 1.0 / _MODERATE and self.largest < _MODERATE:
-            shifts = self.shifts / noise
-            if _increase(shifts):
-                result = object.__new__(Side)
-                result._set(_immutable(shifts), self.probabilities, self.log_probabilities)
-                return result
-        return Side.from_sensitivities(self.shifts, (self.probabilities, self.log_probabilities), noise)
-
-    @classmethod
-    def merged(cls, shifts: FloatArray, law: Law) -> Side:
-        """From shifts in non-decreasing order, equal ones merged (distinct sensitivities may meet in one double)."""
-        if _increase(shifts):
-            return cls(shifts, law)
-        probabilities, logarithms = law
-        starts = np.flatnonzero(np.concatenate(([True], shifts[1:] != shifts[:-1])))
-        parts = np.split(probabilities, starts[1:])
-        sums = np.array([math.fsum(part) for part in parts])
-        logs = np.minimum(np.logaddexp.reduceat(logarithms, starts), 0.0)
-        for i, (start, part) in enumerate(zip(starts, parts, strict=True)):
-            if len(part) == 1:
-                logs[i] = logarithms[start]
-            elif sums[i] > 0.5:  # what is left for the others
-                others = np.concatenate((probabilities[:start], probabilities[start + len(part) :]))
-                logs[i] = math.log1p(-math.fsum(others))
-            elif sums[i] > _SMALLEST:
-                logs[i] = math.log(sums[i])
-        return cls(shifts[starts], (sums, logs))
-
-    @classmethod
-    def point(cls, shift: float) -> Side:
-        """All probability on one shift."""
-        return cls(np.array([shift]), (np.ones(1), np.zeros(1)))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Side cannot be changed: make another one to change {name}.")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Side cannot be changed: {name} cannot be deleted.")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Side, (self.shifts, (self.probabilities, self.log_probabilities))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Side) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        if len(self.shifts) <= 6:
-            return f"Side({self.shifts.tolist()}, {self.probabilities.tolist()})"
-        return f"Side(<{len(self.shifts)} shifts from {self.shifts[0]:g} to {self.shifts[-1]:g}>)"
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether the shift is always 0."""
-        return self.largest == 0.0
-
-    @property
-    def smallest(self) -> float:
-        """The smallest shift."""
-        return float(self.shifts[0])
-
-    @property
-    def log_mass_at_zero(self) -> float:
-        """log P(shift = 0); -inf if the shift is always positive."""
-        return float(self.log_probabilities[0]) if self.shifts[0] == 0.0 else -math.inf
-
-    @property
-    def log_mass_above_zero(self) -> float:
-        """log P(shift > 0); -inf if the shift is always 0."""
-        if self.is_zero:
-            return -math.inf
-        absent = self.log_mass_at_zero
-        if -1.0 < absent < 0.0:
-            return math.log(-math.expm1(absent))
-        return float(np.logaddexp.reduce(self.log_probabilities[self.shifts > 0.0], initial=-math.inf))
-
-
-def _increase(values: FloatArray) -> bool:
-    """Whether every number is above the one before it."""
-    if len(values) > _SHORT:
-        return bool((values[1:] > values[:-1]).all())
-    listed = values.tolist()
-    return all(map(operator.lt, listed, listed[1:]))
-
-
-def _none_positive(values: FloatArray) -> bool:
-    """Whether every number is at most 0, and none is NaN."""
-    if len(values) > _SHORT:
-        return bool((values <= 0.0).all())
-    return all(value <= 0.0 for value in values.tolist())
-
-
-#: The side of a world in which nothing of the group is there.
-ZERO = Side.point(0.0)
-
-
-class Branch:
+class Branch(Immutable):
     """P = sum a_i N(+x_i, 1) with (x, a) = `right` against Q = sum b_j N(-y_j, 1) with (y, b) = `left`."""
 
     __slots__ = ("_hash", "left", "right")
@@ -208,9 +41,6 @@ class Branch:
         object.__setattr__(self, "right", right)
         object.__setattr__(self, "left", left)
         object.__setattr__(self, "_hash", hash((right, left)))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Branch cannot be changed: make another one to change {name}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Branch, (self.right, self.left)
@@ -235,7 +65,7 @@ class Branch:
         return self.right.is_zero and self.left.is_zero
 
 
-class Round:
+class Round(Immutable):
     """A public coin over branches. `log_weights` are the logarithms of its probabilities. Immutable and hashable."""
 
     __slots__ = ("_hash", "branches", "largest", "log_weights", "lower")
@@ -246,6 +76,7 @@ class Round:
     """The largest shift of any side."""
     lower: Round | None
     """Where this round only dominates the analysed one: a round that the analysed one dominates, for lower sides."""
+    engines: ClassVar[tuple[str, ...]] = ("spectral", "lattice")
     _hash: int
 
     def __init__(
@@ -266,9 +97,6 @@ class Round:
     def of(cls, right: Side, left: Side) -> Round:
         """A round without a coin."""
         return cls((Branch(right, left),))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Round cannot be changed: make another one to change {name}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Round, (self.branches, self.log_weights, self.lower)
@@ -301,11 +129,6 @@ class Round:
     def has_noise(self) -> bool:
         """Whether all shifts are finite."""
         return self.largest < math.inf
-
-    @property
-    def engines(self) -> tuple[str, ...]:
-        """Both engines compose pairs of mixtures."""
-        return ("spectral", "lattice")
 
     @property
     def is_gaussian(self) -> bool:

@@ -7,8 +7,14 @@ back as the same double. A bound may lose digits only outward: an upper bound is
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
 
+#: What is counted in sentences: numbers before these words have spaces between thousands.
+_COUNTED = "steps|rounds|examples|people|batches|epochs|rows|runs|trials|indices|bands|counts|releases|microbatches"
+_COUNT = re.compile(rf"(?<![\w.,:/=-])(\d{{4,}})(?= (?:{_COUNTED})\b)", re.ASCII)
 #: Enough for the exact decimal of any double, and for a hundred times as much.
 _EXACT = Context(prec=1100)
 
@@ -17,6 +23,16 @@ def given(value: float) -> str:
     """An input as it was given: the shortest decimal that is this double, without a point if it is an integer."""
     number = float(value)
     return str(int(number)) if number.is_integer() and abs(number) < 1e16 else repr(number)
+
+
+def counted(number: int) -> str:
+    """A number of things for people: 60 000. Text that is pasted back has it without spaces."""
+    return f"{number:,}".replace(",", " ")
+
+
+def grouped(sentence: str, *, space: str = " ") -> str:
+    """A sentence with spaces between the thousands of what it counts: "2 000 steps"."""
+    return _COUNT.sub(lambda found: f"{int(found[1]):,}".replace(",", space), sentence)
 
 
 def complement(value: float) -> str:
@@ -81,3 +97,14 @@ def lower_percent(share: float) -> str:
     """A share that is kept or protected, as a percentage with one decimal, rounded down: 99.99 % is not 100 %."""
     percent = _EXACT.multiply(Decimal(repr(float(share))), Decimal(100))
     return f"{percent.quantize(Decimal('0.1'), rounding=ROUND_FLOOR):f} %"
+
+
+def json_ready(value: Any) -> Any:
+    """The value with infinities as the strings "Infinity" and "-Infinity", which JSON has no numbers for."""
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {key: json_ready(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(item) for item in value]
+    return value

@@ -8,13 +8,15 @@ that its bounds enclose the composition of the profile.
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from groupdp.pairs import Law, Side
 
 
+@dataclass(frozen=True, slots=True)
 class SubstitutionEnvelope:
     """Fixed batches of which up to k members are replaced or zeroed: h_i with the shift mu_i, h = Hypergeom(B, n, k).
 
@@ -23,15 +25,12 @@ class SubstitutionEnvelope:
         R(alpha) = sup_{0 <= g0 <= 1} { (1 - alpha) h_0 g0 + sum_{i >= 1} h_i max_{g <= g0} [phi_i(g) - alpha g] }
 
     and R(alpha) = 1 - alpha + alpha R(1 / alpha) below 1: the profile is its own mirror image. At k = 1 it is attained.
-    Immutable and hashable.
     """
 
-    __slots__ = ("side",)
-
     side: Side
-
-    def __init__(self, side: Side) -> None:
-        object.__setattr__(self, "side", side)
+    #: Only lattices compose profiles, and none is a pair of Gaussians.
+    engines: ClassVar[tuple[str, ...]] = ("lattice",)
+    is_gaussian: ClassVar[bool] = False
 
     @classmethod
     def from_law(cls, law: Law, unit: float) -> SubstitutionEnvelope:
@@ -42,24 +41,6 @@ class SubstitutionEnvelope:
         possible = np.flatnonzero(np.isfinite(law[1]))
         shifts = np.array([count * unit if count else 0.0 for count in possible.tolist()])
         return cls(Side.merged(shifts, (law[0][possible], law[1][possible])))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a SubstitutionEnvelope cannot be changed: make another one to change {name}.")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a SubstitutionEnvelope cannot be changed: {name} cannot be deleted.")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SubstitutionEnvelope, (self.side,)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SubstitutionEnvelope) and self.side == other.side
-
-    def __hash__(self) -> int:
-        return hash((SubstitutionEnvelope, self.side))
-
-    def __repr__(self) -> str:
-        return f"SubstitutionEnvelope({self.side!r})"
 
     @property
     def mirrored(self) -> SubstitutionEnvelope:
@@ -80,16 +61,6 @@ class SubstitutionEnvelope:
     def largest_shift(self) -> float:
         """It is dominated by N(largest_shift, 1) against N(0, 1): no component is farther from another."""
         return self.side.largest
-
-    @property
-    def engines(self) -> tuple[str, ...]:
-        """Only lattices compose profiles."""
-        return ("lattice",)
-
-    @property
-    def is_gaussian(self) -> bool:
-        """A profile is no pair of Gaussians."""
-        return False
 
     @property
     def at_zero(self) -> tuple[float, float, float]:

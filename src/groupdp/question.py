@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,6 +10,7 @@ from groupdp._validation import require_integer
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
+from groupdp.mechanisms.of_group import with_own_groups
 from groupdp.neighbours import ADJACENCIES, Change, Neighbours
 from groupdp.pairs import Composition, Round, compose
 
@@ -68,8 +68,7 @@ def question_of(
         raise InvalidArgument("rounds", rounds, "be left out for a run (it has steps)")
     if isinstance(run, Mechanism) and type(group_size) is int and type(adjacency) is str and removed is added is None:
         return _of_one(run, group_size, adjacency)
-    if isinstance(run, list | tuple) and any(isinstance(one, tuple) for one in run):
-        return _of_pairs(run, group_size, adjacency, removed, added)
+    run, group_size = with_own_groups(run, group_size)
     return question_about(
         run, neighbours_of(run, group_size=group_size, adjacency=adjacency, removed=removed, added=added)
     )
@@ -85,7 +84,8 @@ def neighbours_of(run: Any, **keywords: Any) -> Neighbours:
     """Which datasets a question about the run compares, from the keywords of the library's functions."""
     if isinstance(run, MixtureOfGaussians):
         return Neighbours.of(group_size=1, adjacency=keywords.get("adjacency", ADJACENCIES[0]))
-    return Neighbours.of(sources=sources_of(mechanisms_of(run)), **keywords)
+    mechanisms = mechanisms_of(run)
+    return Neighbours.of(sources=sources_of(mechanisms), unit=unit_of(mechanisms), **keywords)
 
 
 def sources_of(mechanisms: tuple[Mechanism, ...]) -> tuple[str, ...] | None:
@@ -98,25 +98,16 @@ def sources_of(mechanisms: tuple[Mechanism, ...]) -> tuple[str, ...] | None:
     return next(iter(different), None)
 
 
-def _of_pairs(run: Sequence[Any], group_size: Any, adjacency: Any, removed: Any, added: Any) -> Question:
-    """A sequence in which some releases have a group size of their own: each has its own neighbours."""
-    if not (removed is None and added is None):
-        raise InvalidArgument("removed and added", InWords("them"), "be left out where releases have group sizes")
-    if adjacency == "add-and-remove":
+def unit_of(mechanisms: tuple[Mechanism, ...]) -> str:
+    """What a group size counts in all of them: examples or people."""
+    different = sorted({one.unit for one in mechanisms} - {""})
+    if len(different) > 1:
         raise InvalidArgument(
-            "adjacency", InWords("'add-and-remove'"), "be another one where releases have group sizes of their own"
+            "run",
+            InWords("releases that count examples and releases that count people"),
+            "have a group size for each release, or count the same in all of them",
         )
-    pairs = [one if isinstance(one, tuple) else (one, group_size) for one in run]
-    if any(len(pair) != 2 for pair in pairs):
-        raise InvalidArgument("run", run, "have mechanisms or pairs (mechanism, group size)")
-    if group_size is not None and all(isinstance(one, tuple) for one in run):
-        raise InvalidArgument("group_size", group_size, "be left out where every release has one of its own")
-    mechanisms = mechanisms_of([mechanism for mechanism, _ in pairs])
-    neighbours = tuple(
-        Neighbours.of(group_size=size, adjacency=adjacency, sources=mechanism.sources or None)
-        for mechanism, (_, size) in zip(mechanisms, pairs, strict=True)
-    )
-    return _question(mechanisms, neighbours)
+    return different[0] if different else "example"
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from groupdp.audit import lower_limit, simultaneous_band, upper_limit
-from groupdp.audit.confidence import rank_grid, require_confidence
+from groupdp.audit.lower_bounds import rank_grid, require_confidence
 from groupdp.errors import InvalidArgument
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import groupdp
 from groupdp.audit import Scores, check_claim, claimed_curve
+from groupdp.audit.audit import measured_curve
 from groupdp.audit.correlated import audit_correlated, correlated_scores
-from groupdp.audit.measurement import measured_curve
 from groupdp.correlated import (
     BandedToeplitz,
     CorrelatedNoise,

@@ -31,15 +31,18 @@ from groupdp.samplings import (
     BallsInBinsSampling,
     FixedBatchSampling,
     FixedOrderSampling,
+    FixedPeople,
+    PoissonPeople,
     PoissonSampling,
     PoissonSources,
     Sampling,
     ShuffledOnceSampling,
     ShuffledSampling,
     SpreadSampling,
+    TruncatedPeople,
     TruncatedPoissonSampling,
 )
-from groupdp.samplings.balls_in_bins import RevealedBallsInBins
+from revealed_allocation import RevealedBallsInBins
 
 FIXED = FixedBatchSampling(batch_size=5, dataset_size=20)
 TRUNCATED = TruncatedPoissonSampling(rate=0.5, largest_batch=10, dataset_size=30)
@@ -77,6 +80,9 @@ AUDITED: list[tuple[Sampling, object, str, int, float]] = [
     (BallsInBinsSampling(batches=5), 2, "zero-out", 10, 3.0),
     (SpreadSampling(batches=5), 2, "add-or-remove", 10, 3.0),
     (AllocationSampling(batches=4, participations=2), 1, "add-or-remove", 8, 3.0),
+    (PoissonPeople(rate=0.2, examples_per_person=2), 2, "add-or-remove", 40, 18.0),
+    (FixedPeople(batch_size=5, dataset_size=20, examples_per_person=2), 2, "substitute", 4, 6.0),
+    (TruncatedPeople(rate=0.5, largest_batch=10, dataset_size=30, examples_per_person=2), 2, "zero-out", 1, 6.0),
 ]
 
 

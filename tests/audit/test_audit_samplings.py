@@ -24,12 +24,15 @@ from groupdp.samplings import (
     BallsInBinsSampling,
     FixedBatchSampling,
     FixedOrderSampling,
+    FixedPeople,
+    PoissonPeople,
     PoissonSampling,
     PoissonSources,
     Sampling,
     ShuffledOnceSampling,
     ShuffledSampling,
     SpreadSampling,
+    TruncatedPeople,
     TruncatedPoissonSampling,
 )
 
@@ -117,6 +120,11 @@ def independent(law: Law) -> Law:
     return {a + b: p * q for (a, p), (b, q) in itertools.product(law.items(), repeat=2)}
 
 
+def doubled(law: Law) -> Law:
+    """Of people with two examples each: example i belongs to person i // 2."""
+    return {tuple(sum(3 << 2 * i for i in range(5) if b >> i & 1) for b in pattern): p for pattern, p in law.items()}
+
+
 SAMPLED: dict[str, tuple[Sampling, int, int, Law]] = {
     "poisson": (PoissonSampling(rate=0.25), 4, 2, independent(poisson([QUARTER] * 4))),
     "poisson-sources": (
@@ -153,6 +161,24 @@ SAMPLED: dict[str, tuple[Sampling, int, int, Law]] = {
         1,
         6,
         independent({pattern: Fraction(1, 3) for pattern in ((1, 1, 0), (1, 0, 1), (0, 1, 1))}),
+    ),
+    "poisson-people": (
+        PoissonPeople(rate=0.25, examples_per_person=2),
+        4,
+        2,
+        doubled(independent(poisson([QUARTER] * 2))),
+    ),
+    "fixed-people": (
+        FixedPeople(batch_size=1, dataset_size=3, examples_per_person=2),
+        6,
+        2,
+        doubled(independent({(code((i,)),): Fraction(1, 3) for i in range(3)})),
+    ),
+    "truncated-people": (
+        TruncatedPeople(rate=0.25, largest_batch=2, dataset_size=2, examples_per_person=2),
+        6,
+        2,
+        doubled(independent(cut(3, QUARTER, 2))),
     ),
 }
 

@@ -19,9 +19,9 @@ from groupdp.baselines import (
     vadhan_epsilon,
     vadhan_epsilons,
 )
-from groupdp.baselines.growth import FORMS, Growth
+from groupdp.baselines.one_example import FORMS, Growth
+from groupdp.baselines.renyi import old_tool_epsilons
 from groupdp.baselines.smallest_feasible import Problem, Values, smallest_feasible
-from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilons
 from groupdp.baselines.vadhan import TOLERANCE
 
 PAPER = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)

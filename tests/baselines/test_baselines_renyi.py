@@ -10,7 +10,7 @@ import pytest
 
 from groupdp import DPSGD, PoissonSampling
 from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon
-from groupdp.baselines.growth import Growth
+from groupdp.baselines.one_example import Growth
 from groupdp.baselines.renyi_divergence import ORDERS, log_moment, renyi_divergences
 from mixtures import compose_run
 

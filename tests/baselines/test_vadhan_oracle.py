@@ -11,9 +11,10 @@ import oracle
 from groupdp.baselines import vadhan_epsilon
 from groupdp.baselines.comparison import compare
 from oracle.one_example import OneExample
+from oracle.one_example_law import OneExampleLaw
 from paths import TESTS
 
-CASES = json.loads((TESTS / "data" / "vadhan.json").read_text(encoding="utf-8"))
+CASES = json.loads((TESTS / "golden" / "vadhan.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['rate']:.3g}-{case['steps']}-{case['size']}" for case in CASES])
@@ -36,6 +37,14 @@ def test_the_oracle_in_doubles_agrees_with_balls(rate, noise, steps, epsilon, di
     truth = oracle.log_delta(oracle.compose([phase], group_size=1), epsilon=epsilon, direction=direction, digits=14)
     found = OneExample(rate, noise, steps, direction).log_delta(epsilon)
     assert found == pytest.approx(float(truth.mid()), rel=1e-9, abs=1e-11)
+
+
+@pytest.mark.parametrize(("direction", "epsilon"), [("remove", 1.0), ("add", 1.0)])
+def test_the_oracle_by_densities_agrees_with_balls(direction, epsilon):
+    phase = {"sampling_rate": 0.2, "noise_multiplier": 2.0, "steps": 20}
+    truth = oracle.log_delta(oracle.compose([phase], group_size=1), epsilon=epsilon, direction=direction, digits=14)
+    found = OneExampleLaw(0.2, 2.0, 20).log_delta(epsilon, direction)
+    assert found == pytest.approx(float(truth.mid()), rel=1e-9, abs=1e-9)
 
 
 def test_a_bad_argument_is_not_taken_for_a_missing_baseline(monkeypatch):

@@ -6,11 +6,11 @@ import pytest
 
 import groupdp
 from groupdp.baselines import vadhan_epsilon, vadhan_epsilons
-from groupdp.baselines.growth import Growth
+from groupdp.baselines.one_example import Growth
 from groupdp.baselines.vadhan import _always_sampled
 from groupdp.bounds import Bounds, Provenance
+from groupdp.compositions import Options
 from groupdp.question import question_of
-from groupdp.solve import Options
 from groupdp.tradeoff import delta_curve
 
 
@@ -64,7 +64,7 @@ def test_an_example_that_is_always_sampled_bounds_delta_from_below(epsilon, rate
 
 
 def test_the_statement_and_the_table_show_an_interval_where_only_that_is_known():
-    from groupdp.statement.words import _lemma
+    from groupdp.statement.text import _lemma
 
     wide = Bounds(1470.25, 1766.0, Provenance(tolerance_met=False))
     assert _lemma(wide) == "an epsilon that is only known to lie between 1470.25 and 1766"

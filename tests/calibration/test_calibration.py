@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import groupdp
@@ -59,7 +60,7 @@ def test_noise_at_the_papers_setting_is_optimal_and_returns_to_its_target() -> N
     found = calibrate_noise(PAPER, epsilon=40.0, delta=1e-6, group_size=9)
     assert_optimal(found, better=found.value * (1 - 1e-9))
     assert found.epsilon.lower >= 40.0 - 1e-8
-    assert found.evaluations <= 14
+    assert found.evaluations <= 10
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1000.0])
@@ -146,6 +147,33 @@ def test_a_named_phase_is_extended() -> None:
     assert found.run[1].steps == found.value
 
 
+def test_the_noise_of_the_last_release_that_still_fits() -> None:
+    """Gaussian releases with groups of 8 and 3: their squared distances add up to that of the target."""
+    earlier, later = groupdp.GaussianRelease(20.0), groupdp.GaussianRelease(1.0)
+    found = calibrate_noise([(earlier, 8), (later, 3)], epsilon=2.0, delta=1e-6, phase=-1)
+
+    def excess(mu: float) -> float:
+        return float(ndtr(mu / 2 - 2.0 / mu) - math.exp(2.0) * ndtr(-mu / 2 - 2.0 / mu) - 1e-6)
+
+    mu = brentq(excess, 0.1, 2.0, xtol=1e-14)
+    assert found.value == pytest.approx(3.0 / math.sqrt(mu**2 - (8 / 20) ** 2), rel=1e-8)
+    assert found.proved_optimal
+    first, last = found.run
+    assert (first.mechanism, first.group, last.group) == (earlier, 8, 3)
+    assert groupdp.epsilon([(earlier, 8), (last.mechanism, 3)], delta=1e-6).upper <= 2.0
+
+
+def test_steps_of_the_last_release_that_still_fit() -> None:
+    histogram = groupdp.GaussianRelease(10.0)
+    found = calibrate_steps([(histogram, 2), (PAPER, 4)], epsilon=8.0, delta=1e-6, phase=-1)
+    fits, too_many = (replace(PAPER, steps=steps) for steps in (found.value, found.value + 1))
+    assert groupdp.epsilon([(histogram, 2), (fits, 4)], delta=1e-6).upper <= 8.0
+    assert groupdp.epsilon([(histogram, 2), (too_many, 4)], delta=1e-6).lower > 8.0
+    with pytest.raises(InvalidArgument) as error:
+        calibrate_steps([(PAPER, 4), (histogram, 2)], epsilon=8.0, delta=1e-6, phase=-1)
+    assert error.value.argument == "run"
+
+
 def test_noise_is_zero_where_the_group_is_hardly_ever_sampled() -> None:
     """delta = 1 - (1 - q)^(k T) is reached without noise."""
     rare = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=1e-9), noise_multiplier=1.0, steps=100)
@@ -189,3 +217,18 @@ def test_impossible_targets_and_bad_arguments_get_a_sentence(call, words: str) -
         call()
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("group_size", [1, 16])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 100.0])
+@pytest.mark.parametrize(("rate", "steps", "delta"), [(0.002, 20_000, 1e-9), (0.02, 500, 1e-5), (1.0, 60, 1e-4)])
+def test_ten_engine_calls_are_enough(rate: float, steps: int, delta: float, epsilon: float, group_size: int) -> None:
+    """For a value to nine digits and the proof that the next one fails, far from and near to the central limit."""
+    run = groupdp.DPSGD(groupdp.PoissonSampling(rate=rate), noise_multiplier=20.0, steps=steps)
+    asked = {"epsilon": epsilon, "delta": delta, "group_size": group_size}
+    found = [calibrate_noise(run, **asked), groupdp.calibrate_rate(run, **asked)]
+    if 1.0 <= epsilon <= 10.0 and group_size == 1:
+        found.append(groupdp.calibrate_steps(run, **asked))
+    for one in found:
+        assert one.proved_optimal
+        assert one.evaluations <= 10

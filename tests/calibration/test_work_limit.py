@@ -37,7 +37,7 @@ def test_a_value_that_passes_is_kept_when_the_work_ends_before_the_next_is_prove
 
     def counting(self, *arguments, **options):
         trials.append(1)
-        if len(trials) == whole.evaluations:  # the last one proves that the next value fails
+        if len(trials) == 1 + whole.evaluations:  # none for no noise; the last one proves that the next value fails
             self.most_work = -1
         return try_run(self, *arguments, **options)
 
@@ -82,13 +82,18 @@ def test_counts_that_the_lattice_engine_answers_are_thinned_and_bounded_by_their
 def test_no_count_is_computed_beyond_an_epsilon_that_protects_nobody(monkeypatch):
     run = DPSGD(sampling=PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=2000)
     asked = []
-    epsilon_of_run = view.epsilon_of_run
+    epsilon_of_run, quick_epsilons = view.epsilon_of_run, view.quick_epsilons
 
     def noting(run, *, group_size, **options):
         asked.append(group_size)
         return epsilon_of_run(run, group_size=group_size, **options)
 
+    def noting_many(questions):
+        asked.extend(keywords["group_size"] for _, keywords in questions)
+        return quick_epsilons(questions)
+
     monkeypatch.setattr(view, "epsilon_of_run", noting)
+    monkeypatch.setattr(view, "quick_epsilons", noting_many)
     found = groupdp.people_view(run, [1, 5_000, 60_000, 90_000], delta=1e-6)
     assert max(asked) == 5_000
     assert found.unprotected == 2

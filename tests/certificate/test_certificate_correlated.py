@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("flint")
 
 from groupdp.certificate import NotACertificate, certify, verify
-from groupdp.certificate.laws import Change
-from groupdp.certificate.runs import composition
-from groupdp.certificate.writer import certificate_of
+from groupdp.certificate.checker.laws import Change
+from groupdp.certificate.checker.runs import composition
+from groupdp.certificate.prover.writer import certificate_of
 from groupdp.correlated import (
     BandedToeplitz,
     CorrelatedNoise,
@@ -25,7 +25,7 @@ from groupdp.correlated import (
 from groupdp.errors import InvalidArgument
 from paths import TESTS
 
-GOLDEN = json.loads((TESTS / "data" / "banded.json").read_text(encoding="utf-8"))["cases"]
+GOLDEN = json.loads((TESTS / "golden" / "banded.json").read_text(encoding="utf-8"))["cases"]
 COLUMN = ["1", "0.5", "0.375", "0.3125"]
 PERSON = {
     "mechanism": "correlated-noise",

@@ -13,12 +13,12 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
-from groupdp.certificate.envelope import Envelope, moment, profile_line
-from groupdp.certificate.float_rounds import FloatProfile
-from groupdp.certificate.hints import hints_for
-from groupdp.certificate.laws import Profile, hypergeometric
-from groupdp.certificate.lines import Place
-from groupdp.certificate.reading import Clock, Undecided
+from groupdp.certificate.checker.envelope import Envelope, moment, profile_line
+from groupdp.certificate.checker.laws import Profile, hypergeometric
+from groupdp.certificate.checker.lines import Place
+from groupdp.certificate.checker.reading import Clock, Undecided
+from groupdp.certificate.prover.float_rounds import FloatProfile
+from groupdp.certificate.prover.hints import hints_for
 
 PROFILES = {
     "one": Profile(hypergeometric(5, 19, 1), fmpq(1)),

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import random
+from fractions import Fraction
 
 import pytest
 
 from certificate_claims import ABSURD, claim, golden, named, places, replaced
-from groupdp.certificate.checker import verify
-from groupdp.certificate.reading import NotACertificate, number
-from groupdp.certificate.writer import certificate_of
+from groupdp.certificate.checker.reading import NotACertificate, number
+from groupdp.certificate.checker.verify import verify
+from groupdp.certificate.prover.writer import certificate_of
 
 TRUTH = next(truth for truth in golden() if named(truth) == "fixed-batch-sigma10-remove-k12-1e-5")
 GOOD = certificate_of(claim(TRUTH, "-1e-9", "1e-9")).document
@@ -219,3 +221,27 @@ def test_those_who_are_left_over_do_not_attain_a_fixed_order():
         claimed = {**asked, "group_size": size, "tight": True}
         file = {"format": "groupdp certificate", "version": 1, "claim": claimed, "hints": {}}
         assert verify(json.dumps(file)).outcome == outcome
+
+
+def test_branches_left_out_count_beyond_the_largest_loss_of_the_others():
+    """C-16, C-5: batches of fewer than 10 of 1000 are rarer than 2^-700, and lose log 2 where the others lose 0.01."""
+    phase = {
+        "sampling": "truncated-poisson",
+        "sampling_rate": "0.5",
+        "largest_batch": 10,
+        "dataset_size": 1000,
+        "noise_multiplier": "0.01",
+        "steps": 1,
+    }
+    claim = {
+        "run": [phase],
+        "adjacency": "add",
+        "group_size": 1,
+        "delta": "1e-290",
+        "epsilon": {"lower": "0", "upper": "0.02"},
+        "tight": False,
+    }
+    few = Fraction(sum(math.comb(1000, size) for size in range(10)), 2**1000)
+    assert few / 3 > Fraction(1, 10**290)  # such a batch has no member with probability 1/2: delta is near few / 2
+    document = {"format": "groupdp certificate", "version": 1, "claim": claim, "hints": {}}
+    assert verify(json.dumps(document)).outcome == "undecided"

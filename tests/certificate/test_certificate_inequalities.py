@@ -17,11 +17,12 @@ import pytest
 from flint import acb, arb, ctx, fmpq
 
 from certificate_claims import golden, named
-from groupdp.certificate.checker import Contour, Place, Quadrature, gaussian_line, mixture_line
-from groupdp.certificate.hints import hints_for
-from groupdp.certificate.laws import Gaussians, changes, hypergeometric
-from groupdp.certificate.reading import Clock, Undecided, number
-from groupdp.certificate.runs import composition
+from groupdp.certificate.checker.contour import Contour, Quadrature, gaussian_line, mixture_line
+from groupdp.certificate.checker.laws import Gaussians, changes, hypergeometric
+from groupdp.certificate.checker.lines import Place
+from groupdp.certificate.checker.reading import Clock, Undecided, number
+from groupdp.certificate.checker.runs import composition
+from groupdp.certificate.prover.hints import hints_for
 
 TRUTHS = {named(truth): truth for truth in golden()}
 CASES = [

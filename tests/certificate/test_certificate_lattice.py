@@ -1,7 +1,7 @@
 """The checker's lattice (C-21 to C-25), attacked: coarse cells, short windows and wrong thresholds make bounds wide.
 
 Two rounds are an integral of one round's closed form, taken here in floats; more rounds are golden
-(tests/data/oracle_pairs.json, and the golden epsilons of thousands of rounds).
+(tests/golden/oracle_pairs.json, and the golden epsilons of thousands of rounds).
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from scipy.special import ndtr
 
 from certificate_claims import golden, named, read
 from certificate_two_rounds import in_floats, loss_of, two_rounds
-from groupdp.certificate import lattice as lattice_module
-from groupdp.certificate import tails as tails_module
-from groupdp.certificate.lattice import Lattice
-from groupdp.certificate.lattice_hints import lattice_hints
-from groupdp.certificate.laws import Change, Gaussians, Mixtures, Profile, changes, hypergeometric
-from groupdp.certificate.one_round import one_round
-from groupdp.certificate.reading import Clock, Undecided, number
-from groupdp.certificate.runs import composition
-from groupdp.certificate.tails import Tails, tails_of
+from groupdp.certificate.checker import closed_forms as tails_module
+from groupdp.certificate.checker import lattice as lattice_module
+from groupdp.certificate.checker.closed_forms import Tails, one_round, tails_of
+from groupdp.certificate.checker.lattice import Lattice
+from groupdp.certificate.checker.laws import Change, Gaussians, Mixtures, Profile, changes, hypergeometric
+from groupdp.certificate.checker.reading import Clock, Undecided, number
+from groupdp.certificate.checker.runs import composition
+from groupdp.certificate.prover.hints import lattice_hints
 
 HALF = [fmpq(1, 2), fmpq(1, 2)]
 RARE = [fmpq(99, 100), fmpq(1, 100)]

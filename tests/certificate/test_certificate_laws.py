@@ -12,12 +12,21 @@ from flint import arb, ctx, fmpq, fmpq_poly
 
 import groupdp
 from certificate_claims import read
-from groupdp.certificate.allocations import crowded_batch, dealt, larger_squares, law_in_balls, many_joinings, squares
-from groupdp.certificate.checker import largest_loss, one_round, verify
-from groupdp.certificate.laws import Change, Gaussians, Mixtures, cut_batch, hypergeometric, rounds
-from groupdp.certificate.reading import number
-from groupdp.certificate.runs import composition
-from groupdp.certificate.writer import certificate_of, claim_of
+from groupdp.certificate.checker.allocations import (
+    crowded_batch,
+    dealt,
+    larger_squares,
+    law_in_balls,
+    many_joinings,
+    squares,
+)
+from groupdp.certificate.checker.closed_forms import one_round
+from groupdp.certificate.checker.contour import largest_loss
+from groupdp.certificate.checker.laws import Change, Gaussians, Mixtures, cut_batch, hypergeometric, rounds
+from groupdp.certificate.checker.reading import number
+from groupdp.certificate.checker.runs import composition
+from groupdp.certificate.checker.verify import verify
+from groupdp.certificate.prover.writer import certificate_of, claim_of
 from groupdp.laws.allocation import dealt_squares_law
 
 
@@ -29,7 +38,7 @@ def test_one_round_is_exact(case, way):
     size = case["group_size"]
     change = Change(way, size, 0) if way == "remove" else Change(way, 0, size)
     with ctx.workprec(200):
-        lower, upper = one_round(rounds(phase, change)[0], number(case["epsilon"], "epsilon", 0, 100))
+        lower, upper = one_round(rounds(phase, change)[0][0], number(case["epsilon"], "epsilon", 0, 100))
         truth = arb(case[f"delta_{way}"])
         assert abs(lower - truth) <= truth * arb("1e-18") + arb("1e-60")
         assert abs(upper - truth) <= truth * arb("1e-18") + arb("1e-60")
@@ -191,7 +200,7 @@ def test_batches_that_are_cut_keep_hypergeometric_numbers(s, room):
 @pytest.mark.parametrize(("batches", "upper"), [(1, "134.6"), (2, "95.7"), (50, "23.3")])
 def test_c_27_a_larger_law_proves_nothing_from_below(batches, upper, monkeypatch):
     # C-27: neither that epsilon.lower is needed nor that epsilon.upper is wrong
-    monkeypatch.setattr("groupdp.certificate.allocations._MOST_PRODUCTS", 0)
+    monkeypatch.setattr("groupdp.certificate.checker.allocations._MOST_PRODUCTS", 0)
     run = groupdp.DPSGD(sampling=groupdp.BallsInBinsSampling(batches=batches), noise_multiplier=8.0, steps=2 * batches)
     claim = claim_of(run, delta=1e-6, group_size=70, adjacency="remove")
     claim |= {"epsilon": {"lower": "0", "upper": upper}, "tight": False}
@@ -221,7 +230,7 @@ def test_truncated_batches_by_brute_force():
     phase = {"sampling": "truncated-poisson", "sampling_rate": "0x1.5555555555555p-2", "largest_batch": largest}
     phase.update(dataset_size=n, noise_multiplier="1", steps=1)
     with ctx.workprec(100):
-        found = rounds(phase, Change("remove", k, 0))[0]
+        found = rounds(phase, Change("remove", k, 0))[0][0]
         expected = sorted(
             tuple(float(sum((arb(p) for (m, d), p in law.items() if m + d == i), arb(0))) for i in range(2 * k + 1))
             for law in classes.values()
@@ -230,7 +239,7 @@ def test_truncated_batches_by_brute_force():
         assert len(laws) == len(expected)
         for one, other in zip(laws, expected, strict=True):
             assert one == pytest.approx(other, abs=1e-14)
-        kept = rounds(phase, Change("zero-out", k, 0, True))[0]
+        kept = rounds(phase, Change("zero-out", k, 0, True))[0][0]
         displaced = sorted(
             tuple(float(sum((arb(p) for (_, d), p in law.items() if d == i), arb(0))) for i in range(k + 1))
             for law in classes.values()

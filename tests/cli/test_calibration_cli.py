@@ -147,20 +147,24 @@ def test_cap_recommends_and_draws(tmp_path: Path):
     assert answer["recommended"] == best["cap"]
     assert best["epsilon"]["upper"] <= 8.0
     assert (tmp_path / "cap.pdf").read_bytes().startswith(b"%PDF")
-    assert any("sample people" in sentence or "sample examples" in sentence for sentence in answer["advice"])
+    assert any("Sampling people instead" in sentence for sentence in answer["advice"])
     assert_one_sentence(groupdp(f"cap {path} --epsilon 8 --delta 1e-6 --batch-size 64"), "steps or epochs")
 
 
-def test_cap_without_a_minimum_share_shows_the_frontier_and_chooses_nothing(tmp_path: Path):
+def test_cap_without_a_minimum_share_recommends_the_least_noise_that_keeps_most_examples(tmp_path: Path):
     path = tmp_path / "counts.csv"
     path.write_text("n\n" + "\n".join(str(1 + i % 70) for i in range(500)) + "\n")
     command = f"cap {path} --epsilon 8 --delta 1e-6 --batch-size 64 --steps 1000"
-    assert groupdp(f"{command} --json").json["recommended"] is None
-    outcome = groupdp(f"{command} --plot {tmp_path / 'cap.svg'}")
-    assert "No cap is recommended" in outcome.output
-    assert "To keep 80 %: a cap of" in outcome.output
-    assert "share kept rises from" in outcome.output
+    outcome = groupdp(f"{command} --plot {tmp_path / 'cap.svg'} --save {tmp_path / 'new' / 'run.toml'}")
+    assert "Recommended: keep up to" in outcome.output
+    assert "At least 80 % are kept; --minimum-share sets another share." in outcome.output
     assert (tmp_path / "cap.svg").exists()
+    answer = groupdp(f"{command} --json").json
+    best = next(row for row in answer["rows"] if row["cap"] == answer["recommended"])
+    assert best["share_kept"] >= 0.8
+    saved = groupdp(f"epsilon {tmp_path / 'new' / 'run.toml'} --json").json
+    assert saved["group_size"] == best["cap"]
+    assert saved["epsilon"]["upper"] <= 8.0
 
 
 def test_people_and_cap_read_rows(tmp_path: Path):
@@ -188,7 +192,7 @@ def test_people_and_cap_read_rows(tmp_path: Path):
         assert_one_sentence(groupdp(line), words)
     again = f"people {rows} --by who {options[:-7]} --out {tmp_path / 'people.csv'}"
     assert_one_sentence(groupdp(again), "out must be a new file", "--force")
-    assert "publishing it" in groupdp(f"{again} --force").output
+    assert "do not publish it" in groupdp(f"{again} --force").output
 
 
 @pytest.mark.parametrize(

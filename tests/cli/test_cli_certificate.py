@@ -28,11 +28,15 @@ def test_what_was_certified_is_verified(certificate, monkeypatch):
     assert outcome.status == 0
     claim = json.loads(certificate.read_text())["claim"]
     sides = claim["epsilon"]
-    first, whom, run, tight, reason, *_ = outcome.output.split("\n")
+    first, plain, whom, run, tight, reason, *_ = outcome.output.split("\n")
     assert first.startswith("verified (width ")
     assert first.endswith(f"): epsilon in [{sides['lower']}, {sides['upper']}] at delta = 1e-6")
     width = float(first.partition("width ")[2].partition(")")[0])
     assert Decimal(sides["upper"]) - Decimal(sides["lower"]) <= Decimal(width) < Decimal("1e-9")
+    assert plain.endswith(f" of a person with at most 4 examples is at most {plain.split()[-1]}")
+    assert (
+        Decimal(sides["upper"]) <= Decimal(plain.split()[-1].rstrip(".")) <= Decimal(sides["upper"]) + Decimal("0.01")
+    )
     assert whom == "  for groups of up to 4 examples, adjacency add-or-remove"
     told = "sampling = poisson, sampling_rate = 0.01, noise_multiplier = 4, steps = 500, microbatch_size = 1"
     assert run == f"  phase 1: {told}"

@@ -16,8 +16,8 @@ import pytest
 
 from command_line import assert_one_sentence, groupdp
 from groupdp.cli.figures import emit_summary
-from groupdp.figures import paper, paper_figure
-from groupdp.figures.paper_figure import figure_process, write_figure
+from groupdp.figures import paper
+from groupdp.figures.paper import figure_process, write_figure
 
 GROUP_SIZES = (1, 2, 5, 6, 7, 8, 9, 10)
 FILES = ["fixed-batch.csv", "fixed-batch.png", "poisson.csv", "poisson.png", "summary.md"]
@@ -130,11 +130,11 @@ def test_a_figure_in_a_process_of_its_own_is_the_same(tmp_path):
 
 def test_a_figure_whose_process_fails_is_drawn_here(computed, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(paper_figure, "command_of", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
+    monkeypatch.setattr(paper, "command_of", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
     with figure_process("poisson", tmp_path / "poisson.png") as process:
         assert len(process.panels()) == 3
     assert (tmp_path / "poisson.png").stat().st_size > 10_000
-    monkeypatch.setattr(paper_figure, "command_of", lambda *_: [str(tmp_path / "absent")])
+    monkeypatch.setattr(paper, "command_of", lambda *_: [str(tmp_path / "absent")])
     with figure_process("poisson", tmp_path / "again.png") as process:
         assert len(process.panels()) == 3
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "poisson.png").read_bytes()

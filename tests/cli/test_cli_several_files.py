@@ -72,8 +72,9 @@ def test_files_that_do_not_go_together_are_refused_in_a_sentence(folder, line):
     assert_one_sentence(run_cli(f"epsilon {line}"))
 
 
-@pytest.mark.parametrize("command", ["certify --out c.json", "calibrate steps --epsilon 3"])
+@pytest.mark.parametrize("command", ["curve --group-sizes 1,2", "calibrate steps --epsilon 3"])
 def test_commands_without_an_answer_for_groups_of_their_own_say_so(folder, command):
+    """A curve varies one group size; of several phases the one to change has to be named."""
     assert_one_sentence(run_cli(f"{command} a.toml:4 b.toml"))
 
 

@@ -14,8 +14,7 @@ import pytest
 
 from command_line import assert_one_sentence, groupdp
 from groupdp.cli import sweep as sweep_command
-from groupdp.cli.support import waiting
-from groupdp.cli.table import table_text, wrapped
+from groupdp.cli.output import table_text, waiting, wrapped
 
 SCRIPT = Path(sys.executable).with_name("groupdp")
 
@@ -145,23 +144,23 @@ def test_a_wait_of_unknown_length_says_how_long_it_takes_and_wipes_that_away(mon
 
 
 def test_a_sweep_stopped_with_ctrl_c_goes_on_where_it_stopped(run_file, tmp_path):
-    line = f"sweep {run_file} --vary noise_multiplier=0.5:4:150 --vary group_size=1:30 -o {tmp_path}/new/grid.csv"
+    line = f"sweep {run_file} --vary noise_multiplier=0.5:4:300 --vary group_size=1:30 -o {tmp_path}/new/grid.csv"
     process = subprocess.Popen([SCRIPT, *shlex.split(line)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    partial = tmp_path / "new" / "grid.csv.partial"
-    while not (partial.exists() and partial.read_text().count("\n") > 10):
+    parts = tmp_path / "new" / "grid.csv.parts"
+    while not list(parts.glob("part-*.csv")):
         assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130
     assert "the same command goes on there" in errors
     assert not (tmp_path / "new" / "grid.csv").exists()
-    kept = partial.read_text().count("\n")
+    assert list(parts.glob("part-*.csv"))
     again = groupdp(line)
     assert again.status == 0, again
     assert again.errors == f"wrote {tmp_path}/new/grid.csv\n"
-    assert (tmp_path / "new" / "grid.csv").read_text().count("\n") == 4_501 > kept
-    assert not partial.exists()
+    assert (tmp_path / "new" / "grid.csv").read_text().count("\n") == 9_001
+    assert not parts.exists()
 
 
 @pytest.mark.parametrize(

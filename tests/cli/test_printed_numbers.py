@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import groupdp as library
 from command_line import groupdp
 from groupdp.people.cap import choose_cap
+from groupdp.printing import counted, grouped
 from groupdp.tradeoff import trade_off
 
 STEPS, GROUP = 500, 3
@@ -121,15 +122,14 @@ def test_explain_and_tradeoff(rate, noise, delta, prior, alarms):
     run = told.run()
     at = told.number("as if they did not, plus at most ")
     truth = epsilon(run, at)
-    assert told.number("epsilon at most ") >= truth.lower
     assert told.number("at most ", " times as likely") >= math.exp(truth.lower) * (1.0 - 1e-15)
     share = told.number("falsely in at most ", " %") / 100.0
     known = library.risk(
-        run, prior=told.number("thought with probability "), false_positive_rates=(share,), group_size=GROUP
+        run, prior=told.number("who is ", " % sure") / 100.0, false_positive_rates=(share,), group_size=GROUP
     )
     assert told.number("detects at most ", " %") / 100.0 >= known.true_positive_rate[share].lower
-    assert told.number("the former with probability ") >= known.posterior[share].lower
-    assert told.number("is right with probability ") >= known.success.lower
+    assert told.number("is at most ", " % sure after") / 100.0 >= known.posterior[share].lower
+    assert told.number("is right in at most ", " %") / 100.0 >= known.success.lower
     told = Printed(f"tradeoff {asked(rate, noise)} --prior {prior!r} --rates {alarms!r}")
     ((false_alarms, detected, missed, posterior),) = told.rows(4)
     point = trade_off(told.run(), group_size=GROUP).curve([float(false_alarms)])
@@ -151,7 +151,8 @@ def test_statement(rate, noise, delta):
         run = run_of(rate=told.number("sampling_rate = "), noise=told.number(before))
         truth = epsilon(run, told.number("delta = "))
         assert told.number("epsilon = ") >= truth.lower
-        assert epsilon(run, told.number("as if they did not, plus at most ")).lower <= told.number("epsilon at most ")
+        factor = told.number("at most ", " times as likely")
+        assert epsilon(run, told.number("as if they did not, plus at most ")).lower <= math.log(factor) + 1e-15
         assert told.number("as if they did not, plus at most ") == delta
 
 
@@ -178,14 +179,15 @@ def test_the_noise_of_a_cap_is_enough_for_the_rate_beside_it(tmp_path):
     line = f"cap '{tmp_path}/counts.csv' --counts n --epsilon 1.2345678 --delta 1.23456789e-06 --batch-size 1"
     told = Printed(f"{line} --steps 200")
     target, delta = told.number("Caps for epsilon = "), told.number("at delta = ")
-    rows = told.rows(8)
+    rows = told.rows(4)
     kept = {row.cap: row.share_kept for row in choose_cap([1, 2, 3], epsilon=1.2345678, delta=1.23456789e-06,
                                                          batch_size=1, steps=200).rows}  # fmt: skip
     assert len(rows) == len(kept) == 3
-    for cap, share, rate, noise, *_ in rows:
-        assert float(share.removesuffix(" %")) <= 100.0 * kept[int(cap)] * (1.0 + 1e-15)
-        run = run_of(rate=float(rate), noise=float(noise), steps=200)
-        assert epsilon(run, delta, int(cap)).lower <= target
+    for marked, share, noise, _ in rows:
+        cap = int(marked.split()[0])
+        assert float(share.removesuffix(" %")) <= 100.0 * kept[cap] * (1.0 + 1e-15)
+        run = run_of(rate=1.0 / sum(min(cap, n) for n in (1, 2, 3)), noise=float(noise), steps=200)
+        assert epsilon(run, delta, cap).lower <= target
 
 
 @few
@@ -228,3 +230,22 @@ def test_percentages_are_rounded_in_their_safe_direction(share):
     assert float(lower_percent(share).removesuffix(" %")) <= 100.0 * share * (1.0 + 1e-15)
     assert float(upper_percent(share).removesuffix(" %")) >= 100.0 * share * (1.0 - 1e-15)
     assert float(given_percent(share).removesuffix(" %")) == pytest.approx(100.0 * share, rel=1e-15, abs=1e-300)
+
+
+def test_what_a_sentence_counts_has_thousands_apart_and_what_is_pasted_has_not():
+    assert grouped("noise multiplier 1.0, 2000 steps; 1234567 examples of 60000 people") == (
+        "noise multiplier 1.0, 2 000 steps; 1 234 567 examples of 60 000 people"
+    )
+    for kept in (
+        "--steps 2000 --delta 1e-6",
+        "dataset_size = 60000",
+        "steps=2000, rows",
+        "0.2000 steps",
+        "a-1000 rows",
+    ):
+        assert grouped(kept) == kept
+    assert (counted(999), counted(2_000), counted(1_234_567)) == ("999", "2 000", "1 234 567")
+    outcome = groupdp(
+        "epsilon --sampling-rate 0.01 --noise-multiplier 9 --steps 2000 --delta 1e-6 --group-size 2 --json"
+    )
+    assert outcome.json["run"]["steps"] == 2000

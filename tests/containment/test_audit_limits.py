@@ -11,8 +11,13 @@ import pytest
 from flint import arb
 
 from containment.balls import ball
-from groupdp.audit.confidence import lower_limit, simultaneous_band, upper_limit
-from groupdp.audit.lower_bounds import delta_lower_bound, epsilon_lower_bound
+from groupdp.audit.lower_bounds import (
+    delta_lower_bound,
+    epsilon_lower_bound,
+    lower_limit,
+    simultaneous_band,
+    upper_limit,
+)
 from groupdp.audit.simulation import Scores
 
 

@@ -13,7 +13,7 @@ import groupdp
 from containment.balls import assert_contains, ball, gaussian_delta, gaussian_epsilon, smallest_root
 from groupdp.baselines import linear_reference, old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilon
 from groupdp.baselines.fdp import fdp_epsilon
-from groupdp.baselines.growth import Growth
+from groupdp.baselines.one_example import Growth
 from groupdp.baselines.renyi_divergence import ORDERS, log_moment
 
 

@@ -24,9 +24,9 @@ from containment.half_line_truth import (
     tail,
 )
 from groupdp import pairs
+from groupdp.floats import Sides, log_normal_tail, log_sum
 from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.closed_form import Envelope, Levels
-from groupdp.tradeoff.normal_tails import Sides, log_normal_tail, log_sum
 
 
 def poisson(rate: float, noise: float, steps: int = 1) -> groupdp.DPSGD:

@@ -38,7 +38,7 @@ def test_commands_and_options_exist(page: Path, monkeypatch: pytest.MonkeyPatch)
         if not re.match(r"groupdp [a-z]", code):
             continue
         words = code.split()[1:]
-        depth = 2 if words[0] in ("calibrate", "audit") and len(words) > 1 else 1
+        depth = 2 if words[0] in ("calibrate", "audit", "ledger") and len(words) > 1 else 1
         for kind in words[depth - 1].split("|"):
             described = _help(" ".join([*words[: depth - 1], kind]))
             for option in re.findall(r"(?<!\S)--[a-z-]+", code):

@@ -21,12 +21,14 @@ LINES = {
     "calibrate": f"calibrate noise {RUN} --delta 1e-6 --epsilon 8 --group-size 3",
     "bands": "bands --bands 1,2 --sampling-rate 0.01 --steps 50 --noise-multiplier 2 --normalisation unit-columns "
     "--assigned person --delta 1e-6 --group-size 3 --epsilon 8",
+    "ledger": "ledger show",
     "sweep": f"sweep {RUN} --delta 1e-6 --vary group_size=1,2",
     "tradeoff": f"tradeoff {RUN} --group-size 3 --rates 0.1",
     "statement --short": f"statement --short {RUN} --delta 1e-6 --group-size 3",
     "spend": f"spend {RUN} --delta 1e-6 --group-size 3 --target 8",
     "people": f"people counts.csv --counts n {RUN} --delta 1e-6",
     "cap": "cap counts.csv --counts n --epsilon 8 --delta 1e-3 --batch-size 1 --epochs 5 --minimum-share 0.6",
+    "plan": "plan counts.csv --counts n --epsilon 8 --delta 1e-3 --batch-size 1 --epochs 5 --ways examples",
     "count": "count rows.csv --by user_id",
     "bound": "bound rows.csv --by user_id --at-most 2 --out bounded.csv",
     "doctor": "doctor log.csv --sampling fixed-order --batch-size 2 --dataset-size 4",
@@ -61,6 +63,9 @@ def test_the_fields_of_an_answer_are_those_named(command: str, tmp_path: Path, m
     Path("counts.csv").write_text("n\n1\n2\n2\n")
     Path("log.csv").write_text("step,index\n" + "".join(f"{n // 2},{n % 4}\n" for n in range(8)))
     Path("rows.csv").write_text("user_id,x\n" + "".join(f"u{i % 5},{i}\n" for i in range(20)))
+    if command == "ledger":
+        assert groupdp("ledger new --delta 1e-6").status == 0
+        assert groupdp(f"ledger add {RUN} --group-size 3").status == 0
     if command == "verify":
         groupdp(f"{LINES['certify']} --out claim.json")
     answer = groupdp(f"{LINES[command]} --json").json
@@ -75,7 +80,7 @@ def test_every_command_is_in_the_table_and_all_but_serve_take_json(monkeypatch: 
     listed = groupdp("--help").output.partition("╰")[2]  # what follows the options
     commands = set(re.findall(r"^\W*([a-z]+(?:-[a-z]+)?)  +[A-Za-z]", listed, flags=re.MULTILINE))
     assert {row for row in _documented() if " " not in row} == commands - {"serve"}
-    for command in commands - {"calibrate", "audit"}:
+    for command in commands - {"calibrate", "audit", "ledger"}:
         assert ("--json" in groupdp(f"{command} --help").output) == (command != "serve")
 
 

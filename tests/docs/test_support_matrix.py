@@ -9,7 +9,7 @@ from groupdp.samplings import SAMPLINGS
 from paths import ROOT
 
 _COLUMNS = {"add, remove": ("add", "remove"), "substitute": ("substitute",), "zero-out": ("zero-out",)}
-_LETTERS = {"q": 0.1, "B": 4, "n": 40, "b": 10, "t": 2}
+_LETTERS = {"q": 0.1, "B": 4, "n": 40, "b": 10, "t": 2, "m": 2}
 
 
 def _table(beginning: str) -> list[list[str]]:

@@ -10,7 +10,7 @@ from flint import arb
 import oracle
 from groupdp import pairs
 from groupdp.engines.lattice.loss import BranchLoss
-from groupdp.engines.lattice.tilted_mass import TiltedMass
+from groupdp.engines.lattice.measures import TiltedMass
 from groupdp.laws import binomial_law
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from mixtures import pairs_of

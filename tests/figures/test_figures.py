@@ -9,8 +9,8 @@ import pytest
 
 from groupdp import Bounds, InvalidArgument
 from groupdp.baselines.comparison import Point
-from groupdp.figures.curves import check_picture_name, draw_curves, save_figure
-from groupdp.figures.layout import infinity_sign, power_of_ten
+from groupdp.drawing import check_picture_name, infinity_sign, power_of_ten, save_figure
+from groupdp.figures.curves import draw_curves
 
 
 def point(k: int, *, old_tool: float) -> Point:

@@ -15,8 +15,7 @@ from groupdp.bounds import Bounds
 from groupdp.drawing import COLOURS, GREY, new_figure, title_lines
 from groupdp.figures import audit as audit_picture
 from groupdp.figures import people
-from groupdp.figures.curves import draw_curves
-from groupdp.figures.tradeoff import rates_to_draw
+from groupdp.figures.curves import draw_curves, rates_to_draw
 from groupdp.people.view import PeopleView
 
 RUN = "--sampling-rate 256/60000 --noise-multiplier 2 --steps 400"

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from groupdp.drawing import BLUE, ORANGE
-from groupdp.figures.curves import save_figure
+from groupdp.drawing import BLUE, ORANGE, save_figure
 from groupdp.figures.sweeps import draw_sweep
 from groupdp.sweeps.sweep import Row
 

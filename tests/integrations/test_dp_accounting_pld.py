@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as theirs
 
 import groupdp
 from groupdp.integrations.dp_accounting_pld import (
     from_dp_accounting,
+    release_from_dp_accounting,
     run_to_dp_accounting,
     to_dp_accounting,
 )
@@ -155,3 +157,56 @@ def test_what_is_no_distribution_is_refused():
         to_dp_accounting(ours("add"), ours("add"))
     with pytest.raises(groupdp.InvalidArgument, match="remove must be a PrivacyLossDistribution"):
         to_dp_accounting("pld", ours("add"))
+
+
+GRID = {"value_discretization_interval": 1e-3}
+RUN = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.02), noise_multiplier=2.0, steps=50)
+KNOWN = [
+    (groupdp.LaplaceRelease(4.0), lambda **how: theirs.from_laplace_mechanism(4.0, **how)),
+    (groupdp.GaussianRelease(5.0), lambda **how: theirs.from_gaussian_mechanism(5.0, **how)),
+    (
+        groupdp.DiscreteGaussianRelease(6.0),
+        lambda **how: theirs.from_discrete_gaussian_mechanism(6.0, sensitivity=1, **how),
+    ),
+    (
+        groupdp.ApproximateDP(0.3, 1e-8, per_person=True),
+        lambda **how: theirs.from_privacy_parameters(common.DifferentialPrivacyParameters(0.3, 1e-8), **how),
+    ),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "make"), KNOWN, ids=[mechanism.name for mechanism, _ in KNOWN])
+def test_a_pessimistic_distribution_composes_as_a_release_and_is_never_below_the_mechanism(mechanism, make):
+    """Beside a run with a group of 3: at or above our own law of the mechanism, and as near as their grid allows."""
+    release = release_from_dp_accounting(make(**GRID), group_size=1)
+    for delta in (1e-4, 1e-6):
+        exact = groupdp.epsilon([(RUN, 3), (mechanism, 1)], delta=delta)
+        imported = groupdp.epsilon([(RUN, 3), (release, 1)], delta=delta)
+        assert exact.lower <= imported.upper <= exact.upper + 0.01
+        assert not imported.tight
+
+
+@pytest.mark.parametrize(("mechanism", "make"), KNOWN, ids=[mechanism.name for mechanism, _ in KNOWN])
+def test_our_epsilon_is_just_below_their_pessimistic_estimate(mechanism, make):
+    """Of a few releases, where their rounding matters less than their grid."""
+    pessimistic = make(**GRID).self_compose(3).get_epsilon_for_delta(1e-5)
+    found = groupdp.epsilon([mechanism] * 3, delta=1e-5, group_size=1)
+    assert found.lower <= pessimistic + 1e-7
+    assert pessimistic <= found.upper + 0.02
+
+
+def test_imported_losses_are_about_the_group_and_adjacency_that_were_stated():
+    release = release_from_dp_accounting(theirs.from_laplace_mechanism(4.0, **GRID), group_size=2)
+    assert groupdp.epsilon(release, delta=1e-5, group_size=0).upper == 0.0
+    for keywords, argument in (
+        ({"group_size": 3}, "group_size"),
+        ({"group_size": 1, "adjacency": "substitute"}, "adjacency"),
+        ({"group_size": 1, "adjacency": "zero-out"}, "adjacency"),
+    ):
+        with pytest.raises(groupdp.InvalidArgument) as error:
+            groupdp.epsilon(release, delta=1e-5, **keywords)
+        assert error.value.argument == argument
+    optimistic = theirs.from_laplace_mechanism(4.0, pessimistic_estimate=False, **GRID)
+    with pytest.raises(groupdp.InvalidArgument) as error:
+        release_from_dp_accounting(optimistic, group_size=1)
+    assert error.value.argument == "distribution"

@@ -1,7 +1,7 @@
 """`groupdp.inspect` on 30 loaders: 10 right ones, and 20 that are wrong in ways that are reported of real training.
 
-Each wrong one comes with the claim that its authors made. Trainers of Hugging Face are not installed where these tests
-run: a stand-in has the features that `inspect` reads.
+Each wrong one comes with the claim that its authors made. A stand-in has the features of Trainers that `inspect` reads;
+test_inspect_trainers.py has real ones.
 """
 
 from __future__ import annotations

@@ -16,12 +16,7 @@ from jax_privacy import accounting, batch_selection
 from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
 
 from groupdp.integrations.dp_accounting import GroupPrivacyAccountant
-from groupdp.integrations.jax_privacy import (
-    GroupTrainingAccountant,
-    from_batch_selection,
-    from_dp_params,
-    to_dp_params,
-)
+from groupdp.integrations.jax_privacy import GroupTrainingAccountant, from_batch_selection, from_dp_params, to_dp_params
 
 POISSON, FIXED = accounting.SamplingMethod.POISSON, accounting.SamplingMethod.FIXED_BATCH_SIZE
 REPLACE = dp_accounting.NeighboringRelation.REPLACE_ONE

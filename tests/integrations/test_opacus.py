@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, WeightedRandomSampler
 
 from groupdp.integrations import loaders
 from groupdp.integrations import opacus as group_opacus
-from groupdp.integrations.opacus_adaptive import accounted_noise
+from groupdp.integrations.opacus import accounted_noise
 from integrations.opacus_training import CRITERION, EXAMPLES, parts, train
 
 pytestmark = [

@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 
 import groupdp
+from groupdp.loading import SpreadBatches
 
 pytest.importorskip("opacus", reason="needs the extra opacus: make test-integrations")
 
 WORKER = Path(__file__).with_name("ddp_worker.py")
 
 
-def test_two_processes_agree(tmp_path):
+def outputs_of(what, folder):
     workers = [
         subprocess.Popen(
-            [sys.executable, str(WORKER), str(rank), str(tmp_path)],
+            [sys.executable, str(WORKER), what, str(rank), str(folder)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -32,6 +33,26 @@ def test_two_processes_agree(tmp_path):
         for worker in workers:
             worker.kill()
     assert [worker.returncode for worker in workers] == [0, 0], outputs[0][1] + outputs[1][1]
+    return outputs
+
+
+def test_two_processes_share_the_batches_of_one_sampler(tmp_path):
+    outputs = outputs_of("batches", tmp_path)
+    found = [[json.loads(line) for line in output.splitlines()] for output, _ in outputs]
+    whole = [batch.tolist() for batch in SpreadBatches([n // 3 for n in range(60)], batches=10, seed=5).arrays()]
+    (first, apart, problems), (second, _, _) = found
+    for one in (first, second):
+        assert one["passes"]
+        assert one["agree"]
+    shares = zip(first["shares"], second["shares"], strict=True)
+    assert [sorted(mine + others) for mine, others in shares] == whole
+    assert [batch[0::2] for batch in whole] == first["shares"]
+    assert not apart["agree"]  # what the report asks to be checked
+    assert "2 train" in problems[0]
+
+
+def test_two_processes_agree(tmp_path):
+    outputs = outputs_of("train", tmp_path)
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=1 / 6), noise_multiplier=2.0, steps=6)
     expected = groupdp.epsilon(run, delta=1e-5, group_size=8).upper
     lines = zip(*(output.splitlines() for output, _ in outputs), strict=True)

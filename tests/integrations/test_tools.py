@@ -12,7 +12,7 @@ from importlib import metadata
 import pytest
 
 import groupdp
-from groupdp.integrations.extras import require_package
+from groupdp.integrations.callers import require_package
 from paths import ROOT
 
 TOOLS = {"dp_accounting": "dp-accounting", "opacus": "opacus", "jax_privacy": "jax-privacy", "riskcal": "riskcal"}
@@ -61,3 +61,14 @@ def test_the_map_of_the_package_is_complete():
     folder = ROOT / "src" / "groupdp" / "integrations"
     assert described == {path.stem for path in folder.glob("*.py")} - {"__init__"}
     assert groupdp.__version__
+
+
+def test_a_version_without_the_module_is_said_to_be_one(tmp_path, monkeypatch):
+    """JAX Privacy 2.2 has no jax_privacy.accounting: what is missing is named, not the whole tool."""
+    (tmp_path / "toolwithout").mkdir()
+    (tmp_path / "toolwithout" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match=r"this version of A Tool has no toolwithout\.accounting: use events\."):
+        require_package("toolwithout.accounting", extra="tool", tool="A Tool", instead="use events")
+    with pytest.raises(ImportError, match="needs A Tool: install"):
+        require_package("toolmissing.accounting", extra="tool", tool="A Tool", instead="use events")

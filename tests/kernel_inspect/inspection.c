@@ -65,26 +65,30 @@ static PyObject *look_at_quadrature(view *at)
     double tilt = at->c;
     if (at->b > 0.0)
         of->thin = (thinning){.thinned = 1, .edge = at->a, .width = at->b, .log_discarded = -INFINITY};
+    if (at->f > 0.0) {
+        of->thin.is_cut = 1;
+        of->thin.cut = at->f;
+    }
     quadrature grid = plan(&at->space, of, tilt, tilt, at->d, at->e, 1);
     double total = 0.0, excess, error;
     for (int j = 0; j < grid.table.nodes; j++)
         total += exp(grid.log_weight[j] + grid.table.right.log[j] + tilt * grid.table.psi[j]);
     excess_moment(&grid, tilt, &excess, &error);
     int n = grid.table.nodes;
-    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d}", "u", list_of(grid.table.u, n),
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:i}", "u", list_of(grid.table.u, n),
                          "psi", list_of(grid.table.psi, n), "log_a", list_of(grid.table.right.log, n), "psi_error",
                          list_of(grid.table.psi_error, n), "log_a_error", list_of(grid.table.right.log_error, n),
                          "log_weight", list_of(grid.log_weight, n), "log_error", log_error(&grid, tilt, log(total), at->d),
                          "log_tails", log_tails(&grid, tilt), "right_error", log_error(&grid, 0.0, 0.0, 0.0),
                          "left_error", log_error(&grid, -1.0, 0.0, 0.0), "identity_error", identity_error(&grid, tilt),
-                         "excess", excess, "excess_error", error, "strip", grid.strip);
+                         "excess", excess, "excess_error", error, "strip", grid.strip, "end", grid.end, "cells", grid.cells.size);
 }
 
 static PyObject *quadrature_of(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     view at = {.rounds = 0};
     PyObject *composition;
-    if (!PyArg_ParseTuple(arguments, "Oddddd", &composition, &at.a, &at.b, &at.c, &at.d, &at.e))
+    if (!PyArg_ParseTuple(arguments, "Oddddd|d", &composition, &at.a, &at.b, &at.c, &at.d, &at.e, &at.f))
         return NULL;
     return shown(&at, composition, NULL, look_at_quadrature);
 }
@@ -111,7 +115,9 @@ static PyObject *tails(PyObject *Py_UNUSED(module), PyObject *arguments)
 static PyObject *look_at_tilted(view *at)
 {
     if (at->f > 0.0)
-        first_branch(at)->thin = (thinning){.thinned = 1, .edge = at->e, .width = at->f, .log_discarded = at->g};
+        first_branch(at)->thin = (thinning){.thinned = 1, .edge = at->e, .width = at->f, .log_discarded = at->g,
+                                            .has_lower = at->lower > 0.0, .lower = at->lower, .is_cut = at->cut > 0.0,
+                                            .cut = at->cut};
     at->whole[0].lost = at->d;
     tilted_round found = tilt_round(&at->space, &at->whole[0], at->a, at->b, at->c);
     decay bound = certify(&at->space, &found, 128, 1);
@@ -131,8 +137,8 @@ static PyObject *tilted(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     view at = {.rounds = 0};
     PyObject *composition, *frequencies;
-    if (!PyArg_ParseTuple(arguments, "OdddO!|dddd", &composition, &at.a, &at.b, &at.c, &PyList_Type, &frequencies,
-                          &at.d, &at.e, &at.f, &at.g))
+    if (!PyArg_ParseTuple(arguments, "OdddO!|dddddd", &composition, &at.a, &at.b, &at.c, &PyList_Type, &frequencies,
+                          &at.d, &at.e, &at.f, &at.g, &at.lower, &at.cut))
         return NULL;
     return shown(&at, composition, frequencies, look_at_tilted);
 }
@@ -210,7 +216,7 @@ static PyObject *prepared_of(PyObject *Py_UNUSED(module), PyObject *arguments)
 
 static PyObject *look_at_discarded(view *at)
 {
-    prepared problem = prepare_near(&at->space, at->rounds, at->whole, at->a, at->b);
+    prepared problem = prepare_near(&at->space, at->rounds, at->whole, at->a, at->b, WIDE_EDGE);
     const discarded_part *part = &problem.discarded;
     const round_law *law = &problem.round[0];
     PyObject *branches = PyList_New(0);
@@ -276,7 +282,7 @@ static PyObject *contour_at(PyObject *Py_UNUSED(module), PyObject *arguments)
 static PyObject *look_at_thinning(view *at)
 {
     thinning thin = discard(&first_branch(at)->right, at->a, at->b);
-    return Py_BuildValue("ddd", thin.edge, thin.log_discarded, steepness(&thin, at->c));
+    return Py_BuildValue("ddd", thin.edge, thin.log_discarded, steepness(&thin, at->c, at->c));
 }
 
 static PyObject *thinned(PyObject *Py_UNUSED(module), PyObject *arguments)
@@ -299,14 +305,14 @@ PyMethodDef inspection[] = {
     {"slope_errors", slope_errors, METH_VARARGS, "slope_errors(composition, u): of both sides (S-16)."},
     {"variances", variances, METH_O, "variances(composition): bounds on the posterior variances of both sides (S-27)."},
     {"quadrature", quadrature_of, METH_VARARGS,
-     "quadrature(composition, edge, width, tilt, frequency, log_tolerance): one branch's, thinned where the width is "
-     "positive, with its error (S-7, S-8, S-9) and the small-loss sum (S-23)."},
+     "quadrature(composition, edge, width, tilt, frequency, log_tolerance, cut=0): one branch's, thinned where the width "
+     "is positive, cut off where the cut is, with its error (S-7, S-8, S-9, S-37) and the small-loss sum (S-23)."},
     {"tails", tails, METH_VARARGS,
      "tails(composition, step, first, nodes, tilt, edge=0, width=0): what the nodes leave out; tilt -1 for E[B]."},
     {"tilted", tilted, METH_VARARGS,
-     "tilted(composition, tilt, frequency, log_tolerance, frequencies, lost=0, edge=0, width=0, log_discarded=0): a tilted "
-     "round (S-17, S-18) and the decay of its characteristic function (S-22); of a coin that has lost branches, or of a "
-     "branch that is thinned."},
+     "tilted(composition, tilt, frequency, log_tolerance, frequencies, lost=0, edge=0, width=0, log_discarded=0, lower=0, "
+     "cut=0): a tilted round (S-17, S-18) and the decay of its characteristic function (S-22, S-40); of a coin that has "
+     "lost branches, or of a branch that is thinned, at a lower edge too, and cut off."},
     {"characteristic", characteristic, METH_VARARGS,
      "characteristic(composition, tilt, step, log_tolerance, samples): T log phi with its error (S-19, S-20)."},
     {"scan", scanned, METH_VARARGS, "scan(composition, tilts): K and the Chernoff levels (S-5, S-24)."},

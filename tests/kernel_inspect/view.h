@@ -9,7 +9,7 @@ typedef struct {
     workspace space;
     int rounds;
     round_law *whole;
-    double a, b, c, d, e, f, g;
+    double a, b, c, d, e, f, g, lower, cut;
     int nodes, count;
     double *values;
 } view;

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupdp.laws import binomial_law, hypergeometric_law
-from groupdp.laws.counts import binomial_decimals
-from groupdp.laws.decimals import as_law
-from groupdp.laws.large_groups import is_large, large_binomial_law
+from groupdp.laws.counts import binomial_decimals, is_large, large_binomial_law
+from groupdp.laws.precise import as_law
 
 #: Half a unit in the last place of a double, as a relative error: nothing that is rounded once does better.
 CORRECTLY_ROUNDED = 2.0**-53 * (1 + 1e-9)

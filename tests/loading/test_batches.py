@@ -126,6 +126,18 @@ def test_padding_masks_and_loses_nothing(make):
     assert refused.value.argument == "padding"
 
 
+@every_sampler
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_the_padding_that_the_epochs_need_is_known_beforehand(make, world_size):
+    for rank in range(world_size):
+        share = {"rank": rank, "world_size": world_size}
+        needed = make(**share).largest_batch(epochs=6)
+        assert needed == max(len(batch) for epoch in epochs(make(**share), 6) for batch in epoch)
+        padded = make(padding=needed, **share)
+        assert all(len(indices) == needed for _ in range(6) for indices, _ in padded.padded())
+        assert padded.steps_done == 6 * len(padded)
+
+
 def test_padding_fails_in_a_plain_dataset_and_is_masked_in_a_masked_one():
     examples = list("abcdefghijklmn")
     batch = next(iter(SpreadBatches(OWNERS, batches=5, seed=3, padding=8)))
@@ -189,10 +201,12 @@ def test_more_examples_than_batches_leave_the_extra_places_uniform():
 
 def test_they_carry_what_is_accounted_for():
     spread = SpreadBatches(OWNERS, batches=5, seed=0)
-    assert spread.sampling == groupdp.SpreadSampling(batches=5)
-    assert spread.run(noise_multiplier=4.0, epochs=20) == groupdp.DPSGD(
-        groupdp.SpreadSampling(batches=5), noise_multiplier=4.0, steps=100
-    )
+    evenly = groupdp.SpreadSampling(batches=5, evenly=True)  # person 3 has 7 examples
+    assert spread.sampling == evenly
+    assert SpreadBatches(OWNERS, batches=7, seed=0).sampling == groupdp.SpreadSampling(batches=7)
+    run = spread.run(noise_multiplier=4.0, epochs=20)
+    assert run == groupdp.DPSGD(evenly, noise_multiplier=4.0, steps=100)
+    assert groupdp.epsilon(run, delta=1e-6, group_size=7).upper > 0.0
     poisson = PoissonBatches(1000, rate=0.01, seed=0)
     assert len(poisson) == 100
     assert poisson.run(noise_multiplier=1.0, epochs=Fraction(5, 2)).steps == 250

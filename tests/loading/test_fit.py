@@ -12,8 +12,8 @@ import groupdp
 from command_line import assert_one_sentence
 from command_line import groupdp as command
 from groupdp.loading import BallsInBinsBatches, PoissonBatches, SpreadBatches
+from groupdp.loading.draws import binomial, binomial_law, hypergeometric_law, quantile_counts
 from groupdp.loading.fit import drawn_from, fit, steps_of_epoch
-from groupdp.loading.fit_tests import binomial, binomial_law, hypergeometric_law, quantile_counts
 
 SIZE = 60
 OWNERS = np.arange(SIZE) // 3
@@ -227,6 +227,7 @@ def test_the_doctor_refuses_in_one_sentence(tmp_path, options, words):
         ("step,index\n1,x\n", "integer"),
         ("step,index\n", "row"),
         ("step,index\n-1,2\n", "step"),
+        ("step,index,person\n0,2,\n1,3,a\n", "person"),
     ],
 )
 def test_a_log_that_is_none_is_refused_in_one_sentence(tmp_path, text, words):

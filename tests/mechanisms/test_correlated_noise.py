@@ -24,7 +24,7 @@ from groupdp.mechanisms.correlated import (
 )
 from paths import TESTS
 
-GOLDEN = json.loads((TESTS / "data" / "banded.json").read_text(encoding="utf-8"))["cases"]
+GOLDEN = json.loads((TESTS / "golden" / "banded.json").read_text(encoding="utf-8"))["cases"]
 
 
 def banded(bands: int, assigned: str, **options: Any) -> CorrelatedNoise:

@@ -17,7 +17,7 @@ import cmath
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
@@ -37,14 +37,26 @@ def log_moment(factor: Factor, w: complex, *, step: float = 0.05) -> complex:
         return w * (w - 1) * s * s / 2
     n = max(math.ceil(w.real + 2.0), 0)
     nu = n - w
-    theta = cmath.phase(nu.conjugate())  # lam^nu e^{-lam} has its saddle at lam = nu
-    centre = math.log(abs(nu))
-    width = max(14.0 / math.sqrt(abs(nu)), 4.0 * s, 1.0) + 6.0 + 1.2 * s
-    log_lam = np.arange(centre - 40.0 / nu.real - 8.0, centre + width + 8.0 * s * s, step)
-    log_series = _log_coefficient(log_lam, n, factor, theta)
+    # lam^nu e^{-lam} has its saddle at lam = nu. Its angle is rounded, and the range, so that many w share a series: an
+    # angle off by d costs a factor of about e^{|nu| d^2 / 2} in cancellation.
+    angle = 0.8 / math.sqrt(abs(nu) + 1.0)
+    exponent = math.floor(math.log2(angle))
+    theta = round(cmath.phase(nu.conjugate()) / 2.0**exponent) * 2.0**exponent
+    centre = float(math.floor(math.log(abs(nu))))
+    width = max(14.0 / math.sqrt(math.exp(centre)), 4.0 * s, 1.0) + 7.0 + 1.2 * s
+    start = math.floor(centre - 40.0 / nu.real - 8.0)
+    log_lam, log_series = _series(start, centre + width + 8.0 * s * s, step, n, factor, theta)
     terms = nu * (log_lam - 1j * theta) + log_series
     top = terms.real.max()
     return top + cmath.log(np.sum(np.exp(terms - top)) * step) - _log_gamma(nu)
+
+
+@lru_cache(maxsize=64)
+def _series(
+    start: float, end: float, step: float, n: int, factor: Factor, theta: float
+) -> tuple[np.ndarray, np.ndarray]:
+    log_lam = np.arange(start, end, step)
+    return log_lam, _log_coefficient(log_lam, n, factor, theta)
 
 
 def _log_coefficient(log_lam: np.ndarray, n: int, factor: Factor, theta: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Writes tests/data/oracle_cases.json and oracle_pairs.json: what the oracle says, never what the package says.
+"""Writes tests/golden/oracle_cases.json and oracle_pairs.json: what the oracle says, never what the package says.
 
 PYTHONPATH=tests .venv/bin/python tests/oracle/make_cases.py          # only cases that the file does not have yet
 PYTHONPATH=tests .venv/bin/python tests/oracle/make_cases.py --all    # everything again (about twenty minutes)

@@ -11,7 +11,7 @@ import pytest
 from oracle import allocation
 from paths import TESTS
 
-CASES = json.loads((TESTS / "tables" / "participation.json").read_text(encoding="utf-8"))["cases"]
+CASES = json.loads((TESTS / "golden" / "participation.json").read_text(encoding="utf-8"))["cases"]
 #: Those that take the oracle less than a second.
 QUICK = [
     case

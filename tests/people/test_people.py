@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 import groupdp
+from groupdp.batches import Asked, quick_epsilons
 from groupdp.data.report import Counts
 from groupdp.errors import InvalidArgument
 from groupdp.people.advice import advice
@@ -52,11 +55,17 @@ def test_many_distinct_counts_are_bounded_by_their_neighbours(monkeypatch: pytes
     monkeypatch.setattr("groupdp.people.view.MOST_WORK", 5)
     monkeypatch.setattr("groupdp.people.view._SPARSE", 20)
     asked = []
-    ask = groupdp.epsilon
-    monkeypatch.setattr(
-        "groupdp.people.view.epsilon_of_run",
-        lambda run, *, group_size, **rest: asked.append(group_size) or ask(run, group_size=group_size, **rest),
-    )
+
+    def answered(questions: Sequence[Asked]) -> list[groupdp.Bounds | None]:
+        asked.extend(keywords["group_size"] for _, keywords in questions)
+        return quick_epsilons(questions)
+
+    def alone(run: object, *, group_size: int, **rest: object) -> groupdp.Bounds:
+        asked.append(group_size)
+        return groupdp.epsilon(run, group_size=group_size, **rest)
+
+    monkeypatch.setattr("groupdp.people.view.quick_epsilons", answered)
+    monkeypatch.setattr("groupdp.people.view.epsilon_of_run", alone)
     counts = list(range(1, 21))
     view = people_view(RUN, counts, delta=1e-6)
     assert asked == [1, 2, 3, 4, 5, 6, 7, 9, 13, 20]  # from k, to the last count of at most k (1 + k / 20)

@@ -85,6 +85,12 @@ def truncated(
         yield every.truncated(c + a, RATE, top), every.truncated(c + b, RATE, top)
 
 
+def of_people(pairs: Iterable[tuple[Law, Law]], m: int = 2) -> Iterable[tuple[Law, Law]]:
+    """A person's m examples all have one gradient, and come together."""
+    for pair in pairs:
+        yield tuple({m * total: p for total, p in law.items()} for law in pair)
+
+
 def joint(
     law: Callable[[Population], Law], common: int, here: Iterable[Population], there: Iterable[Population]
 ) -> Iterable[tuple[Law, Law]]:
@@ -99,6 +105,9 @@ SOURCES = ours.PoissonSources(rates={"web": 0.25, "books": 0.5})
 FIXED = ours.FixedBatchSampling(batch_size=3, dataset_size=8)
 TRUNCATED = ours.TruncatedPoissonSampling(rate=0.25, largest_batch=2, dataset_size=5)
 LARGE_CAP = ours.TruncatedPoissonSampling(rate=0.25, largest_batch=5, dataset_size=18)
+POISSON_PEOPLE = ours.PoissonPeople(rate=0.25, examples_per_person=2)
+FIXED_PEOPLE = ours.FixedPeople(batch_size=3, dataset_size=8, examples_per_person=2)
+TRUNCATED_PEOPLE = ours.TruncatedPeople(rate=0.25, largest_batch=2, dataset_size=5, examples_per_person=2)
 SHUFFLED = ours.ShuffledSampling(batch_size=3, dataset_size=6)
 ONCE = ours.ShuffledOnceSampling(batch_size=3, dataset_size=6)
 ORDER = ours.FixedOrderSampling(batch_size=3, dataset_size=3)
@@ -198,6 +207,46 @@ ATTACKS = {
         steps=2,
         joint=True,
     ),
+    **{
+        f"people, {adjacency}": Attack(
+            POISSON_PEOPLE,
+            {"group_size": 2, "adjacency": adjacency},
+            lambda there=there: of_people(poisson(2, populations(2), there())),
+        )
+        for adjacency, there in {
+            "remove": lambda: NOBODY,
+            "add": lambda: NOBODY,
+            "substitute": lambda: populations(2),
+            "zero-out": lambda: zeroed(2),
+        }.items()
+    },
+    "people removed and added": Attack(
+        POISSON_PEOPLE, {"removed": 2, "added": 1}, lambda: of_people(poisson(2, populations(2), populations(1)))
+    ),
+    "people add-and-remove": Attack(
+        POISSON_PEOPLE,
+        {"group_size": 3, "adjacency": "add-and-remove"},
+        lambda: of_people(itertools.chain(*(poisson(1, populations(a), populations(3 - a)) for a in range(4)))),
+    ),
+    "fixed people": Attack(FIXED_PEOPLE, {"group_size": 2}, lambda: of_people(subsets(3, 8, populations(2), NOBODY))),
+    "fixed people substitute": Attack(
+        FIXED_PEOPLE,
+        {"group_size": 2, "adjacency": "substitute"},
+        lambda: of_people(subsets(3, 6, populations(2), populations(2))),
+    ),
+    "fixed people zero-out": Attack(
+        FIXED_PEOPLE,
+        {"group_size": 2, "adjacency": "zero-out"},
+        lambda: of_people(subsets(3, 6, populations(2), zeroed(2))),
+    ),
+    "truncated people": Attack(
+        TRUNCATED_PEOPLE, {"group_size": 2}, lambda: of_people(truncated(2, 5, populations(2), NOBODY))
+    ),
+    "truncated people zero-out": Attack(
+        TRUNCATED_PEOPLE,
+        {"group_size": 2, "adjacency": "zero-out"},
+        lambda: of_people(truncated(2, 5, populations(2), zeroed(2))),
+    ),
     "allocation remove": Attack(
         ALLOCATION, {"group_size": 2}, lambda: joint(every.thrown, 3, populations(2), NOBODY), steps=2, joint=True
     ),
@@ -251,6 +300,7 @@ def test_every_sampling_and_every_adjacency_is_attacked():
         asked = "exchange" if "removed" in attack.asked else attack.asked.get("adjacency", "add-or-remove")
         attacked.setdefault(attack.sampling.name, set()).update(directions.get(asked, (asked,)))
     attacked["poisson"].update(("add-or-remove",))
+    attacked["poisson-people"].update(("add-or-remove",))
     # the same laws as Poisson's, and as those of single adjacencies: sums of independent examples
     for name in ("poisson-sources", "balls-in-bins", "spread", "allocation"):
         attacked[name].update(("substitute", "zero-out", "add-and-remove", "exchange"))

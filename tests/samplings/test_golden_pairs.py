@@ -1,4 +1,4 @@
-"""The golden epsilons of rounds beyond the paper's two theorems (tests/data/pairs.json), each inside narrow bounds."""
+"""Golden epsilons of rounds beyond the paper's two theorems (tests/golden/pairs.json), each inside narrow bounds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import groupdp
 from groupdp import DPSGD, Bounds
-from groupdp.samplings.balls_in_bins import RevealedBallsInBins
 from paths import DATA
+from revealed_allocation import RevealedBallsInBins
 
 CASES = json.loads((DATA / "pairs.json").read_text())["cases"]
 

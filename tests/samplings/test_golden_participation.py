@@ -11,7 +11,7 @@ import pytest
 import groupdp
 from paths import TESTS
 
-TABLE = json.loads((TESTS / "tables" / "participation.json").read_text(encoding="utf-8"))
+TABLE = json.loads((TESTS / "golden" / "participation.json").read_text(encoding="utf-8"))
 SAMPLINGS = {"balls-in-bins": groupdp.BallsInBinsSampling, "spread": groupdp.SpreadSampling}
 CASES = [case for case in TABLE["cases"] if case["kind"] in SAMPLINGS]
 EXACT = [case for case in CASES if case["kind"] == "spread" or case["exact"]]

@@ -20,6 +20,17 @@ def sampling_of(kind: str, draw: st.DataObject) -> tuple[Sampling, str]:
     if kind == "poisson":
         rate = draw.draw(st.floats(0.005, 0.3))
         return groupdp.PoissonSampling(rate=rate), draw.draw(st.sampled_from(["remove", "add", "substitute"]))
+    if kind.endswith("-people"):
+        given = {
+            "examples_per_person": draw.draw(st.integers(1, 3)),
+            "clip_person": draw.draw(st.booleans()),
+        }
+        plain, adjacency = sampling_of(
+            {"poisson-people": "poisson", "fixed-people": "fixed-batch"}.get(kind, "truncated-poisson"), draw
+        )
+        return SAMPLINGS[kind](
+            **{field.attribute: getattr(plain, field.attribute) for field in plain.fields}, **given
+        ), adjacency
     n = draw.draw(st.integers(40, 400))
     b = draw.draw(st.integers(1, n // 4))
     if kind == "fixed-batch":

@@ -1,4 +1,4 @@
-"""Every case of the independent oracle's table (tests/data/oracle_pairs.json) inside the package's bounds."""
+"""Every case of the independent oracle's table (tests/golden/oracle_pairs.json) inside the package's bounds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import groupdp
 from groupdp import samplings
-from groupdp.samplings.balls_in_bins import RevealedBallsInBins
 from paths import DATA
+from revealed_allocation import RevealedBallsInBins
 
 CASES = json.loads((DATA / "oracle_pairs.json").read_text())["cases"]
 

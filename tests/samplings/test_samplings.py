@@ -15,7 +15,7 @@ from groupdp.neighbours import ADJACENCIES
 from groupdp.pairs import ZERO, Round
 from groupdp.question import question_of
 from groupdp.samplings import SAMPLINGS, Sampling
-from groupdp.samplings.balls_in_bins import RevealedBallsInBins
+from revealed_allocation import RevealedBallsInBins
 
 EXAMPLES: dict[str, Sampling] = {
     "poisson": groupdp.PoissonSampling(rate=0.1),
@@ -27,6 +27,11 @@ EXAMPLES: dict[str, Sampling] = {
     "balls-in-bins": groupdp.BallsInBinsSampling(batches=10),
     "spread": groupdp.SpreadSampling(batches=10),
     "allocation": groupdp.AllocationSampling(batches=10, participations=2),
+    "poisson-people": groupdp.PoissonPeople(rate=0.1, examples_per_person=2),
+    "fixed-people": groupdp.FixedPeople(batch_size=10, dataset_size=100, examples_per_person=2),
+    "truncated-people": groupdp.TruncatedPeople(
+        rate=0.1, largest_batch=12, dataset_size=100, examples_per_person=2, clip_person=True
+    ),
     "poisson-sources": groupdp.PoissonSources(rates={"web": 0.1, "books": 0.02}),
 }
 EVERY = pytest.mark.parametrize("sampling", EXAMPLES.values(), ids=EXAMPLES.keys())
@@ -64,7 +69,7 @@ def test_every_adjacency_is_supported_or_refused_with_a_reason(sampling: Samplin
         else {"group_size": group(sampling), "adjacency": adjacency}
     )
     assert (adjacency in sampling.adjacencies) != (adjacency in sampling.refusals)
-    if adjacency in sampling.adjacencies and not (sampling.name == "fixed-batch" and adjacency in FROM_A_PROFILE):
+    if adjacency in sampling.adjacencies and not (sampling.name in PROFILES and adjacency in FROM_A_PROFILE):
         question = question_of(run, **asked)
         assert all(composition for _, composition in question.compositions)
     elif adjacency not in sampling.adjacencies:
@@ -73,12 +78,13 @@ def test_every_adjacency_is_supported_or_refused_with_a_reason(sampling: Samplin
 
 
 FROM_A_PROFILE = ("substitute", "zero-out")
+PROFILES = ("fixed-batch", "fixed-people")
 
 
 @EVERY
 def test_nobody_and_nothing_leave_the_empty_composition(sampling: Sampling):
     adjacency = "zero-out"
-    if sampling.name == "fixed-batch":
+    if sampling.name in PROFILES:
         adjacency = "remove"
     nobody = 0 if sampling.sources is None else {}
     assert question_of(DPSGD(sampling, noise_multiplier=2.0, steps=20), group_size=nobody, adjacency=adjacency).is_empty

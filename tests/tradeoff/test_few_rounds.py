@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import groupdp
+from groupdp.compositions import Options
 from groupdp.engines import lattice
 from groupdp.question import question_of
-from groupdp.solve import Options
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.risk import risk, success
 

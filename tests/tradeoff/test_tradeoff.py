@@ -15,14 +15,13 @@ from scipy.special import ndtri
 import groupdp
 from groupdp.baselines.fdp import fdp_epsilon
 from groupdp.bounds import Bounds
+from groupdp.compositions import Options
 from groupdp.errors import InvalidArgument
 from groupdp.question import question_of
-from groupdp.solve import Options
 from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.delta_curve import DeltaCurve
-from groupdp.tradeoff.gaussian import gaussian_delta
 from groupdp.tradeoff.minorant import Minorant, smallest_sum
-from groupdp.tradeoff.risk import posterior, risk
+from groupdp.tradeoff.risk import gaussian_delta, posterior, risk
 
 PAPER = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
 RATES = [1e-12, 1e-9, 1e-6, 1e-3, 0.05, 0.2, 0.5, 0.8, 0.99, 1 - 1e-6, 1 - 2.0**-40]

@@ -13,8 +13,8 @@ import groupdp
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.printing import round_up
 from groupdp.run_file.read import parse_run_file
-from groupdp.web.curves import points_of
-from groupdp.web.description import read_question
+from groupdp.web.form import read_question
+from groupdp.web.group_sizes import points_of
 from web.questions import FIXED, PAPER, question, without_group
 
 PAPER_RUN = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
@@ -44,6 +44,23 @@ def test_epsilon_is_the_library_s(client, phases, run, adjacency):
     assert float(found["epsilon"]["upper_text"]) >= expected.upper
     assert found["epsilon"]["upper_text"] in found["sentence"]
     assert any("clipped" in sentence for sentence in found["assumptions"])
+
+
+def test_a_shuffled_run_is_shown_what_spread_allocation_buys(client):
+    """The example of docs/loaders.md: 12.87 becomes 2.03. A run that is not shuffled has nothing to move."""
+    shuffled = {"sampling": "shuffled", "batch_size": 600, "dataset_size": 60_000, "noise_multiplier": 4, "steps": 2000}
+    asked = question(shuffled, adjacency="zero-out", group_size=4)
+    del asked["group_size"]
+    found = answer(client, "baseline", {**asked, "name": "spread", "group_sizes": [4]})
+    run = groupdp.DPSGD(groupdp.SpreadSampling(batches=100), noise_multiplier=4.0, steps=2000)
+    expected = groupdp.epsilon(run, delta=1e-6, group_size=4, adjacency="zero-out")
+    assert found["adjacency"] == "zero-out"
+    assert found["points"][0]["upper"] == expected.upper == pytest.approx(2.03, abs=0.005)
+    shown = answer(client, "epsilon", {**asked, "group_size": 4})["epsilon"]["upper"]
+    assert shown == pytest.approx(12.87, abs=0.005)
+    refused = ask(client, "baseline", {**without_group(group_sizes=[4]), "name": "spread"})
+    assert refused.status_code == 400
+    assert "be asked of a shuffled run" in refused.text
 
 
 def test_no_noise_is_infinite(client):

@@ -16,10 +16,11 @@ from contextlib import contextmanager, suppress
 from web.questions import question, without_group
 
 HEAVY = without_group(name="fdp", group_sizes=list(range(20, 100)))
-#: The command, with constants of connections.py replaced.
+#: The command, with constants of connections.py replaced, and half as many workers to start.
 _PROGRAM = """
-import sys
-from groupdp.web import connections
+from functools import partial
+from groupdp.web import connections, pool
+pool.Limits = partial(pool.Limits, quick=2, middling=1, slow=1, old=1)
 connections.HEADER_SECONDS, connections.MOST_WAITING = {seconds}, {waiting}
 from groupdp.cli import main
 main()

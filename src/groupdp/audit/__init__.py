@@ -5,26 +5,57 @@ The simulation (samplers, trainer, worst_cases, attack) shares nothing with the 
 where they meet.
 """
 
-from groupdp.audit.attack import log_likelihood_ratio, presence_log_probabilities, revealed_log_likelihood_ratio
-from groupdp.audit.audit import AuditReport, WorstCaseAudit, audit_scores, audit_worst_case
-from groupdp.audit.canaries import read_scores
-from groupdp.audit.claims import ClaimedCurve, claimed_curve, claimed_point
-from groupdp.audit.confidence import SimultaneousBand, lower_limit, simultaneous_band, upper_limit
-from groupdp.audit.importance import ImportanceEstimate, importance_delta
-from groupdp.audit.lower_bounds import LowerBound, Operation, delta_lower_bound, epsilon_lower_bound
-from groupdp.audit.measurement import (
+from groupdp.audit.audit import (
+    AuditReport,
     EmpiricalTradeoff,
     MeasuredDelta,
+    WorstCaseAudit,
+    audit_scores,
+    audit_worst_case,
     empirical_tradeoff,
     measured_curve,
     measured_delta,
 )
-from groupdp.audit.planning import runs_to_contradict, runs_to_see_gap
-from groupdp.audit.samplers import DescribedSampler, ReusedBatchSampler, Sampler, sampler_of
-from groupdp.audit.simulation import Scores, attack_scores
-from groupdp.audit.trainer import TrainingPhase, clip, train, train_many, training_phases
-from groupdp.audit.verdict import Verdict, check_claim
-from groupdp.audit.worst_cases import WorstCase, slope_gradient, worst_case
+from groupdp.audit.claims import (
+    ClaimedCurve,
+    Verdict,
+    check_claim,
+    claimed_curve,
+    claimed_point,
+    runs_to_contradict,
+    runs_to_see_gap,
+)
+from groupdp.audit.importance import ImportanceEstimate, importance_delta
+from groupdp.audit.lower_bounds import (
+    LowerBound,
+    Operation,
+    SimultaneousBand,
+    delta_lower_bound,
+    epsilon_lower_bound,
+    lower_limit,
+    simultaneous_band,
+    upper_limit,
+)
+from groupdp.audit.simulation import Scores, attack_scores, read_scores
+from groupdp.audit.trainer import (
+    DescribedSampler,
+    ReusedBatchSampler,
+    Sampler,
+    TrainingPhase,
+    clip,
+    sampler_of,
+    train,
+    train_many,
+    training_phases,
+)
+from groupdp.audit.worst_cases import (
+    WorstCase,
+    log_likelihood_ratio,
+    presence_log_probabilities,
+    revealed_log_likelihood_ratio,
+    slope_gradient,
+    worst_case,
+)
 
 __all__ = [
     "AuditReport",

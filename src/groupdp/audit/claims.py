@@ -1,8 +1,14 @@
-"""The claim under audit: a certified curve of delta over epsilon, tabulated once.
+"""The claim under audit, the verdict on it, and how many runs it takes to see a gap.
 
-This is the only place where the audit meets the accountant. What is claimed may be right (a run and its
-group size) or wrong on purpose (another group size, another population, another mixture): the audit is told
-neither.
+The claim is a certified curve of delta over epsilon: the only place where the audit meets the accountant. It may be
+right (a run and its group size) or wrong on purpose (another group size); the audit does not know which.
+
+Verdict: the choosing half of the runs picks the epsilon, the direction and the threshold at which the claim looks
+weakest; the confirming half puts that one inequality, P(E) <= e^epsilon Q(E) + claimed delta, to an exact test. A true
+claim is contradicted with probability at most 1 - confidence. A claim that is not contradicted is not proved.
+
+Plan: it supposes the attack's rates. Under them, half of the runs choosing and half confirming, the audit contradicts
+the claim with at least the stated power.
 """
 
 from __future__ import annotations
@@ -14,15 +20,25 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from scipy import special
 
 from groupdp._validation import require_integer, require_number
-from groupdp.audit.simulation import Progress
+from groupdp.audit.lower_bounds import (
+    Operation,
+    candidate_thresholds,
+    count_at_least,
+    limits_at,
+    lower_limit,
+    operate,
+    require_confidence,
+    split,
+    upper_limit,
+)
+from groupdp.audit.simulation import Progress, Scores
 from groupdp.bounds import Bounds
 from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.floats import FloatArray
 from groupdp.neighbours import BACKWARD, Direction, directions_of
-
-FloatArray = npt.NDArray[np.float64]
 
 #: No audit sees an epsilon beyond this: it would need e^25 = 7e10 runs.
 LARGEST_AUDITED_EPSILON = 25.0
@@ -112,3 +128,144 @@ def require_claim(claim: object) -> ClaimedCurve:
     if not isinstance(claim, ClaimedCurve):
         raise InvalidArgument("claim", NOT_SHOWN, "be a ClaimedCurve, made by claimed_curve or claimed_point")
     return claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether the confirming half contradicts the claim, and where."""
+
+    contradicted: bool
+    epsilon: float
+    """Where the claim was tested."""
+    claimed_delta: float
+    delta_lower: float
+    """What was measured there: the true delta is at least this, with the stated confidence."""
+    confidence: float
+    operation: Operation
+
+
+def check_claim(scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.999, seed: int = 0) -> Verdict:
+    """Test a claimed curve against scores from independent runs; see the module's first lines."""
+    curve = require_claim(claim)
+    sure = require_confidence(confidence)
+    alpha = 1.0 - sure
+    halves = split(scores, seed)
+    factors = np.exp(curve.epsilons)
+    best: tuple[float, Direction, float, int] | None = None
+    for direction, claimed in curve.deltas.items():
+        thresholds = candidate_thresholds(halves.choosing, direction)
+        hit, false_alarm = limits_at(halves.choosing, direction, thresholds, alpha)
+        margin = hit[:, None] - factors * false_alarm[:, None] - claimed
+        # The chance to confirm grows with the margin in units of its own standard deviation.
+        positives, negatives = halves.choosing.positives(direction), halves.choosing.negatives(direction)
+        p = (count_at_least(positives, thresholds) + 1.0) / (len(positives) + 2.0)
+        q = (count_at_least(negatives, thresholds) + 1.0) / (len(negatives) + 2.0)
+        variance = (p * (1 - p) / len(positives))[:, None] + factors**2 * (q * (1 - q) / len(negatives))[:, None]
+        strength = margin / np.sqrt(variance)
+        i, j = np.unravel_index(int(np.argmax(strength)), strength.shape)
+        if best is None or strength[i, j] > best[0]:
+            best = (float(strength[i, j]), direction, float(thresholds[i]), int(j))
+    if best is None:
+        raise AssertionError("there must be a direction to test")
+    _, chosen, threshold, where = best
+    operation = operate(halves.confirming, chosen, threshold, alpha)
+    measured = operation.hit_rate_lower - float(factors[where]) * operation.false_alarm_rate_upper
+    claimed_delta = float(curve.deltas[chosen][where])
+    return Verdict(
+        contradicted=measured > claimed_delta,
+        epsilon=float(curve.epsilons[where]),
+        claimed_delta=claimed_delta,
+        delta_lower=max(0.0, measured),
+        confidence=sure,
+        operation=operation,
+    )
+
+
+#: Plans beyond this many runs are answered with None: they will not be made.
+MOST_PLANNED_RUNS = 10**15
+
+
+def runs_to_contradict(
+    *,
+    hit_rate: float,
+    false_alarm_rate: float,
+    epsilon: float,
+    claimed_delta: float,
+    confidence: float = 0.999,
+    power: float = 0.9,
+) -> int | None:
+    """Runs of each kind (with the group, without it) after which the claim (epsilon, claimed_delta) falls.
+
+    `hit_rate` = P(E) and `false_alarm_rate` = Q(E) are the true rates of the attack. The counts are put at
+    their unlucky (1 - power) / 2 quantiles, the limits are the audit's own. None if P(E) <= e^epsilon Q(E)
+    + claimed_delta, when nothing contradicts the claim, or if it takes more than 10^15 runs.
+    """
+    p = require_number("hit_rate", hit_rate, at_least=0.0, at_most=1.0)
+    q = require_number("false_alarm_rate", false_alarm_rate, at_least=0.0, at_most=1.0)
+    factor = math.exp(require_number("epsilon", epsilon, at_least=0.0, at_most=700.0))
+    level = require_number("claimed_delta", claimed_delta, at_least=0.0, at_most=1.0)
+    alpha = 1.0 - require_confidence(confidence)
+    bad_luck = (1.0 - require_number("power", power, above=0.0, below=1.0)) / 2.0
+    if p <= factor * q + level:
+        return None
+
+    def seen(runs: int) -> bool:
+        hits = _quantile(runs, p, bad_luck)
+        false_alarms = runs - _quantile(runs, 1.0 - q, bad_luck)
+        lower = float(lower_limit(hits, runs, alpha / 2.0))
+        return lower - factor * float(upper_limit(false_alarms, runs, alpha / 2.0)) > level
+
+    high = 1
+    while not seen(high):
+        high *= 2
+        if 2 * high > MOST_PLANNED_RUNS:
+            return None
+    low = high // 2
+    while high - low > max(1, low // 1000):
+        middle = (low + high) // 2
+        low, high = (low, middle) if seen(middle) else (middle, high)
+    return 2 * high
+
+
+def runs_to_see_gap(
+    *,
+    claimed_epsilon: float,
+    delta: float,
+    gap: float,
+    hit_rate: float,
+    confidence: float = 0.999,
+    power: float = 0.9,
+) -> int | None:
+    """Runs of each kind after which a true epsilon of claimed_epsilon + gap (at delta) is seen.
+
+    Supposes that the attack keeps its `hit_rate` p and that its false alarms are as rare as such a leak
+    allows at that rate, q = (p - delta) e^-(claimed_epsilon + gap). A weaker attack needs more runs, or
+    never sees the gap.
+    """
+    at = require_number("claimed_epsilon", claimed_epsilon, at_least=0.0, at_most=600.0)
+    level = require_number("delta", delta, at_least=0.0, below=1.0)
+    excess = require_number("gap", gap, above=0.0, at_most=100.0)
+    p = require_number("hit_rate", hit_rate, at_least=0.0, at_most=1.0)
+    if p <= level:
+        return None
+    return runs_to_contradict(
+        hit_rate=p,
+        false_alarm_rate=(p - level) * math.exp(-(at + excess)),
+        epsilon=at,
+        claimed_delta=level,
+        confidence=confidence,
+        power=power,
+    )
+
+
+def _quantile(runs: int, probability: float, level: float) -> int:
+    """The largest s with P(Binom(runs, probability) < s) <= level: reached with probability at least 1 -
+    level."""
+    if probability >= 1.0:
+        return runs
+    low, high = 0, runs  # P(X < 0) = 0; P(X >= s) is the incomplete beta function at s
+    while low < high:
+        middle = (low + high + 1) // 2
+        reached = float(special.betainc(float(middle), runs - middle + 1.0, probability))
+        low, high = (middle, high) if reached >= 1.0 - level else (low, middle - 1)
+    return low

@@ -21,9 +21,8 @@ from groupdp.audit.audit import AuditReport, audit_scores
 from groupdp.audit.claims import claimed_curve
 from groupdp.audit.simulation import MOST_TRIALS, Scores
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
+from groupdp.floats import FloatArray
 from groupdp.mechanisms.correlated import CorrelatedNoise, CyclicPoisson, FixedEpochs, MinimumSeparation
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Most rounds of a simulation, and most rounds x trials.
 MOST_ROUNDS, LARGEST_SIMULATION = 512, 200_000_000

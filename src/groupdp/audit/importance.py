@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_integer, require_number
-from groupdp.audit.attack import presence_of
-from groupdp.audit.confidence import require_confidence
+from groupdp.audit.lower_bounds import require_confidence
 from groupdp.audit.simulation import Progress
 from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
+from groupdp.audit.worst_cases import presence_of
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.mechanisms.dpsgd import phases_of
 from groupdp.neighbours import FORWARD, require_direction

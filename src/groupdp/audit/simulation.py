@@ -1,26 +1,35 @@
-"""Many independent runs of a worst case, with and without the group, attacked one by one.
+"""Scores of an attack: many simulated runs of a worst case, or two columns of a CSV file.
 
-Reproducible from a seed: chunk i of each dataset has its own spawned stream, and the size of a chunk
-depends on the instance alone. Memory is bounded by the chunk.
+Simulated scores follow from a seed: chunk i of each dataset has its own spawned stream, and the size of a chunk depends
+on the instance alone. Memory is bounded by the chunk.
+
+In a file, one row is one independent training run. Scores of several canaries of the same run are not independent, and
+the audit's confidence would be wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import csv
+import io
+import math
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import require_integer
-from groupdp.audit.attack import log_likelihood_ratio, revealed_log_likelihood_ratio
+from groupdp._files import standard_input
+from groupdp._validation import require_integer, shown
 from groupdp.audit.trainer import TrainingPhase, train_many, training_phases
-from groupdp.audit.worst_cases import WorstCase, slope_gradient
+from groupdp.audit.worst_cases import WorstCase, log_likelihood_ratio, revealed_log_likelihood_ratio, slope_gradient
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded
+from groupdp.floats import FloatArray
 from groupdp.neighbours import FORWARD
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Called with the fraction done, in [0, 1]; an exception raised inside stops the simulation.
 Progress = Callable[[float], None]
@@ -71,7 +80,7 @@ def attack_scores(
 
     The training is what the instance's run describes, unless `phases` say otherwise: that is how a trainer
     that does not do what it declares is simulated. The attack always believes the declaration. With `reveal_batches`
-    it is told who was in every batch, and `attack` is not asked.
+    it sees who was in every batch, and `attack` is not used.
     """
     if reveal_batches and any(phase.sampling.secret_allocation for phase in instance.run):
         raise InvalidArgument(
@@ -148,3 +157,60 @@ def _scores(name: str, values: object) -> FloatArray:
     if np.any(np.isnan(scores)):
         raise InvalidArgument(name, InWords(f"{int(np.isnan(scores).sum())} of them"), "not contain NaN")
     return scores
+
+
+#: The default names of the columns.
+WITH_COLUMN, WITHOUT_COLUMN = "with_group", "without_group"
+
+
+def read_scores(path: str | Path, *, with_column: str = WITH_COLUMN, without_column: str = WITHOUT_COLUMN) -> Scores:
+    """Read a CSV file with a header; empty cells are skipped, so the columns may differ in length.
+
+    Scores may be infinite ("inf", "-inf"); anything else that is not a number is refused with its line.
+    """
+    if with_column == without_column:
+        raise InvalidArgument("with_column and without_column", InWords(f"{shown(with_column)} twice"), "differ")
+    columns = {with_column: array("d"), without_column: array("d")}
+    try:
+        with _opened(path) as file:
+            rows = csv.reader(file)
+            header = [name.strip() for name in next(rows, [])]
+            for name in columns:
+                if header.count(name) != 1:
+                    raise InvalidArgument(
+                        "scores", InWords(f"the columns {shown(header)}"), f"have one column named {shown(name)}"
+                    )
+            places = {name: header.index(name) for name in columns}
+            for row in rows:
+                for name, place in places.items():
+                    if place < len(row) and row[place].strip():
+                        columns[name].append(_score(name, row[place], rows.line_num))
+                if rows.line_num > MOST_TRIALS:
+                    raise LimitExceeded(f"scores may have at most {MOST_TRIALS} lines.")
+    except OSError as error:
+        raise InvalidArgument(
+            "scores", InWords(f"{shown(str(path))} ({error.strerror or error})"), "be a file that can be read"
+        ) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidArgument("scores", InWords(f"{shown(str(path))} ({error})"), "be a CSV file in UTF-8") from None
+    return Scores(with_group=np.array(columns[with_column]), without_group=np.array(columns[without_column]))
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[TextIO]:
+    """The file, or standard input for "-"; a byte order mark is skipped."""
+    if str(path) == "-":
+        yield io.TextIOWrapper(io.BytesIO(standard_input().read()), newline="", encoding="utf-8-sig")
+        return
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        yield file
+
+
+def _score(name: str, cell: str, line: int) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        value = math.nan
+    if math.isnan(value):
+        raise InvalidArgument(name, InWords(f"{shown(cell)} on line {line}"), "hold numbers")
+    return value

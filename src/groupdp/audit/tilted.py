@@ -18,11 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.audit.attack import mixture_log_ratio
+from groupdp.audit.worst_cases import mixture_log_ratio
 from groupdp.errors import LimitExceeded
+from groupdp.floats import FloatArray
 from groupdp.neighbours import BACKWARD, FORWARD
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Most terms (nodes of a quadrature or grid x components of the mixture).
 MOST_TERMS = 100_000_000

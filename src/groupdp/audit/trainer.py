@@ -1,27 +1,70 @@
-"""DP-SGD as the paper writes it, releasing every iterate.
+"""DP-SGD as the paper writes it, releasing every iterate, with batches that are really sampled.
 
     theta_i = theta_{i-1} - eta ( sum_{d in D_i} clip(grad l(theta_{i-1}, d), L) + xi_i )
     xi_i ~ N(0, sigma^2 L^2 I),   clip(g, L) = g / max(1, |g| / L)          (Ganesh 2024, equation 1)
 
-`train` is the equation, one run at a time, for any per-example gradient. `train_many` is the same equation
-for many independent runs at once. Given the same generator, one trial of `train_many` is `train`.
+`train` is the equation, one run at a time, for any per-example gradient; `train_many` is the same for many independent
+runs at once. Given the same generator, one trial of `train_many` is `train`. Nothing here knows about accounting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
-from groupdp.audit.samplers import Sampler, sampler_of
 from groupdp.errors import InvalidArgument, InWords
+from groupdp.floats import FloatArray
 from groupdp.mechanisms.dpsgd import phases_of
+from groupdp.samplings import Sampling
+from groupdp.samplings.fixed_batch import uniform_subsets
 
-FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Sampler(Protocol):
+    """Anything that can say, round after round, who is in the batch."""
+
+    def batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        """An endless iterator: for each round, a (trials, dataset_size) array of inclusion indicators."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedSampler:
+    """Does what a sampling describes."""
+
+    sampling: Sampling
+
+    def batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        return self.sampling.sampled_batches(generator, trials=trials, dataset_size=dataset_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReusedBatchSampler:
+    """A broken trainer: draws one batch of `batch_size` examples and uses it in every round.
+
+    No theorem covers it; it exists so that an audit has something to catch.
+    """
+
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batch_size", require_integer("batch_size", self.batch_size, at_least=1))
+
+    def batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        batch = uniform_subsets(generator, self.batch_size, trials, dataset_size)
+        while True:
+            yield batch
+
+
+def sampler_of(sampling: Sampling) -> DescribedSampler:
+    """The sampler that does what `sampling` describes."""
+    return DescribedSampler(sampling)
+
 
 #: (model of shape (d,), one example) -> its gradient, of shape (d,).
 Gradient = Callable[[FloatArray, Any], npt.ArrayLike]

@@ -7,22 +7,28 @@ parameters depend on earlier outcomes (R-8); `tuned_epsilon` is valid for the be
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from groupdp._validation import require_choice, require_number
-from groupdp.baselines.group_renyi import renyi_divergence
 from groupdp.bounds import Bounds, Provenance
+from groupdp.compositions import options_of
 from groupdp.errors import InvalidArgument
-from groupdp.question import Question, question_of
-from groupdp.solve import log_delta_of_question, options_of
+from groupdp.mechanisms.mechanism import mechanisms_of
+from groupdp.mechanisms.of_group import with_own_groups
+from groupdp.mechanisms.search import GEOMETRIC, ORDERS, POISSON, search_divergences
+from groupdp.moments import renyi_divergence
+from groupdp.neighbours import ADD_OR_REMOVE, DIRECTIONS
+from groupdp.pairs import Composition
+from groupdp.question import neighbours_of, question_about, question_of
+from groupdp.solve import log_delta_of_question
 
 #: Orders of a filter. They are fixed when it is made: each further one costs a share of delta.
 FILTER_ORDERS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
-#: Orders that a search is accounted at; any one is valid, so the best may be chosen.
-TUNING_ORDERS = (1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0)
+#: The share of delta that a filter sets aside for what has no divergence (losses without an atom, coins that reveal).
+REVEALED = 0.1
 #: How the number of runs of a search is drawn.
-TRIALS = ("geometric", "poisson")
+TRIALS = (GEOMETRIC, POISSON)
 _ROOM = 1e-12
 
 
@@ -34,7 +40,7 @@ def filter_epsilon(
     adjacency: str = "add-or-remove",
     orders: Sequence[float] = FILTER_ORDERS,
 ) -> Bounds:
-    """The smallest budget epsilon of a Renyi filter that lets all these releases pass.
+    """The smallest budget epsilon of a Renyi filter that lets all these releases pass (R-8).
 
     Formal guarantee. Let a filter with these `orders` and the budget (epsilon, delta) be fixed before the first
     release, and let the parameters of every release be chosen after looking at earlier outcomes. If the filter lets it
@@ -43,13 +49,20 @@ def filter_epsilon(
     """
     target = math.log(require_number("delta", delta, above=0.0, below=1.0))
     checked = _orders(orders)
-    question = question_of(run, group_size=group_size, adjacency=adjacency)
-    share = target - math.log(len(checked))
-    upper = max(
-        min(_epsilon(renyi_divergence(composition, order), order, share) for order in checked)
-        for _, composition in question.compositions
-    )
-    return Bounds(0.0, upper, Provenance(engine="renyi"))
+    run, group_size = with_own_groups(run, group_size)
+    neighbours = neighbours_of(run, group_size=group_size, adjacency=adjacency)
+    question_about(run, neighbours)  # refuses what has no law
+    share = target + math.log1p(-REVEALED) - math.log(len(checked))
+    uppers = []
+    for change in neighbours.changes:
+        found = math.inf
+        for order in checked:
+            parts = [one.divergence(change, order) for one in mechanisms_of(run)]
+            lost = math.fsum(part[1] for part in parts) * (1.0 + _ROOM)
+            if lost == 0.0 or math.log(lost) <= target + math.log(REVEALED):
+                found = min(found, _epsilon(math.fsum(part[0] for part in parts) * (1.0 + _ROOM), order, share))
+        uppers.append(found)
+    return Bounds(0.0, max(uppers), Provenance(engine="renyi"), tight=False)
 
 
 def tuned_epsilon(
@@ -70,32 +83,26 @@ def tuned_epsilon(
     target = math.log(require_number("delta", delta, above=0.0, below=1.0))
     mean = require_number("mean_trials", mean_trials, at_least=1.0, at_most=1e9)
     require_choice("trials", trials, TRIALS)
-    question = question_of(run, group_size=group_size, adjacency=adjacency)
+    both = ADD_OR_REMOVE if adjacency in DIRECTIONS else adjacency  # R-9 needs divergences in both orders
+    question = question_of(run, group_size=group_size, adjacency=both)
     if question.is_empty:
         return Bounds(0.0, 0.0, Provenance(engine="renyi"))
-    curve = {
-        order: max(renyi_divergence(composition, order) for _, composition in question.compositions)
-        for order in TUNING_ORDERS
-    }
-    found = _geometric(curve, mean) if trials == "geometric" else _poisson(curve, mean, question)
-    upper = min(_epsilon(value * (1.0 + _ROOM) + _ROOM, order, target) for order, value in found.items())
-    return Bounds(0.0, upper, Provenance(engine="renyi"))
+    curve = {order: max(map(_divergence(order), question.compositions)) for order in ORDERS}
+    found = search_divergences(
+        curve, mean, trials, lambda nearby: log_delta_of_question(question, nearby, options_of(engine="auto")).upper
+    )
+    upper = min(_epsilon(value, order, target) for order, value in found.items())
+    return Bounds(0.0, upper, Provenance(engine="renyi"), tight=False)
 
 
-def _geometric(curve: dict[float, float], mean: float) -> dict[float, float]:
-    """Papernot and Steinke 2022, Theorem 2 with eta = 1 and gamma = 1 / mean, at the best second order."""
-    second = min(2.0 * (1.0 - 1.0 / order) * value + 2.0 * math.log(mean) / order for order, value in curve.items())
-    return {order: value + second + math.log(mean) / (order - 1.0) for order, value in curve.items()}
+def _divergence(order: float) -> Callable[[tuple[str, Composition]], float]:
+    """The divergence of a composition; inf where a share of P has none."""
 
+    def of(named: tuple[str, Composition]) -> float:
+        value, lost = renyi_divergence(named[1], order)
+        return math.inf if lost else value
 
-def _poisson(curve: dict[float, float], mean: float, question: Question) -> dict[float, float]:
-    """Papernot and Steinke 2022, Theorem 6: e^epsilon' = 1 + 1 / (order - 1), and delta' is the curve there."""
-    found = {}
-    for order, value in curve.items():
-        nearby = math.log1p(1.0 / (order - 1.0)) * (1.0 - _ROOM)
-        log_delta = log_delta_of_question(question, nearby, options_of(engine="auto")).upper
-        found[order] = value + mean * math.exp(log_delta) + math.log(mean) / (order - 1.0)
-    return found
+    return of
 
 
 def _epsilon(divergence: float, order: float, log_delta: float) -> float:

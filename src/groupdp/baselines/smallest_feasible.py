@@ -22,7 +22,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from groupdp.baselines.growth import ROUNDING, Growth
+from groupdp.baselines.one_example import ROUNDING, Growth
 from groupdp.bounds import Bounds
 from groupdp.errors import LimitExceeded
 

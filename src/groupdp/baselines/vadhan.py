@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.baselines.growth import FORMS, Form, Growth
-from groupdp.baselines.one_example import Composition, example_composition, require_one_sided
+from groupdp.baselines.one_example import FORMS, Composition, Form, Growth, example_composition, require_one_sided
 from groupdp.baselines.renyi import best_example_epsilon
 from groupdp.baselines.smallest_feasible import Problem, Values, smallest_feasible
 from groupdp.bounds import Bounds, Provenance
+from groupdp.compositions import Options, epsilon_ceiling_of, log_delta_ceiling, log_delta_of, options_of
+from groupdp.engines import spectral
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
 from groupdp.groups import LARGEST_GROUP
@@ -27,7 +28,6 @@ from groupdp.neighbours import BACKWARD
 from groupdp.pairs import ZERO, Round, Side, compose
 from groupdp.pairs import Composition as Pairs
 from groupdp.question import question_of
-from groupdp.solve import Options, epsilon_ceiling_of, log_delta_ceiling, log_delta_of, options_of
 
 if TYPE_CHECKING:
     from groupdp.engines.lattice import Solution
@@ -46,6 +46,8 @@ _LATTICE_TOLERANCE = 1e-6
 _NARROW = 2e-6
 #: Nodes times steps of all contours of one curve: one to two seconds' work.
 _MOST_CONTOURS = 2e9
+#: Relative width at which a contour planned for one epsilon is narrow there.
+_CONTOUR_WIDTH = 1e-10
 
 
 def vadhan_epsilon(
@@ -186,6 +188,7 @@ class _Curve:
         self.made = 0
         rounds = sum(times for _, times in composition)
         noisy = all(one.has_noise and not one.is_trivial for one, _ in composition)
+        self.has_contours = spectral.AVAILABLE and all(isinstance(one, Round) for one, _ in composition)
         self.is_direct = options.engine != "auto" or rounds == 1 or not noisy
 
     def __call__(self, at: float) -> Bounds:
@@ -193,6 +196,9 @@ class _Curve:
             return log_delta_of(self.composition, at, self.options)
         if self.contour_work < _MOST_CONTOURS:
             try:
+                near = self._near(at)
+                if near is not None:
+                    return near
                 found = log_delta_of(self.composition, at, replace(self.options, engine="spectral"))
             except LimitExceeded:
                 pass
@@ -203,6 +209,19 @@ class _Curve:
         if at > _LATTICE_UP_TO:
             return Bounds(_always_sampled(self.composition, at), 0.0)
         return self._by_lattices(at)
+
+    def _near(self, at: float) -> Bounds | None:
+        """By a contour planned for this epsilon: quicker than a question far out, whose answer is searched for."""
+        if not self.has_contours:
+            return None
+        self.has_contours = False  # a plan that comes to nothing may take a second
+        planned = spectral.neighbourhood(self.composition, at)
+        if planned is not None:
+            lower, upper = planned.log_delta(at)
+            if not upper - lower <= _CONTOUR_WIDTH * max(1.0, abs(upper)) < math.inf:
+                return None
+        self.has_contours = True
+        return None if planned is None else Bounds(lower, upper)
 
     def _by_lattices(self, at: float) -> Bounds:
         """By the lattices at hand, if one of them is narrow here; else by one more."""

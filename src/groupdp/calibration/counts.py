@@ -16,6 +16,7 @@ def calibrate_count(
     attempt: Callable[[int, str | None], Trial],
     *,
     start: int,
+    slope: float,
     smallest: int,
     largest: int,
     impossible: Callable[[Bounds], InvalidArgument],
@@ -36,7 +37,7 @@ def calibrate_count(
             return seen[x]
 
         passed, other = largest_integer(
-            remembered, start=start, smallest=smallest, largest=largest, target=target.epsilon
+            remembered, start=start, slope=slope, smallest=smallest, largest=largest, target=target.epsilon
         )
         if passed is None:
             trial = attempt(smallest, None)

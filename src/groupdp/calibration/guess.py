@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from groupdp.pairs import Branch, Composition, FloatArray, Round, Side
+from groupdp.floats import FloatArray
+from groupdp.pairs import Branch, Composition, Round, Side
 
 #: Components looked at per mixture: a start need not be better than that.
 _MOST_COMPONENTS = 128
@@ -24,6 +25,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         log_delta = first + (math.log(-math.expm1(gap)) if gap < 0.0 else -math.inf)
         low, high = (middle, high) if log_delta < math.log(delta) else (low, middle)
     return math.exp(0.5 * (low + high))
+
+
+def growth(epsilon: float, delta: float) -> float:
+    """d log epsilon / d log mu of a Gaussian mechanism, roughly."""
+    apart = gaussian_mu(1.1 * epsilon, delta) / gaussian_mu(epsilon, delta)
+    return math.log(1.1) / max(math.log(apart), 0.01)
 
 
 def composed_mu(composition: Composition, noise_factor: float = 1.0) -> float:
@@ -65,6 +72,12 @@ def noise_factor_for(composition: Composition, mu: float) -> float:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if composed_mu(composition, math.exp(middle)) > mu else (low, middle)
     return math.exp(0.5 * (low + high))
+
+
+def noise_slope(composition: Composition, factor: float) -> float:
+    """- d log mu / d log noise at this factor, roughly."""
+    near, far = composed_mu(composition, factor / 1.1), composed_mu(composition, factor)
+    return min(math.log(near / far) / math.log(1.1), 10.0) if 0.0 < far < near < math.inf else 1.0
 
 
 def _log_normal(z: float) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 from groupdp._validation import LARGEST_COUNT, require_integer, require_number, shown
 from groupdp.bounds import Bounds
 from groupdp.calibration.counts import calibrate_count
-from groupdp.calibration.guess import composed_mu, gaussian_mu, noise_factor_for
+from groupdp.calibration.guess import composed_mu, gaussian_mu, growth, noise_factor_for, noise_slope
 from groupdp.calibration.real import Found, calibrate_real
 from groupdp.calibration.result import Calibration
 from groupdp.calibration.search import Scale
@@ -25,7 +25,8 @@ from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
-from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE, mechanisms_of
+from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE, Mechanism, Wrapper, mechanisms_of
+from groupdp.mechanisms.of_group import with_own_groups
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import round_down
 
@@ -47,6 +48,7 @@ def calibrate_noise(
     adjacency: str = "add-or-remove",
     removed: Any = None,
     added: Any = None,
+    phase: int | None = None,
     tolerance: float = 1e-9,
     start: float | None = None,
     engine: str = "auto",
@@ -55,27 +57,36 @@ def calibrate_noise(
     """The smallest noise multiplier that meets (epsilon, delta) for groups of `group_size`.
 
     `run` is a mechanism with a noise multiplier, which is not looked at, or a sequence of them, whose noise
-    multipliers are all scaled by one common factor: the value found. `start` is a noise multiplier (or factor) to
-    begin with, if one that is close is known.
+    multipliers are all scaled by one common factor: the value found. With `phase`, counted from 0 (or backwards from
+    -1, the last), only that one's noise is chosen, given all others. `start` is a noise multiplier (or factor) to begin
+    with, if one that is close is known.
     """
-    target, accuracy = _read_target(
+    run, target, accuracy = _read_target(
         run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance
     )
-    phases = _noisy_mechanisms(run)
-    single = len(phases) == 1
+    phases = mechanisms_of(run)
+    chosen = range(len(phases)) if phase is None else (_index(phases, phase),)
+    for index in chosen:
+        if not hasattr(Wrapper.innermost(phases[index]), "noise_multiplier"):
+            raise InvalidArgument("run", phases[index], "have a noise multiplier in every mechanism whose is chosen")
+    single = len(chosen) == 1
     parameter = "noise_multiplier" if single else "noise_factor"
-    unit = (replace(phases[0], noise_multiplier=1.0),) if single else phases
-    silent = [phase for phase in phases if phase.noise_multiplier == 0.0 and phase.releases > 0]
-    if not single and silent:
+    unit = [
+        Wrapper.changed(one, noise_multiplier=1.0) if single and i in chosen else one for i, one in enumerate(phases)
+    ]
+    noises = [Wrapper.innermost(unit[i]).noise_multiplier for i in chosen if unit[i].releases > 0] or [1.0]
+    if 0.0 in noises:
         raise InvalidArgument(
             "noise_multiplier", InWords("0 in one of them"), "be above 0 in every phase to be scaled by a factor"
         )
-    noises = [phase.noise_multiplier for phase in unit if phase.releases > 0] or [1.0]
     scale = Scale(-1.0, safest=LARGEST_NOISE / max(noises), riskiest=SMALLEST_NOISE / min(noises))
 
     def make(factor: float) -> Run:
-        made = tuple(replace(phase, noise_multiplier=_clipped_noise(phase.noise_multiplier * factor)) for phase in unit)
-        return made[0] if single else made
+        made = list(unit)
+        for i in chosen:
+            noise = _clipped_noise(Wrapper.innermost(unit[i]).noise_multiplier * factor)
+            made[i] = Wrapper.changed(unit[i], noise_multiplier=noise)
+        return made[0] if isinstance(run, Mechanism) or len(made) == 1 else tuple(made)
 
     def result(found: Found) -> Calibration:
         return _result(target, parameter, found, make(found.value), accuracy)
@@ -84,18 +95,18 @@ def calibrate_noise(
     without = target.try_run(make(0.0))
     if without.passes and without.bounds is not None:
         return result(Found(0.0, without.bounds, None, None, True))
+    composition = target.composition(tuple(unit[i] for i in chosen))
     if start is None:
-        factor = noise_factor_for(
-            target.composition(unit),
-            gaussian_mu(target.epsilon, target.delta),
-        )
+        factor = noise_factor_for(composition, gaussian_mu(target.epsilon, target.delta))
     else:
         factor = require_number("start", start, above=0.0)
+    slope = growth(target.epsilon, target.delta) * noise_slope(composition, factor)
     found = calibrate_real(
         target,
         make,
         scale,
         start=factor,
+        slope=slope,
         tolerance=accuracy,
         impossible=lambda bounds: _cannot(
             target, f"even the largest {parameter.replace('_', ' ')}, {scale.safest:g},", bounds
@@ -119,21 +130,23 @@ def calibrate_steps(
 ) -> Calibration:
     """The largest number of steps that meets (epsilon, delta) for groups of `group_size`.
 
-    The steps in `run` are not looked at; of several phases, `phase` (counted from 0) says which one to extend.
+    The steps in `run` are not looked at; of several phases, `phase` (counted from 0, -1 is the last) says which one to
+    extend.
     """
-    target, _ = _read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
-    phases, index, put = _one_phase(run, phase)
-    others = sum(one.steps for i, one in enumerate(phases) if i != index)
+    run, target, _ = _read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
+    _, put = _one_phase(run, phase)
+    others = sum(other.releases for other in mechanisms_of(put(steps=0)))
 
     def make(steps: int) -> Run:
-        return put(replace(phases[index], steps=steps))
+        return put(steps=steps)
 
-    per_step = composed_mu(target.composition(replace(phases[index], steps=1)))
+    per_step = composed_mu(target.composition(mechanisms_of(make(1))[_index(mechanisms_of(run), phase)]))
     ratio = gaussian_mu(target.epsilon, target.delta) / per_step if per_step > 0.0 else math.inf
     found = calibrate_count(
         target,
         lambda steps, side: target.try_run(make(steps), adjacency=side),
         start=math.floor(min(ratio * ratio, 2.0**52)),
+        slope=0.5 * growth(target.epsilon, target.delta),
         smallest=0 if others else 1,
         largest=LARGEST_COUNT - others,
         impossible=lambda bounds: _cannot(target, "even no step of that phase" if others else "even one step", bounds),
@@ -159,24 +172,25 @@ def calibrate_rate(
 
     The rate in `run` is not looked at; of several phases, `phase` (counted from 0) says which one's to choose.
     """
-    target, accuracy = _read_target(
+    run, target, accuracy = _read_target(
         run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance
     )
-    phases, index, put = _one_phase(run, phase)
-    made = _maker(phases[index], "rate", "a sampling rate")
+    one, put = _one_phase(run, phase)
+    sampling = _maker(one, "rate", "a sampling rate")
 
     def make(rate: float) -> Run:
-        return put(made(rate))
+        return put(sampling=sampling(rate))
 
     # Where rates are small, mu is nearly proportional to the rate.
     reference = 1e-4
-    mu = composed_mu(target.composition(made(reference)))
+    mu = composed_mu(target.composition(replace(one, sampling=sampling(reference))))
     start = reference * gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else reference
     found = calibrate_real(
         target,
         make,
         Scale(1.0, safest=SMALLEST_RATE, riskiest=1.0),
         start=min(max(start, SMALLEST_RATE), 1.0),
+        slope=growth(target.epsilon, target.delta),
         tolerance=accuracy,
         impossible=lambda bounds: _cannot(target, f"even a sampling rate of {SMALLEST_RATE:g}", bounds),
     )
@@ -200,21 +214,22 @@ def calibrate_batch_size(
 
     The batch size in `run` is not looked at; of several phases, `phase` (counted from 0) says which one's to choose.
     """
-    target, _ = _read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
-    phases, index, put = _one_phase(run, phase)
-    made = _maker(phases[index], "batch_size", "a batch size")
-    dataset_size: int = phases[index].sampling.values()["dataset_size"]
+    run, target, _ = _read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
+    one, put = _one_phase(run, phase)
+    sampling = _maker(one, "batch_size", "a batch size")
+    dataset_size: int = one.sampling.values()["dataset_size"]
     largest = dataset_size - target.kept_places()
 
     def make(batch_size: int) -> Run:
-        return put(made(batch_size))
+        return put(sampling=sampling(batch_size))
 
-    mu = composed_mu(target.composition(made(1)))
+    mu = composed_mu(target.composition(replace(one, sampling=sampling(1))))
     ratio = gaussian_mu(target.epsilon, target.delta) / mu if mu > 0.0 else math.inf
     found = calibrate_count(
         target,
         lambda batch_size, side: target.try_run(make(batch_size), adjacency=side),
         start=math.floor(min(ratio, float(largest))),
+        slope=growth(target.epsilon, target.delta),
         smallest=1,
         largest=max(largest, 1),
         impossible=lambda bounds: _cannot(target, "even a batch of one example", bounds),
@@ -251,6 +266,7 @@ def calibrate_group_size(
         target,
         attempt,
         start=math.floor(min(ratio, float(LARGEST_GROUP))),
+        slope=growth(target.epsilon, target.delta),
         smallest=1,
         largest=min([LARGEST_GROUP, *sizes]),
         impossible=lambda bounds: _cannot(target, "even a single example", bounds),
@@ -267,43 +283,41 @@ def _read_target(
     engine: Any,
     progress: Progress | None,
     tolerance: Any,
-) -> tuple[Target, float]:
+) -> tuple[Any, Target, float]:
     keywords = dict(zip(("group_size", "adjacency", "removed", "added"), neighbours, strict=True))
+    run, keywords["group_size"] = with_own_groups(run, keywords["group_size"])
     target = target_of(run, epsilon=epsilon, delta=delta, engine=engine, progress=progress, **keywords)
     if tolerance is None:
-        return target, 0.0
+        return run, target, 0.0
     target.tolerance = require_number("tolerance", tolerance, at_least=SMALLEST_TOLERANCE, at_most=LARGEST_TOLERANCE)
-    return target, target.tolerance
+    return run, target, target.tolerance
 
 
-def _noisy_mechanisms(run: Any) -> tuple[Any, ...]:
-    """The mechanisms of a run, each of which has a noise multiplier."""
-    mechanisms = mechanisms_of(run)
-    for one in mechanisms:
-        if not hasattr(one, "noise_multiplier"):
-            raise InvalidArgument("run", one, "have a noise multiplier in every mechanism for it to be chosen")
-    return mechanisms
+def _index(phases: tuple[Mechanism, ...], phase: Any) -> int:
+    """Which phase is meant; -1 is the last one."""
+    if phase is None and len(phases) > 1:
+        raise InvalidArgument("phase", None, f"say which of the {len(phases)} phases to change, counted from 0")
+    index = require_integer("phase", 0 if phase is None else phase, at_least=-len(phases), at_most=len(phases) - 1)
+    return index % len(phases)
 
 
-def _one_phase(run: Any, phase: Any) -> tuple[tuple[DPSGD, ...], int, Callable[[DPSGD], Run]]:
-    """The phases, the index of the one to change, and how to put a changed one back."""
-    phases = phases_of(run)
-    if phase is None:
-        if len(phases) > 1:
-            raise InvalidArgument("phase", None, f"say which of the {len(phases)} phases to change, counted from 0")
-        phase = 0
-    index = require_integer("phase", phase, at_least=0, at_most=len(phases) - 1)
+def _one_phase(run: Any, phase: Any) -> tuple[DPSGD, Callable[..., Run]]:
+    """The phase of DP-SGD to change, and the run with other values of it."""
+    phases = mechanisms_of(run)
+    index = _index(phases, phase)
+    one = Wrapper.innermost(phases[index])
+    if not isinstance(one, DPSGD):
+        raise InvalidArgument("run", one, "be a DPSGD or a sequence in which the phase to change is one")
 
-    def put(changed: DPSGD) -> Run:
-        if isinstance(run, DPSGD):
-            return changed
-        return (*phases[:index], changed, *phases[index + 1 :])
+    def put(**values: Any) -> Run:
+        changed: Mechanism = Wrapper.changed(phases[index], **values)
+        return changed if isinstance(run, Mechanism) else (*phases[:index], changed, *phases[index + 1 :])
 
-    return phases, index, put
+    return one, put
 
 
-def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], DPSGD]:
-    """The phase with another value of an attribute of its sampling, in which epsilon must grow."""
+def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], Any]:
+    """Its sampling with another value of an attribute, in which epsilon must grow."""
     if attribute not in phase.sampling.epsilon_grows_with:
         others = [_COMMANDS[one] for one in phase.sampling.epsilon_grows_with]
         instead = f": use {' or '.join(others)} instead" if others else ""
@@ -314,10 +328,7 @@ def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], DPSGD]:
         )
     values = {field.attribute: getattr(phase.sampling, field.attribute) for field in phase.sampling.fields}
 
-    def make(value: Any) -> DPSGD:
-        return replace(phase, sampling=type(phase.sampling)(**{**values, attribute: value}))
-
-    return make
+    return lambda value: type(phase.sampling)(**{**values, attribute: value})
 
 
 def _clipped_noise(noise: float) -> float:

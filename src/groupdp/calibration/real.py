@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from groupdp.bounds import Bounds
 from groupdp.calibration.search import Root, Scale, find_root
@@ -33,6 +33,7 @@ def calibrate_real(
     scale: Scale,
     *,
     start: float,
+    slope: float,
     tolerance: float,
     impossible: Callable[[Bounds], InvalidArgument],
 ) -> Found:
@@ -40,6 +41,7 @@ def calibrate_real(
 
     `impossible` words the refusal when even the safest value is proved to fail.
     """
+    scale = replace(scale, digits=12 if tolerance >= 1e-9 else 17)
     value = scale.to_x(scale.to_u(start))
     first = target.try_run(make(value))
     # The direction that decides at the start is searched alone; the answer is checked in both.
@@ -51,7 +53,12 @@ def calibrate_real(
             return first if x == value else target.try_run(make(x), adjacency=side)
 
         root = find_root(
-            attempt, scale, start=scale.to_u(value), target=target.epsilon, accuracy=0.2 * _SHARE * tolerance
+            attempt,
+            scale,
+            start=scale.to_u(value),
+            slope=slope,
+            target=target.epsilon,
+            accuracy=0.2 * _SHARE * tolerance,
         )
         if root.outside == "safest":
             raise _refusal(target, make(scale.safest), impossible)
@@ -79,7 +86,8 @@ def _certify(
 
     None if they hardly pass at all: the other direction decides.
     """
-    retreat = 0.0 if root.blocked else _SHARE * tolerance
+    room = 1.1 * root.above / root.slope
+    retreat = 0.0 if root.blocked else max(_SHARE * tolerance, room if room > _SHARE * tolerance else 0.0)
     for attempt in range(_MOST_RETREATS):
         value = scale.to_x(root.u - retreat)
         trial = target.try_run(make(value))
@@ -102,28 +110,30 @@ def _certify(
         return target.try_run(make(x), adjacency=side)
 
     try:
-        return _with_evidence(found, attempt_at, scale, root.u, tolerance, retreat)
+        return _with_evidence(found, attempt_at, scale, root, tolerance, retreat)
     except TooMuchWork:  # the value stands, without a proof that a riskier one fails
         return found
 
 
 def _with_evidence(
-    found: Found, attempt: Callable[[float], Trial], scale: Scale, root: float, tolerance: float, retreat: float
+    found: Found, attempt: Callable[[float], Trial], scale: Scale, root: Root, tolerance: float, retreat: float
 ) -> Found:
     """The value found, with a riskier one that is proved to fail: the next, or one as near as can be."""
     value = found.value
     next_value = value * (1.0 - tolerance) if scale.sign < 0.0 else value * (1.0 + tolerance)
     beyond = max if scale.sign < 0.0 else min
     next_value = beyond(next_value, scale.riskiest)
-    failing = attempt(next_value)
-    if failing.fails:
-        return Found(value, found.bounds, next_value, failing.bounds, True)
     if next_value == value:  # the riskiest value of all
         return Found(value, found.bounds, None, None, True)
+    room = 1.1 * root.below / root.slope
+    if retreat + room < 2.0 * tolerance:  # else it is as good as certain that the next value cannot be proved to fail
+        failing = attempt(next_value)
+        if failing.fails:
+            return Found(value, found.bounds, next_value, failing.bounds, True)
     # Neither side of the target can be proved this close to it: find what can.
-    step = 4.0 * max(tolerance, retreat)
+    step = max(4.0 * tolerance, room)
     for _ in range(20):
-        other_value = scale.to_x(root + step)
+        other_value = scale.to_x(root.u + step)
         failing = attempt(other_value)
         if failing.fails:
             return Found(value, found.bounds, other_value, failing.bounds, False)

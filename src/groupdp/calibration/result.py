@@ -50,7 +50,7 @@ class Calibration:
     """The relative tolerance of a real parameter; None for a count."""
 
     evaluations: int
-    """How many times epsilon was computed."""
+    """How many times an engine was asked for epsilon."""
 
     @property
     def proved_gap(self) -> float | None:

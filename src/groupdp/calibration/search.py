@@ -31,6 +31,8 @@ class Scale:
     sign: float  # +1 if epsilon rises with the parameter, -1 if it falls
     safest: float  # the accepted value with the smallest epsilon
     riskiest: float
+    digits: int = 17
+    """Significant digits of the values tried: roundings, which differ between machines, then hardly move an answer."""
 
     def to_u(self, x: float) -> float:
         return self.sign * math.log(x)
@@ -41,7 +43,7 @@ class Scale:
         exponent = self.sign * u
         if exponent >= math.log(high):
             return high
-        return min(max(math.exp(exponent), low), high)
+        return min(max(float(f"{math.exp(exponent):.{self.digits}g}"), low), high)
 
 
 @dataclass(slots=True)
@@ -49,9 +51,11 @@ class Bracket:
     """The riskiest value that passed, and the safest one that did not (certified to fail, or undecided)."""
 
     target: float
+    first_slope: float = 1.0
+    """d log epsilon / du, about, before two points say it."""
     passed: float = -math.inf
     other: float = math.inf
-    recent: tuple[tuple[float, float], ...] = ()  # the last two points (u, log excess) with a finite excess
+    recent: tuple[tuple[float, float], ...] = ()  # the last three points (u, log excess) with a finite excess
     declined: int = 0
     longest: float = _FIRST_STEP
 
@@ -64,30 +68,42 @@ class Bracket:
         self.declined = self.declined + 1 if trial.bounds is None else 0
         excess = trial.excess(self.target)
         if excess is not None and math.isfinite(excess):
-            self.recent = (*self.recent[-1:], (u, excess))
+            self.recent = (*self.recent[-2:], (u, excess))
 
     def slope(self) -> float:
-        """d log epsilon / du from the last two points; 1 if they say nothing."""
-        if len(self.recent) == 2:
-            (u0, y0), (u1, y1) = self.recent
+        """d log epsilon / du from the last two points."""
+        if len(self.recent) > 1:
+            (u0, y0), (u1, y1) = self.recent[-2:]
             if u0 != u1 and (y1 - y0) / (u1 - u0) > 0.0:
                 return (y1 - y0) / (u1 - u0)
-        return 1.0
+        return self.first_slope
 
-    def secant_step(self, u: float, trial: Trial) -> float | None:
-        """From the trial at u to where the secant meets the target; None before there are two points."""
+    def step(self, u: float, trial: Trial) -> float | None:
+        """From the trial at u to where the excess is 0: by the parabola u(excess) through three points, or the secant
+        of two. None where the trial has no finite excess."""
         excess = trial.excess(self.target)
-        if len(self.recent) < 2 or excess is None or not math.isfinite(excess):
+        if excess is None or not math.isfinite(excess):
             return None
-        return -excess / self.slope()
+        secant = -excess / self.slope()
+        if len(self.recent) < 3:
+            return secant
+        (u0, y0), (u1, y1), (u2, y2) = self.recent
+        if not (u0 - u1) * (y0 - y1) > 0.0 < (u1 - u2) * (y1 - y2) or y0 == y2:
+            return secant
+        bend = ((u0 - u1) / (y0 - y1) - (u1 - u2) / (y1 - y2)) / (y0 - y2)
+        parabola = secant + bend * y2 * y1
+        return parabola if abs(parabola - secant) <= 0.5 * abs(secant) else secant
+
+    def error_after(self, step: float) -> float:
+        """About how far off the next value is: the product of the distances of those that the step rests on."""
+        end = self.recent[-1][0] + step if self.recent else math.inf
+        return math.prod(abs(u - end) for u, _ in self.recent) if len(self.recent) > 1 else math.inf
 
     def next(self, u: float, trial: Trial) -> float:
         """Where to look after the trial at u."""
-        excess = trial.excess(self.target)
         longest, self.longest = self.longest, min(2.0 * self.longest, 1000.0)
-        if excess is not None and math.isfinite(excess):
-            step = -excess / self.slope()
-        else:
+        step = self.step(u, trial)
+        if step is None:
             step = longest if trial.passes else -longest
         following = u + max(min(step, longest), -longest)
         if self.passed <= following <= self.other:
@@ -103,16 +119,20 @@ class Root:
 
     u: float
     slope: float
+    above: float = 0.0  # how far the sides of the last bounds are from their middle, in the logarithm of epsilon
+    below: float = 0.0
     outside: str | None = None  # "safest": even the safest value did not pass; "riskiest": even that one passed
     blocked: bool = False  # the engines decline just beyond u, where epsilon has not met the target yet
 
 
-def find_root(attempt: Callable[[float], Trial], scale: Scale, *, start: float, target: float, accuracy: float) -> Root:
-    """The root in u, to about `accuracy`, or the limit of the scale it lies beyond."""
+def find_root(
+    attempt: Callable[[float], Trial], scale: Scale, *, start: float, slope: float, target: float, accuracy: float
+) -> Root:
+    """The root in u, to about `accuracy`, or the limit of the scale it lies beyond; `slope` is d log epsilon / du."""
     safest, riskiest = scale.to_u(scale.safest), scale.to_u(scale.riskiest)
-    bracket = Bracket(target)
+    bracket = Bracket(target, slope)
     u = min(max(start, safest), riskiest)
-    before = barrier = math.inf
+    barrier = math.inf
     for _ in range(_MOST_TRIALS):
         trial = attempt(u)
         bracket.record(u, trial)
@@ -125,34 +145,27 @@ def find_root(attempt: Callable[[float], Trial], scale: Scale, *, start: float, 
         barrier = min(barrier, u) if trial.bounds is None else barrier
         if bracket.other == barrier and barrier - bracket.passed <= _BARRIER:
             return Root(bracket.passed, bracket.slope(), blocked=True)
+        step = bracket.step(u, trial)
         following = min(max(bracket.next(u, trial), safest), riskiest)
-        step = bracket.secant_step(u, trial)
-        if step is not None and _settled(step, following - u, u - before, accuracy):
-            return Root(u + step, bracket.slope())
+        if step is not None:
+            unhindered = u + step == following and bracket.error_after(step) <= 0.1 * accuracy
+            if abs(step) <= accuracy or unhindered or (len(bracket.recent) > 1 and trial.straddles(_NARROW)):
+                # Where the bounds straddle the target, no trial nearer to it would be decided either.
+                return Root(u + step, bracket.slope(), *trial.room())
         if bracket.other - bracket.passed <= accuracy:
             return Root(following, bracket.slope())
-        if step is not None and trial.straddles(_NARROW):
-            return Root(u + step, bracket.slope())  # no trial nearer to the target would be decided either
-        before, u = u, following
+        u = following
     return Root(bracket.passed if math.isfinite(bracket.passed) else u, bracket.slope())
 
 
-def _settled(step: float, next_step: float, previous: float, accuracy: float) -> bool:
-    """Whether the secant's step leads to within the accuracy: its error is about the product of the last two.
-
-    A point so close that the bounds straddle the target bends the next step away: that settles it too.
-    """
-    return abs(step) <= accuracy or (step == next_step and abs(step * previous) <= 0.1 * accuracy)
-
-
 def largest_integer(
-    attempt: Callable[[int], Trial], *, start: int, smallest: int, largest: int, target: float
+    attempt: Callable[[int], Trial], *, start: int, slope: float, smallest: int, largest: int, target: float
 ) -> tuple[int | None, int | None]:
     """(the largest integer that passes, the smallest that was tried above it and did not).
 
     None, ... if even `smallest` does not pass; ..., None if `largest` does.
     """
-    bracket = Bracket(target)
+    bracket, barrier = Bracket(target, slope), math.inf
     passed, other = smallest - 1, largest + 1
     x = min(max(start, smallest), largest)
     halve = 0
@@ -165,7 +178,8 @@ def largest_integer(
             passed = x
         else:
             other = x
-        if other - passed <= 1:
+        barrier = min(barrier, x) if trial.bounds is None else barrier
+        if other - passed <= 1 or (passed >= smallest and other == barrier <= passed * (1.0 + _BARRIER)):
             break
         guess = bracket.next(u, trial)
         following = math.floor(min(math.exp(min(guess, 40.0)), 2.0**53))

@@ -9,20 +9,20 @@ from typing import Any
 
 from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
-from groupdp.engines.interface import Progress
-from groupdp.engines.work import work_done
+from groupdp.compositions import Options, options_of
+from groupdp.engines.interface import Progress, work_done
 from groupdp.errors import LimitExceeded
 from groupdp.groups import LARGEST_GROUP, not_given, total
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, SAME_SIZE, Neighbours
 from groupdp.pairs import Composition
 from groupdp.question import neighbours_of, question_about
-from groupdp.solve import Options, epsilon_of_question, options_of
+from groupdp.solve import epsilon_of_question
 
 #: Largest epsilon that is calibrated for: beyond it there is no privacy to speak of, and no engine is quick.
 LARGEST_TARGET = 1e5
 
-#: Work after which no further trial is begun (engines/work.py): about two minutes.
+#: Work after which no further trial is begun (engines/interface.py): about two minutes.
 LARGEST_SEARCH = 1_200_000_000
 #: A trial begins with bounds of this relative width: enough where epsilon is 20 times as far off the target.
 _LOOSE = 1e-3
@@ -57,6 +57,13 @@ class Trial:
             return False
         return self.bounds.width <= narrow * self.bounds.lower
 
+    def room(self) -> tuple[float, float]:
+        """How far the upper and the lower side are from the middle, in logarithms; 0 where one is infinite or 0."""
+        if self.bounds is None or not 0.0 < self.bounds.lower <= self.bounds.upper < math.inf:
+            return 0.0, 0.0
+        middle = 0.5 * (self.bounds.lower + self.bounds.upper)
+        return math.log(self.bounds.upper / middle), math.log(middle / self.bounds.lower)
+
     def excess(self, target: float) -> float | None:
         """log(epsilon / target), infinite where epsilon is 0 or infinite; None if unknown."""
         if self.bounds is None:
@@ -83,6 +90,8 @@ class Target:
     most_work: int = field(default_factory=lambda: work_done() + LARGEST_SEARCH)
     trials: int = 0
     last_error: LimitExceeded | None = field(default=None)
+    near: bool = False
+    """Whether a trial came close to the target: those that follow are narrow at once."""
 
     def try_run(self, run: Run, *, group_size: int | None = None, adjacency: str | None = None) -> Trial:
         """One certified evaluation; of one ordered change alone if `adjacency` names one.
@@ -94,7 +103,6 @@ class Target:
                 f"the calibration did not finish within its limit of {LARGEST_SEARCH:.3g} operations: a trial takes "
                 f"many where little noise meets a small sampling rate."
             )
-        self.trials += 1
         if self.progress is not None:
             self.progress(1.0 - 0.93**self.trials)  # how many trials remain is not known
         neighbours = self.neighbours
@@ -104,6 +112,7 @@ class Target:
             neighbours = replace(neighbours, adjacency=adjacency)
 
         def trial(tolerance: float | None) -> Trial:
+            self.trials += 1
             try:
                 question = question_about(run, neighbours)
                 options = self.options if tolerance is None else replace(self.options, tolerance=tolerance)
@@ -111,6 +120,8 @@ class Target:
             except LimitExceeded as error:
                 self.last_error = error
                 return Trial(None, passes=False, fails=False)
+            if bounds.provenance.engine == "exact":  # no engine was asked
+                self.trials -= 1
             return Trial(bounds, passes=bounds.upper <= self.epsilon, fails=bounds.lower > self.epsilon)
 
         # What only says which way to go need not be narrow; what comes out narrow all the same is not computed again.
@@ -119,6 +130,8 @@ class Target:
         loose = _LOOSE * unit
         if fine >= 0.1 * loose:
             return trial(fine)
+        if self.near:
+            return trial(fine if fine > _FINEST else None)
         first = trial(loose)
         if first.bounds is None:
             return first
@@ -129,6 +142,7 @@ class Target:
         decided = first.passes or first.fails
         if decided and excess is not None and abs(excess) > _FAR_OFF * _LOOSE:
             return first
+        self.near = True
         return trial(fine if fine > _FINEST else None)
 
     def composition(self, run: Run) -> Composition:

@@ -1,7 +1,7 @@
-"""The command line: one module per command, listed in `application.py`.
+"""The command line: which module has which command is in `application.py`.
 
-`options` are what describes a run, `read_options` makes an `Asked` of them, `with_run` hands it to a command; `values`,
-`support`, `table` and `streams` are shared.
+`command` declares commands, `options` their options, `asked` the run and the question that a command gets;
+`output` prints, `process` has the streams and signals.
 
 Nothing is imported before the entry point runs, so that Ctrl-C is clean from its first line on.
 """
@@ -11,18 +11,18 @@ __all__ = ["main"]
 
 def main() -> None:
     """The entry point of the `groupdp` script."""
+    import os
     import signal
     import sys
 
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if usual:  # while modules are loaded nothing is begun that would have to be put away
         signal.signal(signal.SIGINT, _leave)
-    from groupdp.cli.first_screen import FIRST_SCREEN, version_line
-    from groupdp.cli.streams import check_streams, printed
+    from groupdp.cli.process import FIRST_SCREEN, check_streams, printed, version_line
 
     check_streams()
     arguments = sys.argv[1:]
-    if arguments in ([], ["--version"]):
+    if arguments in ([], ["--version"]) and "_GROUPDP_COMPLETE" not in os.environ:  # a shell asks without arguments
         sys.exit(printed(version_line() if arguments else FIRST_SCREEN))
     import gc
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,31 +12,32 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from groupdp.cli.first_screen import FIRST_SCREEN, version_line
-from groupdp.cli.streams import not_written, printed, write_no_more
+from groupdp.cli.command import add_commands
+from groupdp.cli.process import FIRST_SCREEN, not_written, printed, version_line, write_no_more
 
-#: The commands of every panel of the help, each with its module, whose `register(app: typer.Typer) -> None` adds it.
+#: The commands of every panel of the help, each with the module that declares it.
 PANELS = {
     "The number": {
         "epsilon": "guarantees",
         "delta": "guarantees",
-        "curve": "curve",
+        "curve": "curves",
         "calibrate": "calibrate",
         "sweep": "sweep",
-        "spend": "explain",
-        "tradeoff": "tradeoff",
-        "bands": "bands",
+        "spend": "curves",
+        "tradeoff": "statement",
+        "bands": "calibrate",
+        "ledger": "ledger",
     },
-    "The data": {"count": "count", "people": "people", "cap": "people", "bound": "bound"},
+    "The data": {"count": "data", "people": "people", "cap": "people", "plan": "plan", "bound": "data"},
     "For readers and reviewers": {
-        "explain": "explain",
+        "explain": "statement",
         "statement": "statement",
         "certify": "certificate",
         "verify": "certificate",
         "audit": "audit",
         "figures": "figures",
     },
-    "The tool": {"doctor": "doctor", "import-run": "import_run", "serve": "serve"},
+    "The tool": {"doctor": "training", "import-run": "training", "serve": "serve"},
 }
 #: The module of every command, in the order of the help.
 COMMANDS = {name: f"groupdp.cli.{module}" for panel in PANELS.values() for name, module in panel.items()}
@@ -112,7 +114,7 @@ def _lay_out(command: Any) -> None:
 
 
 class _PipeClosed(Exception):
-    """Whoever reads the answer has had enough of it; an OSError would end with status 1 before it gets here."""
+    """The reader closed the pipe; an OSError would end with status 1 before it gets here."""
 
 
 class OneSentenceErrors(typer.core.TyperGroup):
@@ -136,7 +138,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
     def _load(self, name: str) -> None:
         if name not in self.commands:
             part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
-            importlib.import_module(COMMANDS[name]).register(part)
+            add_commands(part, importlib.import_module(COMMANDS[name]))
             for loaded, command in typer.main.get_group(part).commands.items():
                 command.rich_help_panel = _PANEL_OF[loaded]  # type: ignore[attr-defined]
                 self.commands[loaded] = command
@@ -164,7 +166,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
         given = sys.argv[1:] if args is None else list(args)
         if given[:1] == ["help"]:  # groupdp help epsilon is groupdp epsilon --help
             args = [*given[1:], "--help"]
-        if given == []:
+        if given == [] and "_GROUPDP_COMPLETE" not in os.environ:
             return _left(printed(FIRST_SCREEN), standalone_mode)
         try:
             status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)

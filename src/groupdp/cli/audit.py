@@ -1,4 +1,4 @@
-"""`groupdp audit worst-case` and `groupdp audit scores`: hold a claim against measured leakage.
+"""`groupdp audit`: hold a claim against measured leakage.
 
 Exit status 1 means that the claim was contradicted; 0 that it was not, which proves nothing.
 """
@@ -7,49 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from groupdp._files import NewFiles
 from groupdp._validation import require_integer
 from groupdp.cli.asked import Asked
-from groupdp.cli.audit_output import (
-    emit_checks,
-    emit_measured,
-    emit_report,
-    importance_as_json,
-    measured_as_json,
-    report_as_json,
-)
 from groupdp.cli.certificate import need_flint
-from groupdp.cli.options import example
-from groupdp.cli.support import (
-    AsJSON,
-    NewFiles,
+from groupdp.cli.command import command, with_run
+from groupdp.cli.options import AsJSON, Plot, option, read_integer, read_number
+from groupdp.cli.output import (
+    bounds_as_json,
     emit_json,
     emit_run,
+    emit_table,
     emit_text,
-    handle_errors,
     name_written,
-    option,
+    new_files,
     progress_bar,
-    read_integer,
-    read_number,
-    require_new,
 )
-from groupdp.cli.with_run import with_run
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.printing import given
+from groupdp.printing import counted, given, lower_text, upper_text
+
+if TYPE_CHECKING:
+    from groupdp.audit import AuditReport, ImportanceEstimate, LowerBound, MeasuredDelta, WorstCaseAudit
+    from groupdp.bounds import Bounds
 
 _AUDIT = "The audit"
 _OUTPUT = "Output"
 
-_WORST_CASE_EXAMPLE = example(
-    "groupdp audit worst-case --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4 --plot audit.svg"
-)
-_SCORES_EXAMPLE = example(
-    "groupdp audit scores canaries.csv --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4"
-)
 
 Trials = Annotated[str, option("--trials", "INTEGER", "Training runs with the group, and as many without.", _AUDIT)]
 Target = Annotated[
@@ -80,7 +67,6 @@ RevealBatches = Annotated[
         rich_help_panel=_AUDIT,
     ),
 ]
-Plot = Annotated[str | None, option("--plot", "FILE", "Draw theory against measurement (.svg, .pdf or .png).", _OUTPUT)]
 Certificate = Annotated[
     str | None,
     option("--certificate", "FILE", "Also write the certificate of the claimed epsilon: see groupdp verify.", _OUTPUT),
@@ -92,18 +78,18 @@ ScoresFile = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    audit = typer.Typer(
-        no_args_is_help=False,
-        help="Measure what DP-SGD leaks, and hold a claim against it.",
-        epilog=example("groupdp audit worst-case run.toml --steps 10 --plot audit.png"),
+GROUPS = {
+    "audit": (
+        "Measure what DP-SGD leaks, and hold a claim against it.",
+        "groupdp audit worst-case run.toml --steps 10 --plot audit.png",
     )
-    audit.command(name="worst-case", epilog=_WORST_CASE_EXAMPLE)(handle_errors(worst_case))
-    audit.command(name="scores", epilog=_SCORES_EXAMPLE)(handle_errors(scores))
-    app.add_typer(audit, name="audit")
+}
 
 
+@command(
+    "audit worst-case",
+    "--sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4 --plot audit.svg",
+)
 @with_run(question=("group_size", "adjacency"))
 def worst_case(
     asked: Asked,
@@ -133,9 +119,9 @@ def worst_case(
     from groupdp import guarantees
     from groupdp.audit import audit_worst_case, importance_delta
 
-    with NewFiles("plot") as files:
-        _reserve_certificate(files, certificate, asked)
-        picture = None if plot is None else files.temporary(_picture(plot))
+    if certificate is not None:
+        need_flint()
+    with new_files(force=asked.force, plot=plot, certificate=certificate) as files:
         with progress_bar("training") as progress:
             audit = audit_worst_case(
                 run,
@@ -163,11 +149,11 @@ def worst_case(
                 )
             certified = guarantees.delta(run, epsilon=check.epsilon, group_size=size, adjacency=direction)
             checks.append((check, certified))
-        if picture is not None:
-            from groupdp.figures import title_lines
+        if plot is not None:
+            from groupdp.drawing import title_lines
             from groupdp.figures.audit import draw_audit
 
-            draw_audit(audit, picture, title=title_lines(asked.title(delta=False), 120))
+            draw_audit(audit, files.temporary(plot), title=title_lines(asked.title(delta=False), 120))
         _certify(files, certificate, run, size if claimed is None else claimed, chosen, question["delta"])
     name_written(certificate, plot)
     if as_json:
@@ -189,6 +175,10 @@ def worst_case(
     raise typer.Exit(1 if audit.report.verdict.contradicted else 0)
 
 
+@command(
+    "audit scores",
+    "canaries.csv --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4",
+)
 @with_run(question=("group_size", "adjacency"), run_as_option=True)
 def scores(
     asked: Asked,
@@ -210,20 +200,19 @@ def scores(
     question = _question(delta, confidence, gap)
     from groupdp.audit import audit_scores, claimed_curve, read_scores
 
-    with NewFiles("plot") as files:
-        _reserve_certificate(files, certificate, asked)
-        picture = None if plot is None else files.temporary(_picture(plot))
+    if certificate is not None:
+        need_flint()
+    with new_files(force=asked.force, plot=plot, certificate=certificate) as files:
         measured = read_scores(Path(file), with_column=with_column, without_column=without_column)
         with progress_bar("claim") as progress:
             claim = claimed_curve(run, group_size=size, adjacency=chosen, progress=progress)
         report = audit_scores(measured, run, group_size=size, claim=claim, adjacency=chosen, seed=number, **question)
-        if picture is not None:
-            from groupdp.figures import title_lines
+        if plot is not None:
+            from groupdp.drawing import title_lines
             from groupdp.figures.audit import draw_scores
 
-            draw_scores(
-                measured, claim, picture, confidence=report.confidence, title=title_lines(asked.title(delta=False), 75)
-            )
+            title = title_lines(asked.title(delta=False), 75)
+            draw_scores(measured, claim, files.temporary(plot), confidence=report.confidence, title=title)
         _certify(files, certificate, run, size, chosen, question["delta"])
     name_written(certificate, plot)
     if as_json:
@@ -267,14 +256,6 @@ def _question(delta: str, confidence: str, gap: str) -> dict[str, Any]:
     }
 
 
-def _reserve_certificate(files: NewFiles, path: str | None, asked: Asked) -> None:
-    """Find out before any work whether the certificate can be made and written."""
-    if path is not None:
-        require_new(path, "certificate", force=asked.force)
-        need_flint()
-        files.temporary(path, name="certificate")
-
-
 def _certify(files: NewFiles, path: str | None, run: Any, size: Any, adjacency: str, delta: float) -> None:
     """Write the certificate of the epsilon that was audited, and say on stderr what the checker found."""
     if path is None:
@@ -287,7 +268,115 @@ def _certify(files: NewFiles, path: str | None, run: Any, size: Any, adjacency: 
     typer.echo(f"{made.verdict.outcome}: {made.verdict.reason}; sha256 {made.digest}", err=True)
 
 
-def _picture(plot: str) -> str:
-    if Path(plot).suffix.lower() not in (".svg", ".pdf", ".png"):
-        raise InvalidArgument("plot", plot, "end in .svg, .pdf or .png")
-    return plot
+def emit_measured(audit: WorstCaseAudit) -> None:
+    """About ten of the measured epsilons per direction."""
+    for one in audit.measured:
+        certified = audit.claim.deltas[one.direction]
+        rows = [
+            (
+                given(one.epsilons[i]),
+                upper_text(float(certified[i]), 4),
+                f"{max(0.0, one.estimate[i]):.4g}",
+                lower_text(float(one.lower[i]), 4),
+                upper_text(float(one.upper[i]), 4),
+            )
+            for i in range(0, len(one.epsilons), max(1, len(one.epsilons) // 10))
+        ]
+        emit_table(
+            f"delta over epsilon, {one.direction}: {one.trials} runs of each kind",
+            ("epsilon", "claimed", "measured", "at least", "at most"),
+            rows,
+        )
+    joint = f"jointly, at confidence {given(audit.report.confidence)}"
+    verdict = "agree with" if audit.consistent else "DISAGREE with"
+    emit_text(f"The measured intervals {verdict} the claimed curve ({joint}).\n")
+
+
+def emit_report(report: AuditReport) -> None:
+    """The claim as a whole, what was measured, and the one inequality tested: in which direction each is."""
+    seen = report.epsilon_lower.operation.direction
+    tested = f"at epsilon {given(report.verdict.epsilon)}, {report.verdict.operation.direction}"
+    rows = [
+        (f"claimed epsilon at delta {given(report.delta)}", upper_text(report.claimed_epsilon.upper, 6)),
+        (
+            f"measured epsilon at delta {given(report.delta)}, {seen}: at least",
+            lower_text(report.epsilon_lower.value, 6),
+        ),
+        (f"claimed delta {tested}", upper_text(report.verdict.claimed_delta, 6)),
+        (f"measured delta {tested}: at least", lower_text(report.verdict.delta_lower, 6)),
+        (f"runs of each kind to see a gap of {given(report.gap)}", _runs(report.runs_for_gap)),
+        ("more than there are, by", _runs(report.more_runs_for_gap)),
+    ]
+    emit_table(f"Audit, each statement at confidence {given(report.confidence)}", ("", ""), rows)
+    emit_text("The claim is CONTRADICTED." if report.verdict.contradicted else "The claim is not contradicted.")
+
+
+def _runs(count: int | None) -> str:
+    return "no number would do" if count is None else counted(count)
+
+
+def emit_checks(checks: list[tuple[ImportanceEstimate, Bounds]]) -> None:
+    if not checks:
+        return
+    rows = [
+        (
+            one.direction,
+            given(one.epsilon),
+            upper_text(certified.upper, 6),
+            f"{one.delta:.6g}",
+            lower_text(one.lower, 6),
+            upper_text(one.upper, 6),
+        )
+        for one, certified in checks
+    ]
+    emit_table(
+        "Importance sampling: a check of the numerics, not an audit",
+        ("direction", "epsilon", "certified delta", "estimate", "at least", "at most"),
+        rows,
+    )
+
+
+def report_as_json(report: AuditReport) -> dict[str, Any]:
+    tested = report.verdict
+    return {
+        "contradicted": tested.contradicted,
+        **{name: getattr(report, name) for name in ("confidence", "delta")},
+        "claimed_epsilon": bounds_as_json(report.claimed_epsilon),
+        "epsilon_lower": _bound_as_json(report.epsilon_lower),
+        "delta_lower": _bound_as_json(report.delta_lower),
+        "verdict": {
+            **{name: getattr(tested, name) for name in ("epsilon", "claimed_delta", "delta_lower")},
+            **{name: getattr(tested.operation, name) for name in ("direction", "threshold")},
+        },
+        **{
+            name: getattr(report, name)
+            for name in ("runs_with_group", "runs_without_group", "gap", "runs_for_gap", "more_runs_for_gap")
+        },
+    }
+
+
+def _bound_as_json(bound: LowerBound) -> dict[str, Any]:
+    counts = ("direction", "threshold", "hits", "hit_trials", "false_alarms", "false_alarm_trials")
+    return {
+        **{name: getattr(bound, name) for name in ("value", "epsilon", "delta")},
+        **{name: getattr(bound.operation, name) for name in counts},
+    }
+
+
+def measured_as_json(audit: WorstCaseAudit, one: MeasuredDelta) -> dict[str, Any]:
+    return {
+        "direction": one.direction,
+        "epsilon": one.epsilons.tolist(),
+        "certified_lower": audit.claim.lower_deltas[one.direction].tolist(),
+        "certified_upper": audit.claim.deltas[one.direction].tolist(),
+        **{name: getattr(one, name).tolist() for name in ("estimate", "lower", "upper")},
+    }
+
+
+def importance_as_json(check: ImportanceEstimate, certified: Bounds) -> dict[str, Any]:
+    names = ("direction", "epsilon", "log_delta", "log_lower", "log_upper", "confidence", "samples")
+    return {
+        "about": "a check of the numerics, not a black-box audit",
+        "certified_delta": bounds_as_json(certified),
+        **{name: getattr(check, name) for name in names},
+    }

@@ -11,64 +11,48 @@ import typer
 from groupdp._files import standard_input
 from groupdp._validation import shown
 from groupdp.cli.asked import Asked
-from groupdp.cli.options import example
-from groupdp.cli.support import (
-    AsJSON,
-    NewFiles,
+from groupdp.cli.command import command, with_run
+from groupdp.cli.options import AsJSON, option, out_option, read_number
+from groupdp.cli.output import (
     emit_json,
     emit_text,
-    handle_errors,
     name_written,
-    read_number,
-    require_new,
+    new_files,
+    output_width,
     waiting,
+    wrapped,
 )
-from groupdp.cli.table import output_width, wrapped
-from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.printing import round_up
 
-_CERTIFY_EXAMPLE = example(
-    "groupdp certify --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9 -o claim.json"
-)
-_VERIFY_EXAMPLE = example("groupdp verify claim.json")
 #: Exit status of each outcome.
 STATUS = {"verified": 0, "refuted": 1, "undecided": 3}
 
-Seconds = Annotated[str, typer.Option("--seconds", metavar="NUMBER", help="Give up, undecided, after this long.")]
+Seconds = Annotated[str, option("--seconds", "NUMBER", "Give up, undecided, after this long.", "The computation")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command(name="certify", epilog=_CERTIFY_EXAMPLE)(handle_errors(certify))
-    app.command(name="verify", epilog=_VERIFY_EXAMPLE)(handle_errors(verify))
-
-
+@command(
+    "certify",
+    "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9 -o claim.json",
+)
 @with_run()
 def certify(
     asked: Asked,
     *,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.", rich_help_panel="Output"
-        ),
-    ] = None,
+    out: Annotated[str | None, out_option("FILE", "Write it to a file instead of the terminal.")] = None,
     seconds: Annotated[
-        str | None, typer.Option("--seconds", metavar="NUMBER", help="Fail after this long; no limit if not given.")
+        str | None, option("--seconds", "NUMBER", "Fail after this long; no limit if not given.", "The computation")
     ] = None,
     as_json: AsJSON = False,
 ) -> None:
-    """A certificate of the run's epsilon, tried out: whoever has it need not trust this program."""
+    """A certificate of the run's epsilon that others can check without trusting this program."""
     target = asked.delta
-    require_new(out, "out", force=asked.force)
+    asked.file.require_covered()
     limit = None if seconds is None else read_number("seconds", seconds, above=0.0)
     need_flint()
     from groupdp import certificate
 
-    with NewFiles("out") as files:
-        if out is not None:
-            files.temporary(out)  # find out now whether it can be written
+    with new_files(force=asked.force, out=out) as files:
         with waiting("certify", limit or math.inf):
             made = certificate.certify(asked.run, delta=target, seconds=limit, **asked.neighbours)
         if out is not None:
@@ -84,13 +68,14 @@ def certify(
         typer.echo(wrapped(f"{found.outcome}: {found.reason}", width=output_width(), indent="  "), err=True)
         sides = made.document["claim"]["epsilon"]
         apart = f", of relative width {round_up(made.width, 2)}" if 0.0 < made.width < math.inf else ""
-        told = f"claimed: epsilon in [{sides['lower']}, {sides['upper']}]{apart}"
-        typer.echo(wrapped(f"  {told}", width=output_width(), indent="    "), err=True)
+        claimed = f"claimed: epsilon in [{sides['lower']}, {sides['upper']}]{apart}"
+        typer.echo(wrapped(f"  {claimed}", width=output_width(), indent="    "), err=True)
         typer.echo(f"  sha256 {made.digest}", err=True)
         name_written(out)
     raise typer.Exit(STATUS[found.outcome])
 
 
+@command("verify", "claim.json")
 def verify(
     claim: Annotated[
         str, typer.Argument(metavar="CLAIM.JSON", help="The certificate (- for standard input): docs/certificate.md.")
@@ -99,12 +84,12 @@ def verify(
     seconds: Seconds = "300",
     as_json: AsJSON = False,
 ) -> None:
-    """Prove or refute a certificate. Exit status: 0 verified, 1 refuted, 3 undecided, 2 if it is no certificate."""
+    """Prove or refute a certificate. Exit status: 0 verified, 1 refuted, 3 undecided, 2 not a certificate."""
     limit = read_number("seconds", seconds, above=0.0)
     need_flint()
     from groupdp import certificate
-    from groupdp.certificate import claim_text
-    from groupdp.certificate.reading import LARGEST_FILE
+    from groupdp.certificate.checker import claim_text
+    from groupdp.certificate.checker.reading import LARGEST_FILE
 
     try:
         if claim == "-":
@@ -134,6 +119,7 @@ def verify(
         )
     else:
         emit_text(claim_text.headline(found.outcome, found.claim), indent="  ")
+        emit_text(f"  {claim_text.in_plain_words(found.outcome, found.claim)}", indent="    ")
         about = claim_text.sentences(found.claim, verified=found.outcome == "verified")
         for line in (*about, found.reason, *found.details):
             emit_text(f"  {line}", indent="    ")

@@ -8,30 +8,21 @@ from typing import Annotated
 
 import typer
 
+from groupdp._files import NewFiles
 from groupdp._validation import require_choice
-from groupdp.cli.options import example
-from groupdp.cli.support import AsJSON, Force, NewFiles, emit_json, emit_text, handle_errors, progress_bar, require_new
-from groupdp.cli.table import UNLIMITED, output_width, table_text
+from groupdp.cli.command import command
+from groupdp.cli.options import AsJSON, Force, option, out_option
+from groupdp.cli.output import UNLIMITED, emit_json, emit_text, output_width, progress_bar, require_new, table_text
 from groupdp.errors import InvalidArgument, InWords
 
-_EXAMPLE = example("groupdp figures --out figures")
 _KINDS = ("png", "pdf", "svg")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="figures", epilog=_EXAMPLE)(handle_errors(figures))
-
-
+@command("figures", "--out figures")
 def figures(
     *,
-    out: Annotated[
-        str, typer.Option("--out", "-o", metavar="DIRECTORY", help="Where the files go.", rich_help_panel="Output")
-    ] = "figures",
-    kind: Annotated[
-        str,
-        typer.Option("--kind", metavar="|".join(_KINDS), help="Kind of pictures.", autocompletion=lambda: list(_KINDS)),
-    ] = "png",
+    out: Annotated[str, out_option("DIRECTORY", "Where the files go (figures if not given).")] = "figures",
+    kind: Annotated[str, option("--kind", "|".join(_KINDS), "Kind of pictures.", "Output")] = "png",
     force: Force = False,
     as_json: AsJSON = False,
 ) -> None:
@@ -40,7 +31,7 @@ def figures(
     if out == "":
         raise InvalidArgument("out", InWords("an empty one"), "be the name of a directory")
     from groupdp.figures import paper
-    from groupdp.figures.paper_figure import figure_process, write_figure
+    from groupdp.figures.paper import figure_process, write_figure
 
     directory = Path(out)
     here, beside = (name for name, *_ in paper.SAMPLINGS)

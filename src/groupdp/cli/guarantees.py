@@ -8,35 +8,14 @@ import typer
 
 from groupdp.bounds import Bounds
 from groupdp.cli.asked import Asked
-from groupdp.cli.options import example
-from groupdp.cli.support import (
-    NOT_TIGHT,
-    AsJSON,
-    Epsilon,
-    Memory,
-    bounds_as_json,
-    emit_json,
-    emit_run,
-    emit_table,
-    emit_text,
-    handle_errors,
-    lower_text,
-    progress_bar,
-    read_memory,
-    read_number,
-    upper_text,
-)
-from groupdp.cli.with_run import with_run
+from groupdp.cli.command import command, with_run
+from groupdp.cli.options import AsJSON, Epsilon, Memory, read_memory, read_number
+from groupdp.cli.output import NOT_TIGHT, bounds_as_json, emit_json, emit_run, emit_table, emit_text, progress_bar
+from groupdp.printing import lower_text, upper_text
 
 if TYPE_CHECKING:
-    from groupdp.statement.explain import Explanation
+    from groupdp.statement.numbers import Explanation
 
-_EPSILON_EXAMPLE = example(
-    "groupdp epsilon --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9"
-)
-_DELTA_EXAMPLE = example(
-    "groupdp delta --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --epsilon 40 --group-size 9"
-)
 
 Explain = Annotated[
     bool,
@@ -46,12 +25,7 @@ Explain = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command(name="epsilon", epilog=_EPSILON_EXAMPLE)(handle_errors(epsilon))
-    app.command(name="delta", epilog=_DELTA_EXAMPLE)(handle_errors(delta))
-
-
+@command("epsilon", "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9")
 @with_run()
 def epsilon(asked: Asked, *, explain: Explain = False, memory: Memory = "1G", as_json: AsJSON = False) -> None:
     """The smallest epsilon for groups of up to k examples, between two proved bounds."""
@@ -94,19 +68,20 @@ def _poisson_claim(asked: Asked) -> Bounds | None:
     mistaken = any(phase.sampling.mistaken_for_poisson for phase in asked.file.training)
     if "removed" in asked.neighbours or not mistaken:
         return None
-    from groupdp.baselines.poisson_claim import poisson_claim
+    from groupdp.baselines.comparison import poisson_claim
 
     return poisson_claim(asked.run, delta=asked.delta, **asked.neighbours)
 
 
 def _meaning(asked: Asked) -> Explanation:
     """What the epsilon means for one person, at the prior and the rate of false alarms that `explain` assumes."""
-    from groupdp.statement.explain import explain as explained
+    from groupdp.statement.numbers import explain as explained
 
     with progress_bar("explain") as progress:
         return explained(asked.run, delta=asked.delta, progress=progress, **asked.neighbours)
 
 
+@command("delta", "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --epsilon 40 --group-size 9")
 @with_run(question=("group_size", "adjacency", "removed", "added"))
 def delta(asked: Asked, *, epsilon: Epsilon, memory: Memory = "1G", as_json: AsJSON = False) -> None:
     """The smallest delta for groups of up to k examples, between two proved bounds."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from groupdp.cli.asked import Asked
-from groupdp.cli.cap_run import filled, with_batch
-from groupdp.cli.counts_input import (
+from groupdp.cli.command import command, require_run_option, with_run
+from groupdp.cli.data import (
     DEFAULT_DATA_MEMORY,
     By,
     CountsColumn,
@@ -18,64 +17,59 @@ from groupdp.cli.counts_input import (
     Kind,
     OldColumn,
     column_of,
+    known_columns,
     read_people,
 )
-from groupdp.cli.options import example
-from groupdp.cli.support import (
-    NOT_TIGHT,
+from groupdp.cli.options import (
     AsJSON,
     Epochs,
     Epsilon,
     Force,
-    NewFiles,
+    Plot,
     Steps,
+    option,
+    out_option,
+    read_adjacency,
+    read_integer,
+    read_number,
+)
+from groupdp.cli.output import (
+    NOT_TIGHT,
     bounds_as_json,
     emit_json,
     emit_run,
     emit_table,
     emit_text,
-    handle_errors,
-    lower_text,
     name_written,
-    option,
+    new_files,
     progress_bar,
-    read_adjacency,
-    read_integer,
-    read_number,
-    require_new,
-    upper_text,
 )
-from groupdp.cli.with_run import require_run_option, with_run
 from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.named_values import phase_of
 from groupdp.neighbours import ADJACENCIES
-from groupdp.printing import given
+from groupdp.printing import counted, given, given_percent, lower_percent, lower_text, upper_text
+from groupdp.run_file.read import RunFile, read_run_file
+from groupdp.run_file.write import run_file_text, stated
 
 if TYPE_CHECKING:
     from groupdp.people.cap import CapStudy
 
-_PEOPLE_EXAMPLE = example(
-    "groupdp people rows.parquet --by user_id --sampling-rate 0.01 --noise-multiplier 2 --steps 2000 --delta 1e-6"
-)
-_CAP_EXAMPLE = example(
-    "groupdp cap rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8"
-)
 
 _RUN = "The run"
-Plot = Annotated[
-    str | None,
-    typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG by suffix.", rich_help_panel="Output"),
-]
 
 #: Rows of the table for people; JSON has them all.
-_MOST_ROWS = 40
+_MOST_ROWS = 12
+#: Shares of the people whose epsilon is printed.
+_SHARES = (0.5, 0.9, 0.99)
+#: Share of the examples that a recommended cap keeps, unless another one is given.
+_MINIMUM_SHARE = 0.8
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command(name="people", epilog=_PEOPLE_EXAMPLE)(handle_errors(people))
-    app.command(name="cap", epilog=_CAP_EXAMPLE)(handle_errors(cap))
-
-
+@command(
+    "people",
+    "rows.parquet --by user_id --sampling-rate 0.01 --noise-multiplier 2 --steps 2000 --delta 1e-6",
+)
 @with_run(question=("delta", "adjacency"), run_as_option=True)
 def people(
     files: Files,
@@ -90,32 +84,24 @@ def people(
         str, option("--thresholds", "LIST", "Count the people with an epsilon of at most these.", "The question")
     ] = "1,2,4,8",
     out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Write each person's examples and epsilon: Parquet, CSV or JSONL (with --by).",
-            rich_help_panel="Output",
-        ),
+        str | None, out_option("FILE", "Write each person's examples and epsilon: Parquet, CSV or JSONL (with --by).")
     ] = None,
     plot: Plot = None,
     as_json: AsJSON = False,
 ) -> None:
     """The epsilon of each person, from the number of examples each contributed."""
-    counts = column_of(counts, column)
+    by, counts = known_columns(files, by, column_of(counts, column))
     asked.require_one_source("people")
     run, target, chosen = asked.run, asked.delta, asked.file.adjacency
-    require_new(plot, "plot", force=asked.force)
-    require_new(out, "out", force=asked.force)
     limits = [read_number("thresholds", text, at_least=0.0) for text in thresholds.split(",")]
     if out is not None and by is None:
         raise InvalidArgument("out", NOT_SHOWN, "go with by: a file of counts does not say who the people are")
+    from groupdp.data.counting import checked_suffix
     from groupdp.people.view import people_view
 
-    with NewFiles("plot") as new:
-        _check_plot(plot, new)
-        destination = None if out is None else check_destination(out, new)
+    if out is not None:
+        checked_suffix(out)
+    with new_files(force=asked.force, plot=plot, out=out) as new:
         with progress_bar("count") as progress:
             found = read_people(
                 files, by=by, counts=counts, kind=kind, memory=memory, table=out is not None, progress=progress
@@ -123,14 +109,14 @@ def people(
         with progress_bar("people") as progress:
             view = people_view(run, found, delta=target, adjacency=chosen, progress=progress)
         if plot is not None:
-            from groupdp.figures import title_lines
+            from groupdp.drawing import title_lines
             from groupdp.figures.people import draw_people
 
             draw_people(view, new.temporary(plot), title=title_lines(asked.title(group=False)), thresholds=limits)
-        if destination is not None:
-            from groupdp.people.per_person import write_people
+        if out is not None:
+            from groupdp.people.counts_file import write_people
 
-            write_people(found.table, view, destination)
+            write_people(found.table, view, new.temporary(out))
     if as_json:
         emit_json(
             {
@@ -149,29 +135,43 @@ def people(
             }
         )
         return
-    shown = list(zip(view.counts, view.people, view.epsilon, strict=True))
     note = "\n".join(
-        f"{view.protected(one)} of {view.total} people have an epsilon of at most {given(one)}." for one in limits
+        f"{counted(view.protected(one))} of {counted(view.total)} people have an epsilon of at most {given(one)}."
+        for one in limits
     )
     if view.unprotected:
-        note += f"\n{view.unprotected} of {view.total} people have too many examples: not protected (see groupdp cap)."
-    if not view.tight:
-        note += f"\n{NOT_TIGHT}"
+        without = f"{counted(view.unprotected)} of {counted(view.total)} people"
+        note += f"\n{without} have too many examples: not protected (see groupdp cap)."
     if out is not None:
-        note += f"\n{out} tells each person's number of examples: publishing it would break their privacy."
-    if len(shown) > _MOST_ROWS:
-        note = f"{len(shown) - _MOST_ROWS} more counts are in the JSON output (--json).\n{note}"
-        shown = shown[: _MOST_ROWS - 1] + shown[-1:]
+        note += f"\n{out} holds one row per person; do not publish it."
     emit_run(asked, group=False)
+    shares = [(f"{given_percent(share)} of the people", view.quantile(share)) for share in _SHARES]
     emit_table(
-        f"epsilon at delta = {target!r} by number of examples ({chosen})",
-        ("examples", "people", "at least", "at most (the guarantee)"),
-        [(str(count), str(n), lower_text(bounds.lower, 8), upper_text(bounds.upper, 8)) for count, n, bounds in shown],
+        f"{counted(view.total)} people, epsilon at delta = {target!r} ({chosen})",
+        ("who", "epsilon"),
+        [(who, f"at most {upper_text(bound, 6)}") for who, bound in [*shares, ("everybody", view.quantile(1.0))]],
         note=note,
+    )
+    rows = list(zip(view.counts, view.people, view.epsilon, strict=True))
+    kept = rows if len(rows) <= _MOST_ROWS else rows[: _MOST_ROWS - 1] + rows[-1:]
+    notes = [] if len(kept) == len(rows) else [f"{len(rows) - len(kept)} more counts are in the output of --json."]
+    typer.echo()
+    emit_table(
+        "By number of examples",
+        ("examples", "people", "at least", "at most (the guarantee)"),
+        [
+            (counted(count), counted(n), lower_text(bounds.lower, 8), upper_text(bounds.upper, 8))
+            for count, n, bounds in kept
+        ],
+        note="\n".join([*notes, *([] if view.tight else [NOT_TIGHT])]),
     )
     name_written(out, plot)
 
 
+@command(
+    "cap",
+    "rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8",
+)
 def cap(
     files: Files,
     *,
@@ -201,7 +201,7 @@ def cap(
         option(
             "--minimum-share",
             "NUMBER",
-            "Share of all examples that must be kept; needed for a recommendation.",
+            f"Share of all examples that must be kept (default {_MINIMUM_SHARE}).",
             "The question",
         ),
     ] = None,
@@ -217,47 +217,66 @@ def cap(
             "The question",
         ),
     ] = None,
+    save: Annotated[
+        str | None, option("--save", "RUN.TOML", "Write the run with the recommended cap to this file.", "Output")
+    ] = None,
     plot: Plot = None,
     force: Force = False,
     as_json: AsJSON = False,
 ) -> None:
     """How many examples of each person to keep: the noise that each cap needs, and a recommendation."""
-    counts = column_of(counts, column)
+    by, counts = known_columns(files, by, column_of(counts, column))
     question: dict[str, Any] = {
         "epsilon": read_number("epsilon", epsilon),
         "delta": None if delta is None else read_number("delta", delta),
         "batch_size": None if batch_size is None else read_integer("batch_size", batch_size, at_least=1),
         "steps": None if steps is None else read_integer("steps", steps, at_least=1),
         "epochs": None if epochs is None else read_number("epochs", epochs),
-        "minimum_share": None if minimum_share is None else read_number("minimum_share", minimum_share),
+        "minimum_share": _MINIMUM_SHARE if minimum_share is None else read_number("minimum_share", minimum_share),
         "largest_cap": None if largest_cap is None else read_integer("largest_cap", largest_cap, at_least=1),
         "adjacency": None if adjacency is None else read_adjacency(adjacency),
     }
     require_run_option(files, run)
     question = filled(question, run)
     question["adjacency"] = question["adjacency"] or ADJACENCIES[0]
-    require_new(plot, "plot", force=force)
-    from groupdp.cli.cap_output import emit_study
     from groupdp.people.cap import choose_cap
 
-    with NewFiles("plot") as new:
-        _check_plot(plot, new)
+    with new_files(force=force, plot=plot, save=save) as new:
         with progress_bar("count") as progress:
             found = read_people(files, by=by, counts=counts, kind=kind, memory=memory, progress=progress)
         question, remarks = with_batch(question, found)
         with progress_bar("cap") as progress:
             study = choose_cap(found, **question, progress=progress)
         if plot is not None:
-            from groupdp.figures import title_lines
+            from groupdp.drawing import title_lines
             from groupdp.figures.people import draw_caps
 
             draw_caps(study, new.temporary(plot), title=title_lines(_cap_title(study, question)))
+        if save is not None:
+            new.write_text(save, run_file_text(_run_of(study, question)))
     if not as_json:
         for line in (_cap_title(study, question)[0], *remarks):
             emit_text(line, indent="  ")
-    emit_study(study, question, as_json=as_json)
+    emit_study(study, question, as_json=as_json, chosen=minimum_share is not None)
     if not as_json:
-        name_written(plot)
+        name_written(plot, save)
+
+
+def _run_of(study: CapStudy, question: dict[str, Any]) -> RunFile:
+    """The run with the recommended cap and its noise, on the examples that are kept."""
+    if study.recommended is None:
+        raise AssertionError("a study with a minimum share has a recommendation")
+    row = study.row(study.recommended)
+    length = {"steps": row.steps} if question["epochs"] is None else {"epochs": question["epochs"]}
+    sizes = {"batch_size": study.batch_size, "dataset_size": row.examples_kept}
+    written = {"sampling": "poisson", **sizes, "noise_multiplier": row.noise_multiplier, **length}
+    return RunFile(
+        phases=(phase_of(written),),
+        delta=study.delta,
+        group_size=row.cap,
+        adjacency=study.adjacency,
+        written=(written,),
+    )
 
 
 def _cap_title(study: CapStudy, question: dict[str, Any]) -> list[str]:
@@ -269,17 +288,70 @@ def _cap_title(study: CapStudy, question: dict[str, Any]) -> list[str]:
     ]
 
 
-def _check_plot(plot: str | None, files: NewFiles) -> None:
-    """Find out now whether the picture can be written."""
-    if plot is not None:
-        from groupdp.figures.curves import check_picture_name
+def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
+    """The question with what the options leave open taken from the file; a rate stands for `batch_size` until the data
+    are counted.
+    """
+    if path is not None:
+        file = read_run_file(path)
+        phase = file.phases[0]
+        if len(file.phases) != 1 or not isinstance(phase, DPSGD) or phase.sampling.name != "poisson":
+            raise InvalidArgument("run", path, "have one phase of Poisson sampling for a cap")
+        given_as = stated(file, 0)
+        length = {name: value for name, value in given_as.items() if name in ("steps", "epochs")}
+        said: dict[str, Any] = {
+            "delta": file.delta,
+            "adjacency": file.adjacency,
+            "batch_size": given_as.get("batch_size", phase.sampling.share_of_data()),
+            **({} if question["steps"] or question["epochs"] else length),
+        }
+        question = {**question, **{name: value for name, value in said.items() if question.get(name) is None}}
+    for name in ("delta", "batch_size"):
+        if question[name] is None:
+            raise InvalidArgument(name, NOT_SHOWN, "be given, as an option or in a run file (--run RUN.TOML)")
+    return question
 
-        check_picture_name("plot", plot)
-        files.temporary(plot)
+
+def with_batch(question: dict[str, Any], counts: Any) -> tuple[dict[str, Any], list[str]]:
+    """The question with a rate turned into a batch of the examples counted; and a remark where rounding tells."""
+    share = question["batch_size"]
+    if isinstance(share, int):
+        return question, []
+    from groupdp.people.view import histogram_of
+
+    values, people = histogram_of(counts)
+    examples = sum(int(value) * int(number) for value, number in zip(values, people, strict=True))
+    expected = float(share * examples)
+    batch = max(round(expected), 1)
+    remark = f"Note: the run's rate of {examples} examples is {given(expected)} a batch, rounded to {batch}."
+    return {**question, "batch_size": batch}, [remark] if abs(batch - expected) > 0.01 * expected else []
 
 
-def check_destination(out: str, files: NewFiles) -> Path:
-    """Find out now whether the table can be written, and under which temporary name."""
-    from groupdp.data.counting import checked_suffix
+def emit_study(study: CapStudy, question: dict[str, Any], *, as_json: bool, chosen: bool) -> None:
+    """The table and the advice in words, or both as JSON; `chosen`: whether the minimum share was asked for."""
+    from groupdp.people.advice import advice
 
-    return files.temporary(checked_suffix(out), name="out")
+    if as_json:
+        rows = []
+        for row in study.rows:
+            fields = {name: getattr(row, name) for name in row.__dataclass_fields__ if name != "epsilon"}
+            rows.append({**fields, "epsilon": bounds_as_json(row.epsilon)})
+        emit_json({"recommended": study.recommended, "advice": advice(study), "rows": rows, **question})
+        return
+    notes = advice(study)
+    if not chosen:
+        notes.insert(1, f"At least {given_percent(_MINIMUM_SHARE)} are kept; --minimum-share sets another share.")
+    emit_table(
+        f"Caps for epsilon = {study.target_epsilon!r} at delta = {study.delta!r} ({study.adjacency})",
+        ("cap", "examples kept", "noise multiplier", "noise / batch size"),
+        [
+            (
+                f"{row.cap}{' <' if row.cap == study.recommended else ''}{'' if row.allowed else ' x'}",
+                lower_percent(row.share_kept),
+                upper_text(row.noise_multiplier, 6),
+                upper_text(row.noise_per_average, 4),
+            )
+            for row in study.rows
+        ],
+        note="\n".join([*notes, "Marked <: recommended; x: keeps too few examples."]),
+    )

@@ -8,19 +8,14 @@ from typing import Annotated
 
 import typer
 
-from groupdp.cli.options import example
-from groupdp.cli.support import fail, handle_errors, option, read_integer, read_number
-from groupdp.cli.termination import interrupted_after
+from groupdp.cli.command import command, fail
+from groupdp.cli.options import option, read_integer, read_number
+from groupdp.cli.process import interrupted_after
 
-_EXAMPLE = example("groupdp serve --port 8000")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="serve", epilog=_EXAMPLE)(handle_errors(serve))
-
-
+@command("serve", "--port 8000")
 def serve(
     *,
     port: Annotated[
@@ -32,7 +27,9 @@ def serve(
     seconds: Annotated[
         str, option("--seconds", "NUMBER", "Longest time that one question may take.", "The server")
     ] = "30",
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page in a browser.")] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Do not open the page in a browser.", rich_help_panel="The server")
+    ] = False,
 ) -> None:
     """A page that answers while you drag, and its JSON interface."""
     number = read_integer("port", port, at_least=0, at_most=65535)
@@ -56,9 +53,8 @@ def serve(
         hosts, token = ("*",), secrets.token_urlsafe(24)
         url += f"?token={token}"
         typer.echo(
-            f"Whoever has the token can use this server and its processors, and whoever can read the traffic to "
-            f"{shown}:{address[1]} has it: there is no encryption. Put it behind a proxy that encrypts, or leave "
-            "--host out.",
+            f"Anyone with the token can use this server, and anyone who can read the traffic to {shown}:{address[1]} "
+            "has the token: there is no encryption. Put it behind a proxy that encrypts, or leave --host out.",
             err=True,
         )
     allow_many_files()

@@ -1,9 +1,7 @@
-"""`groupdp statement`: a privacy statement for a run described in a TOML file."""
+"""`groupdp statement` and `groupdp tradeoff`: what a guarantee says to reviewers, and what it leaves an attacker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,30 +9,32 @@ import typer
 
 from groupdp._validation import require_choice, shown
 from groupdp.cli.asked import Asked
-from groupdp.cli.options import example
-from groupdp.cli.support import (
-    AsJSON,
-    NewFiles,
+from groupdp.cli.command import command, with_run
+from groupdp.cli.options import AsJSON, Plot, option, out_option, read_number
+from groupdp.cli.output import (
+    bounds_as_json,
     dump_json,
     emit_json,
     emit_run,
+    emit_table,
     emit_text,
-    handle_errors,
-    option,
+    name_written,
+    new_files,
+    output_width,
     progress_bar,
-    read_number,
-    require_new,
 )
-from groupdp.cli.table import output_width
-from groupdp.cli.with_run import with_run
 from groupdp.errors import InvalidArgument, InWords
+from groupdp.printing import given, lower_text, upper_text
 
 if TYPE_CHECKING:
-    from groupdp.statement.numbers import Statement
+    from groupdp.ledger import Ledger
+    from groupdp.tradeoff import TradeOffCurve
+    from groupdp.tradeoff.risk import Risk
 
-_EXAMPLE = example("groupdp statement run.toml --out statement.md")
-#: Bytes of a certificate, at most (certificate/reading.py refuses more).
+#: Bytes of a certificate, at most (certificate/checker/reading.py refuses more).
 _LARGEST_CERTIFICATE = 1_000_000
+#: False positive rates of a trade-off table.
+_RATES = "1e-6,1e-3,0.01,0.1,0.5"
 #: Every format, with the suffix of its files.
 _FORMATS = {"markdown": ".md", "text": ".txt", "latex": ".tex", "json": ".json"}
 
@@ -55,11 +55,7 @@ FalseAlarms = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="statement", epilog=_EXAMPLE)(handle_errors(statement))
-
-
+@command("statement", "run.toml --out statement.md")
 @with_run(question=("delta", "group_size", "adjacency", "removed", "added"))
 def statement(
     asked: Asked,
@@ -71,20 +67,14 @@ def statement(
             metavar="|".join(_FORMATS),
             help="How to write it; if not given, by the suffix of --out, or markdown.",
             show_default=False,
+            rich_help_panel="Output",
             autocompletion=lambda: list(_FORMATS),
         ),
     ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="Write it to a file instead of the terminal.", rich_help_panel="Output"
-        ),
-    ] = None,
+    out: Annotated[str | None, out_option("FILE", "Write it to a file instead of the terminal.")] = None,
     certificate: Annotated[
         str | None,
-        typer.Option(
-            "--certificate", metavar="CLAIM.JSON", help="Carry 'verified independently': a certificate of this claim."
-        ),
+        option("--certificate", "CLAIM.JSON", "Say 'verified independently': a certificate of this claim.", "Output"),
     ] = None,
     short: Annotated[
         bool,
@@ -105,21 +95,18 @@ def statement(
         if value is not None:
             raise InvalidArgument(name, value, "be given together with --short")
     chosen = _format(form, out, as_json=as_json)
-    require_new(out, "out", force=asked.force)
     from groupdp.statement import text as statements
+    from groupdp.statement.numbers import make_statement
 
-    width = statements.TEXT_WIDTH if out is not None else min(statements.TEXT_WIDTH, output_width())
-    render: dict[str, Callable[[Statement], str]] = {
-        "markdown": statements.as_markdown,
-        "text": partial(statements.as_text, width=width),
-        "latex": statements.as_latex,
-    }
-    with NewFiles("out") as files:
-        if out is not None:
-            files.temporary(out)  # find out now whether it can be written
+    width = {} if out is not None or chosen != "text" else {"width": min(statements.TEXT_WIDTH, output_width())}
+    with new_files(force=asked.force, out=out) as files:
         with progress_bar("statement") as progress:
-            made = statements.make_statement(asked.file, certificate=_read(certificate), progress=progress)
-        text = dump_json(statements.as_json(made)) + "\n" if chosen == "json" else render[chosen](made)
+            made = make_statement(asked.file, certificate=_read(certificate), ledger=_ledger(asked), progress=progress)
+        text = (
+            dump_json(statements.as_json(made)) + "\n"
+            if chosen == "json"
+            else statements.FORMATS[chosen](made, **width)
+        )
         if out is None:
             typer.echo(text, nl=False)
             return
@@ -127,11 +114,28 @@ def statement(
     typer.echo(f"wrote {out}", err=True)
 
 
+@command("explain", "run.toml --prior 0.1 --false-alarms 0.01", hidden=True)
+@with_run()
+def explain(asked: Asked, *, prior: Prior = None, false_alarms: FalseAlarms = None, as_json: AsJSON = False) -> None:
+    """The old spelling of `groupdp statement --short`."""
+    typer.echo("groupdp explain is now groupdp statement --short; the old spelling works in this release.", err=True)
+    say_in_short(asked, prior, false_alarms, as_json=as_json)
+
+
+def _ledger(asked: Asked) -> Ledger | None:
+    """The ledger that the statement is about."""
+    if len(asked.names) != 1 or not asked.names[0].endswith(".jsonl"):
+        return None
+    from groupdp.ledger import read_ledger
+
+    return read_ledger(asked.names[0])
+
+
 def say_in_short(asked: Asked, prior: str | None, false_alarms: str | None, *, as_json: bool) -> None:
     """Print what the epsilon means for one person, with certified numbers."""
     before = read_number("prior", "0.5" if prior is None else prior, above=0.0, below=1.0)
     rate = read_number("false_alarms", "0.01" if false_alarms is None else false_alarms, above=0.0, below=1.0)
-    from groupdp.statement.explain import explain
+    from groupdp.statement.numbers import explain
 
     with progress_bar("statement") as progress:
         found = explain(
@@ -175,3 +179,101 @@ def _read(path: str | None) -> bytes | None:
         raise InvalidArgument(
             "certificate", InWords(f"{shown(path)} ({error.strerror or error})"), "be a readable file"
         ) from None
+
+
+@command(
+    "tradeoff",
+    "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --group-size 4 --plot tradeoff.png",
+)
+@with_run(question=("group_size", "adjacency", "removed", "added"))
+def tradeoff(
+    asked: Asked,
+    *,
+    prior: Annotated[
+        str, option("--prior", "NUMBER", "Probability, before the attack, of what an alarm claims.", "The question")
+    ] = "0.5",
+    rates: Annotated[
+        str, option("--rates", "LIST", "False positive rates.", "The question")
+    ] = "1e-6,1e-3,0.01,0.1,0.5",
+    plot: Plot = None,
+    as_json: AsJSON = False,
+) -> None:
+    """How well could an attacker detect that a person took part?"""
+    levels = [read_number("rates", text, at_least=0.0, at_most=1.0) for text in rates.split(",")]
+    before = read_number("prior", prior, above=0.0, below=1.0)
+    from groupdp.tradeoff import trade_off
+    from groupdp.tradeoff.risk import risk
+
+    with new_files(force=asked.force, plot=plot) as files, progress_bar("tradeoff") as progress:
+        function = trade_off(asked.run, **asked.neighbours)
+        points = function.curve(levels)
+        asked_of = {"false_positive_rates": levels, "prior": before, "function": function, **asked.neighbours}
+        found = risk(asked.run, progress=progress, **asked_of)
+        if plot is not None:
+            from groupdp.drawing import title_lines
+            from groupdp.figures.curves import draw_trade_off, rates_to_draw
+
+            draw_trade_off(
+                function.curve(rates_to_draw(), tolerance=2e-3, progress=progress),
+                files.temporary(plot),
+                title=title_lines(asked.title(delta=False), 110),
+            )
+    if as_json:
+        emit_json({**_payload(found, points), "tight": function.tight, **asked.as_json_fields()})
+        return
+    emit_run(asked)
+    _emit(found, points, asked)
+    if not function.tight:
+        emit_text("Valid, not tight: a better analysis may leave an attacker less.")
+    name_written(plot)
+
+
+def _payload(found: Risk, points: TradeOffCurve) -> dict[str, object]:
+    return {
+        "advantage": bounds_as_json(found.advantage),
+        "gaussian_mu": found.gaussian.mu,
+        "gaussian_mu_error": found.gaussian.error,
+        "prior": found.prior,
+        "success": bounds_as_json(found.success),
+        "points": [
+            {
+                "false_positive_rate": float(rate),
+                "false_negative_rate": {
+                    "lower": float(points.false_negative_rate_lower[i]),
+                    "upper": float(points.false_negative_rate_upper[i]),
+                },
+                "true_positive_rate": {
+                    "lower": float(points.true_positive_rate_lower[i]),
+                    "upper": float(points.true_positive_rate_upper[i]),
+                },
+                "posterior": bounds_as_json(found.posterior[float(rate)]),
+            }
+            for i, rate in enumerate(points.false_positive_rate)
+        ],
+    }
+
+
+def _emit(found: Risk, points: TradeOffCurve, asked: Asked) -> None:
+    from groupdp.question import neighbours_of
+
+    emit_table(
+        f"The best attack on {asked.group_text()}",
+        ("false alarms", "detected, at most", "missed, at least", "posterior, at most"),
+        [
+            (
+                given(rate),
+                upper_text(float(points.true_positive_rate_upper[i]), 8),
+                lower_text(float(points.false_negative_rate_lower[i]), 8),
+                # An alarm that never sounds accuses nobody.
+                upper_text(found.posterior[float(rate)].upper, 8) if points.true_positive_rate_upper[i] > 0.0 else "-",
+            )
+            for i, rate in enumerate(points.false_positive_rate)
+        ],
+        note=(
+            f"{neighbours_of(asked.run, **asked.neighbours).cases.alarm()}\n"
+            f"Advantage (largest TPR - FPR): at most {upper_text(found.advantage.upper, 8)}. "
+            f"A right guess with prior {given(found.prior)}: at most {upper_text(found.success.upper, 8)}.\n"
+            f"Closest Gaussian mechanism: mu = {given(found.gaussian.mu)}, within "
+            f"{upper_text(found.gaussian.error, 2)} in both error rates."
+        ),
+    )

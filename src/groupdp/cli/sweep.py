@@ -10,31 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from groupdp._files import check_writable
+from groupdp._files import NewFiles, check_writable
 from groupdp.cli.asked import Asked
-from groupdp.cli.options import example
-from groupdp.cli.support import (
-    NOT_TIGHT,
-    AsJSON,
-    NewFiles,
-    emit_json,
-    emit_table,
-    emit_text,
-    handle_errors,
-    lower_text,
-    name_written,
-    progress_bar,
-    require_new,
-    upper_text,
-)
-from groupdp.cli.with_run import with_run
+from groupdp.cli.command import command, with_run
+from groupdp.cli.options import AsJSON, Plot, option, out_option
+from groupdp.cli.output import NOT_TIGHT, emit_json, emit_table, emit_text, name_written, progress_bar, require_new
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import ADJACENCIES
-from groupdp.printing import given
+from groupdp.printing import given, lower_text, upper_text
 
-_EXAMPLE = example(
-    "groupdp sweep run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png"
-)
 #: Names whose values are integers.
 _INTEGERS = (
     *("steps", "batch_size", "dataset_size", "largest_batch", "batches", "participations", "microbatch_size"),
@@ -45,32 +29,27 @@ _RATIO = re.compile(r"(\d{1,18})\s*/\s*(\d{1,18})", re.ASCII)
 _MOST_ROWS = 200
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="sweep", epilog=_EXAMPLE)(handle_errors(sweep))
-
-
+@command(
+    "sweep",
+    "run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png",
+)
 @with_run()
 def sweep(
     asked: Asked,
     *,
     vary: Annotated[
         list[str],
-        typer.Option(
+        option(
             "--vary",
-            metavar="NAME=VALUES",
-            help="first:last:count (so many values), first:last (integers), or a list 1,2,4; once for each name.",
+            "NAME=VALUES",
+            "first:last:count (count values), first:last (integers), or a list 1,2,4; once for each name.",
+            "The question",
         ),
     ],
-    out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write the rows: .csv or .parquet.", rich_help_panel="Output"),
-    ] = None,
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG.", rich_help_panel="Output")
-    ] = None,
+    out: Annotated[str | None, out_option("FILE", "Write the rows: .csv or .parquet.")] = None,
+    plot: Plot = None,
     scheduler: Annotated[
-        str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Compute on this Dask scheduler.")
+        str | None, option("--scheduler", "ADDRESS", "Compute on this Dask scheduler.", "The computation")
     ] = None,
     as_json: AsJSON = False,
 ) -> None:
@@ -93,16 +72,15 @@ def sweep(
     require_new(out, "out", force=asked.force)
     require_new(plot, "plot", force=asked.force)
     if plot is not None:
-        from groupdp.figures.curves import check_picture_name
+        from groupdp.drawing import check_picture_name
         from groupdp.figures.sweeps import check_names
 
         check_picture_name("plot", plot)
         check_names(grid.names)
         check_writable("plot", plot)
-    rows = _computed(grid, out, scheduler)
+    rows = _computed(grid, out, scheduler, wanted=as_json or plot is not None)
     if plot is not None:
-        from groupdp.figures import title_lines
-        from groupdp.figures.curves import save_figure
+        from groupdp.drawing import save_figure, title_lines
         from groupdp.figures.sweeps import draw_sweep
 
         with NewFiles("plot") as files:
@@ -120,36 +98,33 @@ def sweep(
     name_written(out, plot)
 
 
-def _computed(grid: Any, out: str | None, scheduler: str | None) -> list[Any]:
-    from groupdp.sweeps.files import PartialRows, check_name, write_rows
-    from groupdp.sweeps.sweep import rows_of
+def _computed(grid: Any, out: str | None, scheduler: str | None, *, wanted: bool) -> list[Any]:
+    """The rows, if they are wanted: a large file is never in memory as a whole."""
+    from groupdp.sweeps.files import Parts
+    from groupdp.sweeps.sweep import finished_chunks
 
     with progress_bar("sweep") as progress:
         if out is None:
-            rows = []
-            for done in rows_of(grid, scheduler=scheduler):
-                rows.extend(done)
-                progress(len(rows) / len(grid))
-            return rows
-        check_name("out", out)
+            found: dict[int, list[Any]] = {}
+            for start, rows in finished_chunks(grid, scheduler=scheduler):
+                found[start] = rows
+                progress(sum(map(len, found.values())) / len(grid))
+            return [row for start in sorted(found) for row in found[start]]
+        parts = Parts(out, grid)
         check_writable("out", out)
-        partial = PartialRows(out, grid)
+        done = parts.begin()
+        count = sum(min(grid.chunk, len(grid) - start) for start in done)
         try:
-            rows = partial.read()
-            if rows:
-                partial.write(rows)
-            for done in rows_of(grid, first=len(rows), scheduler=scheduler):
-                rows.extend(done)
-                partial.write(done)
-                progress(len(rows) / len(grid))
+            for start, rows in finished_chunks(grid, done=done, scheduler=scheduler):
+                parts.write(start, rows)
+                count += len(rows)
+                progress(count / len(grid))
         except KeyboardInterrupt:
-            typer.echo(f"\rstopped after {len(rows)} of {len(grid)} rows: the same command goes on there.", err=True)
+            typer.echo(f"\rstopped after {count} of {len(grid)} rows: the same command goes on there.", err=True)
             raise
-        finally:
-            partial.close()
-    write_rows(rows, out)
-    partial.remove()
-    return rows
+    kept = list(parts.rows()) if wanted else []
+    parts.assemble()
+    return kept
 
 
 def _title(asked: Asked, names: tuple[str, ...], *, exact: bool = False) -> list[str]:

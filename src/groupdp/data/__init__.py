@@ -6,8 +6,10 @@ sources.py        files, standard input and tables in memory as one relation; wh
 duckdb_engine.py  one machine: a budget of memory, spilling, progress, errors as sentences
 counting.py       examples of each person
 bounding.py       at most k examples of each person
+owners.py         the same where records have several owners
 dask_engine.py    the same on a cluster, with the same rows chosen
 report.py         what was counted and kept
+manifest.py       the same in a file beside the table written, for later commands
 
 DuckDB and pyarrow (extra `data`) and Dask (extra `dask`) are imported when first used.
 """

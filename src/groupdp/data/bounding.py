@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from groupdp.data.choice import Choice
 from groupdp.data.counting import COPY_FORMATS, alike_people, checked_suffix, tally_people
 from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.keyed_hash import hexadecimal, literal, quoted
+from groupdp.data.manifest import write_manifest
+from groupdp.data.owners import Owners, are_several, bounded_owners, columns_of
 from groupdp.data.report import Bounded
 from groupdp.data.sources import Source, open_source
 from groupdp.errors import GroupDPError, InvalidArgument, InWords
@@ -23,7 +25,7 @@ _FEW = 0.75
 def bound(
     source: Any,
     *,
-    by: str,
+    by: str | Sequence[str],
     at_most: int | Mapping[str, int],
     key: str | tuple[str, ...] | None = None,
     per: str | None = None,
@@ -41,27 +43,63 @@ def bound(
     `key` is a column, or several, that tells a person's examples apart; without it the row's own content does. With
     `per`, a column of sources, `at_most` holds for each source of a person: one number, or one for each source.
 
-    The rows go to `out` (Parquet, CSV or JSONL), which appears whole or not at all, or into the answer's `table`. The
-    report is made from the rows written, not from those meant to be.
+    Where `by` names several columns, or one with lists, a record has several owners: at most `at_most` of each owner's
+    are kept, by who owns what and the seed alone (owners.py). `key` tells records apart, and has to be given.
+
+    The rows go to `out` (Parquet, CSV or JSONL), which appears whole or not at all with its manifest (manifest.py), or
+    into the answer's `table`. The report is made from the rows written, not from those meant to be.
     """
     from groupdp.data.dask_engine import bounded_on_cluster, is_for_cluster
 
-    choice = Choice.of(by=by, key=key, at_most=at_most, per=per, seed=seed)
+    names = columns_of(by)
+    given = {"key": key, "at_most": at_most, "per": per, "seed": seed}
     with NewFiles("out") as files, Engine(memory=memory) as engine:
         destination = None if out is None else files.temporary(checked_suffix(out))
         if is_for_cluster(source, client):
-            return bounded_on_cluster(engine, source, choice, destination, kind=kind, client=client, progress=progress)
-        opened = open_source(engine, source, kind=kind)
-        choice.check(opened.columns)
-        counting, cutting, writing, checking = stages(progress, 5, 50, 35, 10)
-        tally_people(engine, opened, choice.group, counting)
-        check_sources(engine, choice)
-        direct = destination is not None and destination.suffix.lower() == ".parquet"
-        stored = destination if destination is not None and direct else engine.folder / "kept.parquet"
-        kept = kept_rows(engine, opened, choice, cutting)
-        engine.rows(f"COPY ({kept}) TO {literal(str(stored))} ({COPY_FORMATS['.parquet']})", writing)
-        report, digest = check_kept(engine, _parquet(stored, opened), choice, checking)
-        return _delivered(engine, stored, destination, {**report, "digest": hexadecimal(digest)}, direct=direct)
+            where = {"kind": kind, "client": client, "progress": progress}
+            found = bounded_on_cluster(engine, source, by, given, destination, memory=memory, **where)
+        else:
+            opened = open_source(engine, source, kind=kind)
+            if are_several(by, opened.columns):
+                owners = Owners.of(by=names, **given)
+                found = bounded_owners(engine, opened, owners, destination, memory, progress)
+            else:
+                found = _bounded(engine, opened, Choice.of(by=by, **given), destination, progress)
+        if out is not None and destination is not None:
+            write_manifest(
+                files,
+                out,
+                destination,
+                made_by="bound",
+                by=", ".join(names),
+                rows=found.kept,
+                people=found.people,
+                largest=found.largest_kept,
+                cap=found.at_most,
+                per=per,
+                key=[key] if isinstance(key, str) else list(key or ()),
+                seed=found.seed,
+                digest=found.digest,
+                share_kept=found.kept / found.rows,
+                owners=None if found.owners is None else {"columns": found.owners, "possible": found.possible},
+            )
+        return found
+
+
+def _bounded(
+    engine: Engine, opened: Source, choice: Choice, destination: Path | None, progress: Progress | None
+) -> Bounded:
+    """Bound a source on this machine."""
+    choice.check(opened.columns)
+    counting, cutting, writing, checking = stages(progress, 5, 50, 35, 10)
+    tally_people(engine, opened, choice.group, counting)
+    check_sources(engine, choice)
+    direct = destination is not None and destination.suffix.lower() == ".parquet"
+    stored = destination if destination is not None and direct else engine.folder / "kept.parquet"
+    kept = kept_rows(engine, opened, choice, cutting)
+    engine.rows(f"COPY ({kept}) TO {literal(str(stored))} ({COPY_FORMATS['.parquet']})", writing)
+    report, digest = check_kept(engine, parquet(stored, opened), choice, checking)
+    return delivered(engine, stored, destination, {**report, "digest": hexadecimal(digest)}, direct=direct)
 
 
 def check_sources(engine: Engine, choice: Choice) -> None:
@@ -177,11 +215,11 @@ def check_kept(
     return report, int(engine.value(digest_sql(kept, choice)) or 0)
 
 
-def _parquet(file: Path, like: Source) -> Source:
+def parquet(file: Path, like: Source) -> Source:
     return Source(f"read_parquet({literal(str(file))})", like.columns)
 
 
-def _delivered(
+def delivered(
     engine: Engine, stored: Path, destination: Path | None, report: dict[str, Any], *, direct: bool
 ) -> Bounded:
     """Put the stored rows where they are wanted."""

@@ -57,8 +57,10 @@ class Choice:
                 raise InvalidArgument(shown(name), NOT_SHOWN, f"be one of the columns {names_of(columns)}")
             check_type(name, columns[name])
         if not self.key:
+            fit = [name for name in columns if name not in self.group and _has_text(columns[name])]
+            named = f" such as {names_of(fit[:3])}," if fit else ""
             for name in columns:
-                check_type(name, columns[name], " where no key is given")
+                check_type(name, columns[name], f"name columns{named} that tell a person's examples apart: --key")
 
     def hashed(self, columns: Mapping[str, str]) -> list[str]:
         """The columns whose values make the number: the person, then the key or all others by name."""
@@ -77,10 +79,17 @@ class Choice:
         return f"CASE CAST({source} AS VARCHAR) {cases} END"
 
 
-def check_type(name: str, kind: str, where: str = "") -> None:
-    """Refuse a column whose values do not have one text in every engine."""
-    if kind not in ID_TYPES and not kind.startswith("ENUM("):
-        raise InvalidArgument(shown(name), kind, f"be a column of text, integers of up to 64 bits or UUIDs{where}")
+def _has_text(kind: str) -> bool:
+    """Whether the values of a column have one text in every engine."""
+    return kind in ID_TYPES or kind.startswith("ENUM(")
+
+
+def check_type(name: str, kind: str, advice: str = "") -> None:
+    """Refuse a column whose values do not have one text in every engine; `advice` where no key is given."""
+    if not _has_text(kind):
+        where = " where no key is given" if advice else ""
+        requirement = f"be a column of text, integers of up to 64 bits or UUIDs{where}"
+        raise InvalidArgument(shown(name), kind, requirement, advice)
 
 
 def names_of(columns: Mapping[str, str] | Sequence[str]) -> str:

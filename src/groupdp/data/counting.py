@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from groupdp._validation import shown
 from groupdp.data.choice import check_type, names_of
 from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.keyed_hash import literal, quoted, visible_sql
+from groupdp.data.manifest import write_manifest
 from groupdp.data.report import Counts
 from groupdp.data.sources import NO_ROWS, Source, open_source
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
@@ -29,7 +32,7 @@ COPY_FORMATS = {
 def count(
     source: Any,
     *,
-    by: str,
+    by: str | Sequence[str],
     out: str | Path | None = None,
     table: bool = False,
     memory: int = DEFAULT_MEMORY,
@@ -40,19 +43,34 @@ def count(
     """Count the examples of each person, the distinct values of the column `by`.
 
     `source` is a path, glob, directory or a list of them, a pandas, Polars or Arrow table, a DuckDB relation or a Dask
-    DataFrame. Missing or empty values are refused: an example of nobody in particular cannot be bounded. `out` gets
-    a table of people and their numbers of examples; `table=True` returns it.
+    DataFrame. Missing or empty values are refused: an example of nobody in particular cannot be bounded. Where `by`
+    names several columns, or one with lists, a record counts for each of its owners, and needs at least one. `out` gets
+    a table of people and their numbers of examples, with a manifest beside it; `table=True` returns it.
     """
     from groupdp.data.dask_engine import counted_on_cluster, is_for_cluster
+    from groupdp.data.owners import are_several, columns_of, tally_owners
 
     with NewFiles("out") as files, Engine(memory=memory) as engine:
         destination = None if out is None else files.temporary(checked_suffix(out))
         counting, writing = stages(progress, 9, 1)
         if is_for_cluster(source, client):
-            counted_on_cluster(engine, source, by, kind=kind, client=client)
+            records = counted_on_cluster(engine, source, by, kind=kind, client=client)
         else:
-            tally_people(engine, open_source(engine, source, kind=kind), (by,), counting)
-        return histogram(engine, by, out=destination, table=table, progress=writing)
+            opened = open_source(engine, source, kind=kind)
+            records = None
+            if are_several(by, opened.columns):
+                records = tally_owners(engine, opened, columns_of(by), counting)
+            else:
+                tally_people(engine, opened, columns_of(by), counting)
+        name = by if isinstance(by, str) else "owner"
+        found = replace(histogram(engine, name, out=destination, table=table, progress=writing), records=records)
+        if out is not None and destination is not None:
+            known = {"people": found.people, "largest": found.largest, "by": ", ".join(columns_of(by))}
+            if records is not None:
+                known["owners"] = {"columns": list(columns_of(by))}
+            rows = found.rows if records is None else records
+            write_manifest(files, out, destination, made_by="count", rows=rows, **known)
+        return found
 
 
 def tally_people(engine: Engine, source: Source, group: tuple[str, ...], progress: Progress | None = None) -> None:
@@ -109,7 +127,7 @@ def histogram(
     pairs = engine.rows(
         "SELECT n, count(*) FROM (SELECT g0, sum(n) AS n FROM people GROUP BY g0) GROUP BY n ORDER BY n"
     )
-    second = "examples" if by.casefold() != "examples" else "count"
+    second = counts_column(by)
     select = f"SELECT g0 AS {quoted(by)}, CAST(n AS BIGINT) AS {second} FROM people ORDER BY g0"
     if out is not None:
         rows = spreadsheet_safe(select, by, str(engine.value("SELECT typeof(g0) FROM people LIMIT 1")), out)
@@ -120,6 +138,11 @@ def histogram(
         table=engine.table(select) if table else None,
         alike=alike_people(engine),
     )
+
+
+def counts_column(by: str) -> str:
+    """The column of numbers of examples in a table that `count` writes."""
+    return "examples" if by.casefold() != "examples" else "count"
 
 
 def spreadsheet_safe(select: str, name: str, kind: str, out: Path) -> str:

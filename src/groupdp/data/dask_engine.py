@@ -23,6 +23,17 @@ from groupdp.data.choice import Choice
 from groupdp.data.counting import COPY_FORMATS, check_people, tally_people
 from groupdp.data.duckdb_engine import LEAST_MEMORY, Engine, Progress
 from groupdp.data.keyed_hash import hexadecimal, literal, quoted, visible_sql
+from groupdp.data.owners import (
+    Owners,
+    are_several,
+    check_records,
+    choose,
+    columns_of,
+    finished,
+    kept_records,
+    read_records,
+    tally_owners,
+)
 from groupdp.data.report import Bounded
 from groupdp.data.sources import NO_ROWS, PREFIX, find_files, open_source
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
@@ -38,20 +49,30 @@ def is_for_cluster(source: Any, client: Any) -> bool:
     return client is not None or type(source).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
-def counted_on_cluster(engine: Engine, source: Any, by: str, *, kind: str | None, client: Any) -> None:
-    """Make the table `people` of a source that the cluster reads."""
+def counted_on_cluster(engine: Engine, source: Any, by: Any, *, kind: str | None, client: Any) -> int | None:
+    """Make the table `people` of a source that the cluster reads; the number of records if they have several owners."""
+    names = columns_of(by)
     with _client(client) as running, tempfile.TemporaryDirectory() as folder:
         parts = _partitions(running, source, kind, Path(folder))
-        found = _gathered(running, [running.submit(_tally, part, (by,), pure=False) for part in parts])
-    _people_of(engine, found, (by,))
+        several = running.submit(_have_several, parts[0], by, pure=False).result()
+        tally = _tally_owners if several else _tally
+        found = _gathered(running, [running.submit(tally, part, names, pure=False) for part in parts])
+    if not several:
+        _people_of(engine, found, names)
+        return None
+    counts = [one for one in found if one is not None]
+    _people_of(engine, [table for table, _ in counts], names[:1])
+    return int(sum(records for _, records in counts))
 
 
 def bounded_on_cluster(
     engine: Engine,
     source: Any,
-    choice: Choice,
+    by: Any,
+    given: dict[str, Any],
     destination: Path | None,
     *,
+    memory: int,
     kind: str | None,
     client: Any,
     progress: Progress | None,
@@ -59,6 +80,10 @@ def bounded_on_cluster(
     """Bound a source that the cluster reads; without a destination the rows stay there, as a Dask DataFrame."""
     with _client(client) as running, tempfile.TemporaryDirectory() as folder:
         parts = _partitions(running, source, kind, Path(folder))
+        if running.submit(_have_several, parts[0], by, pure=False).result():
+            owners = Owners.of(by=columns_of(by), **given)
+            return _bounded_owners(engine, running, parts, owners, destination, memory, progress)
+        choice = Choice.of(by=by, **given)
         digits = 1 if len(parts) <= _MANY_PARTITIONS else 2
         names = [f"{number:0{digits}x}" for number in range(16**digits)]
         split = [running.submit(_candidates, part, choice, digits, pure=False) for part in parts]
@@ -76,6 +101,75 @@ def bounded_on_cluster(
             _write(engine, running, tables, destination)
             return Bounded(**report)
         return Bounded(**report, table=_frame(running, tables))
+
+
+def _bounded_owners(
+    engine: Engine,
+    running: Any,
+    parts: list[Any],
+    owners: Owners,
+    destination: Path | None,
+    memory: int,
+    progress: Progress | None,
+) -> Bounded:
+    """Records with several owners: the graph comes here, where one choice is made of it; the rows stay with workers."""
+    import pyarrow
+
+    graph = [running.submit(_records, part, owners, pure=False) for part in parts]
+    tables = [table for table in _gathered(running, graph, progress) if table is not None]
+    if not tables:
+        raise InvalidArgument(*NO_ROWS)
+    engine.connection.register(f"{PREFIX}records", pyarrow.concat_tables(tables))
+    engine.rows(f"CREATE OR REPLACE TEMP TABLE records AS SELECT CAST(h AS UHUGEINT) AS h, owners FROM {PREFIX}records")
+    report = choose(engine, owners, memory)
+    chosen = running.scatter(engine.table("SELECT CAST(h AS VARCHAR) AS h FROM chosen"), broadcast=True)
+    kept = [running.submit(_kept_records, part, owners, chosen, pure=False) for part in parts]
+    found = _gathered(running, [running.submit(operator.itemgetter(1), one, pure=False) for one in kept])
+    rows = [running.submit(operator.itemgetter(0), one, pure=False) for one in kept]
+    report |= finished(engine, owners, [one for one in found if one is not None])
+    if destination is not None:
+        _write(engine, running, rows, destination)
+        return Bounded(**report)
+    return Bounded(**report, table=_frame(running, rows))
+
+
+def _have_several(part: Any, by: Any) -> bool:
+    """In a worker: whether records may have several owners."""
+    if not isinstance(by, str) or (not isinstance(part, tuple) and not len(part)):
+        return not isinstance(by, str)
+    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
+        return are_several(by, _opened(engine, part).columns)
+
+
+def _tally_owners(part: Any, by: tuple[str, ...]) -> Any:
+    """In a worker: the owners of one partition, and its number of records."""
+    if not isinstance(part, tuple) and not len(part):
+        return None
+    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
+        records = tally_owners(engine, _opened(engine, part), by)
+        return engine.table("SELECT * FROM people"), records
+
+
+def _records(part: Any, owners: Owners) -> Any:
+    """In a worker: the numbers and owners of one partition's records."""
+    if not isinstance(part, tuple) and not len(part):
+        return None
+    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
+        read_records(engine, _opened(engine, part), owners)
+        return engine.table("SELECT CAST(h AS VARCHAR) AS h, owners FROM records")
+
+
+def _kept_records(part: Any, owners: Owners, chosen: Any) -> tuple[Any, Any]:
+    """In a worker: the rows of one partition that were chosen, and what is to be reported of them."""
+    if not isinstance(part, tuple) and not len(part):
+        return None, None
+    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
+        source = _opened(engine, part)
+        engine.connection.register(f"{PREFIX}chosen", chosen)
+        engine.rows(f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT CAST(h AS UHUGEINT) AS h FROM {PREFIX}chosen")
+        kept = engine.table(kept_records(source, owners))
+        engine.connection.register(f"{PREFIX}kept", kept)
+        return kept, check_records(engine, type(source)(quoted(f"{PREFIX}kept"), source.columns), owners)
 
 
 @contextmanager
@@ -245,13 +339,9 @@ def _write(engine: Engine, running: Any, tables: list[Any], destination: Path) -
 def _frame(running: Any, tables: list[Any]) -> Any:
     import dask.dataframe
 
-    empty = running.gather([running.submit(_is_none, table, pure=False) for table in tables])
+    empty = running.gather([running.submit(operator.is_, table, None, pure=False) for table in tables])
     filled = [table for table, nothing in zip(tables, empty, strict=True) if not nothing]
     return dask.dataframe.from_delayed([running.submit(_pandas, table, pure=False) for table in filled])
-
-
-def _is_none(table: Any) -> bool:
-    return table is None
 
 
 def _pandas(table: Any) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from groupdp._ownership import own_folder, remove_dead_folders
+from groupdp._files import own_folder, remove_dead_folders
 from groupdp._validation import require_integer, shown
 from groupdp.data.keyed_hash import literal, priority, priority_sql
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
@@ -49,7 +49,6 @@ class Engine:
             self.connection = duckdb.connect(":memory:")
             # Rows are read once or more in any order: the order of files and rows decides nothing.
             for setting, value in (
-                ("memory_limit", literal(f"{(self._memory - _APART) // 10**6}MB")),
                 ("temp_directory", literal(str(self.folder / "spill"))),
                 ("preserve_insertion_order", "false"),
                 ("enable_progress_bar", "false"),
@@ -57,6 +56,7 @@ class Engine:
                 ("threads", str(self._threads or os.cpu_count() or 1)),
             ):
                 self.connection.execute(f"SET {setting} = {value}")
+            self.limit_memory(self._memory)
             self._check_hash()
         except BaseException:
             self._remove_folder()
@@ -74,6 +74,10 @@ class Engine:
         shutil.rmtree(self.folder, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
+
+    def limit_memory(self, most: int) -> None:
+        """Have DuckDB keep to what is left of `most` bytes; beyond that it spills."""
+        self.connection.execute(f"SET memory_limit = {literal(f'{(most - _APART) // 10**6}MB')}")
 
     def rows(self, sql: str, progress: Progress | None = None) -> list[tuple[Any, ...]]:
         """All rows of an answer that is small, or the effect of a statement.

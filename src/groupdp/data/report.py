@@ -25,9 +25,12 @@ class Counts:
     alike: int = 0
     """People whose identifier another has but for invisible characters: perhaps too few were counted."""
 
+    records: int | None = None
+    """Rows where records may have several owners; None where each example has one."""
+
     @property
     def rows(self) -> int:
-        """Examples in all."""
+        """Examples in all; a record counts for each of its owners."""
         return int(self.examples @ self.people_with)
 
     @property
@@ -77,6 +80,12 @@ class Bounded:
 
     alike: int = 0
     """People whose identifier another has but for invisible characters: a person who is two may keep twice as much."""
+
+    owners: list[str] | None = None
+    """The columns of owners where records may have several: `people` are then owners, and `rows` records."""
+
+    possible: int | None = None
+    """With several owners: no choice keeps more records."""
 
     table: Any = None
     """The rows kept, unless they went to a file: a pyarrow table, or a Dask DataFrame."""

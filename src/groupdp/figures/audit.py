@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from groupdp.audit import empirical_tradeoff
-from groupdp.drawing import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure
-from groupdp.figures.curves import save_figure
+from groupdp.drawing import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure, save_figure
+from groupdp.floats import FloatArray
 from groupdp.neighbours import BACKWARD, DIRECTIONS
 from groupdp.printing import given
 
 if TYPE_CHECKING:
     from groupdp.audit import ClaimedCurve, Scores, WorstCaseAudit
 
-FloatArray = npt.NDArray[np.float64]
 
 _COLOURS = dict(zip(DIRECTIONS, (BLUE, ORANGE), strict=True))
 
@@ -58,11 +56,13 @@ def draw_delta(axes: Any, audit: WorstCaseAudit) -> None:
         seen = one.upper > floor
         low, high = np.maximum(one.lower[seen], floor), one.upper[seen]
         axes.vlines(at[seen], low, high, color=colour, linewidth=2, alpha=0.4, label=f"interval, {one.direction}")
-        told = one.lower > 0.0
-        axes.plot(at[told], one.estimate[told], ".", color=colour, label=f"measured, {one.direction}")
-        height = np.maximum(one.estimate[~told], floor)  # on the lower edge, if not above it
-        axes.plot(at[~told], height, "o", color=colour, markerfacecolor="white", markersize=4, clip_on=False, zorder=3)
-        reaching |= not bool(np.all(told))
+        seen_above = one.lower > 0.0
+        axes.plot(at[seen_above], one.estimate[seen_above], ".", color=colour, label=f"measured, {one.direction}")
+        height = np.maximum(one.estimate[~seen_above], floor)  # on the lower edge, if not above it
+        axes.plot(
+            at[~seen_above], height, "o", color=colour, markerfacecolor="white", markersize=4, clip_on=False, zorder=3
+        )
+        reaching |= not bool(np.all(seen_above))
     if reaching:
         axes.plot([], [], "o", color=GREY, markerfacecolor="white", markersize=4, label="measured, interval reaches 0")
     axes.set(yscale="log", xlabel="epsilon", ylabel="delta", ylim=(floor, 1.0))

@@ -1,26 +1,47 @@
-"""Pictures of epsilon against group size. matplotlib is imported only when one is drawn.
+"""Pictures of curves: epsilon against group size, against steps and against releases, and trade-off curves.
 
-Colours are from the palette of Okabe and Ito, and every curve has its own line and marker as well, so that nothing
-depends on colour. Infinite values stand at the upper edge, marked as such.
+Every curve has its own line and marker, so that nothing depends on colour. Infinite values stand at the upper edge,
+marked as such.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from groupdp.baselines.comparison import Point
-from groupdp.drawing import AMBER, BLUE, GREY, ORANGE, PINK, finish, new_figure, plain_logarithmic
-from groupdp.errors import InvalidArgument
-from groupdp.figures.layout import infinity_sign, place, powers_of_ten
+from groupdp.drawing import (
+    AMBER,
+    BLUE,
+    GREY,
+    GUIDE,
+    ORANGE,
+    PINK,
+    SKY,
+    TITLE_SIZE,
+    finish,
+    infinity_sign,
+    new_figure,
+    place,
+    plain_logarithmic,
+    powers_of_ten,
+    save_figure,
+)
+from groupdp.printing import given
+from groupdp.sweeps.spend import Spending
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SUFFIXES = (".png", ".pdf", ".svg")
+    from groupdp.ledger import Ledger, State
+    from groupdp.tradeoff import TradeOffCurve
 
 #: name, label, and how it is drawn; the most important last, on top.
 _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -52,12 +73,6 @@ _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 
 
-def check_picture_name(name: str, path: str | Path) -> None:
-    """Refuse a suffix that does not name a known kind of picture."""
-    if Path(path).suffix.lower() not in SUFFIXES:
-        raise InvalidArgument(name, str(path), f"end in {', '.join(SUFFIXES)}")
-
-
 def draw_curves(panels: Sequence[tuple[str, Sequence[Point]]], *, title: str = "") -> Figure:
     """One panel for each (title, points), side by side, with one legend below."""
     width = 6.6 if len(panels) == 1 else 4.0 * len(panels)
@@ -75,19 +90,6 @@ def draw_curves(panels: Sequence[tuple[str, Sequence[Point]]], *, title: str = "
     headings = any(name for name, _ in panels)
     place(figure, axes, title=title, headings=headings, legend_rows=math.ceil(len(handles) / columns))
     return figure
-
-
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a picture; the kind is its suffix's. Text in PDF and SVG stays text."""
-    import matplotlib
-
-    suffix = Path(path).suffix.lower()
-    # Without dates and random identifiers the same data give the same file.
-    metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(suffix, {})
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "groupdp", "pdf.fonttype": 42}):
-        # A picture of few colours is hardly smaller at the usual sixth level, which takes three times as long.
-        options: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if suffix == ".png" else {}
-        figure.savefig(path, format=suffix[1:], dpi=160, metadata=metadata, **options)
 
 
 _NAMES = tuple(name for name, _, _ in _SERIES)
@@ -190,3 +192,80 @@ def _value(point: Point, name: str) -> float:
     if value is None:
         return math.nan
     return float(value) if isinstance(value, float) else float(value.upper)
+
+
+def draw_spending(spending: Spending, *, title: str) -> Figure:
+    """epsilon (certified upper bounds) after each step drawn, with the target and where it is reached."""
+    figure = new_figure(7.2, 4.6)
+    axes = figure.subplots()
+    figure.suptitle(title, fontsize=TITLE_SIZE)
+    steps = [0, *(one.steps for one in spending.points)]
+    values = [0.0, *(one.epsilon.upper for one in spending.points)]
+    axes.plot(steps, values, color=BLUE, linewidth=1.8, label="spent so far (certified upper bound)")
+    ends = [one for one in spending.points if one.epoch]
+    if ends:
+        spots = ([one.steps for one in ends], [one.epsilon.upper for one in ends])
+        axes.plot(*spots, ".", color=BLUE, markersize=7, label="at the end of each epoch")
+    if spending.target is not None:
+        axes.axhline(spending.target, color=ORANGE, linestyle="--", label=f"target: epsilon = {given(spending.target)}")
+        if spending.last_step_within is not None and spending.last_step_within < spending.points[-1].steps:
+            label = f"last step within it: {spending.last_step_within}"
+            axes.axvline(spending.last_step_within, linestyle=":", label=label, **GUIDE)
+    axes.set(xlabel="steps", ylabel="epsilon")
+    axes.set_ylim(bottom=0.0)
+    axes.margins(x=0.02)
+    finish(axes, legend="lower right")
+    return figure
+
+
+def rates_to_draw() -> npt.NDArray[np.float64]:
+    """False positive rates that are close enough together for both axes: no corner is seen."""
+    bend = np.geomspace(0.002, 0.3, 44)
+    return np.concatenate([np.geomspace(1e-12, 0.002, 24)[:-1], bend, np.linspace(0.3, 1.0 - 1e-12, 16)[1:]])
+
+
+def draw_trade_off(curve: TradeOffCurve, path: str | Path, *, title: str) -> None:
+    """The certified curve on linear axes, and its tail on logarithmic ones."""
+    figure = new_figure(9.0, 4.4, layout=None)
+    left, right = figure.subplots(1, 2)
+    rate = curve.false_positive_rate
+    missed, detected = "missed by the best attack, at least", "detected by the best attack, at most"
+    left.plot([0.0, *rate], [1.0, *curve.false_negative_rate_lower], color=BLUE, linewidth=1.8, label=missed)
+    left.plot([0, 1], [1, 0], "--", label="guessing", **GUIDE)
+    left.set(xlabel="false positive rate", ylabel="false negative rate", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    finish(left, legend="upper right")
+    tail = (rate > 0) & (rate <= 0.5)
+    right.loglog(rate[tail], curve.true_positive_rate_upper[tail], color=BLUE, linewidth=1.8, label=detected)
+    right.loglog(rate[tail], rate[tail], "--", label="guessing", **GUIDE)
+    right.set(xlabel="false positive rate", ylabel="true positive rate")
+    finish(right, legend="lower right")
+    for axis in (right.xaxis, right.yaxis):
+        powers_of_ten(axis)
+    place(figure, (left, right), title=f"Telling two neighbouring datasets apart (certified)\n{title}")
+    save_figure(figure, path)
+
+
+def draw_ledger(book: Ledger, states: Sequence[State], *, title: str) -> Figure:
+    """Every entry alone as a bar, and both figures so far as steps; certified upper bounds."""
+    figure = new_figure(7.2, 4.6)
+    axes = figure.subplots()
+    figure.suptitle(title, fontsize=TITLE_SIZE)
+    places = list(range(1, len(states) + 1))
+    axes.bar(places, [_finite(one.alone.upper) for one in states], color=SKY, width=0.55, label="alone")
+    for name, style, colour, values in (
+        ("filter: chosen after looking", "s--", ORANGE, [one.filtered.upper for one in states]),
+        ("composed: fixed beforehand", "o-", BLUE, [one.composed.upper for one in states]),
+    ):
+        axes.plot(places, [_finite(value) for value in values], style, color=colour, label=name)
+    if book.epsilon is not None:
+        axes.axhline(book.epsilon, linestyle="--", label=f"budget: epsilon = {given(book.epsilon)}", **GUIDE)
+    axes.set_xticks(places, [textwrap.fill(entry.title, 16) for entry in book.entries], fontsize=8)
+    axes.set(ylabel="epsilon")
+    axes.set_ylim(bottom=0.0)
+    finish(axes, legend="lower right")
+    return figure
+
+
+def _finite(value: float) -> float:
+    """An infinite epsilon is not drawn."""
+    return value if math.isfinite(value) else math.nan

@@ -1,22 +1,33 @@
-"""The paper's empirical section, computed: two samplings, three noise multipliers, epsilon against group size.
+"""The paper's figures: two samplings, three noise multipliers, epsilon against group size.
 
 Ganesh 2024, section 4: CIFAR-10 for 20 epochs of 100 rounds. T = 2000; Poisson sampling with q = 1/100, or fixed
 batches of B = 500 out of n = 50000 with twice the noise multiplier; delta = 1e-6.
+
+Two figures in two processes take the time of one: importing matplotlib and drawing hold the interpreter's lock.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import pickle
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
+from groupdp._files import command_of
 from groupdp._version import VERSION
 from groupdp.baselines.comparison import Point, as_csv, compare
 from groupdp.bounds import Bounds
+from groupdp.drawing import import_matplotlib, save_figure
 from groupdp.engines.interface import Progress
+from groupdp.figures.curves import draw_curves
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.printing import round_down, round_up
 from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
@@ -246,3 +257,72 @@ def _same_samplings(poisson: Sequence[Panel], fixed: Sequence[Panel]) -> str:
 
 def _up(value: float) -> str:
     return round_up(value, 7) if value < math.inf else "infinite"
+
+
+Panels = tuple[Panel, ...]
+
+
+def write_figure(name: str, path: Path, *, progress: Progress | None = None) -> Panels:
+    """Computes the panels of the figure called `name` and draws them; the kind of picture is the suffix's."""
+    title = next(title for known, _, _, title in SAMPLINGS if known == name)
+    panels = panels_of(name, progress=progress, meanwhile=import_matplotlib)
+    save_figure(draw_curves([(panel.title, panel.points) for panel in panels], title=title), path)
+    return panels
+
+
+class FigureProcess:
+    """`write_figure` in a process of its own."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self._name, self._path = name, path
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Begins, where there is a second processor."""
+        if (os.cpu_count() or 1) < 2:
+            return
+        try:
+            self._process = subprocess.Popen(
+                command_of(__name__, self._name, str(self._path)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the command, which ends this one
+            )
+        except OSError:
+            self._process = None
+
+    def panels(self) -> Panels:
+        """What was drawn; drawn here if the process could not, so that whatever was wrong is said here."""
+        if self._process is not None:
+            answer, _ = self._process.communicate()
+            if self._process.returncode == 0:
+                found: Panels = pickle.loads(answer)  # written by `main` below
+                return found
+        return write_figure(self._name, self._path)
+
+    def end(self) -> None:
+        """Leaves nothing that still runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+
+@contextmanager
+def figure_process(name: str, path: Path) -> Iterator[FigureProcess]:
+    """A process that has ended when the block has."""
+    process = FigureProcess(name, path)
+    try:
+        process.start()
+        yield process
+    finally:
+        process.end()
+
+
+def main() -> None:
+    """The other process: NAME PATH, and the panels on standard output."""
+    name, path = sys.argv[1:]
+    answer = pickle.dumps(write_figure(name, Path(path)))
+    sys.stdout.buffer.write(answer)

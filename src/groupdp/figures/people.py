@@ -7,15 +7,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupdp.drawing import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure, plain_logarithmic
-from groupdp.figures.curves import save_figure
-from groupdp.printing import given, given_percent, lower_percent
+from groupdp.drawing import (
+    BLUE,
+    COLOURS,
+    GREY,
+    GUIDE,
+    ORANGE,
+    TITLE_SIZE,
+    finish,
+    new_figure,
+    plain_logarithmic,
+    save_figure,
+)
+from groupdp.printing import counted, given, given_percent, lower_percent
 
 #: Caps whose numbers are written are so far apart, as a share of the axis.
 _APART = 0.06
 
 if TYPE_CHECKING:
     from groupdp.people.cap import CapStudy
+    from groupdp.people.plan import Plan
     from groupdp.people.view import PeopleView
 
 
@@ -58,9 +69,9 @@ def draw_people(view: PeopleView, path: str | Path, *, title: str, thresholds: S
     axes.set(
         xlabel=f"epsilon at delta = {given(view.delta)} (certified upper bound)", ylabel="share of the people, per cent"
     )
-    note = f"{view.total} people"
+    note = f"{counted(view.total)} people"
     if view.unprotected:
-        note += f", {view.unprotected} of them with too many examples for any epsilon"
+        note += f", {counted(view.unprotected)} of them with too many examples for any epsilon"
     figure.suptitle(f"{title}\n{note}", fontsize=TITLE_SIZE)
     finish(axes, legend="lower right")
     save_figure(figure, path)
@@ -95,6 +106,38 @@ def draw_caps(study: CapStudy, path: str | Path, *, title: str) -> None:
     save_figure(figure, path)
 
 
+def draw_plan(plan: Plan, path: str | Path, *, title: str) -> None:
+    """Signal-to-noise ratio against the examples of a person that are used, a line for each way of sampling."""
+    figure = new_figure(7.2, 4.8)
+    axes = figure.subplots()
+    for way, colour in zip(dict.fromkeys(row.way for row in plan.rows), COLOURS, strict=False):
+        rows = sorted((row for row in plan.rows if row.way == way), key=lambda row: row.cap)
+        axes.loglog([row.cap for row in rows], [row.signal_to_noise for row in rows], "-", color=colour, label=way)
+        for allowed, marker in ((True, "."), (False, "x")):
+            spots = [row for row in rows if row.allowed is allowed]
+            ratios = [row.signal_to_noise for row in spots]
+            axes.loglog([row.cap for row in spots], ratios, marker, color=colour, markersize=7)
+    best = plan.recommended
+    label = f"recommended: {best.way} at {best.cap}"
+    axes.loglog([best.cap], [best.signal_to_noise], "o", markersize=12, fillstyle="none", color=GREY, label=label,
+                linestyle="none")  # fmt: skip
+    if not all(row.allowed for row in plan.rows):
+        axes.loglog([], [], "x", color=GREY, linestyle="none", label="uses too few examples")
+    caps = sorted({row.cap for row in plan.rows})
+    axes.set_xticks(caps, [str(cap) for cap in caps])
+    axes.xaxis.minorticks_off()
+    ratios = [row.signal_to_noise for row in plan.rows]
+    if max(ratios) < 300.0 * min(ratios):
+        plain_logarithmic(axes.yaxis)
+    axes.set(
+        xlabel="examples of a person: kept, or given to a step",
+        ylabel=f"signal-to-noise (cosine within a person {given(plan.alike)})",
+    )
+    figure.suptitle(title, fontsize=TITLE_SIZE)
+    finish(axes, legend="best")
+    save_figure(figure, path)
+
+
 def _frontier(axes: Any, study: CapStudy, colour: str, noise: Any, label: str) -> None:
     """One line over all caps; a dot where a cap is allowed, a cross where it keeps too few examples."""
     shares = [100.0 * row.share_kept for row in study.rows]
@@ -106,11 +149,11 @@ def _frontier(axes: Any, study: CapStudy, colour: str, noise: Any, label: str) -
     if colour != BLUE:
         return
     apart = _APART * (shares[-1] - shares[0])
-    told = math.inf
+    last = math.inf
     for place, row in enumerate(study.rows):
-        near = abs(shares[place] - told) < apart or shares[-1] - shares[place] < apart
+        near = abs(shares[place] - last) < apart or shares[-1] - shares[place] < apart
         if place in (0, len(study.rows) - 1) or row.cap == study.recommended or not near:
-            told = shares[place]
+            last = shares[place]
             axes.annotate(
                 str(row.cap),
                 (shares[place], values[place]),

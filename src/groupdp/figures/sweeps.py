@@ -9,9 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from groupdp.drawing import COLOURS, ORANGE, TITLE_SIZE, finish, new_figure
+from groupdp.drawing import COLOURS, ORANGE, TITLE_SIZE, finish, infinity_sign, new_figure
 from groupdp.errors import InvalidArgument
-from groupdp.figures.layout import infinity_sign
 from groupdp.printing import given
 from groupdp.sweeps.sweep import Row
 

@@ -19,12 +19,10 @@ from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds, Provenance
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
-from groupdp.integrations.disguises import refuse_disguised_events
-from groupdp.integrations.dp_events import UnsupportedEvent, dp_event, rounds_of
+from groupdp.integrations.callers import refuse_misdescribed_events, require_package
+from groupdp.integrations.dp_events import MixtureLaw, UnsupportedEvent, dp_event, rounds_of
 from groupdp.integrations.dp_events import from_dp_event as from_dp_event
 from groupdp.integrations.dp_events import to_dp_event as to_dp_event
-from groupdp.integrations.extras import require_package
-from groupdp.integrations.mixture_law import MixtureLaw
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import ZERO_OUT
 
@@ -67,7 +65,7 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
     @property
     def neighboring_relation(self) -> Any:
         """dp_accounting's relation. Asking for it is where a plan of several bands is noticed, and refused."""
-        refuse_disguised_events(self._group_size)
+        refuse_misdescribed_events(self._group_size)
         return self._neighboring_relation
 
     @property
@@ -77,7 +75,7 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
 
     @property
     def run(self) -> tuple[DPSGD, ...]:
-        """What was composed so far, as phases; `InvalidArgument` if it is no run of DP-SGD."""
+        """What was composed so far, as phases; `InvalidArgument` if it is not a run of DP-SGD."""
         if self._contains_non_private_event or any(isinstance(one.sampling, MixtureLaw) for one in self._rounds):
             raise InvalidArgument(
                 "what was composed", InWords("other events among them"), "be steps of DP-SGD to be a run"
@@ -85,7 +83,7 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
         return tuple(replace(one, steps=count) for one, count in self._rounds.items())
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        refuse_disguised_events(self._group_size)
+        refuse_misdescribed_events(self._group_size)
         try:
             times = require_integer("count", count, at_least=0)
             non_private, rest = _without_non_private(event)

@@ -18,8 +18,10 @@ import numpy as np
 
 from groupdp._validation import require_choice, require_number, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.integrations.extras import require_package
-from groupdp.neighbours import ADD_OR_REMOVE, BACKWARD, DIRECTIONS, FORWARD, SAME_SIZE, require_direction
+from groupdp.integrations.callers import require_package
+from groupdp.losses import AtomsRound
+from groupdp.mechanisms.imported import ABOUT, ImportedLosses
+from groupdp.neighbours import ADD_OR_REMOVE, BACKWARD, DIRECTIONS, FORWARD, SAME_SIZE, SUBSTITUTE, require_direction
 from groupdp.pairs import Round
 from groupdp.pld.distribution import LARGEST_GRID, PrivacyLossDistribution
 from groupdp.pld.measures import Measure
@@ -30,6 +32,8 @@ _theirs: Any = require_package(
 )
 _pmf: Any = require_package("dp_accounting.pld.pld_pmf", extra="dp_accounting", tool="dp_accounting")
 
+#: A mass that stands for none in a logarithm.
+_SMALLEST = 1e-300
 #: Masses may miss a total of 1 by this much; more is not a law of losses.
 _ROOM = 1e-6
 
@@ -75,7 +79,7 @@ def run_to_dp_accounting(
     question = question_of(run, group_size=group_size, adjacency=adjacency)
     if question.is_empty:
         raise InvalidArgument(
-            "run", InWords("nothing that could be told apart"), "have steps and group_size be at least 1"
+            "run", InWords("a run with no steps or an empty group"), "have steps and group_size be at least 1"
         )
     found = []
     for index in range(len(question.compositions)):
@@ -111,18 +115,9 @@ def from_dp_accounting(
     `grid_step` is that of the distributions it will be composed with; losses that are no multiples of it are rounded
     up, which only adds to every delta. It is as good as what is imported: import single mechanisms and compose here.
     """
-    if not isinstance(distribution, _theirs.PrivacyLossDistribution):
-        raise InvalidArgument("distribution", distribution, "be a PrivacyLossDistribution of dp_accounting")
     chosen = require_direction(direction)
-    pmf = distribution._pmf_remove if chosen == FORWARD else distribution._pmf_add
-    if not pmf._pessimistic_estimate:
-        raise InvalidArgument(
-            "distribution", InWords("an optimistic one, which bounds nothing"), "be a pessimistic estimate"
-        )
-    dense = pmf.to_dense_pmf()
-    masses = np.asarray(dense._probs, dtype=np.float64)
-    infinite = float(dense._infinity_mass)
-    _refuse_no_law(masses, infinite)
+    dense = _pessimistic(distribution, chosen)
+    masses, infinite = np.asarray(dense._probs, dtype=np.float64), float(dense._infinity_mass)
     theirs = require_number("value_discretization_interval", dense._discretization, at_least=1e-9, at_most=10.0)
     step = _short(theirs) if grid_step is None else require_number("grid_step", grid_step, at_least=1e-9, at_most=10.0)
     if step != _short(step):
@@ -140,6 +135,57 @@ def from_dp_accounting(
         mean_bounds=(0.0, math.inf),
         variance_bounds=(0.0, math.inf),
         tail_mass=require_number("tail_mass", tail_mass, at_least=1e-250, at_most=1e-3),
+    )
+
+
+def release_from_dp_accounting(
+    distribution: Any, *, group_size: int, adjacency: str = ADD_OR_REMOVE, releases: int = 1
+) -> ImportedLosses:
+    """A pessimistic PrivacyLossDistribution of dp_accounting as a release that composes with groupdp's mechanisms.
+
+    `group_size` and `adjacency` say what the distribution is about, which it does not say itself. It is as right as
+    what is imported: import single mechanisms, and compose here. An event is better read by `from_dp_event`, which
+    knows what a group does.
+    """
+    laws = [_atoms(_pessimistic(distribution, direction)) for direction in DIRECTIONS]
+    if require_choice("adjacency", adjacency, ABOUT) == SUBSTITUTE and laws[0] != laws[1]:
+        raise InvalidArgument(
+            "distribution", InWords("two different halves"), "be symmetric where records are replaced"
+        )
+    return ImportedLosses(laws[0], laws[1], group_size, adjacency, releases)
+
+
+def _pessimistic(distribution: Any, direction: str) -> Any:
+    """The probabilities of one direction, on a lattice, checked."""
+    if not isinstance(distribution, _theirs.PrivacyLossDistribution):
+        raise InvalidArgument("distribution", distribution, "be a PrivacyLossDistribution of dp_accounting")
+    pmf = distribution._pmf_remove if direction == FORWARD else distribution._pmf_add
+    if not pmf._pessimistic_estimate:
+        raise InvalidArgument(
+            "distribution", InWords("an optimistic one, which bounds nothing"), "be a pessimistic estimate"
+        )
+    dense = pmf.to_dense_pmf()
+    _refuse_no_law(np.asarray(dense._probs, dtype=np.float64), float(dense._infinity_mass))
+    return dense
+
+
+def _atoms(dense: Any) -> AtomsRound:
+    """The law of atoms with these masses; what is missing of a total of 1 has no atom."""
+    masses = np.asarray(dense._probs, dtype=np.float64)
+    losses = (int(dense._lower_loss) + np.arange(len(masses), dtype=np.float64)) * float(dense._discretization)
+    lost = float(dense._infinity_mass)
+    lost += max(1.0 - math.fsum(masses) - lost, 0.0)
+    is_sparse = 2 * np.count_nonzero(masses) < len(masses)  # then losses without a mass are dropped
+    if is_sparse:
+        losses, masses = losses[masses > 0.0], masses[masses > 0.0]
+    return AtomsRound(
+        losses,
+        np.log(np.maximum(masses, _SMALLEST)),
+        spacing=0.0 if is_sparse else float(dense._discretization),
+        loss_error=2.0**-51 * float(np.max(np.abs(losses))),
+        mass_error=1e-13,
+        log_lost=min(math.log(lost * (1.0 + 1e-12)), 0.0) if lost > 0.0 else -math.inf,
+        log_lost_mirrored=0.0,
     )
 
 

@@ -3,22 +3,32 @@
 An event describes one dataset; a guarantee is about two of them that differ by a group. Where the dataset's size
 matters, it is that of the dataset the event names: with the group in it under add-or-remove (dp_accounting's own
 convention), so that the common part has k examples fewer.
+
+A mixture of Gaussians that an event spells out is the sampling of a step, so that it composes with all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.integrations.extras import require_package
-from groupdp.integrations.mixture_law import MixtureLaw
+from groupdp.fields import Field
+from groupdp.groups import is_empty
+from groupdp.integrations.callers import require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
-from groupdp.neighbours import ADD_OR_REMOVE, SAME_SIZE
+from groupdp.neighbours import ADD_AND_REMOVE, ADD_OR_REMOVE, EXCHANGE, ONE_SIDED, SAME_SIZE, Change
+from groupdp.pairs import ZERO, Round
+from groupdp.samplings import Rounds, Sampling
+from groupdp.samplings.sampling import BoolArray
+from groupdp.samplings.worlds import World
 
 dp_event: Any = require_package("dp_accounting.dp_event", extra="dp_accounting", tool="dp_accounting")
 
@@ -200,3 +210,41 @@ def _event_of(phase: DPSGD, group_size: int, adjacency: str) -> Any:
                     f"{shown(sampling)}"
                 ),
             )
+
+
+_ONE_SIDED = "a mixture of Gaussians is about adding and removing: describe the sampling instead"
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureLaw(Sampling):
+    """One unit moves a step's sum by a random amount whose law is stated; nothing is known of larger groups."""
+
+    mixture: MixtureOfGaussians
+
+    name: ClassVar[str] = "mixture"
+    title: ClassVar[str] = "a stated mixture of Gaussians"
+    fields: ClassVar[tuple[Field, ...]] = ()
+    adjacencies: ClassVar[tuple[str, ...]] = ONE_SIDED
+    refusals: ClassVar[dict[str, str]] = dict.fromkeys((*SAME_SIZE, ADD_AND_REMOVE, EXCHANGE), _ONE_SIDED)
+
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        """(law, 0) and its mirror image, with the mixture's own noise."""
+        side = self.mixture.side
+        return ((Round.of(side, ZERO) if is_empty(change.added) else Round.of(ZERO, side), steps),)
+
+    def is_tight(self, change: Change, *, steps: int) -> bool:
+        return True
+
+    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
+        return ("What one unit adds to the sum has the stated law.",)
+
+    def share_of_data(self) -> Fraction:
+        raise AssertionError("a stated mixture does not say how much of the data a step visits")
+
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        raise AssertionError("a stated mixture cannot be sampled")
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        raise InvalidArgument(
+            "run", InWords("a stated mixture"), "have a sampling that can be carried out to be audited"
+        )

@@ -7,6 +7,8 @@
 | a JSON object with "history" | the same, in the layout of a state dict |
 | a JSON object with "number_of_examples" | hyperparameters of TensorFlow Privacy |
 | a JSON object with "num_samples" and "num_updates" | DpParams of JAX Privacy |
+
+Opacus itself is not imported.
 """
 
 from __future__ import annotations
@@ -14,16 +16,16 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groupdp._validation import require_choice, shown
+import groupdp
+from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.integrations.extras import require_package
-from groupdp.integrations.opacus_history import from_opacus
-from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.integrations.callers import require_package
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.neighbours import SAME_SIZE
 
 #: Largest JSON file read, in bytes; checkpoints may be larger, they hold a model.
@@ -164,3 +166,54 @@ def _refuse_unknown(content: Mapping[str, Any], known: tuple[str, ...], *, requi
     for key in required:
         if key not in content:
             raise InvalidArgument(key, NOT_SHOWN, f"be given with {required[0]}")
+
+
+#: (noise multiplier, sample rate, steps), as Opacus keeps it.
+Entry = tuple[float, float, int]
+
+
+def from_opacus(source: Any) -> tuple[DPSGD, ...]:
+    """The run behind a PrivacyEngine, an accountant (any of Opacus's), a history, or the content of a checkpoint.
+
+    Every entry (noise multiplier, sample rate, steps) of the history is a phase with Poisson sampling: whether batches
+    were really drawn so, a history does not say.
+    """
+    for attribute in ("accountant", "history"):
+        source = getattr(source, attribute, source)
+    if isinstance(source, Mapping):
+        source = source.get("privacy_accountant_state_dict", source)
+        source = source.get("history") if isinstance(source, Mapping) else source
+    entries = entries_of(source)
+    if not entries:
+        raise InvalidArgument("history", InWords("none"), "have at least one step")
+    return tuple(
+        DPSGD(sampling=groupdp.PoissonSampling(rate=rate), noise_multiplier=noise, steps=steps)
+        for noise, rate, steps in entries
+    )
+
+
+def to_opacus(run: DPSGD | Sequence[DPSGD]) -> list[Entry]:
+    """The history that Opacus would have kept of a run: Poisson sampling, no microbatches."""
+    history = []
+    for phase in phases_of(run):
+        if not isinstance(phase.sampling, groupdp.PoissonSampling) or phase.microbatch_size != 1:
+            raise InvalidArgument(
+                "run", phase, "have Poisson sampling and a microbatch_size of 1 to be a history of Opacus"
+            )
+        if phase.steps > 0:
+            history.append((phase.noise_multiplier, phase.sampling.rate, phase.steps))
+    return history
+
+
+def entries_of(history: Any) -> list[Entry]:
+    """A history, checked entry by entry."""
+    if not isinstance(history, list | tuple):
+        raise InvalidArgument("history", history, "be a list of (noise multiplier, sample rate, steps)")
+    entries = []
+    for entry in history:
+        if not isinstance(entry, list | tuple) or len(entry) != 3:
+            raise InvalidArgument("history", entry, "consist of (noise multiplier, sample rate, steps)")
+        noise = require_number("noise_multiplier", entry[0], at_least=0.0)
+        rate = require_number("sample_rate", entry[1], above=0.0, at_most=1.0)
+        entries.append((noise, rate, require_integer("steps", entry[2], at_least=1)))
+    return entries

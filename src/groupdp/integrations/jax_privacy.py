@@ -21,12 +21,16 @@ import groupdp
 from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.bounds import Bounds, Provenance
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.integrations.disguises import refuse_bands
-from groupdp.integrations.extras import require_package
+from groupdp.integrations.callers import refuse_bands, require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.neighbours import ADD_OR_REMOVE, SAME_SIZE
 
-_accounting: Any = require_package("jax_privacy.accounting", extra="jax_privacy", tool="JAX Privacy")
+_accounting: Any = require_package(
+    "jax_privacy.accounting",
+    extra="jax_privacy",
+    tool="JAX Privacy",
+    instead="give the event of its configuration to groupdp.integrations.dp_accounting, GroupPrivacyAccountant",
+)
 _batches: Any = require_package("jax_privacy.batch_selection", extra="jax_privacy", tool="JAX Privacy")
 
 ADJACENCIES = (ADD_OR_REMOVE, *SAME_SIZE)

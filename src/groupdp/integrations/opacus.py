@@ -8,8 +8,17 @@ or, with the refusals made before anything is wrapped and the noise calibrated t
 
     engine = GroupPrivacyEngine(group_size=8)
 
-Opacus makes its accountants without arguments and stores their names in checkpoints, so there is a class and a name for
-every group size and adjacency. What is returned is the upper side of groupdp's bounds, bit for bit.
+Opacus makes its accountants without arguments and stores their names in checkpoints, so there is a class and a name
+for every group size and adjacency. What is returned is the upper side of groupdp's bounds, bit for bit.
+
+Adaptive clipping: besides the gradients, every step releases how many of them were not clipped, with noise of
+standard deviation s_u. Opacus raises the gradients' noise to (s^-2 - (2 s_u)^-2)^(-1/2), as if a count moved by 1/2
+with every example (it would, were the bits centred; Andrew et al. 2021, Theorem 1). Its count is of bits 0 and 1 and
+moves by 1. Gradient and count together are then one Gaussian mechanism in which an example moves by 1 with noise
+
+    s' = (s^-2 - (2 s_u)^-2 + s_u^-2)^(-1/2) = (s^-2 + (3/4) s_u^-2)^(-1/2),
+
+and a group's examples add up in it as they do in plain DP-SGD. That s' is what is accounted for.
 """
 
 from __future__ import annotations
@@ -26,12 +35,10 @@ from groupdp._validation import require_choice, require_integer, require_number,
 from groupdp.bounds import Bounds, Provenance
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
-from groupdp.integrations.callers import calling_frames
-from groupdp.integrations.extras import require_package
-from groupdp.integrations.opacus_adaptive import accounted_noise, gradient_noise, warn_about_batch_size
-from groupdp.integrations.opacus_history import Entry, entries_of
-from groupdp.integrations.opacus_history import from_opacus as from_opacus
-from groupdp.integrations.opacus_history import to_opacus as to_opacus
+from groupdp.integrations.callers import calling_frames, require_package
+from groupdp.integrations.import_run import Entry, entries_of
+from groupdp.integrations.import_run import from_opacus as from_opacus
+from groupdp.integrations.import_run import to_opacus as to_opacus
 from groupdp.integrations.opacus_loaders import (
     epoch_of,
     poisson_rate_of,
@@ -123,7 +130,7 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
                     "be 1",
                     (
                         "an example may be in several of the batches whose gradients were added up, so a step at "
-                        "the summed rate is no bound; BatchMemoryManager splits one batch instead"
+                        "the summed rate is not a bound; BatchMemoryManager splits one batch instead"
                     ),
                 )
             self.step(noise_multiplier=_accounted_noise_of(optimizer), sample_rate=rate)
@@ -263,3 +270,34 @@ def _accounted_noise_of(optimizer: Any) -> float:
         return noise
     warn_about_batch_size()
     return accounted_noise(noise, float(unclipped)) if math.isfinite(noise) else noise
+
+
+def accounted_noise(noise_multiplier: float, unclipped_num_std: float) -> float:
+    """s' for a noise multiplier s and a count with noise s_u, rounded down."""
+    count = require_number("unclipped_num_std", unclipped_num_std, above=0.0)
+    if noise_multiplier == 0.0:
+        return 0.0
+    return (1.0 - 2.0**-50) / math.sqrt(1.0 / noise_multiplier**2 + 0.75 / count**2)
+
+
+def gradient_noise(accounted: float, unclipped_num_std: Any) -> float:
+    """The noise multiplier s for which s' is at least `accounted`."""
+    count = require_number("unclipped_num_std", unclipped_num_std, above=0.0)
+    rest = 1.0 / accounted**2 - 0.75 / count**2
+    if rest <= 0.0:
+        raise InvalidArgument(
+            "unclipped_num_std", unclipped_num_std, f"be above {math.sqrt(0.75) * accounted!r} for this target"
+        )
+    noise = 1.0 / math.sqrt(rest)
+    while accounted_noise(noise, count) < accounted:
+        noise = max(noise * (1.0 + 2.0**-48), math.nextafter(noise, math.inf))
+    return noise
+
+
+def warn_about_batch_size() -> None:
+    """Says what no accountant covers."""
+    warnings.warn(
+        "Adaptive clipping in Opacus divides by the size of the sampled batch, which is private under Poisson "
+        "sampling: the guarantee is for what is released besides that size.",
+        stacklevel=4,
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import groupdp
 from groupdp._validation import require_number, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.integrations.extras import require_package
+from groupdp.integrations.callers import require_package
 from groupdp.integrations.loaders import Epoch, opacus_epoch
 from groupdp.mechanisms.dpsgd import DPSGD
 
@@ -40,7 +40,7 @@ def refusal_of_loader(data_loader: Any, sample_rate: float | None) -> InvalidArg
             "poisson_sampling",
             InWords("a data loader that shuffles or goes in order"),
             "be True",
-            f"its batches are no Poisson samples, and accounting for them as such is no guarantee; {_OFFER}",
+            f"its batches are not Poisson samples, and accounting for them as such is not a guarantee; {_OFFER}",
         )
     if sample_rate is not None and rate > sample_rate:
         return InvalidArgument(

@@ -17,7 +17,7 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_boolean, require_integer, require_number
-from groupdp.baselines.tensorflow_privacy_model import old_tool_epsilon
+from groupdp.baselines.renyi import old_tool_epsilon
 from groupdp.bounds import Bounds
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP

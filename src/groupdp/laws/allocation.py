@@ -23,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from groupdp.floats import FloatArray
 from groupdp.laws.allocation_tails import Dealing, Tails
 from groupdp.laws.allocation_transform import Enclosed, transformed
-from groupdp.pairs import FloatArray, Law
+from groupdp.pairs import Law
 
 #: Up to this group size the law is exact.
 LARGEST_EXACT_GROUP = 64

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.pairs import FloatArray
+from groupdp.floats import FloatArray
 
 #: Tilts t of each sign, multiples of one deviation of W.
 _TILTS = np.geomspace(3e-3, 60.0, 64)

@@ -20,8 +20,8 @@ import numpy as np
 
 from groupdp.allocations import Allocation, AllocationRound, Product
 from groupdp.laws.allocation import thrown_squares_law
-from groupdp.laws.decimals import CONTEXT, as_law, total
 from groupdp.laws.histograms import Histogram, allocated_histograms, thrown_histograms
+from groupdp.laws.precise import CONTEXT, as_law, total
 
 #: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no
 #: effect on validity.
@@ -133,9 +133,34 @@ def hidden_collisions(group_size: int, batches: int, shift: float, order: float)
     Any block sizes are valid; `order` is what they are optimised for.
     """
     k, n = group_size, batches
+    if (labelled := _labels(k, n)) is None:
+        return None
+    labels, rare = labelled
+    sizes = _block_sizes(k, [(c, log_p) for c, _, log_p in labels], n, shift, order)
+    factors: dict[Allocation, int] = {Allocation(sizes[0], shift): k}
+    for (c, _, log_p), size in zip(labels, sizes[1:], strict=True):
+        factor = Allocation(size, c * shift, log_p)
+        factors[factor] = factors.get(factor, 0) + 1
+    mass = Decimal(min(rare * (1.0 + 1e-9), 1.0))
+    revealed, masses = _revealed(k, n, shift, mass)
+    return _coin((tuple(factors.items()), *revealed), [CONTEXT.subtract(Decimal(1), mass), *masses])
+
+
+def collision_blocks(
+    group_size: int, batches: int, shift: float, order: float
+) -> tuple[int, list[tuple[int, int, int]]] | None:
+    """The sizes of P-17's blocks: of a single member's, and (c, i, size) of the others; None where N is too small."""
+    if (labelled := _labels(group_size, batches)) is None:
+        return None
+    sizes = _block_sizes(group_size, [(c, log_p) for c, _, log_p in labelled[0]], batches, shift, order)
+    return sizes[0], [(c, i, size) for (c, i, _), size in zip(labelled[0], sizes[1:], strict=True)]
+
+
+def _labels(k: int, n: int) -> tuple[list[tuple[int, int, float]], float] | None:
+    """(c, i, log p_{c,i}) of the blocks, and a bound on the probability of all other collisions."""
     if k >= n or k < 2:
         return None
-    labels: list[tuple[int, float]] = []  # (c, log p)
+    labels: list[tuple[int, int, float]] = []
     rare = 0.0
     for c in range(2, k + 1):
         likely, bound = 1.0, 1.0
@@ -145,17 +170,8 @@ def hidden_collisions(group_size: int, batches: int, shift: float, order: float)
             if likely < _LEAST_COLLISION:
                 rare += likely
                 break
-            labels.append((c, math.log(bound) if bound < 1.0 else 0.0))
-    if k + len(labels) > n:
-        return None
-    sizes = _block_sizes(k, labels, n, shift, order)
-    factors: dict[Allocation, int] = {Allocation(sizes[0], shift): k}
-    for (c, log_p), size in zip(labels, sizes[1:], strict=True):
-        factor = Allocation(size, c * shift, log_p)
-        factors[factor] = factors.get(factor, 0) + 1
-    mass = Decimal(min(rare * (1.0 + 1e-9), 1.0))
-    revealed, masses = _revealed(k, n, shift, mass)
-    return _coin((tuple(factors.items()), *revealed), [CONTEXT.subtract(Decimal(1), mass), *masses])
+            labels.append((c, i, math.log(bound) if bound < 1.0 else 0.0))
+    return (labels, rare) if k + len(labels) <= n else None
 
 
 def _occupied(k: int, n: int, c: int, i: int) -> float:

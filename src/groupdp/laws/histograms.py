@@ -24,7 +24,7 @@ from decimal import Decimal
 from functools import lru_cache
 
 from groupdp.errors import LimitExceeded
-from groupdp.laws.decimals import CONTEXT, total
+from groupdp.laws.precise import CONTEXT
 
 #: (count, number of batches), the largest counts first.
 Histogram = tuple[tuple[int, int], ...]
@@ -269,8 +269,3 @@ class _Search:
             if factor < 1 and bound < self.threshold:
                 self.left_out = CONTEXT.add(self.left_out, bound)
                 return
-
-
-def checked_total(law: HistogramLaw) -> Decimal:
-    """The sum of the probabilities and the bound on the rest: at least 1, up to 40 digits."""
-    return CONTEXT.add(total([probability for _, probability in law.histograms]), law.left_out)

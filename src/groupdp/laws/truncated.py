@@ -24,10 +24,10 @@ from functools import lru_cache
 import numpy as np
 
 from groupdp.errors import LimitExceeded
-from groupdp.laws import double_double
+from groupdp.floats import FloatArray
 from groupdp.laws.counts import binomial_decimals
-from groupdp.laws.decimals import CONTEXT, as_law, total
-from groupdp.pairs import FloatArray, Law
+from groupdp.laws.precise import CONTEXT, Number, as_law, total, vector_divide, vector_multiply, vector_total
+from groupdp.pairs import Law
 
 #: Batch sizes less likely than this, relative to the likeliest, are not told apart (one class, largest sensitivity).
 _RAREST = Decimal("1e-320")
@@ -213,20 +213,20 @@ def _pooled_over(
     if max(up, down) > 0.999:
         return None
     beyond = (down / (1.0 - down), up / (1.0 - up))
-    whole = double_double.total((high, low))
+    whole = vector_total((high, low))
     law = []
     anchored, scale_m = (high, low), 0
     for m in range(min(k, b) + 1):
         if m > 0:
-            anchored = double_double.multiply(anchored, double_double.divide(np.full_like(s, b - m + 1.0), s + m))
+            anchored = vector_multiply(anchored, vector_divide(np.full_like(s, b - m + 1.0), s + m))
             anchored, scale_m = _scaled(anchored, scale_m)
         term, scale = anchored, scale_m
         share = Decimal(0)
         for h in range(m, k + 1):
             if h > m:
-                term = double_double.multiply(term, double_double.divide(s - b + h, s + h))
+                term = vector_multiply(term, vector_divide(s - b + h, s + h))
                 term, scale = _scaled(term, scale)
-            value = double_double.total(term)
+            value = vector_total(term)
             if beyond[0] * term[0][0] + beyond[1] * term[0][-1] > _LEFT_OUT * value[0]:
                 return None
             mean = CONTEXT.divide(_decimal(value, scale), _decimal(whole, 0))
@@ -236,7 +236,7 @@ def _pooled_over(
     return law
 
 
-def _scaled(x: double_double.Number, scale: int) -> tuple[double_double.Number, int]:
+def _scaled(x: Number, scale: int) -> tuple[Number, int]:
     """x times a power of two that brings its largest entry to [1/2, 1), and the power so far."""
     exponent = math.frexp(float(x[0].max()))[1]
     with np.errstate(under="ignore"):

@@ -10,6 +10,7 @@ effect, and a sampler that is restored in mid-epoch goes on with exactly the bat
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 import secrets
@@ -22,10 +23,10 @@ import numpy.typing as npt
 
 from groupdp._validation import require_fraction, require_integer
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.floats import IntArray
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import BallsInBinsSampling, PoissonSampling, Sampling, SpreadSampling
 
-IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 #: Entries of a table of random numbers that are drawn at once; the batches do not depend on it.
@@ -126,6 +127,14 @@ class IndexBatches(ABC):
             indices = np.full(self.padding, self.dataset_size, dtype=np.int64)
             indices[: len(share)] = share
             yield indices, np.arange(self.padding) < len(share)
+
+    def largest_batch(self, *, epochs: int) -> int:
+        """The size of the largest share of this rank in the first `epochs` epochs, which follow from the seed: with it
+        as `padding`, none of them is refused."""
+        fresh = copy.copy(self)
+        fresh.steps_done, fresh.padding = 0, None
+        count = require_integer("epochs", epochs, at_least=1)
+        return max(len(share) for _ in range(count) for share in fresh.arrays())
 
     def state_dict(self, *, steps: int | None = None) -> dict[str, Any]:
         """What `load_state_dict` needs to go on after `steps` steps, by default after the last batch handed out.
@@ -264,13 +273,13 @@ class SpreadBatches(IndexBatches):
         world_size: int = 1,
         padding: int | None = None,
     ) -> None:
-        self._sampling = SpreadSampling(batches=batches)
         people = units_of(None, owners)
         super().__init__(np.arange(len(people)), batches, seed=seed, rank=rank, world_size=world_size, padding=padding)
         self.people = people
         """The number of each example's person."""
         self._by_person = np.argsort(people, kind="stable").astype(np.int64)
         self._counts = np.bincount(people).astype(np.int64)
+        self._sampling = SpreadSampling(batches=self.batches, evenly=bool(self._counts.max() > self.batches))
 
     @property
     def sampling(self) -> SpreadSampling:
@@ -334,3 +343,25 @@ def units_of(dataset_size: int | None, owners: Any) -> IntArray:
     if dataset_size is not None and dataset_size != len(values):
         raise InvalidArgument("dataset_size", dataset_size, f"be {len(values)}, the number of owners, or left out")
     return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+class MaskedDataset:
+    """(item, True) for the examples of a map-style dataset, (item 0, False) for the padding.
+
+        batches = SpreadBatches(owners, batches=100, padding=96)
+        loader = DataLoader(MaskedDataset(dataset), batch_sampler=batches)
+        for items, mask in loader: ...
+
+    The gradient of every masked entry has to be multiplied by 0 after clipping, before the sum. Without this class
+    padded batches fail in the dataset: their padding has an index that it does not have.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> tuple[Any, bool]:
+        inside = index != len(self.dataset)
+        return self.dataset[index if inside else 0], inside

@@ -14,10 +14,10 @@ import numpy as np
 
 from groupdp._validation import require_number
 from groupdp.errors import InvalidArgument, InWords
-from groupdp.loading.fit_tests import (
+from groupdp.floats import IntArray
+from groupdp.loading.draws import (
     Drawn,
     Finding,
-    IntArray,
     at_most_once,
     binomial,
     binomial_law,

@@ -1,12 +1,18 @@
 """`groupdp.inspect`: which sampling a loader or trainer does, with the evidence, and what breaks the guarantee.
 
 What is not known is refused with the reason: no loader passes because nothing was found against it.
+
+Epochs of indices are drawn from what yields batches; known generators are put back afterwards.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Sequence
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,15 +23,25 @@ from groupdp._files import NewFiles
 from groupdp._validation import require_fraction, require_integer
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.loading.batches import IndexBatches, units_of
-from groupdp.loading.fit import FALSE_ALARM, Fit, fit
-from groupdp.loading.loader_epochs import drawn_epochs
-from groupdp.loading.other_loaders import is_trainer, read_engine, read_model, read_other, read_selection, read_trainer
+from groupdp.loading.draws import Drawn
+from groupdp.loading.fit import FALSE_ALARM, Fit, drawn_from, fit
+from groupdp.loading.known_loaders import (
+    is_loader,
+    is_trainer,
+    read_loader,
+    read_model,
+    read_own,
+    read_trainer,
+)
+from groupdp.loading.other_tools import read_engine, read_other, read_selection
 from groupdp.loading.reading import Reading, accumulate, compare, require_world
-from groupdp.loading.torch_loaders import is_loader, read_loader, read_own
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.run_file.read import RunFile
 from groupdp.run_file.write import run_file_text
 from groupdp.samplings import Sampling
+
+#: Batches of an epoch that are drawn at most: a stream that repeats never ends.
+_MOST_BATCHES = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +119,9 @@ def inspect(
             batch selection of JAX Privacy; or a list of the loaders of all ranks. Anything else is refused, and may
             be drawn from if iterating gives an epoch's batches of indices.
         claim: what is accounted for: a sampling, its name, a DPSGD, or an engine or accountant of Opacus.
-        draw: epochs of indices to draw and to test against the claim, or against what was found. PyTorch's and NumPy's
-            generators are put back afterwards; a sampler that keeps its own state advances.
+        draw: epochs of indices to draw, 200 for example, and to test against the claim, or against what was found. None
+            are drawn unless this is given: PyTorch's and NumPy's generators are put back afterwards, but a sampler that
+            keeps its own state advances.
         owners: whose each example is, for a test of spread allocation.
         world_size: training processes; by default as torch.distributed or WORLD_SIZE says.
         accumulation: batches whose gradients are summed before a step; by default a Trainer's, or 1.
@@ -208,3 +225,87 @@ def _test(
     if result.contradicted:
         reading.refuse(str(result))
     return result
+
+
+def drawn_epochs(sources: Sequence[Any], *, count: int, accumulation: int, dataset_size: int) -> Drawn | str:
+    """`count` epochs of the batches that the sources of all ranks make together; a sentence where they make none."""
+    copies = [_copy(one, alone=len(sources) == 1) for one in sources]
+    for one in copies:
+        part = one if hasattr(one, "num_replicas") else getattr(one, "sampler", None)
+        if len(copies) == 1 and getattr(part, "num_replicas", 1) > 1:
+            raise InvalidArgument("draw", NOT_SHOWN, "be left out, or asked of a list with the loaders of all ranks")
+    if any(iter(one) is one for one in copies if hasattr(one, "__iter__")) or not all(
+        hasattr(one, "__iter__") for one in copies
+    ):
+        return "Iterating over it does not give one epoch after another, so none can be drawn."
+    kept: list[list[Any]] = []
+    with _restored(copies):
+        for _ in range(count):
+            try:
+                parts = [list(_epoch(one)) for one in copies]
+            except _Endless:
+                return f"An epoch does not end within {_MOST_BATCHES} batches, so none can be tested."
+            except (TypeError, ValueError):
+                return "Iterating over it does not give batches of indices, so none can be tested."
+            if len({len(part) for part in parts}) > 1:
+                return "The ranks have different numbers of batches in one epoch."
+            batches = [np.concatenate(together) for together in zip(*parts, strict=True)]
+            kept.append(
+                [np.concatenate(batches[at : at + accumulation]) for at in range(0, len(batches), accumulation)]
+            )
+    lengths = {len(epoch) for epoch in kept}
+    if len(lengths) > 1 or 0 in lengths:
+        return f"Epochs have {min(lengths)} to {max(lengths)} batches, and every one must have as many."
+    remaining = iter(kept)
+    return drawn_from(lambda: iter(next(remaining)), count=count, steps=lengths.pop(), dataset_size=dataset_size)
+
+
+def _copy(source: Any, *, alone: bool) -> Any:
+    """A sampler of groupdp from its beginning, without padding; drawn from alone it gives the batches of all ranks."""
+    if not isinstance(source, IndexBatches):
+        return source
+    fresh = copy.copy(source)
+    fresh.steps_done = 0
+    fresh.padding = None
+    if alone:
+        fresh.rank, fresh.world_size = 0, 1
+    return fresh
+
+
+class _Endless(Exception):
+    """Iterating goes on and on."""
+
+
+def _epoch(source: Any) -> Iterator[Any]:
+    for number, batch in enumerate(source):
+        if number == _MOST_BATCHES:
+            raise _Endless
+        yield _indices(batch)
+
+
+def _indices(batch: Any) -> Any:
+    values = np.asarray(batch if len(batch) else [], dtype=np.float64)
+    whole = values.astype(np.int64)
+    if values.ndim != 1 or np.any(whole != values):
+        raise ValueError("a batch of indices is a list of integers")
+    return whole
+
+
+@contextmanager
+def _restored(sources: Sequence[Any]) -> Iterator[None]:
+    """Put the global generators, and those of PyTorch's samplers, back as they were."""
+    torch: Any = sys.modules.get("torch")
+    parts = [part for one in sources for part in (one, getattr(one, "sampler", None))]
+    generators: list[Any] = [getattr(part, "generator", None) for part in parts]
+    known = [(one, one.get_state()) for one in generators if hasattr(one, "get_state") and hasattr(one, "set_state")]
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - a custom sampler may use it
+    state = None if torch is None else torch.get_rng_state()
+    try:
+        yield
+    finally:
+        for generator, before in known:
+            generator.set_state(before)
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+        if state is not None:
+            torch.set_rng_state(state)

@@ -9,7 +9,14 @@ from typing import Any
 
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.samplings import SAMPLINGS, PoissonSampling, Sampling
+from groupdp.samplings import SAMPLINGS, PoissonSampling, Sampling, SpreadSampling
+
+#: What to check by hand of a sampler whose code is not known.
+BY_HAND = (
+    "How it draws, in its code: each example independently with one rate (poisson), each into one batch of an epoch "
+    "(balls-in-bins), or a fresh permutation in every epoch (shuffled).",
+    "No choice depends on labels, lengths, losses or anything else in the data, and its seed is secret.",
+)
 
 
 @dataclass(slots=True)
@@ -78,6 +85,8 @@ def compare(reading: Reading, claim: Any) -> None:
             reading.refuse(
                 f"The accounting assumes a rate of {stated.rate!r}, and the loader draws with {found.rate!r}."
             )
+    elif isinstance(stated, SpreadSampling) and isinstance(found, SpreadSampling) and stated.batches == found.batches:
+        pass  # without `evenly`, groups that this matters for are refused
     elif isinstance(stated, Sampling) and stated.values() != found.values():
         reading.refuse(f"The accounting assumes {stated.describe()}, and the loader does {found.describe()}.")
 

@@ -9,16 +9,16 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import require_boolean, require_integer, require_number
-from groupdp.coins import log_complement
 from groupdp.fields import Field, Slider
+from groupdp.floats import UNIT, log_complement
 from groupdp.losses import AtomsRound
 from groupdp.mechanisms.mechanism import PER_PERSON, RELEASES, Mechanism, moving, steps_of
+from groupdp.moments import renyi_divergence
 from groupdp.neighbours import Change
 from groupdp.pairs import Round, Rounds, Side
 
 #: Beyond this a guarantee says nothing.
 LARGEST_EPSILON = 1e5
-_UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,15 @@ class ApproximateDP(Mechanism):
         found: Rounds = ((_randomized_response(steps * self.epsilon), self.releases),)
         if log_delta == -math.inf:
             return found
-        return ((_revealing(log_delta), self.releases), *found)
+        return ((revealing_coin(log_delta), self.releases), *found)
+
+    def divergence(self, change: Change, order: float) -> tuple[float, float]:
+        """That of randomized response; the coin's probability is a share of P."""
+        steps = steps_of(change, per_person=self.per_person)
+        if steps == 0:
+            return 0.0, 0.0
+        found, _ = renyi_divergence(((_randomized_response(steps * self.epsilon), self.releases),), order)
+        return found, self.releases * math.exp(self._log_delta(steps)) * (1.0 + 1e-14)
 
     def _log_delta(self, steps: int) -> float:
         """log of delta (1 + e^epsilon + ... + e^{(steps - 1) epsilon}), at most 0 and not below it."""
@@ -95,7 +103,7 @@ class ApproximateDP(Mechanism):
         one = _log_expm1(self.epsilon) if self.epsilon > 0.0 else 0.0
         growth = _log_expm1(steps * self.epsilon) - one if self.epsilon > 0.0 else math.log(steps)
         found = math.log(self.delta) + growth
-        return min(found + 8.0 * _UNIT * (2.0 + abs(found) + steps * self.epsilon), 0.0)
+        return min(found + 8.0 * UNIT * (2.0 + abs(found) + steps * self.epsilon), 0.0)
 
     def is_tight(self, change: Change) -> bool:
         """Whether a mechanism with this guarantee attains the rounds: with one change, and where delta is 0 (R-3)."""
@@ -117,17 +125,17 @@ def _log_expm1(x: float) -> float:
 def _randomized_response(epsilon: float) -> AtomsRound:
     """Losses -epsilon and epsilon; its own mirror image."""
     log_share = -math.log1p(math.exp(-epsilon))
-    error = 2.0 * _UNIT * epsilon
+    error = 2.0 * UNIT * epsilon
     return AtomsRound(
         np.array([-epsilon, epsilon]),
         np.array([log_share - epsilon, log_share]),
         spacing=2.0 * epsilon,
         loss_error=error,
-        mass_error=error + 16.0 * _UNIT * (1.0 + epsilon),
+        mass_error=error + 16.0 * UNIT * (1.0 + epsilon),
     )
 
 
-def _revealing(log_delta: float) -> Round:
+def revealing_coin(log_delta: float) -> Round:
     """P alone, and Q alone, has an outcome of probability delta; otherwise nothing is told."""
     if log_delta == 0.0:
         side = Side.point(math.inf)

@@ -12,6 +12,7 @@ import numpy as np
 from groupdp._validation import require_boolean, require_integer, require_number
 from groupdp.errors import LimitExceeded
 from groupdp.fields import Field, Slider
+from groupdp.floats import UNIT
 from groupdp.losses import MOST_ATOMS, AtomsRound
 from groupdp.mechanisms.mechanism import PER_PERSON, RELEASES, Mechanism, moving, steps_of
 from groupdp.neighbours import Change
@@ -20,7 +21,6 @@ from groupdp.pairs import Rounds
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.05, 1e6
 #: Whole numbers farther than this many sigma from both centres are left out: e^-722 of P.
 _REACH = 38.0
-_UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ def _round_of(sigma: float, moved: int) -> AtomsRound:
         losses,
         log_p,
         spacing=2.0 * moved / double,
-        loss_error=32.0 * _UNIT * float(np.max(np.abs(losses))),
-        mass_error=_UNIT * (8.0 * float(np.max(np.abs(log_p))) + 64.0),
+        loss_error=32.0 * UNIT * float(np.max(np.abs(losses))),
+        mass_error=UNIT * (8.0 * float(np.max(np.abs(log_p))) + 64.0),
         log_lost=lost,
         log_lost_mirrored=lost,
     )

@@ -5,18 +5,34 @@ Descriptions are frozen and validate themselves; nothing here computes privacy.
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from groupdp._validation import require_fraction, require_integer
-from groupdp.epochs import steps_of_epochs
+from groupdp._validation import LARGEST_COUNT, require_fraction, require_integer
 from groupdp.errors import InvalidArgument
 from groupdp.fields import Field, Slider, exact
 from groupdp.mechanisms.mechanism import NOISE_MULTIPLIER, Mechanism, mechanisms_of, require_noise
 from groupdp.neighbours import Change
 from groupdp.pairs import Rounds
 from groupdp.samplings.sampling import Sampling
+
+
+def steps_of_epochs(epochs: Fraction, fraction_of_data: Fraction) -> int:
+    """Rounds in `epochs` passes, each round visiting `fraction_of_data` of the data.
+
+    That fraction is the sampling rate, or batch size / dataset size. Every pass is rounded up to whole rounds
+    on its own, the incomplete last one too: a loader with an incomplete last batch per pass runs that many,
+    and no usual meaning of an epoch is more. Who runs fewer can give the exact number as steps instead.
+    The arithmetic is exact: 20 epochs at a rate of 0.01 are 2000 rounds, not 2001.
+    """
+    whole, part = divmod(epochs, 1)
+    steps = whole * math.ceil(1 / fraction_of_data) + math.ceil(part / fraction_of_data)
+    if steps > LARGEST_COUNT:
+        raise InvalidArgument("epochs", float(epochs), f"amount to at most {LARGEST_COUNT} steps")
+    return steps
+
 
 #: Instead of steps.
 EPOCHS = Field(
@@ -126,6 +142,10 @@ class DPSGD(Mechanism):
     def sources(self) -> tuple[str, ...] | None:
         return self.sampling.sources
 
+    @property
+    def unit(self) -> str:
+        return self.sampling.unit
+
     def share_of_data(self) -> Fraction:
         return self.sampling.share_of_data()
 
@@ -154,14 +174,13 @@ class DPSGD(Mechanism):
     def assumptions(self) -> tuple[str, ...]:
         return (
             *self.sampling.assumptions(microbatches=self.in_microbatches),
-            _AVERAGES_CLIPPED if self.in_microbatches else _EXAMPLES_CLIPPED,
+            _AVERAGES_CLIPPED if self.in_microbatches else self.sampling.clipping,
             "In every round, independent Gaussian noise of standard deviation (noise multiplier x clipping norm) is "
             "added to the sum of the batch, by a generator whose output cannot be told from randomness.",
             "Every iterate may be released: all checkpoints are covered, not only the last one.",
         )
 
 
-_EXAMPLES_CLIPPED = "Every example's gradient is clipped to the clipping norm on its own before anything is summed."
 _AVERAGES_CLIPPED = (
     "Where microbatches are stated, averages of that many gradients are clipped instead of single ones: one "
     "example then moves a clipped average by up to twice the clipping norm, and the sensitivity is doubled "

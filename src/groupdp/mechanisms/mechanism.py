@@ -7,8 +7,10 @@ says which rounds dominate it for a change of neighbours, and engines answer for
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -16,6 +18,7 @@ from groupdp._validation import LARGEST_COUNT, require_number
 from groupdp.errors import InvalidArgument
 from groupdp.fields import Field, Slider
 from groupdp.groups import total
+from groupdp.moments import renyi_divergence
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, Change, require_law
 from groupdp.pairs import Rounds
 
@@ -81,6 +84,16 @@ class Mechanism(ABC):
         """Other rounds that dominate the same releases: the smallest answer of all of them is valid."""
         return ()
 
+    def divergence(self, change: Change, order: float) -> tuple[float, float]:
+        """(an upper bound on the Renyi divergence of all its releases but for a share of P, that share), inf if none.
+
+        It is what a filter and a search of hyperparameters are accounted with (R-8, R-9).
+        """
+        best = (math.inf, 0.0)
+        for rounds in (self.rounds(change), *self.alternatives(change)):
+            best = min(best, renyi_divergence(rounds, order))
+        return best
+
     @abstractmethod
     def is_tight(self, change: Change) -> bool:
         """Whether some data attain the rounds of this change, so that no better guarantee exists."""
@@ -98,6 +111,11 @@ class Mechanism(ABC):
     def sources(self) -> tuple[str, ...] | None:
         """The names of its sources if a group is counted source by source, None if it is a number; () for either."""
         return ()
+
+    @property
+    def unit(self) -> str:
+        """What a group size counts in it: "example" or "person"; empty where it has a group size of its own."""
+        return "example"
 
     def share_of_data(self) -> Fraction | None:
         """The fraction of the data that one release visits, if it is one: an epoch is its inverse in steps."""
@@ -124,6 +142,42 @@ class Mechanism(ABC):
     def require_adjacency(self, adjacency: str) -> None:
         """Refuse, with the reason, an adjacency that no law is proved for."""
         require_law(adjacency, self.title, self.adjacencies, self.refusals)
+
+
+class Wrapper(Mechanism):
+    """A mechanism made of another one, its `mechanism`."""
+
+    __slots__ = ()
+
+    mechanism: Mechanism
+
+    @property
+    def releases(self) -> int:
+        return self.mechanism.releases
+
+    @property
+    def unit(self) -> str:
+        return self.mechanism.unit
+
+    def divergence(self, change: Change, order: float) -> tuple[float, float]:
+        return self.mechanism.divergence(change, order)
+
+    def require_adjacency(self, adjacency: str) -> None:
+        self.mechanism.require_adjacency(adjacency)
+
+    @staticmethod
+    def innermost(one: Any) -> Any:
+        """The mechanism inside of all wrappers."""
+        while isinstance(one, Wrapper):
+            one = one.mechanism
+        return one
+
+    @staticmethod
+    def changed(one: Any, **values: Any) -> Any:
+        """The same with other values of the innermost mechanism's attributes."""
+        if isinstance(one, Wrapper):
+            return replace(one, mechanism=Wrapper.changed(one.mechanism, **values))  # type: ignore[type-var]
+        return replace(one, **values)
 
 
 def moving(*, per_person: bool) -> str:

@@ -15,10 +15,11 @@ import numpy as np
 
 from groupdp._validation import require_number
 from groupdp.errors import InvalidArgument, InWords
+from groupdp.floats import FloatArray
 from groupdp.groups import is_empty, total
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
-from groupdp.pairs import ZERO, FloatArray, Round, Rounds, Side
+from groupdp.pairs import ZERO, Immutable, Round, Rounds, Side
 
 #: Probabilities may miss a sum of 1 by this much (rounding in the caller's arithmetic); they are then rescaled.
 SUM_SLACK = 1e-9
@@ -26,7 +27,7 @@ SUM_SLACK = 1e-9
 LARGEST_MIXTURE = 200_000
 
 
-class MixtureOfGaussians(Mechanism):
+class MixtureOfGaussians(Immutable, Mechanism):
     """N(0, sigma^2) against sum_i p_i N(c_i, sigma^2), with sensitivities c_i >= 0.
 
     Equal sensitivities are merged and components of probability zero dropped; the rest is kept in
@@ -118,12 +119,6 @@ class MixtureOfGaussians(Mechanism):
             object.__setattr__(self, name, np.frombuffer(content))  # bytes cannot be made writable again
         object.__setattr__(self, "standard_deviation", number)
         object.__setattr__(self, "_key", (*key, number))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a MixtureOfGaussians cannot be changed: make another one to change {name}.")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a MixtureOfGaussians cannot be changed: {name} cannot be deleted.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         law = (self.probabilities, self.log_probabilities)

@@ -12,13 +12,13 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from groupdp._validation import require_choice, shown
-from groupdp.epochs import steps_of_epochs
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field, integer
 from groupdp.mechanisms import MECHANISMS
-from groupdp.mechanisms.dpsgd import DPSGD, EPOCHS
+from groupdp.mechanisms.dpsgd import DPSGD, EPOCHS, steps_of_epochs
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.of_group import OfGroup
+from groupdp.mechanisms.search import FIELDS, Search
 from groupdp.samplings import SAMPLINGS, Sampling
 
 #: The key of a phase in which a person has another number of examples.
@@ -34,13 +34,22 @@ _Made = TypeVar("_Made", Mechanism, Sampling)
 def phase_of(values: Mapping[str, Any]) -> Mechanism:
     """The phase that the values describe: the fields of the mechanism named, or those of DP-SGD and its sampling.
 
-    With a `group_size` a person has another number of examples in this phase than in the others.
+    With a `group_size` a person has another number of examples in this phase than in the others; with one of the
+    keys of a search it is run several times.
     """
     if GROUP_SIZE in values:
         others = {key: value for key, value in values.items() if key != GROUP_SIZE}
         size = values[GROUP_SIZE]
         sizes = dict(size) if isinstance(size, Mapping) else integer(GROUP_SIZE, size, at_least=0)
         return OfGroup.of(phase_of(others), sizes)
+    searches = [(law, field) for law, field in FIELDS.items() if field.name in values]
+    if searches:
+        if len(searches) > 1:
+            names = " and ".join(field.name for _, field in searches)
+            raise InvalidArgument(searches[1][1].name, NOT_SHOWN, f"be the only number of runs, not {names}")
+        law, field = searches[0]
+        others = {key: value for key, value in values.items() if key != field.name}
+        return Search(phase_of(others), field.read(values[field.name]), law)
     name = values.get("mechanism", DPSGD.name)
     kind = MECHANISMS[require_choice("mechanism", name, tuple(MECHANISMS))]
     if kind is DPSGD:
@@ -115,7 +124,7 @@ def phase_fields() -> dict[str, Field]:
     found: dict[str, Field] = {}
     of_samplings = [field for kind in SAMPLINGS.values() for field in kind.fields]
     of_mechanisms = [field for kind in MECHANISMS.values() for field in kind.fields]
-    for field in (*of_samplings, *_training_fields().values(), *of_mechanisms):
+    for field in (*of_samplings, *_training_fields().values(), *of_mechanisms, *FIELDS.values()):
         found.setdefault(field.name, field)
     return found
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import Group, empty_like, group_of, in_words, is_empty, total
-from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.mechanisms.mechanism import Mechanism, Wrapper
 from groupdp.neighbours import EXCHANGE, Change, require_law
 from groupdp.pairs import Rounds
 
@@ -16,7 +16,7 @@ _SPLITS = ("add-and-remove", EXCHANGE)
 
 
 @dataclass(frozen=True, slots=True)
-class OfGroup(Mechanism):
+class OfGroup(Wrapper):
     """`mechanism`, in which whoever leaves or joins has up to `group` examples, whatever group is asked about.
 
     It is what a pair (mechanism, group size) means to `epsilon`, as a mechanism of its own: a run file's phase with a
@@ -40,8 +40,8 @@ class OfGroup(Mechanism):
         return cls(mechanism, group_of("group_size", group_size, mechanism.sources or None))
 
     @property
-    def releases(self) -> int:
-        return self.mechanism.releases
+    def unit(self) -> str:
+        return ""
 
     def _own(self, change: Change) -> Change:
         removed, added = (
@@ -55,6 +55,9 @@ class OfGroup(Mechanism):
     def alternatives(self, change: Change) -> tuple[Rounds, ...]:
         return self.mechanism.alternatives(self._own(change))
 
+    def divergence(self, change: Change, order: float) -> tuple[float, float]:
+        return self.mechanism.divergence(self._own(change), order)
+
     def is_tight(self, change: Change) -> bool:
         return self.mechanism.is_tight(self._own(change))
 
@@ -65,11 +68,15 @@ class OfGroup(Mechanism):
         self.mechanism.require_adjacency(adjacency)
 
     def assumptions(self) -> tuple[str, ...]:
-        count = "one example" if total(self.group) == 1 else in_words(self.group)
         return (
-            f"In this release ({self.mechanism.describe()}) a person has at most {count}.",
+            f"In this release ({self.mechanism.describe()}) {self._counted('at most ')}.",
             *self.mechanism.assumptions(),
         )
+
+    def _counted(self, most: str = "") -> str:
+        unit = self.mechanism.unit
+        count = f"one {unit}" if total(self.group) == 1 else in_words(self.group, unit)
+        return f"the group is {most}{count}" if unit == "person" else f"a person has {most}{count}"
 
     @property
     def group_size(self) -> Any:
@@ -83,7 +90,29 @@ class OfGroup(Mechanism):
         return {**self.mechanism.stated(), "group_size": self.group_size}
 
     def describe(self) -> str:
-        return f"{self.mechanism.describe()}, of which a person has {in_words(self.group)}"
+        return f"{self.mechanism.describe()}, of which {self._counted()}"
+
+
+def with_own_groups(run: Any, group_size: Any) -> tuple[Any, Any]:
+    """The run with a mechanism in place of every pair (mechanism, group size), and the group size of the others.
+
+    Where every release has a group size of its own, none may be given, and the largest of them stands for it.
+    """
+    if not isinstance(run, list | tuple) or not any(isinstance(one, OfGroup | tuple) for one in run):
+        return run, group_size
+    releases = [one if not isinstance(one, tuple) else _release(one) for one in run]
+    own = [one.group for one in releases if isinstance(one, OfGroup)]
+    if len(own) == len(releases):
+        if group_size is not None and any(isinstance(one, tuple) for one in run):
+            raise InvalidArgument("group_size", group_size, "be left out where every release has one of its own")
+        group_size = max(1, *(total(one) for one in own)) if group_size is None else group_size
+    return releases, group_size
+
+
+def _release(pair: tuple[Any, ...]) -> OfGroup:
+    if len(pair) != 2 or not isinstance(pair[0], Mechanism):
+        raise InvalidArgument("run", pair, "have mechanisms or pairs (mechanism, group size)")
+    return OfGroup.of(*pair)
 
 
 def require_one_group(run: Any) -> None:

@@ -57,20 +57,20 @@ def _sampling(row: CapRow) -> str:
     average = row.examples_kept * row.sampling_rate / row.people_per_batch  # K
     independent = 1.0 / math.sqrt(average)
     facts = (
-        f"At a cap of {row.cap}, sampling examples needs a noise multiplier of {round_up(row.noise_multiplier, 6)}, "
-        f"sampling people {round_up(row.person_noise_multiplier, 6)} at equal compute; people have less noise if "
-        f"C_user / C_example < {round_down(row.threshold, 4)}"
+        f"Sampling people instead (noise multiplier {round_up(row.person_noise_multiplier, 6)} at equal compute) needs "
+        f"less noise as long as their clipping norm is below {round_down(row.threshold, 4)} times that of single "
+        f"examples"
     )
     if row.threshold >= 1.0:
-        return f"{facts}: sample people, whose averaged gradients are no longer than those averaged."
+        return f"{facts}, which holds: an averaged gradient is no longer than those averaged. Sample people."
     if row.threshold <= independent:
         return (
-            f"{facts}: sample examples, since even independent gradients of one person average to no less than "
-            f"{round_down(independent, 4)} of their norm."
+            f"{facts}. It hardly can be: even independent gradients of one person average to "
+            f"{round_down(independent, 4)} of their norm. Sample examples."
         )
     return (
-        f"{facts}: that ratio is between {round_down(independent, 4)} (a person's gradients independent) and 1 "
-        "(all alike), so measure it on public data; below the threshold sample people, above it examples."
+        f"{facts}. That ratio is between {round_down(independent, 4)} (a person's gradients are independent) and 1 "
+        "(they are alike): measure it on public data."
     )
 
 

@@ -31,13 +31,12 @@ import numpy as np
 from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
 from groupdp.calibration import calibrate_noise
-from groupdp.engines.interface import Progress
-from groupdp.engines.work import work_done
-from groupdp.epochs import steps_of_epochs
+from groupdp.engines.interface import Progress, work_done
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded
+from groupdp.floats import IntArray
 from groupdp.groups import LARGEST_GROUP
-from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.people.view import IntArray, histogram_of
+from groupdp.mechanisms.dpsgd import DPSGD, steps_of_epochs
+from groupdp.people.view import histogram_of, require_one_owner
 from groupdp.samplings import PoissonSampling
 
 #: Caps up to this are all tried; above, each is about this factor larger than the one before.
@@ -46,11 +45,11 @@ _RATIO = 1.4
 #: Above this cap the steps are larger: noise is by then nearly in proportion to the cap.
 _LARGE = 1000
 _LARGE_RATIO = 2.5
-#: Shares of the examples whose smallest caps are told where no minimum share is given.
+#: Shares of the examples whose smallest caps are printed where no minimum share is given.
 FRONTIER = (0.5, 0.8, 0.95)
 #: Caps tried between the neighbours of the best one.
 _REFINED = 4
-#: Work after which no further cap is calibrated (engines/work.py): about five minutes.
+#: Work after which no further cap is calibrated (engines/interface.py): about five minutes.
 LARGEST_STUDY = 3_000_000_000
 #: Relative tolerance of the calibrated noise, in the table and for the cap recommended.
 _TOLERANCE = 1e-3
@@ -129,38 +128,19 @@ def choose_cap(
     the smallest that keeps the minimum share (or 50, 80 and 95 %), and a few around the best. Every noise multiplier is
     certified for its own cap; it is the smallest to a relative 1e-3, and to 1e-6 for the cap recommended.
     """
-    values, people = histogram_of(counts)
-    study = _Study(
-        values=values,
-        people=people,
-        epsilon=require_number("epsilon", epsilon, above=0.0),
-        delta=require_number("delta", delta, above=0.0, below=1.0),
-        batch_size=require_integer("batch_size", batch_size, at_least=1),
-        steps=None if steps is None else require_integer("steps", steps, at_least=1),
-        epochs=None if epochs is None else Fraction(require_number("epochs", epochs, above=0.0)),
-        minimum_share=(
-            0.0 if minimum_share is None else require_number("minimum_share", minimum_share, at_least=0.0, at_most=1.0)
-        ),
+    study, highest = Study.of(
+        counts,
+        epsilon=epsilon,
+        delta=delta,
+        batch_size=batch_size,
+        steps=steps,
+        epochs=epochs,
+        minimum_share=minimum_share,
+        largest_cap=largest_cap,
         adjacency=adjacency,
         engine=engine,
-        most_work=work_done() + LARGEST_STUDY,
     )
-    if (steps is None) == (epochs is None):
-        raise InvalidArgument("steps or epochs", NOT_SHOWN, "be given, and not both")
-    highest = min(int(values[-1]), LARGEST_GROUP)
-    if largest_cap is not None:
-        highest = min(highest, require_integer("largest_cap", largest_cap, at_least=1))
-    if study.batch_size > study.kept(highest):
-        raise InvalidArgument(
-            "batch_size", InWords(batch_size), f"be at most the number of examples kept ({study.kept(highest)})"
-        )
     ladder = _ladder(study, highest, FRONTIER if minimum_share is None else (study.minimum_share,))
-    if not any(study.allows(cap) for cap in ladder):
-        raise InvalidArgument(
-            "minimum_share",
-            minimum_share,
-            f"be at most {study.kept(highest) / study.total!r} with caps up to {highest}",
-        )
     rows: dict[int, CapRow] = {}
     study.fill(rows, ladder, lambda done: progress(0.8 * done) if progress is not None else None)
     best = None
@@ -182,7 +162,9 @@ def choose_cap(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Study:
+class Study:
+    """What is asked of a table of counts, and what caps leave of it; `plan` asks it, too."""
+
     values: IntArray
     people: IntArray
     epsilon: float
@@ -195,9 +177,81 @@ class _Study:
     engine: str
     most_work: int
 
+    @classmethod
+    def of(
+        cls,
+        counts: Any,
+        *,
+        epsilon: Any,
+        delta: Any,
+        batch_size: Any,
+        steps: Any,
+        epochs: Any,
+        minimum_share: Any,
+        largest_cap: Any,
+        adjacency: str,
+        engine: str,
+    ) -> tuple[Study, int]:
+        """The validated question, and the largest cap that may be tried."""
+        require_one_owner(counts, adjacency)
+        values, people = histogram_of(counts)
+        share = 0.0 if minimum_share is None else minimum_share
+        study = cls(
+            values=values,
+            people=people,
+            epsilon=require_number("epsilon", epsilon, above=0.0),
+            delta=require_number("delta", delta, above=0.0, below=1.0),
+            batch_size=require_integer("batch_size", batch_size, at_least=1),
+            steps=None if steps is None else require_integer("steps", steps, at_least=1),
+            epochs=None if epochs is None else Fraction(require_number("epochs", epochs, above=0.0)),
+            minimum_share=require_number("minimum_share", share, at_least=0.0, at_most=1.0),
+            adjacency=adjacency,
+            engine=engine,
+            most_work=work_done() + LARGEST_STUDY,
+        )
+        if (steps is None) == (epochs is None):
+            raise InvalidArgument("steps or epochs", NOT_SHOWN, "be given, and not both")
+        highest = min(int(values[-1]), LARGEST_GROUP)
+        if largest_cap is not None:
+            highest = min(highest, require_integer("largest_cap", largest_cap, at_least=1))
+        kept = study.kept(highest)
+        if study.batch_size > kept:
+            raise InvalidArgument("batch_size", InWords(batch_size), f"be at most the number of examples kept ({kept})")
+        if not study.allows(highest):
+            most = f"be at most {kept / study.total!r} with caps up to {highest}"
+            raise InvalidArgument("minimum_share", minimum_share, most)
+        return study, highest
+
     @property
     def total(self) -> int:
         return int(self.values @ self.people)
+
+    def smallest(self, share: float, highest: int) -> int:
+        """The smallest cap that keeps a share of the examples, which grows with the cap; `highest` if none does."""
+        low, high = 1, highest
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.keeps(middle, share) else (middle + 1, high)
+        return low
+
+    def length(self, share: Fraction) -> int:
+        """Steps of which each visits a share of the data."""
+        return self.steps if self.steps is not None else steps_of_epochs(self.epochs or Fraction(1), share)
+
+    def least_noise(
+        self, run: DPSGD, group_size: int, tolerance: float = _TOLERANCE, start: float | None = None
+    ) -> Any:
+        """The least noise with which `run` meets the target."""
+        return calibrate_noise(
+            run,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            group_size=group_size,
+            adjacency=self.adjacency,
+            tolerance=tolerance,
+            start=start,
+            engine=self.engine,
+        )
 
     def kept(self, cap: int) -> int:
         return int(np.minimum(self.values, cap) @ self.people)
@@ -230,28 +284,16 @@ class _Study:
         kept = self.kept(cap)
         share = Fraction(self.batch_size, kept)
         rate = float(share)
-        steps = self.steps if self.steps is not None else steps_of_epochs(self.epochs or Fraction(1), share)
+        steps = self.length(share)
         run = DPSGD(sampling=PoissonSampling(rate=rate), noise_multiplier=1.0, steps=steps)
-
-        def least_noise(group_size: int, start: float | None) -> Any:
-            return calibrate_noise(
-                run,
-                epsilon=self.epsilon,
-                delta=self.delta,
-                group_size=group_size,
-                adjacency=self.adjacency,
-                tolerance=tolerance,
-                start=start,
-                engine=self.engine,
-            )
 
         # Noise grows nearly in proportion to cap x rate.
         start = None
         if neighbour is not None and neighbour.noise_multiplier > 0.0:
             start = neighbour.noise_multiplier * (cap * rate) / (neighbour.cap * neighbour.sampling_rate)
-        found = least_noise(cap, start)
+        found = self.least_noise(run, cap, tolerance, start)
         person_start = neighbour.person_noise_multiplier if neighbour is not None else None
-        single = found if cap == 1 else least_noise(1, person_start or None)
+        single = found if cap == 1 else self.least_noise(run, 1, tolerance, person_start or None)
         people_per_batch = rate * int(self.people.sum())
         return CapRow(
             cap=cap,
@@ -281,7 +323,7 @@ class _Study:
         return min(allowed, key=lambda row: (row.noise_per_average, -row.cap)).cap
 
 
-def _ladder(study: _Study, highest: int, shares: Sequence[float]) -> list[int]:
+def _ladder(study: Study, highest: int, shares: Sequence[float]) -> list[int]:
     """The caps to try first, the smallest that keep these shares of the examples among them."""
     caps = set(range(1, min(_EVERY, highest) + 1)) | {highest}
     cap = float(_EVERY)
@@ -289,11 +331,7 @@ def _ladder(study: _Study, highest: int, shares: Sequence[float]) -> list[int]:
         caps.add(round(cap))
         cap *= _RATIO if cap < _LARGE else _LARGE_RATIO
     for share in shares:
-        low, high = 1, highest
-        while low < high:  # what is kept grows with the cap
-            middle = (low + high) // 2
-            low, high = (low, middle) if study.keeps(middle, share) else (middle + 1, high)
-        caps.add(low)
+        caps.add(study.smallest(share, highest))
     return sorted(cap for cap in caps if cap <= highest)
 
 

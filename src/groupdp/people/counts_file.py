@@ -1,6 +1,8 @@
 """Numbers of examples per person from a file: a column of a CSV or Parquet table.
 
 Identifiers are not taken for counts: a file of one column that looks like them is refused with a question.
+
+Each person's epsilon is written as a table, which is not for publication.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import numpy as np
 
 from groupdp._validation import shown
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
-from groupdp.people.view import MOST_PEOPLE, IntArray, counts_of, histogram_of
+from groupdp.floats import IntArray
+from groupdp.people.view import MOST_PEOPLE, PeopleView, counts_of, histogram_of
 
 _DELIMITERS = (",", ";", "\t", "|")
 #: Larger files with several columns are read by DuckDB, if it is there.
@@ -27,6 +30,9 @@ _NAME_OF_IDS = re.compile(
     r"|.*[a-z]I[dD]s?"
 )
 _NAME_OF_COUNTS = re.compile(r"(?i)count|number|examples|rows|(^|[_\W])(n|num|per)([_\W]|$)")
+#: What a file of several columns needs, on the command line and on the page.
+_COLUMN_TYPED = "be a column (say --counts NAME, or --by NAME where rows are examples)"
+_COLUMN_ENTERED = "be a column, whose name is entered beside the file"
 #: Fewer numbers than this are not judged by their values.
 _FEW = 20
 
@@ -47,7 +53,7 @@ def read_counts(path: str, column: str | None = None) -> IntArray:
     return counts
 
 
-def _refuse_ids(name: str, counts: IntArray) -> None:
+def _refuse_ids(name: str, counts: IntArray, *, typed: bool = True) -> None:
     """Ask, where a lone column looks like identifiers: by its name, or because its numbers are not like counts.
 
     Of many people some have the same number of examples, and some have few.
@@ -56,14 +62,16 @@ def _refuse_ids(name: str, counts: IntArray) -> None:
     if (_NAME_OF_IDS.fullmatch(name) and not _NAME_OF_COUNTS.search(name)) or odd:
         what = f"the column {shown(name)}" if name else "a column without a name"
         called = name or "NAME (after adding a line with that name)"
+        options = (
+            f"is every row an example (then say --by {called}), or a person with that many examples "
+            f"(then say --counts {called})?"
+        )
+        asked = f"if they are the numbers of examples of people, enter {called} as the column"
         raise InvalidArgument(
             "counts",
             InWords(f"{what} that looks like identifiers"),
             "be numbers of examples",
-            (
-                f"is every row an example (then say --by {called}), or a person with that many examples "
-                f"(then say --counts {called})?"
-            ),
+            options if typed else asked,
         )
 
 
@@ -112,12 +120,14 @@ def _large(path: str, column: str | None) -> tuple[str, Any] | None:
 def parse_counts(text: str, column: str | None = None) -> IntArray:
     """The counts in the text of a CSV file, as `read_counts` reads them from one."""
     try:
-        name, values = _rows(io.StringIO(text.removeprefix("\ufeff"), newline=""), column, name="text")
+        name, values = _rows(
+            io.StringIO(text.removeprefix("\ufeff"), newline=""), column, name="text", which=_COLUMN_ENTERED
+        )
     except csv.Error as error:
         raise InvalidArgument("counts", NOT_SHOWN, f"be CSV, and the text is not ({error})") from None
     counts = counts_of(values)
     if column is None:
-        _refuse_ids(name, counts)
+        _refuse_ids(name, counts, typed=False)
     return counts
 
 
@@ -126,7 +136,7 @@ def _csv(path: str, column: str | None) -> tuple[str, Any]:
         return _rows(file, column, name=shown(path))
 
 
-def _rows(file: TextIO, column: str | None, *, name: str) -> tuple[str, Any]:
+def _rows(file: TextIO, column: str | None, *, name: str, which: str = "") -> tuple[str, Any]:
     first = file.readline()
     if not first:
         raise InvalidArgument("counts", InWords(f"the empty {name}"), "be a file with at least one row")
@@ -138,7 +148,7 @@ def _rows(file: TextIO, column: str | None, *, name: str) -> tuple[str, Any]:
         index, found = 0, ""
         values.append(_at_least_one(header[0][:30].strip(), 1))
     else:
-        index = _position(header, column)
+        index = _position(header, column, which or _COLUMN_TYPED)
         found = header[index].strip()
     blank = 0
     for row in rows:
@@ -176,7 +186,7 @@ def _parquet(path: str, column: str | None) -> tuple[str, Any]:
     try:
         with parquet.ParquetFile(path) as file:  # read_table would import pandas, which takes half a second
             names = file.schema_arrow.names
-            chosen = names[_position(names, column)]
+            chosen = names[_position(names, column, _COLUMN_TYPED)]
             table = file.read(columns=[chosen])
     except arrow.ArrowInvalid as error:
         raise InvalidArgument("counts", InWords(f"{shown(path)} ({shown(str(error))})"), "be a Parquet file") from None
@@ -186,7 +196,7 @@ def _parquet(path: str, column: str | None) -> tuple[str, Any]:
     return chosen, values.to_numpy()
 
 
-def _position(names: list[str], column: str | None) -> int:
+def _position(names: list[str], column: str | None, which: str) -> int:
     stripped = [name.strip() for name in names]
     if column is None:
         if len(stripped) == 1:
@@ -194,7 +204,7 @@ def _position(names: list[str], column: str | None) -> int:
         raise InvalidArgument(
             "counts",
             InWords("several"),
-            "be a column (say --counts NAME, or --by NAME where rows are examples)",
+            which,
             f"{shown(', '.join(stripped))}",
         )
     if stripped.count(column) > 1:
@@ -202,3 +212,26 @@ def _position(names: list[str], column: str | None) -> int:
     if column not in stripped:
         raise InvalidArgument("counts", column, f"be one of the columns {shown(', '.join(stripped))}")
     return stripped.index(column)
+
+
+def people_table(counted: Any, view: PeopleView) -> Any:
+    """`counted` (a pyarrow table: person, examples) with the bounds of each person's epsilon."""
+    examples = counted.column(1).to_numpy()
+    place = np.searchsorted(np.array(view.counts), examples)
+    lower = np.array([bounds.lower for bounds in view.epsilon])[place]
+    upper = np.array([bounds.upper for bounds in view.epsilon])[place]
+    return counted.append_column("epsilon_lower", [lower]).append_column("epsilon_upper", [upper])
+
+
+def write_people(counted: Any, view: PeopleView, destination: Path) -> None:
+    """That table in a file, in the format of its suffix. It has a row for each person: do not publish it."""
+    from groupdp.data.counting import COPY_FORMATS, spreadsheet_safe
+    from groupdp.data.duckdb_engine import Engine
+    from groupdp.data.keyed_hash import literal, quoted
+
+    with Engine() as engine:
+        engine.connection.register("people_table", people_table(counted, view))
+        by = counted.column_names[0]
+        kind = str(engine.value(f"SELECT typeof({quoted(by)}) FROM people_table LIMIT 1"))
+        rows = spreadsheet_safe("SELECT * FROM people_table", by, kind, destination)
+        engine.rows(f"COPY ({rows}) TO {literal(str(destination))} ({COPY_FORMATS[destination.suffix.lower()]})")

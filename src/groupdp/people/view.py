@@ -9,33 +9,36 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from groupdp._validation import LARGEST_COUNT, require_number
+from groupdp.batches import is_quick, quick_epsilons
 from groupdp.bounds import Bounds
-from groupdp.engines.interface import Progress
-from groupdp.engines.work import work_done
+from groupdp.engines.interface import Progress, work_done
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
+from groupdp.floats import IntArray
 from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon as epsilon_of_run
+from groupdp.mechanisms.mechanism import mechanisms_of
 from groupdp.mechanisms.of_group import require_one_group
-
-IntArray = npt.NDArray[np.int64]
+from groupdp.neighbours import SAME_SIZE
+from groupdp.question import unit_of
 
 #: Most work done count by count, in units of about 7 microseconds: a group of k takes 150 + k of them. Beyond, some
 #: counts get the bounds of their neighbours. No effect on validity: epsilon rises with the group size.
 MOST_WORK = 150_000
 #: When there is more, counts far below this are still all computed, and those far above it ever more sparsely.
 _SPARSE = 5_000
-#: Beyond this epsilon there is no privacy to speak of: nothing is computed for larger counts, and nothing promised.
+#: A larger epsilon protects nobody: larger counts are not computed and count as not protected.
 LARGEST_EPSILON = 1e5
 #: The lattice engine takes a second or so for a count. With more distinct counts than this, those it answers are this
 #: factor apart, and their bounds this wide.
 _FEW = 40
 _APART = 1.25
 _TOLERANCE = 1e-5
-#: Work after which no further count is computed (engines/work.py): about five minutes.
+#: Work after which no further count is computed (engines/interface.py): about five minutes.
 LARGEST_VIEW = 3_000_000_000
+#: Counts that are asked for at once.
+_AT_ONCE = 32
 #: Most people accepted.
 MOST_PEOPLE = 1_000_000_000
 
@@ -103,12 +106,27 @@ def people_view(
     epsilon is certainly above 100 000.
     """
     require_one_group(run)
+    if unit_of(mechanisms_of(run)) == "person":
+        raise InvalidArgument(
+            "run",
+            InWords("one that samples people"),
+            "sample examples",
+            "where people are sampled everybody has the epsilon of group_size=1",
+        )
+    require_one_owner(counts, adjacency)
     distinct, people = tally(counts)
     chosen = _chosen([count for count in distinct if count <= LARGEST_GROUP] or [1])
     found: dict[int, Bounds] = {}
     tolerance, slow = (_TOLERANCE, 0) if len(chosen) > _FEW else (None, 0)
     most_work = work_done() + LARGEST_VIEW
+    asked: dict[str, Any] = {"delta": delta, "adjacency": adjacency, **({} if engine == "auto" else {"engine": engine})}
+    quick: dict[int, Bounds | None] = {}
+    many = 1
     for done, count in enumerate(chosen):
+        if count not in quick and many > 1:  # the next counts, more at once as long as the kernel answers
+            part = [size for size in chosen[done : done + many] if size <= 2 * count]
+            answers = quick_epsilons([(run, {**asked, "group_size": size}) for size in part])
+            quick = dict(zip(part, answers, strict=True))
         following = chosen[min(done + 1, len(chosen) - 1)]
         if tolerance is not None and slow and count < following <= _APART * slow:
             continue  # bounded by its neighbours
@@ -118,9 +136,11 @@ def people_view(
                 f"of {len(chosen)} numbers of examples were done, up to {max(found, default=0)}."
             )
         try:
-            found[count] = epsilon_of_run(
-                run, delta=delta, group_size=count, adjacency=adjacency, engine=engine, tolerance=tolerance
-            )
+            answer = quick.get(count)
+            if answer is None:
+                answer = epsilon_of_run(run, **asked, group_size=count, tolerance=tolerance)
+            found[count] = answer
+            many = min(2 * many, _AT_ONCE) if is_quick(answer) else 1
             slow = count if found[count].provenance.engine == "lattice" else 0
         except LimitExceeded:
             if done == 0:
@@ -131,17 +151,27 @@ def people_view(
             break
     known, tight = sorted(found), all(one.tight for one in found.values())
     bounds = []
-    for count in distinct:
+    for count, position in zip(distinct, np.searchsorted(known, distinct).tolist(), strict=True):
         if count in found:
             bounds.append(found[count])
             continue
-        position = int(np.searchsorted(known, count))
         upper = found[known[position]].upper if position < len(known) else math.inf
         lower = found[known[position - 1]].lower if position > 0 else 0.0
         bounds.append(Bounds(min(lower, upper), upper, tight=tight))
     return PeopleView(
         delta=delta, adjacency=adjacency, counts=tuple(distinct), people=tuple(people), epsilon=tuple(bounds)
     )
+
+
+def require_one_owner(counts: Any, adjacency: str) -> None:
+    """Refuse counts of records with several owners under an adjacency that changes who owns what."""
+    if getattr(counts, "records", None) is not None and adjacency not in SAME_SIZE:
+        raise InvalidArgument(
+            "adjacency",
+            adjacency,
+            f"be {' or '.join(SAME_SIZE)} where records have several owners",
+            "removing a person would change which records of their co-owners are kept",
+        )
 
 
 def tally(counts: Any) -> tuple[list[int], list[int]]:

@@ -1,19 +1,124 @@
-"""Both measures of one round on every point of a lattice, untilted: what a distribution object starts from."""
+"""Both measures of one round on every point of a lattice, untilted; mean and variance of its loss under P.
+
+On a panel whose losses lie in [a, a + w], 0 <= (l - a) - (1 - e^(a - l)) <= w^2 / 2 and 0 <= (l - a)^2 <= w^2. So the
+panel's masses under P and Q, which the quadrature certifies, give its mean loss up to w^2 / 2. What lies outside of the
+support is bounded by Cauchy and Schwarz, since the loss is Lipschitz in u (L-17). A public coin's moments are the
+weighted sums of its branches'.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.parts import RoundPart
-from groupdp.engines.lattice.rounding import UNIT
-from groupdp.engines.lattice.solve import rounded_step
-from groupdp.engines.lattice.tilted_mass import TiltedMass
+from groupdp.engines.lattice.cells import GridEdges, grid_edges
+from groupdp.engines.lattice.loss import BranchLoss
+from groupdp.engines.lattice.measures import TiltedMass
+from groupdp.engines.lattice.panels import integrate_panels
+from groupdp.engines.lattice.parts import RoundPart, cells_of
+from groupdp.engines.lattice.planning import rounded_step
 from groupdp.errors import LimitExceeded
+from groupdp.floats import ELEMENTARY, UNIT, FloatArray
 from groupdp.pairs import Round
-from groupdp.pld.loss_moments import LossMoments, loss_moments
 from groupdp.pld.measures import Measure
+
+
+@dataclass(frozen=True, slots=True)
+class LossMoments:
+    """Certified (lower, upper) of the loss's mean and variance under P."""
+
+    mean: tuple[float, float]
+    variance: tuple[float, float]
+
+
+def loss_moments(part: RoundPart, *, step: float) -> LossMoments:
+    """Mean and variance of the loss, on cells of one step."""
+    law = part.law
+    with np.errstate(under="ignore"):
+        weights = np.exp(law.log_weights - float(np.max(law.log_weights)))
+    centre = float(weights @ law.loss) / float(weights.sum())  # roughly the mean: deviations are taken from it
+    first = np.zeros(2)  # lower and upper of E[L - centre]
+    second = np.zeros(2)
+    for piece in part.pieces:
+        cells = cells_of(piece.table, np.zeros(len(piece.table.nodes), dtype=np.int64), step)
+        for interval, own in enumerate(cells):
+            for edges in grid_edges(piece.loss, piece.table, interval, own, step=step):
+                _add_block(piece.loss, edges, centre, first, second)
+    outside_first, outside_second = _outside(part, centre)
+    scale = abs(centre) + float(np.max(np.abs(law.loss)))
+    room_first = outside_first + 1e-14 * scale
+    room_second = outside_second + 1e-14 * scale**2
+    mean = (centre + first[0] - room_first, centre + first[1] + room_first)
+    largest = max(abs(first[0] - room_first), abs(first[1] + room_first))
+    variance = (max(second[0] - room_second - largest**2, 0.0), second[1] + room_second)
+    return LossMoments(mean, (float(variance[0]), float(variance[1])))
+
+
+def _add_block(loss: BranchLoss, edges: GridEdges, centre: float, first: FloatArray, second: FloatArray) -> None:
+    """Add one block of panels to the bounds of the first and second moments about the centre."""
+    low = edges.loss[:-1] - edges.loss_error[:-1]
+    width = np.maximum(edges.loss[1:] + edges.loss_error[1:] - low, 0.0)
+    count = len(low)
+    panels = integrate_panels(loss, edges.nodes, np.zeros(count), np.zeros(count))
+    mass = panels.masses.sum(axis=1)
+    rise = np.einsum("ij,ij->i", panels.masses, -np.expm1(low[:, None] - panels.loss))
+    mass_doubt = 1.01 * panels.mass_error * mass
+    rise_doubt = panels.mass_error + panels.ratio_error + panels.loss_error + 4.0 * ELEMENTARY
+    # More doubt than this says no more than 0 <= l - low <= width, which holds anyway.
+    rise_doubt = np.minimum(1.01 * rise_doubt * mass + mass_doubt, (width + 1.0) * mass)
+    masses = (np.maximum(mass - mass_doubt, 0.0), mass + mass_doubt)
+    most = np.minimum(rise + 0.5 * width**2 * masses[1] + rise_doubt, width * masses[1])
+    rises = (np.clip(rise - rise_doubt, 0.0, most), most)
+    offset = low - centre
+    first += _interval_sum(offset, masses) + _interval_sum(np.ones(count), rises)
+    squares = (np.zeros(count), width**2 * masses[1])
+    second += _interval_sum(offset**2, masses) + _interval_sum(2.0 * offset, rises)
+    second += _interval_sum(np.ones(count), squares)
+
+
+def _interval_sum(factor: FloatArray, bounds: tuple[FloatArray, FloatArray]) -> FloatArray:
+    """Bounds of sum factor x value, for values within `bounds`."""
+    low = np.where(factor >= 0.0, factor * bounds[0], factor * bounds[1])
+    high = np.where(factor >= 0.0, factor * bounds[1], factor * bounds[0])
+    room = (len(factor) + 4.0) * UNIT * float(np.sum(np.abs(low) + np.abs(high)))
+    return np.array([float(np.sum(low)) - room, float(np.sum(high)) + room])
+
+
+def _outside(part: RoundPart, centre: float) -> tuple[float, float]:
+    """Bounds of E|L - centre| and E(L - centre)^2 outside of the support.
+
+    In a branch |L(u) - centre| <= a + b |u - u_0| with b the sum of the largest shifts of both sides; its 4th moment
+    is at most 8 a^4 + 8 b^4 E(u - u_0)^4. Branches left out altogether are bounded the same way, from u_0 = 0.
+    """
+    totals = [0.0, 0.0]
+    pieces = [
+        (
+            piece.loss,
+            float(piece.table.nodes[k]),
+            float(piece.table.values.loss[k]),
+            float(piece.table.values.loss_error[k]),
+        )
+        for piece in part.pieces
+        for k in [int(np.argmin(np.abs(piece.table.values.loss - centre)))]
+    ]
+    masses = [math.exp(piece.support.log_dead_mass) + math.exp(piece.support.log_left_mass) for piece in part.pieces]
+    for loss in part.lost:
+        at_zero = loss.evaluate(np.zeros(1))
+        pieces.append((loss, 0.0, float(at_zero.loss[0]), float(at_zero.loss_error[0])))
+        masses.append(1.01 * math.exp(loss.log_weight))
+    for (loss, node, value, error), mass in zip(pieces, masses, strict=True):
+        a = abs(value - centre) + error
+        distances = loss.right.shifts - node
+        with np.errstate(under="ignore"):
+            spread = 8.0 * (float(np.exp(loss.right.log_probabilities) @ distances**4) + 3.0)
+        steepest = 1.01 * (loss.right.largest + loss.left.largest)
+        fourth = 1.01 * math.exp(loss.log_weight) * (8.0 * a**4 + 8.0 * steepest**4 * spread)
+        second = math.sqrt(fourth * mass)
+        totals[0] += 1.01 * math.sqrt(second * mass)
+        totals[1] += 1.01 * second
+    return totals[0], totals[1]
 
 
 def measures_of(one: Round, *, step: float, tail_mass: float, longest: int) -> tuple[Measure, Measure, LossMoments]:

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.lattice.roots import first_at_most, last_above
+from groupdp.engines.lattice.curves import first_at_most, last_above
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import phases_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.neighbours import FORWARD, require_direction
 from groupdp.pairs import ZERO, Round
 from groupdp.pld.build import measures_of
-from groupdp.pld.measures import Measure, compose_measures
-from groupdp.pld.probabilities import tail_probability
+from groupdp.pld.measures import Measure, compose_measures, tail_probability
 from groupdp.printing import given
 from groupdp.question import question_of
 
@@ -288,7 +287,7 @@ class PrivacyLossDistribution:
 
     def plot(self, target: str | Path | Axes) -> None:
         """Draw both measures as densities: onto given axes, or into a file with the curve of delta beside them."""
-        from groupdp.pld.picture import plot
+        from groupdp.pld.files import plot
 
         plot(self, target)
 

@@ -1,8 +1,13 @@
-"""Measures on a lattice of losses with a mass at +infinity: what they say about delta, and their composition.
+"""Measures on a lattice of losses with a mass at +infinity: delta, probabilities of the loss, and composition.
 
 A composition is computed under several tilts. Every entry of each is certified, so an entry's smallest upper bound (or
-largest lower bound) over the tilts is certified too: that keeps relative accuracy from the bulk far into the tails,
-where one transform alone would drown in rounding (L-18).
+largest lower bound) over the tilts is certified too: that keeps relative accuracy from the bulk far into the tails
+(L-18).
+
+delta as a function of alpha = e^x is convex with slope -Q(L > x), and P(L > x) = delta + alpha Q(L > x). Difference
+quotients to the left and to the right of x enclose the slope, so for every s > 0 (L-19)
+
+    (e^s delta(x) - delta(x + s)) / (e^s - 1)   <=   P(L > x)   <=   (delta(x - s) - e^-s delta(x)) / (1 - e^-s)
 """
 
 from __future__ import annotations
@@ -14,13 +19,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from groupdp.engines.lattice.likelihood import FloatArray
-from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
-from groupdp.engines.lattice.solve import compose_tail, transform_length
-from groupdp.engines.lattice.tail import Tail, sum_down, sum_up
-from groupdp.engines.lattice.tilted_mass import Tilt, TiltedMass
-from groupdp.engines.lattice.window import Window, window_of
+from groupdp.engines.lattice.measures import Tail, Tilt, TiltedMass, sum_down, sum_up
+from groupdp.engines.lattice.planning import compose_tail, transform_length
+from groupdp.engines.lattice.support import Window, window_of
 from groupdp.errors import LimitExceeded
+from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray
 
 #: log of the tilted mass that a transform may leave outside of its window.
 _LOG_OUTSIDE = -42.0
@@ -267,3 +270,23 @@ def _infinite_mass(parts: Sequence[tuple[Measure, int]]) -> float:
         growth += count * max(excess, 0.0)
     total = math.fsum(count * measure.infinite_mass for measure, count in parts)
     return min(total * math.exp(min(1.01 * growth, 700.0)) * (1.0 + 8.0 * UNIT), 1.0)
+
+
+#: Distances tried, in steps of the lattice: powers of two up to 2^20.
+_LARGEST_POWER = 20
+_ROOM = 1e-13
+
+
+def tail_probability(lower: Measure, upper: Measure, x: float) -> tuple[float, float]:
+    """Certified (lower, upper) of P(L > x), for a loss without atoms or with."""
+    at_low, at_high = lower.delta_below(x), upper.delta_above(x)
+    low, high = at_low, 1.0  # P(L > x) >= delta(x)
+    for power in range(_LARGEST_POWER + 1):
+        s = upper.step * 2.0**power
+        if s > 4.0:
+            break
+        # delta decreases: taken a rounding to the left, it is not below that at the exact places
+        before, after = (upper.delta_above(math.nextafter(place, -math.inf)) for place in (x - s, x + s))
+        low = max(low, (math.exp(s) * at_low - after) / math.expm1(s) - _ROOM * (1.0 + 1.0 / s) * at_high)
+        high = min(high, (before - math.exp(-s) * at_low) / -math.expm1(-s) + _ROOM * (1.0 + 1.0 / s) * before)
+    return max(low, 0.0), min(max(high, low, 0.0), 1.0)

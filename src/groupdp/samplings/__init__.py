@@ -10,6 +10,7 @@
     balls_in_bins.py       every example into one batch of an epoch, independently
     spread.py              a person's examples into distinct batches of an epoch
     allocation.py          every example into several distinct batches of an epoch, independently
+    people.py              people instead of examples: Poisson, a fixed number, truncated
 
 Proofs and what is tight: docs/samplings.md.
 """
@@ -19,6 +20,7 @@ from groupdp.samplings.allocation import AllocationSampling
 from groupdp.samplings.balls_in_bins import BallsInBinsSampling
 from groupdp.samplings.fixed_batch import FixedBatchSampling
 from groupdp.samplings.fixed_order import FixedOrderSampling
+from groupdp.samplings.people import FixedPeople, PoissonPeople, TruncatedPeople
 from groupdp.samplings.poisson import PoissonSampling
 from groupdp.samplings.sampling import Rounds, Sampling
 from groupdp.samplings.shuffled import ShuffledOnceSampling, ShuffledSampling
@@ -49,6 +51,9 @@ for _kind in (
     SpreadSampling,
     AllocationSampling,
     PoissonSources,
+    PoissonPeople,
+    FixedPeople,
+    TruncatedPeople,
 ):
     register(_kind)
 
@@ -58,6 +63,8 @@ __all__ = [
     "BallsInBinsSampling",
     "FixedBatchSampling",
     "FixedOrderSampling",
+    "FixedPeople",
+    "PoissonPeople",
     "PoissonSampling",
     "PoissonSources",
     "Rounds",
@@ -65,6 +72,7 @@ __all__ = [
     "ShuffledOnceSampling",
     "ShuffledSampling",
     "SpreadSampling",
+    "TruncatedPeople",
     "TruncatedPoissonSampling",
     "register",
 ]

@@ -11,14 +11,14 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_integer
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.fields import BATCHES, Field, Slider
 from groupdp.laws.blocks import allocated_blocks
 from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
 from groupdp.samplings.sampling import BoolArray, Sampling
-from groupdp.samplings.spread import noise_split, one_example, unit_of
+from groupdp.samplings.spread import in_parts, noise_split, one_example, unit_of
 from groupdp.samplings.worlds import SubsetSums, World
 
 
@@ -63,6 +63,15 @@ class AllocationSampling(Sampling):
         others join: each with a share of the noise (P-18)."""
         return noise_split(change, noise / unit_of(microbatches), lambda size, own: self._one_sided(size, own, steps))
 
+    def alternatives(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> tuple[Rounds, ...]:
+        """Every member with its own share of the noise (P-18): better where many would share batches."""
+        if noise == 0.0 or max(counted(change.removed), counted(change.added)) < 2:
+            return ()
+        return (noise_split(change, noise / unit_of(microbatches), lambda size, own: self._alone(size, own, steps)),)
+
+    def _alone(self, size: int, noise: float, steps: int) -> Rounds:
+        return in_parts(lambda members, own: self._one_sided(members, own, steps), size, noise, 1)
+
     def _one_sided(self, size: int, noise: float, steps: int) -> Rounds:
         if self.participations == self.batches:  # everybody in every batch
             return ((Round.of(Side.point(size / noise if noise > 0.0 else math.inf), ZERO), steps),)
@@ -71,7 +80,10 @@ class AllocationSampling(Sampling):
         epochs = -(-steps // self.batches)
         if noise == 0.0:
             return ((Round.of(Side.point(math.inf), ZERO), epochs),)
-        return ((allocated_blocks(size, self.participations, self.batches, 1.0 / noise), epochs),)
+        try:
+            return ((allocated_blocks(size, self.participations, self.batches, 1.0 / noise), epochs),)
+        except LimitExceeded:  # too many histograms: one by one
+            return self._alone(size, noise, steps)
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
         sizes = counted(change.removed), counted(change.added)

@@ -21,10 +21,11 @@ from groupdp.pairs import ZERO, Round, Rounds, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
 from groupdp.samplings.sampling import BoolArray, Sampling
 from groupdp.samplings.shuffled import squares_coin
-from groupdp.samplings.spread import noise_split, one_example, revealed, unit_of
+from groupdp.samplings.spread import PART, in_parts, noise_split, one_example, revealed, unit_of
 from groupdp.samplings.worlds import World, thrown_members
 
-#: Up to so many members several orders of block sizes are tried; no effect on validity.
+#: Up to so many members several orders of block sizes are tried, from so many on a group is taken in parts as
+#: well if each has noise of 1 or more; no effect on validity.
 _FEW = 8
 #: (members, batches, shift) to the round of an epoch in which they leave.
 BlockLaw = Callable[[int, int, float], AllocationRound]
@@ -69,6 +70,10 @@ class BallsInBinsSampling(Sampling):
             for order in orders if leave + join <= _FEW else orders[:1]:
                 one_sided = partial(self._one_sided, partial(_hidden, order), steps)
                 found.append(noise_split(change, noise / unit, one_sided))
+        largest = max(leave, join)
+        if largest >= _FEW and noise / unit * math.sqrt(PART / largest) >= 1.0:
+            counted_apart = partial(in_parts, partial(self._one_sided, thrown_blocks, steps))
+            found.append(noise_split(change, noise / unit, counted_apart))
         found.append(((_coin(leave + join, self.batches, unit, noise), -(-steps // self.batches)),))
         return tuple(found)
 
@@ -105,23 +110,6 @@ class BallsInBinsSampling(Sampling):
             World(((0.0, ordinary_examples), (1.0, leave), (0.0, join)), thrown_members(leave, 1.0, self.batches)),
             World(((0.0, ordinary_examples), (0.0, leave), (-1.0, join)), thrown_members(join, -1.0, self.batches)),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevealedBallsInBins(BallsInBinsSampling):
-    """The same batches, with the allocation revealed (P-7): the law that certificates know."""
-
-    secret_allocation: ClassVar[bool] = False
-
-    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
-        size = counted(change.removed) + counted(change.added)
-        return ((_coin(size, self.batches, unit_of(microbatches), noise), -(-steps // self.batches)),)
-
-    def alternatives(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> tuple[Rounds, ...]:
-        return ()
-
-    def is_tight(self, change: Change, *, steps: int) -> bool:
-        return False
 
 
 def _hidden(order: float, size: int, batches: int, shift: float) -> AllocationRound:

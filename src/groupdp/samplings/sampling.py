@@ -17,6 +17,7 @@ from groupdp.pairs import Rounds as Rounds
 from groupdp.samplings.worlds import World
 
 BoolArray = npt.NDArray[np.bool_]
+EXAMPLES_CLIPPED = "Every example's gradient is clipped to the clipping norm on its own before anything is summed."
 
 
 class Sampling(ABC):
@@ -34,6 +35,8 @@ class Sampling(ABC):
     fields: ClassVar[tuple[Field, ...]]
     #: The field that alone says that this sampling is meant, where no sampling is named.
     meant_by: ClassVar[str] = ""
+    #: What a batch is drawn from, and a group size counts: "example" or "person".
+    unit: ClassVar[str] = "example"
     #: Adjacencies it has a law for; "exchange" is removed=a, added=b.
     adjacencies: ClassVar[tuple[str, ...]]
     #: Why it has none for each of the others.
@@ -46,6 +49,8 @@ class Sampling(ABC):
     secret_allocation: ClassVar[bool] = False
     #: Whether such runs are often, and wrongly, accounted as Poisson sampling.
     mistaken_for_poisson: ClassVar[bool] = False
+    #: Whether it shuffles, so that spread allocation may take its place in a loader.
+    shuffles: ClassVar[bool] = False
 
     @abstractmethod
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
@@ -77,6 +82,11 @@ class Sampling(ABC):
 
         `ordinary_examples` is the size of the common part where the sampling does not say it.
         """
+
+    @property
+    def clipping(self) -> str:
+        """What is clipped, in a sentence."""
+        return EXAMPLES_CLIPPED
 
     @property
     def sources(self) -> tuple[str, ...] | None:

@@ -48,6 +48,7 @@ class ShuffledSampling(Sampling):
     adjacencies: ClassVar[tuple[str, ...]] = SAME_SIZE
     refusals: ClassVar[dict[str, str]] = REFUSALS
     mistaken_for_poisson: ClassVar[bool] = True
+    shuffles: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         batch_size, dataset_size = batch_and_dataset(self.batch_size, self.dataset_size)

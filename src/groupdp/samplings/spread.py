@@ -14,7 +14,7 @@ import numpy as np
 from groupdp._validation import LARGEST_DATASET, require_integer
 from groupdp.allocations import Allocation, AllocationRound
 from groupdp.errors import InvalidArgument
-from groupdp.fields import BATCHES, Field
+from groupdp.fields import BATCHES, Field, Slider
 from groupdp.groups import LARGEST_GROUP
 from groupdp.laws.blocks import spread_blocks
 from groupdp.neighbours import ADJACENCIES, Change
@@ -22,6 +22,9 @@ from groupdp.pairs import ZERO, AnyRound, Round, Rounds, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
 from groupdp.samplings.sampling import BoolArray, Sampling
 from groupdp.samplings.worlds import AllocatedSums, World
+
+#: Members of a part at most; no effect on validity.
+PART = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,17 @@ class SpreadSampling(Sampling):
     name: ClassVar[str] = "spread"
     title: ClassVar[str] = "spread allocation"
     meaning: ClassVar[str] = "Every epoch deals a person's examples to distinct batches, independently of other people."
-    fields: ClassVar[tuple[Field, ...]] = (BATCHES,)
+    fields: ClassVar[tuple[Field, ...]] = (
+        BATCHES,
+        Field(
+            name="evenly",
+            unit="",
+            meaning="Whether more examples of a person than batches are spread as evenly as possible.",
+            kind="flag",
+            default=False,
+            slider=Slider(start=False),
+        ),
+    )
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
     secret_allocation: ClassVar[bool] = True
 
@@ -130,6 +143,18 @@ def noise_split(change: Change, noise: float, one_sided: Callable[[int, float], 
     entering = one_sided(join, joining if leave else noise)
     mirrored = tuple((one.mirrored, times) for one, times in entering)
     return (*one_sided(leave, leaving), *mirrored) if leave else mirrored
+
+
+def in_parts(one_sided: Callable[[int, float], Rounds], size: int, noise: float, most: int = PART) -> Rounds:
+    """Independent members in two or more parts of at most `most`, each with its share of the noise (P-18)."""
+    parts = max(-(-size // most), min(size, 2))
+    fewest, larger = divmod(size, parts)
+    rounds: list[tuple[AnyRound, int]] = []
+    for members, times in ((fewest + 1, larger), (fewest, parts - larger)):
+        if times:
+            found = one_sided(members, noise * math.sqrt(members / size) * (1.0 - 2.0**-50))
+            rounds.extend((one, times * count) for one, count in found)
+    return tuple(rounds)
 
 
 @lru_cache(maxsize=64)

@@ -15,11 +15,10 @@ from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from groupdp.errors import LimitExceeded
+from groupdp.floats import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 #: (move, how many examples in a row have it).
 Census = tuple[tuple[float, int], ...]
 

@@ -1,4 +1,1 @@
-"""A run's privacy statement for reviewers.
-
-text.py   the statement as Markdown and as JSON
-"""
+"""A run's privacy statement for reviewers: its numbers (numbers.py), its sentences and formats (text.py)."""

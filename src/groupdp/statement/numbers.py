@@ -1,21 +1,150 @@
-"""The numbers of a statement: computed once, worded in text.py."""
+"""The numbers of a statement, and what an epsilon means for one person; every number is certified.
+
+Against a stated prior and a stated rate of false alarms: what the best attacker, who sees everything the run releases
+and knows everything but which of two cases it was (neighbours.py), can do at most (tradeoff/risk.py).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from groupdp._version import VERSION
 from groupdp.baselines import old_tool_epsilon, vadhan_epsilons
-from groupdp.baselines.poisson_claim import poisson_claim
+from groupdp.baselines.comparison import poisson_claim
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.guarantees import epsilon
-from groupdp.neighbours import ONE_SIDED
+from groupdp.guarantees import epsilon as epsilon_of_run
+from groupdp.ledger import Ledger
+from groupdp.neighbours import ONE_SIDED, TwoCases
+from groupdp.printing import complement, given, given_percent, round_up, upper_percent
+from groupdp.question import neighbours_of
 from groupdp.run_file.read import RunFile
-from groupdp.statement.explain import Explanation, explained_by
 from groupdp.tradeoff import trade_off
+from groupdp.tradeoff.risk import Risk, risk
+
+#: Significant digits of an epsilon in a sentence.
+DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The numbers behind the sentences."""
+
+    epsilon: Bounds
+    delta: float
+    prior: float
+    false_alarm_rate: float
+    risk: Risk
+    cases: TwoCases
+    """What is compared; an alarm claims the first."""
+
+    def sentences(self) -> list[str]:
+        """What it means, a sentence each; upper bounds rounded up."""
+        caught = self.risk.true_positive_rate[self.false_alarm_rate].upper
+        belief = self.risk.posterior[self.false_alarm_rate].upper
+        rate, known = given_percent(self.false_alarm_rate), max(self.prior, 1.0 - self.prior)
+        if self.epsilon.upper < math.inf:
+            first = f"{self.cases.likely(_factor(self.epsilon.upper), given(self.delta))}."
+        else:
+            first = f"The release may give away {self.cases.revealed}, with a probability above {given(self.delta)}."
+        return [
+            first,
+            self.cases.detected(rate, _share(caught, guessed=self.false_alarm_rate)),
+            f"An attacker who is {given_percent(self.prior)} sure at first that {self.cases.first}, and whose alarms "
+            f"are false in {rate} of the cases in which {self.cases.second}, is at most "
+            f"{_share(belief, guessed=self.prior)} sure after an alarm; one whose alarms are rarer may be surer.",
+            f"A guess which of the two it was, right in {_known(self.prior)} of the cases without the release, is "
+            f"right in at most {_share(self.risk.success.upper, guessed=known, text=_known(self.prior))} with it.",
+            self.cases.order(),
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """The numbers, in full precision."""
+        rate = self.false_alarm_rate
+        return {
+            "epsilon": _sides(self.epsilon),
+            "tight": self.epsilon.tight,
+            "delta": self.delta,
+            "prior": self.prior,
+            "false_alarm_rate": rate,
+            "detected": _sides(self.risk.true_positive_rate[rate]),
+            "posterior": _sides(self.risk.posterior[rate]),
+            "right_guess": _sides(self.risk.success),
+            "advantage": _sides(self.risk.advantage),
+            "sentences": self.sentences(),
+        }
+
+
+def explain(
+    run: Any,
+    *,
+    delta: float,
+    prior: float = 0.5,
+    false_alarm_rate: float = 0.01,
+    progress: Progress | None = None,
+    **neighbours: Any,
+) -> Explanation:
+    """What the run's epsilon at `delta` means for one person; `neighbours` as for `epsilon`."""
+    certified = epsilon_of_run(run, delta=delta, **neighbours)
+    return explained_by(
+        certified,
+        run,
+        delta=delta,
+        prior=prior,
+        false_alarm_rate=false_alarm_rate,
+        progress=progress,
+        **neighbours,
+    )
+
+
+def explained_by(
+    certified: Bounds,
+    run: Any,
+    *,
+    delta: float,
+    prior: float = 0.5,
+    false_alarm_rate: float = 0.01,
+    progress: Progress | None = None,
+    **neighbours: Any,
+) -> Explanation:
+    """`explain` where the run's epsilon at `delta` is known already."""
+    found = risk(run, prior=prior, false_positive_rates=(float(false_alarm_rate),), progress=progress, **neighbours)
+    return Explanation(
+        epsilon=certified,
+        delta=delta,
+        prior=prior,
+        false_alarm_rate=float(false_alarm_rate),
+        risk=found,
+        cases=neighbours_of(run, **neighbours).cases,
+    )
+
+
+def _factor(epsilon: float) -> str:
+    """e^epsilon, rounded up: in digits where these say something, else as a power of ten."""
+    if epsilon > 60.0:
+        return f"10^{math.floor(epsilon / 2.302585) + 1}"  # the divisor is below log(10)
+    if epsilon <= 0.0:
+        return "1"
+    return round_up(math.nextafter(math.exp(epsilon) * (1.0 + 1e-15), math.inf), 3)
+
+
+def _share(value: float, *, guessed: float, text: str = "") -> str:
+    """A probability as a percentage, rounded up; where it is no more than without the release, as that was given."""
+    return (text or given_percent(guessed)) if value <= guessed else upper_percent(min(value, 1.0))
+
+
+def _known(prior: float) -> str:
+    """How often the better of two guesses is right before the release, for the decimal that was given."""
+    return given_percent(prior if prior >= 0.5 else float(complement(prior)))
+
+
+def _sides(bounds: Bounds) -> dict[str, float]:
+    return {"lower": bounds.lower, "upper": bounds.upper}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +163,10 @@ class Statement:
     """What Poisson accounting would claim for a run that does not sample like that: not a guarantee."""
     explanation: Explanation | None
     """What it means for one person; None where the trade-off curve takes long (`statement --short` computes it)."""
+    ledger: Ledger | None = None
+    """The ledger whose releases it is about."""
+    filtered: Bounds | None = None
+    """The smallest budget of a filter that lets all entries of the ledger pass."""
     certificate: str | None = None
     """The digest of a certificate of this very claim that the independent checker has verified."""
     proved: tuple[str, str] | None = None
@@ -42,20 +175,30 @@ class Statement:
 
 
 def make_statement(
-    run: RunFile, *, certificate: str | bytes | None = None, progress: Progress | None = None
+    run: RunFile,
+    *,
+    certificate: str | bytes | None = None,
+    ledger: Ledger | None = None,
+    progress: Progress | None = None,
 ) -> Statement:
-    """Compute what the statement says; `certificate` is the text of one, which must be of this claim and verify."""
+    """Compute what the statement says; `certificate` is the text of one, which must be of this claim and verify.
+
+    `ledger` is the one that `run` holds all releases of.
+    """
+    if run.looked:
+        return _by_filter(run, ledger, certificate)
     report = progress if progress is not None else (lambda _: None)
     if run.group_size is None and run.removed is None and run.added is None:
         raise InvalidArgument(
             "group_size", NOT_SHOWN, "be given for a statement: the most examples that one person has"
         )
+    run.require_covered()
     phases = list(run.phases)
     found = epsilon(phases, delta=run.stated_delta, every_change=True, **run.keywords)
     report(0.3)
     changes = found.provenance.directions
     single = None
-    if isinstance(run.group_size, int):
+    if isinstance(run.group_size, int) and not run.neighbours.words:
         single = epsilon(phases, delta=run.stated_delta, group_size=1, adjacency=run.adjacency)
     report(0.4)
     vadhan, old_tool = _old_analysis(run)
@@ -80,16 +223,41 @@ def make_statement(
         old_tool=old_tool,
         poisson_claim=_poisson_claim(run),
         explanation=explanation,
+        ledger=ledger,
+        filtered=None if ledger is None else ledger.filtered(),
         certificate=verified,
         proved=proved,
+    )
+
+
+def _by_filter(run: RunFile, ledger: Ledger | None, certificate: str | bytes | None) -> Statement:
+    """Of parameters that were chosen after looking: the budget, or infinity where it is exceeded or was not fixed."""
+    if ledger is None:
+        raise InvalidArgument("run", InWords("parameters chosen after looking"), "come with its ledger")
+    if certificate is not None:
+        raise InvalidArgument("certificate", NOT_SHOWN, "be left out: a filter's figure has none")
+    filtered = ledger.filtered()
+    passes = ledger.epsilon is not None and filtered.upper <= ledger.epsilon
+    upper = ledger.epsilon if passes and ledger.epsilon is not None else math.inf
+    return Statement(
+        run=run,
+        epsilon=Bounds(0.0, upper, filtered.provenance, tight=False),
+        changes={},
+        one_example=None,
+        vadhan=None,
+        old_tool=None,
+        poisson_claim=None,
+        explanation=None,
+        ledger=ledger,
+        filtered=filtered,
     )
 
 
 def _verified(run: RunFile, text: str | bytes) -> tuple[str, tuple[str, str]]:
     """The digest of a certificate and its epsilons, once it is known to be about this run and to verify."""
     from groupdp.certificate import NotACertificate, verify
-    from groupdp.certificate.reading import read
-    from groupdp.certificate.writer import claim_of
+    from groupdp.certificate.checker.reading import read
+    from groupdp.certificate.prover.writer import claim_of
 
     question = {"group_size": None, "adjacency": run.adjacency, **run.keywords}
     try:
@@ -109,7 +277,7 @@ def _verified(run: RunFile, text: str | bytes) -> tuple[str, tuple[str, str]]:
 
 def _old_analysis(run: RunFile) -> tuple[Bounds | None, float | None]:
     """Vadhan's lemma on the exact curve and in the old tool's arithmetic; None for runs that they do not cover."""
-    if not isinstance(run.group_size, int) or run.adjacency not in ONE_SIDED:
+    if not isinstance(run.group_size, int) or run.adjacency not in ONE_SIDED or run.neighbours.words:
         return None, None
     phases = list(run.phases)
     try:

@@ -1,7 +1,8 @@
 """Rows of a sweep as CSV or Parquet; an interrupted sweep goes on where it stopped.
 
-While a sweep runs, finished rows are kept in FILE.partial (JSON lines; the first line says which sweep it is). The
-file itself appears whole, at the end, and the partial one goes.
+While a sweep runs, every finished chunk is a file of its own in FILE.parts, in the format of FILE, and appears there
+whole; manifest.json says which sweep it is. At the end the parts, in order, are the file, and the folder goes. One part
+is in memory at a time.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from groupdp._files import NewFiles
 from groupdp.errors import GroupDPError, InvalidArgument
@@ -19,6 +20,7 @@ from groupdp.sweeps.grid import Grid
 from groupdp.sweeps.sweep import Row
 
 SUFFIXES = (".csv", ".parquet")
+_RESULTS = ("epsilon_lower", "epsilon_upper", "tight", "refused")
 
 
 def check_name(name: str, path: str) -> None:
@@ -27,77 +29,104 @@ def check_name(name: str, path: str) -> None:
         raise InvalidArgument(name, path, "end in .csv or .parquet")
 
 
-class PartialRows:
-    """The rows of an unfinished sweep, kept beside the file they are for."""
+class Parts:
+    """The finished chunks of a sweep, beside the file that they become."""
 
     def __init__(self, path: str, grid: Grid) -> None:
-        self._path = Path(f"{path}.partial")
-        self._grid = grid
-        self._key = _key(grid)
-        self._file: TextIO | None = None
+        check_name("out", path)
+        self._path, self._grid = Path(path), grid
+        self._folder = Path(f"{path}.parts")
+        self._suffix = Path(path).suffix.lower()
+        self._schema = _schema(grid) if self._suffix == ".parquet" else None
 
-    def read(self) -> list[Row]:
-        """What an earlier, interrupted run of the same sweep has finished; nothing if there was none or another one."""
+    def begin(self) -> set[int]:
+        """The first points of the chunks that an earlier run of the same sweep has finished; parts of another sweep are
+        removed."""
+        manifest, key = self._folder / "manifest.json", _key(self._grid)
         try:
-            with open(self._path, encoding="utf-8") as file:
-                if json.loads(file.readline() or "null") != self._key:
-                    return []
-                return list(self._rows(file))
+            same = json.loads(manifest.read_text(encoding="utf-8")) == key
         except (OSError, ValueError):
-            return []
+            same = False
+        if not same:
+            self.remove()
+            with NewFiles() as files:
+                files.write_text(manifest, json.dumps(key) + "\n")
+        starts = range(0, len(self._grid), self._grid.chunk)
+        return {start for start in starts if self._part(start).exists()}
 
-    def _rows(self, file: TextIO) -> Iterator[Row]:
-        points = self._grid.points()
-        for line, point in zip(file, points, strict=False):
-            try:
-                lower, upper, tight, refused = json.loads(line)
-            except ValueError:  # the line that was being written when it was stopped
-                return
-            values = dict(zip(self._grid.names, point.values, strict=True))
-            yield Row(values, _number(lower), _number(upper), tight, refused)
+    def write(self, start: int, rows: list[Row]) -> None:
+        """One chunk; its file appears whole."""
+        with NewFiles() as files:
+            path = files.temporary(self._part(start))
+            if self._schema is None:
+                with open(path, "w", encoding="utf-8", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerows(row.as_dict().values() for row in rows)
+            else:
+                import pyarrow.parquet
 
-    def write(self, rows: list[Row]) -> None:
-        """Appends finished rows."""
-        if self._file is None:
-            self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
-            self._file.write(json.dumps(self._key) + "\n")
-        kept = ([_text(row.epsilon_lower), _text(row.epsilon_upper), row.tight, row.refused] for row in rows)
-        self._file.write("".join(json.dumps(sides) + "\n" for sides in kept))
-        self._file.flush()
+                flat = [row.as_dict() for row in rows]
+                pyarrow.parquet.write_table(pyarrow.Table.from_pylist(flat, self._schema), path)
 
-    def close(self) -> None:
-        """Leaves the partial file for a later run."""
-        if self._file is not None:
-            self._file.close()
+    def assemble(self) -> None:
+        """The whole file, in order; it appears at once, and the parts go."""
+        starts = range(0, len(self._grid), self._grid.chunk)
+        with NewFiles() as files:
+            path = files.temporary(self._path)
+            if self._schema is None:
+                with open(path, "w", encoding="utf-8", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerow((*self._grid.names, *_RESULTS))
+                    for start in starts:
+                        file.write(self._part(start).read_text(encoding="utf-8"))
+            else:
+                import pyarrow.parquet
+
+                with pyarrow.parquet.ParquetWriter(path, self._schema) as writer:
+                    for start in starts:
+                        writer.write_table(pyarrow.parquet.read_table(self._part(start), schema=self._schema))
+        self.remove()
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of the file, from its parts."""
+        for start in range(0, len(self._grid), self._grid.chunk):
+            chosen = self._grid.values(start, start + self._grid.chunk)
+            for values, results in zip(chosen, self._results(start), strict=True):
+                yield Row(dict(zip(self._grid.names, values, strict=True)), *results)
+
+    def _results(self, start: int) -> Iterator[tuple[Any, ...]]:
+        if self._schema is not None:
+            import pyarrow.parquet
+
+            columns = pyarrow.parquet.read_table(self._part(start)).select(_RESULTS).to_pydict()
+            yield from zip(*columns.values(), strict=True)
+            return
+        with open(self._part(start), encoding="utf-8", newline="") as file:
+            for line in csv.reader(file):
+                lower, upper, tight, refused = line[-len(_RESULTS) :]
+                known = (None, None, None) if refused else (float(lower), float(upper), tight == "True")
+                yield *known, refused or None
 
     def remove(self) -> None:
-        """The sweep is finished."""
-        self.close()
-        self._path.unlink(missing_ok=True)
+        """Delete the parts, and their folder if nothing else is in it."""
+        for pattern in ("manifest.json", "part-*.csv", "part-*.parquet"):
+            for path in self._folder.glob(pattern):
+                path.unlink(missing_ok=True)
+        try:
+            self._folder.rmdir()
+        except OSError:  # it is not there, or somebody put something into it
+            return
+
+    def _part(self, start: int) -> Path:
+        return self._folder / f"part-{start:07}{self._suffix}"
 
 
-def write_rows(rows: list[Row], path: str) -> None:
-    """The rows as a table, by suffix; the file appears whole or not at all."""
-    check_name("out", path)
-    with NewFiles("out") as files:
-        if Path(path).suffix.lower() == ".csv":
-            with open(files.temporary(path), "w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(rows[0].as_dict())
-                writer.writerows(row.as_dict().values() for row in rows)
-        else:
-            _parquet(rows, str(files.temporary(path)))
-
-
-def _parquet(rows: list[Row], path: str) -> None:
+def _schema(grid: Grid) -> Any:
     try:
         import pyarrow
-        import pyarrow.parquet
     except ImportError:
         raise GroupDPError("Parquet files need the extra parquet: pip install 'groupdp[parquet]'.") from None
-    flat = [row.as_dict() for row in rows]
-    table = pyarrow.table({name: [row[name] for row in flat] for name in flat[0]})
-    pyarrow.parquet.write_table(table, path)
+    varied = [(name, pyarrow.array(values).type) for name, values in grid.vary]
+    types = (pyarrow.float64(), pyarrow.float64(), pyarrow.bool_(), pyarrow.string())
+    return pyarrow.schema([*varied, *zip(_RESULTS, types, strict=True)])
 
 
 def _key(grid: Grid) -> str:
@@ -108,13 +137,6 @@ def _key(grid: Grid) -> str:
         "group_size": grid.group_size,
         "adjacency": grid.adjacency,
         "vary": [[name, list(values)] for name, values in grid.vary],
+        "chunk": grid.chunk,
     }
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-
-
-def _text(value: float | None) -> str | None:
-    return None if value is None else repr(value)
-
-
-def _number(text: str | None) -> float | None:
-    return None if text is None else float(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
@@ -53,19 +53,29 @@ class Grid:
     def __len__(self) -> int:
         return math.prod(len(values) for _, values in self.vary)
 
-    def points(self, first: int = 0, last: int | None = None) -> Iterator[Point]:
-        """The points from number `first` to before `last`; the last name varies fastest."""
+    @property
+    def chunk(self) -> int:
+        """How many points are evaluated in one go, and written together: a few hundred chunks, of a second at most."""
+        return min(max(len(self) // 500, 250), 2000)
+
+    @property
+    def bare(self) -> Grid:
+        """Without the values: what a worker needs besides those of its own points."""
+        return replace(self, vary=tuple((name, ()) for name in self.names))
+
+    def points(self, values: Iterable[tuple[Any, ...]]) -> Iterator[Point]:
+        """The points with these values."""
         made: dict[tuple[Any, ...], tuple[tuple[DPSGD, ...], InvalidArgument | None]] = {}
         names = self.names
         places = [place for place, name in enumerate(names) if name not in QUESTION_KEYS]
         asked = [(names.index(name) if name in names else None, name) for name in QUESTION_KEYS]
-        for values in self.values(first, last):
-            about_run = tuple([values[place] for place in places])
+        for chosen in values:
+            about_run = tuple([chosen[place] for place in places])
             if about_run not in made:
-                made[about_run] = self._run_or_reason({names[place]: values[place] for place in places})
-            delta, size, adjacency = (getattr(self, name) if at is None else values[at] for at, name in asked)
+                made[about_run] = self._run_or_reason({names[place]: chosen[place] for place in places})
+            delta, size, adjacency = (getattr(self, name) if at is None else chosen[at] for at, name in asked)
             run, refused = made[about_run]
-            yield Point(values, run, float(delta), size, adjacency, None if refused is None else str(refused))
+            yield Point(chosen, run, float(delta), size, adjacency, None if refused is None else str(refused))
 
     def values(self, first: int = 0, last: int | None = None) -> Iterator[tuple[Any, ...]]:
         """The values of what varies, in the order of `names`, from number `first` to before `last`."""

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from groupdp._validation import require_number
+from groupdp.batches import epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, InWords
@@ -74,9 +75,12 @@ def spend(
     found: dict[int, Bounds] = {}
 
     def evaluate(marks: Sequence[int], start: float, end: float) -> None:
-        for done, step in enumerate(marks):
+        asked = [(prefix(phases, step), {"delta": delta, **neighbours}) for step in marks]
+        for done, (step, bounds) in enumerate(zip(marks, epsilons(asked), strict=True)):
             report(start + (end - start) * done / len(marks))
-            found[step] = epsilon(prefix(phases, step), delta=delta, **neighbours)
+            if not isinstance(bounds, Bounds):
+                raise bounds
+            found[step] = bounds
 
     evaluate(steps, 0.0, 0.5)
     # A run whose first steps cost what all its first epoch does pays by the epoch: the curve rises right after its end.

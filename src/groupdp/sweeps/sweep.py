@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Container, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from groupdp._validation import require_choice
+from groupdp.batches import epsilons
+from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
-from groupdp.sweeps.evaluate import Outcome, evaluate
 from groupdp.sweeps.grid import Grid, grid_of
 
-#: Points evaluated in one go.
-CHUNK = 250
+#: (lower, upper, tight), or the sentence of a refusal.
+Outcome = tuple[float, float, bool] | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,40 +63,62 @@ def sweep(
     """
     require_choice("adjacency", adjacency, ADJACENCIES)
     grid = grid_of(run, delta=delta, group_size=group_size, adjacency=adjacency, vary=vary)
-    rows: list[Row] = []
-    for done in rows_of(grid, executor=executor, scheduler=scheduler):
-        rows.extend(done)
+    found: dict[int, list[Row]] = {}
+    for start, rows in finished_chunks(grid, executor=executor, scheduler=scheduler):
+        found[start] = rows
         if progress is not None:
-            progress(len(rows) / len(grid))
-    return rows
+            progress(sum(map(len, found.values())) / len(grid))
+    return [row for start in sorted(found) for row in found[start]]
 
 
-def rows_of(
-    grid: Grid, *, first: int = 0, executor: Executor | None = None, scheduler: str | None = None
-) -> Iterator[list[Row]]:
-    """Rows of the grid from number `first` on, chunk by chunk, in order."""
-    starts = range(first, len(grid), CHUNK)
-    with _workers(executor, scheduler) as workers:
-        pending: list[Future[list[Outcome]]] = []
-        submitted = iter(starts)
-        ahead = 2 * (os.cpu_count() or 1) + 2
+def finished_chunks(
+    grid: Grid, *, done: Container[int] = (), executor: Executor | None = None, scheduler: str | None = None
+) -> Iterator[tuple[int, list[Row]]]:
+    """(number of its first point, rows) of every chunk that is not yet done, in the order in which they are finished.
+
+    Few chunks are under way at a time, and each is sent with the values of its own points alone: neither memory nor the
+    cost of a point grows with the size of the grid.
+    """
+    with _workers(executor, scheduler) as (workers, threads):
+        left = (start for start in range(0, len(grid), grid.chunk) if start not in done)
+        bare, pending = grid.bare, dict[Future[list[Outcome]], int]()
         try:
-            for start in starts:
-                while len(pending) < ahead and (following := next(submitted, None)) is not None:
-                    pending.append(workers.submit(_chunk, grid, following))
-                yield _rows(grid, start, pending.pop(0).result())
+            while True:
+                for start in islice(left, 2 * threads + 2 - len(pending)):
+                    values = list(grid.values(start, start + grid.chunk))
+                    pending[workers.submit(_outcomes, bare, values)] = start
+                if not pending:
+                    return
+                for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                    start = pending.pop(future)
+                    yield start, _rows(grid, start, future.result())
         finally:
             for future in pending:
                 future.cancel()
 
 
-def _chunk(grid: Grid, start: int) -> list[Outcome]:
-    return evaluate(list(grid.points(start, start + CHUNK)))
+def _outcomes(grid: Grid, values: list[tuple[Any, ...]]) -> list[Outcome]:
+    """Bounds for every point, in order."""
+    points = list(grid.points(values))
+    asked = [
+        (
+            point.run if len(point.run) > 1 else point.run[0],
+            {"delta": point.delta, "group_size": point.group_size, "adjacency": point.adjacency},
+        )
+        for point in points
+        if point.refused is None
+    ]
+    answers = epsilons(asked, threads=1)
+    return [_outcome(next(answers)) if point.refused is None else point.refused for point in points]
+
+
+def _outcome(answer: Bounds | GroupDPError) -> Outcome:
+    return (answer.lower, answer.upper, answer.tight) if isinstance(answer, Bounds) else str(answer)
 
 
 def _rows(grid: Grid, start: int, outcomes: list[Outcome]) -> list[Row]:
     rows, names = [], grid.names
-    for chosen, outcome in zip(grid.values(start, start + CHUNK), outcomes, strict=True):
+    for chosen, outcome in zip(grid.values(start, start + grid.chunk), outcomes, strict=True):
         values = dict(zip(names, chosen, strict=True))
         if isinstance(outcome, str):
             rows.append(Row(values, None, None, None, outcome))
@@ -104,19 +128,21 @@ def _rows(grid: Grid, start: int, outcomes: list[Outcome]) -> list[Row]:
 
 
 @contextmanager
-def _workers(executor: Executor | None, scheduler: str | None) -> Iterator[Executor]:
+def _workers(executor: Executor | None, scheduler: str | None) -> Iterator[tuple[Executor, int]]:
+    """An executor, and how many calls it runs at a time."""
+    processors = os.cpu_count() or 1
     if executor is not None and scheduler is not None:
         raise InvalidArgument("scheduler", NOT_SHOWN, "be left out where an executor is given")
     if executor is not None:
         if not callable(getattr(executor, "submit", None)):
             raise InvalidArgument("executor", NOT_SHOWN, "have a method submit, as those of concurrent.futures have")
-        yield executor
+        yield executor, processors
     elif scheduler is not None:
         with _dask_client(scheduler) as client:
-            yield client.get_executor()
+            yield client.get_executor(), max(sum(client.nthreads().values()), 1)
     else:
-        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as threads:
-            yield threads
+        with ThreadPoolExecutor(max_workers=processors) as threads:
+            yield threads, processors
 
 
 def _dask_client(scheduler: str) -> Any:

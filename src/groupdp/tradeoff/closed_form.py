@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from groupdp.floats import ELEMENTARY, UNIT, FloatArray, Sides
 from groupdp.pairs import Round
-from groupdp.tradeoff.half_lines import HalfLines
-from groupdp.tradeoff.monotone import bracket, solve, step_out
-from groupdp.tradeoff.normal_tails import ELEMENTARY, UNIT, FloatArray, Sides
+from groupdp.tradeoff.half_lines import HalfLines, bracket, solve, step_out
 
 IntArray = npt.NDArray[np.intp]
 BoolArray = npt.NDArray[np.bool_]

@@ -1,4 +1,9 @@
-"""delta(epsilon) of one composition, at any real epsilon: certified bounds, each computed once; slopes."""
+"""delta(epsilon) of one composition, at any real epsilon: certified bounds, each computed once; slopes.
+
+Some compositions are equivalent to one round. Gaussian rounds N(x_j) against N(-y_j) compose to one with the shift
+sqrt(sum_j T_j (x_j + y_j)^2). A round without noise shows +infinity or nothing under P, -infinity or nothing under Q:
+what is left for a finite outcome is the probability that no such round shows anything, under P and under Q.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +13,69 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from groupdp.compositions import Options, are_few, log_delta_ceiling, log_delta_of
 from groupdp.engines import spectral
 from groupdp.errors import LimitExceeded
+from groupdp.floats import FloatArray
 from groupdp.noiseless import log_revealed
-from groupdp.pairs import Composition, FloatArray, Round
-from groupdp.solve import Options, are_few, log_delta_ceiling, log_delta_of
-from groupdp.tradeoff.merge_rounds import as_one_round
+from groupdp.pairs import ZERO, Branch, Composition, Round, Side
+from groupdp.tradeoff.half_lines import log_complement
 
 if TYPE_CHECKING:
     from groupdp.engines.lattice import Solution
+
+
+def as_one_round(composition: Composition) -> Round | None:
+    """The round whose trade-off function is the composition's; None if there is none."""
+    rounds = [(one, times) for one, times in composition if isinstance(one, Round)]
+    if len(rounds) < len(composition):  # a profile is not a pair of mixtures
+        return None
+    noisy = [part for part in rounds if part[0].has_noise]
+    silent = [part for part in rounds if not part[0].has_noise]
+    if not noisy:
+        one: Round | None = Round.of(ZERO, ZERO)
+    elif all(_is_gaussian(part) for part, _ in noisy):
+        one = Round.of(Side.point(_gaussian_shift(noisy)), ZERO)
+    elif len(noisy) == 1 and noisy[0][1] == 1:
+        one = noisy[0][0]
+    else:
+        one = None
+    if one is None or not silent:
+        return one
+    if not all(_shows_nothing_finite(part) for part, _ in silent):
+        return None
+    right = math.fsum(times * part.branches[0].right.log_mass_at_zero for part, times in silent)
+    left = math.fsum(times * part.branches[0].left.log_mass_at_zero for part, times in silent)
+    branches = (Branch(_revealed(branch.right, right), _revealed(branch.left, left)) for branch in one.branches)
+    return Round(branches, one.log_weights)
+
+
+def _is_gaussian(one: Round) -> bool:
+    return len(one.branches) == 1 and len(one.branches[0].right.shifts) == len(one.branches[0].left.shifts) == 1
+
+
+def _gaussian_shift(parts: list[tuple[Round, int]]) -> float:
+    shifts = ((one.branches[0].right.largest + one.branches[0].left.largest, times) for one, times in parts)
+    return math.hypot(*(math.sqrt(times) * shift for shift, times in shifts))
+
+
+def _shows_nothing_finite(one: Round) -> bool:
+    """Whether all shifts are 0 or infinite, and there is no coin."""
+    sides = (side for branch in one.branches for side in (branch.right, branch.left))
+    return len(one.branches) == 1 and all(bool(np.all((side.shifts == 0.0) | np.isinf(side.shifts))) for side in sides)
+
+
+def _revealed(side: Side, log_hidden: float) -> Side:
+    """The side where the world is given away unless something of probability e^log_hidden happens."""
+    if log_hidden == 0.0:
+        return side
+    if log_hidden == -math.inf:
+        return Side.point(math.inf)
+    shifts = np.append(side.shifts, math.inf)
+    logs = np.append(side.log_probabilities + log_hidden, log_complement(log_hidden))
+    with np.errstate(under="ignore"):
+        return Side(shifts, (np.exp(logs), logs))
+
 
 #: Steps of the finite differences that steer the search. They decide how close the bounds are, not whether they hold.
 _FINE_STEP = 1e-4
@@ -25,6 +84,8 @@ _COARSE_STEP = 1e-3
 #: Nodes times steps of all contours of a curve, one to two seconds' work: after that it is left to lattices, each of
 #: which is good for many epsilons, and takes seconds.
 _MOST_CONTOURS = 2e9
+#: Relative width up to which a contour planned for another epsilon serves, and how many are kept.
+_CONTOUR_WIDTH, _MOST_KEPT = 1e-10, 64
 #: Lattices of one curve, each of which may take a second; after that, those at hand bound what is asked.
 _MOST_LATTICES = 16
 #: Width that is asked for there, unless the caller says; and one that will do, where a lattice made for another epsilon
@@ -46,6 +107,8 @@ class DeltaCurve:
     #: Whether evaluations turned out to be lattices, of which only a few are made.
     is_costly: bool = False
     _has_contour: bool = False
+    _contours: list[spectral.Neighbourhood] = field(default_factory=list)
+    _unplanned: int = 0
     _lattices: list[tuple[float, Solution]] = field(default_factory=list)
     _made: int = 0
     _work: float = 0.0
@@ -106,6 +169,9 @@ class DeltaCurve:
     def _evaluate(self, epsilon: float) -> tuple[float, float]:
         """By the contour, in milliseconds; by a lattice or in closed form of few rounds, or where it declines."""
         if self.options.engine == "auto" and not (self.is_costly or are_few(self.composition)):
+            near = self._by_neighbourhood(epsilon)
+            if near is not None:
+                return near
             try:
                 bounds = log_delta_of(self.composition, epsilon, replace(self.options, engine="spectral"))
                 self._has_contour = True
@@ -122,6 +188,30 @@ class DeltaCurve:
             if not self._seen:
                 raise
             return self._between_neighbours(epsilon)
+
+    def _by_neighbourhood(self, epsilon: float) -> tuple[float, float] | None:
+        """By a contour planned for this epsilon or one close to it; None where none is narrow."""
+        if epsilon < 0.0 or self._unplanned > 1 or not _has_contours(self.composition):
+            return None
+        for contour in sorted(self._contours, key=lambda one: abs(one.epsilon - epsilon))[:2]:
+            lower, upper = contour.log_delta(epsilon)
+            if _is_narrow(lower, upper):
+                return lower, upper
+        self._unplanned += 1  # a plan that comes to nothing may take a second: two of them are enough
+        try:
+            planned = spectral.neighbourhood(self.composition, epsilon)
+        except LimitExceeded:
+            return None
+        if planned is None:  # delta is 0
+            self._unplanned -= 1
+            return None
+        lower, upper = planned.log_delta(epsilon)
+        if not _is_narrow(lower, upper):
+            return None
+        self._unplanned -= 1
+        self._has_contour = True
+        self._contours = [*self._contours[1 - _MOST_KEPT :], planned]
+        return lower, upper
 
     def _directly(self, epsilon: float) -> tuple[float, float]:
         """By what `groupdp.log_delta` would do, as often as that may be."""
@@ -198,6 +288,10 @@ class DeltaCurve:
             step *= 0.1
         self._step = step
         return 0.5 * (left + right), _quotient(right - left, 2.0 * step)
+
+
+def _is_narrow(lower: float, upper: float) -> bool:
+    return math.isfinite(upper) and upper - lower <= _CONTOUR_WIDTH * max(1.0, abs(upper))
 
 
 def _has_contours(composition: Composition) -> bool:

@@ -9,28 +9,63 @@ and, with delta~ the curve of the reversed pair (Q, P) and gamma = 1 - alpha,
 
     f(alpha)   = max_x  (gamma - delta~(x)) / x.
 
-The first loses no digits where alpha is small, the second where f is. Any x gives a bound on one side; the other
-side follows from convexity (`minorant`). For several pairs, delta is the largest of them and f the convex envelope of
-all curves: for add-or-remove min{f, f^-1}** (their Proposition E.1).
+The first loses no digits where alpha is small, the second where f is. Any x gives a bound on one side; the other side
+follows from convexity (`minorant`). For several pairs, delta is the largest of them and f the convex envelope of all
+curves: for add-or-remove min{f, f^-1}** (their Proposition E.1). A `Sketch` bounds many rates from few values of delta:
+as certified as any, only wider.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from groupdp._validation import require_number
 from groupdp.bounds import Bounds
+from groupdp.errors import InvalidArgument
+from groupdp.floats import UNIT, FloatArray
 from groupdp.tradeoff.delta_curve import DeltaCurve
-from groupdp.tradeoff.minorant import FloatArray, Minorant, down, largest_ratio, smallest_sum, up
+from groupdp.tradeoff.minorant import Minorant, down, largest_ratio, smallest_sum, up
+
+
+def complement(rate: Bounds) -> Bounds:
+    """1 - rate, rounded outward."""
+    lower = max(math.nextafter(1.0 - rate.upper, -math.inf), 0.0) if rate.upper > 0.0 else 1.0
+    upper = min(math.nextafter(1.0 - rate.lower, math.inf), 1.0) if rate.lower > 0.0 else 1.0
+    return Bounds(lower if rate.upper < 1.0 else 0.0, upper)
+
+
+def both(one: Bounds, other: Bounds) -> Bounds:
+    """What is in both intervals, each of which contains the truth."""
+    return Bounds(max(one.lower, other.lower), min(one.upper, other.upper))
+
+
+def require_log_rate(value: Any) -> float:
+    """The logarithm of a false positive rate, -inf for 0."""
+    if isinstance(value, float) and value == -math.inf:
+        return value
+    return require_number("log_false_positive_rate", value, at_most=0.0)
+
+
+def rates_asked(rates: Any) -> FloatArray:
+    """False positive rates, at least one; those of a whole curve if None are given."""
+    if rates is None:
+        small = np.geomspace(1e-12, 0.05, 33)
+        return np.concatenate((small, np.linspace(0.08, 0.92, 29), 1.0 - small[::-1]))
+    given = list(rates) if isinstance(rates, Iterable) and not isinstance(rates, str) else []
+    if not given:
+        raise InvalidArgument("false_positive_rates", rates, "be a sequence of at least one rate")
+    return np.array([require_number("false_positive_rate", rate, at_least=0.0, at_most=1.0) for rate in given])
+
 
 _MOST_STEPS = 60
-_UNIT = 2.0**-53
 #: Relative error of an exponential or a logarithm: 4 units in the last place.
-_ELEMENTARY = 8.0 * _UNIT
+_ELEMENTARY = 8.0 * UNIT
 #: Where delta is evaluated around an optimum, in units of the change that moves the level by a factor e.
 _FINE_LADDER = (1e-6, 8e-6, 6e-5, 5e-4, 4e-3, 0.03, 0.25)
 _COARSE_LADDER = (2e-3, 0.02, 0.2)
@@ -131,7 +166,7 @@ def _exponential(exponent: FloatArray, error: npt.ArrayLike = 0.0) -> tuple[Floa
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         value = np.exp(exponent)
         relative = np.where(
-            np.isfinite(exponent), _ELEMENTARY + 2.0 * _UNIT * np.abs(exponent) + 1.1 * np.asarray(error), 0.0
+            np.isfinite(exponent), _ELEMENTARY + 2.0 * UNIT * np.abs(exponent) + 1.1 * np.asarray(error), 0.0
         )
         lower, upper = down(value * (1.0 - relative)), up(up(value * (1.0 + relative)))
         return np.maximum(down(lower), 0.0), np.where(np.isneginf(exponent), 0.0, upper)
@@ -140,7 +175,7 @@ def _exponential(exponent: FloatArray, error: npt.ArrayLike = 0.0) -> tuple[Floa
 def true_positive_rates(values: Values, log_alphas: FloatArray, room: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(lower, upper) of log TPR at many alphas, from the same values of delta; `room`: errors of log alpha (T-7)."""
     exponents = values.centre + log_alphas - values.reference
-    error = room + 2.0 * _UNIT * (np.abs(log_alphas) + abs(values.centre))
+    error = room + 2.0 * UNIT * (np.abs(log_alphas) + abs(values.centre))
     weight, _ = _exponential(np.minimum(exponents, 700.0), error)
     _, heavier = _exponential(exponents, error)
     heavier = np.where(exponents <= 700.0, heavier, np.inf)
@@ -173,8 +208,8 @@ def _logarithms(lower: FloatArray, upper: FloatArray, scale: float) -> tuple[Flo
     """log of (lower, upper) plus the scale, rounded outward."""
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = np.log(np.maximum(lower, 0.0)), np.log(np.maximum(upper, 5e-324))
-        low_room = _ELEMENTARY * np.abs(low) + 4.0 * _UNIT * (abs(scale) + np.abs(low))
-        high_room = _ELEMENTARY * np.abs(high) + 4.0 * _UNIT * (abs(scale) + np.abs(high))
+        low_room = _ELEMENTARY * np.abs(low) + 4.0 * UNIT * (abs(scale) + np.abs(low))
+        high_room = _ELEMENTARY * np.abs(high) + 4.0 * UNIT * (abs(scale) + np.abs(high))
         low, high = low + scale - low_room, high + scale + high_room
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
@@ -229,3 +264,58 @@ def _largest(curves: Curves, epsilon: float) -> int:
     """Which curve has the largest delta, about."""
     values = [curve.log_delta(epsilon)[1] for curve in curves]
     return values.index(max(values))
+
+
+#: Samples on either side of a tangent that its bounds are made from.
+_AROUND = 4
+_MOST_SAMPLES = 400
+
+
+class Sketch:
+    """Samples of delta of a few curves, dense enough for the rates in a range."""
+
+    def __init__(self, curves: Curves, level: Level, targets: FloatArray, tolerance: float) -> None:
+        self.curves = curves
+        ends = [
+            locate(curve, level, target, 0.0)[0]
+            for curve in curves
+            for target in (float(targets.min()), float(targets.max()))
+        ]
+        low, high = min(ends), max(ends)
+        # Samples whose log level differs by s bound a rate to about s^2 / 8.
+        wanted = float(np.ptp(targets)) / min(math.sqrt(8.0 * tolerance), 0.5)
+        count = int(min(max(wanted, 16.0), _MOST_SAMPLES))
+        apart = max((high - low) / count, 1e-6)
+        self.samples: FloatArray = low + apart * np.arange(-_AROUND, count + _AROUND + 1, dtype=np.float64)
+        for curve in curves:
+            curve.sample(self.samples, 1e-4 * tolerance)
+        self.logs = np.array([max(curve.log_delta(float(at))[1] for curve in curves) for at in self.samples])
+
+    @classmethod
+    def for_true_positive_rates(cls, curves: Curves, log_alphas: FloatArray, tolerance: float) -> Sketch:
+        """Samples for rates of the first duality."""
+        return cls(curves, log_false_positive_level, log_alphas, tolerance)
+
+    @classmethod
+    def for_false_negative_rates(cls, mirrored: Curves, log_gammas: FloatArray, tolerance: float) -> Sketch:
+        """Samples for rates of the second duality: of the reversed pairs."""
+        return cls(mirrored, log_true_positive_level, log_gammas, tolerance)
+
+    def true_positive_rate(self, log_alpha: float, room: float) -> tuple[float, float]:
+        """(lower, upper) of log TPR, log alpha being off by up to `room`."""
+        best = int(np.argmin(np.logaddexp(self.logs, self.samples + log_alpha)))
+        lower, upper = true_positive_rates(self._values(best, log_alpha), np.array([log_alpha]), np.array([room]))
+        return float(lower[0]), float(upper[0])
+
+    def false_negative_rate(self, low: float, high: float) -> tuple[float, float]:
+        """(lower, upper) of log f for gamma = 1 - alpha in [low, high]."""
+        log_gamma = math.log(high)
+        with np.errstate(divide="ignore", under="ignore"):
+            shares = np.log1p(-np.exp(np.minimum(self.logs - log_gamma, 0.0))) - self.samples
+        values = self._values(int(np.argmax(shares)), log_gamma)
+        lower, upper = false_negative_rates(values, np.array([low]), np.array([high]))
+        return float(lower[0]), float(upper[0])
+
+    def _values(self, best: int, fallback: float) -> Values:
+        around = self.samples[max(best - _AROUND, 0) : best + _AROUND + 1]
+        return Values.at(self.curves, [float(at) for at in around], float(self.samples[best]), fallback)

@@ -21,21 +21,26 @@ import numpy as np
 
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
+from groupdp.compositions import options_of
 from groupdp.engines.interface import Progress
+from groupdp.floats import FloatArray
 from groupdp.guarantees import exp_down, exp_up
-from groupdp.pairs import FloatArray, mirrored
+from groupdp.pairs import mirrored
 from groupdp.question import question_of
-from groupdp.solve import decisive_compositions, options_of
+from groupdp.solve import decisive_compositions
 from groupdp.tradeoff.closed_form import Envelope, Levels
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.enclosure import (
+    Sketch,
+    both,
+    complement,
     log_false_negative_rate,
     log_false_positive_level,
     log_true_positive_rate,
+    rates_asked,
+    require_log_rate,
 )
 from groupdp.tradeoff.half_lines import log_complement
-from groupdp.tradeoff.rates import both, complement, rates_asked, require_log_rate
-from groupdp.tradeoff.sketch import Sketch
 
 #: Relative error of a logarithm: 4 units in the last place.
 _ELEMENTARY = 2.0**-50

@@ -19,7 +19,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from groupdp.floats import FloatArray
 
 
 def up(values: npt.ArrayLike) -> FloatArray:

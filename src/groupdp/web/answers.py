@@ -15,11 +15,32 @@ from groupdp.bounds import Bounds, upper_or_both
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import round_down, round_up
-from groupdp.web.curves import MEMORY, baseline_of, points_of
-from groupdp.web.description import Question, plain, read_question
-from groupdp.web.handover import as_command, as_python, run_file_of, statement_formats
-from groupdp.web.inputs import FEW_RATES, RATES, group_sizes_of, rates_of, require_group_size, tally_of
-from groupdp.web.words import DIGITS, Answer, assumptions_of, attack_in_words, echo, linear, pair, sentence, sides
+from groupdp.web.form import (
+    FEW_RATES,
+    RATES,
+    Question,
+    group_sizes_of,
+    plain,
+    rates_of,
+    read_question,
+    require_group_size,
+    tally_of,
+)
+from groupdp.web.group_sizes import MEMORY, baseline_of, points_of
+from groupdp.web.texts import (
+    DIGITS,
+    Answer,
+    as_command,
+    as_python,
+    assumptions_of,
+    attack_in_words,
+    echo,
+    linear,
+    pair,
+    run_file_of,
+    sentence,
+    sides,
+)
 
 #: Of the proofs of a certificate: some 20 seconds.
 _CERTIFICATE_STEPS = 100_000
@@ -30,7 +51,7 @@ Progress = Callable[[float], None]
 SPOKEN_RATES = (1e-3, 1e-6)
 #: Relative width of the bounds on a curve that is drawn.
 PICTURE_TOLERANCE = 2e-3
-BASELINES = ("vadhan", "renyi", "old-tool", "fdp")
+BASELINES = ("vadhan", "renyi", "old-tool", "fdp", "spread")
 PARAMETERS = ("noise_multiplier", "steps", "sampling_rate", "batch_size", "group_size")
 
 
@@ -92,7 +113,8 @@ def curve(document: Mapping[str, Any], progress: Progress) -> Answer:
 
 
 def baseline(document: Mapping[str, Any], progress: Progress) -> Answer:
-    """Earlier methods, for many group sizes: bounds on what the method named gives."""
+    """Earlier methods, for many group sizes: bounds on what the method named gives; and spread allocation in place of
+    shuffling."""
     question = read_question(document, also=("group_sizes", "name"))
     name = require_choice("name", document.get("name"), BASELINES)
     sizes = group_sizes_of(document)
@@ -100,7 +122,7 @@ def baseline(document: Mapping[str, Any], progress: Progress) -> Answer:
     return {
         "name": name,
         # Renyi divergences and the old tool know no order: theirs holds for removed and for added examples.
-        "adjacency": question.adjacency if name in ("vadhan", "fdp") else ADJACENCIES[0],
+        "adjacency": question.adjacency if name in ("vadhan", "fdp", "spread") else ADJACENCIES[0],
         "points": [
             {
                 "group_size": size,
@@ -213,14 +235,18 @@ def people(document: Mapping[str, Any], progress: Progress) -> Answer:
 
 
 def statement(document: Mapping[str, Any], progress: Progress) -> Answer:
-    """The privacy statement, in the format asked for."""
-    from groupdp.statement import text as statements
+    """The privacy statement, in the format asked for; short is what it means for one person, in five sentences."""
+    from groupdp.statement.numbers import explain, make_statement
+    from groupdp.statement.text import FORMATS, SHORT
 
     question = read_question(document, also=("title", "format"))
-    formats = statement_formats()
-    form = require_choice("format", document.get("format", "markdown"), tuple(formats))
-    made = statements.make_statement(run_file_of(question), progress=progress)
-    return {"format": form, "text": formats[form](made)}
+    form = require_choice("format", document.get("format", "markdown"), (*FORMATS, SHORT))
+    file = run_file_of(question)
+    if form == SHORT:
+        found = explain(list(file.phases), delta=file.stated_delta, progress=progress, **file.keywords)
+        return {"format": form, "text": "\n".join(f"- {sentence}" for sentence in found.sentences())}
+    made = make_statement(file, progress=progress)
+    return {"format": form, "text": FORMATS[form](made)}
 
 
 def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
@@ -245,6 +271,7 @@ def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
 def handover(document: Mapping[str, Any], progress: Progress) -> Answer:
     """The same question as a command line, as Python and as a run file."""
     from groupdp.run_file.write import run_file_text
+    from groupdp.statement.text import FORMATS
 
     question = read_question(document, also=("title",))
     described = run_file_of(question)
@@ -252,7 +279,7 @@ def handover(document: Mapping[str, Any], progress: Progress) -> Answer:
         "command": as_command(question),
         "python": as_python(question),
         "toml": run_file_text(described),
-        "statement_formats": list(statement_formats()),
+        "statement_formats": list(FORMATS),
     }
 
 
@@ -295,7 +322,7 @@ def _epsilon_of_one(question: Question, progress: Progress) -> Bounds | None:
 
 def _poisson_claim(question: Question, progress: Progress) -> Answer | None:
     """What Poisson accounting would have claimed of a run whose batches are not sampled anew: not a guarantee."""
-    from groupdp.baselines.poisson_claim import poisson_claim
+    from groupdp.baselines.comparison import poisson_claim
 
     try:
         claim = poisson_claim(question.run, delta=question.delta, progress=progress, **question.neighbour)

@@ -1,12 +1,16 @@
-"""The page and the API over HTTP: routes, limits, headers.
+"""The page and the API over HTTP: routes, limits, headers, and a token where other machines reach the server.
 
 No answer names a file, a folder or a line of the machine; no page loads anything from another host.
+
+The token comes as `?token=` in the address of the page, which is answered with a cookie and the same address without
+the token; as that cookie, which the page's own requests carry; or in the header `authorization: Bearer TOKEN`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -15,16 +19,57 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from groupdp.web import fields, json_text
-from groupdp.web.access import TokenRequired
 from groupdp.web.answers import QUESTIONS
+from groupdp.web.form import as_json as form_as_json
 from groupdp.web.openapi import description
 from groupdp.web.pool import Limits, Pool
+from groupdp.web.worker import encode, error_text
+
+_SENTENCE = (
+    "token must be the one that groupdp serve printed: open the address that it printed, or send the header "
+    "'authorization: Bearer TOKEN'."
+)
+
+
+class TokenRequired:
+    """Answers 401 to every request without the token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        cookie = f"groupdp-{request.url.port or 80}"  # cookies are shared by all ports of a host
+        response: Response
+        if request.method == "GET" and request.url.path == "/" and self._is_right(request.query_params.get("token")):
+            response = RedirectResponse("/", 303)
+            response.set_cookie(cookie, self._token.decode(), httponly=True, samesite="strict")
+        elif self._is_right(request.cookies.get(cookie)) or self._is_right(_bearer(request)):
+            await self._app(scope, receive, send)
+            return
+        else:
+            text = error_text("unauthorized", _SENTENCE)
+            response = Response(text, 401, headers={"www-authenticate": "Bearer"}, media_type="application/json")
+        await response(scope, receive, send)
+
+    def _is_right(self, given: str | None) -> bool:
+        """Compares in a time that does not depend on where the two differ."""
+        return given is not None and hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+
+
+def _bearer(request: Request) -> str | None:
+    kind, _, value = request.headers.get("authorization", "").partition(" ")
+    return value.strip() if kind.lower() == "bearer" else None
+
 
 STATIC = Path(__file__).parent / "static"
 #: Largest body of a request, in bytes; a file of counts may be larger.
@@ -68,7 +113,7 @@ def build_app(
     routes = [
         Route("/", _page, methods=["GET"]),
         Route("/api/openapi.json", _json(description), methods=["GET"]),
-        Route("/api/form", _json(fields.as_json), methods=["GET"]),
+        Route("/api/form", _json(form_as_json), methods=["GET"]),
         *(Route(f"/api/{name}", _question(name, pool), methods=["POST"]) for name in QUESTIONS),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
@@ -156,7 +201,7 @@ async def _page(_: Request) -> Response:
 
 
 def _json(make: Callable[[], object]) -> Callable[[Request], Awaitable[Response]]:
-    text = json_text.encode(make())
+    text = encode(make())
 
     async def endpoint(_: Request) -> Response:
         return Response(text, media_type="application/json")
@@ -168,9 +213,9 @@ async def _refused(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     kinds = {404: "not-found", 405: "method-not-allowed", 413: "too-large", 415: "unsupported-media-type"}
-    text = json_text.error(kinds.get(error.status_code, "bad-request"), error.detail)
+    text = error_text(kinds.get(error.status_code, "bad-request"), error.detail)
     return Response(text, error.status_code, headers=error.headers, media_type="application/json")
 
 
 async def _bug(_: Request, error: Exception) -> Response:
-    return Response(json_text.error("bug", "This request met a bug in groupdp."), 500, media_type="application/json")
+    return Response(error_text("bug", "This request met a bug in groupdp."), 500, media_type="application/json")

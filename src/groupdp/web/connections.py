@@ -2,7 +2,7 @@
 
 A connection waits from its first moment, or from the end of an answer, until a request's headers are complete. It is
 closed `HEADER_SECONDS` after the first byte of a request, or after it was opened; and at any time if more than
-`MOST_WAITING` wait and it has waited longest. A server that is told to stop refuses what it has not answered.
+`MOST_WAITING` wait and it has waited longest. A server that stops refuses what it has not answered.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Refuses, when it is told to stop, what the pool has not answered."""
+    """Refuses, when it stops, what the pool has not answered."""
 
     def __init__(self, configuration: uvicorn.Config, pool: Pool) -> None:
         super().__init__(configuration)

@@ -9,9 +9,9 @@ from groupdp.mechanisms import DPSGD, MECHANISMS
 from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
 from groupdp.samplings import SAMPLINGS
+from groupdp.statement.text import FORMATS, SHORT
 from groupdp.web.answers import BASELINES, PARAMETERS
-from groupdp.web.fields import MOST_GROUP_SIZES, MOST_PHASES, fields
-from groupdp.web.handover import statement_formats
+from groupdp.web.form import MOST_GROUP_SIZES, MOST_PHASES, fields
 
 Schema = dict[str, Any]
 
@@ -111,7 +111,8 @@ def _questions() -> Schema:
         "/api/delta": _post("Bounds on delta for an epsilon.", epsilon, {"delta": bounds, "log_delta": bounds}),
         "/api/curve": _post("Bounds on epsilon for many group sizes.", {**delta, **sizes}, {"points": points}),
         "/api/baseline": _post(
-            "Earlier methods, for many group sizes: bounds on what each gives; of the old tool a model's number.",
+            "Earlier methods, for many group sizes: bounds on what each gives; of the old tool a model's number. With "
+            "the name spread, of a shuffled run: spread allocation in its place.",
             {"name": {"enum": list(BASELINES)}, **delta, **sizes},
             {"name": text, "points": points},
             optional=("group_sizes",),
@@ -159,7 +160,7 @@ def _questions() -> Schema:
         ),
         "/api/statement": _post(
             "The privacy statement.",
-            {**delta, "title": _TITLE, "format": {"enum": list(statement_formats())}},
+            {**delta, "title": _TITLE, "format": {"enum": [*FORMATS, SHORT]}},
             {"format": text, "text": text},
             optional=("title", "format"),
         ),

@@ -18,20 +18,19 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from groupdp._processes import command_of
-from groupdp.web import json_text
+from groupdp._files import command_of
 from groupdp.web.turns import Lane
-from groupdp.web.worker import CANCELLED, LIMIT, out_of_time
+from groupdp.web.worker import CANCELLED, LIMIT, error_text, out_of_time
 
 #: Questions that take a good part of a second, and those that take long, as a rule.
 MIDDLING = frozenset({"curve", "calibrate", "people"})
 SLOW = frozenset({"baseline", "tradeoff"})
-#: How long a worker that was told to stop may take before it is ended, in seconds.
+#: Seconds that a cancelled worker may take before it is ended.
 GRACE = 1.0
 UNAVAILABLE = 503
 #: How much lower the priority of workers for all but cheap questions is.
 NICE = 10
-#: How long questions may still take once the server is told to stop, in seconds.
+#: Seconds that questions may still take once the server stops.
 LAST_SECONDS = 0.5
 
 
@@ -141,7 +140,7 @@ class Pool:
             self._background(self._add(is_cheap=False))
 
     def close(self) -> None:
-        """Answer nothing more: whoever waits is told so, whoever is being answered in `LAST_SECONDS`."""
+        """Refuse all waiting questions, and after `LAST_SECONDS` those being answered."""
         self._closing.set()
 
     async def stop(self) -> None:
@@ -168,7 +167,7 @@ class Pool:
             answer = await self._answer(asked, gone)
             if answer is not None:
                 return answer
-        return UNAVAILABLE, json_text.error(
+        return UNAVAILABLE, error_text(
             "process-ended", "The process that answered ended unexpectedly, twice, and was restarted: ask again."
         )
 
@@ -286,7 +285,7 @@ class Pool:
 
 
 def _busy(sentence: str) -> tuple[int, bytes]:
-    return UNAVAILABLE, json_text.error("busy", sentence)
+    return UNAVAILABLE, error_text("busy", sentence)
 
 
 def _shutting_down() -> tuple[int, bytes]:
@@ -294,8 +293,8 @@ def _shutting_down() -> tuple[int, bytes]:
 
 
 def _given_up() -> tuple[int, bytes]:
-    return CANCELLED, json_text.error("cancelled", "The question was given up.")
+    return CANCELLED, error_text("cancelled", "The question was given up.")
 
 
 def _out_of_time(seconds: float) -> tuple[int, bytes]:
-    return LIMIT, json_text.error("limit-exceeded", out_of_time(seconds))
+    return LIMIT, error_text("limit-exceeded", out_of_time(seconds))

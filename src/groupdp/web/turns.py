@@ -2,8 +2,8 @@
 
 A place that becomes free goes to the client that waits and has used the fewest seconds of the lane; of one client's
 questions the first comes first. One client never has all places while there is more than one: a newcomer need not wait
-until somebody's long questions end. Whoever comes back after a while starts with as many seconds as the least of those
-who are waiting or being answered, so that nobody saves up time.
+until another's long questions end. A client that comes back after a while starts with the least seconds of those who
+are waiting or being answered, so that nobody saves up time.
 """
 
 from __future__ import annotations

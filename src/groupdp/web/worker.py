@@ -12,6 +12,7 @@ that does not report is ended from outside, by `pool`. End of input ends the pro
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
 import signal
@@ -19,12 +20,23 @@ import sys
 import threading
 import time
 import traceback
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
-from groupdp.web import json_text
+from groupdp.printing import json_ready
 from groupdp.web.answers import QUESTIONS
-from groupdp.web.description import field_of, read_json
+from groupdp.web.form import field_of, read_json
+
+
+def encode(value: Any) -> bytes:
+    """`value` as JSON text; NaN, which no answer has, would be an error."""
+    return json.dumps(json_ready(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def error_text(kind: str, sentence: str, *, field: str | None = None, phase: int | None = None) -> bytes:
+    """A refusal: what kind it is, the sentence, and the field it is about."""
+    return encode({"error": {"kind": kind, "sentence": sentence, "field": field, "phase": phase}})
+
 
 #: Address space of a worker, in bytes: a question that needs more is refused.
 ADDRESS_SPACE = 6 * 2**30
@@ -64,24 +76,24 @@ def out_of_time(seconds: float) -> str:
 def answer(name: str, body: bytes, clock: Clock) -> tuple[int, bytes]:
     """The HTTP status and the JSON text that answer a question."""
     try:
-        return OK, json_text.encode(QUESTIONS[name](read_json(body), clock.progress))
+        return OK, encode(QUESTIONS[name](read_json(body), clock.progress))
     except InvalidArgument as error:
-        return BAD, json_text.error("invalid-argument", str(error), field=field_of(error), phase=error.phase)
+        return BAD, error_text("invalid-argument", str(error), field=field_of(error), phase=error.phase)
     except (LimitExceeded, GroupDPError) as error:
-        return LIMIT, json_text.error("limit-exceeded", str(error))
+        return LIMIT, error_text("limit-exceeded", str(error))
     except MemoryError:
-        return LIMIT, json_text.error("limit-exceeded", "This question needs more memory than this server gives it.")
+        return LIMIT, error_text("limit-exceeded", "This question needs more memory than this server gives it.")
     except Cancelled:
-        return CANCELLED, json_text.error("cancelled", "The question was given up.")
+        return CANCELLED, error_text("cancelled", "The question was given up.")
     except Exception:
-        traceback.print_exc()  # for whoever runs the server; the answer names neither files nor lines
-        return BUG, json_text.error("bug", "This question met a bug in groupdp: the server's log has the details.")
+        traceback.print_exc()  # for the server's log; the answer names neither files nor lines
+        return BUG, error_text("bug", "This question met a bug in groupdp: the server's log has the details.")
 
 
 def main() -> None:
     """Answer until the input ends."""
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    os.dup2(2, 1)  # what a library prints is not an answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends the input
     _limit_memory()
     if len(sys.argv) > 1 and hasattr(os, "nice"):

@@ -8,10 +8,10 @@ from flint import acb, arb, arb_poly, ctx
 from numpy import fft
 from scipy.special import erfcx
 
-from groupdp.engines.lattice.convolve import convolution_power
-from groupdp.engines.lattice.mills import mills_difference
-from groupdp.engines.lattice.quadrature import _RULES
-from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT, fft_error, fft_error_in_norm
+from groupdp.engines.lattice.compose import convolution_power
+from groupdp.engines.lattice.panels import _RULES
+from groupdp.engines.lattice.round_terms import mills_difference
+from groupdp.floats import ELEMENTARY, UNIT, fft_error, fft_error_in_norm
 
 RNG = np.random.default_rng(20240611)
 

@@ -139,5 +139,5 @@ def test_an_envelope_is_a_value():
     assert not profile.is_trivial
     assert not envelope(hypergeometric(5, 50, 2), math.inf).has_noise
     assert envelope(hypergeometric(5, 50, 2), 0.0).is_trivial
-    with pytest.raises(AttributeError, match="cannot be changed"):
+    with pytest.raises(AttributeError):
         profile.side = None

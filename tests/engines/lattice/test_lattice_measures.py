@@ -11,13 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.lattice_balls import BITS, ExactCurve, binomial_mixture, branch_loss, composed, exact_loss, exact_mixture
-from groupdp.engines.lattice.grid_steps import width_exponents
-from groupdp.engines.lattice.importance import log_importance
-from groupdp.engines.lattice.loss_inverse import invert
+from groupdp.engines.lattice.cells import width_exponents
 from groupdp.engines.lattice.parts import Grid, cells_of
-from groupdp.engines.lattice.plan import prepare
-from groupdp.engines.lattice.solve import rounded_step
-from groupdp.engines.lattice.support import loss_table, support_of
+from groupdp.engines.lattice.planning import prepare, rounded_step
+from groupdp.engines.lattice.support import invert, log_importance, loss_table, support_of
 from oracle import closed as oracle_closed
 
 CASES = [  # group size, rate, noise, direction, step, tilt

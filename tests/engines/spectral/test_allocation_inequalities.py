@@ -1,4 +1,4 @@
-"""Every inequality on which random allocations rest, beside the true quantity (docs/numerics.md, section 14)."""
+"""Every inequality on which random allocations rest, beside the true quantity (docs/numerics.md, section 11)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import gammaincc, gammaln
 from scipy.stats import norm
 
 from groupdp.allocations import Allocation, AllocationRound
-from groupdp.engines.spectral.packing import packed
+from groupdp.engines.spectral.engine import packed
 from kernel_inspect import kernel
 from oracle import few_places as truth
 
@@ -69,6 +69,27 @@ def test_s_31_what_is_left_out_above(w, z):
     shift = 0.8
     assert norm.logsf(z - w * shift) <= bounds(1, shift, 40, w, z=z)["log_above"]
     assert math.log(2 * share_beyond(shift, w, z, above=True)) <= bounds(2, shift, 40, w, z=z)["log_above"]
+
+
+def test_s_31_the_other_places_count_too():
+    """S-31: a place beyond z adds a fifth to the 99 others, whose term (1 - alpha)^(1 - w) was seen by no test.
+
+    Below, the others are replaced by their mean (Jensen); G(30) is 30! times a coefficient of a power of a polynomial.
+    """
+    places, shift, w, z = 100, 0.3, 30, 10.0
+    k = np.arange(w + 1)
+    one = np.exp(k * (k - 1) * shift**2 / 2 - gammaln(k + 1) - k * math.log(places))
+    power = np.ones(1)
+    for _ in range(places):
+        power = np.convolve(power, one)[: w + 1]
+    log_moment = math.log(power[w]) + gammaln(w + 1)
+    nodes = np.arange(z, z + 12.0, 1e-3)
+    x = 1 - 1 / places + np.exp(shift * nodes - shift**2 / 2) / places
+    beyond = np.sum(x**w * norm.pdf(nodes)) * 1e-3 * (1 - 0.006)  # a left sum, less half of its first term
+    true = math.log(places * beyond) - log_moment
+    log_bound = bounds(places, shift, 60, float(w), z=z)["log_above"]
+    assert true <= log_bound <= true + 8.0
+    assert math.log(places) + 0.5 - z * z / 2 < true, "the bound on the nodes beyond z would hide it"
 
 
 @pytest.mark.parametrize("w", [-0.5, -3.0, -9.0, 2.0])

@@ -14,13 +14,13 @@ from groupdp import pairs
 from groupdp.allocations import Allocation, AllocationRound
 from groupdp.engines import spectral
 from groupdp.engines.spectral import _kernel
-from groupdp.engines.spectral.packing import packed
+from groupdp.engines.spectral.engine import packed
 from groupdp.errors import LimitExceeded
 from kernel_inspect import kernel
 from oracle import few_places as truth
 from paths import TESTS
 
-CASES = json.loads((TESTS / "tables" / "allocations.json").read_text(encoding="utf-8"))["cases"]
+CASES = json.loads((TESTS / "golden" / "allocations.json").read_text(encoding="utf-8"))["cases"]
 
 
 def name_of(case) -> str:

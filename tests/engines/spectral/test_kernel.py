@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 
 import groupdp
-from accounting.test_oracle_cases import TABLES
-from accounting.test_oracle_cases import run_of as oracle_run
 from engines.spectral.test_spectral_golden import CASES, named
 from engines.spectral.test_spectral_golden import run_of as golden_run
 from engines.spectral_truth import composition_of
@@ -23,11 +21,13 @@ from groupdp import pairs
 from groupdp.engines import spectral
 from groupdp.engines.spectral import _kernel as kernel  # a suite without the compiled engine is not the suite
 from groupdp.engines.spectral import engine
-from groupdp.engines.spectral.packing import packed
+from groupdp.engines.spectral.engine import packed
 from groupdp.laws import binomial_law
 from mixtures import compose_run, pairs_of
 from oracle import laws
 from paths import DATA
+from solve.test_oracle_cases import TABLES
+from solve.test_oracle_cases import run_of as oracle_run
 
 PAIRS = [
     case for case in json.loads((DATA / "pairs.json").read_text())["cases"] if case["kind"] != "fixed-batch-substitute"

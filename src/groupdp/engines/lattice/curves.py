@@ -1,20 +1,131 @@
-"""The hockey-stick curve of one round, whatever it is: of pairs, or of a profile."""
+"""The hockey-stick curve of one round, whatever it is, and where it passes a value: certified by evaluation.
+
+The lower bound for far tails (L-16): let E be the event that some round has a loss above epsilon. With P_j = P(L_j >
+epsilon) for one round of the j-th part, which has T_j rounds, Bonferroni's inequality and the union bound give
+
+    delta(eps) >= P(E) - e^eps Q(E) >= sum_j T_j delta_j(eps) - (sum_j T_j P_j)^2 / 2,
+
+P_j <= delta_j(eps - 1) / (1 - 1/e). Dropping all rounds but one is post-processing, so delta_j(eps) alone is a lower
+bound too.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Protocol
 
-from groupdp.engines.lattice.envelope import EnvelopeCurve, gaussian_coin
+import numpy as np
+
+from groupdp.engines.interface import Work
+from groupdp.engines.lattice.envelope import Envelope
 from groupdp.engines.lattice.one_round import RoundCurve
-from groupdp.engines.lattice.roots import first_at_most, last_above
-from groupdp.engines.work import Work
+from groupdp.engines.lattice.round_terms import log_one_minus_exp, log_sum_with_errors, right_terms_at_positive
 from groupdp.errors import LimitExceeded
+from groupdp.floats import ELEMENTARY
 from groupdp.losses import AtomsRound, LaplaceRound
-from groupdp.pairs import Profile, Round
+from groupdp.pairs import Composition, Profile, Round, Side
 from groupdp.profiles import SubstitutionEnvelope
+
+_MOST_SECANTS = 12
+_MOST_DOUBLINGS = 200
+_MOST_BISECTIONS = 80
+
+
+def first_at_most(
+    log_delta: Callable[[float], float], target: float, *, start: float, slope: float, resolution: float
+) -> float:
+    """An epsilon >= 0 with log_delta(epsilon) <= target, evaluated, and close to the smallest; inf if none was found.
+
+    `slope` is a guess of -d log_delta / d epsilon; `resolution` is relative to max(1, epsilon).
+    """
+    return _crossing(log_delta, target, start, slope, resolution, above=True)
+
+
+def last_above(
+    log_delta: Callable[[float], float], target: float, *, start: float, slope: float, resolution: float
+) -> float:
+    """An epsilon >= 0 with log_delta(epsilon) > target, evaluated, and close to the largest; 0 if there is none."""
+    return _crossing(log_delta, target, start, slope, resolution, above=False)
+
+
+def _crossing(
+    log_delta: Callable[[float], float], target: float, start: float, slope: float, resolution: float, *, above: bool
+) -> float:
+    def excess(x: float) -> float:
+        return log_delta(x) - target
+
+    guess = _secant(excess, max(start, 0.0), slope, resolution)
+    reach = 0.5 * resolution * max(1.0, guess)
+    # (a, b) with excess(a) > 0 >= excess(b), or a = b = 0, or b = inf.
+    a, b = _enclose(excess, guess, reach, above=above)
+    if b > 0.0 and math.isfinite(b):
+        for _ in range(_MOST_BISECTIONS):
+            middle = 0.5 * (a + b)
+            if b - a <= 2.0 * reach or not a < middle < b:
+                break
+            a, b = (middle, b) if excess(middle) > 0.0 else (a, middle)
+    return b if above else a
+
+
+def _secant(excess: Callable[[float], float], start: float, slope: float, resolution: float) -> float:
+    """About where the excess is zero; wherever it got to if it is not smooth."""
+    x, value = start, excess(start)
+    slope = max(slope, 1e-300)
+    for _ in range(_MOST_SECANTS):
+        if not math.isfinite(value) or abs(value) <= 0.1 * slope * resolution * max(1.0, x):
+            break
+        new = max(x + value / slope, 0.0)
+        if not math.isfinite(new) or new == x:
+            break
+        new_value = excess(new)
+        if not math.isfinite(new_value):
+            break
+        found = (value - new_value) / (new - x)
+        slope = max(found, 0.05 * slope)
+        x, value = new, new_value
+    return x
+
+
+def _enclose(excess: Callable[[float], float], guess: float, reach: float, *, above: bool) -> tuple[float, float]:
+    """(a, b) around the crossing; the side asked for is looked at first, and is usually all that is needed."""
+    a = max(guess - reach, 0.0)
+    b = guess + reach
+    if above:
+        for _ in range(_MOST_DOUBLINGS):
+            if not math.isfinite(b):
+                return a, math.inf
+            if excess(b) <= 0.0:
+                break
+            a, b = b, b + reach
+            reach *= 2.0
+        else:
+            return a, math.inf
+        # From here on a smaller b is looked for only if the guess turns out to be beyond the crossing.
+        while a > 0.0 and excess(a) <= 0.0:
+            a, b = max(a - reach, 0.0), a
+            reach *= 2.0
+        if a == 0.0 and excess(0.0) <= 0.0:
+            return 0.0, 0.0
+        return a, b
+    while a > 0.0 and excess(a) <= 0.0:
+        a, b = max(a - reach, 0.0), a
+        reach *= 2.0
+    if a == 0.0 and excess(0.0) <= 0.0:
+        return 0.0, 0.0
+    for _ in range(_MOST_DOUBLINGS):
+        if not math.isfinite(b) or excess(b) <= 0.0:
+            return a, b
+        a, b = b, b + reach
+        reach *= 2.0
+    return a, math.inf
+
 
 #: From so many Gaussian branches on they are taken together (no effect on validity, only on speed).
 MANY_BRANCHES = 4
+
+#: About what one evaluation of the curve costs (engines/interface.py): for each component, and for itself.
+_WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 20, 20_000
 
 
 class Curve(Protocol):
@@ -53,6 +164,66 @@ class LossCurve:
         return max(low, 0.0), 1.0
 
 
+def gaussian_coin(one: Round) -> Side | None:
+    """The law of mu if every branch is N(mu) against N(0), moved as it may be; None otherwise.
+
+    Its hockey stick sum_b w_b H_b is that of an envelope in which nothing is held back (L-10 with h_0 = 0, and the
+    weight of branches that tell nothing at loss 0).
+    """
+    if any(len(branch.right.shifts) > 1 or len(branch.left.shifts) > 1 for branch in one.branches):
+        return None
+    shifts = np.array([branch.right.largest + branch.left.largest for branch in one.branches])
+    log_weights = np.array(one.log_weights)
+    order = np.flatnonzero(log_weights > -math.inf)
+    order = order[np.argsort(shifts[order], kind="stable")]
+    with np.errstate(under="ignore"):
+        return Side.merged(shifts[order], (np.exp(log_weights[order]), np.minimum(log_weights[order], 0.0)))
+
+
+class EnvelopeCurve:
+    """The hockey stick R(e^epsilon) of one round of an envelope."""
+
+    largest_loss = math.inf
+
+    def __init__(self, side: Side, work: Work | None = None, *, balanced: bool = True) -> None:
+        self.envelope = Envelope(side, balanced=balanced)
+        self.work = Work() if work is None else work
+
+    def above(self, epsilon: float) -> float:
+        """An upper bound on log R(e^epsilon)."""
+        return min(self._bound(epsilon, 1.0), 0.0)
+
+    def below(self, epsilon: float) -> float:
+        """A lower bound on log R(e^epsilon)."""
+        return self._bound(epsilon, -1.0)
+
+    def _bound(self, epsilon: float, sign: float) -> float:
+        self.work.spend(_WORK_OF_A_COMPONENT * len(self.envelope.shifts) + _WORK_OF_A_CALL)
+        if epsilon < 0.0:  # R(alpha) = 1 - alpha + alpha R(1 / alpha)
+            trivial, mirrored = log_one_minus_exp(epsilon), epsilon + self._bound(-epsilon, sign)
+            room = sign * 8.0 * ELEMENTARY * (1.0 + abs(trivial) + (abs(mirrored) if math.isfinite(mirrored) else 0.0))
+            return float(np.logaddexp(trivial, mirrored)) + room
+        v = self.envelope.thresholds(np.array([epsilon]), above=sign > 0.0)[1:, 0]
+        m = self.envelope.shifts
+        if not np.all(np.isfinite(v)) or float(np.max(v)) > 1e15:
+            return -math.inf if sign < 0.0 else 0.0
+        log_terms, errors = right_terms_at_positive(v, v - m, m)
+        value, error = log_sum_with_errors(log_terms, errors, self.envelope.log_h)
+        return value + sign * error if error < math.inf else (-math.inf if sign < 0.0 else 0.0)
+
+    def epsilon_near(self, log_delta: float) -> tuple[float, float]:
+        """(epsilon, slope): about where log R is `log_delta`, and how steeply it falls; not certified."""
+        low, high = 0.0, 1.0
+        while self.above(high) > log_delta and high < 1e300:
+            low, high = high, 2.0 * high
+        for _ in range(30):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.above(middle) > log_delta else (low, middle)
+        apart = 1e-6 * (1.0 + high)
+        slope = (self.above(low) - self.above(high + apart)) / (high + apart - low)
+        return low, slope if 0.0 < slope < math.inf else 1.0
+
+
 def curve_of(one: Round | Profile, work: Work | None = None) -> Curve:
     """The curve of one round; it counts what its evaluations cost."""
     if isinstance(one, AtomsRound | LaplaceRound):
@@ -89,3 +260,38 @@ def one_round_epsilon(one: Round | Profile, log_delta: float, *, work: Work | No
     upper = first_at_most(curve.above, log_delta, **about)
     largest = curve.largest_loss
     return min(lower, upper, largest), min(upper, largest)
+
+
+_LOG_SHARE = math.log(-math.expm1(-1.0))
+_ROOM = 1e-14
+
+
+def single_loss_log_delta(composition: Composition, epsilon: float, *, work: Work | None = None) -> float:
+    """A lower bound on log delta(epsilon); -inf if no single round reaches epsilon (L-16)."""
+    return _bound([curve_of(one, work) for one, _ in composition], [times for _, times in composition], epsilon)
+
+
+def single_loss_epsilon(
+    composition: Composition, log_delta: float, *, start: float, resolution: float, work: Work | None = None
+) -> float:
+    """An epsilon >= 0 with delta(epsilon) > e^log_delta, evaluated; 0 if none was found."""
+    curves = [curve_of(one, work) for one, _ in composition]
+    rounds = [times for _, times in composition]
+    return last_above(
+        lambda epsilon: _bound(curves, rounds, epsilon), log_delta, start=start, slope=1.0, resolution=resolution
+    )
+
+
+def _bound(curves: list[Curve], rounds: list[int], epsilon: float) -> float:
+    single = [curve.below(epsilon) for curve in curves]
+    log_rounds = [math.log(times) for times in rounds]
+    log_sum = float(np.logaddexp.reduce(np.add(single, log_rounds)))
+    if log_sum == -math.inf:
+        return -math.inf
+    before = math.nextafter(epsilon - 1.0, -math.inf)  # at least 1 away
+    beyond = [curve.above(before) - _LOG_SHARE for curve in curves]
+    log_twice = 2.0 * float(np.logaddexp.reduce(np.add(beyond, log_rounds))) - math.log(2.0)
+    room = _ROOM * (1.0 + abs(log_sum) + abs(log_twice))
+    log_share = log_twice - log_sum + 2.0 * room  # of what is subtracted
+    several = log_sum - room + math.log1p(-math.exp(log_share)) - room if log_share < -0.1 else -math.inf
+    return max(several, *single)

@@ -5,22 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from groupdp.allocations import AllocationRound
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import DEFAULT_MEMORY, Progress
+from groupdp.engines.interface import DEFAULT_MEMORY, Progress, Work
 from groupdp.engines.lattice import loss
-from groupdp.engines.lattice.curves import one_round_epsilon, one_round_log_delta
-from groupdp.engines.lattice.plan import Plan, Saddle, prepare
-from groupdp.engines.lattice.refine import Task, expected_width, refine
-from groupdp.engines.lattice.refine_blocks import refine_in_blocks
-from groupdp.engines.lattice.roots import first_at_most, last_above
+from groupdp.engines.lattice.curves import (
+    first_at_most,
+    last_above,
+    one_round_epsilon,
+    one_round_log_delta,
+    single_loss_epsilon,
+    single_loss_log_delta,
+)
+from groupdp.engines.lattice.planning import Plan, Saddle, Solution, prepare
+from groupdp.engines.lattice.refine import Task, expected_width, refine, refine_in_blocks
 from groupdp.engines.lattice.round_terms import log_one_minus_exp
-from groupdp.engines.lattice.rounding import ELEMENTARY
-from groupdp.engines.lattice.single_large_loss import single_loss_epsilon, single_loss_log_delta
-from groupdp.engines.lattice.solve import Solution
-from groupdp.engines.work import Work
 from groupdp.errors import LimitExceeded
+from groupdp.floats import ELEMENTARY
 from groupdp.losses import AtomsRound, LaplaceRound, compose_atoms
 from groupdp.pairs import Composition, Profile, Round, mirrored
 
@@ -36,24 +39,9 @@ _LARGEST_SHIFT = 1e150
 _FARTHEST = -3e5
 
 
-def log_delta(
-    composition: Composition,
-    *,
-    epsilon: float,
-    tolerance: float | None = None,
-    memory_budget: int = DEFAULT_MEMORY,
-    work: Work | None = None,
-    progress: Progress | None = None,
-) -> Bounds:
+def log_delta(composition: Composition, *, epsilon: float, **options: Any) -> Bounds:
     """Certified bounds on log delta(epsilon), for any real epsilon; `tolerance` is relative to max(1, |log delta|)."""
-    return neighbourhood(
-        composition,
-        epsilon=epsilon,
-        tolerance=tolerance,
-        memory_budget=memory_budget,
-        work=work,
-        progress=progress,
-    )[0]
+    return neighbourhood(composition, epsilon=epsilon, **options)[0]
 
 
 def neighbourhood(
@@ -65,7 +53,7 @@ def neighbourhood(
     work: Work | None = None,
     progress: Progress | None = None,
 ) -> tuple[Bounds, Solution | None]:
-    """What `log_delta` returns, and the lattice it was read from, if there was one.
+    """What `log_delta` returns, with its options, and the lattice it was read from, if there was one.
 
     The composed measures bound the whole curve (L-7): `solution.below.log_delta_below` and
     `solution.above.log_delta_above` hold at every epsilon, and are close to each other around this one.

@@ -8,27 +8,54 @@ and u_0 balances the component that never shifts against those it holds back: f(
 
     f(u) = -h_0 (1 - e^-x) + sum_i h_i (r_i(u) / alpha - 1)_+,
 
-which increases and is convex. With D_i(u) = Phi(mu_i - u) - r_i Phi(-u), L-10: R(alpha) is at most (at least) sum_i
-h_i D_i(max(u_0, u_i)) wherever f(u_0) <= 0 (f(u_0) >= 0), and the same with own thresholds u_i too small (too
-large).
+which increases and is convex. With D_i(u) = Phi(mu_i - u) - r_i Phi(-u), L-10: R(alpha) is at most (at least) sum_i h_i
+D_i(max(u_0, u_i)) wherever f(u_0) <= 0 (f(u_0) >= 0), and the same with own thresholds u_i too small (too large).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.likelihood import FloatArray
-from groupdp.engines.lattice.round_terms import log_one_minus_exp, log_sum_with_errors, right_terms_at_positive
-from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
-from groupdp.engines.work import Work
-from groupdp.pairs import Round, Side
+from groupdp.engines.lattice.cells import PANEL_WIDTH
+from groupdp.engines.lattice.measures import TiltedMass
+from groupdp.engines.lattice.panels import FOUR_POINTS, rule_error
+from groupdp.errors import LimitExceeded
+from groupdp.floats import ELEMENTARY, LOG_SQRT_2PI, TINY, UNIT, FloatArray, IntArray
+from groupdp.pairs import Side
 
 _MOST_STEPS = 80
 _MOST_DOUBLINGS = 60
-#: About what one evaluation of the curve costs (work.py): for each component, and for itself.
-_WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 20, 20_000
+
+#: Numbers (components x panels x nodes) that are held at a time.
+_BLOCK_NUMBERS = 1 << 20
+#: Most thresholds (components x panels) of one measure: 320 MB.
+_MOST_THRESHOLDS = 40_000_000
+_MOST_SPLITS = 60
+#: Components this far (in logarithm) below the largest in a panel do not decide how wide it is.
+_NEGLIGIBLE = 70.0
+
+
+@dataclass(frozen=True, slots=True)
+class CellMasses:
+    """Per cell: its tilted mass under P, the excess int (1 - e^(target - loss)) dP, and certified errors of both."""
+
+    mass: FloatArray
+    mass_error: FloatArray
+    excess: FloatArray
+    excess_error: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """Thresholds (rows: components) at the panels' edges, the cell of every panel, and where cells end."""
+
+    v: FloatArray
+    cell: IntArray
+    ends: IntArray
 
 
 class Envelope:
@@ -146,62 +173,103 @@ class Envelope:
         moved[pending] = lowest if above else 1e300
         return moved
 
+    def integrate(
+        self,
+        mass: TiltedMass,
+        panels: Panels,
+        target: FloatArray,
+        tilted_at: FloatArray,
+        advance: Callable[[int], None],
+    ) -> CellMasses:
+        """Masses of the cells that the panels make up, tilted as at the lattice indices `tilted_at`."""
+        cell = panels.cell
+        exponent, exponent_error = mass.exponents(tilted_at)
+        rows = np.zeros((4, len(target)))
+        block = max(64, _BLOCK_NUMBERS // (4 * (len(self.h) + 1)))
+        for start in range(0, len(cell), block):
+            own = cell[start : start + block]
+            v = panels.v[:, start : start + block + 1]
+            parts = self._panel_masses(v, target[own], exponent[own], exponent_error[own])
+            starts = np.flatnonzero(np.concatenate(([True], own[1:] != own[:-1])))
+            pieces = np.diff(np.append(starts, len(own)))
+            sums = np.add.reduceat(parts, starts, axis=1)
+            sums[1] += 8.0 * UNIT * pieces * sums[0]
+            sums[3] += 8.0 * UNIT * pieces * np.add.reduceat(np.abs(parts[2]) + parts[0], starts)
+            rows[:, own[starts]] += sums
+            advance(len(starts))
+        rows[1] += 8.0 * UNIT * rows[0]
+        rows[3] += 8.0 * UNIT * (np.abs(rows[2]) + rows[0])
+        return CellMasses(*rows)
 
-def gaussian_coin(one: Round) -> Side | None:
-    """The law of mu if every branch is N(mu) against N(0), moved as it may be; None otherwise.
+    def split(self, edges: FloatArray, advance: Callable[[int], None], *, above: bool) -> Panels:
+        """More edges between the given x = `edges`, until no panel of any component is too wide for the quadrature.
 
-    Its hockey stick sum_b w_b H_b is that of an envelope in which nothing is held back (L-10 with h_0 = 0, and the
-    weight of branches that tell nothing at loss 0).
-    """
-    if any(len(branch.right.shifts) > 1 or len(branch.left.shifts) > 1 for branch in one.branches):
-        return None
-    shifts = np.array([branch.right.largest + branch.left.largest for branch in one.branches])
-    log_weights = np.array(one.log_weights)
-    order = np.flatnonzero(log_weights > -math.inf)
-    order = order[np.argsort(shifts[order], kind="stable")]
-    with np.errstate(under="ignore"):
-        return Side.merged(shifts[order], (np.exp(log_weights[order]), np.minimum(log_weights[order], 0.0)))
+        Thresholds at the inner edges are those of their own x: any thresholds that do not decrease are valid there, for
+        only those at the cells' ends say what the masses add up to.
+        """
+        x, cell = edges, np.arange(len(edges) - 1)
+        v = self.thresholds(x, above=above)
+        for _ in range(_MOST_SPLITS):
+            advance(0)
+            m = self.all_shifts[:, None]
+            left, right = v[:, :-1], v[:, 1:]
+            distance = np.maximum(np.abs(right - m), np.abs(left - m))
+            distance = np.clip(np.maximum(distance, 0.6 * np.abs(right)), 2.0, 30.0)
+            with np.errstate(invalid="ignore", over="ignore"):
+                nearest = np.where((left < m) & (m < right), 0.0, np.minimum(np.abs(right - m), np.abs(left - m)))
+                log_density = self.log_weights[:, None] - 0.5 * nearest * nearest
+                matters = log_density > np.max(log_density, axis=0) - _NEGLIGIBLE
+                wide = np.any(matters & ((right - left) * distance > PANEL_WIDTH), axis=0)
+            wide &= (x[1:] - x[:-1]) > 1e-12 * x[1:]
+            if not np.any(wide):
+                break
+            at = np.flatnonzero(wide)
+            new = 0.5 * (x[at] + x[at + 1])
+            v = np.insert(v, at + 1, self.thresholds(new, above=above), axis=1)
+            x = np.insert(x, at + 1, new)
+            cell = np.insert(cell, at + 1, cell[at])
+            if v.size > _MOST_THRESHOLDS:
+                raise LimitExceeded(
+                    f"the lattice engine would need more than its limit of {_MOST_THRESHOLDS:.0e} thresholds: the "
+                    "group is too large, or the noise too large or too small."
+                )
+        # In order whatever the roundings were: towards where f is negative (above), or the other way.
+        u = np.minimum.accumulate(v[0, ::-1])[::-1] if above else np.maximum.accumulate(v[0])
+        v = self.with_own_thresholds(x, u, above=above)
+        ends = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1], [True])))
+        return Panels(v, cell, ends)
 
-
-class EnvelopeCurve:
-    """The hockey stick R(e^epsilon) of one round of an envelope."""
-
-    largest_loss = math.inf
-
-    def __init__(self, side: Side, work: Work | None = None, *, balanced: bool = True) -> None:
-        self.envelope = Envelope(side, balanced=balanced)
-        self.work = Work() if work is None else work
-
-    def above(self, epsilon: float) -> float:
-        """An upper bound on log R(e^epsilon)."""
-        return min(self._bound(epsilon, 1.0), 0.0)
-
-    def below(self, epsilon: float) -> float:
-        """A lower bound on log R(e^epsilon)."""
-        return self._bound(epsilon, -1.0)
-
-    def _bound(self, epsilon: float, sign: float) -> float:
-        self.work.spend(_WORK_OF_A_COMPONENT * len(self.envelope.shifts) + _WORK_OF_A_CALL)
-        if epsilon < 0.0:  # R(alpha) = 1 - alpha + alpha R(1 / alpha)
-            trivial, mirrored = log_one_minus_exp(epsilon), epsilon + self._bound(-epsilon, sign)
-            room = sign * 8.0 * ELEMENTARY * (1.0 + abs(trivial) + (abs(mirrored) if math.isfinite(mirrored) else 0.0))
-            return float(np.logaddexp(trivial, mirrored)) + room
-        v = self.envelope.thresholds(np.array([epsilon]), above=sign > 0.0)[1:, 0]
-        m = self.envelope.shifts
-        if not np.all(np.isfinite(v)) or float(np.max(v)) > 1e15:
-            return -math.inf if sign < 0.0 else 0.0
-        log_terms, errors = right_terms_at_positive(v, v - m, m)
-        value, error = log_sum_with_errors(log_terms, errors, self.envelope.log_h)
-        return value + sign * error if error < math.inf else (-math.inf if sign < 0.0 else 0.0)
-
-    def epsilon_near(self, log_delta: float) -> tuple[float, float]:
-        """(epsilon, slope): about where log R is `log_delta`, and how steeply it falls; not certified."""
-        low, high = 0.0, 1.0
-        while self.above(high) > log_delta and high < 1e300:
-            low, high = high, 2.0 * high
-        for _ in range(30):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.above(middle) > log_delta else (low, middle)
-        apart = 1e-6 * (1.0 + high)
-        slope = (self.above(low) - self.above(high + apart)) / (high + apart - low)
-        return low, slope if 0.0 < slope < math.inf else 1.0
+    def _panel_masses(
+        self, v: FloatArray, target: FloatArray, exponent: FloatArray, exponent_error: FloatArray
+    ) -> FloatArray:
+        """(mass, its error, excess, its error) of the panels between thresholds v, summed over the components."""
+        m, log_h = self.all_shifts[:, None], self.log_weights[:, None]
+        left, right = v[:, :-1], v[:, 1:]
+        finite = np.isfinite(left) & np.isfinite(right)
+        left, right = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
+        width = np.maximum(right - left, 0.0)
+        extent = np.maximum(np.abs(left), np.abs(right))
+        reach = np.maximum(np.abs(left - m), np.abs(right - m))
+        displaced = 3.0 * UNIT * (extent + width)
+        of_p, of_q = np.zeros_like(width), np.zeros_like(width)
+        signed = np.zeros_like(width)
+        abscissas, weights = FOUR_POINTS
+        with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+            for abscissa, weight in zip(abscissas, weights, strict=True):
+                u = 0.5 * (left + right) + 0.5 * width * abscissa
+                away = u - m
+                density = np.exp(log_h - 0.5 * away * away - LOG_SQRT_2PI + exponent) * (0.5 * width * weight)
+                lag = np.minimum(target - m * (u - 0.5 * m), 700.0)
+                of_p += density
+                of_q += density * np.exp(lag)
+                signed -= density * np.expm1(lag)
+            size = np.abs(np.where(np.isfinite(log_h), log_h, 0.0))
+            rounding = UNIT * (9.0 * size + 4.0 * reach * reach + m * reach + 4.0 * np.abs(exponent) + 32.0)
+            rounding += reach * displaced + exponent_error + 2.0 * ELEMENTARY
+            in_lag = UNIT * (4.0 * target + m * (5.0 * extent + 4.0 * m)) + m * displaced
+            p_error = np.minimum(1.01 * (rounding + rule_error(4, width, reach)), 1e30)
+            q_error = np.minimum(1.01 * (rounding + in_lag + rule_error(4, width, extent)), 1e30)
+            room = TINY * finite
+            mass_error = p_error * of_p + room
+            excess_error = mass_error + q_error * of_q + room
+        return np.vstack([part.sum(axis=0) for part in (of_p, mass_error, signed, excess_error)])

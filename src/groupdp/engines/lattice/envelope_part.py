@@ -1,68 +1,37 @@
 """Rounds of an envelope on the lattice: symmetric measures above and below a profile R (L-11 to L-13).
 
-R has a law of its own, symmetric in that f(-x) = e^-x f(x), so only losses x > 0 are discretised, from the masses
-under P and Q of the events v_i(x) < u <= v_i(x'), summed over the components. From above (L-11) the dots at
-multiples of the step are connected; from below (L-12) cells are merged. L-13: with atoms p_j at losses l_j > 0 and
-p_j e^-l_j at -l_j, and what is missing to a total of 1 at 0, the measure's curve lies above (below) R everywhere if
-it does for alpha >= 1 and its total is at least (at most) 1.
+R has a law of its own, symmetric in that f(-x) = e^-x f(x), so only losses x > 0 are discretised, from the masses under
+P and Q of the events v_i(x) < u <= v_i(x'), summed over the components. From above (L-11) the dots at multiples of the
+step are connected; from below (L-12) cells are merged. L-13: with atoms p_j at losses l_j > 0 and p_j e^-l_j at -l_j,
+and what is missing to a total of 1 at 0, the measure's curve lies above (below) R everywhere if it does for alpha >= 1
+and its total is at least (at most) 1.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.cells import langevin
-from groupdp.engines.lattice.envelope import Envelope
-from groupdp.engines.lattice.grid_steps import LatticeCells, cell_count, lattice_cells, width_exponents
-from groupdp.engines.lattice.likelihood import LOG_SQRT_2PI, FloatArray
-from groupdp.engines.lattice.mills import log_normal_cdf
+from groupdp.engines.lattice.cells import LatticeCells, cell_count, langevin, lattice_cells, width_exponents
+from groupdp.engines.lattice.envelope import CellMasses, Envelope
+from groupdp.engines.lattice.measures import TiltedMass
 from groupdp.engines.lattice.parts import LARGEST_SHIFT, Grid, tilt_of
-from groupdp.engines.lattice.quadrature import FOUR_POINTS, PANEL_WIDTH, rule_error
-from groupdp.engines.lattice.rough_law import RoughLaw
-from groupdp.engines.lattice.rounding import ELEMENTARY, TINY, UNIT
-from groupdp.engines.lattice.tail import sum_down, sum_up
-from groupdp.engines.lattice.tilted_mass import IntArray, TiltedMass
+from groupdp.engines.lattice.round_terms import log_normal_cdf
+from groupdp.engines.lattice.support import RoughLaw
 from groupdp.errors import LimitExceeded
+from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray
 from groupdp.pairs import Side
 
 #: Nodes of the rough law at x > 0; the first are this much closer to each other than the last, in logarithm.
 _NODES = 4000
 _REFINED = 16.0
-#: Numbers (components x panels x nodes) that are held at a time.
-_BLOCK_NUMBERS = 1 << 20
-#: Most thresholds (components x panels) of one measure: 320 MB.
-_MOST_THRESHOLDS = 40_000_000
-_MOST_SPLITS = 60
-#: Components this far (in logarithm) below the largest in a panel do not decide how wide it is.
-_NEGLIGIBLE = 70.0
 #: Times that edges of merged cells are moved, and how far a cell may miss its lattice point to be worth it.
 _MOST_MOVES = 4
 _NEAR_MISS = 0.1
 #: A merged cell is aimed this fraction of its second-order shift above its lattice point.
 _AIM = 1e-3
-
-
-@dataclass(frozen=True, slots=True)
-class _CellMasses:
-    """Per cell: its tilted mass under P, the excess int (1 - e^(target - loss)) dP, and certified errors of both."""
-
-    mass: FloatArray
-    mass_error: FloatArray
-    excess: FloatArray
-    excess_error: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class _Panels:
-    """Thresholds (rows: components) at the panels' edges, the cell of every panel, and where cells end."""
-
-    v: FloatArray
-    cell: IntArray
-    ends: IntArray
 
 
 class EnvelopePart:
@@ -154,7 +123,7 @@ class EnvelopePart:
         cells = lattice_cells(self.middle, exponents, grid.step)
         mass = TiltedMass.empty(step=grid.step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
         indices, values = self._above(mass, cells, advance) if up else self._below(mass, cells, advance)
-        _book_symmetric(mass, indices, values, up=up)
+        mass.book_symmetric(indices, values, up=up)
         mass.finish(up=up)
         return mass
 
@@ -165,8 +134,8 @@ class EnvelopePart:
         indices = np.concatenate(([0], cells.indices[cells.indices > 0]))
         edges = mass.step * indices
         far = indices[1:].astype(np.float64)
-        panels = self._split(edges, advance, above=True)
-        found = self._integrate(mass, panels, edges[:-1], far, advance)
+        panels = self.envelope.split(edges, advance, above=True)
+        found = self.envelope.integrate(mass, panels, edges[:-1], far, advance)
         width = np.diff(edges)
         inflation = _inflation(self.envelope, edges, panels.v[0, panels.ends])
         with np.errstate(under="ignore", over="ignore", invalid="ignore"):
@@ -229,10 +198,10 @@ class EnvelopePart:
         target: FloatArray,
         indices: IntArray,
         advance: Callable[[int], None],
-    ) -> tuple[_CellMasses, FloatArray]:
+    ) -> tuple[CellMasses, FloatArray]:
         """Cells between `edges`: masses, and lower bounds on log P/Q - target."""
-        panels = self._split(edges, advance, above=False)
-        found = self._integrate(mass, panels, target, indices.astype(np.float64), advance)
+        panels = self.envelope.split(edges, advance, above=False)
+        found = self.envelope.integrate(mass, panels, target, indices.astype(np.float64), advance)
         with np.errstate(invalid="ignore", divide="ignore"):
             # e^target Q / P - 1 = -excess / mass, at most
             ratio = (-found.excess + found.excess_error) / (found.mass - found.mass_error)
@@ -241,107 +210,6 @@ class EnvelopePart:
             above = np.where(found.mass > found.mass_error, above, -np.inf)
         # No cell's log P/Q is below its left edge (L-12): that decides where Q is too small for its quadrature.
         return found, np.fmax(above, (edges[:-1] - target) - 8.0 * UNIT * (edges[:-1] + target))
-
-    def _integrate(
-        self,
-        mass: TiltedMass,
-        panels: _Panels,
-        target: FloatArray,
-        tilted_at: FloatArray,
-        advance: Callable[[int], None],
-    ) -> _CellMasses:
-        """Masses of the cells that the panels make up, tilted as at the lattice indices `tilted_at`."""
-        cell = panels.cell
-        exponent, exponent_error = mass.exponents(tilted_at)
-        rows = np.zeros((4, len(target)))
-        block = max(64, _BLOCK_NUMBERS // (4 * (len(self.envelope.h) + 1)))
-        for start in range(0, len(cell), block):
-            own = cell[start : start + block]
-            v = panels.v[:, start : start + block + 1]
-            parts = self._panel_masses(v, target[own], exponent[own], exponent_error[own])
-            starts = np.flatnonzero(np.concatenate(([True], own[1:] != own[:-1])))
-            pieces = np.diff(np.append(starts, len(own)))
-            sums = np.add.reduceat(parts, starts, axis=1)
-            sums[1] += 8.0 * UNIT * pieces * sums[0]
-            sums[3] += 8.0 * UNIT * pieces * np.add.reduceat(np.abs(parts[2]) + parts[0], starts)
-            rows[:, own[starts]] += sums
-            advance(len(starts))
-        rows[1] += 8.0 * UNIT * rows[0]
-        rows[3] += 8.0 * UNIT * (np.abs(rows[2]) + rows[0])
-        return _CellMasses(*rows)
-
-    def _split(self, edges: FloatArray, advance: Callable[[int], None], *, above: bool) -> _Panels:
-        """More edges between the given x = `edges`, until no panel of any component is too wide for the quadrature.
-
-        Thresholds at the inner edges are those of their own x: any thresholds that do not decrease are valid there, for
-        only those at the cells' ends say what the masses add up to.
-        """
-        x, cell = edges, np.arange(len(edges) - 1)
-        v = self.envelope.thresholds(x, above=above)
-        for _ in range(_MOST_SPLITS):
-            advance(0)
-            m = self.envelope.all_shifts[:, None]
-            left, right = v[:, :-1], v[:, 1:]
-            distance = np.maximum(np.abs(right - m), np.abs(left - m))
-            distance = np.clip(np.maximum(distance, 0.6 * np.abs(right)), 2.0, 30.0)
-            with np.errstate(invalid="ignore", over="ignore"):
-                nearest = np.where((left < m) & (m < right), 0.0, np.minimum(np.abs(right - m), np.abs(left - m)))
-                log_density = self.envelope.log_weights[:, None] - 0.5 * nearest * nearest
-                matters = log_density > np.max(log_density, axis=0) - _NEGLIGIBLE
-                wide = np.any(matters & ((right - left) * distance > PANEL_WIDTH), axis=0)
-            wide &= (x[1:] - x[:-1]) > 1e-12 * x[1:]
-            if not np.any(wide):
-                break
-            at = np.flatnonzero(wide)
-            new = 0.5 * (x[at] + x[at + 1])
-            v = np.insert(v, at + 1, self.envelope.thresholds(new, above=above), axis=1)
-            x = np.insert(x, at + 1, new)
-            cell = np.insert(cell, at + 1, cell[at])
-            if v.size > _MOST_THRESHOLDS:
-                raise LimitExceeded(
-                    f"the lattice engine would need more than its limit of {_MOST_THRESHOLDS:.0e} thresholds: the "
-                    "group is too large, or the noise too large or too small."
-                )
-        # In order whatever the roundings were: towards where f is negative (above), or the other way.
-        u = np.minimum.accumulate(v[0, ::-1])[::-1] if above else np.maximum.accumulate(v[0])
-        v = self.envelope.with_own_thresholds(x, u, above=above)
-        ends = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1], [True])))
-        return _Panels(v, cell, ends)
-
-    def _panel_masses(
-        self, v: FloatArray, target: FloatArray, exponent: FloatArray, exponent_error: FloatArray
-    ) -> FloatArray:
-        """(mass, its error, excess, its error) of the panels between thresholds v, summed over the components."""
-        m, log_h = self.envelope.all_shifts[:, None], self.envelope.log_weights[:, None]
-        left, right = v[:, :-1], v[:, 1:]
-        finite = np.isfinite(left) & np.isfinite(right)
-        left, right = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
-        width = np.maximum(right - left, 0.0)
-        extent = np.maximum(np.abs(left), np.abs(right))
-        reach = np.maximum(np.abs(left - m), np.abs(right - m))
-        displaced = 3.0 * UNIT * (extent + width)
-        of_p, of_q = np.zeros_like(width), np.zeros_like(width)
-        signed = np.zeros_like(width)
-        abscissas, weights = FOUR_POINTS
-        with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-            for abscissa, weight in zip(abscissas, weights, strict=True):
-                u = 0.5 * (left + right) + 0.5 * width * abscissa
-                away = u - m
-                density = np.exp(log_h - 0.5 * away * away - LOG_SQRT_2PI + exponent) * (0.5 * width * weight)
-                lag = np.minimum(target - m * (u - 0.5 * m), 700.0)
-                of_p += density
-                of_q += density * np.exp(lag)
-                signed -= density * np.expm1(lag)
-            size = np.abs(np.where(np.isfinite(log_h), log_h, 0.0))
-            rounding = UNIT * (9.0 * size + 4.0 * reach * reach + m * reach + 4.0 * np.abs(exponent) + 32.0)
-            rounding += reach * displaced + exponent_error + 2.0 * ELEMENTARY
-            in_lag = UNIT * (4.0 * target + m * (5.0 * extent + 4.0 * m)) + m * displaced
-            p_error = np.minimum(1.01 * (rounding + rule_error(4, width, reach)), 1e30)
-            q_error = np.minimum(1.01 * (rounding + in_lag + rule_error(4, width, extent)), 1e30)
-            room = TINY * finite
-            mass_error = p_error * of_p + room
-            excess_error = mass_error + q_error * of_q + room
-        return np.vstack([part.sum(axis=0) for part in (of_p, mass_error, signed, excess_error)])
 
 
 def _inflation(envelope: Envelope, x: FloatArray, u: FloatArray) -> float:
@@ -354,31 +222,3 @@ def _inflation(envelope: Envelope, x: FloatArray, u: FloatArray) -> float:
     displaced = 16.0 * UNIT * own
     second_order = float(np.max(4.0 * envelope.shifts * displaced**2 * (1.0 + own) ** 2))
     return (worst / (1.0 - worst) if worst < 0.5 else math.inf) + second_order + UNIT
-
-
-def _book_symmetric(mass: TiltedMass, indices: IntArray, values: FloatArray, *, up: bool) -> None:
-    """Book atoms at l > 0, their mirror images at -l, and what is missing to 1 at 0 (L-13)."""
-    x = mass.step * indices
-    rate, log_scale = mass.tilt.rate, mass.tilt.log_scale
-    sign = 1.0 if up else -1.0
-    add = sum_up if not up else sum_down  # of what is subtracted from 1
-    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-        lift = rate * x - log_scale
-        room = ELEMENTARY + UNIT * (8.0 * (np.abs(rate * x) + abs(log_scale)) + 8.0)
-        plain = values * np.exp(-lift)
-        plain_room = plain * room
-        total = add(plain) + add(plain * np.exp(-x))
-        doubt = 4.0 * (sum_up(plain_room) + sum_up(plain_room * np.exp(-x))) + 16.0 * UNIT
-        missing = 1.0 - total + sign * doubt
-        if up:
-            mass.inflation += 1.01 * max(total - 1.0, 0.0) + 3.0 * doubt + 1e-12
-        if not up and missing < 0.0:  # scaled down to a total of at most 1
-            values = values * (1.0 + 1.01 * missing) * (1.0 - 4.0 * UNIT)
-            missing = 0.0
-        fall = (1.0 + 2.0 * rate) * x
-        mirrored = values * np.exp(-fall) * (1.0 + sign * (ELEMENTARY + UNIT * (8.0 * fall + 8.0)))
-        if up:
-            mirrored = mirrored + TINY
-        centre = max(missing, 0.0) * math.exp(min(-log_scale, 700.0))
-        centre *= 1.0 + sign * (ELEMENTARY + UNIT * (4.0 * abs(log_scale) + 8.0))
-    mass.book(np.concatenate((-indices, [0], indices)), np.concatenate((mirrored, [centre], values)), up=up)

@@ -1,7 +1,13 @@
-"""One branch's privacy loss Psi = log A - log B as an increasing function of the noise's coordinate u.
+"""One branch's privacy loss Psi = log A - log B as an increasing function of the noise's coordinate u, with certified
+errors.
 
-P has the density A(u) phi(u), Q has B(u) phi(u). Psi' is the mean of x under A's posterior plus that of y under B's, so
-Psi increases; it is neither convex nor concave in general. B(u) is the likelihood ratio of its side at v = -u.
+P has the density A(u) phi(u), Q has B(u) phi(u). Psi' is the mean of x under A's posterior plus that of y under B's.
+A(u) is the likelihood ratio log sum_i p_i e^{m_i v - m_i^2 / 2} of its side at v = u, B(u) that at v = -u. In a chunk
+of nodes everything is relative to the component r that dominates in its middle (L-2):
+
+    log ratio = log p_r + m_r (v - m_r / 2) + log sum_i exp(alpha_i + beta_i (v - middle)),    beta_i = m_i - m_r
+
+so far components drop out exactly where they provably do not matter.
 """
 
 from __future__ import annotations
@@ -12,9 +18,122 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.likelihood import FloatArray, Likelihood
-from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
-from groupdp.pairs import Branch
+from groupdp.floats import ELEMENTARY, LOG_SQRT_2PI, UNIT, FloatArray
+from groupdp.pairs import Branch, Side
+
+#: A component below e^-50 of another one, all over a chunk, is dropped there; each is charged 4e-22 > 2 e^-50.
+_LOG_NEGLIGIBLE = -50.0
+DROPPED = 4e-22
+#: Exponents relative to the chunk's reference stay below this, so nothing overflows.
+_LARGEST_EXPONENT = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class LikelihoodValues:
+    """What is known at every node v; `*_error` are certified absolute errors, the rest is not certified."""
+
+    log_ratio: FloatArray
+    ratio_error: FloatArray
+    mean: FloatArray
+    """d log ratio / dv: the mean of m under the posterior."""
+    variance: FloatArray
+    """Its derivative."""
+    log_density: FloatArray
+    """log sum_i p_i phi(v - m_i)."""
+    density_error: FloatArray
+    reach: FloatArray
+    """Certified: the largest |v - m_i| of any component that matters within the margin of v."""
+
+
+class Likelihood:
+    """One side, as a mixture of unit normals with the centres +m_i."""
+
+    def __init__(self, side: Side) -> None:
+        self.shifts = side.shifts
+        self.log_probabilities = side.log_probabilities
+        self.largest = side.largest
+        self.is_zero = side.is_zero
+
+    def evaluate(self, nodes: FloatArray, margin: float) -> LikelihoodValues:
+        """At `nodes` in any order, not far apart: the cost is that of all components that matter at any of them.
+
+        With a `margin`, what is said about far components holds within that distance of each node too.
+        """
+        if len(self.shifts) == 1:
+            return self._single(nodes, margin)
+        rows = np.empty((7, len(nodes)))
+        self._fill(nodes, 0, len(nodes), margin, rows)
+        return LikelihoodValues(*rows)
+
+    def _single(self, v: FloatArray, margin: float) -> LikelihoodValues:
+        shift, log_p = float(self.shifts[0]), float(self.log_probabilities[0])
+        away = np.abs(v - shift)
+        zeros = np.zeros(len(v))
+        log_ratio = log_p + shift * (v - 0.5 * shift)
+        ratio_error = UNIT * (
+            8.0 * abs(log_p) + shift * (4.0 * np.abs(v - 0.5 * shift) + away) + 3.0 * np.abs(log_ratio)
+        )
+        density_error = UNIT * (9.0 * abs(log_p) + 3.0 * away * away + shift * away + 8.0)
+        log_density = log_p - 0.5 * away * away - LOG_SQRT_2PI
+        reach = away * (1.0 + 4.0 * UNIT) + margin + 4.0 * UNIT * shift
+        return LikelihoodValues(log_ratio, ratio_error, zeros + shift, zeros, log_density, density_error, reach)
+
+    def _fill(self, nodes: FloatArray, start: int, end: int, margin: float, rows: FloatArray) -> None:
+        v = nodes[start:end]
+        lowest, highest = float(v.min()), float(v.max())
+        middle = 0.5 * (lowest + highest)
+        half = 0.5 * (highest - lowest) + margin + 4.0 * UNIT * (abs(lowest) + abs(highest))
+        m, log_p = self.shifts, self.log_probabilities
+        r = int(np.argmax(log_p - 0.5 * (middle - m) ** 2))
+        reference, log_reference = float(m[r]), float(log_p[r])
+        from_reference = abs(middle - reference)
+        beta = m - reference
+        alpha = (log_p - log_reference) + beta * ((middle - reference) - 0.5 * beta)
+        distance = np.abs(middle - m) + half
+        # Units of roundoff in each exponent; none for the reference itself, whose exponent is exactly 0.
+        units = (
+            9.0 * (np.abs(log_p) + abs(log_reference))
+            + 5.0 * np.abs(beta) * (from_reference + np.abs(beta) + 2.0 * half)
+            + m * distance
+            + reference * (from_reference + half)
+        )
+        units[r] = 0.0
+        keep = alpha + np.abs(beta) * half + UNIT * units > _LOG_NEGLIGIBLE
+        keep[r] = True
+        if np.any(np.abs(beta[keep]) * half > _LARGEST_EXPONENT) and end - start > 1:
+            cut = start + (end - start) // 2
+            self._fill(nodes, start, cut, margin, rows)
+            self._fill(nodes, cut, end, margin, rows)
+            return
+        m, alpha, beta, distance, units = m[keep], alpha[keep], beta[keep], distance[keep], units[keep]
+        weights = np.vstack((np.ones_like(m), beta, beta * beta, units))
+        if len(m) == 1:
+            sums = np.repeat(weights, len(v), axis=1)
+        else:
+            terms = np.multiply.outer(beta, v - middle)
+            terms += alpha[:, None]
+            with np.errstate(under="ignore"):
+                sums = weights @ np.exp(terms, out=terms)
+        mean = sums[1] / sums[0]
+        log_sum = np.log(sums[0])
+        most = float(units.max())
+        average = sums[3] / sums[0] if most * UNIT < 0.01 else np.full(len(v), most)
+        log_sum_error = UNIT * (1.02 * average + 3.0 * len(m) + 20.0 + 8.0 * np.abs(log_sum))
+        log_sum_error += DROPPED * len(self.shifts)
+        log_ratio = log_reference + reference * (v - 0.5 * reference) + log_sum
+        away = np.abs(v - reference)
+        rows[0, start:end] = log_ratio
+        rows[1, start:end] = log_sum_error + UNIT * (
+            8.0 * abs(log_reference) + reference * (4.0 * np.abs(v - 0.5 * reference) + away) + 3.0 * np.abs(log_ratio)
+        )
+        rows[2, start:end] = reference + mean
+        rows[3, start:end] = np.maximum(sums[2] / sums[0] - mean * mean, 0.0)
+        rows[4, start:end] = (log_reference - 0.5 * away * away) + log_sum - LOG_SQRT_2PI
+        rows[5, start:end] = log_sum_error + UNIT * (
+            9.0 * abs(log_reference) + 3.0 * away * away + reference * away + 4.0 * np.abs(log_sum) + 8.0
+        )
+        rows[6, start:end] = float(distance.max()) * (1.0 + 8.0 * UNIT)
+
 
 #: Elements (components x nodes) of one chunk: what fits the cache.
 _CHUNK_ELEMENTS = 1 << 17

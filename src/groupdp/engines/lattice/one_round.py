@@ -16,11 +16,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from groupdp.engines.lattice.likelihood import FloatArray, Likelihood
-from groupdp.engines.lattice.loss import BranchLoss, largest_loss
+from groupdp.engines.interface import Work
+from groupdp.engines.lattice.loss import BranchLoss, Likelihood, largest_loss
 from groupdp.engines.lattice.round_terms import left_terms, log_one_minus_exp, log_sum_with_errors, right_terms
-from groupdp.engines.lattice.rounding import ELEMENTARY, UNIT
-from groupdp.engines.work import Work
+from groupdp.floats import ELEMENTARY, UNIT, FloatArray
 from groupdp.pairs import Branch, Round, Side
 
 _MOST_DOUBLINGS = 1100
@@ -29,7 +28,7 @@ _MOST_BISECTIONS = 50
 _SHORT = 1e-3
 #: No coordinate beyond this is looked at.
 _FARTHEST = 1e15
-#: About what one evaluation of a branch costs (work.py): for each component, and for itself.
+#: About what one evaluation of a branch costs (engines/interface.py): for each component, and for itself.
 _WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 60, 20_000
 
 

@@ -1,7 +1,8 @@
-"""The parts of a composition, prepared: how each round's loss is put on a lattice from above and from below.
+"""The parts of a composition: how each round's loss is put on a lattice from above and from below.
 
 A part knows the rough law of its loss, for planning, and makes both measures on a given grid. Rounds of pairs do it
-branch by branch: the measure of a public coin is the weighted sum of its branches' measures (L-8).
+branch by branch: the measure of a public coin is the weighted sum of its branches' measures (L-8). Laws of atoms and
+the Laplace mechanism's law have known losses (R-4, R-5).
 """
 
 from __future__ import annotations
@@ -13,17 +14,15 @@ from typing import Protocol
 
 import numpy as np
 
-from groupdp.engines.lattice.atoms import Layout, lower_layout
-from groupdp.engines.lattice.cells import NO_EDGES, GivenEdges
-from groupdp.engines.lattice.connect_dots import add_dominating
-from groupdp.engines.lattice.grid_steps import LatticeCells, cell_count, lattice_cells, width_exponents
-from groupdp.engines.lattice.likelihood import FloatArray
+from groupdp.engines.lattice.cells import NO_EDGES, GivenEdges, LatticeCells, cell_count, lattice_cells, width_exponents
 from groupdp.engines.lattice.loss import BranchLoss
-from groupdp.engines.lattice.merge_cells import add_dominated
-from groupdp.engines.lattice.rough_law import RoughLaw
-from groupdp.engines.lattice.support import LossTable, Support, loss_table, support_of
-from groupdp.engines.lattice.tilted_mass import IntArray, Tilt, TiltedMass
+from groupdp.engines.lattice.measures import Tilt, TiltedMass
+from groupdp.engines.lattice.merging import Layout, add_dominated, lower_layout
+from groupdp.engines.lattice.panels import add_dominating
+from groupdp.engines.lattice.support import LossTable, RoughLaw, Support, loss_table, support_of
 from groupdp.errors import LimitExceeded
+from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray
+from groupdp.losses import AtomsRound, LaplaceRound, laplace_factors
 from groupdp.pairs import Round
 
 #: Largest shift the engine's arithmetic is good for.
@@ -232,3 +231,115 @@ def _components_at_a_time(loss: BranchLoss) -> float:
     for side in (loss.right, loss.left):
         most += float(np.max(np.searchsorted(side.shifts, side.shifts + 24.0) - np.arange(len(side.shifts))))
     return 9.0 + most
+
+
+#: Nodes of the rough law between the two atoms of a Laplace mechanism.
+_NODES = 2001
+#: Most lattice points between the two atoms of a Laplace mechanism.
+_MOST_POINTS = 2e7
+
+
+class AtomsPart:
+    """A law of atoms, run `rounds` times; `atoms(up)` gives (losses, P-masses, log of P's mass at +infinity)."""
+
+    def __init__(
+        self, atoms: Callable[[bool], tuple[FloatArray, FloatArray, float]], rounds: int, law: RoughLaw
+    ) -> None:
+        self.atoms, self.rounds, self.law = atoms, rounds, law
+        self.log_dead_mass = atoms(True)[2]
+        self.farthest = float(np.max(np.abs(law.loss)))
+
+    def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
+        count = float(len(self.law.loss))
+        return count, 10.0 * count
+
+    def measure(
+        self, grid: Grid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
+    ) -> TiltedMass:
+        loss, masses, log_infinite = self.atoms(up)
+        mass = TiltedMass.empty(step=grid.step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
+        if up:
+            mass.add_atoms_above(loss, masses)
+            mass.add_infinite(log_infinite)
+            mass.inflation += max(float(masses.sum()) - 1.0, 0.0) + 1e-9
+        else:
+            mass.add_atoms_below(loss, masses)
+        advance(len(loss))
+        mass.finish(up=up)
+        return mass
+
+
+def law_of_atoms(losses: FloatArray, log_masses: FloatArray) -> RoughLaw:
+    """The rough law of increasing losses."""
+    spacing = np.maximum(np.gradient(losses), 1e-12) if len(losses) > 1 else np.ones(1)
+    return RoughLaw(losses, log_masses, spacing, ((0, len(losses)),))
+
+
+def atoms_part(one: AtomsRound, rounds: int) -> AtomsPart:
+    """A round of known losses (R-5): both loss and mass are moved by their certified errors."""
+
+    def atoms(up: bool) -> tuple[FloatArray, FloatArray, float]:
+        sign = 1.0 if up else -1.0
+        loss = one.losses + sign * (one.loss_error + 2.0 * UNIT * np.abs(one.losses))
+        room = one.mass_error + ELEMENTARY + 4.0 * UNIT * np.abs(one.log_p)
+        with np.errstate(under="ignore"):
+            return loss, np.exp(one.log_p) * (1.0 + sign * 1.01 * room), one.log_lost
+
+    return AtomsPart(atoms, rounds, law_of_atoms(one.losses, one.log_p))
+
+
+class LaplacePart:
+    """The Laplace mechanism, run `rounds` times.
+
+    Above, its shift x is rounded up to a multiple n h of the step, below rounded down: a larger shift dominates (R-1).
+    The masses are those of `losses.laplace_atoms` (R-4).
+    """
+
+    def __init__(self, one: LaplaceRound, rounds: int) -> None:
+        self.rounds, self.shift = rounds, one.shift
+        x = one.shift
+        inner = np.linspace(-x, x, _NODES + 2)[1:-1]
+        spacing = np.full(_NODES + 2, 2.0 * x / (_NODES + 1))
+        log_density = 0.5 * (inner - x) - math.log(4.0) + math.log(spacing[0])
+        self.law = RoughLaw(
+            np.concatenate(([-x], inner, [x])),
+            np.concatenate(([-x - math.log(2.0)], log_density, [-math.log(2.0)])),
+            spacing,
+            ((0, _NODES + 2),),
+        )
+        self.log_dead_mass = -math.inf
+        self.farthest = x
+
+    def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
+        count = 2.0 * self.shift / step + 2.0
+        return count, 10.0 * count
+
+    def measure(
+        self, grid: Grid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
+    ) -> TiltedMass:
+        step = grid.step
+        # The shift is a quotient, off by a rounding.
+        shift = self.shift * (1.0 + 4.0 * UNIT if up else 1.0 - 4.0 * UNIT)
+        n = math.ceil(shift / step) if up else math.floor(shift / step)
+        n += int(n * step < shift) if up else -int(n * step > shift)
+        if n > _MOST_POINTS:
+            raise LimitExceeded(f"a Laplace mechanism takes {2 * n} lattice points, more than the limit.")
+        mass = TiltedMass.empty(step=step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
+        index = np.arange(-n, n + 1, dtype=np.float64)
+        log_r = 0.5 * (index - n) * step
+        factors = laplace_factors(n, step, up=up)
+        exponent, error = mass.exponents(index)
+        sign = 1.0 if up else -1.0
+        room = 4.0 * ELEMENTARY + 1.01 * error + UNIT * (4.0 * np.abs(log_r) + 2.0 * np.abs(exponent) + 32.0)
+        with np.errstate(under="ignore", over="ignore"):
+            values = 0.5 * factors * np.exp(log_r + exponent) * (1.0 + sign * room)
+        if up:
+            values = values + TINY
+            mass.inflation += 1e-9
+            mass.book(index, values, up=True)
+        else:
+            good = values > TINY
+            mass.book(index[good], values[good], up=False)
+        advance(len(index))
+        mass.finish(up=up)
+        return mass

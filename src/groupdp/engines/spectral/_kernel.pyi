@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from groupdp.pairs import FloatArray
+from groupdp.floats import FloatArray
 
 #: log weight; shifts, probabilities and log probabilities of the right side; of the left side.
 PackedBranch = tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]

@@ -1,24 +1,125 @@
 """log_delta and epsilon of one composition of pairs, by the compiled kernel.
 
 Every function returns certified bounds or raises `LimitExceeded` with the limit that was met; none of them holds the
-interpreter's lock while it computes, so that threads run at the same time.
+interpreter's lock while it computes, so that threads run at the same time. A `Neighbourhood` is one contour, good for
+many evaluations close to where it was planned, with the same certified bounds.
+
+The kernel reads buffers of doubles, and branches N(mu, 1) against N(0, 1) apart from the rest: a branch of two points,
+N(x, 1) against N(-y, 1), is N(x + y, 1) against N(0, 1) moved by y, and has closed forms. Allocations to one place are
+such branches, or mixtures of two shifts; a product without a coin is rounds of their own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from groupdp.allocations import Allocation, AllocationRound
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.spectral.packing import packed
-from groupdp.engines.work import count
+from groupdp.engines.interface import counter
 from groupdp.errors import LimitExceeded
-from groupdp.pairs import Composition
+from groupdp.floats import FloatArray
+from groupdp.pairs import ZERO, Branch, Composition, Round, Side
 
 if TYPE_CHECKING:
-    from groupdp.engines.spectral._kernel import Found
+    from groupdp.engines.spectral._kernel import Found, PackedAllocation, PackedBranch, PackedRound
+
+_NONE = np.empty(0)
+
+
+@lru_cache(maxsize=64)
+def packed(composition: Composition) -> tuple[PackedRound, ...]:
+    """The rounds with their numbers of repetitions, for the functions of `_kernel`; LimitExceeded for profiles."""
+    result: list[PackedRound] = []
+    for one, times in composition:
+        if isinstance(one, Round):
+            result.append((float(times), *_packed_round(one)))
+        elif isinstance(one, AllocationRound):
+            result += _packed_allocations(one, times)
+        else:
+            raise LimitExceeded(
+                "the spectral engine composes pairs of mixtures, and members replaced or zeroed in fixed-size batches "
+                "have none: the lattice engine answers for them."
+            )
+    return tuple(result)
+
+
+@lru_cache(maxsize=256)
+def _packed_allocations(one: AllocationRound, times: int) -> tuple[PackedRound, ...]:
+    """A product without a coin, factor by factor; a coin as one round. Factors with shift 0 are left out."""
+    products = [[(factor, times) for factor, times in product if factor.shift > 0.0] for product in one.products]
+    if len(products) == 1:
+        return tuple(_packed_factor(factor, count * times, one.reverse) for factor, count in products[0])
+    factors = sorted({factor for product in products for factor, _ in product}, key=lambda one: one.places)
+    counts = np.zeros((len(products), len(factors)))
+    for row, product in zip(counts, products, strict=True):
+        for factor, count in product:
+            row[factors.index(factor)] += count
+    allocated = _allocated(factors, one.reverse, np.array(one.log_weights), counts.ravel())
+    return ((float(times), (), _NONE, _NONE, allocated),)
+
+
+def _packed_factor(factor: Allocation, times: int, reverse: bool) -> PackedRound:
+    if factor.places > 1:
+        return (float(times), (), _NONE, _NONE, _allocated([factor], reverse, np.zeros(1), np.ones(1)))
+    if factor.log_probability == 0.0:
+        return (float(times), (), np.array([factor.shift]), np.zeros(1))
+    present = math.exp(factor.log_probability)
+    absent = -math.expm1(factor.log_probability)
+    log_absent = math.log(absent) if absent < 0.5 else math.log1p(-present)
+    law = Side(
+        np.array([0.0, factor.shift]), (np.array([absent, present]), np.array([log_absent, factor.log_probability]))
+    )
+    branch = Branch(ZERO, law) if reverse else Branch(law, ZERO)
+    return (float(times), *_packed_round(Round((branch,))))
+
+
+def _allocated(
+    factors: list[Allocation], reverse: bool, log_weights: FloatArray, times: FloatArray
+) -> PackedAllocation:
+    return (
+        reverse,
+        np.array([float(factor.places) for factor in factors]),
+        np.array([factor.shift for factor in factors]),
+        np.array([factor.log_probability for factor in factors]),
+        log_weights.astype(np.float64),
+        times,
+    )
+
+
+@lru_cache(maxsize=256)
+def _packed_round(one: Round) -> tuple[tuple[PackedBranch, ...], FloatArray, FloatArray]:
+    branches, shifts, log_weights = [], [], []
+    for branch, log_weight in zip(one.branches, one.log_weights, strict=True):
+        if len(branch.right.shifts) == len(branch.left.shifts) == 1:
+            shifts.append(float(branch.right.shifts[0] + branch.left.shifts[0]))
+            log_weights.append(log_weight)
+        else:
+            branches.append(_packed_branch(branch, log_weight))
+    if not shifts:
+        return tuple(branches), _NONE, _NONE
+    return tuple(branches), np.array(shifts, dtype=np.float64), np.array(log_weights, dtype=np.float64)
+
+
+def _packed_branch(branch: Branch, log_weight: float) -> PackedBranch:
+    right, left = branch.right, branch.left
+    return (
+        log_weight,
+        right.shifts,
+        right.probabilities,
+        right.log_probabilities,
+        left.shifts,
+        left.probabilities,
+        left.log_probabilities,
+    )
+
 
 try:
     from groupdp.engines.spectral import _kernel
@@ -29,7 +130,9 @@ else:
 
 #: Questions passed to the kernel in one call: enough that the call itself costs nothing, few enough to fit in memory.
 _AT_ONCE = 512
-#: Products of nodes and contour steps to a unit of work (work.py); and units of a call, and of one that is declined.
+#: Questions that are worth a thread of their own.
+_FOR_A_THREAD = 4
+#: Products of nodes and contour steps to a unit of work (engines/interface.py), and units of a call and of a refusal.
 _PRODUCTS, _WORK_OF_A_CALL, _WORK_OF_A_REFUSAL = 50.0, 5_000, 1_000_000
 #: What the kernel's reasons for declining mean (docs/numerics.md, limits).
 _LIMITS = {
@@ -63,17 +166,33 @@ def epsilon(composition: Composition, *, log_delta: float) -> Bounds:
     return _bounds(_kernel.epsilon(packed(composition), log_delta))
 
 
-def epsilons(questions: Iterable[tuple[Composition, float]]) -> list[Bounds | LimitExceeded]:
+def epsilons(
+    questions: Iterable[tuple[Composition, float]], *, threads: int | None = 1
+) -> list[Bounds | LimitExceeded]:
     """What `epsilon` answers, or would raise, for each (composition, log_delta): one call for many questions.
 
-    The interpreter's lock is released for hundreds of them at a time: a caller with several threads splits the
-    questions.
+    The interpreter's lock is released for hundreds of them at a time. `threads` is None for one on each processor.
     """
     require_kernel()
     answers: list[Bounds | LimitExceeded] = []
     remaining = iter(questions)
     while part := [(packed(composition), target) for composition, target in islice(remaining, _AT_ONCE)]:
-        answers += (declined(one) if isinstance(one, str) else _bounds(one) for one in _kernel.epsilons(part))
+        found = _on_threads(_kernel.epsilons, part, threads)
+        answers += (declined(one) if isinstance(one, str) else _bounds(one) for one in found)
+    return answers
+
+
+def _on_threads(function: Callable[[list[Any]], list[Any]], questions: list[Any], threads: int | None) -> list[Any]:
+    """The answers of `function`, in order: every thread takes each n-th question, since neighbours cost alike."""
+    count = min(threads or os.cpu_count() or 1, len(questions) // _FOR_A_THREAD)
+    if count <= 1:
+        return function(questions)
+    from concurrent.futures import ThreadPoolExecutor  # takes milliseconds to import
+
+    answers: list[Any] = [None] * len(questions)
+    with ThreadPoolExecutor(max_workers=count) as pool:
+        for start, part in enumerate(pool.map(function, [questions[start::count] for start in range(count)])):
+            answers[start::count] = part
     return answers
 
 
@@ -88,11 +207,11 @@ def epsilon_ceiling(composition: Composition, *, log_delta: float, enough: float
     return found
 
 
-def epsilon_ceilings(questions: Iterable[tuple[Composition, float, float]]) -> list[float]:
+def epsilon_ceilings(questions: Iterable[tuple[Composition, float, float]], *, threads: int | None = 1) -> list[float]:
     """What `epsilon_ceiling` answers for each (composition, log_delta, enough); inf where it would raise."""
     require_kernel()
     asked = [(packed(composition), target, enough) for composition, target, enough in questions]
-    return [math.inf if isinstance(one, str) else one for one in _kernel.epsilon_ceilings(asked)]
+    return [math.inf if isinstance(one, str) else one for one in _on_threads(_kernel.epsilon_ceilings, asked, threads)]
 
 
 def require_kernel() -> None:
@@ -103,7 +222,7 @@ def require_kernel() -> None:
 
 def declined(reason: str) -> LimitExceeded:
     """The exception for one of the kernel's reasons."""
-    count(_WORK_OF_A_REFUSAL)
+    counter.total += _WORK_OF_A_REFUSAL
     return LimitExceeded(f"a limit of the spectral engine is met: {_LIMITS[reason]}.")
 
 
@@ -111,6 +230,56 @@ def _bounds(found: Found | str) -> Bounds:
     if isinstance(found, str):
         raise declined(found)
     lower, upper, nodes, samples, evaluations = found
-    count(nodes * samples / _PRODUCTS + _WORK_OF_A_CALL)
+    counter.total += int(nodes * samples / _PRODUCTS) + _WORK_OF_A_CALL
     counts = {"nodes": nodes, "contour steps": samples, "evaluations of delta": evaluations}
     return Bounds(lower, upper, Provenance(engine="spectral", implementation="compiled", evaluations=counts))
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """Certified log delta, and approximate slopes, near one epsilon."""
+
+    epsilon: float
+    deviation: float
+    """Standard deviation of the loss under P, roughly: the scale on which delta changes its character."""
+    handle: object = field(repr=False)
+    accuracy: float = 1e-8
+    """How closely an optimum is worth locating."""
+
+    def evaluate(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """(lower, upper) certified for log delta, then log delta and its slope to many digits but without a claim."""
+        points = np.ascontiguousarray(epsilons, dtype=np.float64)
+        lower, upper, value, slope = (np.empty_like(points) for _ in range(4))
+        from groupdp.engines.spectral import _kernel
+
+        _kernel.evaluate(self.handle, points, lower, upper, value, slope)
+        return lower, upper, value, slope
+
+    def log_deltas(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Certified (lower, upper) at each epsilon; wide far away from where the contour was planned."""
+        lower, upper, _, _ = self.evaluate(epsilons)
+        return lower, upper
+
+    def log_delta(self, epsilon: float) -> tuple[float, float]:
+        """Certified (lower, upper); wide far away from where the contour was planned."""
+        lower, upper, _, _ = self.evaluate(np.array([epsilon]))
+        return float(lower[0]), float(upper[0])
+
+    def log_delta_slope(self, epsilon: float) -> tuple[float, float]:
+        """log delta and its derivative, to many digits but without a claim."""
+        _, _, value, slope = self.evaluate(np.array([epsilon]))
+        return float(value[0]), float(slope[0])
+
+
+def neighbourhood(composition: Composition, epsilon: float, *, log_delta: float = -60.0) -> Neighbourhood | None:
+    """A contour planned for this epsilon; None where delta is 0 there. `log_delta`: a guess of its size, if any."""
+    require_kernel()
+    from groupdp.engines.spectral import _kernel
+
+    found = _kernel.neighbourhood(packed(composition), epsilon, log_delta)
+    if found is None:
+        return None
+    if isinstance(found, str):
+        raise declined(found)
+    handle, deviation, _, _ = found
+    return Neighbourhood(epsilon, deviation, handle)

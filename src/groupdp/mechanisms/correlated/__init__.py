@@ -4,12 +4,10 @@ strategies.py      the matrices C: norms of columns, errors of prefix sums
 toeplitz.py        those whose entries depend on the distance from the diagonal
 sensitivities.py   how far a group moves C x: worst patterns, shares of a row's variance
 participation.py   who takes part when, and the rounds that follow
-mechanism.py       the mechanism
-bandmf.py          the usual matrix, described by numbers alone
+mechanism.py       the mechanism; BandMF described by numbers alone
 """
 
-from groupdp.mechanisms.correlated.bandmf import BandMF
-from groupdp.mechanisms.correlated.mechanism import CorrelatedNoise
+from groupdp.mechanisms.correlated.mechanism import BandMF, CorrelatedNoise
 from groupdp.mechanisms.correlated.participation import CyclicPoisson, FixedEpochs, MinimumSeparation
 from groupdp.mechanisms.correlated.strategies import LowerTriangular, Tree
 from groupdp.mechanisms.correlated.toeplitz import BandedToeplitz, BufferedLinearToeplitz, PrefixSum

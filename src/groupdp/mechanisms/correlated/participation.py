@@ -16,6 +16,7 @@ import numpy as np
 
 from groupdp._validation import require_boolean, require_choice, require_integer, require_number
 from groupdp.errors import InvalidArgument, InWords
+from groupdp.floats import FloatArray
 from groupdp.groups import total
 from groupdp.mechanisms.correlated.sensitivities import (
     Sensitivity,
@@ -24,7 +25,7 @@ from groupdp.mechanisms.correlated.sensitivities import (
     spread_group,
     window_factor,
 )
-from groupdp.mechanisms.correlated.strategies import FloatArray, Strategy
+from groupdp.mechanisms.correlated.strategies import Strategy
 from groupdp.neighbours import Change
 from groupdp.pairs import Round, Rounds, Side
 from groupdp.samplings.poisson import binomial_side

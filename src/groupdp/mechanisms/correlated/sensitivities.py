@@ -13,7 +13,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.mechanisms.correlated.strategies import LARGEST_DENSE, FloatArray, Strategy, Tree, rounded_up
+from groupdp.floats import FloatArray
+from groupdp.mechanisms.correlated.strategies import LARGEST_DENSE, Strategy, Tree, rounded_up
 
 #: Entries of its table that the exact dynamic programme may fill.
 LARGEST_PROGRAMME = 40_000_000

@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
 from groupdp.errors import InvalidArgument, InWords
-
-FloatArray = npt.NDArray[np.float64]
+from groupdp.floats import FloatArray
 
 #: The largest matrix that is taken entry by entry.
 LARGEST_DENSE = 4096

@@ -13,7 +13,8 @@ import numpy as np
 
 from groupdp._validation import require_integer
 from groupdp.errors import InvalidArgument
-from groupdp.mechanisms.correlated.strategies import LARGEST_BANDS, FloatArray, Strategy, numbers_of, require_dense
+from groupdp.floats import FloatArray
+from groupdp.mechanisms.correlated.strategies import LARGEST_BANDS, Strategy, numbers_of, require_dense
 
 
 class ToeplitzStrategy(Strategy):

@@ -8,6 +8,7 @@ const BEFORE = [
   ["fdp", "f-DP group bound", "valid, from one example's trade-off curve"],
   ["vadhan", "Vadhan's lemma, exact", "valid, from one example's (ε, δ)"],
   ["poisson", "If accounted as Poisson", "not a guarantee: these batches are not sampled that way"],
+  ["spread", "With spread allocation", "groupdp.loading.SpreadBatches instead of shuffling: two lines"],
 ];
 
 export class AnswerCard {
@@ -20,7 +21,7 @@ export class AnswerCard {
     this.refusal = h("p", { class: "refusal", role: "alert" });
     this.assumptions = h("ul", {});
     this.rows = Object.fromEntries(BEFORE.map(([key, label, note]) => [key, this.#row(label, note)]));
-    this.rows.poisson.hidden = true;
+    for (const key of ["poisson", "spread"]) this.rows[key].hidden = true;
     this.root = h(
       "article",
       { class: "answer" },
@@ -58,6 +59,16 @@ export class AnswerCard {
     this.rows.poisson.hidden = !answer.poisson_claim;
     this.put("poisson", answer.poisson_claim?.upper_text ?? "—");
     this.assumptions.replaceChildren(...answer.assumptions.map((sentence) => h("li", {}, sentence)));
+  }
+
+  /** The answer is being computed: neither the last one nor its refusal stays. */
+  wait() {
+    this.root.classList.remove("refused");
+    this.value.textContent = "…";
+    this.certified.textContent = "computing";
+    this.badge.textContent = "…";
+    this.sentence.textContent = "\u00a0";
+    this.refusal.textContent = "";
   }
 
   refuse(sentence) {

@@ -1,6 +1,9 @@
 // Asking the server. A live question is asked again with the newest state as soon as its last answer is there; a slow one
 // waits until the hand rests, and is given up by the next move.
 
+/** Milliseconds after which a live question is slow: the page says that it is computing, and a newer question replaces it. */
+const PATIENCE = 250;
+
 export class Refusal extends Error {
   constructor(error, status) {
     super(error.sentence);
@@ -31,6 +34,8 @@ export class Live {
   #deliver;
   #busy = false;
   #next = null;
+  #slow = false;
+  #abort = null;
 
   constructor(name, deliver) {
     this.#name = name;
@@ -39,15 +44,26 @@ export class Live {
 
   async ask(body) {
     this.#next = body;
-    if (this.#busy) return;
+    if (this.#busy) {
+      if (this.#slow) this.#abort.abort();
+      return;
+    }
     this.#busy = true;
     let tries = 0;
     while (this.#next !== null) {
       const asked = this.#next;
       this.#next = null;
+      this.#abort = new AbortController();
+      this.#slow = false;
+      const timer = setTimeout(() => {
+        this.#slow = true;
+        if (this.#next !== null) this.#abort.abort();
+        else this.#deliver(null, null, asked); // what is shown is no longer the answer
+      }, PATIENCE);
       try {
-        this.#deliver(await ask(this.#name, asked), null, asked);
+        this.#deliver(await ask(this.#name, asked, this.#abort.signal), null, asked);
       } catch (error) {
+        if (error.name === "AbortError") continue;
         if (!(error instanceof Refusal)) throw error;
         if (this.#next !== null) continue;
         if (error.status === 503 && tries < 5) {
@@ -55,6 +71,8 @@ export class Live {
           await new Promise((go) => setTimeout(go, 500));
           this.#next ??= asked;
         } else this.#deliver(null, error, asked);
+      } finally {
+        clearTimeout(timer);
       }
     }
     this.#busy = false;

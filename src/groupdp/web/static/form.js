@@ -46,7 +46,7 @@ export function fieldRow(field, where, text, change, { dragged = true, label = f
     place(entry.value);
     change(entry.value);
   });
-  const row = h("div", { class: "field", "data-field": id }, parts, h("div", { class: "notes" }, meaning, error));
+  const row = h("div", { class: field.kind === "table" ? "field wide" : "field", "data-field": id }, parts, h("div", { class: "notes" }, meaning, error));
   row.put = (value) => {
     entry.value = value;
     place(value);
@@ -68,6 +68,11 @@ export function choiceRow(label, where, name, options, chosen, change) {
   return h("div", { class: "field", "data-field": id }, h("label", { for: id }, label), select, h("div", { class: "notes" }, meaning, error));
 }
 
+/** A small button that changes which fields there are. */
+function instead(text, onclick) {
+  return h("p", { class: "instead right" }, h("button", { type: "button", class: "link", onclick }, text));
+}
+
 /** All fields of a run. `changed()` after every new value, `rebuilt()` when there are other fields now. */
 export function runForm(form, run, changed, rebuilt) {
   const set = (object, name) => (text) => {
@@ -78,10 +83,13 @@ export function runForm(form, run, changed, rebuilt) {
     const [length, other] = phase.length === "steps" ? ["steps", "epochs"] : ["epochs", "steps"];
     return [
       choiceRow("Batches", where, "sampling", [...form.samplings.values()], phase.sampling, (name) => { phase.sampling = name; form.settle(run); rebuilt(`${where}-sampling`); }),
-      form.samplings.get(phase.sampling).fields.map((name) => put(name)),
+      form.samplingFields(phase).map((name) => put(name)),
+      form.hasRate(phase)
+        ? instead(phase.sizes ? "Give the sampling rate instead" : "Give batch and dataset size instead", () => { phase.sizes = !phase.sizes; rebuilt(`${where}-${phase.sizes ? "batch_size" : "sampling_rate"}`); })
+        : [],
       put("noise_multiplier"),
       put(length),
-      h("p", { class: "instead right" }, h("button", { type: "button", class: "link", onclick: () => { phase.length = other; rebuilt(`${where}-${other}`); } }, `Give ${other} instead`)),
+      instead(`Give ${other} instead`, () => { phase.length = other; rebuilt(`${where}-${other}`); }),
       h("details", { class: "more", open: form.value(phase, "microbatch_size") !== "1" }, h("summary", {}, "Microbatches"), put("microbatch_size", { dragged: false })),
     ].flat();
   };
@@ -101,9 +109,7 @@ export function runForm(form, run, changed, rebuilt) {
       form.hasSampling(phase) ? training(phase, where, put) : form.phaseFields(phase).map((name) => put(name)),
     );
   });
-  const more = run.phases.length < form.mostPhases
-    ? h("p", { class: "instead right" }, h("button", { type: "button", class: "link", onclick: () => { run.phases.push(structuredClone(run.phases.at(-1))); rebuilt(); } }, "Add a phase"))
-    : null;
+  const more = run.phases.length < form.mostPhases ? instead("Add a phase", () => { run.phases.push(structuredClone(run.phases.at(-1))); rebuilt(); }) : null;
   if (more) phases.at(-1).append(more);
   const sources = form.hasSources(run);
   const bySource = { kind: "table", unit: "by source", meaning: "How many of each source, such as web=3, books=5." };

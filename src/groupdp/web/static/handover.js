@@ -8,6 +8,7 @@ const KINDS = [
   { name: "command", label: "Command line", file: "groupdp.sh", type: "text/x-shellscript" },
   { name: "python", label: "Python", file: "epsilon.py", type: "text/x-python" },
   { name: "toml", label: "run.toml", file: "run.toml", type: "application/toml" },
+  { name: "short", label: "In short", file: "summary.txt", type: "text/plain" },
   { name: "markdown", label: "Statement, Markdown", file: "statement.md", type: "text/markdown" },
   { name: "latex", label: "Statement, LaTeX", file: "statement.tex", type: "text/x-tex" },
   { name: "certificate", label: "Certificate", file: "claim.json", type: "application/json" },
@@ -36,7 +37,7 @@ export class HandoverView {
   }
 
   #drawButtons() {
-    const offered = KINDS.filter((one) => ["command", "python", "toml", "certificate"].includes(one.name) || this.formats.includes(one.name));
+    const offered = KINDS.filter((one) => ["command", "python", "toml", "short", "certificate"].includes(one.name) || this.formats.includes(one.name));
     this.buttons.replaceChildren(
       ...offered.map((one) =>
         h("button", { type: "button", "data-kind": one.name, "aria-pressed": String(one.name === this.kind), onclick: () => { this.kind = one.name; this.#drawButtons(); this.refresh(); } }, one.label),

@@ -31,6 +31,7 @@ class Page {
       tradeoff: new Slow("tradeoff", (answer, refusal) => this.attack.deliver(index, answer, refusal), 350),
       fdp: new Slow("baseline", (answer, refusal) => this.putBefore(index, answer, refusal), 300),
       vadhan: new Slow("baseline", (answer, refusal) => this.putVadhan(index, answer, refusal), 300),
+      spread: new Slow("baseline", (answer, refusal) => this.putBefore(index, answer, refusal, "spread"), 300),
     }));
     this.oldTool = new Slow("baseline", (answer, refusal) => this.putBaseline("old-tool", answer, refusal), 150);
     this.calibration = new Slow("calibrate", (answer, refusal) => this.calibrate.deliver(answer, refusal), 120);
@@ -94,6 +95,7 @@ class Page {
       if (this.form.hasOneSize(run)) live.curve.ask({ ...this.plainQuestion(run), group_sizes: sizes });
       live.epsilon.ask(question);
       live.tradeoff.ask(question);
+      if (this.form.shuffles(run)) live.spread.ask({ ...this.plainQuestion(run), name: "spread", group_sizes: [question.group_size ?? ""] });
       if (this.form.hasBaselines(run)) {
         live.fdp.ask({ ...this.plainQuestion(run), name: "fdp", group_sizes: [question.group_size ?? ""] });
         live.vadhan.ask({ ...this.plainQuestion(run), name: "vadhan", group_sizes: baselineSizes(sizes, Number(run.group_size)) });
@@ -106,6 +108,8 @@ class Page {
         live.curve.drop();
         this.curve.curves[index] = null;
       }
+      this.cards[index].rows.spread.hidden = !this.form.shuffles(run);
+      if (!this.form.shuffles(run)) live.spread.drop();
       if (this.form.hasBaselines(run)) return;
       for (const name of ["fdp", "vadhan"]) {
         live[name].drop();
@@ -113,7 +117,7 @@ class Page {
       }
       if (index === 0) this.dropBaselines();
     });
-    byId("curve").classList.toggle("stale", !this.form.hasOneSize(first));
+    byId("curve").closest("section").classList.toggle("empty", !this.form.hasOneSize(first));
     this.curve.size = Number(this.active.group_size);
     byId("curve-note").textContent = !this.form.hasOneSize(first)
       ? "There is no curve where a group is not one number of examples."
@@ -139,6 +143,8 @@ class Page {
     if (index === this.state.active) showError(byId("fields"), refusal);
     if (refusal) {
       card.refuse(refusal.message);
+    } else if (!answer) {
+      card.wait();
     } else {
       card.show(answer);
       if (this.curve.vadhans?.[index]) this.putVadhanText(index);
@@ -151,7 +157,8 @@ class Page {
   }
 
   putCurve(index, answer, refusal, asked) {
-    if (refusal) return; // epsilon's answer says what is wrong
+    byId("curve").classList.toggle("stale", !answer);
+    if (!answer) return; // it is being computed, or epsilon's answer says what is wrong
     if (index >= this.state.runs.length) return;
     this.curve.curves[index] = answer;
     this.curve.draw(asked);
@@ -184,8 +191,8 @@ class Page {
     this.cards[index].put("vadhan", this.curve.vadhans[index].find((point) => point.group_size === size)?.text ?? "—");
   }
 
-  putBefore(index, answer, refusal) {
-    this.cards[index].put("fdp", refusal ? "—" : (answer?.points[0].text ?? "…"));
+  putBefore(index, answer, refusal, key = "fdp") {
+    this.cards[index].put(key, refusal ? "—" : (answer?.points[0].text ?? "…"));
   }
 
   pickSize(size) {
@@ -205,6 +212,7 @@ class Page {
     } else {
       const phase = run.phases[0];
       if (asked === "steps") phase.length = "steps";
+      if (asked === "sampling_rate") phase.sizes = false;
       phase.values[asked] = exact;
     }
     this.rebuild();

@@ -21,7 +21,7 @@ export class Form {
   }
 
   newPhase() {
-    return { mechanism: "dpsgd", sampling: "poisson", length: "steps", values: {} };
+    return { mechanism: "dpsgd", sampling: "poisson", length: "steps", sizes: false, values: {} };
   }
 
   newRun() {
@@ -35,7 +35,18 @@ export class Form {
 
   phaseFields(phase) {
     if (!this.hasSampling(phase)) return this.mechanisms.get(phase.mechanism).fields.map((field) => field.name);
-    return [...this.samplings.get(phase.sampling).fields, "noise_multiplier", phase.length, "microbatch_size"];
+    return [...this.samplingFields(phase), "noise_multiplier", phase.length, "microbatch_size"];
+  }
+
+  /** The fields of a phase's sampling; a rate may be given by the sizes of batch and dataset. */
+  samplingFields(phase) {
+    const { fields } = this.samplings.get(phase.sampling);
+    return phase.sizes ? [...new Set(fields.flatMap((name) => (name === "sampling_rate" ? ["batch_size", "dataset_size"] : [name])))] : fields;
+  }
+
+  /** Whether a phase's sampling has a rate. */
+  hasRate(phase) {
+    return this.samplings.get(phase.sampling).fields.includes("sampling_rate");
   }
 
   /** Whether a phase is training on batches; another mechanism has fields of its own alone. */
@@ -108,6 +119,7 @@ export class Form {
         if (this.samplings.has(text)) phase.sampling = text;
       } else if (name in this.fields) {
         if (name === "epochs" || name === "steps") phase.length = name;
+        if (name === "batch_size" || name === "sampling_rate") phase.sizes = name === "batch_size";
         phase.values[name] = text;
       }
     }
@@ -144,6 +156,11 @@ export class Form {
   hasBaselines(run) {
     const sampled = run.phases.every((phase) => this.#law(phase).has_baselines);
     return sampled && this.adjacencies.get(run.adjacency).has_baselines;
+  }
+
+  /** Whether spread allocation could take the place of shuffling. */
+  shuffles(run) {
+    return this.hasOneSize(run) && run.phases.some((phase) => this.#law(phase).shuffles);
   }
 
   /** The adjacencies with those that a phase's sampling has no law for marked. */

@@ -5,12 +5,15 @@
 /* Bounds that are not narrow are given if they are this narrow, relative to max(1, |answer|); wider ones are declined.
  */
 #define ACCEPTABLE 1e-6
+/* An edge this narrow makes for tens of thousands of nodes: closed forms for large losses are tried first. */
+#define NARROW_EDGE 0.01
 
 /* What one way of answering leaves for the next. */
 typedef struct {
     job *work;
-    int settled, heavy, scanned, way;
-    double start, ceiling;
+    int settled, heavy, scanned, insists;
+    enum way way;
+    double start, ceiling, nearly; /* where the root is, if a coarse contour has found it */
     answer best;
 } course;
 
@@ -40,11 +43,28 @@ static void keep_narrower(course *along, answer found)
         along->best = found;
 }
 
+/* Whether a tilt of the size expected piles mass up just before an edge: such a composition is heavy-tailed, or nearly. */
+static int thinned_narrowly(const prepared *problem)
+{
+    for (int j = 0; j < problem->rounds; j++)
+        for (int b = 0; b < problem->round[j].branches; b++) {
+            const thinning *thin = &problem->round[j].branch[b].thin;
+            if (thin->thinned && thin->width < NARROW_EDGE)
+                return 1;
+        }
+    return 0;
+}
+
 static void epsilon_directly(workspace *space, course *along)
 {
     job *work = along->work;
     begin(space, PREPARE);
     prepared problem = prepare(space, work->rounds, work->whole, work->argument);
+    if (!along->insists && thinned_narrowly(&problem)) {
+        along->heavy = 1;
+        along->ceiling = INFINITY;
+        return;
+    }
     begin(space, SCAN);
     saddle at = saddle_for_delta(space, &problem, work->argument);
     along->start = at.epsilon;
@@ -65,7 +85,8 @@ static void epsilon_by_search(workspace *space, course *along)
     double start = along->start, low = along->best.lower, high = along->best.upper;
     if (isfinite(high) && low > 0.0 && (high < 1.1 * low || !(start > low && start < high)))
         start = 0.5 * (low + high);
-    answer found = search_epsilon(space, work->rounds, work->whole, work->argument, start, along->ceiling, along->way);
+    answer found = search_epsilon(space, work->rounds, work->whole, work->argument, start, along->ceiling, along->way,
+                                  &along->nearly);
     keep_narrower(along, found);
     along->settled = isfinite(found.upper) && found.upper - found.lower <= NARROW * larger(found.upper, 1.0);
     begin(space, STAGES);
@@ -102,8 +123,9 @@ static void log_delta_directly(workspace *space, course *along)
         }
         saddle at = saddle_for_epsilon(space, &problem, work->argument);
         along->heavy = heavy_tailed(&problem, &at);
-        if (along->heavy && along->way == 0)
+        if (along->heavy && !along->insists && space->few)
             return;
+        space->brief = along->heavy && !along->insists; /* a short contour is tried at once, a long one last */
         double left_out = larger(problem.log_dropped, log(problem.shift));
         if (left_out == -INFINITY || assumed <= at.log_delta + 1.0) {
             keep_narrower(along, certified_log_delta(space, &problem, &at, work->argument));
@@ -117,7 +139,8 @@ static void log_delta_directly(workspace *space, course *along)
 static void log_delta_by_search(workspace *space, course *along)
 {
     job *work = along->work;
-    keep_narrower(along, search_log_delta(space, work->rounds, work->whole, work->argument));
+    keep_narrower(along, search_log_delta(space, work->rounds, work->whole, work->argument, along->way));
+    along->settled = along->best.upper - along->best.lower <= NARROW * larger(1.0, fabs(along->best.upper));
 }
 
 /* P and Q exchanged. */
@@ -156,14 +179,31 @@ double log_from_exchanged(double epsilon, double log_exchanged, double direction
     return smaller(log(rest) + direction * 1e-14, 0.0);
 }
 
+/* The ways in the order in which they are tried: short contours first. */
+static const struct {
+    enum way way;
+    int brief;
+} ORDER[] = {{NEAR, 1}, {SPLIT, 0}, {NEAR, 0}, {WHOLE, 0}};
+
 static void ask_log_delta(workspace *space, course *along)
 {
-    int done = attempt(space, log_delta_directly, along);
-    if (!(done && along->settled) && space->reason != WORK)
+    attempt(space, log_delta_directly, along);
+    space->brief = 0;
+    for (int i = 0; i < 3 && !along->settled && space->reason != WORK; i++) {
+        along->way = ORDER[i].way;
+        space->brief = ORDER[i].brief;
         attempt(space, log_delta_by_search, along);
-    along->way = 1;
+        space->brief = 0;
+    }
+    along->insists = 1;
     if (!along->settled && along->heavy && space->reason != WORK && !(along->best.upper - along->best.lower < INFINITY))
         attempt(space, log_delta_directly, along);
+    if (!along->settled && space->reason != WORK && !(along->best.upper - along->best.lower < INFINITY)) {
+        along->way = NEAR;
+        space->plain = 1;
+        attempt(space, log_delta_by_search, along);
+        space->plain = 0;
+    }
 }
 
 static void log_delta_below_zero(workspace *space, course *along)
@@ -206,8 +246,18 @@ int solve(workspace *space, job *work)
     }
     if (work->question == EPSILON) {
         attempt(space, epsilon_directly, &along);
-        for (along.way = 1; along.way >= 0 && along.scanned && !along.settled && space->reason != WORK; along.way--)
+        for (int i = 0; i < 4 && (along.scanned || along.heavy) && !along.settled && space->reason != WORK; i++) {
+            if (ORDER[i].way == WHOLE && !along.scanned) {
+                along.insists = 1;
+                attempt(space, epsilon_directly, &along);
+                if (!along.scanned || along.settled)
+                    break;
+            }
+            along.way = ORDER[i].way;
+            space->brief = ORDER[i].brief;
             attempt(space, epsilon_by_search, &along);
+            space->brief = 0;
+        }
     } else if (work->argument < 0.0) {
         attempt(space, log_delta_below_zero, &along);
     } else {

@@ -8,13 +8,17 @@
 #define EXACT_MULTIPLES 0x1p32
 #define ROOT_2PI 2.50662827463100050242
 #define STRIPS 50
+/* Where S-7 has the integrand grow by more than e to this, and takes more than so many nodes, cells are tried (S-37): to
+ * plan them costs as much as hundreds of nodes. */
+#define OSCILLATION 25.0
+#define MANY_NODES 400.0
 
 typedef struct {
     double low, high;
 } range;
 
 /* The curvature of -log(phi chi) beyond the edge of the thinning, 1 without. */
-static double stiffness_of(const branch *of)
+double stiffness_of(const branch *of)
 {
     return of->thin.thinned ? 1.0 + 1.0 / (of->thin.width * of->thin.width) : 1.0;
 }
@@ -25,7 +29,7 @@ static double stiffness_of(const branch *of)
 static int by_span(const side *law, double strip) { return span_of(law) * strip <= WITHIN * PI; }
 
 /* The widest strip in which a side is known to have no zero. */
-static double widest_strip(const side *law)
+double widest_strip(const side *law)
 {
     double span = span_of(law);
     return span > 0.0 ? WITHIN * larger(PI / span, sqrt(2.0 / law->variance)) : INFINITY;
@@ -39,13 +43,13 @@ static double log_cosine(double angle)
 }
 
 /* log of a lower bound on |B(u + id)| / B(u). */
-static double log_modulus(const side *law, double strip)
+double log_modulus(const side *law, double strip)
 {
     return by_span(law, strip) ? log_cosine(0.5 * span_of(law) * strip) : log1p(-0.5 * law->variance * strip * strip);
 }
 
 /* How far arg R(v + id) can lie outside of [m_min d, m_max d]. */
-static double largest_turn(const side *law, double strip)
+double largest_turn(const side *law, double strip)
 {
     return by_span(law, strip) ? 0.0 : 0.25 * PI * law->variance * strip * strip;
 }
@@ -61,11 +65,17 @@ static double log_discretisation_error(const quadrature *grid, double tilt, doub
     growth += frequency * (largest_turn(&of->right, strip) + largest_turn(&of->left, strip));
     double lines = log_add(0.0, frequency * (largest_shift(&of->right) + largest_shift(&of->left)) * strip);
     double decay = 2.0 * PI * strip / grid->step;
-    return growth + (lines - decay - (decay < 40.0 ? log1p(-exp(-decay)) : 0.0));
+    double value = growth + (lines - decay - (decay < 40.0 ? log1p(-exp(-decay)) : 0.0));
+    if (!of->thin.is_cut)
+        return value;
+    /* E[B], whose lines end at the cut (S-37): there B <= e^{-m u} for the shift m that makes the most of it. */
+    double end = grid->end, most = end < 0.0 ? -end * largest_shift(&of->left) : 0.0;
+    double on_axis = most - 0.5 * end * end + (of->thin.thinned ? log_keep(&of->thin, end) : 0.0) + 1e-9;
+    return log_add(value, log(2.0 * strip) + on_axis + larger(growth - decay, 0.0));
 }
 
-/* The strip that allows the largest step. */
-static void choose_step(quadrature *grid, double tilt, double frequency, double log_tolerance)
+/* The strip that allows the largest step; and by how much, in logarithm, tilt and frequency may have grown there. */
+static double choose_step(quadrature *grid, double tilt, double frequency, double log_tolerance)
 {
     const branch *of = grid->of;
     double stiffness = stiffness_of(of), best = 0.0, both = largest_shift(&of->right) + largest_shift(&of->left);
@@ -83,6 +93,7 @@ static void choose_step(quadrature *grid, double tilt, double frequency, double 
         }
     }
     grid->step = shortened(best);
+    return frequency * both * grid->strip - tilt * log_modulus(&of->left, grid->strip);
 }
 
 /* Where offset + c ybar(u) + pull (edge - u) = u, ybar the posterior mean of the left side's shift, which decreases:
@@ -233,12 +244,27 @@ quadrature plan(workspace *space, const branch *of, double lowest, double highes
                 double log_tolerance, int with_identity)
 {
     quadrature grid = {.of = of};
-    choose_step(&grid, highest, frequency, log_tolerance);
-    range reach = range_of(space, of, lowest, highest, log_tolerance);
+    double oscillation = choose_step(&grid, highest, frequency, log_tolerance);
+    range reach = range_of(space, of, lowest, highest, log_tolerance), one;
+    int by_cells = 0;
+    int is_long = oscillation > OSCILLATION && reach.high - reach.low > MANY_NODES * grid.step;
+    if (of->thin.is_cut || is_long || (space->few && frequency > 0.0)) {
+        one = range_of(space, of, 0.0, 0.0, log_tolerance);
+        by_cells = plan_strip(space, &grid, lowest, highest, frequency, log_tolerance,
+                              (double[]){smaller(reach.low, one.low), larger(reach.high, one.high)}, &reach.low, &reach.high);
+        if (of->thin.is_cut && !by_cells)
+            decline(space, NODES);
+    }
     if (with_identity) {
-        range one = range_of(space, of, 0.0, 0.0, log_tolerance), other = range_of_left(of, log_tolerance);
+        one = range_of(space, of, 0.0, 0.0, log_tolerance);
+        range other = range_of_left(of, log_tolerance);
         reach.low = smaller(reach.low, smaller(one.low, other.low));
         reach.high = larger(reach.high, larger(one.high, other.high));
+    }
+    if (of->thin.is_cut) { /* halfway between two nodes, for a contour at the cut or before it, for a scan beyond it */
+        double nodes_to = of->thin.cut / grid.step + 0.5;
+        grid.end = ((frequency > 0.0 ? floor(nodes_to) : ceil(nodes_to)) - 0.5) * grid.step;
+        reach.high = smaller(reach.high, grid.end - 0.5 * grid.step);
     }
     double farthest = larger(-reach.low, reach.high);
     double shift = larger(largest_shift(&of->right), largest_shift(&of->left));
@@ -246,7 +272,7 @@ quadrature plan(workspace *space, const branch *of, double lowest, double highes
     if (!(reach.low < reach.high && exponent <= LARGEST_EXPONENT && farthest <= EXACT_MULTIPLES * grid.step))
         decline(space, ROUNDED);
     double first = floor(reach.low / grid.step), count = ceil(reach.high / grid.step) - first + 1.0;
-    if (!(count <= LARGEST_QUADRATURE && count * (of->right.size + of->left.size) <= LARGEST_TABLE))
+    if (!(count <= (space->brief ? BRIEF_QUADRATURE : LARGEST_QUADRATURE) && count * (of->right.size + of->left.size) <= LARGEST_TABLE))
         decline(space, NODES);
     int nodes = (int)count;
     grid.table = tabulate(space, of, grid.step, first, nodes);
@@ -267,7 +293,7 @@ static double log_gaussian_sum(double distance, double slope, double root, doubl
 }
 
 /* log of a bound on h sum phi chi e^{log_factor + slope (u - end)} over the nodes beyond `end`, on one side of it. */
-static double log_beyond(const quadrature *grid, double log_factor, double slope, double end, double direction)
+double log_beyond(const quadrature *grid, double log_factor, double slope, double end, double direction)
 {
     const thinning *thin = &grid->of->thin;
     double value = log_factor - 0.5 * end * end * (1.0 - 8.0 * U) - HALF_LOG_2PI;
@@ -339,7 +365,9 @@ double log_tails_of_left(const quadrature *grid)
  * tilt -1 stands for E[B]. */
 double log_error(const quadrature *grid, double tilt, double log_moment, double frequency)
 {
-    double tails = (tilt < 0.0 ? log_tails_of_left(grid) : log_tails(grid, tilt)) - log_moment;
     /* Relative to the trapezoid sum; 0.7 > log 2 turns that into relative to G where it is below 1/2. */
+    if (grid->cells.size > 0 && tilt >= 0.0)
+        return log_add(log_strip_error(grid, tilt, frequency), log_strip_tails(grid, tilt)) - log_moment + 0.7;
+    double tails = (tilt < 0.0 ? log_tails_of_left(grid) : log_tails(grid, tilt)) - log_moment;
     return log_add(log_discretisation_error(grid, tilt, frequency), tails) + 0.7;
 }

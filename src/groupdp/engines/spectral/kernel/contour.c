@@ -17,6 +17,8 @@
 #define TRUSTED 20.0
 /* How far log delta may be from what is expected, with allocations. */
 #define UNSURE 4.0
+/* Relative error of a number of ways to choose rounds: at most 40 factors of three roundings. */
+#define COUNTING 2e-14
 
 static const double NEARBY[] = {0.9, 0.95, 0.98, 1.01, 1.03, 1.06, 1.1, 1.15, 1.3};
 
@@ -166,6 +168,7 @@ static double expected_reach(workspace *space, const saddle *at, double reach, d
             for (int j = 0; j < part->grid.table.nodes; j++)
                 part->weight[j] = exp(part->weight[j] - top);
             part->share = sum(part->weight, part->grid.table.nodes);
+            part->log_moment = top + log(part->share) - law->branch[b].log_weight;
             all += part->share;
         }
         for (int b = 0; b < law->gaussians; b++)
@@ -202,7 +205,7 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
     double log_tolerance = log_planned - 3.0 - log(total_rounds);
     tilted_round *tilted = allocate(space, rounds * sizeof(tilted_round));
     decay *decays = allocate(space, rounds * sizeof(decay));
-    contour path = {.tilt = at->tilt};
+    contour path = {.tilt = at->tilt, .log_rest = -INFINITY};
     for (int tries = 0;; tries++) {
         double scale = 0.0, lost = 0.0, centre_lost = 0.0;
         path.log_scale_error = path.centre = path.centre_size = 0.0;
@@ -252,6 +255,9 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
     double steps = smaller(ceil(reach / path.step), floor(planned / path.step));
     if (!(steps >= 2.0 && steps <= LARGEST_CONTOUR))
         decline(space, STEPS);
+    for (int i = 0; i < rounds; i++)
+        if (space->brief && tilted[i].nodes * steps > BRIEF_WORK)
+            decline(space, STEPS);
     int samples = path.samples = (int)steps + 1;
     path.period = 2.0 * PI / path.step * (1.0 - 1e-15);
     path.frequency = doubles(space, samples);
@@ -295,15 +301,23 @@ static void sum_up(const contour *path, double epsilon, double *value, double *d
 /* The uncorrected log delta and its derivative in epsilon, for Newton steps. */
 void contour_slope(const contour *path, double epsilon, double *value, double *slope)
 {
-    double total, derivative;
-    sum_up(path, epsilon, &total, &derivative);
-    *value = log(total) + path->log_scale - path->tilt * epsilon;
-    *slope = derivative / total;
+    *value = -INFINITY;
+    *slope = 0.0;
+    for (const contour *one = path; one != NULL; one = one->next) {
+        double total, derivative;
+        sum_up(one, epsilon, &total, &derivative);
+        double own = log(total) + one->log_scale - one->tilt * epsilon + one->log_count;
+        if (!isfinite(own) && path->next != NULL)
+            continue;
+        double both = log_add(*value, own), share = exp(own - both);
+        *slope = (1.0 - share) * *slope + share * (derivative / total);
+        *value = both;
+    }
 }
 
-/* (lower, upper) for log delta(epsilon) of the rounds as trimmed; lower may be -inf. The sum (S-21), truncation (S-6),
+/* (lower, upper) for log delta(epsilon) of the rounds of one contour; lower may be -inf. The sum (S-21), truncation (S-6),
  * aliases (S-5). */
-void contour_log_delta(const contour *path, double epsilon, double *lower, double *upper)
+static void one_log_delta(const contour *path, double epsilon, double *lower, double *upper)
 {
     double total, derivative;
     sum_up(path, epsilon, &total, &derivative);
@@ -329,4 +343,26 @@ void contour_log_delta(const contour *path, double epsilon, double *lower, doubl
         double low = logarithm - ELEMENTARY * fabs(logarithm) + exponent - slack - 8.0 * U;
         *lower = low - 4.0 * U * fabs(low);
     }
+}
+
+/* The same for all contours together, and what has none (S-39). */
+void contour_log_delta(const contour *path, double epsilon, double *lower, double *upper)
+{
+    one_log_delta(path, epsilon, lower, upper);
+    if (path->next == NULL && path->log_count == 0.0 && !(path->rest_from > 0.0))
+        return;
+    *lower += path->log_count;
+    *upper += path->log_count;
+    for (const contour *one = path->next; one != NULL; one = one->next) {
+        double least, most;
+        one_log_delta(one, epsilon, &least, &most);
+        *lower = log_add(*lower, least + one->log_count);
+        *upper = log_add(*upper, most + one->log_count);
+        *lower -= isfinite(*lower) ? 4e-15 * (1.0 + fabs(*lower) + one->log_count) : 0.0;
+        *upper += 4e-15 * (1.0 + fabs(*upper) + one->log_count);
+    }
+    *lower -= isfinite(*lower) ? COUNTING : 0.0;
+    *upper = log_add(*upper, path->log_rest) + COUNTING + 4e-15 * (1.0 + fabs(*upper));
+    if (!(*upper < 0.0 && epsilon >= path->rest_from))
+        *upper = 0.0;
 }

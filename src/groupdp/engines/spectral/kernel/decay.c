@@ -8,6 +8,8 @@
 /* Everything here is inequality; this covers all rounding in the sums below. */
 #define SHORT_OF (1.0 - 1e-7)
 #define LARGEST_NUMBER_OF_PEAKS 12
+/* The strip of the first line, in deviations of phi chi. */
+#define WIDEST_LINE 9.0
 
 /* Cuts off the largest function below `height` that rises to its highest cell and falls after it, and appends its
  * superlevel sets, which are intervals, to the rectangles. */
@@ -80,7 +82,7 @@ void minorant(workspace *space, const tilted_branch *part, double c, int caution
             double more = smaller(tilted_slope * stretch, 0.5 * h * tilted_variance);
             double drift = fabs(tilted_slope - u) + tilted_slope * 2.0 * doubt + more + 0.5 * h;
             if (of->thin.thinned)
-                drift += steepness(&of->thin, u + 0.5 * h);
+                drift += steepness(&of->thin, u - 0.5 * h, u + 0.5 * h);
             height[j] *= exp(-0.5 * h * drift * (1.0 + 1e-9) - change);
         }
         /* Means below the normal doubles have lost their relative accuracy. */
@@ -128,8 +130,23 @@ decay certify(workspace *space, const tilted_round *tilted, int rectangles, int 
         certify_branch(space, &tilted->branch[b], tilted->tilt, each, caution, &bound);
         rewind_to(space, place);
     }
-    for (int b = 0; b < tilted->branches; b++)
-        bound.on_grids += tilted->branch[b].share;
+    double *share = doubles(space, tilted->branches + 1);
+    bound.branches = tilted->branches;
+    bound.branch_share = share;
+    bound.line = allocate(space, ((size_t)tilted->branches * LINES + 1) * sizeof(decay_line));
+    for (int b = 0; b < tilted->branches; b++) {
+        const tilted_branch *part = &tilted->branch[b];
+        bound.on_grids += share[b] = part->share;
+        double strip = smaller(WIDEST_LINE / sqrt(stiffness_of(part->grid.of)),
+                               smaller(widest_strip(&part->grid.of->right), widest_strip(&part->grid.of->left)));
+        for (int i = 0; i < LINES; i++, strip *= 0.6) {
+            bound.line[b * LINES + i] = (decay_line){.entries = 0};
+            /* Where the span does not say so, the sides need not turn the same way everywhere. */
+            int turns = largest_turn(&part->grid.of->right, strip) == 0.0 && largest_turn(&part->grid.of->left, strip) == 0.0;
+            if (part->grid.cells.size > 0 && turns)
+                bound.line[b * LINES + i] = line_decay(space, part, tilted->tilt, strip);
+        }
+    }
     for (int b = 0; b < law->gaussians; b++)
         bound.log_share[b] = log(tilted->omega[b] * (1.0 + tilted->gaussian_error[b])) + 1e-12;
     if (law->gaussians == 1 && tilted->branches == 0)
@@ -145,6 +162,27 @@ static double one_minus_envelope(double x)
     return x > 0.5 * PI ? 1.0 - 1.0 / x : 1.0 - sin(x) / x;
 }
 
+/* log of a bound on |phi(s)| of all branches with a grid, for all s >= frequency, by the best line of each (S-40). */
+static double log_by_lines(const decay *bound, double frequency)
+{
+    double all = -INFINITY;
+    for (int b = 0; b < bound->branches; b++) {
+        double best = 0.0;
+        for (int i = 0; i < LINES; i++) {
+            const decay_line *line = &bound->line[b * LINES + i];
+            double top = -INFINITY, total = 0.0;
+            for (int j = 0; j < line->entries; j++)
+                top = larger(top, line->log_mass[j] - frequency * line->rate[j]);
+            for (int j = 0; j < line->entries; j++)
+                total += exp(line->log_mass[j] - frequency * line->rate[j] - top);
+            if (line->entries > 0)
+                best = smaller(best, top + log(total) + 1e-9);
+        }
+        all = log_add(all, log(bound->branch_share[b]) + best) + 1e-12;
+    }
+    return all;
+}
+
 /* (number of rounds) * log of a bound on |phi(s)| for all s >= frequency. */
 double log_decay(const decay *bound, double frequency)
 {
@@ -156,8 +194,10 @@ double log_decay(const decay *bound, double frequency)
     for (int b = 0; b < bound->gaussians; b++)
         rest = log_add(rest, bound->log_share[b] - square * bound->mu[b] * bound->mu[b]);
     if (bound->on_grids > 0.0) {
-        double left = larger(bound->on_grids - captured * SHORT_OF, 1e-15);
-        rest = rest == -INFINITY ? log(left) : log_add(rest, log(left));
+        double left = larger(bound->on_grids - captured * SHORT_OF, 1e-15), log_left = log(left);
+        if (bound->branches > 0)
+            log_left = smaller(log_left, log_by_lines(bound, frequency));
+        rest = rest == -INFINITY ? log_left : log_add(rest, log_left);
         rest += 1e-14;
     }
     return bound->count * smaller(rest, 0.0);

@@ -19,7 +19,6 @@
 /* What is discarded from below that loss, relative to delta. */
 #define LOG_STRAY -28.0
 #define NARROWEST 0.02
-#define WIDEST 0.1
 #define FARTHEST 1e4
 #define LARGEST_EPSILON 1e4
 #define MOST_CONVERTED 64
@@ -42,7 +41,7 @@ static double log_of(const side *law, double v, double *mean, double *error)
     return top + log(total);
 }
 
-static double psi_of(const branch *of, double u, double *slope, double *error)
+double psi_of(const branch *of, double u, double *slope, double *error)
 {
     double mean_a, mean_b, error_a, error_b;
     double log_a = log_of(&of->right, u, &mean_a, &error_a), log_b = log_of(&of->left, -u, &mean_b, &error_b);
@@ -52,7 +51,7 @@ static double psi_of(const branch *of, double u, double *slope, double *error)
 }
 
 /* Where Psi reaches a loss: from above, to 1e-9; infinite if it does not, in reach. */
-static double reaching(workspace *space, const branch *of, double loss)
+double reaching(workspace *space, const branch *of, double loss)
 {
     double low = -FARTHEST, high = FARTHEST, slope, error;
     spend(space, 50.0 * 40.0 * (of->right.size + of->left.size));
@@ -86,7 +85,7 @@ static double log_stray(const side *left, double u, const thinning *thin)
 
 /* log of sum_i p_i Phi((s m_i - b) / sqrt(1 + w^2)), the probability discarded under one side's law; in logarithms, since
  * it may be below the smallest double. `relative` becomes at least the relative error of it. */
-static double log_beyond_edge(const side *law, const thinning *thin, double sign, double *relative)
+double log_beyond_edge(const side *law, const thinning *thin, double sign, double *relative)
 {
     double spread = sqrt(1.0 + thin->width * thin->width), total = -INFINITY, farthest = 0.0;
     for (int i = 0; i < law->size; i++)
@@ -106,7 +105,7 @@ static double log_beyond_edge(const side *law, const thinning *thin, double sign
 
 /* The thinning of one branch, and what it adds to the remainder; none where the loss is out of reach. */
 static void discard_beyond(workspace *space, branch *of, double loss, double log_rarity, double tilt, double count,
-                           discarded_part *part, double unlikely)
+                           discarded_part *part, double unlikely, double widest)
 {
     double slope, error, u = reaching(space, of, loss);
     if (!(u < FARTHEST))
@@ -114,11 +113,13 @@ static void discard_beyond(workspace *space, branch *of, double loss, double log
     double psi_below = psi_of(of, u, &slope, &error) - error;
     double distance = sqrt(larger(2.0 * log_rarity - u * u, 4.0));
     /* Beyond the edge phi A^{1+c} B^{-c} still rises at this rate: the cut is to stop it within two deviations. */
-    double width = smaller(larger(0.5 / larger((1.0 + tilt) * slope - u, 1.0), NARROWEST), WIDEST);
+    double width = smaller(larger(0.2 / larger((1.0 + tilt) * slope - u, 1.0), NARROWEST), widest);
     thinning thin = {.thinned = 1, .exact = 1, .edge = u + distance * width, .width = width};
     thin.log_eta = log_beyond_edge(&of->right, &thin, 1.0, &thin.relative_error);
     thin.log_zeta = log_beyond_edge(&of->left, &thin, -1.0, &thin.relative_error);
     thin.log_discarded = larger(thin.log_eta, thin.log_zeta) + 1e-6;
+    thin.is_cut = !space->plain;
+    thin.cut = thin.edge + BEYOND_THE_EDGE * width;
     /* The difference may be far smaller than what is subtracted: its rounding is that of the two. */
     part->farthest = smaller(part->farthest, psi_below - unlikely - 4.0 * U * (fabs(psi_below) + unlikely));
     /* Branches left out make the other rounds' curve at most 1 + 2e-10 times smaller than without this round. */
@@ -181,8 +182,50 @@ static prepared reversed(workspace *space, const prepared *problem)
 static double log_of_one_minus(double log_x) { return log_x < -40.0 ? log_x : log(-log1p(-exp(log_x))); }
 static double log_of_probability(double log_x) { return log_x < -40.0 ? log_x : log(-expm1(-exp(log_x))); }
 
+/* About the delta of single large losses alone; only guides. */
+double delta_of_large_losses(workspace *space, int rounds, const round_law *whole, double epsilon)
+{
+    double total = 0.0, slope, error;
+    for (int j = 0; j < rounds; j++) {
+        for (int b = 0; b < whole[j].branches; b++) {
+            const branch *of = &whole[j].branch[b];
+            double u = reaching(space, of, epsilon), part = 0.0;
+            if (!(u < FARTHEST))
+                continue;
+            double factor = exp(smaller(psi_of(of, u, &slope, &error), 700.0));
+            for (int n = 0; n < of->right.size; n++)
+                part += of->right.p[n] * exp(log_normal_cdf(of->right.shift[n] - u));
+            for (int n = 0; n < of->left.size; n++)
+                part -= factor * of->left.p[n] * exp(log_normal_cdf(-of->left.shift[n] - u));
+            total += whole[j].count * of->weight * larger(part, 0.0);
+        }
+        for (int b = 0; b < whole[j].gaussians; b++) {
+            double mu = whole[j].mu[b], u = epsilon / mu;
+            if (mu > 0.0)
+                total += whole[j].count * exp(whole[j].gaussian_log_weight[b]) *
+                         (exp(log_normal_cdf(0.5 * mu - u)) - exp(epsilon + log_normal_cdf(-0.5 * mu - u)));
+        }
+    }
+    return total;
+}
+
+/* About the epsilon at which they have this delta: where to begin. */
+double epsilon_of_large_losses(workspace *space, int rounds, const round_law *whole, double log_delta, double ceiling)
+{
+    double low = log(ceiling) - 60.0, high = log(ceiling), delta = exp(log_delta);
+    for (int i = 0; i < 22; i++) {
+        double middle = 0.5 * (low + high);
+        if (delta_of_large_losses(space, rounds, whole, exp(middle)) > delta)
+            low = middle;
+        else
+            high = middle;
+    }
+    return exp(high);
+}
+
 /* A composition made ready for an epsilon that is nearly known. */
-prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon)
+prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon,
+                      double widest)
 {
     prepared result = trim(space, rounds, whole, log_delta);
     if (!(epsilon > 0.0 && epsilon < LARGEST_EPSILON))
@@ -207,9 +250,12 @@ prepared prepare_near(workspace *space, int rounds, const round_law *whole, doub
         convert_gaussians(space, law, loss, log_delta + LOG_STRAY);
         for (int b = 0; b < law->branches; b++) {
             branch *of = &law->branch[b];
-            discard_beyond(space, of, loss, log_rarity, tilt, law->count, part, unlikely);
+            discard_beyond(space, of, loss, log_rarity, tilt, law->count, part, unlikely, widest);
             if (!of->thin.thinned)
                 continue;
+            if (of->thin.is_cut)
+                result.log_dropped = log_add(result.log_dropped, log(law->count) + of->log_weight + 1e-6 +
+                                                                     log_keep(&of->thin, of->thin.cut - margin_of(&of->thin)));
             relative = larger(relative, of->thin.relative_error + U * (16.0 + 8.0 * fabs(of->log_weight)));
             log_eta = log_add(log_eta, of->log_weight + of->thin.log_eta);
             log_zeta = log_add(log_zeta, of->log_weight + of->thin.log_zeta);

@@ -140,11 +140,17 @@ static int is_narrow(const prepared *problem, const answer *result)
     return isfinite(result->upper) && result->upper - result->lower <= NARROW * scale;
 }
 
+/* Errors planned for an answer: few rounds decay slowly, and the last digits would cost most of the contour. */
+static double fine_for(const workspace *space, const prepared *problem)
+{
+    return problem->allocates ? LOG_ALLOCATED : space->few ? LOG_NEAR : LOG_FINE;
+}
+
 int certified_epsilon(workspace *space, const prepared *problem, saddle *at, double target, answer *result)
 {
     if (!(at->epsilon > 0.0))
         return epsilon_next_to_zero(space, problem, target, result);
-    contour path = build(space, problem, at, problem->allocates ? LOG_ALLOCATED : LOG_FINE);
+    contour path = build(space, problem, at, fine_for(space, problem));
     begin(space, ROOT);
     enclose_root(space, problem, &path, at->epsilon, target, result);
     return is_narrow(problem, result);
@@ -154,7 +160,7 @@ int certified_epsilon(workspace *space, const prepared *problem, saddle *at, dou
 int epsilon_next_to_zero(workspace *space, const prepared *problem, double target, answer *result)
 {
     saddle at = saddle_for_epsilon(space, problem, 0.0);
-    contour path = build(space, problem, &at, problem->allocates ? LOG_ALLOCATED : LOG_FINE);
+    contour path = build(space, problem, &at, fine_for(space, problem));
     begin(space, ROOT);
     double lower, upper;
     corrected(problem, &path, 0.0, &lower, &upper);
@@ -169,24 +175,39 @@ int epsilon_next_to_zero(workspace *space, const prepared *problem, double targe
 /* Whether the tilted law is so much wider than the loss that it must be about something else: rare, large losses. */
 int heavy_tailed(const prepared *problem, const saddle *at) { return at->deviation > HEAVY * problem->deviation; }
 
-static prepared ready(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon, int near)
+/* The composition prepared for an epsilon, and its contour there. */
+static contour contour_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon,
+                            enum way way, double log_planned, prepared *problem)
 {
-    return near ? prepare_near(space, rounds, whole, log_delta, epsilon) : prepare(space, rounds, whole, log_delta);
+    *problem = way == WHOLE ? prepare(space, rounds, whole, log_delta)
+                            : prepare_near(space, rounds, whole, log_delta, epsilon,
+                                           way == SPLIT ? SPLIT_EDGE : WIDE_EDGE);
+    if (way != WHOLE && problem->discarded.log_p == -INFINITY) /* no large losses: as a whole, then */
+        decline(space, RARE_LOSSES);
+    if (way == SPLIT)
+        return build_split(space, problem, epsilon, log_delta, log_planned);
+    saddle at = saddle_for_epsilon(space, problem, epsilon);
+    at.log_delta = log_delta;
+    return build(space, problem, &at, log_planned);
 }
 
-/* Coarse contours, each for an epsilon of its own, until log delta is close to the target; then a fine one. With `near`,
- * each is prepared for its own epsilon (S-14). */
+/* Coarse contours, each for an epsilon of its own, until log delta is close to the target; then a fine one. */
 answer search_epsilon(workspace *space, int rounds, const round_law *whole, double target, double start,
-                      double ceiling, int near)
+                      double ceiling, enum way way, double *nearly)
 {
+    prepared problem = {.rounds = 0};
     double low = 0.0, high = ceiling, x = start > low && start < high ? start : 0.5 * (low + high);
     bookmark place = mark(space);
-    for (int i = 0; i < 40; i++) {
+    if (*nearly > 0.0) {
+        x = *nearly;
+    } else if (way != WHOLE) {
+        double alone = epsilon_of_large_losses(space, rounds, whole, target, smaller(ceiling, 1e4));
+        if (alone > 1.001 * low && alone < 0.999 * high)
+            x = alone;
+    }
+    for (int i = 0; i < 40 && !(*nearly > 0.0); i++) {
         rewind_to(space, place);
-        prepared problem = ready(space, rounds, whole, target, x, near);
-        saddle at = saddle_for_epsilon(space, &problem, x);
-        at.log_delta = target;
-        contour path = build(space, &problem, &at, LOG_COARSE);
+        contour path = contour_near(space, rounds, whole, target, x, way, LOG_COARSE, &problem);
         double value, slope, lower, upper;
         uncorrected(&problem, &path, x, &value, &slope);
         corrected(&problem, &path, x, &lower, &upper);
@@ -195,6 +216,8 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
         /* Next to delta = 1 a logarithm says little: then relative to the target. */
         if (sound && fabs(value - target) < CLOSE * smaller(1.0, -target)) {
             x = smaller(larger(next, low), high);
+            /* Two steps of Newton's method from here are all that the fine contour needs. */
+            *nearly = way != WHOLE ? x : 0.0;
             break;
         }
         if (upper <= target)
@@ -209,10 +232,10 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
     for (int i = 0; i < 2; i++) {
         answer result = {.lower = 0.0};
         rewind_to(space, place);
-        prepared problem = ready(space, rounds, whole, target, x, near);
-        saddle at = saddle_for_epsilon(space, &problem, x);
-        at.log_delta = target;
-        int narrow = certified_epsilon(space, &problem, &at, target, &result);
+        double fine = way != WHOLE ? LOG_NEAR : fine_for(space, &problem);
+        contour path = contour_near(space, rounds, whole, target, x, way, fine, &problem);
+        enclose_root(space, &problem, &path, x, target, &result);
+        int narrow = is_narrow(&problem, &result);
         if (result.upper - result.lower < best.upper - best.lower)
             best = result;
         if (narrow || !isfinite(result.upper))
@@ -224,34 +247,33 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
 
 answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon)
 {
-    contour path = build(space, problem, at, problem->allocates ? LOG_ALLOCATED : LOG_FINE);
+    contour path = build(space, problem, at, fine_for(space, problem));
     answer result = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
     corrected(problem, &path, epsilon, &result.lower, &result.upper);
     return result;
 }
 
 /* The same where losses are rare and large: a coarse contour says how small delta is, a fine one is planned for it. */
-answer search_log_delta(workspace *space, int rounds, const round_law *whole, double epsilon)
+answer search_log_delta(workspace *space, int rounds, const round_law *whole, double epsilon, enum way way)
 {
-    double expected = -20.0;
+    double alone = delta_of_large_losses(space, rounds, whole, epsilon), expected = alone > 1e-300 ? log(alone) : -20.0;
+    prepared problem;
+    expected = smaller(expected, -1.0);
     bookmark place = mark(space);
     for (int i = 0; i < 8; i++) {
         rewind_to(space, place);
-        prepared problem = prepare_near(space, rounds, whole, expected, epsilon);
-        saddle at = saddle_for_epsilon(space, &problem, epsilon);
-        at.log_delta = expected;
-        contour path = build(space, &problem, &at, LOG_COARSE);
+        contour path = contour_near(space, rounds, whole, expected, epsilon, way, LOG_COARSE, &problem);
         double value, slope, lower, upper;
         uncorrected(&problem, &path, epsilon, &value, &slope);
         corrected(&problem, &path, epsilon, &lower, &upper);
-        if (isfinite(value) && isfinite(lower) && upper - lower < CLOSE && fabs(value - expected) < 5.0) {
+        if (isfinite(value) && isfinite(lower) && upper - lower < CLOSE && fabs(value - expected) < 8.0) {
             rewind_to(space, place);
-            problem = prepare_near(space, rounds, whole, value, epsilon);
-            at = saddle_for_epsilon(space, &problem, epsilon);
-            at.log_delta = value;
-            return certified_log_delta(space, &problem, &at, epsilon);
+            path = contour_near(space, rounds, whole, value, epsilon, way, LOG_NEAR, &problem);
+            answer result = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
+            corrected(&problem, &path, epsilon, &result.lower, &result.upper);
+            return result;
         }
-        expected = isfinite(value) && value < expected - 5.0 ? value : expected - 15.0;
+        expected = isfinite(value) ? value : expected - 15.0;
     }
     decline(space, TOO_WIDE);
     return (answer){.lower = 0.0};

@@ -13,6 +13,10 @@
 #define RARE_PRODUCTS 13.0
 #define NARROWEST_THINNING 1e-3
 #define THINNED_ABOVE -20.0
+#define FEW 64.0
+/* Outcomes are cut off where the integrand at so many times the tilt expected is below this. */
+#define WELL_BEYOND 1.5
+#define LOG_NOTHING -60.0
 
 double log_normal_cdf(double t)
 {
@@ -28,15 +32,35 @@ double log_normal_cdf(double t)
     return -0.5 * t * t - HALF_LOG_2PI - log(-t) + log1p(series);
 }
 
-double log_keep(const thinning *thin, double u) { return log_normal_cdf((thin->edge - u) / thin->width); }
-
-/* |d log chi / du|, or a little more: increasing in u, and below 1e-18 / w at t = -9. */
-double steepness(const thinning *thin, double u)
+/* log of Phi(a) - Phi(b), a at least 8 above b: one of them is next to 0, or both next to 1. */
+static double log_between(double a, double b)
 {
-    double t = (u - thin->edge) / thin->width;
-    if (t < -9.1)
-        return 1e-18 / thin->width;
-    return exp(-0.5 * t * t - HALF_LOG_2PI - log_normal_cdf(-t)) / thin->width;
+    double log_a = log_normal_cdf(a + b > 0.0 ? -b : a), log_b = log_normal_cdf(a + b > 0.0 ? -a : b);
+    return log_a + log1p(-exp(log_b - log_a));
+}
+
+double log_keep(const thinning *thin, double u)
+{
+    double a = (thin->edge - u) / thin->width;
+    return thin->has_lower ? log_between(a, (thin->lower - u) / thin->width) : log_normal_cdf(a);
+}
+
+/* The largest log chi on [a, b], or more: chi falls, and rises at a lower edge. */
+double log_keep_most(const thinning *thin, double a, double b)
+{
+    double falling = log_normal_cdf((thin->edge - a) / thin->width);
+    return thin->has_lower ? smaller(falling, log_normal_cdf((b - thin->lower) / thin->width)) : falling;
+}
+
+/* phi(t) / Phi(-t), or a little more: below 1e-18 at t = -9. */
+static double hazard(double t) { return t < -9.1 ? 1e-18 : exp(-0.5 * t * t - HALF_LOG_2PI - log_normal_cdf(-t)); }
+
+/* |d log chi / du| between two outcomes, or a little more: at the edge it increases in u, at a lower edge it decreases, and
+ * chi is at least 0.999 of what it is with one of them alone. */
+double steepness(const thinning *thin, double first, double last)
+{
+    double upper = hazard((last - thin->edge) / thin->width) / thin->width;
+    return thin->has_lower ? 1.002 * (upper + hazard((thin->lower - first) / thin->width) / thin->width) : upper;
 }
 
 /* Keeps the smallest shifts, drops at most e^log_budget of probability: a law stochastically dominated by the true one
@@ -88,7 +112,7 @@ thinning discard(const side *right, double width, double log_budget)
 }
 
 /* Thinned if a tilt of the size expected would pile mass up beyond anything that matters. */
-static void thin_out(branch *of, double tilt, double log_budget)
+static void thin_out(branch *of, double tilt, double log_budget, int may_cut)
 {
     const side *right = &of->right, *left = &of->left;
     double a = 1.0 + tilt, beyond = -INFINITY, steepest = a * largest_shift(right) + tilt * largest_shift(left);
@@ -104,8 +128,18 @@ static void thin_out(branch *of, double tilt, double log_budget)
         double level = a * (right->log_p[i] - 0.5 * right->shift[i] * right->shift[i]) + slope * where;
         beyond = larger(beyond, level - 0.5 * where * where - tilt * log_b);
     }
-    if (beyond > THINNED_ABOVE)
-        of->thin = thin;
+    if (!(beyond > THINNED_ABOVE))
+        return;
+    of->thin = thin;
+    if (!may_cut)
+        return;
+    /* Where nothing is left even of the tilted law, outcomes are cut off at once (S-38). */
+    thinning cut = discard(right, 0.0, log_budget);
+    double c = WELL_BEYOND * tilt, log_a;
+    side_at(right, cut.edge, &log_a, &mean, &variance);
+    side_at(left, -cut.edge, &log_b, &mean, &variance);
+    if ((1.0 + c) * log_a - c * log_b - 0.5 * cut.edge * cut.edge < LOG_NOTHING)
+        of->thin = (thinning){.is_cut = 1, .cut = cut.edge + 0.25, .log_discarded = cut.log_discarded};
 }
 
 /* The shifts of one side within the limits; `finest` becomes the smallest positive one met so far. */
@@ -259,6 +293,7 @@ prepared trim(workspace *space, int rounds, const round_law *whole, double log_d
     for (int j = 0; j < rounds; j++)
         result.allocates |= whole[j].allocated != NULL;
     space->allocates = result.allocates;
+    space->few = total <= FEW && !space->plain;
     /* The sum of positive terms, rounded up. */
     result.largest_loss = ceiling * (1.0 + 1e-14 + rounds * 4.0 * U);
     loss_scale(space, &result);
@@ -273,8 +308,8 @@ prepared prepare(workspace *space, int rounds, const round_law *whole, double lo
         round_law *law = &result.round[j];
         for (int b = 0; b < law->branches; b++) {
             branch *of = &law->branch[b];
-            thin_out(of, tilt, result.log_budget);
-            if (of->thin.thinned)
+            thin_out(of, tilt, result.log_budget, !space->plain);
+            if (of->thin.thinned || of->thin.is_cut)
                 result.log_dropped =
                     log_add(result.log_dropped, of->thin.log_discarded + of->log_weight + log(law->count));
         }

@@ -43,7 +43,7 @@ static moment branch_moment_of(const quadrature *grid, double c)
 /* log G and its upper bound from second-order terms, where the loss is small (S-23). */
 static void refine_small_loss(const quadrature *grid, double tilt, double log_relative, moment *found)
 {
-    if (!(found->log < 0.5 && log_relative < -1.0))
+    if (!(found->log < 0.5 && log_relative < -1.0) || grid->of->thin.has_lower)
         return;
     double excess, error;
     excess_moment(grid, tilt, &excess, &error);
@@ -53,7 +53,8 @@ static void refine_small_loss(const quadrature *grid, double tilt, double log_re
         double less = (1.0 + tilt) * exp(thin->log_eta), more = tilt * exp(thin->log_zeta);
         excess += more - less;
         trapezoid += (less + more) * (thin->relative_error + 1e-12) + (1.0 + tilt) * 1e-300;
-    } else if (thin->thinned) {
+        trapezoid += thin->is_cut ? (1.0 + 2.0 * tilt) * exp(log_keep(thin, thin->cut) + 1e-9) : 0.0; /* S-38 */
+    } else if (thin->thinned || thin->is_cut) {
         trapezoid += 2.0 * (1.0 + tilt) * exp(thin->log_discarded);
     }
     double most = excess + 1.01 * (error + trapezoid);

@@ -5,8 +5,10 @@
  *     side.c        one side's density ratio on nodes, with its rounding error
  *     spread.c      how far apart the shifts are that an outcome leaves likely
  *     branch.c      G(c) = E[A^{1+c} B^{-c}] of one branch by the trapezoid rule: step, range, proved error
+ *     strip.c       how large its integrand is off the real axis, where the largest shift says too much
  *     small_loss.c  G(c) - 1 without cancellation
  *     rounds.c      a composition made ready for a given size of delta: what is too rare is left out, at a price
+ *     split.c       rounds with a middling loss told from those with a small one: one contour for each number of them
  *     discard.c     outcomes whose loss alone exceeds epsilon, left to closed forms
  *     scan.c        K(c) on a set of tilts, and Chernoff's bounds from it
  *     saddle.c      where to cross the real axis
@@ -58,6 +60,9 @@ typedef struct {
     size_t allocated, chunk; /* so far, and the least that is asked of the system at a time */
     double work; /* done so far, in multiplications or so */
     int allocates; /* whether it is about random allocations, which may take longer */
+    int few;       /* whether there are so few rounds that each must decay by a line off the axis (S-40) */
+    int plain;     /* whether neither cuts (S-38) nor lines off the axis (S-40) are used, which far tilts may decline */
+    int brief;     /* whether a long contour is declined, since there may be shorter ones (S-39) */
     jmp_buf *declined;
     enum reason reason;
     double *seconds; /* by stage, or NULL */
@@ -89,13 +94,20 @@ typedef struct {
     double variance; /* at least that of the shift given any outcome (S-27) */
 } side;
 
-/* Outcomes kept with probability chi(u) = Phi((edge - u) / width) (S-13). */
+/* Outcomes kept with probability chi(u) = Phi((edge - u) / width) (S-13), less Phi((lower - u) / width) if there is a
+ * lower edge (S-39). */
 typedef struct {
-    int thinned;
+    int thinned, has_lower;
+    double lower;
     double edge, width, log_discarded;
     int exact; /* then what is discarded is known under P (eta) and under Q (zeta), to a relative error (S-14) */
     double log_eta, log_zeta, relative_error;
+    int is_cut; /* outcomes beyond the cut, where chi is next to nothing, are not kept at all (S-38) */
+    double cut;
 } thinning;
+
+/* A quadrature's own cut is at most this far from where it is meant to be, and half of that from a node. */
+static inline double margin_of(const thinning *thin) { return thin->thinned ? thin->width : 0.25; }
 
 /* P = sum_i a_i N(x_i, 1) with (x, a) = right against Q = sum_j b_j N(-y_j, 1) with (y, b) = left, of a coin. */
 typedef struct {
@@ -151,13 +163,25 @@ int is_coin(const round_law *law);
 int is_allocation_law(const allocation_law *law);
 
 prepared prepare(workspace *space, int rounds, const round_law *whole, double log_delta);
-prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon);
+/* How wide the edge of what is discarded may be; narrower where middling losses are told from small ones. */
+#define WIDE_EDGE 0.1
+#define SPLIT_EDGE 0.03
+prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon,
+                      double widest);
+double reaching(workspace *space, const branch *of, double loss);
+double psi_of(const branch *of, double u, double *slope, double *error);
+double log_beyond_edge(const side *law, const thinning *thin, double sign, double *relative);
+/* Outcomes so many widths beyond the edge, kept with a probability below e^-131, are cut off (S-38). */
+#define BEYOND_THE_EDGE 16.0
+double delta_of_large_losses(workspace *space, int rounds, const round_law *whole, double epsilon);
+double epsilon_of_large_losses(workspace *space, int rounds, const round_law *whole, double log_delta, double ceiling);
 prepared trim(workspace *space, int rounds, const round_law *whole, double log_delta);
 void bound_discarded(const discarded_part *part, double epsilon, double *log_least, double *log_most);
 thinning discard(const side *right, double width, double log_budget);
 double log_normal_cdf(double t);
 double log_keep(const thinning *thin, double u);
-double steepness(const thinning *thin, double u);
+double log_keep_most(const thinning *thin, double a, double b);
+double steepness(const thinning *thin, double first, double last);
 
 /* R(v) = sum_i p_i exp(m_i v - m_i^2 / 2) of one side on nodes: v = u for the right side, -u for the left (S-15). */
 typedef struct {
@@ -180,10 +204,26 @@ typedef struct {
     side_table right, left;
 } branch_table;
 
+/* Cells of outcomes on which the integrand is bounded off the real axis (S-37); none where S-7 does. */
+typedef struct {
+    int size;
+    double width, doubt; /* the relative error of a posterior mean */
+    double *edge, *log_density; /* size + 1 edges; log of a bound on phi chi in each cell */
+    side_table right, left;     /* at the edges */
+} strip_cells;
+
+typedef struct {
+    double tilt, strip, frequency;
+    double right, left; /* how much less than 1 each side's modulus may be, relative to that on the axis */
+    double right_most, left_most; /* arg R(u + iy) / y is at most this anywhere (S-7) */
+} strip_line;
+
 /* G(c) = E[chi A^{1+c} B^{-c}] by the trapezoid rule. */
 typedef struct {
     const branch *of;
     double step, strip;
+    strip_cells cells;
+    double end; /* where a cut is, halfway between two nodes */
     branch_table table;
     double *log_weight; /* log(step phi(u) chi(u)) */
 } quadrature;
@@ -191,6 +231,20 @@ typedef struct {
 branch_table tabulate(workspace *space, const branch *of, double step, double first, int nodes);
 quadrature plan(workspace *space, const branch *of, double lowest, double highest, double frequency,
                 double log_tolerance, int with_identity);
+double stiffness_of(const branch *of);
+double widest_strip(const side *law);
+double log_modulus(const side *law, double strip);
+double largest_turn(const side *law, double strip);
+double log_beyond(const quadrature *grid, double log_factor, double slope, double end, double direction);
+/* Nodes, and products of nodes and steps, of a brief contour. */
+#define BRIEF_QUADRATURE 8000
+#define BRIEF_WORK 1.2e7
+int plan_strip(workspace *space, quadrature *grid, double lowest, double highest, double frequency, double log_tolerance,
+               const double *first, double *low, double *high);
+strip_cells cells_between(workspace *space, const branch *of, double low, double high);
+strip_line line_at(const branch *of, double tilt, double strip, double frequency);
+double log_strip_error(const quadrature *grid, double tilt, double frequency);
+double log_strip_tails(const quadrature *grid, double tilt);
 double log_error(const quadrature *grid, double tilt, double log_moment, double frequency);
 double log_tails(const quadrature *grid, double tilt);
 double log_tails_of_left(const quadrature *grid);
@@ -206,6 +260,7 @@ typedef struct {
     double *weight; /* of the branch's nodes, as shares of the round */
     double weight_error; /* largest relative error of a weight as a share of the true law (S-17) */
     double share;        /* of the round, an upper bound */
+    double log_moment;   /* of the branch alone, to one per cent */
 } tilted_branch;
 
 typedef struct {
@@ -281,6 +336,14 @@ double allocation_mu(const allocation_law *law, int product);
 double allocation_variance(const allocation_law *law);
 double largest_allocation_tilt(const allocation_law *law);
 
+/* |phi(s)| <= sum of e^{log_mass - s rate} of one branch, by a line off the real axis (S-40). */
+typedef struct {
+    int entries;
+    double *log_mass, *rate;
+} decay_line;
+
+#define LINES 6
+
 /* |phi(s)| for every frequency beyond one (S-22). */
 typedef struct {
     int rectangles, gaussians;
@@ -289,8 +352,12 @@ typedef struct {
     double *log_share; /* of the Gaussian branches, an upper bound */
     double on_grids;   /* the share of all others */
     double count;
+    int branches;
+    const double *branch_share; /* upper bounds */
+    decay_line *line;           /* LINES of each branch, without entries where there are none */
 } decay;
 
+decay_line line_decay(workspace *space, const tilted_branch *part, double c, double strip);
 void minorant(workspace *space, const tilted_branch *part, double c, int caution, double *width, double *height);
 decay certify(workspace *space, const tilted_round *tilted, int rectangles, int caution);
 double log_decay(const decay *bound, double frequency);
@@ -332,7 +399,7 @@ double epsilon_ceiling(const scan *found, double log_delta);
 scan scan_at(workspace *space, const prepared *problem, const double *tilts, int count);
 
 /* The sampled contour. */
-typedef struct {
+typedef struct contour {
     double tilt, log_scale, log_scale_error, period, step;
     int samples, nodes;
     double *frequency, *real, *imaginary; /* e^{K(c + is) - K(c) - i s centre} */
@@ -341,6 +408,9 @@ typedef struct {
     double error_plain, error_angle, error_frequency; /* sums over the samples behind the error of a sum */
     scan found;
     double *alias; /* log of 1 / (e^{|c' - c| Y} - 1) for each tilt c' of the scan */
+    const struct contour *next; /* of a sum of several (S-39), with the number of ways to choose its rounds */
+    double log_count;
+    double log_rest, rest_from; /* log of a bound on what has no contour, for epsilons from `rest_from` on */
 } contour;
 
 void add_characteristic(workspace *space, const tilted_round *tilted, int rounds, contour *path, double *log_error_of,
@@ -350,6 +420,7 @@ void add_allocations(workspace *space, const tilted_round *tilted, int rounds, c
 void sample_nodes(workspace *space, const tilted_round *tilted, const contour *path, double *d, double *e);
 void finish_samples(workspace *space, contour *path, const double *log_error_of, const double *log_largest);
 contour build(workspace *space, const prepared *problem, saddle *at, double log_planned);
+contour build_split(workspace *space, prepared *problem, double epsilon, double log_delta, double log_planned);
 void contour_log_delta(const contour *path, double epsilon, double *lower, double *upper);
 void contour_slope(const contour *path, double epsilon, double *value, double *slope);
 double log_alias(const scan *found, double tilt, double epsilon, double period, const double *series);
@@ -359,6 +430,8 @@ double log_alias(const scan *found, double tilt, double epsilon, double period, 
 /* The same with allocations, whose samples have rounding errors of 1e-11. */
 #define LOG_ALLOCATED -27.0
 #define LOG_COARSE -6.9
+/* The same where large losses are left to closed forms, whose own errors are 1e-12. */
+#define LOG_NEAR -27.0
 /* An answer is given if it is this narrow, relative to itself. */
 #define NARROW 1e-9
 
@@ -374,10 +447,12 @@ void enclose_root(workspace *space, const prepared *problem, const contour *path
                   answer *result);
 int certified_epsilon(workspace *space, const prepared *problem, saddle *at, double log_delta, answer *result);
 int epsilon_next_to_zero(workspace *space, const prepared *problem, double log_delta, answer *result);
+/* As a whole; with large losses left to closed forms (S-14); with middling ones told from small ones as well (S-39). */
+enum way { WHOLE, NEAR, SPLIT };
 answer search_epsilon(workspace *space, int rounds, const round_law *whole, double log_delta, double start,
-                      double ceiling, int near);
+                      double ceiling, enum way way, double *nearly);
 answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon);
-answer search_log_delta(workspace *space, int rounds, const round_law *whole, double epsilon);
+answer search_log_delta(workspace *space, int rounds, const round_law *whole, double epsilon, enum way way);
 int heavy_tailed(const prepared *problem, const saddle *at);
 double chernoff_ceiling(workspace *space, const prepared *problem, const scan *found, double log_delta);
 double coarse_ceiling(workspace *space, const prepared *problem, saddle *at, double log_delta);

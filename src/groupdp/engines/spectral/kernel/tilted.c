@@ -57,7 +57,7 @@ static branch_moment tilt_branch(workspace *space, const branch *of, double c, d
     if (!(found.largest_doubt <= LARGEST_ERROR && found.log_trapezoid <= LOG_LARGEST_ERROR))
         decline(space, ROUNDED);
     found.log_moment_error = found.mean_doubt + SUMMED + 4.0 * U * fabs(found.log_moment) + exp(found.log_trapezoid);
-    if (!(found.log_moment < SMALL_LOG_MOMENT))
+    if (!(found.log_moment < SMALL_LOG_MOMENT) || of->thin.has_lower) /* G is next to 0, not to 1 */
         return found;
     double trapezoid = exp(found.log_trapezoid + found.log_moment) + identity_error(grid, c);
     excess_moment(grid, c, &found.excess, &found.excess_error);
@@ -67,7 +67,8 @@ static branch_moment tilt_branch(workspace *space, const branch *of, double c, d
         double size = fabs(of->thin.log_eta) + fabs(of->thin.log_zeta);
         found.excess += more - less;
         trapezoid += (less + more) * (of->thin.relative_error + U * (16.0 + size)) + (1.0 + c) * 1e-300;
-    } else if (of->thin.thinned) { /* E[chi A] and E[chi B] differ from 1 by at most eta each. */
+        trapezoid += of->thin.is_cut ? (1.0 + 2.0 * c) * exp(log_keep(&of->thin, grid->end) + 1e-9) : 0.0; /* S-38 */
+    } else if (of->thin.thinned || of->thin.is_cut) { /* E[chi A] and E[chi B] differ from 1 by at most eta each. */
         trapezoid += 2.0 * (1.0 + c) * exp(of->thin.log_discarded);
     }
     found.excess_error = (found.excess_error + trapezoid) * 1.01;
@@ -132,6 +133,7 @@ static void add_branch(tilted_round *result, tilted_branch *part, const branch_m
         result->variance += weight * distance * distance;
     }
     part->weight = result->weight + start;
+    part->log_moment = found->log_moment;
     part->weight_error = 1.01 * (found->largest_doubt + found->mean_doubt + SUMMED + exp(found->log_trapezoid));
     part->weight_error += 1.01 * share_error;
     part->share = share_error > 0.0 ? share * (1.0 + 1.01 * share_error) : 1.0;

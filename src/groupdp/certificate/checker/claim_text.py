@@ -1,0 +1,87 @@
+"""What a certificate claims, in sentences: a verdict without its claim would say nothing.
+
+Every number is printed as the certificate spells it. Texts of unknown origin are quoted, so that they cannot imitate
+lines of the report.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
+
+from flint import fmpq
+
+from groupdp.certificate.checker.reading import number
+
+_PLAIN = re.compile(r"[\w.+-]{1,90}", re.ASCII)
+
+
+def headline(outcome: str, claim: dict[str, Any]) -> str:
+    """The outcome, the interval with its width, and delta, in one line."""
+    sides = claim["epsilon"]
+    if sides["lower"] == "infinity":
+        return f"{outcome}: no finite epsilon at delta = {claim['delta']}"
+    interval = f"epsilon in [{sides['lower']}, {sides['upper']}] at delta = {claim['delta']}"
+    return f"{outcome} (width {width(claim)}): {interval}"
+
+
+def in_plain_words(outcome: str, claim: dict[str, Any]) -> str:
+    """What the outcome means for somebody who has to decide."""
+    if outcome == "refuted":
+        return "In plain words: the claim is false. Do not rely on it."
+    if outcome != "verified":
+        return "In plain words: the claim could be neither proved nor refuted. Do not rely on it before it is proved."
+    upper, size = claim["epsilon"]["upper"], claim.get("group_size")
+    own = any("group_size" in phase for phase in claim["run"])
+    person = "such a person" if size is None or own else f"a person with at most {_text(size)} examples"
+    if upper == "infinity":
+        return f"In plain words: it is proved that nothing is promised to {person}."
+    most = Context(prec=4, rounding=ROUND_CEILING).create_decimal(upper)
+    return (
+        "In plain words: a second program, which shares nothing with the one that made the claim, has proved that "
+        f"the privacy loss (epsilon) of {person} is at most {most:f}."
+    )
+
+
+def width(claim: dict[str, Any]) -> str:
+    """epsilon.upper - epsilon.lower, rounded up to two digits; "infinity" where there is no upper side."""
+    sides = claim["epsilon"]
+    if sides["upper"] == "infinity":
+        return "0" if sides["lower"] == "infinity" else "infinity"
+    apart = number(sides["upper"], "epsilon.upper", 0, fmpq(10) ** 400) - number(
+        sides["lower"], "epsilon.lower", 0, fmpq(10) ** 400
+    )
+    if apart == 0:
+        return "0"
+    rounded = Context(prec=2, rounding=ROUND_CEILING).divide(Decimal(int(apart.p)), Decimal(int(apart.q)))
+    return f"{rounded:f}" if -5 < rounded.adjusted() < 16 else f"{rounded:e}"
+
+
+def sentences(claim: dict[str, Any], *, verified: bool) -> list[str]:
+    """For whom, under which adjacency, about which run, and whether tight or only valid."""
+    what = "people" if all(str(phase.get("sampling")).endswith("-people") for phase in claim["run"]) else "examples"
+    if claim["adjacency"] == "removed-and-added":
+        whom = f"for {_text(claim['removed'])} {what} removed and {_text(claim['added'])} added, in either order"
+    else:
+        own = any("group_size" in phase for phase in claim["run"])
+        size = f"{_text(claim['group_size'])} {what}{', or the group_size of a phase that has one' if own else ''}"
+        whom = f"for groups of up to {size}, adjacency {claim['adjacency']}"
+    lines = [whom]
+    for index, phase in enumerate(claim["run"], 1):
+        parts = (f"{name} = {_text(value)}" for name, value in phase.items())
+        lines.append(f"phase {index}: {', '.join(parts)}")
+    if not claim["tight"]:
+        lines.append("valid, not claimed to be tight: a lower side is about this analysis only")
+    elif verified:
+        lines.append("tight: some loss and datasets attain the analysis (C-1)")
+    else:
+        lines.append("said to be tight")
+    return lines
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_text(str(name))}: {_text(part)}" for name, part in value.items()) + "}"
+    return value if isinstance(value, str) and _PLAIN.fullmatch(value) else json.dumps(value)

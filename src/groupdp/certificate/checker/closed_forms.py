@@ -1,0 +1,291 @@
+"""Closed forms in balls: tails of one round's loss (C-21), one round (C-4), rounds without noise (C-26).
+
+The lattice needs nothing of a round but its tails. L is the loss of one round; p and q are P(L > x) and Q(L > x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from flint import arb, arb_poly, ctx
+
+from groupdp.certificate.checker.laws import Gaussians, Law, Mixtures, Noiseless, Profile, support
+from groupdp.certificate.checker.lines import Hidden
+from groupdp.certificate.checker.reading import Clock, Undecided
+
+
+@dataclass
+class Tails:
+    """p and q at increasing losses, and the mass of P; all of them of what has not been left out."""
+
+    p: list[arb]
+    q: list[arb]
+    whole: arb
+    moved: arb = field(default_factory=lambda: arb(0))  # every x is this near to the loss whose tails these are
+    dropped: arb = field(default_factory=lambda: arb(0))  # C-5: the probability of what was left out
+    raised: arb = field(default_factory=lambda: arb(0))  # C-6
+
+
+def tails_of(one: Mixtures | Gaussians | Profile, losses: list[arb], shifts: tuple[int, int], clock: Clock) -> Tails:
+    """C-21: of any round; `shifts` are the largest of A and of B that are kept."""
+    if isinstance(one, Gaussians):
+        return gaussian_tails(one, losses, clock)
+    if isinstance(one, Hidden):
+        raise Undecided("a hidden allocation needs a contour")
+    if isinstance(one, Profile):
+        return envelope_tails(one, losses, shifts[0], clock)
+    nothing = [arb(0)] * len(losses)
+    found = Tails(nothing, nothing, arb(0), dropped=one.missing)
+    for right, left in one.branches:
+        kept, rest = right[: shifts[0] + 1], left[: shifts[1] + 1]
+        found.dropped += sum((arb(p) for p in right[len(kept) :]), arb(0))
+        if not support(kept):
+            continue
+        if not support(rest):
+            raise Undecided("a branch of Q has lost all of its shifts")
+        found.raised = found.raised.max(
+            sum((arb(p) for p in left[len(rest) :]), arb(0)) / reduce(arb.max, map(arb, rest))
+        )
+        add_branch(found, kept, rest, arb(one.unit), losses, clock)
+    return found
+
+
+def add_branch(found: Tails, right: Law, left: Law, unit: arb, losses: list[arb], clock: Clock) -> None:
+    """One branch: L increases with u, and {L > x} is a half-line."""
+    xs, ys = support(right), support(left)
+    a, b = (arb_poly([p * (-((i * unit) ** 2) / 2).exp() for i, p in enumerate(law)]) for law in (right, left))
+    da, db = a.derivative(), b.derivative()
+    ratio = (arb(right[0]) / arb(left[0])).log() if xs[0] == 0 == ys[0] else arb(0)
+    bottom = ratio if (xs[0], ys[-1]) == (0, 0) else arb.neg_inf()
+    top = ratio if (xs[-1], ys[0]) == (0, 0) else arb.pos_inf()
+    root = arb(2).sqrt()
+    weights = [[(i * unit / root, arb(law[i]) / 2) for i in some] for law, some in ((right, xs), (left, ys))]
+    whole = [2 * sum((p for _, p in part), arb(0)) for part in weights]
+    found.whole += whole[0]
+
+    def above(u: arb, x: arb) -> tuple[arb, arb]:
+        """L(u) - x, and its slope."""
+        t = (unit * u).exp()
+        va, vb = a(t), b(1 / t)
+        return (va / vb).log() - x, unit * (t * da(t) / va + db(1 / t) / (t * vb))
+
+    near, p, q = [arb(0), arb(0)], list(found.p), list(found.q)
+    for n, x in enumerate(losses):
+        if not x < top:
+            found.moved = found.moved.max((top - x).max(arb(0)).upper())
+        elif not x > bottom:
+            found.moved = found.moved.max((x - bottom).max(arb(0)).upper())
+            p[n], q[n] = p[n] + whole[0], q[n] + whole[1]
+        else:
+            clock.check()
+            u, gap = solved(above, x, (2 * near[1] - near[0]).mid(), 1 + 1 / unit)
+            near = [near[1], u]
+            found.moved = found.moved.max(abs(gap).upper())
+            v = u / root
+            p[n] += sum((weight * (v - shift).erfc() for shift, weight in weights[0]), arb(0))
+            q[n] += sum((weight * (v + shift).erfc() for shift, weight in weights[1]), arb(0))
+    found.p, found.q = p, q
+
+
+def solved(function: Callable[[arb, arb], tuple[arb, arb]], x: arb, u: arb, reach: Any) -> tuple[arb, arb]:
+    """An exact u where function(u, x), increasing in u, is all but zero, and its value: Newton's steps in a bracket."""
+    enough = arb(2) ** (-ctx.prec // 2)
+    low = high = None
+    for _ in range(400):
+        value, slope = function(u, x)
+        if abs(value) < enough:
+            return u, value
+        if value > 0:
+            high = u
+        elif value < 0:
+            low = u
+        else:
+            break
+        step = (-value / slope).mid() if slope > 0 else arb("nan")
+        if low is None or high is None:
+            most = arb(reach).mid()
+            step = step if abs(step) < most else (most if high is None else -most)
+            u, reach = (u + step).mid(), 2 * reach
+        else:
+            u = (u + step).mid()
+            if not low < u < high:
+                u = ((low + high) / 2).mid()
+    raise Undecided("the threshold of a loss could not be enclosed")
+
+
+def gaussian_tails(one: Gaussians, losses: list[arb], clock: Clock) -> Tails:
+    """N(mu) against N(0): L = mu u - mu^2 / 2."""
+    p, q, root = [], [], arb(2).sqrt()
+    coin = [(arb(weight) / 2, arb(square).sqrt()) for weight, square in one.coin]
+    for x in losses:
+        clock.check()
+        sums = [arb(0), arb(0)]
+        for weight, mu in coin:
+            u = x / mu + mu / 2
+            sums[0] += weight * ((u - mu) / root).erfc()
+            sums[1] += weight * (u / root).erfc()
+        p.append(sums[0])
+        q.append(sums[1])
+    return Tails(p, q, sum((2 * weight for weight, _ in coin), arb(0)), dropped=arb(one.missing))
+
+
+def envelope_tails(one: Profile, losses: list[arb], largest: int, clock: Clock) -> Tails:
+    """The envelope (C-18), without the h_i of i > largest: tails above x > 0, and those below zero mirror them."""
+    found = Tails([], [], arb(1))
+    found.dropped = sum((arb(p) for p in one.law[largest + 1 :]), arb(0))
+    curve = Thresholds(one, largest)
+    near = [curve.start - 1] * 2
+    for x in losses:
+        clock.check()
+        if x.is_zero():
+            p, q = curve.tails(x, curve.start)
+        else:
+            t = curve.threshold(abs(x), 2 * near[1] - near[0])
+            near = [near[1], t.mid()]
+            p, q = curve.tails(abs(x), t)
+        found.p.append(1 - q if x < 0 else p)
+        found.q.append(1 - p if x < 0 else q)
+    return found
+
+
+class Thresholds:
+    """The t of the supremum in C-18 for one alpha: where (1 - alpha) h_0 + sum_i h_i (LR_i(t) - alpha)_+ is zero."""
+
+    def __init__(self, one: Profile, largest: int) -> None:
+        self.h = [arb(p) for p in one.law[: largest + 1]]
+        self.mu = [arb(one.unit) * i for i in range(len(self.h))]
+        if len(self.h) < 2:
+            raise Undecided("the envelope has lost all of its shifts")
+        self.start = -self.mu[1] / 2  # no t of a positive loss is above it
+
+    def excess(self, t: arb, x: arb) -> tuple[arb, arb]:
+        """Minus that sum over alpha = e^x, which increases with t, and its slope."""
+        total, slope = -self.h[0] * ((-x).exp() - 1), arb(0)
+        for p, mu in zip(self.h[1:], self.mu[1:], strict=True):
+            ratio = (-mu * t - mu * mu / 2 - x).exp()
+            total -= p * (ratio - 1).max(arb(0))
+            if ratio > 1:
+                slope += p * mu * ratio
+        return total, slope
+
+    def threshold(self, x: arb, near: arb) -> arb:
+        """A ball that contains t, for x > 0."""
+        t, _ = solved(self.excess, x, near, 1 + 1 / self.mu[1])
+        radius = arb(2) ** (-ctx.prec // 2)
+        while not (self.excess(t - radius, x)[0] < 0 and self.excess(t + radius, x)[0] > 0):
+            radius *= 16
+            if radius > 1:
+                raise Undecided("a threshold of the envelope could not be enclosed")
+        return (t - radius).union(t + radius)
+
+    def tails(self, x: arb, t: arb) -> tuple[arb, arb]:
+        """P(L > x) = h_0 Phi(t) + sum h_i Phi(t_i + mu_i) and Q(L > x), t_i = min(t, -x/mu_i - mu_i/2)."""
+        root = arb(2).sqrt()
+        p = q = self.h[0] * (-t / root).erfc() / 2
+        for weight, mu in zip(self.h[1:], self.mu[1:], strict=True):
+            own = t.min(-x / mu - mu / 2)
+            p += weight * (-(own + mu) / root).erfc() / 2
+            q += weight * (-own / root).erfc() / 2
+        return p, q
+
+
+def normal(x: arb) -> arb:
+    """Phi(x)."""
+    return (-x / arb(2).sqrt()).erfc() / 2
+
+
+def one_round(one: Mixtures | Gaussians | Profile, epsilon: Any) -> tuple[arb, arb]:
+    """C-4: (lower, upper) of delta(epsilon) after one round: every optimal event is a half-line u > threshold."""
+    level, total = arb(epsilon).exp(), arb(0)
+    if isinstance(one, Gaussians):
+        for p, square in one.coin:
+            mu = arb(square).sqrt()
+            total += p * (normal(mu / 2 - epsilon / mu) - level * normal(-mu / 2 - epsilon / mu))
+        return total.lower(), (total + one.missing).upper()
+    if isinstance(one, Profile):
+        return one_envelope(one, arb(epsilon))
+    unit = arb(one.unit)
+    for right, left in one.branches:
+        a, b = polynomial(right, unit), polynomial(left, unit)
+        if a.degree() < 1 and (b.degree() < 1 or level * b[0] >= a[0]):
+            continue  # the loss never exceeds log(a_0 / b_0)
+        if b.degree() < 1 and a[0] >= level * b[0]:  # and here it is never below
+            total += sum((arb(p) for p in right), arb(0)) - level * left[0]
+            continue
+        ends = [arb(-1), arb(1)]
+        for side, sign in enumerate((-1, 1)):
+            while not sign * gap(a, b, level, ends[side], unit) > 0:
+                ends[side] *= 2
+                if ends[side].abs_upper() > 1e15:
+                    raise Undecided("the threshold of one round could not be enclosed")
+        for _ in range(4 * ctx.prec):
+            middle = ((ends[0] + ends[1]) / 2).mid()
+            value = gap(a, b, level, middle, unit)
+            if not (value < 0 or value > 0):  # the middle is the threshold itself, or all but
+                middle = ((2 * ends[0] + ends[1]) / 3).mid()
+                value = gap(a, b, level, middle, unit)
+            if not (value < 0 or value > 0):
+                break
+            ends[0 if value < 0 else 1] = middle
+        u = ends[0].union(ends[1])
+        total += sum((p * normal(i * unit - u) for i, p in enumerate(right)), arb(0))
+        total -= level * sum((p * normal(-j * unit - u) for j, p in enumerate(left)), arb(0))
+    return total.lower(), (total + one.missing).upper()
+
+
+def gap(a: arb_poly, b: arb_poly, level: arb, u: arb, unit: arb) -> arb:
+    """A(u) - e^epsilon B(u), which changes its sign once, from - to +."""
+    t = (u * unit).exp()
+    return a(t) - level * b(1 / t)
+
+
+def polynomial(law: Law, unit: arb) -> arb_poly:
+    """sum_i p_i e^{-(i unit)^2 / 2} t^i: the density over phi(u), at t = e^{unit u} (P) or e^{-unit u} (Q)."""
+    return arb_poly([p * (-((i * unit) ** 2) / 2).exp() for i, p in enumerate(law)])
+
+
+def one_envelope(one: Profile, epsilon: arb) -> tuple[arb, arb]:
+    """R(e^epsilon) = P(L > epsilon) - e^epsilon Q(L > epsilon) of the envelope (C-18), mirrored below zero."""
+    curve = Thresholds(one, len(one.law))
+    t = curve.start if epsilon.is_zero() else curve.threshold(abs(epsilon), curve.start - 1)
+    p, q = curve.tails(abs(epsilon), t)
+    p, q = (1 - q, 1 - p) if epsilon < 0 else (p, q)
+    total = p - epsilon.exp() * q
+    return total.lower(), total.upper()
+
+
+@dataclass
+class Revealed:
+    """1 - p: a noiseless round reveals all; otherwise these rounds have a loss from `least` to `most` in all."""
+
+    p: tuple[arb, arb]  # from below and from above
+    least: arb
+    most: arb
+
+
+def revealed(parts: list[tuple[Noiseless, int]]) -> Revealed:
+    """C-26 for rounds without noise, each with the number of times it is run."""
+    found = Revealed((arb(1), arb(1)), arb(0), arb(0))
+    for one, times in parts:
+        kept = [(arb(a), arb(b)) for a, b in one.outcomes if not (a == 0 or b == 0)]
+        p, q = (sum((pair[side] for pair in kept), arb(0)) for side in (0, 1))
+        found.p = (found.p[0] * p.lower() ** times, found.p[1] * (p + one.missing).min(arb(1)).upper() ** times)
+        if kept:
+            found.least += times * (p / q).log()
+            found.most += times * reduce(arb.max, ((a / b).log() for a, b in kept))
+    return found
+
+
+def delta_with(
+    parts: list[tuple[Noiseless, int]], noisy: Callable[[Any], tuple[arb, arb]], epsilon: arb
+) -> tuple[arb, arb]:
+    """C-26: (lower, upper) of (1 - p) + p delta'(epsilon - loss), delta' that of the noisy rounds."""
+    quiet = revealed(parts)
+    if quiet.p[1].is_zero():
+        return arb(1), arb(1)
+    low, high = noisy(epsilon - quiet.least)[0], noisy(epsilon - quiet.most)[1]
+    lower = 1 - quiet.p[1] + quiet.p[0] * low
+    return lower.lower(), (1 - quiet.p[0] + quiet.p[0] * high).upper()

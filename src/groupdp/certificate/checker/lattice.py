@@ -1,0 +1,240 @@
+"""Few rounds, and rare large losses: delta by measures on a lattice of losses, one above and one below (C-22 to C-25).
+
+The losses of a round are cut at the points x_n = offset + n step. P and Q of every cell are closed forms (`tails`); a
+cell is replaced by two points of the lattice, which raises delta, or by two others, which lowers it. Compositions are
+products of polynomials whose coefficients are weights times e^{c n step}: whole numbers, rounded up or down each time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+from typing import Any
+
+from flint import arb, arb_poly, ctx, fmpz, fmpz_poly
+
+from groupdp.certificate.checker.closed_forms import Tails, tails_of
+from groupdp.certificate.checker.laws import Composition, Gaussians, Mixtures, Profile
+from groupdp.certificate.checker.lines import log_kappa
+from groupdp.certificate.checker.reading import Clock, Undecided, hint
+
+#: Most cells of a round; most points of a composition, and most bits of all of them.
+MOST_CELLS, MOST_WINDOW, MOST_BITS = 200_000, 400_000, 80_000_000
+#: Bits of the closed forms of one round: enough wherever a composition needs more.
+ENOUGH_BITS = 128
+
+
+@dataclass
+class Measure:
+    """Weights times e^{c n step} at n = first, first + stride, ...: whole numbers, not negative, times 2^exponent."""
+
+    weights: fmpz_poly
+    exponent: int
+    first: int
+
+    def balls(self) -> arb_poly:
+        """The weights times e^{c n step}."""
+        return arb_poly(self.weights) * arb(2) ** self.exponent
+
+    def rounded(self, above: bool) -> Measure:
+        """With ctx.prec bits of their sum: all of the weights at or above these, or all at or below."""
+        spare = max(self.weights(fmpz(1)).bit_length() - ctx.prec, 0)
+        weights = [(w >> spare) + above for w in self.weights.coeffs()] if spare else self.weights
+        return Measure(fmpz_poly(weights), self.exponent + spare, self.first)
+
+
+@dataclass
+class Window:
+    """Points low..high (of one side's own lattice) are kept; whether something was cut off below or above."""
+
+    low: int
+    high: int
+    above: bool  # whether weights are rounded up, or down
+    clock: Clock
+    cut: tuple[bool, bool] = (False, False)
+
+    def product(self, one: Measure, other: Measure) -> Measure:
+        """The composition of two, cut to the window, and rounded."""
+        self.clock.check()
+        first, degree = one.first + other.first, one.weights.degree() + other.weights.degree()
+        self.cut = (self.cut[0] or first < self.low, self.cut[1] or first + degree > self.high)
+        weights = one.weights.mul_low(other.weights, max(self.high - first + 1, 0))
+        if first < self.low:
+            weights, first = weights.right_shift(self.low - first), self.low
+        return Measure(weights, one.exponent + other.exponent, first).rounded(self.above)
+
+    def power(self, one: Measure, times: int) -> Measure:
+        """`times` copies of one, composed, by squaring."""
+        found = None
+        while times:
+            if times & 1:
+                found = one if found is None else self.product(found, one)
+            times >>= 1
+            one = self.product(one, one) if times else one
+        if found is None:
+            raise AssertionError("a power must be at least 1")
+        return found
+
+
+def measure(weights: list[arb], first: int, above: bool) -> Measure:
+    """Balls as whole numbers, with ctx.prec bits of their sum, all of them at or above, or all from zero to below."""
+    exact = [(w.upper() if above else w.lower()).max(arb(0)) for w in weights]
+    total = sum(exact, arb(0)).upper()
+    if not total.is_finite():
+        raise Undecided("the weights of a round could not be enclosed")
+    mantissa, exponent = total.man_exp()
+    exponent += mantissa.bit_length() - ctx.prec
+    found = []
+    for mantissa, own in map(arb.man_exp, exact):
+        shift = int(own - exponent)
+        found.append(mantissa << shift if shift >= 0 else (mantissa >> -shift) + above)
+    return Measure(fmpz_poly(found), int(exponent), first)
+
+
+class Spread:
+    """One round on the lattice: both measures, and what else has to be charged for."""
+
+    def __init__(self, one: Mixtures | Gaussians | Profile, hints: Any, at: tuple[arb, arb], clock: Clock) -> None:
+        self.c, self.step = at
+        self.first, self.last = (int(hint(hints, name, -1e9, 1e9)) for name in ("first", "last"))
+        if not 4 <= self.last - self.first <= MOST_CELLS or not self.first <= 0 <= self.last:
+            raise Undecided(f"a round's lattice must have from 4 to {MOST_CELLS} cells, around 0")
+        shifts = (int(hint(hints, "right_to", 0, 1e6)), int(hint(hints, "left_to", 0, 1e6)))
+        self.offset = arb(hint(hints, "offset", -1e9, 1e9))
+        self.unpaid = arb(0)
+        with ctx.workprec(min(ctx.prec, ENOUGH_BITS)):  # the weights of one round are not small, relatively
+            losses = [self.offset + n * self.step for n in range(self.first, self.last + 1)]
+            levels, tails = [x.exp() for x in losses], tails_of(one, losses, shifts, clock)
+            self.moved, self.raised = tails.moved, tails.raised
+            self.infinite = (tails.dropped + tails.p[-1]).upper()
+            upper, (lower, start) = self.from_above(tails, levels), self.from_below(tails, levels)
+        self.upper, self.lower = measure(upper, self.first, True), measure(lower, start // 2, False)
+
+    def tilted(self, weights: list[arb], first: int, stride: int) -> list[arb]:
+        """Times e^{c n step}."""
+        base = self.c * self.step
+        return [w * (base * (first + stride * n)).exp() for n, w in enumerate(weights)]
+
+    def from_above(self, tails: Tails, levels: list[arb]) -> list[arb]:
+        """C-22: a cell's P and Q at both of its ends; what lies below the first point is raised to it."""
+        share, slack = 1 - (-self.step).exp(), arb(1, self.moved.expm1().upper())  # C-24
+        weights = [arb(0)] * len(levels)
+        weights[0] = tails.whole - tails.p[0]
+        for n in range(len(levels) - 1):
+            p, q = tails.p[n] - tails.p[n + 1], tails.q[n] - tails.q[n + 1]
+            high = (p - levels[n] * q * slack) / share
+            weights[n] += p - high
+            weights[n + 1] += high
+        return self.tilted(weights, self.first, 1)
+
+    def from_below(self, tails: Tails, levels: list[arb]) -> tuple[list[arb], int]:
+        """C-23: two cells around an even n become one point at their mean, which is extrapolated from n and n -+ 2.
+
+        A neighbour gives away half of its weight at most. What that does not pay for stays at n if the mean is above
+        n, and else the cells are joined to those below them.
+        """
+        start = self.first + 1 + (self.first + 1) % 2  # the first even n with both of its cells
+        grown = (2 * self.step).expm1()
+        p, q, level = [arb(0)], [arb(0)], [(self.offset + (start - 2) * self.step).exp()]
+        for n in range(start - self.first, self.last - self.first, 2):
+            p.append((tails.p[n - 1] - tails.p[n + 1]).lower().max(arb(0)))
+            q.append((tails.q[n - 1] - tails.q[n + 1]).upper().max(arb(0)))
+            level.append(levels[n])
+        p, q, level = [*p, arb(0)], [*q, arb(0)], [*level, arb(0)]
+        moves = [arb(0)] * len(p)
+        for m in range(len(p) - 2, 0, -1):
+            needed = ((level[m] * q[m] - p[m]) * (1 + 1 / grown)).upper()
+            if needed <= 0:
+                continue  # the mean is at n or above
+            if needed <= p[m + 1] / 2:
+                moves[m] += needed
+                moves[m + 1] -= needed
+            else:
+                p[m - 1], q[m - 1] = (p[m - 1] + p[m]).lower(), (q[m - 1] + q[m]).upper()
+                p[m] = q[m] = arb(0)
+        if not p[0] >= level[0] * q[0]:
+            p[0] = arb(0)  # what was joined is not known to be above the lowest point: it is left out
+        for m in range(1, len(p) - 1):
+            excess = ((p[m] - level[m] * q[m]) / grown).lower()
+            if excess > 0:
+                part = excess.min(p[m - 1] / 2)
+                moves[m] += part
+                moves[m - 1] -= part
+                if start + 2 * (m - 1) == 0:  # a hint may move the offset, so that nothing is lost at a heavy point
+                    self.unpaid = (excess - part) * grown / p[m]
+        weights = [one + move for one, move in zip(p, moves, strict=True)]
+        return self.tilted(weights, start - 2, 2), start - 2
+
+
+class Lattice:
+    """All that is needed of a composition and does not depend on epsilon."""
+
+    def __init__(self, parts: Composition, hints: Any, clock: Clock) -> None:
+        self.c, self.beyond = (arb(hint(hints, name, 1e-9, 1e9)) for name in ("abscissa", "beyond"))
+        self.before = arb(hint(hints, "before", 0, 1e9))
+        self.step = arb(hint(hints, "step", 1e-12, 100))
+        low, high = int(hint(hints, "low", -1e9, 0)), int(hint(hints, "high", 0, 1e9))
+        listed = hints.get("rounds")
+        if not isinstance(listed, list) or len(listed) != len(parts):
+            raise Undecided("the hints must have rounds as many as the composition")
+        if high - low > MOST_WINDOW or (high - low) * ctx.prec > MOST_BITS:
+            raise Undecided(f"a lattice may have {MOST_WINDOW} points and {MOST_BITS} bits in all")
+        times = [number for _, number in parts]
+        sides = [Spread(one, part, (self.c, self.step), clock) for (one, _), part in zip(parts, listed, strict=True)]
+        windows = Window(low, high, True, clock), Window(low // 2, high // 2, False, clock)
+        measures = ([one.upper for one in sides], [one.lower for one in sides])
+        made = (
+            reduce(window.product, map(window.power, some, times))
+            for window, some in zip(windows, measures, strict=True)
+        )
+        self.upper, self.lower = ((one.balls(), one.first) for one in made)
+        rounds = list(zip(sides, times, strict=True))
+        self.offset = sum((number * one.offset for one, number in rounds), arb(0))
+        self.moved = sum((number * one.moved for one, number in rounds), arb(0))
+        self.infinite = sum((number * one.infinite for one, number in rounds), arb(0))
+        self.raised = sum((number * one.raised for one, number in rounds), arb(0)).expm1()
+        below, above = windows[0].cut
+        most = [
+            reduce(mul, (reduce(arb.max, (self.moment(one, z) for z in some), arb(1)) ** n for one, n in rounds))
+            for some in ((self.beyond, arb(0)), (self.c, -self.before))
+        ]
+        self.cut_above = 3 * sum(times) * most[0] * (-self.beyond * high * self.step).exp() if above else arb(0)
+        self.cut_below = (
+            3 * sum(times) * most[1] * ((self.c + self.before) * low * self.step).exp() if below else arb(0)
+        )
+
+    def moment(self, one: Spread, z: arb) -> arb:
+        """sum of the upper measure's weights times e^{z n step}."""
+        turn = ((z - self.c) * self.step).exp()
+        return one.upper.balls()(turn) * turn**one.upper.first
+
+    def delta(self, epsilon: Any) -> tuple[arb, arb]:
+        """(lower, upper) of delta(epsilon): C-22 and C-23, with C-5 and C-6 for what is left out of a round."""
+        eps = arb(epsilon)
+        chernoff = (log_kappa(self.c) - self.c * (eps - self.offset)).exp()
+        upper = self.tail(self.upper, eps - self.moved, 1)[1]  # C-24
+        upper += self.infinite + self.cut_above + chernoff * self.cut_below  # C-25
+        lower = self.tail(self.lower, eps, 2)[0] - self.raised
+        return lower.lower().max(arb(0)), upper.upper()
+
+    def tail(self, one: tuple[arb_poly, int], eps: arb, stride: int) -> tuple[arb, arb]:
+        """Bounds on the sum of w (1 - e^{eps - x})_+ over the points x."""
+        step = stride * self.step
+        near = (eps - self.offset) / step
+        if not (near.abs_upper() < 1e12 and near.rad() < 0.1):
+            raise Undecided("epsilon is beyond every lattice")
+        first = max(math.floor(float(near)) - 1, one[1])
+        weights = one[0].right_shift(first - one[1])
+        total = arb(0)
+        for n in range(first, first + 3):  # some of which may be below epsilon
+            total += self.point(weights[n - first], n, eps, step)
+        rest = weights.right_shift(3)
+        sums = [rest(turn) * turn ** (first + 3) for turn in ((-z * step).exp() for z in (self.c, self.c + 1))]
+        total += sums[0] - (eps - self.offset).exp() * sums[1]
+        return total.lower(), total.upper()
+
+    def point(self, weight: arb, n: int, eps: arb, step: arb) -> arb:
+        """w (1 - e^{eps - x})_+ at one point."""
+        return weight * (-self.c * step * n).exp() * (1 - (eps - self.offset - n * step).exp()).max(arb(0))

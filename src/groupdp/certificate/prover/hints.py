@@ -1,0 +1,313 @@
+"""Hints for the checker, in plain floats: where the contour lies, how fine and how far it or a lattice is.
+
+Nothing here is proved and nothing has to be: a bad hint leaves a claim undecided, and never makes a false one verified.
+Names as in docs/certificate.md: K(c) the log moment, c the abscissa, T the number of times a round is run.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx
+
+from groupdp.certificate.checker.contour import largest_loss
+from groupdp.certificate.checker.lattice import MOST_BITS, MOST_WINDOW, Spread
+from groupdp.certificate.checker.laws import Composition, Profile
+from groupdp.certificate.checker.lines import Hidden
+from groupdp.certificate.checker.reading import Clock, Undecided
+from groupdp.certificate.prover.float_hidden import FloatHidden
+from groupdp.certificate.prover.float_rounds import FloatArray, FloatGaussians, FloatMixtures, FloatProfile, floats_of
+
+_TAIL = 4.0  # nats to spare, everywhere
+_SMALLEST_ABSCISSA, _LARGEST_ABSCISSA = 1e-7, 1e6
+_LARGEST_ENVELOPE = 32  # the lattice takes larger groups
+
+
+def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy: float) -> dict[str, Any]:
+    """Hints to enclose delta near `epsilon`, where it is e^log_delta, as if epsilon moved by `accuracy` at most."""
+    times = [float(t) for _, t in parts]
+    if any(isinstance(one, Profile) and len(one.law) > 1 + _LARGEST_ENVELOPE for one, _ in parts):
+        raise Undecided(f"the contour of an envelope is for groups of up to {_LARGEST_ENVELOPE}")
+    rounds = floats_of(parts, log_delta - 20.0 - math.log(sum(times)))
+
+    def cumulant(c: float) -> FloatArray:
+        return np.asarray(sum(t * np.array(one.cumulants(c)) for one, t in zip(rounds, times, strict=True)))
+
+    screen = _screen(cumulant, epsilon, log_delta)
+    if screen is not None:
+        found = [_grid_hints(one, screen, screen * 1.01, 0.0, 50.0) for one in rounds]
+        placed = {"abscissa": screen, "beyond": screen * 1.01, "step": 1.0, "points": 0}
+        return {"precision": 128, **placed, "rounds": found}
+    tolerance = min(max(accuracy * saddle(cumulant, epsilon), 1e-60), 1e-3)
+    rounds = floats_of(parts, log_delta + math.log(tolerance) - math.log(sum(times)) - _TAIL)
+    c = saddle(cumulant, epsilon)
+    k, _, variance = (float(x) for x in cumulant(c))
+    peak = k - c * epsilon
+    log_error = log_delta + math.log(tolerance) - math.log(4)
+    widest = 0.5 if any(isinstance(one, FloatHidden) for one in rounds) else 3.0  # moments of high orders take long
+    period, beyond = _period(cumulant, c, epsilon, log_error, float(largest_loss(parts)), widest)
+    step = 2 * math.pi / period
+    length = _length(rounds, times, c, peak, log_error, math.sqrt(2 * max(peak - log_error, 1.0) / variance))
+    nats = max(peak - log_error, 0.0) + math.log(sum(times)) + _TAIL
+    found = [_grid_hints(one, c, beyond, length, nats) for one in rounds]
+    bits = max(one.bits(c, beyond, length, nats) if isinstance(one, FloatHidden) else 1.45 * nats for one in rounds)
+    return {
+        "precision": 64 + 32 * math.ceil((bits + 10) / 32),
+        "abscissa": c,
+        "beyond": beyond,
+        "step": step,
+        "points": math.ceil(length / step) + 2,
+        "rounds": found,
+    }
+
+
+def _screen(cumulant: Any, epsilon: float, log_delta: float) -> float | None:
+    """An abscissa at which Chernoff's bound (C-11) alone shows delta(epsilon) <= e^log_delta; None if there is none."""
+    before = math.inf
+    for c in np.geomspace(1e-3, 1e5, 60).tolist():
+        bound = float(cumulant(c)[0]) - c * epsilon + c * math.log(c) - (1 + c) * math.log1p(c)
+        if bound < log_delta - 1e-2:
+            return float(c)
+        if bound > before:
+            return None  # it is convex in c
+        before = bound
+    return None
+
+
+def saddle(cumulant: Any, epsilon: float) -> float:
+    """The minimiser of K(c) - c epsilon - log c - log(1 + c), by bisection on its increasing derivative."""
+    low, high = _SMALLEST_ABSCISSA, 1.0
+
+    def slope(c: float) -> float:
+        return float(cumulant(c)[1]) - epsilon - 1 / c - 1 / (1 + c)
+
+    while slope(high) < 0:
+        low, high = high, 2 * high
+        if high > _LARGEST_ABSCISSA:
+            raise Undecided("no saddle point below the largest abscissa")
+    while high > 1.002 * low:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return low
+
+
+def _period(
+    cumulant: Any, c: float, epsilon: float, log_error: float, largest: float, widest: float
+) -> tuple[float, float]:
+    """A period whose aliases are below e^log_error on both sides, and the abscissa that shows it."""
+    shortest, best = math.inf, 2 * c
+    for ratio in np.geomspace(0.01, widest, 24):
+        b = c * (1 + float(ratio))
+        kappa = b * math.log(b) - (1 + b) * math.log1p(b)
+        period = (kappa + float(cumulant(b)[0]) - b * epsilon - log_error) / (b - c)
+        if period < shortest:
+            shortest, best = period, b
+    if largest - epsilon < shortest:
+        shortest, best = largest - epsilon, 1.01 * c
+    return max(shortest, -log_error / c, 1e-9) * 1.01, best
+
+
+def _length(rounds: Any, times: list[float], c: float, peak: float, log_error: float, start: float) -> float:
+    """The s beyond which the points of the contour are proved to matter less than e^log_error."""
+    rectangles = [one.rectangles(c) for one in rounds]
+    s = start
+    for _ in range(200):
+        decay = sum(t * one.decay(r, s, c) for one, t, r in zip(rounds, times, rectangles, strict=True))
+        if peak + decay - math.log(s * math.pi) < log_error:
+            return s
+        s *= 1.12
+    raise Undecided("the contour would be too long: too few rounds")
+
+
+def _grid_hints(one: Any, c: float, beyond: float, length: float, nats: float) -> dict[str, Any]:
+    """The quadrature of one round: its strip, its step, its range."""
+    if isinstance(one, FloatGaussians):
+        return {}
+    if isinstance(one, FloatHidden):
+        return one.hints(c, beyond, length, nats)
+    if isinstance(one, FloatProfile):
+        end = -(1 + beyond) * float(one.mu[-1]) - math.sqrt(2 * nats) - 2.0 - one.behind
+        return {"events": [event for event in one.events() if event[0] > end], "end": end, "cells": 1000}
+    best, strip = 0.0, 0.0
+    widest = min(math.pi / max(*one.spans, 1e-9), 8.0)
+    for d in (widest * np.linspace(0.05, 0.97, 47)).tolist():
+        cosine = math.cos(one.spans[1] * d / 2) if one.spans[1] else 1.0
+        exponent = nats + math.log(2) + d * d / 2 + length * d * sum(one.largest) - beyond * math.log(cosine)
+        if 2 * math.pi * d / exponent > best:
+            best, strip = 2 * math.pi * d / exponent, d
+    lows, highs = [], []
+    for a in (beyond, c, beyond):  # the first only extends the grid
+        lw = one.log_weights(a)
+        inside = np.flatnonzero((lw > lw.max() - nats - 12.0).any(axis=0))
+        lows.append(float(one.u[max(inside[0] - 1, 0)]))
+        falling = int(np.flatnonzero(~one.falls(a))[-1]) + 1
+        highs.append(float(one.u[min(max(inside[-1], falling) + 1, len(one.u) - 1)]))
+    lowest = one.unit * (1 + c) * one.right_from
+    return {
+        "step": best,
+        "strip": strip,
+        "first": math.floor(min(*lows, lowest - 1.0) / best),
+        "last": math.ceil(max(highs) / best),
+        "right_from": one.right_from,
+        "right_to": one.right_to,
+        "left_to": one.left_to,
+    }
+
+
+#: Steps that a first look at the heaviest cells may take.
+_HEAVY_STEPS = 100_000
+
+
+def lattice_hints(
+    parts: Composition, *, epsilon: float, log_delta: float, accuracy: float, most: int
+) -> dict[str, Any]:
+    """Hints to enclose delta near `epsilon` as if it moved by `accuracy`, with up to `most` cells a round."""
+    if any(isinstance(one, Hidden) for one, _ in parts):
+        raise Undecided("a hidden allocation needs a contour")
+    times = [float(t) for _, t in parts]
+    rounds = floats_of(parts, *[log_delta - 20.0 - math.log(sum(times))] * 2)
+
+    def cumulant(c: float) -> FloatArray:
+        return np.asarray(sum(t * np.array(one.cumulants(c)) for one, t in zip(rounds, times, strict=True)))
+
+    c = saddle(cumulant, epsilon)
+    k = float(cumulant(c)[0])
+    tolerance = min(max(accuracy * c, 1e-18), 1e-2)
+    rounds = floats_of(parts, *[log_delta + math.log(tolerance / 10) - math.log(sum(times))] * 2)
+    log_error = log_delta + math.log(tolerance / 10)  # of what is charged for, in all
+    share = log_error - math.log(3 * sum(times))
+    relative = math.log(tolerance / 10) - math.log(3 * sum(times))
+    ends = [_ends(one, c, relative, share) for one in rounds]
+    coarsest = max((high - low) / (0.9 * most) for low, high, _ in ends)
+    spread_out = sum(
+        t * _spread_out(one, part[2], c, coarsest) for one, t, part in zip(rounds, times, ends, strict=True)
+    )
+    step = coarsest
+    if k - c * epsilon - log_delta < 8.0:  # else delta falls faster than e^{-c epsilon}, and more is needed
+        step = max(math.sqrt(4 * tolerance / (c * (c + 1) * max(spread_out, 1.0))), coarsest)
+    found = []
+    for (exact, _), one, (low, high, spread) in zip(parts, rounds, ends, strict=True):
+        kept = {"right_to": 0, "left_to": 0}
+        if isinstance(one, FloatMixtures):
+            kept = {"right_to": one.right_to, "left_to": one.left_to}
+        elif isinstance(one, FloatProfile):
+            kept["right_to"] = one.largest
+        offset = _heavy(exact, spread, c, step, kept)
+        cells = {"first": math.floor((low - offset) / step) - 1, "last": math.ceil((high - offset) / step) + 1}
+        cells = {"first": min(cells["first"], -2), "last": max(cells["last"], 2)}
+        found.append({"offset": offset, **cells, **kept})
+    offsets = sum(t * part["offset"] for t, part in zip(times, found, strict=True))
+    high, beyond = _high(rounds, times, found, c, share, offsets)
+    high = min(high, sum(t * part["last"] * step for t, part in zip(times, found, strict=True)))
+    most_moment = sum(
+        t * max(one.cumulants(c)[0] - c * part["offset"], 0.0)
+        for one, t, part in zip(rounds, times, found, strict=True)
+    )
+    low, before = _low(ends, times, found, c, share - most_moment + c * (epsilon - offsets), 0.2 / step)
+    least = sum(t * part["first"] * step for t, part in zip(times, found, strict=True))
+    low = least if least > -most * step else max(min(low, -4 * step), least)
+    window = (math.floor(low / step) - 2, math.ceil(max(high, epsilon - offsets) / step) + 8)
+    spans = [one.cumulants(c)[0] - c * min(part[0], 0.0) for one, part in zip(rounds, ends, strict=True)]
+    nats = max(k - c * epsilon - log_error, 0.0) + max(spans) + math.log(window[1] - window[0]) + 12.0
+    precision = 64 + 32 * math.ceil(1.45 * nats / 32)
+    if window[1] - window[0] > MOST_WINDOW or (window[1] - window[0]) * precision > MOST_BITS:
+        if most < 1000:
+            raise Undecided("a lattice of losses would have too many points")
+        return lattice_hints(parts, epsilon=epsilon, log_delta=log_delta, accuracy=2 * accuracy, most=most // 2)
+    placed = {
+        "method": "lattice",
+        "precision": precision,
+        "abscissa": c,
+        "beyond": beyond,
+        "before": before,
+        "step": step,
+    }
+    return {**placed, "low": window[0], "high": window[1], "rounds": found}
+
+
+def _ends(one: Any, c: float, relative: float, share: float) -> tuple[float, float, tuple[FloatArray, FloatArray]]:
+    """Losses of one round that matter, and its law: losses in order, with logarithms of probabilities under P."""
+    log_moment = one.cumulants(c)[0]
+    losses, logs = _law(one)
+    above = np.flatnonzero(np.logaddexp.accumulate(logs[::-1])[::-1] > share)
+    high = float(losses[above[-1]]) if len(above) else float(losses[0])
+    below = np.flatnonzero(np.logaddexp.accumulate(logs) + c * losses > log_moment + relative)
+    low = float(losses[below[0]]) if len(below) else high
+    return min(low, high), high, (losses, logs)
+
+
+def _law(one: Any) -> tuple[FloatArray, FloatArray]:
+    if isinstance(one, FloatMixtures):
+        losses = np.concatenate([la - lb for la, lb, _, _ in one.logs])
+        scale = math.log(one.grid_step / math.sqrt(2 * math.pi))
+        logs = np.concatenate([la - one.u**2 / 2 + scale for la, _, _, _ in one.logs])
+    elif isinstance(one, FloatGaussians):
+        u = np.linspace(-40.0, 40.0, 801)
+        heavy = np.argsort(one.log_p)[-300:]
+        mu = np.sqrt(one.squares[heavy])[:, None]
+        losses = (mu * u + mu**2 / 2).ravel()
+        logs = (one.log_p[heavy][:, None] - u**2 / 2 + math.log(0.1 / math.sqrt(2 * math.pi))).ravel()
+    else:
+        losses, logs = one.losses, one.log_p
+    order = np.argsort(losses)
+    return losses[order], logs[order]
+
+
+def _heavy(exact: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float, kept: dict[str, int]) -> float:
+    """The mean (in the sense of P over Q) of the cells around the median, if they have much of the probability.
+
+    Or a little less: a mean just below a point may cost two whole steps (C-23).
+    """
+    losses, logs = spread
+    p = np.exp(logs)
+    middle = float(losses[np.searchsorted(np.cumsum(p), 0.5 * p.sum())])
+    if isinstance(exact, Profile) or p[np.abs(losses - middle) < step].sum() < 0.2 * p.sum():
+        return -1e-9 * step
+    with ctx.workprec(128):
+        for _ in range(4):
+            hints = {"first": -60, "last": 60, "offset": middle, **kept}
+            middle += float(Spread(exact, hints, (arb(c), arb(step)), Clock(steps=_HEAVY_STEPS)).unpaid)
+    return middle - 1e-9 * step
+
+
+def _spread_out(one: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float) -> float:
+    """The share of the tilted law that is not within a step of the median: only that is spoilt by the lattice."""
+    losses, logs = spread
+    p = np.exp(logs)
+    middle = float(losses[np.searchsorted(np.cumsum(p), 0.5 * p.sum())])
+    near = np.abs(losses - middle) < step
+    if not near.any():
+        return 1.0
+    return 1.0 - min(
+        math.exp(min(float(np.logaddexp.reduce(logs[near] + c * losses[near])) - one.cumulants(c)[0], 0.0)), 1.0
+    )
+
+
+def _high(rounds: Any, times: list[float], found: Any, c: float, share: float, offsets: float) -> tuple[float, float]:
+    """The sum of losses above which all may be cut, less the offsets, and the abscissa that shows it."""
+    best, beyond = math.inf, 2 * c
+    for ratio in np.concatenate((np.linspace(0.5, 1.0, 26), 1 + np.geomspace(1e-3, 3.0, 24))).tolist():
+        b = c * ratio
+        total = 0.0
+        for one, t, part in zip(rounds, times, found, strict=True):
+            total += t * max(float(one.cumulants(b)[0]) - b * part["offset"], 0.0)
+        if (total - share) / b < best:
+            best, beyond = (total - share) / b, b
+    return best, beyond
+
+
+def _low(ends: Any, times: list[float], found: Any, c: float, share: float, largest: float) -> tuple[float, float]:
+    """The sum of losses below which all may be cut, less the offsets, and the abscissa that shows it."""
+    best, before = share / c, 0.0
+    for a in np.geomspace(0.1 * c, max(largest, 0.2 * c), 30).tolist():
+        total = 0.0
+        for (low, _, (losses, logs)), t, part in zip(ends, times, found, strict=True):
+            raised = np.maximum(losses, low) - part["offset"]
+            tilted = logs - a * raised
+            top = float(tilted.max())
+            total += t * max(top + math.log(float(np.exp(np.maximum(tilted - top, -100.0)).sum())), 0.0)
+        if (share - total) / (c + a) > best:
+            best, before = (share - total) / (c + a), a
+    return best, before

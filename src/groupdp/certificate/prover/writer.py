@@ -1,0 +1,326 @@
+"""Certificates: the claim, and the hints with which the checker proves it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+from groupdp._validation import require_integer, require_number
+from groupdp._version import VERSION
+from groupdp.bounds import Bounds
+from groupdp.certificate.checker.laws import changes
+from groupdp.certificate.checker.reading import MOST_PHASES, Clock, NotACertificate, digest
+from groupdp.certificate.checker.runs import MOST_SHARES, phases
+from groupdp.certificate.checker.verify import Verdict, attained, decide
+from groupdp.certificate.prover.chosen_laws import laws_of_claim, sides_of_laws
+from groupdp.certificate.prover.proving import (
+    ENOUGH_CELLS,
+    FEWEST_CELLS,
+    MOST_CELLS,
+    MOST_STEPS,
+    Deadline,
+    Proving,
+    more_cells,
+)
+from groupdp.errors import InvalidArgument, InWords
+from groupdp.guarantees import epsilon
+from groupdp.mechanisms.correlated import (
+    BandedToeplitz,
+    BandMF,
+    CorrelatedNoise,
+    CyclicPoisson,
+    FixedEpochs,
+    MinimumSeparation,
+)
+from groupdp.mechanisms.correlated.sensitivities import row_shares
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.gaussian import GaussianRelease
+from groupdp.mechanisms.mechanism import Mechanism, Wrapper, mechanisms_of
+from groupdp.mechanisms.of_group import OfGroup, with_own_groups
+from groupdp.mechanisms.search import FIXED, Search
+from groupdp.samplings.poisson import PoissonSampling
+
+#: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.
+_OUTWARD = Decimal("2e-14")
+
+
+#: How far below, relatively, the lower side is moved where column norms were rounded up (M-1): at most 4 096 roundings.
+_NORMS_ROUNDED = 1e-11
+
+
+def _norms_rounded(run: Any) -> float:
+    return _NORMS_ROUNDED if any(isinstance(Wrapper.innermost(one), CorrelatedNoise) for one in _phases(run)) else 0.0
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A claim with hints, as it is written to a file; `verdict` is what the checker said of it."""
+
+    document: dict[str, Any]
+    verdict: Verdict
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON."""
+        return digest(self.document)
+
+    @property
+    def width(self) -> float:
+        """How far epsilon.upper is above epsilon.lower, relatively; infinite if it is, and 0 if both are."""
+        lower, upper = (float(self.document["claim"]["epsilon"][side]) for side in ("lower", "upper"))
+        if lower == upper:
+            return 0.0
+        return (upper - lower) / upper if math.isfinite(upper) else math.inf
+
+    @property
+    def text(self) -> str:
+        """The file's content."""
+        return json.dumps(self.document, indent=1) + "\n"
+
+
+def certify(
+    run: Any,
+    *,
+    delta: float,
+    group_size: Any = None,
+    adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
+    seconds: float | None = None,
+    steps: int = MOST_STEPS,
+    progress: Any = None,
+) -> Certificate:
+    """The certificate that `run` has the epsilon that `groupdp.epsilon` says, at `delta` and for a group.
+
+    Where an allocation stays hidden and the bound is valid, not tight, the claim is the upper side of a law that the
+    checker has (C-30), which may be a little larger than `groupdp.epsilon`'s.
+
+    Formal guarantee: if `verdict.outcome` is "verified", then delta(epsilon.upper) <= delta, and delta(epsilon.lower)
+    > delta unless epsilon.lower is 0, for the decimals in the claim. Bounds are moved outward by 2e-14 relatively;
+    and further, where the checker can only prove an interval that is wider than that of `groupdp.epsilon`. The same
+    question has the same certificate on every run: `steps` of the proofs are counted, some 5 000 in a second, and half
+    of them go into a narrower interval. LimitExceeded is raised if it takes longer than `seconds`, if they are given.
+    """
+    limit = math.inf if seconds is None else require_number("seconds", seconds, above=0.0)
+    clock = Deadline(limit, require_integer("steps", steps, at_least=1))
+    question: dict[str, Any] = {"adjacency": adjacency, "removed": removed, "added": added}
+    run, group_size = with_own_groups(run, group_size)
+    _require_laws(run)
+    bounds = epsilon(_phases(run), delta=delta, group_size=group_size, progress=progress, **question)
+    claim = claim_of(run, delta=delta, group_size=group_size, **question)
+    made = None
+    for laws in laws_of_claim(claim, delta, clock):
+        if made is None or made.verdict.outcome == "undecided":
+            made = _certified(claim, bounds, laws, clock, delta=delta, norms_rounded=_norms_rounded(run))
+    if made is None:
+        raise AssertionError("a claim must have laws")
+    return made
+
+
+def _certified(
+    claim: dict[str, Any],
+    bounds: Bounds,
+    laws: dict[str, list[Any]],
+    clock: Clock,
+    *,
+    delta: float,
+    norms_rounded: float,
+) -> Certificate:
+    """The claim of these bounds, or of the larger ones of laws that the truth is below, with hints that prove it."""
+    sides = bounds.lower * (1.0 - norms_rounded), bounds.upper
+    claim = {**claim, "epsilon": outward(*sides), "tight": bounds.tight and is_tight(claim, laws)}
+    clock.check()
+    proving = proving_of(claim, clock, laws)
+    is_exact = not laws or claim["tight"]
+    if proving.has_larger_laws or not is_exact:
+        sides = sides_of_laws(proving, delta) or (0.0, bounds.upper)
+        claim["epsilon"] = outward(*sides)
+        proving = proving_of(claim, clock, laws)
+    proving.contours()
+    if all(pair.settled for pair in proving.pairs):
+        return tried(claim, proving)
+    has_contours = all(pair.settled or pair.hints is not None for pair in proving.pairs)
+    made, decided, cells = None, False, 0 if has_contours else FEWEST_CELLS
+    while True:
+        if cells:
+            proving.lattices(cells)
+        again = tried({**claim, "epsilon": outward(*proving.interval(sides))}, proving)
+        if made is None or (again.verdict.outcome != "undecided" and (again.width < made.width or not decided)):
+            made = again
+        decided = made.verdict.outcome != "undecided"
+        if decided and (made.width <= proving.slack or clock.done > clock.steps / 2):
+            return made
+        if cells == MOST_CELLS or clock.done > clock.steps or (cells and proving.has_hidden_laws):
+            return made
+        cells = more_cells(cells, made.width / proving.slack if decided else math.inf)
+
+
+def _require_laws(run: Any) -> None:
+    """Refuse mechanisms that the checker has no law for."""
+    for phase in map(Wrapper.innermost, _phases(run)):
+        if isinstance(phase, CorrelatedNoise):
+            _require_checked(phase)
+
+
+def _phases(run: Any) -> tuple[Mechanism, ...]:
+    """The run as phases of DP-SGD and correlated noise, some with a group size of their own (C-36)."""
+    found: list[Mechanism] = []
+    for phase in mechanisms_of(with_own_groups(run, None)[0]):
+        own = phase.group_size if isinstance(phase, OfGroup) else None
+        one: Any = phase.mechanism if isinstance(phase, OfGroup) else phase
+        times = 1
+        if isinstance(one, Search) and one.law == FIXED and one.runs <= MOST_PHASES:
+            one, times = one.mechanism, int(one.runs)
+        if isinstance(one, BandMF):
+            one = one.run
+        elif isinstance(one, GaussianRelease):  # the law of full batches; of a person, that of one example
+            own = 1 if one.per_person and own != 0 else own
+            one = DPSGD(PoissonSampling(rate=1.0), noise_multiplier=one.noise_multiplier, steps=one.releases)
+        if not isinstance(one, DPSGD | CorrelatedNoise):
+            known = "DPSGD, CorrelatedNoise, GaussianRelease or a fixed number of runs of them"
+            raise InvalidArgument("run", one, f"be of {known} for the checker to know its laws")
+        found += [one if own is None else OfGroup.of(one, own)] * times
+    return tuple(found)
+
+
+def _require_checked(run: CorrelatedNoise) -> None:
+    """Refuse correlated noise that the checker has no law for."""
+    if not isinstance(run.strategy, BandedToeplitz):
+        raise InvalidArgument("strategy", InWords(run.strategy.describe()), "be a BandedToeplitz for a certificate")
+    bands = run.strategy.bands(run.steps)
+    match run.participation:
+        case CyclicPoisson(parts=apart, assigned=assigned, rate=rate):
+            if assigned != "person" and bands > 1 and (apart > MOST_SHARES or rate == 1.0):
+                raise InvalidArgument(
+                    "participation",
+                    InWords(f"{apart} parts and a rate of {rate!r}"),
+                    f"have at most {MOST_SHARES} parts and a rate below 1 for a certificate with examples in any parts",
+                )
+        case MinimumSeparation(separation=apart, together=together):
+            if not together:
+                raise InvalidArgument("together", False, "be True for a certificate")
+        case FixedEpochs(batches=apart):
+            pass
+    if bands > apart:
+        raise InvalidArgument(
+            "strategy", InWords(f"{bands} bands"), f"have at most {apart} bands, as rounds are apart, for a certificate"
+        )
+
+
+def claim_of(run: Any, *, delta: float, group_size: Any, adjacency: str, removed: Any = None, added: Any = None) -> Any:
+    """What is claimed about: the run, the group and delta, as the checker reads them."""
+    if removed is not None or added is not None:
+        group = {"adjacency": "removed-and-added", "removed": _counts(removed), "added": _counts(added)}
+    else:
+        group = {"adjacency": adjacency, "group_size": _counts(group_size)}
+    return {"run": [described(phase) for phase in _phases(run)], **group, "delta": spelled(delta)}
+
+
+def _counts(group: Any) -> Any:
+    return {name: int(count) for name, count in group.items()} if isinstance(group, Mapping) else int(group or 0)
+
+
+def described(phase: Mechanism) -> dict[str, Any]:
+    """One phase under the names of run files, its floats as the decimals that name them."""
+    if isinstance(phase, OfGroup):
+        return {**described(phase.mechanism), "group_size": phase.group_size}
+    if isinstance(phase, CorrelatedNoise):
+        return _described_correlated(phase)
+    return {name: _exact(value) for name, value in phase.values().items()}
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _exact(part) for name, part in value.items()}
+    return spelled(value) if isinstance(value, float) else value
+
+
+def _described_correlated(run: CorrelatedNoise) -> dict[str, Any]:
+    """Correlated noise as the checker reads it; M-3's shares belong to the claim, because its law depends on them."""
+    _require_checked(run)
+    participation = run.participation
+    found = {
+        "mechanism": run.name,
+        "strategy": run.strategy.name,
+        "column": [spelled(value) for value in run.strategy.first_column(run.steps).tolist()],  # type: ignore[union-attr]
+        "participation": participation.name,
+        "noise_multiplier": spelled(run.noise_multiplier),
+        "normalisation": run.normalisation,
+        "steps": run.steps,
+    }
+    match participation:
+        case CyclicPoisson(parts=parts, rate=rate, assigned=assigned):
+            found |= {"parts": parts, "rate": spelled(rate), "assigned": assigned}
+            if assigned != "person":
+                found["shares"] = [spelled(share) for share in row_shares(run.strategy, run.steps, parts=parts)]
+        case MinimumSeparation(separation=separation, participations=participations):
+            found |= {"separation": separation, "participations": participations}
+        case FixedEpochs(batches=batches):
+            found |= {"batches": batches}
+    return found
+
+
+def certificate_of(claim: dict[str, Any]) -> Certificate:
+    """The certificate of a claim, tried out: hints are refined until the checker decides, or stays undecided."""
+    proving = proving_of(claim, Clock(steps=MOST_STEPS))
+    proving.contours()
+    if any(pair.hints is None for pair in proving.pairs):
+        proving.lattices(ENOUGH_CELLS)
+    return tried(claim, proving)
+
+
+def proving_of(claim: dict[str, Any], clock: Clock, laws: dict[str, list[Any]] | None = None) -> Proving:
+    """Nothing is proved yet; the claim has a meaning."""
+    try:
+        phases(claim["run"])
+        return Proving(claim, clock, laws)
+    except NotACertificate as error:
+        raise InvalidArgument.saying("claim", str(error)) from None
+
+
+def tried(claim: dict[str, Any], proving: Proving) -> Certificate:
+    """A claim with the hints that were found, and what the checker says; what is proved is not proved again."""
+    document = {
+        "format": "groupdp certificate",
+        "version": 1,
+        "made_by": f"groupdp {VERSION}",
+        "claim": claim,
+        "hints": proving.hints,
+    }
+    try:
+        return Certificate(document, decide(json.dumps(document), proving.clock, proving.known))
+    except NotACertificate as error:
+        raise InvalidArgument.saying("claim", str(error)) from None
+
+
+def outward(lower: float, upper: float) -> dict[str, str]:
+    """Both sides as decimals, a little further apart than the doubles."""
+    if math.isinf(lower):
+        return {"lower": "infinity", "upper": "infinity"}
+    if upper == 0.0:
+        return {"lower": "0", "upper": "0"}
+    low, high = Decimal(lower) * (1 - _OUTWARD), Decimal(upper) * (1 + _OUTWARD) if math.isfinite(upper) else None
+    return {
+        "lower": _spelled(low, ROUND_FLOOR) if lower > 0.0 else "0",
+        "upper": "infinity" if high is None else _spelled(high, ROUND_CEILING),
+    }
+
+
+def _spelled(value: Decimal, rounding: str) -> str:
+    return format(Context(prec=17, rounding=rounding).plus(value), "f")
+
+
+def spelled(value: float) -> str:
+    """The shortest decimal that names a double, in the checker's spelling."""
+    text = repr(float(value))
+    return text[:-2] if text.endswith(".0") else text.replace("e-0", "e-").replace("e+", "e")
+
+
+def is_tight(claim: dict[str, Any], laws: dict[str, list[Any]]) -> bool:
+    """Whether the checker knows the claim's laws to be attained."""
+    hints = {name: {"laws": named} for name, named in laws.items()}
+    return attained(claim["run"], changes(claim), hints)

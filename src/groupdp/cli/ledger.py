@@ -1,0 +1,327 @@
+"""`groupdp ledger new|add|show|afford`: everything released so far, and whether the next run fits."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from groupdp._files import NewFiles
+from groupdp.bounds import Bounds
+from groupdp.cli.asked import Asked
+from groupdp.cli.command import command, with_run
+from groupdp.cli.options import AsJSON, Delta, Force, option, read_number
+from groupdp.cli.output import (
+    bounds_as_json,
+    emit_json,
+    emit_run,
+    emit_table,
+    emit_text,
+    name_written,
+    progress_bar,
+    require_new,
+)
+from groupdp.errors import InvalidArgument, InWords
+from groupdp.neighbours import ADJACENCIES
+from groupdp.printing import given, upper_text
+
+if TYPE_CHECKING:
+    from groupdp.ledger import Ledger
+
+GROUPS = {
+    "ledger": (
+        "Everything released about people in one file: what it adds up to, and what still fits a budget.",
+        "groupdp ledger show --ledger ledger.jsonl",
+    )
+}
+_DIGITS = 6
+_DEFAULT = "ledger.jsonl"
+_LEDGER, _OUTPUT = "The ledger", "Output"
+
+Where = Annotated[str, option("--ledger", "FILE", "The ledger.", _LEDGER)]
+Covers = Annotated[str | None, option("--covers", "TEXT", "Whose data it is about, in words.", _LEDGER)]
+Date = Annotated[str | None, option("--date", "YYYY-MM-DD", "The date of the entry (default today, UTC).", _LEDGER)]
+Chosen = Annotated[
+    str | None,
+    option(
+        "--chosen",
+        "beforehand|after-looking",
+        "Whether the parameters were fixed before any outcome was seen, or chosen after looking at earlier ones.",
+        _LEDGER,
+    ),
+]
+Budget = Annotated[str | None, option("--epsilon", "NUMBER", "The budget: an epsilon.", "The question")]
+
+
+@command("ledger new", "--ledger ledger.jsonl --delta 1e-6 --epsilon 8")
+def new(
+    *,
+    ledger: Where = _DEFAULT,
+    delta: Delta,
+    epsilon: Budget = None,
+    adjacency: Annotated[str, option("--adjacency", "NAME", "Which datasets are neighbours.", "The question")] = (
+        ADJACENCIES[0]
+    ),
+    covers: Covers = None,
+    date: Date = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Make a ledger: delta, the budget and the orders of its filter are fixed from now on."""
+    from groupdp.ledger import make_ledger
+
+    made = make_ledger(
+        ledger,
+        delta=read_number("delta", delta),
+        epsilon=None if epsilon is None else read_number("epsilon", epsilon),
+        adjacency=adjacency,
+        covers="everybody" if covers is None else covers,
+        date=date,
+    )
+    if as_json:
+        emit_json({"ledger": ledger, **_header(made)})
+        return
+    emit_text(f"{ledger}: a ledger for {made.covers} at delta = {given(made.delta)}, {made.adjacency}.")
+    if made.epsilon is None:
+        emit_text("No budget is fixed, so that no run may be chosen after looking at an earlier one's outcome.")
+
+
+@command("ledger add", "run.toml:8 --ledger ledger.jsonl --chosen beforehand")
+@with_run(question=("group_size", "adjacency"))
+def add(
+    asked: Asked,
+    *,
+    ledger: Where = _DEFAULT,
+    chosen: Chosen = None,
+    covers: Covers = None,
+    date: Date = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Append a run that was, or is about to be, released."""
+    from groupdp.ledger import add_release, spent
+
+    asked.neighbours  # noqa: B018 - refuses a group that was not given, in the words of options
+    if len(asked.names) > 1:
+        raise InvalidArgument("run files", InWords(f"{len(asked.names)} of them"), "be added one at a time")
+    with progress_bar("ledger") as progress:
+        made = add_release(
+            ledger, asked.file, chosen=chosen, covers=covers, run_file=_content(asked), date=date, progress=progress
+        )
+        states = spent(made, progress=progress) if made.looked and not as_json else None
+    entry = made.entries[-1]
+    if as_json:
+        emit_json({"ledger": ledger, "entry": len(made.entries), "digest": entry.digest, "bound": dict(entry.bound)})
+        return
+    emit_run(asked)
+    emit_text(
+        f"Entry {len(made.entries)} of {ledger}: epsilon = {_upper(entry.bound['epsilon']['upper'])} alone at delta = "
+        f"{given(made.delta)}. Its digest is {entry.digest}."
+    )
+    if states is not None:  # where something was chosen after looking, the guarantee may be lost
+        emit_text(_sentences(made, states)[-2])
+
+
+def _content(asked: Asked) -> bytes:
+    """The bytes of the run file, where there is one."""
+    if not asked.names or asked.names[0] == "-":
+        return b""
+    try:
+        return Path(asked.names[0]).read_bytes()
+    except OSError as error:
+        raise InvalidArgument("run file", InWords(f"{asked.names[0]} ({error.strerror})"), "be readable") from None
+
+
+@command("ledger show", "--ledger ledger.jsonl --plot spent.png")
+def show(
+    *,
+    ledger: Where = _DEFAULT,
+    has: Annotated[
+        str | None, option("--has", "DIGEST", "Refuse a ledger without this digest, noted earlier.", _LEDGER)
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG.", rich_help_panel=_OUTPUT)
+    ] = None,
+    force: Force = False,
+    as_json: AsJSON = False,
+) -> None:
+    """Epsilon so far, entry by entry and composed, computed again from the file."""
+    from groupdp.ledger import read_ledger, spent
+
+    book = read_ledger(ledger)
+    if has is not None and has not in {book.made, *(entry.digest for entry in book.entries)}:
+        raise InvalidArgument("ledger", InWords(f"{ledger} without {has}"), "have the entry with this digest")
+    with NewFiles("plot") as files:
+        if plot is not None:
+            from groupdp.drawing import check_picture_name
+
+            check_picture_name("plot", plot)
+            require_new(plot, "plot", force=force)
+            files.temporary(plot)
+        with progress_bar("ledger") as progress:
+            states = spent(book, progress=progress)
+        if plot is not None:
+            from groupdp.drawing import save_figure
+            from groupdp.figures.curves import draw_ledger
+
+            title = f"Released so far: {book.covers}, δ = {given(book.delta)}, {book.adjacency}"
+            save_figure(draw_ledger(book, states, title=title), files.temporary(plot))
+    if as_json:
+        emit_json(
+            {
+                "ledger": ledger,
+                **_header(book),
+                "entries": [
+                    {
+                        "title": entry.title,
+                        "date": entry.date,
+                        "covers": entry.covers,
+                        "chosen": entry.chosen,
+                        "run": [phase.values() for phase in entry.phases],
+                        "run_file_sha256": entry.run_file_sha256,
+                        "alone": bounds_as_json(state.alone),
+                        "composed_so_far": bounds_as_json(state.composed),
+                        "filter_so_far": state.filtered.upper,
+                        "stated": dict(entry.bound),
+                        "agrees": state.agrees,
+                        "digest": entry.digest,
+                    }
+                    for entry, state in zip(book.entries, states, strict=True)
+                ],
+                "figure": "filter" if book.looked else "composed",
+                "guaranteed": _guaranteed(book, states),
+                "digest": book.head,
+            }
+        )
+        return
+    emit_table(
+        f"{ledger}, since {book.date}: epsilon at delta = {given(book.delta)} for {book.covers}, {book.adjacency}",
+        ("entry", "examples", "chosen", "alone", "composed", "filter"),
+        [
+            (
+                f"{number}: {entry.title} ({entry.date})",
+                ", ".join(dict.fromkeys(str(phase.group_size) for phase in entry.phases)),
+                entry.chosen,
+                *(_upper(bounds.upper) for bounds in (state.alone, state.composed, state.filtered)),
+            )
+            for number, (entry, state) in enumerate(zip(book.entries, states, strict=True), 1)
+        ],
+        note="\n".join(_sentences(book, states)),
+    )
+    name_written(plot)
+
+
+def _sentences(book: Ledger, states: Any) -> list[str]:
+    """Which figure applies, and what it guarantees."""
+    lines = []
+    for number, state in enumerate(states, 1):
+        if not state.agrees:
+            lines.append(f"Entry {number} states another epsilon than its run has: trust the one shown here.")
+    found = _guaranteed(book, states)
+    if not states:
+        lines.append("Nothing was released so far.")
+    elif not book.looked:
+        lines.append(
+            f"All parameters were fixed beforehand, so the composed figure applies: epsilon = {_upper(found)}."
+        )
+    elif book.epsilon is None:
+        lines.append(
+            "Some parameters were chosen after looking, and no budget was fixed when the ledger was made: nothing is "
+            "guaranteed. A filter would have needed the last figure as its budget."
+        )
+    elif found is None:
+        lines.append(
+            f"Some parameters were chosen after looking, and what was released exceeds the budget of "
+            f"{given(book.epsilon)} that was fixed when the ledger was made: nothing is guaranteed."
+        )
+    else:
+        lines.append(
+            f"Some parameters were chosen after looking: the filter's figure applies, epsilon = {given(book.epsilon)}, "
+            f"the budget fixed when the ledger was made. {_upper(states[-1].filtered.upper)} of it is used."
+        )
+    lines.append(f"Last digest: {book.head}")
+    return lines
+
+
+def _guaranteed(book: Ledger, states: Any) -> float | None:
+    """The epsilon that everything released so far has; None where nothing is guaranteed."""
+    if not states:
+        return 0.0
+    if not book.looked:
+        upper: float = states[-1].composed.upper
+        return upper
+    return book.epsilon if book.epsilon is not None and states[-1].filtered.upper <= book.epsilon else None
+
+
+@command("ledger afford", "run.toml:8 --ledger ledger.jsonl --epsilon 8 --chosen beforehand")
+@with_run(question=("group_size", "adjacency"))
+def afford(
+    asked: Asked,
+    *,
+    ledger: Where = _DEFAULT,
+    epsilon: Budget = None,
+    chosen: Chosen = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Whether a run fits the budget, and the least noise or the most steps of its last phase that do."""
+    from groupdp.ledger import afford as afforded
+    from groupdp.ledger import read_ledger
+
+    book = read_ledger(ledger)
+    asked.neighbours  # noqa: B018 - as above
+    with progress_bar("ledger") as progress:
+        found = afforded(
+            book,
+            asked.file,
+            epsilon=None if epsilon is None else read_number("epsilon", epsilon),
+            chosen=chosen,
+            progress=progress,
+        )
+    if as_json:
+        emit_json(
+            {
+                "ledger": ledger,
+                "fits": found.fits,
+                "budget": found.budget,
+                "delta": book.delta,
+                "figure": found.figure,
+                "composed": bounds_as_json(found.composed),
+                "filter": found.filtered.upper,
+                "least_noise": found.least_noise,
+                "most_steps": found.most_steps,
+                **asked.as_json_fields(),
+            }
+        )
+        return
+    emit_run(asked)
+
+    def row(name: str, label: str, bounds: Bounds) -> tuple[str, str, str]:
+        applies = " (applies)" if found.figure == name else ""
+        return f"{label}{applies}", _upper(bounds.upper), "fits" if bounds.upper <= found.budget else "does not fit"
+
+    notes = []
+    if found.least_noise is not None:
+        notes.append(f"The least noise multiplier of its last phase that fits: {upper_text(found.least_noise, 5)}.")
+    if found.most_steps is not None:
+        notes.append(f"The most steps of its last phase that fit: {found.most_steps}.")
+    if not found.fits and not notes:
+        notes.append("No noise and no number of steps of its last phase fits.")
+    emit_table(
+        f"After {ledger}: does the run fit epsilon = {given(found.budget)} at delta = {given(book.delta)}?",
+        ("with the run", "epsilon at most", "budget"),
+        [
+            row("composed", "composed: all parameters fixed beforehand", found.composed),
+            row("filter", "filter: parameters chosen after looking", found.filtered),
+        ],
+        note="\n".join(notes),
+    )
+
+
+def _header(book: Ledger) -> dict[str, Any]:
+    names = ("date", "covers", "delta", "adjacency", "epsilon")
+    return {**{name: getattr(book, name) for name in names}, "filter_orders": list(book.filter_orders)}
+
+
+def _upper(value: Any) -> str:
+    """An epsilon, rounded up."""
+    return upper_text(math.inf if value in ("Infinity", None) else value, _DIGITS)

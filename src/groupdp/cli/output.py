@@ -1,0 +1,263 @@
+"""What commands print: tables, sentences and JSON that fit the terminal; progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from groupdp._files import NewFiles
+from groupdp._validation import shown
+from groupdp._version import VERSION
+from groupdp.bounds import Bounds
+from groupdp.errors import InvalidArgument, InWords
+from groupdp.printing import given, grouped, json_ready
+
+if TYPE_CHECKING:
+    from groupdp.cli.asked import Asked
+
+#: Lines of this length are assumed where the output is not a terminal and COLUMNS is not set: nothing is wrapped.
+UNLIMITED = 10_000
+_GAP = "  "
+_NARROWEST_LABEL = 16
+
+
+def output_width() -> int:
+    """The columns there are to print in."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
+        return max(20, shutil.get_terminal_size().columns)
+    return UNLIMITED
+
+
+def wrapped(text: str, *, width: int, indent: str = "") -> str:
+    """Every line of `text` broken between words, with thousands apart; what follows a break begins with `indent`."""
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        for line in grouped(text, space="\u00a0").split("\n")
+    ).replace("\u00a0", " ")
+
+
+def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: int) -> str:
+    """The first column to the left, the others (numbers) to the right, in lines of at most `width`.
+
+    Headings are wrapped first, then the labels of the first column; if that is not enough, a row becomes a block of
+    lines, one for each column.
+    """
+    cells = [max((len(row[i]) for row in rows), default=0) for i in range(len(columns))]
+    widths = [max(len(name), cell) for name, cell in zip(columns, cells, strict=True)]
+    if _total(widths) > width:
+        least = [max(cell, *map(len, name.split()), 0) for name, cell in zip(columns, cells, strict=True)]
+        widths = _spread(least, widths, width)
+    if _total(widths) > width:
+        label = width - _total(widths) + widths[0]
+        longest = max((len(word) for row in rows for word in row[0].split()), default=0)
+        if label < max(_NARROWEST_LABEL, longest):
+            return _stacked(columns, rows, width)
+        widths[0] = label
+    named = any(columns)  # rows that speak for themselves have no headings, and no line below them
+    lines = [*_lines(columns, widths), _rule() * min(_total(widths), width)] if named else []
+    for row in rows:
+        lines += _lines(row, widths)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _rule() -> str:
+    """A line below the headings, where the output's encoding has one."""
+    try:
+        "─".encode(sys.stdout.encoding or "utf-8")
+    except (LookupError, UnicodeEncodeError):
+        return "-"
+    return "─"
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _spread(least: list[int], wanted: list[int], width: int) -> list[int]:
+    """Between the least and the wanted widths: as close to the wanted ones as the line allows."""
+    widths = list(least)
+    while _total(widths) < width:
+        short = [i for i in range(len(widths)) if widths[i] < wanted[i]]
+        if not short:
+            break
+        widest = max(short, key=lambda i: wanted[i] - widths[i])
+        widths[widest] += 1
+    return widths
+
+
+def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """One row, in as many lines as its tallest cell needs."""
+    parts = [
+        textwrap.wrap(cell, size, break_long_words=False, break_on_hyphens=False) or [""]
+        if len(cell) > size
+        else [cell]
+        for cell, size in zip(row, widths, strict=True)
+    ]
+    height = max(map(len, parts))
+    lines = []
+    for k in range(height):
+        texts = [part[k] if k < len(part) else "" for part in parts]
+        first = texts[0].ljust(widths[0])
+        lines.append(_GAP.join([first, *(text.rjust(size) for text, size in zip(texts[1:], widths[1:], strict=True))]))
+    return lines
+
+
+def _stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+    """A block of lines for each row: what its first column says, then the other columns, each with its name."""
+    blocks = []
+    for row in rows:
+        lines = [wrapped(f"{columns[0]} {row[0]}".strip(), width=width, indent=_GAP)]
+        for name, cell in zip(columns[1:], row[1:], strict=True):
+            line = f"{_GAP}{name}: {cell}" if name else f"{_GAP}{cell}"
+            lines.append(wrapped(line, width=width, indent=2 * _GAP))
+        blocks.append("\n".join(lines))
+    return "\n".join(blocks)
+
+
+#: What "at least" means where the analysis is not tight.
+NOT_TIGHT = "Valid, not tight: 'at least' bounds this analysis alone, a better one may prove less."
+
+
+def bounds_as_json(bounds: Bounds | tuple[float, float]) -> dict[str, float]:
+    """Both sides of certified bounds."""
+    lower, upper = bounds if isinstance(bounds, tuple) else (bounds.lower, bounds.upper)
+    return {"lower": lower, "upper": upper}
+
+
+def dump_json(payload: Mapping[str, Any]) -> str:
+    """`payload` with its floats in full precision, infinities as the strings "Infinity" and "-Infinity"."""
+    return json.dumps(json_ready({**payload, "version": VERSION}), indent=2, allow_nan=False)
+
+
+def emit_json(payload: Mapping[str, Any]) -> None:
+    """Print a JSON answer; the version is added to it."""
+    typer.echo(dump_json(payload))
+
+
+def emit_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, note: str = "") -> None:
+    """Print a readable table: the first column to the left, the others (numbers) to the right."""
+    width = output_width()
+    heading = wrapped(title, width=width)
+    typer.echo(f"\x1b[1m{heading}\x1b[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else heading)
+    typer.echo("\n" + table_text(columns, rows, width=width) + "\n")
+    if note:
+        emit_text(note)
+
+
+def emit_text(text: str, *, indent: str = "") -> None:
+    """Print sentences, wrapped to the terminal."""
+    typer.echo(wrapped(text, width=output_width(), indent=indent))
+
+
+def emit_run(asked: Asked, *, group: bool = True) -> None:
+    """Print the run as it was understood, unless without the group, and what is peculiar about the question."""
+    for line in (*asked.summary(group=group), *asked.remarks(group=group)):
+        emit_text(line, indent="  ")
+
+
+def name_written(*paths: str | Path | None) -> None:
+    """Say on stderr which files were written, one a line."""
+    for path in paths:
+        if path is not None:
+            typer.echo(f"wrote {path}", err=True)
+
+
+def require_new(path: str | None, name: str, *, force: bool) -> None:
+    """Refuses a file that exists, unless it may be replaced, and no name; a device or a pipe is written to."""
+    if path == "":
+        raise InvalidArgument(name, InWords("an empty one"), "be the name of a file")
+    if path is not None and not force and _is_file(path):
+        raise InvalidArgument(name, path, "be a new file, or --force be given to replace it")
+
+
+@contextmanager
+def new_files(*, force: bool, **paths: str | None) -> Iterator[NewFiles]:
+    """The files that a command writes, by their options' names.
+
+    Refused before any work: a file that exists or cannot be written, one name twice, a picture of no known suffix.
+    """
+    asked = {name: path for name, path in paths.items() if path is not None}
+    if "plot" in asked:
+        from groupdp.drawing import check_picture_name
+
+        check_picture_name("plot", asked["plot"])
+    for name, path in asked.items():
+        require_new(path, name, force=force)
+    with NewFiles(next(iter(paths))) as files:
+        taken: dict[Path, str] = {}
+        for name, path in asked.items():
+            first = taken.setdefault(files.temporary(path, name=name), name)
+            if first != name:
+                raise InvalidArgument(name, InWords(f"{shown(path)} for both"), f"be another file than {first}")
+        yield files
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # no possible name: refused where it is written
+        return False
+
+
+@contextmanager
+def waiting(label: str, limit: float, *, patience: float = 1.0) -> Iterator[None]:
+    """Where the fraction done is not known: the seconds gone and the limit, after `patience` seconds, on a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    started, over = time.monotonic(), threading.Event()
+
+    def show() -> None:
+        pause = patience
+        while not over.wait(pause):
+            pause = 0.5
+            most = f", at most {given(limit)} s" if limit < math.inf else ""
+            sys.stderr.write(f"\r{label}: {time.monotonic() - started:.0f} s{most}\x1b[K")
+            sys.stderr.flush()
+
+    shower = threading.Thread(target=show, daemon=True)
+    shower.start()
+    try:
+        yield
+    finally:
+        over.set()
+        shower.join()
+        if time.monotonic() - started >= patience:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+@contextmanager
+def progress_bar(label: str, *, patience: float = 1.0) -> Iterator[Callable[[float], None]]:
+    """A callable that takes the fraction done; shown after `patience` seconds, and only on a terminal."""
+    started = time.monotonic()
+    visible = sys.stderr.isatty()
+    state = {"shown": False, "last": -1.0}
+
+    def report(fraction: float) -> None:
+        now = time.monotonic()
+        if not visible or now - started < patience or now - state["last"] < 0.1:
+            return
+        state["last"], state["shown"] = now, True
+        filled = round(30 * min(max(fraction, 0.0), 1.0))
+        sys.stderr.write(f"\r{label} [{'#' * filled}{'.' * (30 - filled)}] {fraction:4.0%}")
+        sys.stderr.flush()
+
+    try:
+        yield report
+    finally:
+        if state["shown"]:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,166 @@
+"""The manifest beside a table that `count` or `bound` wrote: what later commands need to know of the data.
+
+It is JSON, named after its table (bounded.parquet.manifest.json), and holds no name of a person. A table that is not
+the one described (by its SHA-256 digest) is refused. The format is in docs/data.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from groupdp._files import NewFiles
+from groupdp._validation import shown
+from groupdp._version import VERSION
+from groupdp.errors import InvalidArgument, InWords
+from groupdp.printing import lower_percent
+
+SUFFIX = ".manifest.json"
+_LARGEST = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What `count` or `bound` found in the rows of a table."""
+
+    made_by: str
+    file: str
+    """The table's name, without its directory."""
+    sha256: str
+    """Of the table's bytes."""
+    by: str
+    rows: int
+    """Examples: those kept, or all that were counted."""
+    people: int
+    largest: int
+    """The most examples of one person."""
+    cap: int | dict[str, int] | None = None
+    """At most so many of each person were kept; for each source where `per` names their column."""
+    per: str | None = None
+    key: list[str] = field(default_factory=list)
+    seed: str | None = None
+    digest: str | None = None
+    """Of the rows kept, in any order and format."""
+    share_kept: float = 1.0
+    owners: dict[str, Any] | None = None
+    """Where records may have several owners: their `columns`, and how many records any choice can keep (`possible`)."""
+    version: str = VERSION
+    path: Path | None = field(default=None, compare=False)
+    """Where it was read."""
+    checked: bool = field(default=False, compare=False)
+    """Whether the table was there and is the one described."""
+
+    def __post_init__(self) -> None:
+        counts = (self.rows, self.people, self.largest)
+        caps = self.cap.values() if isinstance(self.cap, dict) else [] if self.cap is None else [self.cap]
+        sound = (
+            self.made_by in ("count", "bound")
+            and all(isinstance(one, str) for one in (self.file, self.sha256, self.by, self.version))
+            and all(isinstance(one, str | None) for one in (self.per, self.seed, self.digest))
+            and all(type(one) is int and one >= 0 for one in (*counts, *caps))
+            and isinstance(self.key, list)
+            and (self.owners is None or _are_names(self.owners.get("columns")))
+            and isinstance(self.share_kept, float | int)
+            and 0.0 <= self.share_kept <= 1.0
+        )
+        if not sound:
+            raise ValueError("a value is not one that groupdp writes")
+
+    def group_size(self, sources: tuple[str, ...] | None, unit: str = "example") -> Any:
+        """The most examples that a person can have; a number for each source where the run draws from sources, and one
+        person where groups count people.
+        """
+        if unit == "person":
+            return 1
+        if sources is not None:
+            return dict(self.cap) if isinstance(self.cap, dict) else None
+        return self.cap if isinstance(self.cap, int) and self.per is None else self.largest
+
+    @property
+    def largest_delta(self) -> float:
+        """A power of ten that is at most a tenth of one over the number of people (docs/user-level.md)."""
+        return 10.0 ** -math.ceil(math.log10(10 * max(self.people, 1)))
+
+    def text(self) -> str:
+        """The file."""
+        said = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("path", "checked")}
+        return json.dumps({"groupdp_manifest": 1, **said}, indent=2, ensure_ascii=False) + "\n"
+
+    def sentences(self) -> list[str]:
+        """What a statement says of the data."""
+        told = [f"The data are {self.rows} examples of {self.people} people ({self.file}, SHA-256 {self.sha256})."]
+        if self.cap is not None:
+            caps = (
+                " and ".join(f"{cap} of {source}" for source, cap in self.cap.items())
+                if isinstance(self.cap, dict)
+                else f"{self.cap} examples{'' if self.per is None else ' of each source'}"
+            )
+            told.append(
+                f"They were bounded to at most {caps} of each person with the seed {shown(self.seed)}, which kept "
+                f"{lower_percent(self.share_kept)} of all examples; the digest of the rows is {self.digest}."
+            )
+        if not self.checked:
+            told.append("The file itself was not there to be compared with its manifest.")
+        return told
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+
+
+def manifest_of(path: str | Path) -> Path:
+    """Where the manifest of a table stands."""
+    return Path(f"{path}{SUFFIX}")
+
+
+def write_manifest(files: NewFiles, out: str | Path, written: Path, **said: Any) -> None:
+    """Have the manifest of `out`, whose bytes are in `written` now, appear together with it."""
+    if written.is_file():  # a pipe has no bytes that could be compared later
+        manifest = Manifest(file=Path(out).name, sha256=_sha256(written), **said)
+        files.write_text(manifest_of(out), manifest.text())
+
+
+def find_manifest(table: str | Path) -> Manifest | None:
+    """The manifest beside a table, if there is one."""
+    return read_manifest(table) if manifest_of(table).is_file() else None
+
+
+def read_manifest(path: str | Path, *, name: str = "data") -> Manifest:
+    """The manifest at `path`, or the one beside the table at `path`; refused if the table is another one."""
+    given = Path(path)
+    place = given if given.name.endswith(SUFFIX) else manifest_of(given)
+    table = place.with_name(place.name.removesuffix(SUFFIX))
+    try:
+        with place.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+        document = json.loads(content.decode("utf-8"))
+        if not isinstance(document, Mapping) or document.get("groupdp_manifest") != 1 or len(content) > _LARGEST:
+            raise ValueError("it is not a manifest")
+        said = {one.name: document[one.name] for one in fields(Manifest) if one.name in document}
+        manifest = Manifest(**{**said, "path": place, "checked": table.is_file()})
+        same = not manifest.checked or _sha256(table) == manifest.sha256
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not a manifest"
+        raise InvalidArgument(
+            name,
+            InWords(f"{shown(str(path))} ({reason})"),
+            f"be a table that groupdp count or bound wrote, with its manifest {shown(place.name)} beside it",
+        ) from None
+    if not same:
+        raise InvalidArgument(
+            name,
+            InWords(f"{shown(str(table))} with another content"),
+            f"be the table that {shown(place.name)} describes",
+            "count or bound the rows again",
+        )
+    return manifest
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -1,0 +1,356 @@
+"""Sampling people instead of examples: a batch holds people, and each of them gives a few examples.
+
+A group then counts people. What one person adds to a sum has a norm of at most `reach` clipping norms: the number of
+examples they give, if each is clipped on its own, and 1 if their gradients are summed or averaged and clipped once. So
+every law of the plain sampling holds with its shifts times `reach` (P-22); where the number of examples is drawn from a
+public law, it is convolved (P-23).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from groupdp._validation import require_boolean, require_integer, require_number
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.fields import BATCH_SIZE, DATASET_SIZE, SAMPLING_RATE, Field, Slider, probability
+from groupdp.groups import LARGEST_GROUP
+from groupdp.laws import people_law
+from groupdp.neighbours import Change
+from groupdp.pairs import ZERO, AnyRound, Branch, Round, Side
+from groupdp.profiles import SubstitutionEnvelope
+from groupdp.samplings.fixed_batch import FixedBatchSampling
+from groupdp.samplings.poisson import PoissonSampling, counted
+from groupdp.samplings.sampling import EXAMPLES_CLIPPED, BoolArray, Rounds, Sampling
+from groupdp.samplings.truncated_poisson import TruncatedPoissonSampling
+from groupdp.samplings.worlds import IndependentSums, World, sums_of
+
+EXAMPLES_PER_PERSON = Field(
+    name="examples_per_person",
+    unit="examples",
+    meaning="Examples that a sampled person gives to a step, at most.",
+    kind="integer",
+    at_least=1,
+    at_most=LARGEST_GROUP,
+    example="4",
+    slider=Slider(start=4, low=1, high=64, logarithmic=False),
+)
+CLIP_PERSON = Field(
+    name="clip_person",
+    unit="",
+    meaning="Whether a person's gradients are summed or averaged and clipped once, not one by one.",
+    kind="flag",
+    default=False,
+    slider=Slider(start=False),
+)
+_OF_PEOPLE = (EXAMPLES_PER_PERSON, CLIP_PERSON)
+_RATE = replace(SAMPLING_RATE, meaning="Probability that a person joins a batch.")
+_PEOPLE = replace(DATASET_SIZE, unit="people", meaning="People in the dataset; of two neighbours, in the smaller one.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleSampling(Sampling):
+    """What the samplings of people have in common."""
+
+    examples_per_person: int
+    clip_person: bool = False
+
+    unit: ClassVar[str] = "person"
+
+    def __post_init__(self) -> None:
+        most = require_integer("examples_per_person", self.examples_per_person, at_least=1, at_most=LARGEST_GROUP)
+        object.__setattr__(self, "examples_per_person", most)
+        object.__setattr__(self, "clip_person", require_boolean("clip_person", self.clip_person))
+        for field in self.plain.fields:  # checked there
+            object.__setattr__(self, field.attribute, getattr(self.plain, field.attribute))
+
+    @property
+    @abstractmethod
+    def plain(self) -> Sampling:
+        """The sampling that treats a person as this one does, and as one example."""
+
+    @property
+    def reach(self) -> int:
+        """The largest norm of what a person adds to a sum, in clipping norms."""
+        return 1 if self.clip_person else self.examples_per_person
+
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        """Those of the plain sampling, with shifts times `reach` (P-22)."""
+        if microbatches:
+            raise InvalidArgument(
+                "microbatch_size",
+                InWords("more"),
+                "be 1 where people are sampled",
+                "clip_person is for gradients that are averaged person by person",
+            )
+        rounds = self.plain.rounds(change, noise=1.0, steps=steps, microbatches=False)
+        return tuple((_stretched(one, self.reach, noise), times) for one, times in rounds)
+
+    def is_tight(self, change: Change, *, steps: int) -> bool:
+        return self.plain.is_tight(change, steps=steps)
+
+    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
+        sampled = tuple(
+            sentence.replace("each example", "each person").replace(" examples", " people")
+            for sentence in self.plain.assumptions(microbatches=False)
+        )
+        return (
+            *sampled,
+            f"A sampled person gives at most {self.examples_per_person} of their examples to a step.",
+            "Which examples a person gives may depend on their own data and on earlier releases; it does not change "
+            "who else is in the batch or what the others give.",
+            "The sum is divided by a constant, which depends neither on the people in the batch nor on their examples.",
+        )
+
+    @property
+    def clipping(self) -> str:
+        if not self.clip_person:
+            return EXAMPLES_CLIPPED
+        return "Each sampled person's gradients are summed or averaged, and the result is clipped to the clipping norm."
+
+    def share_of_data(self) -> Fraction:
+        return self.plain.share_of_data()
+
+    def describe(self) -> str:
+        """In a line, without what is not used: "Poisson sampling of people, sampling_rate = 0.01, ..."."""
+        meant = {field.name: field.default for field in self.fields}
+        parts = (f"{name} = {value!r}" for name, value in self.values().items() if value != meant[name])
+        return ", ".join((self.title, *parts))
+
+    @property
+    def rows(self) -> int:
+        """Rows of a simulated dataset that belong to one person: what is clipped on its own."""
+        return self.reach
+
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        """Example i belongs to person i // `rows`."""
+        people = -(-dataset_size // self.rows)
+        for batch in self.plain.sampled_batches(generator, trials=trials, dataset_size=people):
+            yield np.repeat(batch, self.rows, axis=1)[:, :dataset_size]
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        """Those of the plain sampling, in which a person has `rows` examples that move alike: attains P-22."""
+        first, second = self.plain.audited_worlds(change, ordinary_examples=ordinary_examples)
+        return self._of_people(first), self._of_people(second)
+
+    def _of_people(self, world: World) -> World:
+        sums = world.releases
+        if not isinstance(sums, IndependentSums):
+            raise AssertionError("people are drawn anew in every step")
+        census = tuple((move, count * self.rows) for move, count in world.census)
+        return World(census, IndependentSums(sums.values * self.reach, sums.log_weights))
+
+    def largest_group(self, adjacency: str) -> int | None:
+        return self.plain.largest_group(adjacency)
+
+
+@lru_cache(maxsize=256)
+def _stretched(one: AnyRound, reach: int, noise: float) -> AnyRound:
+    """A round of sensitivities (integers, so that a product is exact) as one of shifts."""
+    if isinstance(one, SubstitutionEnvelope):
+        return SubstitutionEnvelope(_divided(one.side, reach, noise))
+    if not isinstance(one, Round):
+        raise AssertionError("a sampling of people has rounds of mixtures")
+    branches = [Branch(*(_divided(side, reach, noise) for side in (b.right, b.left))) for b in one.branches]
+    lower = None if one.lower is None else _stretched(one.lower, reach, noise)
+    return Round(branches, one.log_weights, lower if isinstance(lower, Round) else None)
+
+
+def _divided(side: Side, reach: int, noise: float) -> Side:
+    return Side(reach * side.shifts, (side.probabilities, side.log_probabilities)).divided(noise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonPeople(PeopleSampling):
+    """Every round includes each person independently with probability `rate`.
+
+    With an `example_rate` r below 1 each of a sampled person's examples, at most `examples_held`, is kept with
+    probability r, independently, and at most `examples_per_person` of those kept are used.
+    """
+
+    rate: float
+    example_rate: float = 1.0
+    examples_held: int = 0
+
+    name: ClassVar[str] = "poisson-people"
+    title: ClassVar[str] = "Poisson sampling of people"
+    meaning: ClassVar[str] = "Every person joins every batch with the same probability, with some of their examples."
+    meant_by: ClassVar[str] = EXAMPLES_PER_PERSON.name
+    fields: ClassVar[tuple[Field, ...]] = (
+        _RATE,
+        *_OF_PEOPLE,
+        Field(
+            name="example_rate",
+            unit="probability",
+            meaning="Probability that each example of a sampled person is kept, independently of the data.",
+            kind="number",
+            above=0.0,
+            at_most=1.0,
+            parser=lambda key, value: float(probability(key, value)),
+            default=1.0,
+            example="0.1",
+            slider=Slider(start=1.0, low=1e-3, high=1.0),
+        ),
+        Field(
+            name="examples_held",
+            unit="examples",
+            meaning="With an example rate below 1: examples that a person has, at most.",
+            kind="integer",
+            at_least=0,
+            at_most=LARGEST_GROUP,
+            default=0,
+            example="100",
+            slider=Slider(start=0, low=0, high=1000, logarithmic=False),
+        ),
+    )
+    adjacencies: ClassVar[tuple[str, ...]] = PoissonSampling.adjacencies
+    epsilon_grows_with: ClassVar[tuple[str, ...]] = ("rate", "examples_per_person")
+
+    def __post_init__(self) -> None:
+        PeopleSampling.__post_init__(self)
+        kept = require_number("example_rate", self.example_rate, above=0.0, at_most=1.0)
+        held = require_integer("examples_held", self.examples_held, at_least=0, at_most=LARGEST_GROUP)
+        if kept < 1.0 and held == 0:
+            raise InvalidArgument("examples_held", NOT_SHOWN, "be given with an example_rate below 1")
+        object.__setattr__(self, "example_rate", kept)
+        object.__setattr__(self, "examples_held", held)
+
+    @property
+    def plain(self) -> PoissonSampling:
+        return PoissonSampling(rate=self.rate)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a sampled person's number of examples is random."""
+        return self.example_rate < 1.0
+
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        """P-22; P-23 where the number of examples is random: the sum over people of 0 or min(Binom(n, r), reach)."""
+        found = PeopleSampling.rounds(self, change, noise=noise, steps=steps, microbatches=microbatches)
+        if not self.is_random:
+            return found
+        sides = (self._side(counted(group), noise) for group in (change.removed, change.added))
+        return ((Round.of(*sides), steps),)
+
+    def _side(self, people: int, noise: float) -> Side:
+        if people == 0:
+            return ZERO
+        law = people_law(people, self.rate, self.examples_held, self.example_rate, self.reach)
+        return Side.from_sensitivities(np.arange(len(law[0]), dtype=np.float64), law, noise)
+
+    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
+        found = PeopleSampling.assumptions(self, microbatches=microbatches)
+        if not self.is_random:
+            return found
+        return (
+            *found,
+            f"A person has at most {self.examples_held} examples; each of a sampled person's is kept with the stated "
+            "probability by a coin of its own, which depends on no data.",
+        )
+
+    @property
+    def rows(self) -> int:
+        return self.examples_held if self.is_random and not self.clip_person else self.reach
+
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        whole = PeopleSampling.sampled_batches(self, generator, trials=trials, dataset_size=dataset_size)
+        if not self.is_random:
+            yield from whole
+            return
+        people = -(-dataset_size // self.rows)
+        for batch in whole:
+            kept: BoolArray = generator.random((trials, people, self.examples_held)) < self.example_rate
+            if self.clip_person:  # a row is a person's clipped sum, which is 0 where none is kept
+                kept = np.asarray(kept.any(axis=2, keepdims=True))
+            kept &= np.cumsum(kept, axis=2) <= self.reach
+            yield batch & kept.reshape(trials, -1)[:, :dataset_size]
+
+    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+        first, second = PeopleSampling.audited_worlds(self, change, ordinary_examples=ordinary_examples)
+        if not self.is_random:
+            return first, second
+        leave, join = counted(change.removed), counted(change.added)
+        return World(first.census, self._sums(leave, 1.0)), World(second.census, self._sums(join, -1.0))
+
+    def _sums(self, people: int, move: float) -> IndependentSums:
+        """The density's own convolution, in doubles: nothing is shared with the law of the accountant."""
+        held, r = self.examples_held, self.example_rate
+        one = np.zeros(self.reach + 1)
+        weight = (1.0 - r) ** held
+        for i in range(held + 1):
+            one[min(i, self.reach)] += self.rate * weight
+            weight *= (held - i) / (i + 1.0) * r / (1.0 - r)
+        one[0] += 1.0 - self.rate
+        law = np.ones(1)
+        for _ in range(people):
+            law = np.convolve(law, one)
+        with np.errstate(divide="ignore"):
+            return sums_of({move * i: float(np.log(p)) for i, p in enumerate(law)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedPeople(PeopleSampling):
+    """Every round draws `batch_size` people of `dataset_size`, uniformly, without replacement."""
+
+    batch_size: int
+    dataset_size: int
+
+    name: ClassVar[str] = "fixed-people"
+    title: ClassVar[str] = "a fixed number of people"
+    meaning: ClassVar[str] = (
+        "Every batch is a uniform set of people, drawn anew in every round, with some examples each."
+    )
+    fields: ClassVar[tuple[Field, ...]] = (
+        replace(BATCH_SIZE, unit="people", meaning="People in a batch."),
+        _PEOPLE,
+        *_OF_PEOPLE,
+    )
+    adjacencies: ClassVar[tuple[str, ...]] = FixedBatchSampling.adjacencies
+    refusals: ClassVar[dict[str, str]] = {
+        name: reason.replace("examples", "people") for name, reason in FixedBatchSampling.refusals.items()
+    }
+    epsilon_grows_with: ClassVar[tuple[str, ...]] = ("batch_size", "examples_per_person")
+
+    @property
+    def plain(self) -> FixedBatchSampling:
+        return FixedBatchSampling(batch_size=self.batch_size, dataset_size=self.dataset_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncatedPeople(PeopleSampling):
+    """Every round includes each person independently with probability `rate`; of a batch of more than `largest_batch`
+    people that many are kept, uniformly at random.
+    """
+
+    rate: float
+    largest_batch: int
+    dataset_size: int
+
+    name: ClassVar[str] = "truncated-people"
+    title: ClassVar[str] = "truncated Poisson sampling of people"
+    meaning: ClassVar[str] = "Poisson sampling of people; a batch above the largest is cut to it at random."
+    fields: ClassVar[tuple[Field, ...]] = (
+        _RATE,
+        replace(
+            next(field for field in TruncatedPoissonSampling.fields if field.name == "largest_batch"),
+            unit="people",
+            meaning="A batch with more people is cut to this many, at random.",
+        ),
+        replace(_PEOPLE, meaning="People in the dataset without the group."),
+        *_OF_PEOPLE,
+    )
+    adjacencies: ClassVar[tuple[str, ...]] = TruncatedPoissonSampling.adjacencies
+    refusals: ClassVar[dict[str, str]] = TruncatedPoissonSampling.refusals
+    leaks_most_where_smallest: ClassVar[bool] = TruncatedPoissonSampling.leaks_most_where_smallest
+
+    @property
+    def plain(self) -> TruncatedPoissonSampling:
+        return TruncatedPoissonSampling(
+            rate=self.rate, largest_batch=self.largest_batch, dataset_size=self.dataset_size
+        )

@@ -1,0 +1,233 @@
+"""What an answer says to people, rounded outward; and the same question as a command line, Python and a run file."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import groupdp
+from groupdp import printing
+from groupdp.bounds import Bounds
+from groupdp.errors import InvalidArgument
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.mechanisms.named_values import phase_fields
+from groupdp.neighbours import ADJACENCIES
+from groupdp.printing import given, given_percent, upper_percent
+from groupdp.question import question_of, unit_of
+from groupdp.run_file.read import RunFile
+from groupdp.run_file.write import stated
+from groupdp.web.form import Question, plain
+
+
+def as_command(question: Question) -> str:
+    """The command that prints the same bounds; several phases of several sources go through a run file."""
+    file = run_file_of(question)
+    phases = [stated(file, index) for index in range(len(question.phases))]
+    if len(phases) == 1:
+        words = _words(phases[0])
+    elif any(isinstance(value, Mapping) for phase in phases for value in phase.values()):
+        return "groupdp epsilon run.toml"
+    else:
+        words = [f"--phase {','.join(f'{name}={_plain(value)}' for name, value in phase.items())}" for phase in phases]
+    asked = {"delta": question.delta, **question.group}
+    if question.adjacency != ADJACENCIES[0]:
+        asked["adjacency"] = question.adjacency
+    return " ".join(["groupdp epsilon", *words, *_words(asked)])
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    words, known = [], phase_fields()
+    for name, value in options.items():
+        option = known[name].option if name in known else f"--{name.replace('_', '-')}"
+        if isinstance(value, Mapping) and name in known:
+            words += [f"{option} {shlex.quote(f'{source}={rate!r}')}" for source, rate in value.items()]
+        elif isinstance(value, Mapping):
+            words.append(f"{option} {shlex.quote(','.join(f'{source}={count}' for source, count in value.items()))}")
+        else:
+            words.append(option if value is True else f"{option} {_plain(value)}")
+    return words
+
+
+def as_python(question: Question) -> str:
+    """A program that prints the same bounds."""
+    lines = ["import groupdp", ""]
+    if len(question.phases) == 1:
+        lines += [f"run = {_phase(question.phases[0])}"]
+    else:
+        lines += ["run = [", *(f"    {_phase(phase)}," for phase in question.phases), "]"]
+    arguments = {"delta": question.delta, **question.group}
+    if question.adjacency != ADJACENCIES[0]:
+        arguments["adjacency"] = question.adjacency
+    spelled = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    lines += [f"epsilon = groupdp.epsilon(run, {spelled})", "print(epsilon)"]
+    return "\n".join(lines) + "\n"
+
+
+def _phase(phase: Mechanism) -> str:
+    """The call that makes a phase."""
+    meant = {field.name: field.default for field in phase.fields}
+    arguments = [
+        f"{field.attribute}={getattr(phase, field.attribute)!r}"
+        for field in phase.fields
+        if getattr(phase, field.attribute) != meant[field.name]
+    ]
+    if isinstance(phase, DPSGD):
+        values = phase.sampling.values()
+        inner = ", ".join(f"{field.attribute}={values[field.name]!r}" for field in phase.sampling.fields)
+        arguments.insert(0, f"sampling={_class(phase.sampling)}({inner})")
+    return f"{_class(phase)}({', '.join(arguments)})"
+
+
+def _class(described: Any) -> str:
+    """The name of its class, where programs find it."""
+    kind = type(described)
+    return f"groupdp.{kind.__name__}" if kind.__module__.startswith("groupdp.") else kind.__qualname__
+
+
+def _plain(value: Any) -> str:
+    """A number as the shortest decimal that is this double."""
+    if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
+        return str(int(value))
+    return str(value)
+
+
+def run_file_of(question: Question) -> RunFile:
+    """The question as the run file that would ask it, with sizes and epochs as they were given."""
+    title = question.document.get("title", "DP-SGD run")
+    question_of(question.phases, **question.neighbour)  # refuses a group that the run has no answer for
+    if not isinstance(title, str) or not title.strip() or len(title) > 200 or not title.isprintable():
+        raise InvalidArgument("title", title, "be one line of at most 200 characters")
+    return RunFile(
+        title=title.strip(),
+        phases=question.phases,
+        delta=question.delta,
+        written=tuple(plain(question.document["phases"])),
+        **question.neighbour,
+    )
+
+
+Answer = dict[str, Any]
+
+#: Significant digits of the texts.
+DIGITS = 6
+
+
+def sides(bounds: Bounds) -> Answer:
+    """Bounds with both sides, in full and for people."""
+    return {
+        "lower": bounds.lower,
+        "upper": bounds.upper,
+        "lower_text": lower_text(bounds.lower),
+        "upper_text": upper_text(bounds.upper),
+        "tight": bounds.tight,
+    }
+
+
+def upper_text(value: float) -> str:
+    """An upper bound for people: rounded up."""
+    return printing.upper_text(value, DIGITS)
+
+
+def lower_text(value: float) -> str:
+    """A lower bound for people: rounded down."""
+    return printing.lower_text(value, DIGITS)
+
+
+def linear(size: int, one: Bounds) -> tuple[float, str]:
+    """k times one example's upper bound, rounded up: a reference, not a guarantee."""
+    product = size * one.upper if size else 0.0  # of nobody, whatever one example's is
+    value = math.nextafter(product, math.inf) if size > 1 and math.isfinite(product) else product
+    return value, upper_text(value)
+
+
+def sentence(question: Question, bounds: Bounds) -> str:
+    """The guarantee, in one sentence."""
+    whom = _whom(question)
+    if bounds.upper == math.inf:
+        return f"No finite ε protects {whom} at δ = {_number(question.delta)} under {_adjacency_text(question)}."
+    return (
+        f"The run is (ε, δ)-differentially private for {whom} under {_adjacency_text(question)}, "
+        f"with ε = {upper_text(bounds.upper)} and δ = {_number(question.delta)}."
+    )
+
+
+def _number(value: float) -> str:
+    """A parameter as people write it: 1e-6, not 1e-06."""
+    return repr(value).replace("e-0", "e-")
+
+
+def _whom(question: Question) -> str:
+    group = question.group
+    if "group_size" not in group:
+        return f"{_count(group.get('removed', 0))} removed and {_count(group.get('added', 0))} added"
+    size = group["group_size"]
+    unit = unit_of(question.phases)
+    many = "people" if unit == "person" else "examples"
+    return f"one {unit}" if size == 1 else f"any group of up to {_count(size)} {many}"
+
+
+def _count(size: Any) -> str:
+    if isinstance(size, Mapping):
+        return " and ".join(f"{count} {name}" for name, count in size.items())
+    return str(size)
+
+
+def _adjacency_text(question: Question) -> str:
+    return f"{question.adjacency} adjacency" if "group_size" in question.group else "exchange"
+
+
+def assumptions_of(question: Question) -> list[str]:
+    """What must be true of the training for the guarantee to hold."""
+    from groupdp.statement.text import assumptions
+
+    return assumptions(run_file_of(question))
+
+
+def attack_in_words(risk: Any, question: Question) -> list[str]:
+    """What the best attacker could do; every probability is an upper bound, rounded up."""
+    from groupdp.question import neighbours_of
+
+    cases = neighbours_of(question.run, **question.neighbour).cases
+    sentences = [
+        "The attacker sees every iterate of the run, knows everybody else's examples, and guesses whether "
+        f"{cases.first} or {cases.second}."
+    ]
+    for rate, bounds in risk.true_positive_rate.items():
+        odds = _odds(rate)
+        sentences.append(cases.detected(odds, upper_percent(bounds.upper) if bounds.upper > rate else odds))
+    if risk.prior == 0.5:
+        sentences.append(
+            f"Somebody who would otherwise toss a coin guesses right with probability at most "
+            f"{upper_percent(risk.success.upper)}."
+        )
+    else:
+        sentences.append(
+            f"Where it is {given(risk.prior)} probable beforehand that {cases.first}, a guess is right with "
+            f"probability at most {upper_percent(risk.success.upper)}."
+        )
+    return [*sentences, cases.order()]
+
+
+def _odds(rate: float) -> str:
+    """A rate that was given: "1 in 1 000" if it is that exactly, else a percentage; one word for line breaks."""
+    inverse = round(1.0 / rate) if rate > 0.0 else 0
+    exact = 0 < inverse <= 10**15 and 1.0 / inverse == rate
+    text = f"1 in {inverse:,}".replace(",", "\u202f") if exact else given_percent(rate)
+    return text.replace(" ", "\u00a0")
+
+
+def pair(lower: Any, upper: Any) -> Answer:
+    return {"lower": float(lower), "upper": float(upper)}
+
+
+def echo(question: Question, *without: str) -> Answer:
+    """The question, beside its answer."""
+    echo: Answer = {"adjacency": question.adjacency, "version": groupdp.__version__}
+    if "group_size" not in without:
+        echo.update(question.group)
+    if "delta" not in without:
+        echo["delta"] = question.delta
+    return echo
