@@ -42,9 +42,11 @@ class Engine:
     def __enter__(self) -> Engine:
         duckdb = import_duckdb()
         remove_dead_folders(Path(tempfile.gettempdir()), _FOLDER)
-        self.folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
+        # Named before it exists: Ctrl-C may come at any moment.
+        self.folder = Path(tempfile.gettempdir()) / f"{_FOLDER}{os.urandom(6).hex()}"
         self._lock = -1
         try:
+            self.folder.mkdir(mode=0o700)
             self._lock = own_folder(self.folder)
             self.connection = duckdb.connect(":memory:")
             # Rows are read once or more in any order: the order of files and rows decides nothing.
@@ -86,29 +88,29 @@ class Engine:
         """
         answer: list[Any] = []
         failure: list[BaseException] = []
+        # Events, not thread.join: a join that Ctrl-C interrupts takes the thread for ended (Python 3.11).
+        begun, stopped, finished = threading.Event(), threading.Event(), threading.Event()
 
         def work() -> None:
+            begun.set()
             try:
-                answer.extend(self.connection.execute(sql).fetchall())
+                if not stopped.is_set():
+                    answer.extend(self.connection.execute(sql).fetchall())
             except BaseException as error:
                 failure.append(error)
             finally:
                 finished.set()
 
-        # An event, not thread.join: a join that Ctrl-C interrupts takes the thread for ended (Python 3.11).
-        finished = threading.Event()
-        thread = threading.Thread(target=work)
-        thread.start()
         try:
+            threading.Thread(target=work).start()
             while not finished.wait(_PAUSE):
                 if progress is not None:
                     progress(self._done())
         except BaseException:
-            self.connection.interrupt()
-            finished.wait()
+            stopped.set()  # a thread that begins only now does nothing
+            while begun.is_set() and not finished.wait(_PAUSE):
+                self.connection.interrupt()  # again: DuckDB forgets one that comes before the statement begins
             raise
-        finally:
-            thread.join()
         if failure:
             raise sentence(failure[0], self._memory) from None
         return answer
