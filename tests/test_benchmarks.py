@@ -100,7 +100,7 @@ def test_the_report_says_what_happened() -> None:
     assert "**violates the truth**: below the truth by 1.5" in detail[work.PLD_COARSE["name"]]["remark"]
     assert detail[work.PLD_MEDIUM["name"]]["time_ratio"] == "at least 150 000"
     promised = [row for row in rows if row[1].startswith("time ratio at least 1 000")]
-    assert [row[2:] for row in promised] == [["400", "no"]]
+    assert [row[2:] for row in promised] == [["400 (missed)", ""]]
     assert [row for row in measured if row["remark"] == "fails: ValueError: too / small"]
     assert [row for row in measured if row["tool"] == "dp_accounting RDP" and row["remark"] == "not run"]
     assert "2 items, 2 of them checked against the truth, 0 outside its own bounds" in text
