@@ -170,12 +170,16 @@ _LOCK = "owner.lock"
 def new_locked_file(path: Path) -> int:
     """Make an empty file at `path` and lock it; the descriptor keeps the lock until it is closed."""
     hidden = path.with_name(f"{path.name}.new")
-    descriptor = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+    descriptor = -1
     try:
+        descriptor = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
         _lock(descriptor)
         os.rename(hidden, path)
-    except BaseException:
-        os.close(descriptor)
+    except FileExistsError:  # another's file
+        raise
+    except BaseException:  # also Ctrl-C before the descriptor is known
+        if descriptor >= 0:
+            os.close(descriptor)
         hidden.unlink(missing_ok=True)
         raise
     return descriptor

@@ -5,12 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import os
-import resource
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow
@@ -125,57 +121,6 @@ def test_standard_input():
     done = subprocess.run(script, input="u,x\na,1\na,2\nb,3\n", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert '"people": 2' in done.stdout
-
-
-def large_table(path: Path, rows: int = 3_000_000) -> None:
-    import duckdb
-
-    duckdb.sql(f"SELECT i % 300000 AS user_id, i AS k, random() AS x FROM range({rows}) t(i)").write_parquet(str(path))
-
-
-def test_a_full_disk_leaves_nothing(tmp_path: Path):
-    """Files may not grow beyond 2 MB in the process: the rows do not fit."""
-    large_table(tmp_path / "rows.parquet", rows=1_000_000)
-    limit = 2_000_000
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    line = f"bound {tmp_path}/rows.parquet --by user_id --key k --at-most 8 -o {tmp_path}/out.parquet".split()
-    done = subprocess.run(
-        [*SCRIPT, *line],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=limited,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert done.returncode == 2, done
-    assert done.stderr.count("\n") == 1
-    assert "Traceback" not in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
-
-
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_a_kill_leaves_no_output(tmp_path: Path, sent: signal.Signals):
-    large_table(tmp_path / "rows.parquet")
-    (tmp_path / "out.parquet").write_text("before")
-    line = f"bound {tmp_path}/rows.parquet --by user_id --key k --at-most 8 -o {tmp_path}/out.parquet --force".split()
-    running = subprocess.Popen(
-        [*SCRIPT, *line],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    while not any(path.name.startswith("groupdp-") for path in tmp_path.iterdir()):
-        assert running.poll() is None
-        time.sleep(0.01)
-    running.send_signal(sent)
-    assert running.wait() in (130, -signal.SIGKILL)
-    assert (tmp_path / "out.parquet").read_text() == "before"
-    if sent != signal.SIGKILL:  # whose victim cannot tidy up: what it leaves is hidden, and is not the output
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["out.parquet", "rows.parquet"]
 
 
 def test_the_commands(tmp_path: Path):
