@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from groupdp.bounds import Bounds
-from groupdp.calibration.real import Found
+from groupdp.calibration.result import Found
 from groupdp.calibration.search import largest_integer
 from groupdp.calibration.target import Target, Trial
 from groupdp.errors import InvalidArgument

@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupdp.bounds import Bounds
+from groupdp.calibration.target import Run, Target
 from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.neighbours import ADJACENCIES
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value that passes, and the evidence about riskier ones."""
+
+    value: float
+    bounds: Bounds
+    failing_value: float | None
+    failing_bounds: Bounds | None
+    proved_optimal: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,3 +91,22 @@ class Calibration:
             "proved_gap": self.proved_gap,
             "evaluations": self.evaluations,
         }
+
+
+def result_of(target: Target, parameter: str, found: Found, run: Run) -> Calibration:
+    """The calibration of a parameter for a target."""
+    return Calibration(
+        parameter=parameter,
+        value=found.value,
+        epsilon=found.bounds,
+        target_epsilon=target.epsilon,
+        delta=target.delta,
+        group_size=target.neighbours.group_size,
+        adjacency=target.neighbours.adjacency if target.neighbours.joining is None else ADJACENCIES[0],
+        run=run,
+        failing_value=found.failing_value,
+        failing_epsilon=found.failing_bounds,
+        proved_optimal=found.proved_optimal,
+        tolerance=target.tolerance or None,
+        evaluations=target.trials,
+    )
