@@ -155,10 +155,10 @@ class Field:
         }
 
 
-Described = TypeVar("Described", bound=type[Any])
+Kind = TypeVar("Kind", bound=type[Any])
 
 
-def add_to(registry: dict[str, Described], kind: Described) -> Described:
+def add_to(registry: dict[str, Kind], kind: Kind) -> Kind:
     """`kind`, offered by its name from now on; a name or a field that already means something else is refused."""
     if registry.get(kind.name, kind) is not kind:
         raise InvalidArgument("name", kind.name, f"not be taken: {', '.join(registry)} are")

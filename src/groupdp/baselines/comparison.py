@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from groupdp.at_once import epsilons
 from groupdp.baselines.one_example import NoBaseline
 from groupdp.baselines.renyi import old_tool_epsilons
 from groupdp.baselines.vadhan import multiple, vadhan_epsilons
-from groupdp.batches import epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.guarantees import epsilon

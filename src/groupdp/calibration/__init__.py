@@ -4,10 +4,9 @@ result.py       what is returned, and the evidence of optimality in it
 target.py       the target, and one certified trial
 search.py       the secant search, for real parameters and for counts
 real.py         real parameters: certificates on both sides; many searches in batches
-counts.py       counts: the largest that passes, the next that fails
 guess.py        where to start
 noise.py        the least noise
-parameters.py   the most steps, the largest rate, batch and group
+parameters.py   the most steps, the largest rate, batch and group; counts: the next one fails
 """
 
 from groupdp.calibration.noise import calibrate_noise

@@ -10,7 +10,7 @@ from typing import Any
 
 from groupdp._validation import require_number
 from groupdp.calibration.guess import gaussian_mu, growth, noise_factor_for, noise_slope
-from groupdp.calibration.real import Search, alone, calibrate_real, together
+from groupdp.calibration.real import Candidates, alone, calibrate_real, together
 from groupdp.calibration.result import Calibration, Found, result_of
 from groupdp.calibration.search import Scale
 from groupdp.calibration.target import Run, Target, cannot, phase_index, read_target
@@ -69,7 +69,7 @@ def calibrate_noises(
     ]
 
 
-def _search(run: Any, target: Target, phase: Any, start: Any) -> tuple[Search, Callable[[Found], Calibration]]:
+def _search(run: Any, target: Target, phase: Any, start: Any) -> tuple[Candidates, Callable[[Found], Calibration]]:
     """The search for the least noise, and the calibration from what it finds."""
     phases = mechanisms_of(run)
     chosen = range(len(phases)) if phase is None else (phase_index(phases, phase),)
@@ -97,7 +97,7 @@ def _search(run: Any, target: Target, phase: Any, start: Any) -> tuple[Search, C
             made[i] = Wrapper.changed(unit[i], noise_multiplier=noise)
         return made[0] if isinstance(run, Mechanism) or len(made) == 1 else tuple(made)
 
-    def search() -> Search:
+    def search() -> Candidates:
         # Without noise a round is safe only if it hardly ever samples the group; then that is the answer.
         without = yield make(0.0), None
         if without.passes and without.bounds is not None:

@@ -1,4 +1,4 @@
-"""Steps, sampling rate, batch size and group size: one function for each.
+"""Steps, sampling rate, batch size and group size: one function for each; the largest count with its proof.
 
 Formal guarantee of each: the run returned has certified epsilon.upper <= target, and unless `proved_optimal` is
 False every better value (by the tolerance, or by 1) is proved to exceed the target by the lower bound. The second
@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from groupdp._validation import LARGEST_COUNT
-from groupdp.calibration.counts import calibrate_count
+from groupdp.bounds import Bounds
 from groupdp.calibration.guess import composed_mu, gaussian_mu, growth
 from groupdp.calibration.real import alone, calibrate_real
 from groupdp.calibration.result import Calibration, Found, result_of
-from groupdp.calibration.search import Scale
+from groupdp.calibration.search import Scale, largest_integer
 from groupdp.calibration.target import Run, Target, Trial, cannot, phase_index, read_target, target_of
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, InWords
@@ -179,19 +179,57 @@ def _largest_count(
     largest: int,
     even: str,
 ) -> Found:
-    """The largest count that meets the target; `single` is the run with a count of 1, whose mu grows with the
-    (1 / power)-th power of the count, about. `even` says in words what the smallest count is."""
+    """The largest count whose certified upper epsilon is at most the target.
+
+    `attempt(x, adjacency)` tries x, in one direction or (None) in all of them. `single` is the run with a count of 1,
+    whose mu grows with the (1 / power)-th power of the count, about; `even` says what the smallest count is, in words.
+    """
     mu = composed_mu(target.composition(single))
     ratio = gaussian_mu(target.epsilon, target.delta) / mu if mu > 0.0 else math.inf
-    return calibrate_count(
-        target,
-        attempt,
-        start=math.floor(min(ratio * ratio if power == 2 else ratio, 2.0**52)),
-        slope=growth(target.epsilon, target.delta) / power,
-        smallest=smallest,
-        largest=largest,
-        impossible=cannot(target, even),
-    )
+    slope = growth(target.epsilon, target.delta) / power
+    start = min(max(math.floor(min(ratio * ratio if power == 2 else ratio, 2.0**52)), smallest), largest)
+    first = attempt(start, None)
+    direction = first.bounds.provenance.adjacency if first.bounds is not None else None
+    for side in (direction, None):
+        seen: dict[int, Trial] = {start: first}
+
+        def remembered(x: int, side: str | None = side, seen: dict[int, Trial] = seen) -> Trial:
+            if x not in seen:
+                seen[x] = attempt(x, side)
+            return seen[x]
+
+        passed, other = largest_integer(
+            remembered, start=start, slope=slope, smallest=smallest, largest=largest, target=target.epsilon
+        )
+        if passed is None:
+            trial = attempt(smallest, None)
+            raise cannot(target, even)(trial.bounds) if trial.bounds is not None and trial.fails else target.decline()
+        whole = attempt(passed, None)
+        if whole.passes and whole.bounds is not None:
+            return _with_evidence(passed, whole.bounds, other, remembered, largest)
+    raise target.decline()
+
+
+def _with_evidence(
+    passed: int, bounds: Bounds, other: int | None, attempt: Callable[[int], Trial], largest: int
+) -> Found:
+    """A failing value at or beyond the first one that did not pass."""
+    if other is None:
+        return Found(passed, bounds, None, None, True)
+    trial = attempt(other)
+    if trial.fails:
+        return Found(passed, bounds, other, trial.bounds, other == passed + 1)
+    # Undecided: the bounds straddle the target, or the engines declined. Look further out.
+    gap = 1
+    for _ in range(40):
+        further = min(other + gap, largest)
+        trial = attempt(further)
+        if trial.fails:
+            return Found(passed, bounds, further, trial.bounds, False)
+        if further == largest or trial.bounds is None:
+            break
+        gap *= 4
+    return Found(passed, bounds, None, None, False)
 
 
 def _one_phase(run: Any, phase: Any) -> tuple[DPSGD, Callable[..., Run]]:

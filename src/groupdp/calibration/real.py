@@ -18,10 +18,10 @@ _MOST_RETREATS = 60
 
 
 #: A search yields a run to try, with one ordered change or None for all of them; it is sent the trial.
-Search = Generator[tuple[Run, str | None], Trial, Found]
+Candidates = Generator[tuple[Run, str | None], Trial, Found]
 
 
-def alone(target: Target, search: Search) -> Found:
+def alone(target: Target, search: Candidates) -> Found:
     """What one search finds."""
     (found,) = together([target], [search])
     if isinstance(found, GroupDPError):
@@ -29,7 +29,7 @@ def alone(target: Target, search: Search) -> Found:
     return found
 
 
-def together(targets: Sequence[Target], searches: Sequence[Search]) -> list[Found | GroupDPError]:
+def together(targets: Sequence[Target], searches: Sequence[Candidates]) -> list[Found | GroupDPError]:
     """What every search finds, or raises: each round tries what all of them ask for next."""
     for target in targets:  # all of them count in one place
         target.most_work += (len(targets) - 1) * LARGEST_SEARCH
@@ -61,7 +61,7 @@ def calibrate_real(
     slope: float,
     tolerance: float,
     impossible: Callable[[Bounds], InvalidArgument],
-) -> Search:
+) -> Candidates:
     """The riskiest value of a real parameter that meets the target, to a relative tolerance.
 
     `impossible` words the refusal when even the safest value is proved to fail.
@@ -141,7 +141,7 @@ def _with_evidence(
     root: Root,
     tolerance: float,
     retreat: float,
-) -> Search:
+) -> Candidates:
     """The value found, with a riskier one that is proved to fail: the next, or one as near as can be."""
     value = found.value
     next_value = value * (1.0 - tolerance) if scale.sign < 0.0 else value * (1.0 + tolerance)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupdp._validation import require_integer, require_number, shown
-from groupdp.batches import quick_answers
+from groupdp.at_once import quick_answers
 from groupdp.bounds import Bounds
 from groupdp.compositions import Options, options_of
 from groupdp.engines.interface import Progress, work_done

@@ -34,8 +34,8 @@ from groupdp.data.owners import (
     read_records,
     tally_owners,
 )
+from groupdp.data.relations import NO_ROWS, PREFIX, find_files, open_relation
 from groupdp.data.report import Bounded
-from groupdp.data.sources import NO_ROWS, PREFIX, find_files, open_source
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 
 #: Hexadecimal digits of a person's hash that name the bucket: 16 buckets, or 256 for many partitions.
@@ -222,7 +222,7 @@ def _gathered(running: Any, futures: list[Any], progress: Progress | None = None
 
 def _opened(engine: Engine, part: Any) -> Any:
     file, kind = part if isinstance(part, tuple) else (part, None)
-    return open_source(engine, file, kind=kind)
+    return open_relation(engine, file, kind=kind)
 
 
 def _tally(part: Any, group: tuple[str, ...]) -> Any:
@@ -279,7 +279,7 @@ def _chosen(pieces: list[Any], choice: Choice) -> tuple[Any, Any]:
         if len(schemas) > 1:
             raise InvalidArgument("partitions", InWords("different ones"), "have the same columns and types")
         table = pyarrow.concat_tables([rows for _, rows in pieces if rows is not None])
-        source = open_source(engine, table)
+        source = open_relation(engine, table)
         kept = engine.table(kept_rows(engine, source, choice))
         engine.connection.register(f"{PREFIX}kept", kept)
         kept_source = type(source)(quoted(f"{PREFIX}kept"), source.columns)

@@ -24,8 +24,8 @@ from groupdp.data.choice import check_type, names_of
 from groupdp.data.counting import COPY_FORMATS, alike_people, check_people
 from groupdp.data.duckdb_engine import Engine, Progress, stages
 from groupdp.data.keyed_hash import hexadecimal, literal, priority_sql, quoted
+from groupdp.data.relations import NO_ROWS, PREFIX, Relation
 from groupdp.data.report import Bounded
-from groupdp.data.sources import NO_ROWS, PREFIX, Source
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
 
 IntArray = npt.NDArray[np.int64]
@@ -104,7 +104,7 @@ def columns_of(by: str | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def tally_owners(engine: Engine, source: Source, by: tuple[str, ...], progress: Progress | None = None) -> int:
+def tally_owners(engine: Engine, source: Relation, by: tuple[str, ...], progress: Progress | None = None) -> int:
     """Make the table `people` (g0, n): how many records each owner has. Returns the number of records."""
     owners = Owners(by=by)
     owners.check(source.columns)
@@ -131,7 +131,7 @@ def people_of_records(engine: Engine, by: tuple[str, ...]) -> int:
     return int(rows)
 
 
-def read_records(engine: Engine, source: Source, owners: Owners, progress: Progress | None = None) -> None:
+def read_records(engine: Engine, source: Relation, owners: Owners, progress: Progress | None = None) -> None:
     """Make the table `records` (h, owners)."""
     owners.check(source.columns)
     engine.rows(
@@ -288,7 +288,7 @@ def possible_records(first: IntArray, owners: npt.NDArray[np.int32], people: int
 
 
 def bounded_owners(
-    engine: Engine, source: Source, owners: Owners, destination: Path | None, memory: int, progress: Progress | None
+    engine: Engine, source: Relation, owners: Owners, destination: Path | None, memory: int, progress: Progress | None
 ) -> Bounded:
     """Bound records with several owners on this machine."""
     from groupdp.data.bounding import delivered, parquet
@@ -304,14 +304,14 @@ def bounded_owners(
     return delivered(engine, stored, destination, {**report, **finished(engine, owners, [counted])}, direct=direct)
 
 
-def kept_records(source: Source, owners: Owners) -> str:
+def kept_records(source: Relation, owners: Owners) -> str:
     """The query of the rows whose records are in the table `chosen`."""
     columns = ", ".join(f"r.{quoted(name)}" for name in source.columns)
     rows = f"SELECT *, {owners.number()} AS {PREFIX}h FROM {source.sql}"
     return f"SELECT {columns} FROM ({rows}) r SEMI JOIN chosen c ON r.{PREFIX}h = c.h"
 
 
-def check_records(engine: Engine, kept: Source, owners: Owners) -> tuple[Any, int, int]:
+def check_records(engine: Engine, kept: Relation, owners: Owners) -> tuple[Any, int, int]:
     """(records of each owner, rows, digest) of the rows written."""
     named = f"SELECT unnest({owners.names(kept.columns)}) AS g0 FROM {kept.sql}"
     counts = engine.table(f"SELECT g0, count(*) AS m FROM ({named}) WHERE g0 <> '' GROUP BY g0")

@@ -101,10 +101,10 @@ def _large(path: str, column: str | None) -> tuple[str, Any] | None:
     try:
         from groupdp.data.duckdb_engine import Engine
         from groupdp.data.keyed_hash import quoted
-        from groupdp.data.sources import open_source
+        from groupdp.data.relations import open_relation
 
         with Engine() as engine:
-            source = open_source(engine, path)
+            source = open_relation(engine, path)
             if column not in source.columns:
                 return None
             value = quoted(column)

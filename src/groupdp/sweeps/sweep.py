@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from groupdp._validation import require_choice
-from groupdp.batches import epsilons
+from groupdp.at_once import epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
