@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from groupdp._validation import require_number
-from groupdp.floats import FloatArray
+from groupdp.floats import UNIT, FloatArray
 from groupdp.losses import AtomsRound, LaplaceRound
 from groupdp.pairs import AnyRound, Branch, Composition, Round, Side
 
@@ -101,8 +101,8 @@ def law_of_divergences(curve: Mapping[float, float]) -> AtomsRound:
         np.array([step * i for i in index]),
         np.array([masses[i] for i in index]),
         spacing=step,
-        loss_error=4.0 * 2.0**-53 * (1.0 + end),
-        mass_error=1e-11 + 4.0 * 2.0**-53 * size,
+        loss_error=4.0 * UNIT * (1.0 + end),
+        mass_error=1e-11 + 4.0 * UNIT * size,
         log_lost=math.log(last.numerator) - math.log(last.denominator) + 1e-11 if last > 0 else -math.inf,
         log_lost_mirrored=0.0,
     )
