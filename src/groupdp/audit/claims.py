@@ -87,19 +87,17 @@ def claimed_curve(
     # Short enough to be printed in full: a claim is about the very epsilon beside it.
     spread = np.linspace(0.0, last, count if last > 0.0 else 1)
     epsilons = np.array([float(f"{epsilon:.8g}") for epsilon in spread])
-    upper: dict[Direction, FloatArray] = {}
-    lower: dict[Direction, FloatArray] = {}
-    directions = directions_of(adjacency)
-    tables: list[dict[Direction, tuple[float, float]]] = []
+    found = []
     for i, epsilon in enumerate(epsilons.tolist()):
-        found = guarantees.log_delta(run, epsilon=epsilon, adjacency=adjacency, every_change=True, **asked)
-        tables.append({direction: _claim(found, direction) for direction in directions})
+        found.append(guarantees.log_delta(run, epsilon=epsilon, adjacency=adjacency, every_change=True, **asked))
         if progress is not None:
             progress((i + 1) / len(epsilons))
-    for direction in directions:
-        lower[direction] = np.array([guarantees.exp_down(table[direction][0]) for table in tables])
-        upper[direction] = np.array([guarantees.exp_up(table[direction][1]) for table in tables])
-    return ClaimedCurve(epsilons=epsilons, deltas=upper, lower_deltas=lower)
+    claims = {direction: [_claim(one, direction) for one in found] for direction in directions_of(adjacency)}
+    return ClaimedCurve(
+        epsilons=epsilons,
+        deltas={one: np.array([guarantees.exp_up(high) for _, high in table]) for one, table in claims.items()},
+        lower_deltas={one: np.array([guarantees.exp_down(low) for low, _ in table]) for one, table in claims.items()},
+    )
 
 
 def _claim(found: Bounds, direction: Direction) -> tuple[float, float]:

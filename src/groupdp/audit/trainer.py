@@ -22,8 +22,7 @@ from groupdp.floats import FloatArray
 from groupdp.mechanisms.dpsgd import phases_of
 from groupdp.samplings import Sampling
 from groupdp.samplings.fixed_batch import uniform_subsets
-
-BoolArray = npt.NDArray[np.bool_]
+from groupdp.samplings.sampling import BoolArray
 
 
 class Sampler(Protocol):

@@ -31,7 +31,7 @@ from groupdp.samplings import PoissonSampling, SpreadSampling
 def poisson_claim(run: Any, *, delta: float, adjacency: str = "add-or-remove", **options: Any) -> Bounds | None:
     """The epsilon of the run with Poisson batches of the same average size; None for runs that are not mistaken so.
 
-    NOT a guarantee for the run: shown beside the valid figure, to be told from it. `options`, the group among them,
+    NOT a guarantee for the run: shown beside the valid figure for comparison. `options`, the group among them,
     are those of `epsilon`.
     """
     phases = [one for one in mechanisms_of(run) if isinstance(one, DPSGD)]

@@ -94,12 +94,9 @@ def _bounded(
     counting, cutting, writing, checking = stages(progress, 5, 50, 35, 10)
     tally_people(engine, opened, choice.group, counting)
     check_sources(engine, choice)
-    direct = destination is not None and destination.suffix.lower() == ".parquet"
-    stored = destination if destination is not None and direct else engine.folder / "kept.parquet"
-    kept = kept_rows(engine, opened, choice, cutting)
-    engine.rows(f"COPY ({kept}) TO {literal(str(stored))} ({COPY_FORMATS['.parquet']})", writing)
-    report, digest = check_kept(engine, parquet(stored, opened), choice, checking)
-    return delivered(engine, stored, destination, {**report, "digest": hexadecimal(digest)}, direct=direct)
+    kept = stored_rows(engine, kept_rows(engine, opened, choice, cutting), opened, destination, writing)
+    report, digest = check_kept(engine, kept, choice, checking)
+    return delivered(engine, destination, {**report, "digest": hexadecimal(digest)})
 
 
 def check_sources(engine: Engine, choice: Choice) -> None:
@@ -215,19 +212,34 @@ def check_kept(
     return report, int(engine.value(digest_sql(kept, choice)) or 0)
 
 
-def parquet(file: Path, like: Relation) -> Relation:
-    return Relation(f"read_parquet({literal(str(file))})", like.columns)
+def stored_path(engine: Engine, destination: Path | None) -> Path:
+    """Where the rows are written first: the destination itself, where that is a Parquet file."""
+    direct = destination is not None and destination.suffix.lower() == ".parquet"
+    return destination if destination is not None and direct else engine.folder / "kept.parquet"
 
 
-def delivered(
-    engine: Engine, stored: Path, destination: Path | None, report: dict[str, Any], *, direct: bool
-) -> Bounded:
+def stored_rows(
+    engine: Engine, query: str, like: Relation, destination: Path | None, progress: Progress | None
+) -> Relation:
+    """The rows of a query, written as Parquet."""
+    stored = stored_path(engine, destination)
+    engine.rows(f"COPY ({query}) TO {literal(str(stored))} ({COPY_FORMATS['.parquet']})", progress)
+    return Relation(f"read_parquet({literal(str(stored))})", like.columns)
+
+
+def delivered(engine: Engine, destination: Path | None, report: dict[str, Any]) -> Bounded:
     """Put the stored rows where they are wanted."""
     if destination is None:
         import pyarrow.parquet
 
-        return Bounded(**report, table=pyarrow.parquet.read_table(stored))
-    if not direct:
+        return Bounded(**report, table=pyarrow.parquet.read_table(stored_path(engine, None)))
+    convert(engine, destination)
+    return Bounded(**report)
+
+
+def convert(engine: Engine, destination: Path) -> None:
+    """Have the destination hold the stored rows, in its own format."""
+    stored = stored_path(engine, destination)
+    if stored != destination:
         rows = f"SELECT * FROM read_parquet({literal(str(stored))})"
         engine.rows(f"COPY ({rows}) TO {literal(str(destination))} ({COPY_FORMATS[destination.suffix.lower()]})")
-    return Bounded(**report)

@@ -11,13 +11,13 @@ import numpy as np
 
 from groupdp._files import NewFiles
 from groupdp._validation import shown
-from groupdp.data.choice import check_type, names_of
+from groupdp.data.choice import check_type, kind_of
 from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.keyed_hash import literal, quoted, visible_sql
 from groupdp.data.manifest import write_manifest
 from groupdp.data.relations import NO_ROWS, Relation, open_relation
 from groupdp.data.report import Counts
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords
 
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA = r"^[=+\-@\t\r]"
@@ -76,9 +76,7 @@ def count(
 def tally_people(engine: Engine, source: Relation, group: tuple[str, ...], progress: Progress | None = None) -> None:
     """Make the table `people` (g0, g1, ..., n): how many rows each person (and source) has."""
     for name in group:
-        if name not in source.columns:
-            raise InvalidArgument(shown(name), NOT_SHOWN, f"be one of the columns {names_of(source.columns)}")
-        check_type(name, source.columns[name])
+        check_type(name, kind_of(name, source.columns))
     chosen = ", ".join(f"{quoted(name)} AS g{i}" for i, name in enumerate(group))
     engine.rows(
         f"CREATE OR REPLACE TEMP TABLE people AS SELECT {chosen}, count(*) AS n FROM {source.sql} GROUP BY ALL",

@@ -167,7 +167,7 @@ class DPSGD(Mechanism):
             *self.sampling.assumptions(microbatches=self.in_microbatches),
             _AVERAGES_CLIPPED if self.in_microbatches else self.sampling.clipping,
             "In every round, independent Gaussian noise of standard deviation (noise multiplier x clipping norm) is "
-            "added to the sum of the batch, by a generator whose output cannot be told from randomness.",
+            "added to the sum of the batch, by a generator whose output cannot be distinguished from randomness.",
             "Every iterate may be released: all checkpoints are covered, not only the last one.",
         )
 

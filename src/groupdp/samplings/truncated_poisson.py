@@ -117,5 +117,5 @@ def _coin(sampling: TruncatedPoissonSampling, size: int, noise: float, keeps_pla
     log_weights = [one.log_weight for one in classes]
     if not classes[-1].is_catch_all:
         return Round(branches, log_weights)
-    # Sizes that are not told apart: k members and k displaced for the upper side, nothing for the lower side (P-6).
+    # Sizes that share one class: k members and k displaced for the upper side, nothing for the lower side (P-6).
     return Round(branches, log_weights, Round([*branches[:-1], Branch(ZERO, ZERO)], log_weights))

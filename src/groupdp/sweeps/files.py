@@ -24,7 +24,7 @@ _RESULTS = ("epsilon_lower", "epsilon_upper", "tight", "refused")
 
 
 def check_name(name: str, path: str) -> None:
-    """Refuses a file that is neither CSV nor Parquet by its suffix."""
+    """Refuse a name that ends in neither .csv nor .parquet."""
     if Path(path).suffix.lower() not in SUFFIXES:
         raise InvalidArgument(name, path, "end in .csv or .parquet")
 
