@@ -22,7 +22,8 @@ from groupdp.floats import FloatArray
 from groupdp.mechanisms.dpsgd import phases_of
 from groupdp.samplings import Sampling
 from groupdp.samplings.fixed_batch import uniform_subsets
-from groupdp.samplings.sampling import BoolArray
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 class Sampler(Protocol):
