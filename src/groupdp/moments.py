@@ -1,4 +1,4 @@
-"""Renyi divergences of group pairs, from above: what filters and searches of hyperparameters are accounted with.
+"""Upper bounds on Renyi divergences of group pairs, for filters and searches of hyperparameters.
 
 (alpha - 1) D_alpha = log M, M = E_P[e^{(alpha - 1) L}]. For a branch of two mixtures M = E[A^alpha B^{1 - alpha}] under
 N(0, 1), which the trapezoid rule gives up to a relative error in closed form (R-7); rounds add up. Laplace mechanisms
@@ -32,9 +32,9 @@ _LEAST = -690.0
 
 
 def renyi_divergence(composition: Composition, order: float) -> tuple[float, float]:
-    """(an upper bound on D_alpha(P, Q) but for a share of P, that share); inf where a round has no divergence (R-7).
+    """(an upper bound on D_alpha(P, Q) without a share of P, that share); inf where a round has no divergence (R-7).
 
-    The share is what known losses have no atom for.
+    The share is the P-mass of known losses that have no atom.
     """
     alpha = require_number("order", order, above=1.0, at_most=1e4)
     total = math.fsum(times * log_moment(one, alpha) for one, times in composition if times)

@@ -61,7 +61,7 @@ def split(composition: Composition) -> tuple[Composition, Noiseless | None]:
 
 
 def log_revealed(composition: Composition) -> float:
-    """log of the P-probability of outcomes that Q never has: what rounds without noise give away."""
+    """log of the P-probability of outcomes that Q never has: rounds without noise reveal them."""
     noiseless = split(composition)[1]
     return -math.inf if noiseless is None or noiseless.log_p == 0.0 else log_complement(noiseless.log_p)
 

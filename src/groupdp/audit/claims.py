@@ -1,7 +1,7 @@
 """The claim under audit, the verdict on it, and how many runs it takes to see a gap.
 
-The claim is a certified curve of delta over epsilon: the only place where the audit meets the accountant. It may be
-right (a run and its group size) or wrong on purpose (another group size); the audit does not know which.
+The claim is a certified curve of delta over epsilon. It may be right (a run and its group size) or wrong on purpose
+(another group size); the audit does not know which.
 
 Verdict: the choosing half of the runs picks the epsilon, the direction and the threshold at which the claim looks
 weakest; the confirming half puts that one inequality, P(E) <= e^epsilon Q(E) + claimed delta, to an exact test. A true

@@ -50,8 +50,7 @@ class Calibration:
     """The run with `value` put in."""
 
     failing_value: float | None
-    """A value proved to fail; None if there is none to be had: `value` is the extreme one accepted, or
-    no failure could be certified."""
+    """A value proved to fail; None if `value` is the extreme one accepted, or no failure could be certified."""
 
     failing_epsilon: Bounds | None
     """Bounds on epsilon at `failing_value`: the lower one is above the target."""

@@ -1,7 +1,7 @@
 """The search for the riskiest value that still meets the target.
 
-Epsilon is monotone in every parameter (docs/cli.md), so a search may use any method it likes: what is
-returned is checked by certified bounds on both sides of the answer. The secant method on log epsilon against the
+Epsilon is monotone in every parameter (docs/cli.md), so any method of search is valid: certified bounds check what is
+returned on both sides of the answer. The secant method on log epsilon against the
 logarithm of the parameter converges in a handful of trials, since the two are nearly proportional.
 """
 

@@ -102,7 +102,7 @@ def check_people(engine: Engine, group: tuple[str, ...], source: Relation | None
 
 
 def alike_people(engine: Engine) -> int:
-    """How many people have an identifier that another has but for invisible characters: perhaps they are fewer."""
+    """How many people have an identifier that differs from another's only in invisible characters."""
     if not engine.value("SELECT count(*) FROM people WHERE regexp_matches(CAST(g0 AS VARCHAR), '[^ -~]')"):
         return 0
     groups = f"SELECT count(DISTINCT g0) AS people FROM people GROUP BY {visible_sql('g0')}"

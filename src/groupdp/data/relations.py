@@ -1,11 +1,10 @@
 """Files, standard input and tables in memory as one DuckDB relation.
 
-CSV columns are read as text, as they stand: 007 stays 007. Every row must have the header's columns; what does not is
-refused by line. Nothing is guessed but the delimiter, which is the one that the header has most of.
+CSV columns are read as text: 007 stays 007. Every row must have the header's columns; another one is refused with its
+line. The delimiter is the one that occurs most often in the header; nothing else is guessed.
 
-The lines of a CSV file are looked at before DuckDB reads them. DuckDB loses a row without a word if its line is
-longer than its buffer, so lines are measured here. It refuses files whose lines end in different ways, so those get a
-copy in which every row ends in a line feed.
+Lines are measured before DuckDB reads them: it silently loses a row whose line is longer than its buffer. A file with
+lines that end in different ways, which DuckDB refuses, is copied, with a line feed at the end of every row.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ FORMATS = ("csv", "parquet", "jsonl")
 _DELIMITERS = (",", ";", "\t", "|")
 #: Longest line of a CSV file, and of its header.
 _LONGEST_LINE = 16 * 2**20
-#: What is said of files and tables that hold nobody.
+#: The error about files and tables without rows.
 NO_ROWS = ("the files or table", InWords("none"), "have at least one row of data (a header is none)")
 #: Columns with this prefix are ours.
 PREFIX = "__groupdp_"

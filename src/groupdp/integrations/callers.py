@@ -1,4 +1,4 @@
-"""Optional packages, and what a calling tool knows and does not pass on.
+"""Optional packages, and facts that a calling tool knows but does not pass on.
 
 A missing package is an ImportError that names the extra to install.
 

@@ -1,8 +1,7 @@
 """Numbers of examples per person from a file: a column of a CSV or Parquet table.
 
-Identifiers are not taken for counts: a file of one column that looks like them is refused with a question.
-
-Each person's epsilon is written as a table, which is not for publication.
+A file of one column that looks like identifiers is refused with a question. Each person's epsilon is written as a
+table with one row per person: do not publish it.
 """
 
 from __future__ import annotations

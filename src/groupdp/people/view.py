@@ -1,4 +1,4 @@
-"""The per-person view: people contribute different numbers of examples, and each has their own epsilon."""
+"""The per-person view: everybody has the epsilon of their own number of examples."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ class FixedBatchSampling(Sampling):
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """2 x Hypergeom(B, n + k, k) against 0 for k removed, and its mirror image (P-4, tight).
 
-        k replaced or zeroed: the envelope P-5, valid. (Hypergeom, Hypergeom) with N(+i) against N(-i) is no bound, and
-        neither is 1 x Hypergeom for zeroed examples: they still take a place.) In microbatches an example of the group
-        takes a displaced one's place in one average, so the factor 2 is already there.
+        k replaced or zeroed: the envelope P-5, valid. ((Hypergeom, Hypergeom) with N(+i) against N(-i) is not a
+        bound, nor is 1 x Hypergeom for zeroed examples, which still take a place.) In microbatches an example of the
+        group takes a displaced one's place in one average, so the factor 2 is already there.
         """
         size = counted(change.size)
         if change.keeps_places or not (is_empty(change.removed) or is_empty(change.added)):

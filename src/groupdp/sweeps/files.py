@@ -55,7 +55,7 @@ class Parts:
         return {start for start in starts if self._part(start).exists()}
 
     def write(self, start: int, rows: list[Row]) -> None:
-        """One chunk; its file appears whole."""
+        """Write one chunk; its file appears whole."""
         with NewFiles() as files:
             path = files.temporary(self._part(start))
             if self._schema is None:

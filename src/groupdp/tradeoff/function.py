@@ -1,9 +1,9 @@
-"""The trade-off function of a run, as an object to ask: error rates of the best attacker on a group.
+"""The trade-off function of a run: error rates of the best attacker on a group.
 
 Formal guarantee. The attacker sees every iterate, knows everything but whether the group took part, and guesses.
 
-    adjacency "remove": the null hypothesis is "the group is absent"; a false positive claims a presence that is not.
-    adjacency "add": the null hypothesis is "the group is present"; a false positive claims an absence that is not.
+    adjacency "remove": the null hypothesis is "the group is absent"; a false positive calls an absent group present.
+    adjacency "add": the null hypothesis is "the group is present"; a false positive calls a present group absent.
     adjacency "add-or-remove": both at once, by the symmetric convex envelope of the two (Dong, Roth and Su 2022).
 
 No attack with a false positive rate of at most alpha has a false negative rate below `lower`; for the worst loss and
@@ -166,7 +166,7 @@ class TradeOff:
         return self._labelled(self._rates(false_positive_rate)[0])
 
     def _labelled(self, bounds: Bounds) -> Bounds:
-        """The bounds, which say whether they are of every analysis or of this one alone."""
+        """The bounds, labelled with whether they hold for every analysis or for this one alone."""
         return bounds if self.tight else replace(bounds, tight=False)
 
     def curve(
