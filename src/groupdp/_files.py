@@ -40,7 +40,7 @@ class NewFiles:
     def temporary(self, destination: str | Path, *, name: str = "") -> Path:
         """The path to write to now, with the same suffix; it becomes `destination` at the end.
 
-        Asked again it is the same path. `name` is what a complaint calls the destination.
+        Asked again it is the same path. `name` is what an error calls the destination.
         """
         path = Path(destination)
         try:
@@ -145,7 +145,7 @@ def standard_input() -> BinaryIO:
 
 
 def check_writable(name: str, destination: str | Path) -> None:
-    """Refuses a destination that cannot be written, before any work; makes its directory, and no file."""
+    """Refuse a destination that cannot be written, before any work; make its directory, and no file."""
     files = NewFiles(name)
     temporary = files.temporary(destination)
     if temporary != Path(destination).resolve():  # else it is a terminal or a pipe
@@ -154,7 +154,7 @@ def check_writable(name: str, destination: str | Path) -> None:
 
 
 def unwritable(name: str, destination: str | Path, error: Exception) -> InvalidArgument:
-    """The one-sentence complaint about a destination."""
+    """The error about a destination."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return InvalidArgument(name, InWords(f"{shown(str(destination))} ({reason})"), "be a file that can be written")
 

@@ -108,12 +108,23 @@ class Field:
             return table(self.name, value, lambda key, one: number(key, one, **self._limits))
         if self.kind == "number":
             return number(self.name, value, **self._limits)
-        least, most = self.at_least or 0, self.at_most
-        return integer(self.name, value, at_least=int(least), **({} if most is None else {"at_most": int(most)}))
+        return integer(self.name, value, **self._whole_limits)
+
+    def checked(self, value: Any) -> Any:
+        """`value` for the attribute, if it is of the field's kind and in its range; the class checks a table itself."""
+        if self.kind == "flag":
+            return require_boolean(self.attribute, value)
+        if self.kind == "integer":
+            return require_integer(self.attribute, value, **self._whole_limits)
+        return require_number(self.attribute, value, **self._limits) if self.kind == "number" else value
 
     @property
     def _limits(self) -> dict[str, float | None]:
         return {"above": self.above, "at_least": self.at_least, "at_most": self.at_most}
+
+    @property
+    def _whole_limits(self) -> dict[str, int]:
+        return {"at_least": int(self.at_least or 0), **({} if self.at_most is None else {"at_most": int(self.at_most)})}
 
     def schema(self) -> dict[str, Any]:
         """Its JSON schema."""
@@ -144,10 +155,10 @@ class Field:
         }
 
 
-Described = TypeVar("Described", bound=type[Any])
+Kind = TypeVar("Kind", bound=type[Any])
 
 
-def add_to(registry: dict[str, Described], kind: Described) -> Described:
+def add_to(registry: dict[str, Kind], kind: Kind) -> Kind:
     """`kind`, offered by its name from now on; a name or a field that already means something else is refused."""
     if registry.get(kind.name, kind) is not kind:
         raise InvalidArgument("name", kind.name, f"not be taken: {', '.join(registry)} are")
@@ -234,6 +245,11 @@ def table(key: str, value: Any, entry: Callable[[str, Any], Any]) -> dict[str, A
     if not isinstance(value, Mapping):
         raise InvalidArgument(key, value, "be a table of sources with their numbers")
     return {str(source): entry(f"{key}.{source}", one) for source, one in value.items()}
+
+
+def flag(name: str, meaning: str) -> Field:
+    """A field that is true or false, and false where it is not given."""
+    return Field(name=name, unit="", meaning=meaning, kind="flag", default=False, slider=Slider(start=False))
 
 
 #: Fields that several samplings have.

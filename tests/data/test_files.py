@@ -15,7 +15,7 @@ import pytest
 
 from command_line import assert_one_sentence, groupdp
 from groupdp.data import bound, count
-from groupdp.data.sources import read_header
+from groupdp.data.relations import read_header
 from groupdp.errors import GroupDPError, InvalidArgument
 
 SCRIPT = (sys.executable, "-c", "from groupdp.cli import main; main()")
@@ -189,7 +189,7 @@ def test_line_ends_may_be_mixed(tmp_path: Path, content: bytes, suffix: str):
 def test_line_ends_that_fall_between_blocks_are_seen(tmp_path: Path, monkeypatch):
     rows = [f"p{i % 7},{i}" for i in range(500)]
     for size in (5, 7, 16):
-        monkeypatch.setattr("groupdp.data.sources._BLOCK", size)
+        monkeypatch.setattr("groupdp.data.relations._BLOCK", size)
         ends = ["\n", "\r\n", "\r"]
         text = "".join(f"{row}{ends[i % 3]}" for i, row in enumerate(["u,k", *rows]))
         (tmp_path / "mixed.csv").write_bytes(text.encode())
@@ -199,7 +199,7 @@ def test_line_ends_that_fall_between_blocks_are_seen(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("end", [b"\n", b""])
 def test_a_line_that_is_too_long_is_refused_by_its_number(tmp_path: Path, monkeypatch, end: bytes):
     """DuckDB drops a row of 300 MB without a word: the file must be refused before DuckDB reads it."""
-    monkeypatch.setattr("groupdp.data.sources._LONGEST_LINE", 2000)
+    monkeypatch.setattr("groupdp.data.relations._LONGEST_LINE", 2000)
     file = tmp_path / "long.csv"
     file.write_bytes(b"u,k\na,1\nb,2\na," + b"z" * 5000 + end)
     with pytest.raises(InvalidArgument, match="at most 2000 bytes, got a longer line 4 of"):

@@ -116,10 +116,10 @@ def require_by(files: list[str], by: list[str] | None, *, kind: str | None, memo
     if "-" not in files:
         from groupdp.data.choice import names_of
         from groupdp.data.duckdb_engine import Engine
-        from groupdp.data.sources import open_source
+        from groupdp.data.relations import open_relation
 
         with Engine(memory=memory) as engine:
-            columns = f" ({names_of(open_source(engine, files, kind=kind).columns)})"
+            columns = f" ({names_of(open_relation(engine, files, kind=kind).columns)})"
     raise InvalidArgument("by", NOT_SHOWN, f"be given, as --by COLUMN: which column{columns} says whose a row is?")
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import groupdp
-from groupdp.batches import quick_epsilons
+from groupdp.at_once import quick_epsilons
 from groupdp.bounds import Bounds
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.web.form import Question, require_classic
