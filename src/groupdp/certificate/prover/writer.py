@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -69,12 +70,18 @@ class Certificate:
         return digest(self.document)
 
     @property
-    def width(self) -> float:
-        """How far epsilon.upper is above epsilon.lower, relatively; infinite if it is, and 0 if both are."""
+    def relative_width(self) -> float:
+        """(epsilon.upper - epsilon.lower) / epsilon.upper; infinite if the upper side is, and 0 if both are."""
         lower, upper = (float(self.document["claim"]["epsilon"][side]) for side in ("lower", "upper"))
         if lower == upper:
             return 0.0
         return (upper - lower) / upper if math.isfinite(upper) else math.inf
+
+    @property
+    def width(self) -> float:
+        """The name of `relative_width` before 0.3."""
+        warnings.warn("Certificate.width is now called relative_width.", DeprecationWarning, stacklevel=2)
+        return self.relative_width
 
     @property
     def text(self) -> str:
@@ -149,14 +156,14 @@ def _certified(
         if cells:
             proving.lattices(cells)
         again = tried({**claim, "epsilon": outward(*proving.interval(sides))}, proving)
-        if made is None or (again.verdict.outcome != "undecided" and (again.width < made.width or not decided)):
+        if made is None or (again.verdict.outcome != "undecided" and (again.relative_width < made.relative_width or not decided)):
             made = again
         decided = made.verdict.outcome != "undecided"
-        if decided and (made.width <= proving.slack or clock.done > clock.steps / 2):
+        if decided and (made.relative_width <= proving.slack or clock.done > clock.steps / 2):
             return made
         if cells == MOST_CELLS or clock.done > clock.steps or (cells and proving.has_hidden_laws):
             return made
-        cells = more_cells(cells, made.width / proving.slack if decided else math.inf)
+        cells = more_cells(cells, made.relative_width / proving.slack if decided else math.inf)
 
 
 def _require_laws(run: Any) -> None:
