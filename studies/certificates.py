@@ -142,7 +142,11 @@ def outcome_of(number: int, seed: int, seconds: float, longest: int) -> dict[str
     try:
         signal.setitimer(signal.ITIMER_PROF, longest)
         made = certify(run, **asked, seconds=seconds)
-        found |= {"outcome": made.verdict.outcome, "method": method(made.document["hints"]), "width": made.width}
+        found |= {
+            "outcome": made.verdict.outcome,
+            "method": method(made.document["hints"]),
+            "width": made.relative_width,
+        }
         if made.verdict.outcome != "verified":
             found["missing"] = [made.verdict.reason, *made.verdict.details]
     except (TimeoutError, SystemError):  # the latter where the timer rings inside a compiled integral

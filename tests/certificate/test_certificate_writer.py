@@ -51,7 +51,7 @@ def test_few_rounds_are_certified_with_an_interval_that_is_not_narrower_than_eps
     claimed = made.document["claim"]["epsilon"]
     assert float(claimed["lower"]) <= bounds.lower
     assert float(claimed["upper"]) >= bounds.upper
-    assert 0.0 < made.width < 1e-4
+    assert 0.0 < made.relative_width < 1e-4
 
 
 def test_laws_that_are_enclosed_only_are_proved_alike_by_whoever_asks():
@@ -78,10 +78,10 @@ def test_rounds_without_noise_are_certified():
     endless = certify(quiet, delta=1e-6, group_size=3)
     assert endless.document["claim"]["epsilon"] == {"lower": "infinity", "upper": "infinity"}
     assert endless.verdict.outcome == "verified"
-    assert endless.width == 0.0
+    assert endless.relative_width == 0.0
     made = certify([POISSON, quiet], delta=1e-2, group_size=3)
     assert made.verdict.outcome == "verified"
-    assert made.width < 1e-11
+    assert made.relative_width < 1e-11
     assert certify(quiet, delta=1e-2, group_size=3).verdict.outcome == "verified"
 
 

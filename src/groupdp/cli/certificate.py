@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,7 +23,6 @@ from groupdp.cli.output import (
     wrapped,
 )
 from groupdp.errors import InvalidArgument, InWords
-from groupdp.printing import round_up
 
 #: Exit status of each outcome.
 STATUS = {"verified": 0, "refuted": 1, "undecided": 3}
@@ -51,6 +50,7 @@ def certify(
     limit = None if seconds is None else read_number("seconds", seconds, above=0.0)
     need_flint()
     from groupdp import certificate
+    from groupdp.certificate.checker import claim_text
 
     with new_files(force=asked.force, out=out) as files:
         with waiting("certify", limit or math.inf):
@@ -61,15 +61,12 @@ def certify(
             typer.echo(made.text, nl=False)
     found = made.verdict
     if as_json:
-        width = made.width if math.isfinite(made.width) else None
-        verdict = {"outcome": found.outcome, "reason": found.reason, "relative_width": width, "sha256": made.digest}
+        verdict = {"outcome": found.outcome, "reason": found.reason, **_widths(found.claim), "sha256": made.digest}
         emit_json({**verdict, "certificate": made.text})
     else:
         typer.echo(wrapped(f"{found.outcome}: {found.reason}", width=output_width(), indent="  "), err=True)
-        sides = made.document["claim"]["epsilon"]
-        apart = f", of relative width {round_up(made.width, 2)}" if 0.0 < made.width < math.inf else ""
-        claimed = f"claimed: epsilon in [{sides['lower']}, {sides['upper']}]{apart}"
-        typer.echo(wrapped(f"  {claimed}", width=output_width(), indent="    "), err=True)
+        claimed = claim_text.headline("  claimed", found.claim)
+        typer.echo(wrapped(claimed, width=output_width(), indent="    "), err=True)
         typer.echo(f"  sha256 {made.digest}", err=True)
         name_written(out)
     raise typer.Exit(STATUS[found.outcome])
@@ -112,7 +109,7 @@ def verify(
                 "outcome": found.outcome,
                 "reason": found.reason,
                 "claim": found.claim,
-                "width": float(claim_text.width(found.claim)),
+                **_widths(found.claim),
                 "sha256": found.digest,
                 "details": list(found.details),
             }
@@ -125,6 +122,13 @@ def verify(
             emit_text(f"  {line}", indent="    ")
         typer.echo(f"  sha256 {found.digest}")
     raise typer.Exit(STATUS[found.outcome])
+
+
+def _widths(claim: dict[str, Any]) -> dict[str, float]:
+    """`width` and `relative_width` of the claimed interval."""
+    from groupdp.certificate.checker import claim_text
+
+    return {name: float(value) for name, value in claim_text.widths(claim).items()}
 
 
 def need_flint() -> None:
