@@ -30,7 +30,7 @@ class Question:
         return (self.compositions[index][1], *(self.alternatives[index] if self.alternatives else ()))
 
     def of_mixtures(self, index: int) -> Composition:
-        """A composition that dominates one change, of mixtures of Gaussians alone if there is such a one."""
+        """A composition that dominates one change: of mixtures of Gaussians alone, if there is one."""
         options = self.options(index)
         return next((one for one in options if all(isinstance(part, Round) for part, _ in one)), options[0])
 

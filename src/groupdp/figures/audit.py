@@ -33,7 +33,7 @@ def draw_audit(audit: WorstCaseAudit, destination: str | Path, *, title: str = "
 def draw_scores(
     scores: Scores, claim: ClaimedCurve, destination: str | Path, *, confidence: float, title: str = ""
 ) -> None:
-    """Draw the trade-off curve of somebody's scores, its band, and the floor that the claim puts under it."""
+    """Draw the trade-off curve of measured scores, its confidence band, and the lower bound that the claim implies."""
     figure = new_figure(5.5, 4.5)
     draw_tradeoff(figure.subplots(), scores, claim, confidence=confidence)
     runs = f"{len(scores.with_group)} runs with the group, {len(scores.without_group)} without"
@@ -50,7 +50,7 @@ def draw_delta(axes: Any, audit: WorstCaseAudit) -> None:
         certified = audit.claim.deltas[one.direction]
         drawn = certified > 0.0
         axes.plot(one.epsilons[drawn], certified[drawn], color=colour, label=f"certified, {one.direction}")
-        # Both directions next to each other; none where there is no epsilon.
+        # Both directions next to each other.
         shift = 0.2 / len(one.epsilons) * one.epsilons[-1] * (1 if one.direction == BACKWARD else -1)
         at = np.maximum(one.epsilons + shift, 0.0)
         seen = one.upper > floor

@@ -45,11 +45,7 @@ if TYPE_CHECKING:
 
 #: name, label, and how it is drawn; the most important last, on top.
 _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    (
-        "linear",
-        "k times one example (reference)",
-        {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.4},
-    ),
+    ("linear", "k times one example (reference)", {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.4}),
     (
         "old_tool",
         "Vadhan's lemma, old tool (Rényi, doubles)",
@@ -65,11 +61,7 @@ _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "Poisson accounting: not a guarantee here",
         {"color": AMBER, "linestyle": (0, (2, 2)), "linewidth": 1.4, "marker": "x", "markersize": 4.5},
     ),
-    (
-        "epsilon",
-        "this analysis",
-        {"color": BLUE, "linestyle": "-", "linewidth": 2.2, "marker": "o", "markersize": 4.2},
-    ),
+    ("epsilon", "this analysis", {"color": BLUE, "linestyle": "-", "linewidth": 2.2, "marker": "o", "markersize": 4.2}),
 )
 
 
@@ -123,7 +115,7 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
         plain_logarithmic(axis.yaxis)
     else:
         powers_of_ten(axis.yaxis)
-    axis.set_title(title, fontsize=10.5, y=1.0)  # a place of its own: none is looked for above the numbers
+    axis.set_title(title, fontsize=10.5, y=1.0)  # a fixed place, so that matplotlib does not search for one
     axis.set_xlabel("group size k")
     finish(axis)
     axis.minorticks_off()  # the powers of ten, or 1, 2 and 5 times them, are labelled
@@ -149,7 +141,7 @@ def _has_lone_point(drawn: Sequence[float]) -> bool:
 
 
 def _mark_infinite(axis: Axes, sizes: Sequence[int], color: str, *, named: bool) -> None:
-    """Infinity signs just below the upper edge, in the curve's colour; not so many that they touch."""
+    """Infinity signs just below the upper edge, in the curve's colour, spaced so that they do not touch."""
     apart = (sizes[-1] - sizes[0]) / 9
     kept = [sizes[0]]
     for size in sizes[1:]:

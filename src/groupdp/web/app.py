@@ -218,4 +218,4 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _bug(_: Request, error: Exception) -> Response:
-    return Response(error_text("bug", "This request met a bug in groupdp."), 500, media_type="application/json")
+    return Response(error_text("bug", "A bug in groupdp stopped this request."), 500, media_type="application/json")
