@@ -148,7 +148,9 @@ def test_cap_recommends_and_draws(tmp_path: Path):
     assert best["epsilon"]["upper"] <= 8.0
     assert (tmp_path / "cap.pdf").read_bytes().startswith(b"%PDF")
     assert any("Sampling people instead" in sentence for sentence in answer["advice"])
-    assert_one_sentence(groupdp(f"cap {path} --epsilon 8 --delta 1e-6 --batch-size 64"), "steps must be given", "--steps", "--epochs")
+    assert_one_sentence(
+        groupdp(f"cap {path} --epsilon 8 --delta 1e-6 --batch-size 64"), "steps must be given", "--steps", "--epochs"
+    )
 
 
 def test_cap_without_a_minimum_share_recommends_the_least_noise_that_keeps_most_examples(tmp_path: Path):
