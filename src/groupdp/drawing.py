@@ -42,9 +42,11 @@ def import_matplotlib() -> Any:
     return matplotlib.figure
 
 
-def new_figure(width: float, height: float, *, layout: str | None = "constrained") -> Figure:
-    """An empty figure of `width` by `height` inches; `layout` None where `place` places the axes."""
+def new_figure(width: float, height: float, *, title: str = "", layout: str | None = "constrained") -> Figure:
+    """An empty figure of `width` by `height` inches; `layout` None where `place` places the axes and the title."""
     figure: Figure = import_matplotlib().Figure(figsize=(width, height), layout=layout)
+    if title:
+        figure.suptitle(title, fontsize=TITLE_SIZE)
     return figure
 
 

@@ -112,7 +112,7 @@ def unit_of(mechanisms: tuple[Mechanism, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def _of_one(run: Mechanism, group_size: int, adjacency: str) -> Question:
-    """What is asked most often, known by its arguments."""
+    """The question about one mechanism, which is asked most often, cached by its arguments."""
     return question_about(run, neighbours_of(run, group_size=group_size, adjacency=adjacency))
 
 

@@ -185,7 +185,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
             status = 0
         except OSError as error:
             if error.filename is not None:
-                raise  # about a file, which the commands themselves look after: a bug keeps its traceback
+                raise  # commands handle errors about files, so this is a bug, which keeps its traceback
             status = not_written(error)
         except Exception as error:
             if not hasattr(error, "format_message"):

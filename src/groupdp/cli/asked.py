@@ -109,7 +109,7 @@ class Asked:
     def group_text(self) -> str:
         """Whom the answer is about: "groups of up to 9"."""
         if self.file.removed is not None or self.file.added is not None:
-            gone, come = (_told(self.neighbours[key]) for key in ("removed", "added"))
+            gone, come = (_in_words(self.neighbours[key]) for key in ("removed", "added"))
             return f"{gone} removed while {come} are added"
         if all(isinstance(phase, OfGroup) for phase in self.file.phases):
             return "a person with the examples stated for each release"
@@ -120,10 +120,10 @@ class Asked:
         if size == 1:
             return f"one {unit} (group size 1)"
         people = " people" if unit == "person" else ""
-        return f"up to {_told(size)}" if isinstance(size, Mapping) else f"groups of up to {size}{people}"
+        return f"up to {_in_words(size)}" if isinstance(size, Mapping) else f"groups of up to {size}{people}"
 
     def summary(self, *, group: bool = True) -> list[str]:
-        """The run as it was understood: a line for each phase, and one for the neighbours unless without the group."""
+        """The run as it was understood: a line for each phase and, with `group`, one for the neighbours."""
         lines = [_ASSUMES_POISSON] if self.assumes_poisson else []
         for index in range(len(self.file.phases)):
             prefix = f"phase {index + 1}: " if len(self.file.phases) > 1 else ""
@@ -149,7 +149,7 @@ class Asked:
         return run_file_text(self.file, folder=Path(self.save_as or "").parent)
 
 
-def _told(size: Any) -> str:
+def _in_words(size: Any) -> str:
     """A number, or a number of each source."""
     if isinstance(size, Mapping):
         return " and ".join(f"{count} of {source}" for source, count in size.items()) if any(size.values()) else "0"

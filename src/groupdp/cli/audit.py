@@ -18,7 +18,7 @@ from groupdp.cli.certificate import need_flint
 from groupdp.cli.command import command
 from groupdp.cli.options import OUTPUT, argument, flag, integer, number, words
 from groupdp.cli.output import emit_json, emit_run, emit_table, emit_text, name_written, new_files, progress_bar
-from groupdp.drawing import title_lines
+from groupdp.drawing import save_figure, title_lines
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import ONE_SIDED
 from groupdp.printing import counted, given, lower_text, sides, upper_text
@@ -119,7 +119,8 @@ def worst_case(
         if plot is not None:
             from groupdp.figures.audit import draw_audit
 
-            draw_audit(audit, files.temporary(plot), title=title_lines(asked.title(delta=False), 120))
+            title = title_lines(asked.title(delta=False), 120)
+            save_figure(draw_audit(audit, title=title), files.temporary(plot))
         _certify(files, certificate, run, claimed_group_size or size, chosen, question["delta"])
     if as_json:
         emit_json(
@@ -178,7 +179,8 @@ def scores(
             from groupdp.figures.audit import draw_scores
 
             title = title_lines(asked.title(delta=False), 75)
-            draw_scores(measured, claim, files.temporary(plot), confidence=report.confidence, title=title)
+            figure = draw_scores(measured, claim, confidence=report.confidence, title=title)
+            save_figure(figure, files.temporary(plot))
         _certify(files, certificate, run, size, chosen, question["delta"])
     if as_json:
         emit_json({**report_as_json(report), **asked.as_json_fields(), "seed": seed})

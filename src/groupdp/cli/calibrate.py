@@ -107,7 +107,7 @@ def group_size(asked: Asked, *, as_json: bool, **question: Any) -> Asked:
 
 
 def _phase(asked: Asked, text: str | None) -> int:
-    """The phase to change, counted from 0 as in the library; on the command line, as all that is printed, from 1."""
+    """The index of the phase to change; the library counts from 0, the command line from 1."""
     count = len(asked.file.phases)
     if text is None:
         if count > 1:

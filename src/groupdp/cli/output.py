@@ -64,7 +64,7 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: 
         if label < max(_NARROWEST_LABEL, longest):
             return _stacked(columns, rows, width)
         widths[0] = label
-    named = any(columns)  # rows that speak for themselves have no headings, and no line below them
+    named = any(columns)  # without headings there is no line below them
     lines = [*_lines(columns, widths), _rule() * min(_total(widths), width)] if named else []
     for row in rows:
         lines += _lines(row, widths)
@@ -168,7 +168,7 @@ def name_written(*paths: str | Path | None) -> None:
 
 
 def require_new(path: str | None, name: str, *, force: bool) -> None:
-    """Refuses a file that exists, unless it may be replaced, and no name; a device or a pipe is written to."""
+    """Refuse an existing file without `force`, and an empty name; a device or a pipe is written to."""
     if path == "":
         raise InvalidArgument(name, InWords("an empty one"), "be the name of a file")
     if path is not None and not force and _is_file(path):
@@ -179,7 +179,7 @@ def require_new(path: str | None, name: str, *, force: bool) -> None:
 def new_files(*, force: bool, **paths: str | None) -> Iterator[NewFiles]:
     """The files that a command writes, by their options' names.
 
-    Refused before any work: a file that exists or cannot be written, one name twice, a picture of no known suffix.
+    Refused before any work: a file that exists or cannot be written, one name twice, a picture with an unknown suffix.
     """
     asked = {name: path for name, path in paths.items() if path is not None}
     if "plot" in asked:
@@ -200,7 +200,7 @@ def new_files(*, force: bool, **paths: str | None) -> Iterator[NewFiles]:
 def _is_file(path: str) -> bool:
     try:
         return Path(path).is_file()
-    except (OSError, ValueError):  # no possible name: refused where it is written
+    except (OSError, ValueError):  # not a valid name: refused when it is written
         return False
 
 

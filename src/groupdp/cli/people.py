@@ -13,7 +13,7 @@ from groupdp.cli.command import command
 from groupdp.cli.data import DATA, FILES, KIND, MEMORY, warn_of_alike
 from groupdp.cli.options import numbers, out, words
 from groupdp.cli.output import NOT_TIGHT, emit_json, emit_run, emit_table, name_written, new_files, progress_bar
-from groupdp.drawing import title_lines
+from groupdp.drawing import save_figure, title_lines
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.printing import counted, given, given_percent, lower_text, sides, upper_text
 
@@ -132,7 +132,8 @@ def people(
         if plot is not None:
             from groupdp.figures.people import draw_people
 
-            draw_people(view, new.temporary(plot), title=title_lines(asked.title(group=False)), thresholds=thresholds)
+            title = title_lines(asked.title(group=False))
+            save_figure(draw_people(view, title=title, thresholds=thresholds), new.temporary(plot))
         if out is not None:
             from groupdp.people.counts_file import write_people
 

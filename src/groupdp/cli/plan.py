@@ -8,7 +8,7 @@ from groupdp.cli.command import command, require_run_option
 from groupdp.cli.options import OUTPUT, RUN, SHARED, integer, number, words
 from groupdp.cli.output import emit_json, emit_table, emit_text, name_written, new_files, progress_bar
 from groupdp.cli.people import COUNTS, columns_of, read_people
-from groupdp.drawing import title_lines
+from groupdp.drawing import save_figure, title_lines
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.fields import integer as read_integer
 from groupdp.mechanisms.dpsgd import DPSGD
@@ -65,7 +65,7 @@ def cap(
         if plot is not None:
             from groupdp.figures.people import draw_caps
 
-            draw_caps(study, new.temporary(plot), title=title_lines(_cap_title(study, question)))
+            save_figure(draw_caps(study, title=title_lines(_cap_title(study, question))), new.temporary(plot))
         if save is not None:
             new.write_text(save, run_file_text(_run_of(study, question)))
     if not as_json:
@@ -111,9 +111,7 @@ def _cap_title(study: CapStudy, question: dict[str, Any]) -> list[str]:
 
 
 def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
-    """The question with what the options leave open taken from the file; a rate stands for `batch_size` until the data
-    are counted.
-    """
+    """The question, completed from the run file; `batch_size` may be a rate, which `with_batch` replaces."""
     if path is not None:
         file = read_run_file(path)
         phase = file.phases[0]
@@ -139,7 +137,7 @@ def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
 
 
 def with_batch(question: dict[str, Any], counts: Any) -> tuple[dict[str, Any], list[str]]:
-    """The question with a rate turned into a batch of the examples counted; and a remark where rounding tells."""
+    """The question with a rate replaced by a batch size, and a remark if rounding changes it by more than 1 %."""
     share = question["batch_size"]
     if isinstance(share, int):
         return question, []
@@ -234,7 +232,7 @@ def plan(
         if plot is not None:
             from groupdp.figures.people import draw_plan
 
-            draw_plan(made, new.temporary(plot), title=title_lines(_title(made)))
+            save_figure(draw_plan(made, title=title_lines(_title(made))), new.temporary(plot))
         if save is not None:
             new.write_text(save, run_file_text(_chosen_run(made, chosen)))
     if as_json:

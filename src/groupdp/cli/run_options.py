@@ -35,7 +35,7 @@ from groupdp.run_file.run import RunFile
 from groupdp.run_file.write import stated
 from groupdp.samplings import SAMPLINGS, PoissonSampling
 
-#: Ways to describe what a step visits; an option of this kind replaces all that a file says of it.
+#: Two ways to give the length of a run: an option for one of them replaces what a file says of either.
 _LENGTHS = ("steps", "epochs")
 
 
@@ -169,7 +169,7 @@ def _written(
 
 
 def _assumed(values: Mapping[str, Any], assumed: Mapping[str, str]) -> dict[str, str]:
-    """What is assumed and neither said, in these words or others, nor unknown to the sampling."""
+    """The assumed values that the sampling has, and that are not given, directly or by an equivalent key."""
     known = keys_of(values["sampling"]) if values["sampling"] in SAMPLINGS else ()
     alike = (_LENGTHS, ("sampling_rate", "batch_size") if "sampling_rate" in known else ())
     said = {one for key in values for one in (key, *(other for group in alike if key in group for other in group))}
@@ -177,7 +177,7 @@ def _assumed(values: Mapping[str, Any], assumed: Mapping[str, str]) -> dict[str,
 
 
 def _overridden(described: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """What a file says of its phase, with what the options say in its place."""
+    """The values of a file's phase, overridden by the options."""
     if values.get("mechanism", described.get("mechanism")) is not None:
         same = values.get("mechanism", described.get("mechanism")) == described.get("mechanism")
         return {**(described if same else {}), **values}
@@ -202,7 +202,7 @@ def _phase(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _meant(values: Mapping[str, Any]) -> str:
-    """The sampling that the options name, or else the one that they can only mean."""
+    """The sampling that the options name or imply."""
     found = with_sampling(values).get("sampling")
     if found is not None:
         return str(found)

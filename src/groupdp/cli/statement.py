@@ -23,7 +23,7 @@ from groupdp.cli.output import (
     output_width,
     progress_bar,
 )
-from groupdp.drawing import title_lines
+from groupdp.drawing import save_figure, title_lines
 from groupdp.errors import InvalidArgument
 from groupdp.printing import given, lower_text, sides, upper_text
 
@@ -163,11 +163,9 @@ def tradeoff(asked: Asked, *, prior: float, rates: list[float], plot: str | None
         if plot is not None:
             from groupdp.figures.curves import draw_trade_off, rates_to_draw
 
-            draw_trade_off(
-                function.curve(rates_to_draw(), tolerance=2e-3, progress=progress),
-                files.temporary(plot),
-                title=title_lines(asked.title(delta=False), 110),
-            )
+            drawn = function.curve(rates_to_draw(), tolerance=2e-3, progress=progress)
+            title = title_lines(asked.title(delta=False), 110)
+            save_figure(draw_trade_off(drawn, title=title), files.temporary(plot))
     if as_json:
         emit_json({**_payload(found, points), "tight": function.tight, **asked.as_json_fields()})
         return

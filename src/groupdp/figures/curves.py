@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,14 +23,12 @@ from groupdp.drawing import (
     ORANGE,
     PINK,
     SKY,
-    TITLE_SIZE,
     finish,
     infinity_sign,
     new_figure,
     place,
     plain_logarithmic,
     powers_of_ten,
-    save_figure,
 )
 from groupdp.printing import given
 from groupdp.sweeps.spend import Spending
@@ -188,9 +185,8 @@ def _value(point: Point, name: str) -> float:
 
 def draw_spending(spending: Spending, *, title: str) -> Figure:
     """epsilon (certified upper bounds) after each step drawn, with the target and where it is reached."""
-    figure = new_figure(7.2, 4.6)
+    figure = new_figure(7.2, 4.6, title=title)
     axes = figure.subplots()
-    figure.suptitle(title, fontsize=TITLE_SIZE)
     steps = [0, *(one.steps for one in spending.points)]
     values = [0.0, *(one.epsilon.upper for one in spending.points)]
     axes.plot(steps, values, color=BLUE, linewidth=1.8, label="spent so far (certified upper bound)")
@@ -216,7 +212,7 @@ def rates_to_draw() -> npt.NDArray[np.float64]:
     return np.concatenate([np.geomspace(1e-12, 0.002, 24)[:-1], bend, np.linspace(0.3, 1.0 - 1e-12, 16)[1:]])
 
 
-def draw_trade_off(curve: TradeOffCurve, path: str | Path, *, title: str) -> None:
+def draw_trade_off(curve: TradeOffCurve, *, title: str) -> Figure:
     """The certified curve on linear axes, and its tail on logarithmic ones."""
     figure = new_figure(9.0, 4.4, layout=None)
     left, right = figure.subplots(1, 2)
@@ -234,14 +230,13 @@ def draw_trade_off(curve: TradeOffCurve, path: str | Path, *, title: str) -> Non
     for axis in (right.xaxis, right.yaxis):
         powers_of_ten(axis)
     place(figure, (left, right), title=f"Telling two neighbouring datasets apart (certified)\n{title}")
-    save_figure(figure, path)
+    return figure
 
 
 def draw_ledger(book: Ledger, states: Sequence[State], *, title: str) -> Figure:
     """Every entry alone as a bar, and both figures so far as steps; certified upper bounds."""
-    figure = new_figure(7.2, 4.6)
+    figure = new_figure(7.2, 4.6, title=title)
     axes = figure.subplots()
-    figure.suptitle(title, fontsize=TITLE_SIZE)
     places = list(range(1, len(states) + 1))
     axes.bar(places, [_finite(one.alone.upper) for one in states], color=SKY, width=0.55, label="alone")
     for name, style, colour, values in (

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from groupdp.drawing import COLOURS, ORANGE, TITLE_SIZE, finish, infinity_sign, new_figure
+from groupdp.drawing import COLOURS, ORANGE, finish, infinity_sign, new_figure
 from groupdp.errors import InvalidArgument
 from groupdp.printing import given
 from groupdp.sweeps.sweep import Row
@@ -38,9 +38,8 @@ def draw_sweep(rows: Sequence[Row], *, title: str) -> Figure:
     """epsilon over what varies: certified upper bounds."""
     names = list(rows[0].values)
     check_names(names)
-    figure = new_figure(7.2, 4.8)
+    figure = new_figure(7.2, 4.8, title=title)
     axes = figure.subplots()
-    figure.suptitle(title, fontsize=TITLE_SIZE)
     first = _distinct(row.values[names[0]] for row in rows)
     second = _distinct(row.values[names[1]] for row in rows) if len(names) == 2 else []
     uppers = {tuple(row.values.values()): _height(row.epsilon_upper) for row in rows}

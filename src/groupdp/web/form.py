@@ -294,7 +294,7 @@ def require_group_size(question: Question) -> None:
 
 
 def require_classic(question: Question) -> None:
-    """Refuses what a baseline would answer with a number for something else."""
+    """Refuse an adjacency or a sampling that the older baselines have no bound for."""
     if question.adjacency not in ONE_SIDED:
         allowed = " or ".join(ONE_SIDED)
         raise InvalidArgument("adjacency", question.adjacency, f"be {allowed} for this baseline")
