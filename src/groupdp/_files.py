@@ -144,6 +144,20 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
+def read_file(name: str, path: str | Path, *, most: int, requirement: str = "be a readable file") -> bytes:
+    """The first `most` bytes, and one more if there is one, of the file that the argument `name` names; - is stdin."""
+    try:
+        if str(path) == "-":
+            return standard_input().read(most + 1)
+        with open(path, "rb") as file:
+            return file.read(most + 1)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InvalidArgument):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidArgument(name, InWords(f"{shown(str(path))} ({reason})"), requirement) from None
+
+
 def check_writable(name: str, destination: str | Path) -> None:
     """Refuse a destination that cannot be written, before any work; make its directory, and no file."""
     files = NewFiles(name)

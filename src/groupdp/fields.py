@@ -19,7 +19,7 @@ from groupdp._validation import LARGEST_DATASET, require_boolean, require_intege
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.printing import given
 
-#: Longer texts are not numbers anybody means.
+#: Longer texts are refused as numbers.
 LONGEST_NUMBER = 100
 
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
@@ -76,7 +76,7 @@ class Field:
     parser: Callable[[str, Any], Any] | None = None
     """From (name, value or text) to the value; by its kind and range where there is none."""
     default: Any = None
-    """The value where none is given; None if one has to be."""
+    """The value where none is given; None if it is required."""
     ratio_of: tuple[str, str] | None = None
     """Two other fields whose ratio may be given in its place."""
     option: str = ""
@@ -178,7 +178,7 @@ def exact(key: str, value: Any, *, above: float | None = None, at_least: float |
         found = _exact_text(key, value)
     else:
         double = require_number(key, float(value) if isinstance(value, Decimal) else value)
-        if double == 0.0:  # exactly, 1e-999999999 would have a denominator of a thousand million digits
+        if double == 0.0:  # the exact fraction of 1e-999999999 would have a thousand million digits
             if value:
                 raise InvalidArgument(key, value, "be 0 or a number that a double can hold")
             value = 0

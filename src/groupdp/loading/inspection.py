@@ -35,7 +35,7 @@ from groupdp.loading.known_loaders import (
 from groupdp.loading.other_tools import read_engine, read_other, read_selection
 from groupdp.loading.reading import Reading, accumulate, compare, require_world
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.run_file.read import RunFile
+from groupdp.run_file.run import RunFile
 from groupdp.run_file.write import run_file_text
 from groupdp.samplings import Sampling
 
