@@ -13,6 +13,9 @@ TOOLS_STAMP := $(TOOLS)/.installed
 # Ends with one sentence unless $(PYTHON) is recent enough: before pip is run, whose own sentence is hard to read.
 NEW_ENOUGH = @$(PYTHON) -c 'import sys; sys.exit("groupdp needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": name another one, for example make PYTHON=python3.11.") if sys.version_info < (3, 11) else None'
 
+# Tests start hundreds of interpreters: compiled modules are kept, also where the environment says otherwise.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-integrations test-browser test-pythons test-configurations docs wheel study fuzz bench profile clean
 
 demo: $(DEMO_STAMP)  ## install with all extras for users, then draw the paper's figures and print what was measured

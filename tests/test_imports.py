@@ -26,7 +26,7 @@ ROWS = (
     ("compositions",),
     ("solve",),
     ("guarantees",),
-    ("batches",),
+    ("at_once",),
     ("calibration", "tradeoff", "pld", "sweeps", "audit"),
     ("baselines", "people", "certificate", "correlated"),
     ("run_file", "integrations", "loading"),

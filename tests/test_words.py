@@ -9,12 +9,10 @@ from paths import ROOT
 SOURCES = sorted((ROOT / "src" / "groupdp").rglob("*.[pch]*"))
 SOURCES = [path for path in SOURCES if path.suffix in (".py", ".c", ".h")]
 
-#: Where "add" and "remove" are words: the adjacencies themselves, what a person types or reads, and the checker of
+#: Where "add" and "remove" are words: the adjacencies themselves, what a statement says, and the checker of
 #: certificates, which takes nothing on trust from the rest of the package.
 DIRECTIONS = (
     "neighbours.py",
-    "cli/",
-    "web/",
     "statement/text.py",
     "tradeoff/function.py",
     "certificate/checker/laws.py",
@@ -22,7 +20,7 @@ DIRECTIONS = (
 )
 #: Where the kind of a sampling is looked at: to validate input, and where another tool's objects come and go.
 KINDS = (
-    "cli/asked.py",
+    "cli/run_options.py",
     "guarantees.py",
     "loading/",
     "mechanisms/dpsgd.py",

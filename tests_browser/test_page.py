@@ -207,7 +207,7 @@ def test_two_runs_side_by_side_and_calibration(open_page):
 
 def test_the_attacker_and_the_baselines_arrive(open_page):
     page = open_page()
-    expect(page.locator("#attack-words")).to_contain_text("falsely in at most 1\u00a0in\u00a01\u202f000")
+    expect(page.locator("#attack-words")).to_contain_text("and is wrong in at most 1\u00a0in\u00a01\u202f000")
     expect(page.locator("#curve path.vadhan")).to_have_count(1)
     expect(page.locator("#curve text.old-tool")).to_have_text("∞")
 

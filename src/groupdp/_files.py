@@ -40,7 +40,7 @@ class NewFiles:
     def temporary(self, destination: str | Path, *, name: str = "") -> Path:
         """The path to write to now, with the same suffix; it becomes `destination` at the end.
 
-        Asked again it is the same path. `name` is what a complaint calls the destination.
+        Asked again it is the same path. `name` is what an error calls the destination.
         """
         path = Path(destination)
         try:
@@ -144,8 +144,22 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
+def read_file(name: str, path: str | Path, *, most: int, requirement: str = "be a readable file") -> bytes:
+    """The first `most` bytes, and one more if there is one, of the file that the argument `name` names; - is stdin."""
+    try:
+        if str(path) == "-":
+            return standard_input().read(most + 1)
+        with open(path, "rb") as file:
+            return file.read(most + 1)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InvalidArgument):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidArgument(name, InWords(f"{shown(str(path))} ({reason})"), requirement) from None
+
+
 def check_writable(name: str, destination: str | Path) -> None:
-    """Refuses a destination that cannot be written, before any work; makes its directory, and no file."""
+    """Refuse a destination that cannot be written, before any work; make its directory, and no file."""
     files = NewFiles(name)
     temporary = files.temporary(destination)
     if temporary != Path(destination).resolve():  # else it is a terminal or a pipe
@@ -154,7 +168,7 @@ def check_writable(name: str, destination: str | Path) -> None:
 
 
 def unwritable(name: str, destination: str | Path, error: Exception) -> InvalidArgument:
-    """The one-sentence complaint about a destination."""
+    """The error about a destination."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return InvalidArgument(name, InWords(f"{shown(str(destination))} ({reason})"), "be a file that can be written")
 
@@ -170,12 +184,16 @@ _LOCK = "owner.lock"
 def new_locked_file(path: Path) -> int:
     """Make an empty file at `path` and lock it; the descriptor keeps the lock until it is closed."""
     hidden = path.with_name(f"{path.name}.new")
-    descriptor = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+    descriptor = -1
     try:
+        descriptor = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
         _lock(descriptor)
         os.rename(hidden, path)
-    except BaseException:
-        os.close(descriptor)
+    except FileExistsError:  # another's file
+        raise
+    except BaseException:  # also Ctrl-C before the descriptor is known
+        if descriptor >= 0:
+            os.close(descriptor)
         hidden.unlink(missing_ok=True)
         raise
     return descriptor

@@ -112,6 +112,13 @@ def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
+def require_line(name: str, value: Any) -> str:
+    """`value` without spaces at its ends, if it is one line of text."""
+    if not isinstance(value, str) or not value.strip() or len(value) > 200 or not value.isprintable():
+        raise InvalidArgument(name, value, "be one line of at most 200 characters")
+    return value.strip()
+
+
 def _wanted(
     noun: str,
     *,

@@ -1,6 +1,6 @@
 """Bounds of one composition: rounds without noise in closed form, the noisy rest by an engine or the better of two.
 
-What there is to know whatever the target is, a `Plan`, is found once for all questions about a composition.
+A `Plan` holds what does not depend on the target; it is made once for all questions about a composition.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def options_of(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What there is to know about a composition whatever the target is: found once for all questions about it."""
+    """What does not depend on the target of a question: made once for each composition."""
 
     noisy: Composition
     noiseless: Noiseless | None
@@ -178,7 +178,7 @@ def _noisy_log_delta(plan: Plan, epsilon: float, options: Options) -> Bounds:
         bounds = _by_engine(plan, options, epsilon=epsilon)
         return bounds if bounds.upper <= ceiling else replace(bounds, upper=max(ceiling, bounds.lower))
     except LimitExceeded:
-        if ceiling < 0.0:  # a guarantee all the same, of which no more is claimed than it says
+        if ceiling < 0.0:  # the closed form is a guarantee too
             return far
         raise
 
@@ -193,7 +193,7 @@ def _noisy_epsilon(plan: Plan, log_delta: float, options: Options) -> Bounds:
 
 
 def log_delta_ceiling(noisy: Composition, epsilon: float) -> float:
-    """An upper bound on log delta(epsilon) in closed form, 0 if it has nothing to say (P-11).
+    """An upper bound on log delta(epsilon) in closed form, 0 where it gives none (P-11).
 
     With the largest shifts in every round the pair is Gaussian and dominates (anchor lemma), with
     mu^2 = sum_j T_j max over branches (x_max + y_max)_j^2; and delta(eps) <= Phi(mu / 2 - eps / mu) <= e^{-(eps / mu -
@@ -208,7 +208,7 @@ def log_delta_ceiling(noisy: Composition, epsilon: float) -> float:
 
 
 def _log_distance(noisy: Composition) -> float:
-    """log of a bound on delta(0) (P-12): every round adds what it can tell apart at most."""
+    """log of a bound on delta(0) (P-12): the bounds of the rounds add up."""
     terms = [math.log(times) + one.log_mass_above_zero for one, times in noisy]
     return (terms[0] if len(terms) == 1 else float(np.logaddexp.reduce(terms))) + 1e-9
 

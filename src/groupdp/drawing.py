@@ -42,9 +42,11 @@ def import_matplotlib() -> Any:
     return matplotlib.figure
 
 
-def new_figure(width: float, height: float, *, layout: str | None = "constrained") -> Figure:
-    """An empty figure of so many inches; `layout` None where the axes are placed by layout.py."""
+def new_figure(width: float, height: float, *, title: str = "", layout: str | None = "constrained") -> Figure:
+    """An empty figure of `width` by `height` inches; `layout` None where `place` places the axes and the title."""
     figure: Figure = import_matplotlib().Figure(figsize=(width, height), layout=layout)
+    if title:
+        figure.suptitle(title, fontsize=TITLE_SIZE)
     return figure
 
 
@@ -105,7 +107,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 def place(
     figure: Figure, axes: Sequence[Any], *, title: str = "", headings: bool = False, legend_rows: int = 0
 ) -> None:
-    """Puts the axes next to each other below the title and above a legend of so many rows, with room for their names.
+    """Puts the axes next to each other below the title and above a legend of `legend_rows`, with room for their names.
 
     `headings`: the axes have titles of their own. What is drawn later must not need more room.
     """
@@ -144,7 +146,7 @@ def powers_of_ten(axis: Any) -> None:
 
 
 def power_of_ten(value: float) -> str:
-    """A power of ten in words of its own; anything else as it is."""
+    """10 with a superscript for a power of ten; another number as it is."""
     exponent = round(math.log10(value)) if value > 0.0 else 0
     if value > 0.0 and math.isclose(value, 10.0**exponent, rel_tol=1e-9):
         return f"10{str(exponent).translate(_SUPERSCRIPTS)}"

@@ -30,7 +30,7 @@ import numpy as np
 
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import spectral
-from groupdp.engines.lattice.curves import first_at_most, last_above
+from groupdp.engines.lattice.curves import curve_of, first_at_most, last_above
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.losses import AtomsRound, LaplaceRound, compose_atoms, laplace_atoms
@@ -51,12 +51,6 @@ _LAW_ROUNDING, _SMALLEST_LOG_DELTA = 1e-10, -600.0
 
 def enclosed_epsilon(noisy: Composition, log_delta: float) -> Bounds | None:
     """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta by P-25; None where it does not apply."""
-    from groupdp.engines.lattice.curves import (
-        curve_of,  # most calls never need them
-        first_at_most,
-        last_above,
-    )
-
     coins = coins_of(noisy) if log_delta > _SMALLEST_LOG_DELTA else None
     if coins is None:
         return None

@@ -1,11 +1,11 @@
-"""Every error groupdp raises on purpose.
+"""The errors that groupdp raises.
 
     GroupDPError
     ├── InvalidArgument (also a ValueError)    the input is not a run, a group or a target
     └── LimitExceeded   (also a RuntimeError)  a valid question that would need more than the stated budget
 
 An invalid argument is one sentence, made here from its parts: the argument's name, its value and what would be right.
-Whoever wants to know which argument it was asks for the part; nobody reads the sentence back.
+Code that needs to know which argument it was reads the attribute and never parses the sentence.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def shown(value: object) -> str:
         return f"about {'-' if value < 0 else ''}2^{value.bit_length() - 1}"
     try:
         text = repr(value)
-    except Exception:  # a hostile or broken __repr__ must not hide the real complaint
+    except Exception:  # a broken __repr__ must not hide the error
         text = f"an object of type {type(value).__name__}"
     if len(text) > 60:
         text = f"{text[:40]}... ({len(text)} characters)"
@@ -41,7 +41,7 @@ def shown(value: object) -> str:
 
 
 class GroupDPError(Exception):
-    """The root: catch this to catch whatever groupdp refuses."""
+    """The root: catch this to catch every error of groupdp."""
 
 
 class InvalidArgument(GroupDPError, ValueError):
@@ -62,7 +62,7 @@ class InvalidArgument(GroupDPError, ValueError):
 
     @classmethod
     def saying(cls: type[_Error], argument: str, sentence: str) -> _Error:
-        """A complaint about an argument in a sentence of its own, where none of the usual form fits."""
+        """An error about an argument with a sentence of its own, where the usual form does not fit."""
         error = cls(argument, NOT_SHOWN, "")
         error.__dict__["_said"] = sentence
         return error
@@ -86,11 +86,11 @@ class InvalidArgument(GroupDPError, ValueError):
         return f"{self.place}: {self.sentence}" if self.place else self.sentence
 
     def about(self: _Error, argument: str) -> _Error:
-        """The same complaint about an argument that its caller knows by another name."""
+        """The same error about an argument that its caller knows by another name."""
         return self._with(argument=argument)
 
     def at(self: _Error, place: str) -> _Error:
-        """The same complaint, with the file and the line that it is about."""
+        """The same error, with the file and the line that it is about."""
         return self._with(place=place)
 
     def _with(self: _Error, **parts: str) -> _Error:

@@ -19,7 +19,7 @@ from groupdp._validation import LARGEST_DATASET, require_boolean, require_intege
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.printing import given
 
-#: Longer texts are not numbers anybody means.
+#: Longer texts are refused as numbers.
 LONGEST_NUMBER = 100
 
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
@@ -76,7 +76,7 @@ class Field:
     parser: Callable[[str, Any], Any] | None = None
     """From (name, value or text) to the value; by its kind and range where there is none."""
     default: Any = None
-    """The value where none is given; None if one has to be."""
+    """The value where none is given; None if it is required."""
     ratio_of: tuple[str, str] | None = None
     """Two other fields whose ratio may be given in its place."""
     option: str = ""
@@ -108,12 +108,23 @@ class Field:
             return table(self.name, value, lambda key, one: number(key, one, **self._limits))
         if self.kind == "number":
             return number(self.name, value, **self._limits)
-        least, most = self.at_least or 0, self.at_most
-        return integer(self.name, value, at_least=int(least), **({} if most is None else {"at_most": int(most)}))
+        return integer(self.name, value, **self._whole_limits)
+
+    def checked(self, value: Any) -> Any:
+        """`value` for the attribute, if it is of the field's kind and in its range; the class checks a table itself."""
+        if self.kind == "flag":
+            return require_boolean(self.attribute, value)
+        if self.kind == "integer":
+            return require_integer(self.attribute, value, **self._whole_limits)
+        return require_number(self.attribute, value, **self._limits) if self.kind == "number" else value
 
     @property
     def _limits(self) -> dict[str, float | None]:
         return {"above": self.above, "at_least": self.at_least, "at_most": self.at_most}
+
+    @property
+    def _whole_limits(self) -> dict[str, int]:
+        return {"at_least": int(self.at_least or 0), **({} if self.at_most is None else {"at_most": int(self.at_most)})}
 
     def schema(self) -> dict[str, Any]:
         """Its JSON schema."""
@@ -144,10 +155,10 @@ class Field:
         }
 
 
-Described = TypeVar("Described", bound=type[Any])
+Kind = TypeVar("Kind", bound=type[Any])
 
 
-def add_to(registry: dict[str, Described], kind: Described) -> Described:
+def add_to(registry: dict[str, Kind], kind: Kind) -> Kind:
     """`kind`, offered by its name from now on; a name or a field that already means something else is refused."""
     if registry.get(kind.name, kind) is not kind:
         raise InvalidArgument("name", kind.name, f"not be taken: {', '.join(registry)} are")
@@ -167,7 +178,7 @@ def exact(key: str, value: Any, *, above: float | None = None, at_least: float |
         found = _exact_text(key, value)
     else:
         double = require_number(key, float(value) if isinstance(value, Decimal) else value)
-        if double == 0.0:  # exactly, 1e-999999999 would have a denominator of a thousand million digits
+        if double == 0.0:  # the exact fraction of 1e-999999999 would have a thousand million digits
             if value:
                 raise InvalidArgument(key, value, "be 0 or a number that a double can hold")
             value = 0
@@ -234,6 +245,11 @@ def table(key: str, value: Any, entry: Callable[[str, Any], Any]) -> dict[str, A
     if not isinstance(value, Mapping):
         raise InvalidArgument(key, value, "be a table of sources with their numbers")
     return {str(source): entry(f"{key}.{source}", one) for source, one in value.items()}
+
+
+def flag(name: str, meaning: str) -> Field:
+    """A field that is true or false, and false where it is not given."""
+    return Field(name=name, unit="", meaning=meaning, kind="flag", default=False, slider=Slider(start=False))
 
 
 #: Fields that several samplings have.

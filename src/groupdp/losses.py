@@ -28,7 +28,7 @@ _NUMBERS = ("spacing", "loss_error", "mass_error", "log_lost", "log_lost_mirrore
 
 
 class KnownLosses:
-    """What both kinds of rounds say: what reveals everything is a round of its own, and no Gaussian pair dominates."""
+    """What both kinds of rounds have in common: noise, the lattice engine, and no Gaussian pair that dominates."""
 
     __slots__ = ()
 
@@ -84,12 +84,6 @@ class AtomsRound(KnownLosses, Immutable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.losses, self.log_p, *self._key[2:])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AtomsRound) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
 
     def __repr__(self) -> str:
         return f"AtomsRound(<{len(self.losses)} losses from {self.losses[0]:g} to {self.losses[-1]:g}>)"
@@ -329,12 +323,8 @@ def laplace_factors(cells: int, step: float, *, up: bool) -> FloatArray:
 
 def compose_atoms(composition: Composition, *, log_cut: float = -650.0) -> Composition:
     """The composition with all laws of atoms composed into one, as far as the limits allow (R-5)."""
-    laws, others = [], []
-    for one, times in composition:
-        if isinstance(one, AtomsRound):
-            laws.append((one, times))
-        else:
-            others.append((one, times))
+    laws = [(one, times) for one, times in composition if isinstance(one, AtomsRound)]
+    others = [part for part in composition if not isinstance(part[0], AtomsRound)]
     if not laws or (len(laws) == 1 and laws[0][1] == 1):
         return composition
     composed: list[AtomsRound] = []

@@ -1,4 +1,4 @@
-"""Renyi divergences of group pairs, from above: what filters and searches of hyperparameters are accounted with.
+"""Upper bounds on Renyi divergences of group pairs, for filters and searches of hyperparameters.
 
 (alpha - 1) D_alpha = log M, M = E_P[e^{(alpha - 1) L}]. For a branch of two mixtures M = E[A^alpha B^{1 - alpha}] under
 N(0, 1), which the trapezoid rule gives up to a relative error in closed form (R-7); rounds add up. Laplace mechanisms
@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from groupdp._validation import require_number
-from groupdp.floats import FloatArray
+from groupdp.floats import UNIT, FloatArray
 from groupdp.losses import AtomsRound, LaplaceRound
 from groupdp.pairs import AnyRound, Branch, Composition, Round, Side
 
@@ -32,9 +32,9 @@ _LEAST = -690.0
 
 
 def renyi_divergence(composition: Composition, order: float) -> tuple[float, float]:
-    """(an upper bound on D_alpha(P, Q) but for a share of P, that share); inf where a round has no divergence (R-7).
+    """(an upper bound on D_alpha(P, Q) without a share of P, that share); inf where a round has no divergence (R-7).
 
-    The share is what known losses have no atom for.
+    The share is the P-mass of known losses that have no atom.
     """
     alpha = require_number("order", order, above=1.0, at_most=1e4)
     total = math.fsum(times * log_moment(one, alpha) for one, times in composition if times)
@@ -101,8 +101,8 @@ def law_of_divergences(curve: Mapping[float, float]) -> AtomsRound:
         np.array([step * i for i in index]),
         np.array([masses[i] for i in index]),
         spacing=step,
-        loss_error=4.0 * 2.0**-53 * (1.0 + end),
-        mass_error=1e-11 + 4.0 * 2.0**-53 * size,
+        loss_error=4.0 * UNIT * (1.0 + end),
+        mass_error=1e-11 + 4.0 * UNIT * size,
         log_lost=math.log(last.numerator) - math.log(last.denominator) + 1e-11 if last > 0 else -math.inf,
         log_lost_mirrored=0.0,
     )

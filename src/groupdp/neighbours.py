@@ -70,24 +70,24 @@ class TwoCases:
     """What an outcome proves that is possible in one case only."""
 
     def likely(self, factor: str, delta: str) -> str:
-        """That any event is at most so many times as likely in the first case as in the second."""
+        """That any event is at most `factor` times as likely in the first case as in the second."""
         return (
-            f"Whatever one may look for in the release is at most {factor} times as likely if {self.first} as if "
-            f"{self.second}, plus at most {delta}"
+            f"Any outcome of the release is at most {factor} times as likely if {self.first} as if {self.second}, plus "
+            f"at most {delta}"
         )
 
     def detected(self, false_alarms: str, share: str) -> str:
-        """That an attack with so many false alarms at most finds at most this share of what it looks for."""
+        """That an attack with at most this share of false alarms detects at most this share of the true cases."""
         return (
-            f"An attacker who claims that {self.first}, falsely in at most {false_alarms} of the cases in which "
-            f"{self.second}, detects at most {share} of the cases in which it is true."
+            f"An attacker who claims that {self.first}, and is wrong in at most {false_alarms} of the cases in which "
+            f"{self.second}, detects at most {share} of the cases in which the claim is true."
         )
 
     def order(self) -> str:
         """What holds with the two cases exchanged."""
         if self.either_order:
             return "The same holds with the two cases exchanged."
-        return "With the two cases exchanged it may be more: adjacency add-or-remove bounds both orders."
+        return "With the two cases exchanged, the numbers may be larger; add-or-remove adjacency bounds both orders."
 
     def alarm(self) -> str:
         """What an alarm claims, and where it is false."""
@@ -165,7 +165,7 @@ _TABLE = {
             second="it was the second",
         ),
         relation="one is the other after at most {size} were added or removed",
-        meaning="Up to so many changes in all, added or removed in any split.",
+        meaning="At most this many examples are added or removed, in any split.",
     ),
 }
 
@@ -196,7 +196,7 @@ class Neighbours:
     unit: str = "example"
     """What the group counts: examples, or people where people are sampled."""
     words: str = ""
-    """How many, where releases have group sizes of their own: the sentences say this instead."""
+    """What sentences say in place of a number, where releases have group sizes of their own."""
 
     @classmethod
     def of(

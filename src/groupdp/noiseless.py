@@ -35,7 +35,7 @@ class Noiseless:
     most_loss: float
 
     @property
-    def tells_all(self) -> bool:
+    def reveals_all(self) -> bool:
         """Whether no outcome is possible under both P and Q."""
         return self.log_p == -math.inf or self.least_loss == math.inf
 
@@ -61,14 +61,14 @@ def split(composition: Composition) -> tuple[Composition, Noiseless | None]:
 
 
 def log_revealed(composition: Composition) -> float:
-    """log of the P-probability of outcomes that Q never has: what rounds without noise give away."""
+    """log of the P-probability of outcomes that Q never has: rounds without noise reveal them."""
     noiseless = split(composition)[1]
     return -math.inf if noiseless is None or noiseless.log_p == 0.0 else log_complement(noiseless.log_p)
 
 
 def log_delta_with(noiseless: Noiseless, epsilon: float, noisy_log_delta: Callable[[float], Bounds]) -> Bounds:
     """Bounds on log delta(epsilon) from those on the noisy rounds' log delta at any real epsilon (P-10)."""
-    if noiseless.tells_all:
+    if noiseless.reveals_all:
         return Bounds(0.0, 0.0)
     log_p = noiseless.log_p
     room = _SLACK * (abs(noiseless.least_loss) + abs(log_p) + abs(epsilon))
@@ -91,7 +91,7 @@ def epsilon_with(
 
     `noisy_epsilon` answers the same for the noisy rounds at any log delta; None where there are none.
     """
-    if noiseless.tells_all:
+    if noiseless.reveals_all:
         return Bounds(math.inf, math.inf)
     at_zero = log_delta_with(noiseless, 0.0, noisy_log_delta)
     if at_zero.upper <= log_delta - _SLACK * abs(log_delta):

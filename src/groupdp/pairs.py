@@ -10,7 +10,7 @@ log A - log B increases with u, so every optimal event is a half-line; mixtures 
 their norms on the line (P-0). Who removes or adds examples is decided before (neighbours.py); engines answer for
 compositions and know nothing of directions, samplings or groups.
 
-A round without noise has infinite shifts: they are peeled off before an engine is asked (solve.py).
+A round without noise has infinite shifts: noiseless.py treats it in closed form, and no engine sees it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Branch(Immutable):
 
     @property
     def is_trivial(self) -> bool:
-        """Whether P and Q are the same."""
+        """Whether P and Q are identical."""
         return self.right.is_zero and self.left.is_zero
 
 
@@ -122,7 +122,7 @@ class Round(Immutable):
 
     @property
     def is_trivial(self) -> bool:
-        """Whether P and Q are the same: nothing can be told from this round."""
+        """Whether P and Q are identical."""
         return self.largest == 0.0
 
     @property
@@ -209,7 +209,7 @@ Composition = tuple[tuple[AnyRound, int], ...]
 
 
 def compose(rounds: Iterable[tuple[AnyRound, int]]) -> Composition:
-    """Equal rounds counted together; rounds that tell nothing, and rounds run 0 times, left out."""
+    """Equal rounds counted together; rounds in which P and Q are identical, and rounds run 0 times, left out."""
     counts: dict[AnyRound, int] = {}
     for one, times in rounds:
         if times > 0 and not one.is_trivial:
@@ -226,5 +226,4 @@ def lower_composition(composition: Composition) -> Composition | None:
     """The composition for lower sides, if it is another one: every round replaced by its `lower` one."""
     if all(not isinstance(one, Round) or one.lower is None for one, _ in composition):
         return None
-    replaced = ((one.lower or one if isinstance(one, Round) else one, times) for one, times in composition)
-    return compose(replaced)
+    return compose((one.lower or one if isinstance(one, Round) else one, times) for one, times in composition)

@@ -20,13 +20,13 @@ _EXACT = Context(prec=1100)
 
 
 def given(value: float) -> str:
-    """An input as it was given: the shortest decimal that is this double, without a point if it is an integer."""
+    """An input as it was given: the shortest decimal that is read back as this double; an integer without a point."""
     number = float(value)
     return str(int(number)) if number.is_integer() and abs(number) < 1e16 else repr(number)
 
 
 def counted(number: int) -> str:
-    """A number of things for people: 60 000. Text that is pasted back has it without spaces."""
+    """A count with spaces between thousands: 60 000."""
     return f"{number:,}".replace(",", " ")
 
 
@@ -61,8 +61,8 @@ def _rounded(value: float | Decimal, digits: int, rounding: str) -> str:
         return str(value)
     if value == 0:
         return "0"
-    # A double converts to Decimal exactly, so this is the one and only rounding: without its own context,
-    # normalize would round once more, to nearest, in whatever precision the caller has set for decimals.
+    # A double converts to Decimal exactly, so this is the only rounding: without this context, normalize would round
+    # again, to nearest, in the precision that the caller has set for decimals.
     context = Context(prec=digits, rounding=rounding)
     rounded = context.create_decimal(Decimal(value)).normalize(context)
     exponent = rounded.adjusted()
@@ -97,6 +97,11 @@ def lower_percent(share: float) -> str:
     """A share that is kept or protected, as a percentage with one decimal, rounded down: 99.99 % is not 100 %."""
     percent = _EXACT.multiply(Decimal(repr(float(share))), Decimal(100))
     return f"{percent.quantize(Decimal('0.1'), rounding=ROUND_FLOOR):f} %"
+
+
+def sides(bounds: Any) -> dict[str, float]:
+    """Both sides of certified bounds, as JSON has them."""
+    return {"lower": bounds.lower, "upper": bounds.upper}
 
 
 def json_ready(value: Any) -> Any:

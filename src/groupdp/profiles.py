@@ -49,7 +49,7 @@ class SubstitutionEnvelope:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether nothing can be told from this round."""
+        """Whether P and Q are identical."""
         return self.side.is_zero
 
     @property

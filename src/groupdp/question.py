@@ -30,7 +30,7 @@ class Question:
         return (self.compositions[index][1], *(self.alternatives[index] if self.alternatives else ()))
 
     def of_mixtures(self, index: int) -> Composition:
-        """A composition that dominates one change, of mixtures of Gaussians alone if there is such a one."""
+        """A composition that dominates one change: of mixtures of Gaussians alone, if there is one."""
         options = self.options(index)
         return next((one for one in options if all(isinstance(part, Round) for part, _ in one)), options[0])
 
@@ -112,7 +112,7 @@ def unit_of(mechanisms: tuple[Mechanism, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def _of_one(run: Mechanism, group_size: int, adjacency: str) -> Question:
-    """What is asked most often, known by its arguments."""
+    """The question about one mechanism, which is asked most often, cached by its arguments."""
     return question_about(run, neighbours_of(run, group_size=group_size, adjacency=adjacency))
 
 

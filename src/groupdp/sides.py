@@ -29,9 +29,16 @@ def _immutable(values: FloatArray) -> FloatArray:
 
 
 class Immutable:
-    """A value that cannot be changed."""
+    """A value that cannot be changed; equal values of one class have the same `_key`."""
 
     __slots__ = ()
+    _key: Any
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a {type(self).__name__} cannot be changed: make another one to change {name}.")
@@ -128,12 +135,6 @@ class Side(Immutable):
     def __reduce__(self) -> tuple[Any, ...]:
         return Side, (self.shifts, (self.probabilities, self.log_probabilities))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Side) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
     def __repr__(self) -> str:
         if len(self.shifts) <= 6:
             return f"Side({self.shifts.tolist()}, {self.probabilities.tolist()})"
@@ -180,5 +181,5 @@ def _none_positive(values: FloatArray) -> bool:
     return all(value <= 0.0 for value in values.tolist())
 
 
-#: The side of a world in which nothing of the group is there.
+#: The side of a dataset without the group.
 ZERO = Side.point(0.0)

@@ -26,41 +26,46 @@ _TYPICAL_LOG_DELTA = math.log(1e-6)
 def epsilon_of_question(
     question: Question, log_delta: float, options: Options, *, every_change: bool = False
 ) -> Bounds:
-    """The worst of the ordered changes; one that provably does not decide is not evaluated closely (Chernoff
-    screen)."""
-    results: dict[str, Bounds] = {}
-    floor = 0.0 if question.tight else None
-    for index, (name, _) in enumerate(question.compositions):
-        choices = question.options(index)
-        if results and options.engine != "lattice" and not every_change:
-            worst = max(done.lower for done in results.values())
-            if any(epsilon_ceiling_of(one, log_delta, enough=worst) < worst for one in choices):
-                continue
-        part = _part_of(options, index, len(question.compositions))
-        if len(choices) == 1:
-            results[name] = epsilon_of(choices[0], log_delta, part)
-            continue
-        chernoff = partial(_chernoff, log_delta=log_delta)
-        results[name] = _smallest(choices, partial(epsilon_of, log_delta=log_delta), part, floor, chernoff)
-    return worst_of(results, question.tight)
+    """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta: the worst of the ordered changes."""
+
+    def is_below(worst: float, one: Composition) -> bool:
+        return epsilon_ceiling_of(one, log_delta, enough=worst) < worst
+
+    answer, last_resort = partial(epsilon_of, log_delta=log_delta), partial(_chernoff, log_delta=log_delta)
+    return _worst(question, options, every_change, answer, is_below, 0.0, last_resort)
 
 
 def log_delta_of_question(
     question: Question, epsilon: float, options: Options, *, every_change: bool = False
 ) -> Bounds:
-    """The worst of the ordered changes; one that provably does not decide is not evaluated closely (Chernoff
-    screen): its epsilon at the largest lower side found so far is at most `epsilon`."""
+    """Bounds on log delta(epsilon): the worst of the ordered changes."""
+
+    def is_below(worst: float, one: Composition) -> bool:
+        return worst > -math.inf and epsilon_ceiling_of(one, worst, enough=epsilon) <= epsilon
+
+    answer = partial(log_delta_of, epsilon=epsilon)
+    return _worst(question, options, every_change, answer, is_below, -math.inf, lambda _: None)
+
+
+def _worst(
+    question: Question,
+    options: Options,
+    every_change: bool,
+    answer: _Answer,
+    is_below: Callable[[float, Composition], bool],
+    least: float,
+    last_resort: Callable[[Composition], Bounds | None],
+) -> Bounds:
+    """The worst of the ordered changes; one whose ceiling `is_below` the worst so far is not evaluated closely."""
     results: dict[str, Bounds] = {}
-    floor = -math.inf if question.tight else None
     for index, (name, _) in enumerate(question.compositions):
+        choices = question.options(index)
         if results and options.engine != "lattice" and not every_change:
             worst = max(done.lower for done in results.values())
-            if worst > -math.inf and any(
-                epsilon_ceiling_of(one, worst, enough=epsilon) <= epsilon for one in question.options(index)
-            ):
+            if any(is_below(worst, one) for one in choices):
                 continue
         part = _part_of(options, index, len(question.compositions))
-        results[name] = _smallest(question.options(index), partial(log_delta_of, epsilon=epsilon), part, floor)
+        results[name] = _smallest(choices, answer, part, least if question.tight else None, last_resort)
     return worst_of(results, question.tight)
 
 
@@ -92,13 +97,13 @@ def _smallest(
     answer: _Answer,
     options: Options,
     floor: float | None,
-    last_resort: Callable[[Composition], Bounds | None] = lambda _: None,
+    last_resort: Callable[[Composition], Bounds | None],
 ) -> Bounds:
     """The answer with the smallest upper side, of compositions that all dominate: its lower side is its own.
 
-    In `auto` only the first one may be answered by the lattice engine, which takes longer. Where the first one is
-    attained, others are used only where no engine answers for it, with `floor` for a lower side; else it is None.
-    Where no engine answers for a composition, `last_resort` may have an upper side.
+    In `auto` only the first one may go to the lattice engine, which takes longer. With a `floor` the first one is
+    attained, and the others are asked only where no engine answers for it; `floor` is then the lower side. Where no
+    engine answers for a composition, `last_resort` may have an upper side.
     """
     if len(choices) == 1:
         return answer(choices[0], options=options)

@@ -11,6 +11,7 @@ import pytest
 
 from command_line import groupdp
 from groupdp.audit import Scores, attack_scores, audit_scores, audit_worst_case, read_scores, worst_case
+from groupdp.drawing import save_figure
 from groupdp.errors import InvalidArgument
 from groupdp.figures.audit import claimed_tradeoff, draw_audit
 from groupdp.mechanisms.dpsgd import DPSGD
@@ -177,6 +178,6 @@ def test_the_certified_floor_is_below_the_attack_and_above_zero() -> None:
 def test_pictures_are_reproducible_and_need_no_display(tmp_path: Path) -> None:
     audit = audit_worst_case(RUN, group_size=2, trials=500, delta=1e-2, seed=1)
     for name in ("audit.svg", "again.svg", "audit.png"):
-        draw_audit(audit, tmp_path / name)
+        save_figure(draw_audit(audit), tmp_path / name)
         assert (tmp_path / name).stat().st_size > 5000
     assert (tmp_path / "audit.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()

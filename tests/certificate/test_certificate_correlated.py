@@ -91,7 +91,7 @@ def test_every_participation_with_few_bands_is_proved(
     run = correlated(participation, normalisation=normalisation, steps=1001, noise_multiplier=noise)
     made = certify(run, delta=1e-6, group_size=2, adjacency=adjacency)
     assert made.verdict.outcome == "verified"
-    assert made.width < 1e-9
+    assert made.relative_width < 1e-9
 
 
 def test_a_wrong_normalisation_is_refuted():

@@ -51,12 +51,12 @@ def test_few_rounds_are_certified_with_an_interval_that_is_not_narrower_than_eps
     claimed = made.document["claim"]["epsilon"]
     assert float(claimed["lower"]) <= bounds.lower
     assert float(claimed["upper"]) >= bounds.upper
-    assert 0.0 < made.width < 1e-4
+    assert 0.0 < made.relative_width < 1e-4
 
 
 def test_laws_that_are_enclosed_only_are_proved_alike_by_whoever_asks():
-    sampling = groupdp.TruncatedPoissonSampling(rate=0.02, largest_batch=20, dataset_size=1000)
-    made = certify(groupdp.DPSGD(sampling=sampling, noise_multiplier=2.0, steps=40), delta=1e-6, group_size=2)
+    sampling = groupdp.TruncatedPoissonSampling(rate=0.02, largest_batch=4, dataset_size=100)
+    made = certify(groupdp.DPSGD(sampling=sampling, noise_multiplier=2.0, steps=100), delta=1e-6, group_size=2)
     assert made.verdict.outcome == "verified"
     assert verify(made.text) == made.verdict
 
@@ -78,10 +78,10 @@ def test_rounds_without_noise_are_certified():
     endless = certify(quiet, delta=1e-6, group_size=3)
     assert endless.document["claim"]["epsilon"] == {"lower": "infinity", "upper": "infinity"}
     assert endless.verdict.outcome == "verified"
-    assert endless.width == 0.0
+    assert endless.relative_width == 0.0
     made = certify([POISSON, quiet], delta=1e-2, group_size=3)
     assert made.verdict.outcome == "verified"
-    assert made.width < 1e-11
+    assert made.relative_width < 1e-11
     assert certify(quiet, delta=1e-2, group_size=3).verdict.outcome == "verified"
 
 
@@ -97,16 +97,17 @@ def test_where_epsilon_has_a_coarser_law_only_the_upper_side_is_claimed(monkeypa
 @pytest.mark.parametrize(
     ("sampling", "noise", "adjacency"),
     [
-        (groupdp.BallsInBinsSampling(batches=1000), 2.0, "remove"),
-        (groupdp.ShuffledSampling(batch_size=100, dataset_size=100_000), 3.0, "substitute"),
-        (groupdp.ShuffledOnceSampling(batch_size=100, dataset_size=100_050), 30.0, "zero-out"),
+        (groupdp.BallsInBinsSampling(batches=100), 2.0, "remove"),
+        (groupdp.ShuffledSampling(batch_size=100, dataset_size=10_000), 3.0, "substitute"),
+        (groupdp.ShuffledOnceSampling(batch_size=100, dataset_size=10_050), 30.0, "zero-out"),
     ],
 )
-def test_groups_of_a_thousand_in_shuffled_batches_are_certified(sampling, noise, adjacency):
-    run = groupdp.DPSGD(sampling=sampling, noise_multiplier=noise, steps=2000)
-    made = certify(run, delta=1e-6, group_size=1000, adjacency=adjacency)
+def test_groups_beyond_the_exact_laws_in_shuffled_batches_are_certified(sampling, noise, adjacency):
+    """Groups of more than 64; studies/certificates.py has groups of a thousand in a thousand batches."""
+    run = groupdp.DPSGD(sampling=sampling, noise_multiplier=noise, steps=200)
+    made = certify(run, delta=1e-6, group_size=80, adjacency=adjacency)
     assert made.verdict.outcome == "verified"
-    upper = groupdp.epsilon(run, delta=1e-6, group_size=1000, adjacency=adjacency).upper
+    upper = groupdp.epsilon(run, delta=1e-6, group_size=80, adjacency=adjacency).upper
     # Where an upper side alone can be claimed (C-30), the claim keeps a little room.
     assert float(made.document["claim"]["epsilon"]["upper"]) <= upper * (1 + 1e-8)
 

@@ -49,7 +49,7 @@ def test_a_calibration_that_is_not_tight_says_so():
     table = " ".join(groupdp(line).output.split())
     assert "fails by this analysis" in table
     assert "fails, proved" not in table
-    assert "Proved optimal for this analysis to a relative 1e-09. Valid, not tight: 'at least' bounds" in table
+    assert "Proved optimal for this analysis to a relative 1e-09. Valid, not tight: 'at least' limits" in table
     tight = "calibrate group --sampling-rate 0.01 --noise-multiplier 4 --steps 2000 --epsilon 8 --delta 1e-6"
     assert groupdp(f"{tight} --json").json["tight"] is True
     assert "not tight" not in groupdp(tight).output
@@ -60,7 +60,7 @@ def test_people_of_a_run_that_is_not_tight_are_told(tmp_path: Path):
     counts.write_text("n\n1\n2\n2\n")
     line = f"people {counts} --counts n {SHUFFLED}"
     assert groupdp(f"{line} --json").json["tight"] is False
-    assert "Valid, not tight: 'at least' bounds this analysis alone" in " ".join(groupdp(line).output.split())
+    assert "Valid, not tight: 'at least' limits this analysis only" in " ".join(groupdp(line).output.split())
     poisson = f"people {counts} --counts n --sampling-rate 0.01 --noise-multiplier 4 --steps 200 --delta 1e-6"
     assert groupdp(f"{poisson} --json").json["tight"] is True
     assert "not tight" not in groupdp(poisson).output
@@ -148,7 +148,9 @@ def test_cap_recommends_and_draws(tmp_path: Path):
     assert best["epsilon"]["upper"] <= 8.0
     assert (tmp_path / "cap.pdf").read_bytes().startswith(b"%PDF")
     assert any("Sampling people instead" in sentence for sentence in answer["advice"])
-    assert_one_sentence(groupdp(f"cap {path} --epsilon 8 --delta 1e-6 --batch-size 64"), "steps or epochs")
+    assert_one_sentence(
+        groupdp(f"cap {path} --epsilon 8 --delta 1e-6 --batch-size 64"), "steps must be given", "--steps", "--epochs"
+    )
 
 
 def test_cap_without_a_minimum_share_recommends_the_least_noise_that_keeps_most_examples(tmp_path: Path):

@@ -137,10 +137,10 @@ def test_a_group_below_the_largest_person_is_refused_or_said_not_to_be_everybody
         assert (refused.status, f"{key} must {wanted}, got 5" in " ".join(refused.errors.split())) == (2, True)
     assert not (tmp_path / "claim.json").exists()
     told = groupdp(f"epsilon {run} {group}")
-    assert (told.status, f"for that {key}, which is 5, has to {wanted}" in " ".join(told.output.split())) == (0, True)
-    assert "not about every person" not in " ".join(groupdp(f"epsilon {run} --group-size 6").output.split())
+    assert (told.status, f"{key} is 5, and must {wanted}" in " ".join(told.output.split())) == (0, True)
+    assert "does not cover everybody" not in " ".join(groupdp(f"epsilon {run} --group-size 6").output.split())
     calibrated = groupdp(f"calibrate noise {run.replace('--noise-multiplier 2', '')} {group} --epsilon 8")
-    assert "this is not about every person" in " ".join(calibrated.output.split())
+    assert "this does not cover everybody" in " ".join(calibrated.output.split())
 
 
 def test_files_that_are_combined_keep_what_their_data_say(bounded):
@@ -163,7 +163,7 @@ def test_files_that_are_combined_keep_what_their_data_say(bounded):
 def test_a_missing_delta_is_suggested_by_the_rule_for_the_number_of_people(bounded):
     table, _ = bounded
     refused = groupdp(f"epsilon --data {table} --sampling poisson --batch-size 50 --steps 10 --noise-multiplier 2")
-    assert "for 100 people --delta 0.001 or less" in refused.errors
+    assert "delta must be given, like --delta 0.001: a tenth of one over the 100 people" in refused.errors
 
 
 def test_shuffling_without_an_adjacency_takes_the_one_it_has_and_says_so(tmp_path):
@@ -173,7 +173,7 @@ def test_shuffling_without_an_adjacency_takes_the_one_it_has_and_says_so(tmp_pat
     for line in (f"epsilon {run} --sampling shuffled", f"epsilon --sampling shuffled {sizes}"):
         told = groupdp(line)
         assert told.status == 0, told.errors
-        assert "no adjacency was given; zero-out is taken" in " ".join(told.output.split())
+        assert "no adjacency was given; zero-out is used" in " ".join(told.output.split())
     stated = groupdp(f"epsilon {run} --sampling shuffled --adjacency add-or-remove")
     assert stated.status == 2
 

@@ -60,4 +60,4 @@ def test_the_batch_is_told_and_a_rounded_one_noted(files, tmp_path):
     few = tmp_path / "few.csv"
     few.write_text("examples\n" + "1\n2\n" * 10)
     told = groupdp(f"cap {few} --counts examples --run {run} --epsilon 8").output
-    assert "30 examples is 1.5 a batch, rounded to 2" in told
+    assert "a batch has 1.5 of 30 examples; 2 is used" in told

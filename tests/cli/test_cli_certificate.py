@@ -19,6 +19,7 @@ def certificate(tmp_path_factory):
     assert outcome.status == 0, outcome
     assert outcome.output == ""
     assert outcome.errors.startswith("verified: ")
+    assert "\n  claimed (width " in outcome.errors
     return path
 
 
@@ -31,8 +32,11 @@ def test_what_was_certified_is_verified(certificate, monkeypatch):
     first, plain, whom, run, tight, reason, *_ = outcome.output.split("\n")
     assert first.startswith("verified (width ")
     assert first.endswith(f"): epsilon in [{sides['lower']}, {sides['upper']}] at delta = 1e-6")
-    width = float(first.partition("width ")[2].partition(")")[0])
-    assert Decimal(sides["upper"]) - Decimal(sides["lower"]) <= Decimal(width) < Decimal("1e-9")
+    width, relative = first.partition("(width ")[2].partition(")")[0].split(", relative width ")
+    lower, upper = (Decimal(sides[side]) for side in ("lower", "upper"))
+    assert upper - lower <= Decimal(width) < Decimal("1e-9")
+    assert (upper - lower) / upper <= Decimal(relative) < Decimal("1e-9")
+    assert first.removeprefix("verified") in groupdp(f"certify {RUN}").errors  # both commands name both widths
     assert plain.endswith(f" of a person with at most 4 examples is at most {plain.split()[-1]}")
     assert (
         Decimal(sides["upper"]) <= Decimal(plain.split()[-1].rstrip(".")) <= Decimal(sides["upper"]) + Decimal("0.01")
@@ -45,7 +49,7 @@ def test_what_was_certified_is_verified(certificate, monkeypatch):
     found = groupdp(f"verify {certificate} --json").json
     assert found["outcome"] == "verified"
     assert found["claim"] == claim
-    assert found["width"] == width
+    assert (found["width"], found["relative_width"]) == (float(width), float(relative))
     assert found["sha256"] in outcome.output
     assert len(found["details"]) == 2
 
@@ -95,7 +99,7 @@ def test_a_trivial_claim_is_verified_as_exactly_that(certificate, tmp_path):
     path = changed(certificate, tmp_path, epsilon={"lower": "0", "upper": "1000"})
     outcome = groupdp(f"verify {path}")
     assert outcome.status == 0
-    assert outcome.output.startswith("verified (width 1000): epsilon in [0, 1000] at delta = 1e-6\n")
+    assert outcome.output.startswith("verified (width 1000, relative width 1): epsilon in [0, 1000] at ")
     assert "a lower side of 0 claims nothing" in outcome.output
     found = groupdp(f"verify {path} --json").json
     assert (found["claim"]["epsilon"], found["width"]) == ({"lower": "0", "upper": "1000"}, 1000.0)

@@ -142,7 +142,7 @@ def test_a_phase_is_written_with_hyphens_too(folder):
 
 def test_a_size_of_batches_names_the_samplings_that_take_it():
     refused = groupdp("epsilon --batch-size 10 --dataset-size 100 --noise-multiplier 2 --steps 5 --delta 1e-6")
-    assert_one_sentence(refused, "sampling must say how batches of that size are chosen", "poisson", "fixed-batch")
+    assert_one_sentence(refused, "sampling must be given, like --sampling shuffled", "poisson", "fixed-batch")
     assert "balls-in-bins" not in refused.errors
     assert "poisson-sources" not in refused.errors
 

@@ -212,11 +212,14 @@ def test_a_bad_epsilon_is_refused_by_name(value):
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        (line_with("epsilon", sampling_rate=None), "a run file, or sampling (poisson"),
+        (line_with("epsilon", sampling_rate=None), "run must be given: a run file, or options like --sampling-rate"),
         (line_with("epsilon", batch_size="5"), "batch_size must not be given together with sampling_rate"),
         (line_with("epsilon", dataset_size="5"), "dataset_size"),
-        (line_with("epsilon", sampling_rate=None, batch_size="5"), "sampling must say how batches"),
-        (line_with("epsilon", sampling_rate=None, batch_size="5", dataset_size="9"), "sampling must say how batches"),
+        (line_with("epsilon", sampling_rate=None, batch_size="5"), "sampling must be given, like --sampling"),
+        (
+            line_with("epsilon", sampling_rate=None, batch_size="5", dataset_size="9"),
+            "sampling must be given, like --sampling",
+        ),
         (line_with("epsilon", **FIXED_BATCH, batch_size="5"), "dataset_size"),
         (line_with("epsilon", **FIXED_BATCH, batch_size="5", dataset_size="4"), "batch_size"),
         (line_with("epsilon", **FIXED_BATCH, batch_size="5", dataset_size="x"), "dataset_size"),

@@ -113,7 +113,7 @@ def test_a_shuffled_run_shows_what_poisson_accounting_would_claim_and_that_it_is
     printed = " ".join(groupdp(f"epsilon {asked} --group-size 4").output.split())
     assert "12.8696462264" in printed
     assert "Valid, not tight" in printed
-    assert "would have claimed 2.05557: not a guarantee" in printed
+    assert "Poisson accounting would claim 2.05557. That is not a guarantee" in printed
     answer = groupdp(f"epsilon {asked} --group-size 4 --json").json
     assert answer["tight"] is False
     assert 2.0555 < answer["poisson_claim_not_a_guarantee"] < 2.0556

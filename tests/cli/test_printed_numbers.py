@@ -123,13 +123,13 @@ def test_explain_and_tradeoff(rate, noise, delta, prior, alarms):
     at = told.number("as if they did not, plus at most ")
     truth = epsilon(run, at)
     assert told.number("at most ", " times as likely") >= math.exp(truth.lower) * (1.0 - 1e-15)
-    share = told.number("falsely in at most ", " %") / 100.0
+    share = told.number("and is wrong in at most ", " %") / 100.0
     known = library.risk(
         run, prior=told.number("who is ", " % sure") / 100.0, false_positive_rates=(share,), group_size=GROUP
     )
     assert told.number("detects at most ", " %") / 100.0 >= known.true_positive_rate[share].lower
     assert told.number("is at most ", " % sure after") / 100.0 >= known.posterior[share].lower
-    assert told.number("is right in at most ", " %") / 100.0 >= known.success.lower
+    assert told.number("with it, in at most ", " %") / 100.0 >= known.success.lower
     told = Printed(f"tradeoff {asked(rate, noise)} --prior {prior!r} --rates {alarms!r}")
     ((false_alarms, detected, missed, posterior),) = told.rows(4)
     point = trade_off(told.run(), group_size=GROUP).curve([float(false_alarms)])

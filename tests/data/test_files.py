@@ -5,12 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import os
-import resource
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow
@@ -19,7 +15,7 @@ import pytest
 
 from command_line import assert_one_sentence, groupdp
 from groupdp.data import bound, count
-from groupdp.data.sources import read_header
+from groupdp.data.relations import read_header
 from groupdp.errors import GroupDPError, InvalidArgument
 
 SCRIPT = (sys.executable, "-c", "from groupdp.cli import main; main()")
@@ -127,57 +123,6 @@ def test_standard_input():
     assert '"people": 2' in done.stdout
 
 
-def large_table(path: Path, rows: int = 3_000_000) -> None:
-    import duckdb
-
-    duckdb.sql(f"SELECT i % 300000 AS user_id, i AS k, random() AS x FROM range({rows}) t(i)").write_parquet(str(path))
-
-
-def test_a_full_disk_leaves_nothing(tmp_path: Path):
-    """Files may not grow beyond 2 MB in the process: the rows do not fit."""
-    large_table(tmp_path / "rows.parquet", rows=1_000_000)
-    limit = 2_000_000
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    line = f"bound {tmp_path}/rows.parquet --by user_id --key k --at-most 8 -o {tmp_path}/out.parquet".split()
-    done = subprocess.run(
-        [*SCRIPT, *line],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=limited,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert done.returncode == 2, done
-    assert done.stderr.count("\n") == 1
-    assert "Traceback" not in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
-
-
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_a_kill_leaves_no_output(tmp_path: Path, sent: signal.Signals):
-    large_table(tmp_path / "rows.parquet")
-    (tmp_path / "out.parquet").write_text("before")
-    line = f"bound {tmp_path}/rows.parquet --by user_id --key k --at-most 8 -o {tmp_path}/out.parquet --force".split()
-    running = subprocess.Popen(
-        [*SCRIPT, *line],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    while not any(path.name.startswith("groupdp-") for path in tmp_path.iterdir()):
-        assert running.poll() is None
-        time.sleep(0.01)
-    running.send_signal(sent)
-    assert running.wait() in (130, -signal.SIGKILL)
-    assert (tmp_path / "out.parquet").read_text() == "before"
-    if sent != signal.SIGKILL:  # whose victim cannot tidy up: what it leaves is hidden, and is not the output
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["out.parquet", "rows.parquet"]
-
-
 def test_the_commands(tmp_path: Path):
     rows = tmp_path / "rows.csv"
     rows.write_text("user_id,k,source\n" + "".join(f"u{i % 7},{i},{'web' if i % 2 else 'books'}\n" for i in range(70)))
@@ -244,7 +189,7 @@ def test_line_ends_may_be_mixed(tmp_path: Path, content: bytes, suffix: str):
 def test_line_ends_that_fall_between_blocks_are_seen(tmp_path: Path, monkeypatch):
     rows = [f"p{i % 7},{i}" for i in range(500)]
     for size in (5, 7, 16):
-        monkeypatch.setattr("groupdp.data.sources._BLOCK", size)
+        monkeypatch.setattr("groupdp.data.relations._BLOCK", size)
         ends = ["\n", "\r\n", "\r"]
         text = "".join(f"{row}{ends[i % 3]}" for i, row in enumerate(["u,k", *rows]))
         (tmp_path / "mixed.csv").write_bytes(text.encode())
@@ -254,7 +199,7 @@ def test_line_ends_that_fall_between_blocks_are_seen(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("end", [b"\n", b""])
 def test_a_line_that_is_too_long_is_refused_by_its_number(tmp_path: Path, monkeypatch, end: bytes):
     """DuckDB drops a row of 300 MB without a word: the file must be refused before DuckDB reads it."""
-    monkeypatch.setattr("groupdp.data.sources._LONGEST_LINE", 2000)
+    monkeypatch.setattr("groupdp.data.relations._LONGEST_LINE", 2000)
     file = tmp_path / "long.csv"
     file.write_bytes(b"u,k\na,1\nb,2\na," + b"z" * 5000 + end)
     with pytest.raises(InvalidArgument, match="at most 2000 bytes, got a longer line 4 of"):

@@ -113,9 +113,7 @@ def test_the_trade_off_curve_is_drawn_without_corners():
     assert ((bend[1:] - bend[:-1]) <= 0.2 * bend[1:]).all()
 
 
-def test_the_curve_of_people_begins_at_nobody(monkeypatch):
-    drawn = []
-    monkeypatch.setattr(people, "save_figure", lambda figure, path: drawn.append(figure))
+def test_the_curve_of_people_begins_at_nobody():
     view = PeopleView(
         delta=1e-6,
         adjacency="add-or-remove",
@@ -123,8 +121,7 @@ def test_the_curve_of_people_begins_at_nobody(monkeypatch):
         people=(3, 1),
         epsilon=(Bounds(1.0, 1.0), Bounds(5.0, 5.0)),
     )
-    people.draw_people(view, "picture.png", title="a run", thresholds=(2.0,))
-    (curve, *_) = drawn[0].axes[0].get_lines()
+    (curve, *_) = people.draw_people(view, title="a run", thresholds=(2.0,)).axes[0].get_lines()
     assert list(curve.get_ydata()) == [0.0, 75.0, 100.0, 100.0]
 
 

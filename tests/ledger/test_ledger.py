@@ -26,7 +26,7 @@ from groupdp import (
 from groupdp.ledger import add_release, afford, make_ledger, read_ledger, spent
 from groupdp.ledger.chain import append_line
 from groupdp.mechanisms.of_group import OfGroup
-from groupdp.run_file.read import RunFile
+from groupdp.run_file.run import RunFile
 from groupdp.run_file.write import run_file_text
 
 TRAINING = DPSGD(PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=200)
@@ -134,7 +134,7 @@ def test_a_bound_that_is_not_its_runs_is_named(path):
     states = spent(read_ledger(path))
     assert [state.agrees for state in states] == [True, False]
     assert states[1].alone.upper == spent(ledger)[0].alone.upper
-    assert "Entry 2 states another epsilon" in command(f"ledger show --ledger {path}").output
+    assert "Entry 2 states an epsilon that its run does not have" in command(f"ledger show --ledger {path}").output
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ def log_moment(factor: Factor, w: complex, *, step: float = 0.05) -> complex:
     centre = float(math.floor(math.log(abs(nu))))
     width = max(14.0 / math.sqrt(math.exp(centre)), 4.0 * s, 1.0) + 7.0 + 1.2 * s
     start = math.floor(centre - 40.0 / nu.real - 8.0)
+    step = 2.0 * step if abs(nu) < 50.0 else step  # the integrand's width is |nu|^(-1/2)
     log_lam, log_series = _series(start, centre + width + 8.0 * s * s, step, n, factor, theta)
     terms = nu * (log_lam - 1j * theta) + log_series
     top = terms.real.max()
@@ -67,15 +68,20 @@ def _log_coefficient(log_lam: np.ndarray, n: int, factor: Factor, theta: float) 
     places, s, p = factor
     z = np.arange(-14.0 - abs(theta) / s, 14.0 + (n + 2) * s + abs(theta) / s, 0.06)
     size = p / places * np.exp(s * z - s * s / 2)
-    weight = np.exp(-((z + 1j * theta / s) ** 2) / 2) * 0.06 / math.sqrt(2 * math.pi)
-    decay = np.exp(-np.outer(np.exp(log_lam), size)) * weight
+    log_weight = -((z + 1j * theta / s) ** 2) / 2 + math.log(0.06 / math.sqrt(2 * math.pi))
+    decay = np.exp(-np.outer(np.exp(log_lam), size))
     scale = max(n, 1)
-    a0 = decay.sum(axis=1)
+    # Column j: weights of E[(scale p L / M)^j e^{-lam L}] / j!.
+    j = np.arange(n + 1)
+    log_value = np.log(scale * size) + 1j * theta
+    columns = log_weight[:, None] + log_value[:, None] * j - np.array([math.lgamma(i + 1) for i in range(n + 1)])
+    if columns.real.max() > 700.0:
+        raise Disagreement("a moment of the places is beyond the range of doubles")
+    columns = np.exp(columns)
+    sums = decay @ columns.real + 1j * (decay @ columns.imag)
+    a0 = sums[:, 0]
     kept = np.abs(a0) > 1e-290
-    value, moments, term = scale * size * cmath.exp(1j * theta), [], np.ones_like(size, dtype=complex)
-    for j in range(1, n + 1):
-        term = term * value / j
-        moments.append((decay @ term)[kept] / a0[kept])  # E[(scale p L / M)^j e^{-lam L}] / j! over the one at j = 0
+    moments = list((sums[kept, 1:] / a0[kept, None]).T)
     power = [np.ones(int(kept.sum()), dtype=complex)]
     for j in range(1, n + 1):
         parts = [(c * (places + 1) - j) * moments[c - 1] * power[j - c] for c in range(1, j + 1)]
@@ -83,6 +89,8 @@ def _log_coefficient(log_lam: np.ndarray, n: int, factor: Factor, theta: float) 
     rest = scale * (1.0 - p)
     logs = [(n - j) * math.log(rest) - math.lgamma(n - j + 1) if rest > 0 else -math.inf for j in range(n)] + [0.0]
     total = sum(one * math.exp(log) for one, log in zip(power, logs, strict=True) if log > -math.inf)
+    if not np.all(np.isfinite(total)):
+        raise Disagreement("a coefficient is beyond the range of doubles")
     result = np.full(len(log_lam), -np.inf, dtype=complex)
     lam = np.exp(log_lam[kept] - 1j * theta)
     result[kept] = places * np.log(a0[kept]) + np.log(total) - lam * (1.0 - p)

@@ -30,6 +30,12 @@ FIT[0] *= 0.5
 #: Densities are followed until they are e^-160 of their largest value.
 _DEEP = 160.0
 _SPLIT_AT = 2e-10
+#: A panel on which the density varies by more than e^4 is split.
+_STEEP = 4.0
+
+
+class Negligible(Declined):
+    """log delta is below -100: the threshold is beyond the densities that are followed."""
 
 
 class Law:
@@ -63,11 +69,10 @@ def _fitted(function: Callable[[np.ndarray], np.ndarray], edges: list[float]) ->
         top = max(top, float(values.max()))
         c = FIT @ values
         rough = np.abs(c[-3:]).max()
-        if (
-            rough > _SPLIT_AT * max(1.0, 1e-3 * np.abs(values).max())
-            and right - left > 1e-9
-            and values.max() > top - _DEEP
-        ):
+        unresolved = rough > _SPLIT_AT * max(1.0, 1e-3 * np.abs(values).max()) and values.max() > top - _DEEP
+        # A log density that a polynomial resolves may still be too steep for 12 nodes to integrate its exponential.
+        steep = np.ptp(values) > _STEEP and values.max() > top - 60.0
+        if (unresolved or steep) and right - left > 1e-9:
             middle = 0.5 * (left + right)
             todo += [(left, middle), (middle, right)]
         else:
@@ -191,7 +196,7 @@ class OneExampleLaw:
         edges = self.law.edges
         kept = edges[edges > y] if removes else edges[edges < y]
         if not len(kept):
-            raise Declined("the density there is below what is followed")
+            raise Negligible("the density there is below what is followed")
         # Next to the threshold the factor has a scale of its own: panels shrink towards it.
         near = y + np.array([0.0, *(10.0 ** np.arange(-9.0, 1.0))]) * (1.0 if removes else -1.0)
         edges = np.unique(np.concatenate([kept, near[(near >= edges[0]) & (near <= edges[-1])]]))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import groupdp
-from groupdp.batches import Asked, quick_epsilons
+from groupdp.at_once import Asked, quick_epsilons
 from groupdp.data.report import Counts
 from groupdp.errors import InvalidArgument
 from groupdp.people.advice import advice

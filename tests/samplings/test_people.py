@@ -19,8 +19,8 @@ from groupdp.mechanisms.of_group import OfGroup
 from groupdp.question import question_of
 from groupdp.run_file.read import parse_run_file
 from groupdp.run_file.write import run_file_text
+from groupdp.statement.formats import as_text
 from groupdp.statement.numbers import make_statement
-from groupdp.statement.text import as_text
 from samplings import enumeration as every
 
 NOISE = 1.5

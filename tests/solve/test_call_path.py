@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import groupdp
 from groupdp import DPSGD, Bounds, PoissonSampling
-from groupdp.batches import epsilons
+from groupdp.at_once import epsilons
 from groupdp.engines import spectral
 from groupdp.laws import binomial_law
 from groupdp.pairs import Composition, Round, Side

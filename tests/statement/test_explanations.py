@@ -11,7 +11,7 @@ from scipy.stats import norm
 import groupdp
 from groupdp.neighbours import ADJACENCIES, Neighbours
 from groupdp.run_file.read import parse_run_file
-from groupdp.statement import text as statement
+from groupdp.statement import formats
 from groupdp.statement.numbers import _factor, explain, make_statement
 
 TOOK, NOT = "if a person took part as if they did not", "if a person did not take part as if they did"
@@ -50,15 +50,15 @@ def test_detection_is_of_what_is_claimed():
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
     said = {one: explain(run, delta=1e-6, group_size=2, adjacency=one).sentences() for one in ("add", "remove")}
     assert said["remove"][1] == (
-        "An attacker who claims that a person took part, falsely in at most 1 % of the cases in which they did not, "
-        "detects at most 12.6 % of the cases in which it is true."
+        "An attacker who claims that a person took part, and is wrong in at most 1 % of the cases in which they did "
+        "not, detects at most 12.6 % of the cases in which the claim is true."
     )
     assert said["add"][1] == (
-        "An attacker who claims that a person did not take part, falsely in at most 1 % of the cases in which they "
-        "did, detects at most 11.1 % of the cases in which it is true."
+        "An attacker who claims that a person did not take part, and is wrong in at most 1 % of the cases in which "
+        "they did, detects at most 11.1 % of the cases in which the claim is true."
     )
     assert "sure at first that a person did not take part, and" in said["add"][2]
-    assert "adjacency add-or-remove bounds both orders" in said["add"][-1]
+    assert "add-or-remove adjacency bounds both orders" in said["add"][-1]
 
 
 @pytest.mark.parametrize(
@@ -120,10 +120,10 @@ steps = {steps}
 def test_statements_say_the_same_of_the_two_worlds(adjacency):
     made = make_statement(parse_run_file(run_text(adjacency, rate=0.01, noise=1.0, steps=200)))
     cases = Neighbours(2, adjacency).cases
-    for render in (statement.as_markdown, statement.as_text, statement.as_latex):
+    for render in (formats.as_markdown, formats.as_text, formats.as_latex):
         said = " ".join(render(made).split())
         assert f"times as likely if {cases.first} as if {cases.second}, plus at most" in said
-        assert f"claims that {cases.first}, falsely in" in said
+        assert f"claims that {cases.first}, and is wrong in" in said
         if adjacency not in ("remove", "add-or-remove"):
             assert "a person took part" not in said
 
@@ -139,7 +139,7 @@ def test_statements_say_the_same_of_the_two_worlds(adjacency):
 )
 def test_what_is_certain_without_noise_is_the_first_world(adjacency, certain):
     text = run_text(adjacency, rate=1.0, noise=0.0, steps=2)
-    assert f"becomes {certain}" in statement.as_markdown(make_statement(parse_run_file(text)))
+    assert f"becomes {certain}" in formats.as_markdown(make_statement(parse_run_file(text)))
 
 
 def test_nothing_learned_is_said_to_be_nothing():
@@ -148,9 +148,9 @@ def test_nothing_learned_is_said_to_be_nothing():
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=0)
     said = explain(run, delta=1e-6, prior=0.1, group_size=1).sentences()
     assert "at most 1 times as likely" in said[0]
-    assert "falsely in at most 1 % of the cases in which they did not, detects at most 1 % of" in said[1]
+    assert "and is wrong in at most 1 % of the cases in which they did not, detects at most 1 % of" in said[1]
     assert "is 10 % sure at first" in said[2]
     assert "is at most 10 % sure after an alarm" in said[2]
-    assert "right in 90 % of the cases without the release, is right in at most 90 % with it" in said[3]
+    assert "is right in 90 % of the cases; with it, in at most 90 %" in said[3]
     assert _factor(60.5) == "10^27"  # e^60.5 is 1.9e26
     assert not any(word in sentence for sentence in said for word in ("epsilon", "delta"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import groupdp
 from groupdp._version import VERSION
 from groupdp.run_file.read import parse_run_file
+from groupdp.statement import formats
 from groupdp.statement import text as statement
 from groupdp.statement.numbers import DIGITS, _factor, explain, make_statement
 
@@ -45,7 +47,7 @@ def test_the_guarantee_is_the_run_s_upper_bound_rounded_up(made):
     assert Decimal(made.epsilon.upper) <= Decimal(stated) < Decimal(made.epsilon.upper) * Decimal("1.0002")
 
 
-@pytest.mark.parametrize("render", [statement.as_markdown, statement.as_text])
+@pytest.mark.parametrize("render", [formats.as_markdown, formats.as_text])
 def test_it_says_what_a_reviewer_asks(made, render):
     text = " ".join(render(made).split())
     for wanted in (
@@ -78,11 +80,11 @@ def test_every_epsilon_in_the_words_is_rounded_up(made):
 
 
 def test_text_fits_in_80_columns(made):
-    assert max(len(line) for line in statement.as_text(made).splitlines()) <= 80
+    assert max(len(line) for line in formats.as_text(made).splitlines()) <= 80
 
 
 def test_json_is_complete(made):
-    answer = json.loads(json.dumps(statement.as_json(made)))
+    answer = json.loads(json.dumps(formats.as_json(made)))
     assert answer["epsilon"] == {"lower": made.epsilon.lower, "upper": made.epsilon.upper}
     assert answer["add"]["upper"] <= answer["epsilon"]["upper"]
     assert [phase["steps"] for phase in answer["phases"]] == [500, 300]
@@ -93,7 +95,7 @@ def test_json_is_complete(made):
 def test_microbatching_is_said_and_doubles_the_sensitivity():
     text = TWO_PHASES.replace("steps = 500", "steps = 500\nmicrobatch_size = 8")
     made = make_statement(parse_run_file(text))
-    said = statement.as_markdown(made)
+    said = formats.as_markdown(made)
     assert "microbatches of 8" in said
     assert "the sensitivity is doubled" in said
     assert "Some loss and some dataset attain it" not in said
@@ -106,15 +108,15 @@ def test_one_direction_is_described_as_such():
     text = TWO_PHASES.replace("group_size = 4", 'group_size = 1\nadjacency = "remove"')
     made = make_statement(parse_run_file(text))
     assert made.changes == {}
-    said = statement.as_markdown(made)
+    said = formats.as_markdown(made)
     assert "the first is the second plus at most 1 example," in said
     assert "for one example under remove adjacency" in said
 
 
 def test_no_privacy_is_said_plainly():
-    text = TWO_PHASES.replace("noise_multiplier = 2.0", "noise_multiplier = 0")
+    text = TWO_PHASES.rpartition("[[phase]]")[0].replace("noise_multiplier = 2.0", "noise_multiplier = 0")
     made = make_statement(parse_run_file(text))
-    said = statement.as_markdown(made)
+    said = formats.as_markdown(made)
     assert "No finite epsilon protects" in said
     assert "inf " not in said
     assert "differentially private for" not in said
@@ -131,7 +133,7 @@ noise_multiplier = 1
 steps = 2000
 """
     made = make_statement(parse_run_file(text))
-    assert "epsilon = infinity, because an intermediate delta underflows" in statement.as_markdown(made)
+    assert "epsilon = infinity, because an intermediate delta underflows" in formats.as_markdown(made)
     assert "epsilon = 40.8011 and" in statement.guarantee(made)  # 40.80104..., rounded up
 
 
@@ -145,7 +147,7 @@ sampling_rate = 0.01
 noise_multiplier = 0
 steps = 20
 """
-    said = statement.as_markdown(make_statement(parse_run_file(text)))
+    said = formats.as_markdown(make_statement(parse_run_file(text)))
     assert "epsilon = infinity, because without noise Renyi divergences are infinite." in said
     assert "underflows" not in said
 
@@ -184,10 +186,10 @@ def test_an_exchange_is_told_in_the_right_number(removed, added, words):
 def test_latex_needs_no_package_and_escapes_what_is_special(made):
     title = "title = 'R&D_100% {x} $5 #1 a^b ~c \\d <e>'"
     odd = make_statement(parse_run_file(TWO_PHASES.replace('title = "Two phases"', title)))
-    text = statement.as_latex(odd)
+    text = formats.as_latex(odd)
     assert r"R\&D\_100\% \{x\} \$5 \#1 a\textasciicircum{}b \textasciitilde{}c \textbackslash{}d $<$e$>$" in text
     for made_statement in (made, odd):
-        text = statement.as_latex(made_statement)
+        text = formats.as_latex(made_statement)
         assert "usepackage" not in text
         for environment in re.findall(r"\\begin\{(\w+)\}", text):
             assert text.count(rf"\begin{{{environment}}}") == text.count(rf"\end{{{environment}}}")
@@ -198,18 +200,18 @@ def test_latex_needs_no_package_and_escapes_what_is_special(made):
         outside_formulas = re.sub(r"\$[^$]*\$", "", outside_table)
         assert not re.search(r"[&%#_^~]", outside_formulas.replace(r"\textasciitilde", ""))
     exact = statement.rounded(made.epsilon.upper)
-    text = statement.as_latex(made)
+    text = formats.as_latex(made)
     assert rf"$\varepsilon = {exact}$" in text
     assert r"$\delta = 10^{-6}$" in text
     assert not re.search(r"\bepsilon\b|(?<!\\)\bdelta\b|\de-0", text)
 
 
 def test_a_product_is_set_as_one_in_latex(made):
-    assert r"(noise multiplier $\times$ clipping norm)" in statement.as_latex(made)
+    assert r"(noise multiplier $\times$ clipping norm)" in formats.as_latex(made)
 
 
 def test_markdown_escapes_what_is_special_and_nothing_else(made):
-    assert "\\" not in statement.as_markdown(made)
+    assert "\\" not in formats.as_markdown(made)
     text = """
 title = 'R*D | [x](y) <b> &amp; _a_ b_c'
 delta = 1e-6
@@ -220,7 +222,7 @@ sampling_rates = { "we_b|x" = 0.01, "_b_" = 0.02 }
 noise_multiplier = 1.0
 steps = 200
 """
-    said = statement.as_markdown(make_statement(parse_run_file(text)))
+    said = formats.as_markdown(make_statement(parse_run_file(text)))
     assert said.startswith(r"# Privacy statement: R\*D \| [x\](y) \<b> \&amp; \_a\_ b_c" + "\n")
     (row,) = [line for line in said.splitlines() if line.startswith("| 1 |")]
     assert len(re.findall(r"(?<!\\)\|", row)) == 5
@@ -231,11 +233,11 @@ steps = 200
 def test_every_form_says_what_it_means_for_one_person(made):
     sentences = made.explanation.sentences()
     assert len(sentences) == 5
-    markdown = statement.as_markdown(made)
+    markdown = formats.as_markdown(made)
     assert all(f"- {sentence}" in markdown for sentence in sentences)
-    assert "What it means for one person" in statement.as_latex(made)
-    assert "WHAT IT MEANS FOR ONE PERSON" in statement.as_text(made)
-    assert statement.as_json(made)["explanation"]["sentences"] == sentences
+    assert "What it means for one person" in formats.as_latex(made)
+    assert "WHAT IT MEANS FOR ONE PERSON" in formats.as_text(made)
+    assert formats.as_json(made)["explanation"]["sentences"] == sentences
     # The same numbers as `groupdp explain`.
     explained = explain(list(made.run.phases), delta=made.run.stated_delta, group_size=made.run.group_size)
     assert explained.sentences() == sentences
@@ -266,3 +268,34 @@ def test_a_verified_certificate_is_carried_with_the_interval_that_was_proved():
     weaker["claim"]["group_size"] = 3
     with pytest.raises(groupdp.InvalidArgument, match="another"):
         make_statement(run, certificate=json.dumps(weaker))
+
+
+PER_PERSON = 'mechanism = "gaussian"\nnoise_multiplier = 5\nper_person = true\n'
+
+
+def test_a_release_about_all_examples_of_a_person_assumes_no_number_of_examples():
+    run = parse_run_file(f"delta = 1e-6\ngroup_size = 3\n[[phase]]\n{PER_PERSON}")
+    made = make_statement(run)
+    for render in (formats.as_markdown, formats.as_text, formats.as_latex):
+        said = render(made)
+        assert "one person" in said
+        assert "3 examples" not in said
+        assert "No person has more than" not in said
+    mixed = parse_run_file(
+        f"delta = 1e-6\n[[phase]]\n{PER_PERSON}group_size = 1\n"
+        '[[phase]]\nsampling = "poisson"\nsampling_rate = 0.01\nnoise_multiplier = 1\nsteps = 10\ngroup_size = 3\n'
+    )
+    said = " ".join(statement.assumptions(replace(mixed, group_size=3)))
+    assert "a person has at most 3 examples" in said
+    assert "at most one example" not in said
+
+
+def test_only_a_phase_that_has_a_noise_multiplier_states_one():
+    run = parse_run_file(
+        f"delta = 1e-6\n[[phase]]\n{PER_PERSON}group_size = 1\n"
+        '[[phase]]\nsampling = "poisson"\nsampling_rate = 0.01\nnoise_multiplier = 1.5\nsteps = 10\ngroup_size = 3\n'
+    )
+    said = " ".join(formats.as_text(make_statement(replace(run, group_size=3))).split())
+    assert "noise multiplier -" not in said
+    assert "phase 1: a Gaussian release" in said
+    assert "of which a person has 3 examples; noise multiplier 1.5; 10 rounds" in said

@@ -156,9 +156,9 @@ def test_a_drawn_trade_off_has_no_corners(client):
 @pytest.mark.parametrize(
     ("change", "claimed"),
     [
-        ({"adjacency": "add"}, "a person did not take part, falsely in at most"),
-        ({"adjacency": "remove"}, "a person took part, falsely in at most"),
-        ({"adjacency": "substitute"}, "a person's examples were used, falsely in at most"),
+        ({"adjacency": "add"}, "a person did not take part, and is wrong in at most"),
+        ({"adjacency": "remove"}, "a person took part, and is wrong in at most"),
+        ({"adjacency": "substitute"}, "a person's examples were used, and is wrong in at most"),
     ],
 )
 def test_the_words_of_an_attack_name_the_world_that_is_bounded(client, change, claimed):
@@ -171,7 +171,7 @@ def test_an_attack_on_nothing_is_guessing(client):
     found = answer(client, "tradeoff", question({**PAPER, "steps": 0}, false_positive_rates=[1e-3]))["words"]
     odds = "1\u00a0in\u00a01\u202f000"
     assert any(
-        f"falsely in at most {odds} of the cases" in one and f"detects at most {odds} of" in one for one in found
+        f"and is wrong in at most {odds} of the cases" in one and f"detects at most {odds} of" in one for one in found
     )
     assert any("guesses right with probability at most 50 %." in one for one in found)
 
@@ -358,7 +358,7 @@ def test_sources_and_exchanges(client):
     run = groupdp.DPSGD(sampling=groupdp.PoissonSources(rates=rates), noise_multiplier=1.0, steps=2000)
     expected = groupdp.epsilon(run, delta=1e-6, group_size={"web": 3, "books": 5})
     assert found["epsilon"]["upper"] == expected.upper
-    assert "3 web and 5 books" in found["sentence"]
+    assert "3 from web and 5 from books" in found["sentence"]
     taken = answer(client, "handover", question(phase, group_size={"web": 3, "books": 5}))
     assert printed_by(taken["command"]) == (expected.lower, expected.upper)
     assert ask(client, "epsilon", question(phase)).json()["error"]["field"] == "group_size"

@@ -1,8 +1,6 @@
-"""Tightness you can watch: DP-SGD that really runs, its worst cases, the optimal attack, and an audit that
-can fail.
+"""DP-SGD that is really run on its worst cases, the optimal attack on it, and an audit that can fail.
 
-The simulation (samplers, trainer, worst_cases, attack) shares nothing with the accountant; `claims` is
-where they meet.
+The simulation (trainer, worst_cases, simulation) shares nothing with the accountant; `claims` compares the two.
 """
 
 from groupdp.audit.audit import (

@@ -1,7 +1,7 @@
 """The claim under audit, the verdict on it, and how many runs it takes to see a gap.
 
-The claim is a certified curve of delta over epsilon: the only place where the audit meets the accountant. It may be
-right (a run and its group size) or wrong on purpose (another group size); the audit does not know which.
+The claim is a certified curve of delta over epsilon. It may be right (a run and its group size) or wrong on purpose
+(another group size); the audit does not know which.
 
 Verdict: the choosing half of the runs picks the epsilon, the direction and the threshold at which the claim looks
 weakest; the confirming half puts that one inequality, P(E) <= e^epsilon Q(E) + claimed delta, to an exact test. A true
@@ -87,19 +87,17 @@ def claimed_curve(
     # Short enough to be printed in full: a claim is about the very epsilon beside it.
     spread = np.linspace(0.0, last, count if last > 0.0 else 1)
     epsilons = np.array([float(f"{epsilon:.8g}") for epsilon in spread])
-    upper: dict[Direction, FloatArray] = {}
-    lower: dict[Direction, FloatArray] = {}
-    directions = directions_of(adjacency)
-    tables: list[dict[Direction, tuple[float, float]]] = []
+    found = []
     for i, epsilon in enumerate(epsilons.tolist()):
-        found = guarantees.log_delta(run, epsilon=epsilon, adjacency=adjacency, every_change=True, **asked)
-        tables.append({direction: _claim(found, direction) for direction in directions})
+        found.append(guarantees.log_delta(run, epsilon=epsilon, adjacency=adjacency, every_change=True, **asked))
         if progress is not None:
             progress((i + 1) / len(epsilons))
-    for direction in directions:
-        lower[direction] = np.array([guarantees.exp_down(table[direction][0]) for table in tables])
-        upper[direction] = np.array([guarantees.exp_up(table[direction][1]) for table in tables])
-    return ClaimedCurve(epsilons=epsilons, deltas=upper, lower_deltas=lower)
+    claims = {direction: [_claim(one, direction) for one in found] for direction in directions_of(adjacency)}
+    return ClaimedCurve(
+        epsilons=epsilons,
+        deltas={one: np.array([guarantees.exp_up(high) for _, high in table]) for one, table in claims.items()},
+        lower_deltas={one: np.array([guarantees.exp_down(low) for low, _ in table]) for one, table in claims.items()},
+    )
 
 
 def _claim(found: Bounds, direction: Direction) -> tuple[float, float]:

@@ -62,35 +62,30 @@ def upper_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -
 def beta_lower_quantile(a: FloatArray, b: FloatArray, alpha: float) -> FloatArray:
     """x with P(Beta(a, b) <= x) <= alpha, and hardly less."""
     alpha *= 1.0 - _SLACK
-    guess = np.asarray(special.betaincinv(a, b, alpha) * (1.0 - 1e-12))
-    wrong = ~_close(special.betainc(a, b, guess), alpha)
-    if np.any(wrong):
-        low, high = np.zeros(int(wrong.sum())), np.ones(int(wrong.sum()))
-        for _ in range(200):
-            middle = (low + high) / 2.0
-            safe = special.betainc(a[wrong], b[wrong], middle) <= alpha
-            low, high = np.where(safe, middle, low), np.where(safe, high, middle)
-        guess[wrong] = low
-    return guess
+    return _checked(special.betaincinv(a, b, alpha) * (1.0 - 1e-12), special.betainc, a, b, alpha, rises=True)
 
 
 def beta_upper_quantile(a: FloatArray, b: FloatArray, alpha: float) -> FloatArray:
     """x with P(Beta(a, b) > x) <= alpha, and hardly less."""
     alpha *= 1.0 - _SLACK
-    guess = np.asarray(np.minimum(1.0, special.betainccinv(a, b, alpha) * (1.0 + 1e-12)))
-    wrong = ~_close(special.betaincc(a, b, guess), alpha)
+    guess = np.minimum(1.0, special.betainccinv(a, b, alpha) * (1.0 + 1e-12))
+    return _checked(guess, special.betaincc, a, b, alpha, rises=False)
+
+
+def _checked(
+    guess: FloatArray, chance: Callable[..., FloatArray], a: FloatArray, b: FloatArray, alpha: float, *, rises: bool
+) -> FloatArray:
+    """The guess where its chance is at most alpha and hardly less; elsewhere what bisection finds."""
+    guess, found = np.asarray(guess), chance(a, b, guess)
+    wrong = ~np.asarray((found <= alpha) & (found >= (1.0 - _TOLERANCE) * alpha))
     if np.any(wrong):
         low, high = np.zeros(int(wrong.sum())), np.ones(int(wrong.sum()))
         for _ in range(200):
             middle = (low + high) / 2.0
-            safe = special.betaincc(a[wrong], b[wrong], middle) <= alpha
-            low, high = np.where(safe, low, middle), np.where(safe, middle, high)
-        guess[wrong] = high
+            up = (chance(a[wrong], b[wrong], middle) <= alpha) == rises
+            low, high = np.where(up, middle, low), np.where(up, high, middle)
+        guess[wrong] = low if rises else high
     return guess
-
-
-def _close(chance: FloatArray, alpha: float) -> npt.NDArray[np.bool_]:
-    return np.asarray((chance <= alpha) & (chance >= (1.0 - _TOLERANCE) * alpha))
 
 
 def _counts(successes: npt.ArrayLike, trials: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:

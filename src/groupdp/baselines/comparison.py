@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from groupdp.at_once import epsilons
 from groupdp.baselines.one_example import NoBaseline
 from groupdp.baselines.renyi import old_tool_epsilons
 from groupdp.baselines.vadhan import multiple, vadhan_epsilons
-from groupdp.batches import epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.guarantees import epsilon
@@ -31,7 +31,7 @@ from groupdp.samplings import PoissonSampling, SpreadSampling
 def poisson_claim(run: Any, *, delta: float, adjacency: str = "add-or-remove", **options: Any) -> Bounds | None:
     """The epsilon of the run with Poisson batches of the same average size; None for runs that are not mistaken so.
 
-    NOT a guarantee for the run: shown beside the valid figure, to be told from it. `options`, the group among them,
+    NOT a guarantee for the run: shown beside the valid figure for comparison. `options`, the group among them,
     are those of `epsilon`.
     """
     phases = [one for one in mechanisms_of(run) if isinstance(one, DPSGD)]

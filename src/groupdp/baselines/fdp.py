@@ -50,7 +50,7 @@ def fdp_epsilon(
     log_target = math.log(require_number("delta", delta, above=0.0, below=1.0))
     require_walk(run)
     if size == 0:
-        return Bounds(0.0, 0.0, Provenance(engine="exact"))
+        return Bounds(0.0, 0.0)
     results: list[Bounds] = []
     for direction in directions_of(adjacency) if adjacency in ONE_SIDED else (adjacency,):
         example = trade_off(run, group_size=1, adjacency=direction, engine=engine)
@@ -82,8 +82,8 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
             low = max(low, log_alpha)
         else:
             high = min(high, log_alpha)
-        # (h^k(alpha) - delta) / alpha is a lower bound on e^eps for this analysis; the difference of the logarithms is
-        # charged with their own rounding, which is not small beside it near the root.
+        # (h^k(alpha) - delta) / alpha is a lower bound on e^eps for this analysis; the rounding of the
+        # logarithms is subtracted: near the root it is not small beside their difference.
         excess = log_image - log_target - _ROUNDING * (abs(log_image) + abs(log_target))
         if excess > 0.0:
             gap = log_image + math.log(-math.expm1(-excess))

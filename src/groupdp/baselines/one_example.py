@@ -105,7 +105,7 @@ def example_composition(run: Any) -> Composition:
 
 
 def require_walk(run: Any) -> None:
-    """Refuses samplings where one example's guarantee says nothing of those on the way to a group.
+    """Refuse samplings where one example's guarantee does not hold for the datasets on the way to a group.
 
     The datasets of a walk from none of the group to all of it have a larger common part than the first one.
     """
@@ -122,6 +122,6 @@ def require_walk(run: Any) -> None:
 
 
 def require_one_sided(adjacency: Any) -> None:
-    """Refuses adjacencies that the mixtures of one example removed say nothing about."""
+    """Refuse adjacencies that the mixtures of one removed example do not cover."""
     if require_choice("adjacency", adjacency, ADJACENCIES) not in ONE_SIDED:
         raise InvalidArgument("adjacency", adjacency, f"be {', '.join(ONE_SIDED)} for this baseline")

@@ -1,4 +1,4 @@
-"""Vadhan's lemma on a Renyi-DP guarantee for one example, in log space; and the customary tool's arithmetic.
+"""Vadhan's lemma on a Renyi-DP guarantee for one example, in log space; and TensorFlow Privacy's arithmetic.
 
 A Renyi divergence r at order alpha gives, for every epsilon (Canonne, Kamath and Steinke 2020, Proposition 12),
 
@@ -227,7 +227,7 @@ def _epsilons_in_doubles(divergences: FloatArray, deltas: Sequence[float]) -> li
 def _solve(
     growths: Sequence[Growth], example_epsilons: Callable[[Sequence[float]], list[float]], log_target: float
 ) -> list[float]:
-    """The example's epsilon at the delta' whose group-level delta is the target; infinite where the walk dies."""
+    """The example's epsilon at the delta' whose group-level delta is the target; infinite where there is none."""
     above, below = [log_target] * len(growths), [log_target - DECADE] * len(growths)
 
     def excesses(places: Sequence[int], log_deltas: Sequence[float]) -> list[float]:

@@ -48,7 +48,7 @@ def moments_by_quadrature(
     together: list[float] = []
     for order in sorted(set(orders), reverse=True):  # the first of those together has the longest range
         longest = 2.0 * reach + (together[0] if together else order) * shift
-        unlike = longest - order * shift > 3.0 * reach  # rounding is charged by the farthest node
+        unlike = longest - order * shift > 3.0 * reach  # the farthest node decides the rounding error
         if together and (unlike or longest / step * (len(together) + 1) > _MOST_ENTRIES):
             found.update(_group(together, shift, present, log_present, depth=depth, step=step, reach=reach))
             together = []
@@ -98,7 +98,7 @@ def _enclosed(
     log_alias: float,
     reach: float,
 ) -> Bounds | None:
-    """log A from e^top x total, with aliasing, range and rounding charged."""
+    """log A from e^top x total, with the errors of aliasing, range and rounding."""
     if top == -math.inf:  # lost in rounding
         return None
     center = top + math.log(total)

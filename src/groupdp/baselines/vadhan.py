@@ -100,7 +100,7 @@ def vadhan_epsilons(
     lemma = _Lemma([composition for _, composition in named], example, options, log_target)
     one = epsilon(run, delta=delta, group_size=1, adjacency=adjacency, engine=engine) if example else None
     revealed = _log_revealed(example) if adjacency != BACKWARD else -math.inf
-    results: dict[int, Bounds] = {0: Bounds(0.0, 0.0, Provenance(engine="exact"))}
+    results: dict[int, Bounds] = {0: Bounds(0.0, 0.0)}
     for done, size in enumerate(sorted(set(sizes))):
         if progress is not None:
             progress(done / len(set(sizes)))
@@ -109,7 +109,7 @@ def vadhan_epsilons(
         elif size == 1:
             results[size] = one
         elif revealed + math.log(size) - log_target > 1e-12:
-            results[size] = Bounds(math.inf, math.inf, Provenance(engine="exact"))
+            results[size] = Bounds(math.inf, math.inf)
         else:
             results[size] = lemma.epsilon(Growth(form, size), start=one.upper)
     return [results[size] for size in sizes]

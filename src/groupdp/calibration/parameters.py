@@ -1,4 +1,4 @@
-"""One function per parameter: noise multiplier, steps, sampling rate, batch size, group size.
+"""Steps, sampling rate, batch size and group size: one function for each; the largest count with its proof.
 
 Formal guarantee of each: the run returned has certified epsilon.upper <= target, and unless `proved_optimal` is
 False every better value (by the tolerance, or by 1) is proved to exceed the target by the lower bound. The second
@@ -13,22 +13,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from groupdp._validation import LARGEST_COUNT, require_integer, require_number, shown
+from groupdp._validation import LARGEST_COUNT
 from groupdp.bounds import Bounds
-from groupdp.calibration.counts import calibrate_count
-from groupdp.calibration.guess import composed_mu, gaussian_mu, growth, noise_factor_for, noise_slope
-from groupdp.calibration.real import Found, calibrate_real
-from groupdp.calibration.result import Calibration
-from groupdp.calibration.search import Scale
-from groupdp.calibration.target import LARGEST_TOLERANCE, SMALLEST_TOLERANCE, Run, Target, Trial, target_of
+from groupdp.calibration.guess import composed_mu, gaussian_mu, growth
+from groupdp.calibration.real import alone, calibrate_real
+from groupdp.calibration.result import Calibration, Found, result_of
+from groupdp.calibration.search import Scale, largest_integer
+from groupdp.calibration.target import Run, Target, Trial, cannot, phase_index, read_target, target_of
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
-from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE, Mechanism, Wrapper, mechanisms_of
-from groupdp.mechanisms.of_group import with_own_groups
-from groupdp.neighbours import ADJACENCIES
-from groupdp.printing import round_down
+from groupdp.mechanisms.mechanism import Mechanism, Wrapper, mechanisms_of
 
 #: What chooses an attribute of a sampling, in the library and on the command line.
 _COMMANDS = {
@@ -37,82 +33,6 @@ _COMMANDS = {
 }
 #: Smallest sampling rate tried.
 SMALLEST_RATE = 1e-300
-
-
-def calibrate_noise(
-    run: Any,
-    *,
-    epsilon: float,
-    delta: float,
-    group_size: Any = None,
-    adjacency: str = "add-or-remove",
-    removed: Any = None,
-    added: Any = None,
-    phase: int | None = None,
-    tolerance: float = 1e-9,
-    start: float | None = None,
-    engine: str = "auto",
-    progress: Progress | None = None,
-) -> Calibration:
-    """The smallest noise multiplier that meets (epsilon, delta) for groups of `group_size`.
-
-    `run` is a mechanism with a noise multiplier, which is not looked at, or a sequence of them, whose noise
-    multipliers are all scaled by one common factor: the value found. With `phase`, counted from 0 (or backwards from
-    -1, the last), only that one's noise is chosen, given all others. `start` is a noise multiplier (or factor) to begin
-    with, if one that is close is known.
-    """
-    run, target, accuracy = _read_target(
-        run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance
-    )
-    phases = mechanisms_of(run)
-    chosen = range(len(phases)) if phase is None else (_index(phases, phase),)
-    for index in chosen:
-        if not hasattr(Wrapper.innermost(phases[index]), "noise_multiplier"):
-            raise InvalidArgument("run", phases[index], "have a noise multiplier in every mechanism whose is chosen")
-    single = len(chosen) == 1
-    parameter = "noise_multiplier" if single else "noise_factor"
-    unit = [
-        Wrapper.changed(one, noise_multiplier=1.0) if single and i in chosen else one for i, one in enumerate(phases)
-    ]
-    noises = [Wrapper.innermost(unit[i]).noise_multiplier for i in chosen if unit[i].releases > 0] or [1.0]
-    if 0.0 in noises:
-        raise InvalidArgument(
-            "noise_multiplier", InWords("0 in one of them"), "be above 0 in every phase to be scaled by a factor"
-        )
-    scale = Scale(-1.0, safest=LARGEST_NOISE / max(noises), riskiest=SMALLEST_NOISE / min(noises))
-
-    def make(factor: float) -> Run:
-        made = list(unit)
-        for i in chosen:
-            noise = _clipped_noise(Wrapper.innermost(unit[i]).noise_multiplier * factor)
-            made[i] = Wrapper.changed(unit[i], noise_multiplier=noise)
-        return made[0] if isinstance(run, Mechanism) or len(made) == 1 else tuple(made)
-
-    def result(found: Found) -> Calibration:
-        return _result(target, parameter, found, make(found.value), accuracy)
-
-    # Without noise a round is safe only if it hardly ever samples the group; then that is the answer.
-    without = target.try_run(make(0.0))
-    if without.passes and without.bounds is not None:
-        return result(Found(0.0, without.bounds, None, None, True))
-    composition = target.composition(tuple(unit[i] for i in chosen))
-    if start is None:
-        factor = noise_factor_for(composition, gaussian_mu(target.epsilon, target.delta))
-    else:
-        factor = require_number("start", start, above=0.0)
-    slope = growth(target.epsilon, target.delta) * noise_slope(composition, factor)
-    found = calibrate_real(
-        target,
-        make,
-        scale,
-        start=factor,
-        slope=slope,
-        tolerance=accuracy,
-        impossible=lambda bounds: _cannot(
-            target, f"even the largest {parameter.replace('_', ' ')}, {scale.safest:g},", bounds
-        ),
-    )
-    return result(found)
 
 
 def calibrate_steps(
@@ -130,28 +50,22 @@ def calibrate_steps(
 ) -> Calibration:
     """The largest number of steps that meets (epsilon, delta) for groups of `group_size`.
 
-    The steps in `run` are not looked at; of several phases, `phase` (counted from 0, -1 is the last) says which one to
+    The steps in `run` are ignored; of several phases, `phase` (counted from 0, -1 is the last) says which one to
     extend.
     """
-    run, target, _ = _read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
+    run, target = read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress)
     _, put = _one_phase(run, phase)
     others = sum(other.releases for other in mechanisms_of(put(steps=0)))
-
-    def make(steps: int) -> Run:
-        return put(steps=steps)
-
-    per_step = composed_mu(target.composition(mechanisms_of(make(1))[_index(mechanisms_of(run), phase)]))
-    ratio = gaussian_mu(target.epsilon, target.delta) / per_step if per_step > 0.0 else math.inf
-    found = calibrate_count(
+    found = _largest_count(
         target,
-        lambda steps, side: target.try_run(make(steps), adjacency=side),
-        start=math.floor(min(ratio * ratio, 2.0**52)),
-        slope=0.5 * growth(target.epsilon, target.delta),
+        lambda steps, side: target.try_run(put(steps=steps), adjacency=side),
+        mechanisms_of(put(steps=1))[phase_index(mechanisms_of(run), phase)],
+        power=2,
         smallest=0 if others else 1,
         largest=LARGEST_COUNT - others,
-        impossible=lambda bounds: _cannot(target, "even no step of that phase" if others else "even one step", bounds),
+        even="even no step of that phase" if others else "even one step",
     )
-    return _result(target, "steps", found, make(int(found.value)), None)
+    return result_of(target, "steps", found, put(steps=int(found.value)))
 
 
 def calibrate_rate(
@@ -170,11 +84,9 @@ def calibrate_rate(
 ) -> Calibration:
     """The largest Poisson sampling rate that meets (epsilon, delta) for groups of `group_size`.
 
-    The rate in `run` is not looked at; of several phases, `phase` (counted from 0) says which one's to choose.
+    The rate in `run` is ignored; of several phases, `phase` (counted from 0) says which one's to choose.
     """
-    run, target, accuracy = _read_target(
-        run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance
-    )
+    run, target = read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance)
     one, put = _one_phase(run, phase)
     sampling = _maker(one, "rate", "a sampling rate")
 
@@ -185,16 +97,17 @@ def calibrate_rate(
     reference = 1e-4
     mu = composed_mu(target.composition(replace(one, sampling=sampling(reference))))
     start = reference * gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else reference
-    found = calibrate_real(
+    search = calibrate_real(
         target,
         make,
         Scale(1.0, safest=SMALLEST_RATE, riskiest=1.0),
         start=min(max(start, SMALLEST_RATE), 1.0),
         slope=growth(target.epsilon, target.delta),
-        tolerance=accuracy,
-        impossible=lambda bounds: _cannot(target, f"even a sampling rate of {SMALLEST_RATE:g}", bounds),
+        tolerance=target.tolerance,
+        impossible=cannot(target, f"even a sampling rate of {SMALLEST_RATE:g}"),
     )
-    return _result(target, "sampling_rate", found, make(found.value), accuracy)
+    found = alone(target, search)
+    return result_of(target, "sampling_rate", found, make(found.value))
 
 
 def calibrate_batch_size(
@@ -212,29 +125,19 @@ def calibrate_batch_size(
 ) -> Calibration:
     """The largest fixed batch size that meets (epsilon, delta) for groups of `group_size`.
 
-    The batch size in `run` is not looked at; of several phases, `phase` (counted from 0) says which one's to choose.
+    The batch size in `run` is ignored; of several phases, `phase` (counted from 0) says which one's to choose.
     """
-    run, target, _ = _read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, None)
+    run, target = read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress)
     one, put = _one_phase(run, phase)
     sampling = _maker(one, "batch_size", "a batch size")
-    dataset_size: int = one.sampling.values()["dataset_size"]
-    largest = dataset_size - target.kept_places()
-
-    def make(batch_size: int) -> Run:
-        return put(sampling=sampling(batch_size))
-
-    mu = composed_mu(target.composition(replace(one, sampling=sampling(1))))
-    ratio = gaussian_mu(target.epsilon, target.delta) / mu if mu > 0.0 else math.inf
-    found = calibrate_count(
+    found = _largest_count(
         target,
-        lambda batch_size, side: target.try_run(make(batch_size), adjacency=side),
-        start=math.floor(min(ratio, float(largest))),
-        slope=growth(target.epsilon, target.delta),
-        smallest=1,
-        largest=max(largest, 1),
-        impossible=lambda bounds: _cannot(target, "even a batch of one example", bounds),
+        lambda size, side: target.try_run(put(sampling=sampling(size)), adjacency=side),
+        replace(one, sampling=sampling(1)),
+        largest=max(one.sampling.values()["dataset_size"] - target.kept_places(), 1),
+        even="even a batch of one example",
     )
-    return _result(target, "batch_size", found, make(int(found.value)), None)
+    return result_of(target, "batch_size", found, put(sampling=sampling(int(found.value))))
 
 
 def calibrate_group_size(
@@ -255,56 +158,84 @@ def calibrate_group_size(
         run, epsilon=epsilon, delta=delta, group_size=1, adjacency=adjacency, engine=engine, progress=progress
     )
     limits = (phase.sampling.largest_group(target.neighbours.adjacency) for phase in phases)
-    sizes = [limit for limit in limits if limit is not None]
-
-    def attempt(group_size: int, side: str | None) -> Trial:
-        return target.try_run(whole, group_size=group_size, adjacency=side)
-
-    mu = composed_mu(target.composition(whole))
-    ratio = gaussian_mu(target.epsilon, target.delta) / mu if mu > 0.0 else math.inf
-    found = calibrate_count(
+    found = _largest_count(
         target,
-        attempt,
-        start=math.floor(min(ratio, float(LARGEST_GROUP))),
-        slope=growth(target.epsilon, target.delta),
-        smallest=1,
-        largest=min([LARGEST_GROUP, *sizes]),
-        impossible=lambda bounds: _cannot(target, "even a single example", bounds),
+        lambda size, side: target.try_run(whole, group_size=size, adjacency=side),
+        whole,
+        largest=min([LARGEST_GROUP, *(limit for limit in limits if limit is not None)]),
+        even="even a single example",
     )
     target.neighbours = replace(target.neighbours, group=int(found.value))
-    return _result(target, "group_size", found, whole, None)
+    return result_of(target, "group_size", found, whole)
 
 
-def _read_target(
-    run: Any,
-    epsilon: Any,
-    delta: Any,
-    neighbours: tuple[Any, Any, Any, Any],
-    engine: Any,
-    progress: Progress | None,
-    tolerance: Any,
-) -> tuple[Any, Target, float]:
-    keywords = dict(zip(("group_size", "adjacency", "removed", "added"), neighbours, strict=True))
-    run, keywords["group_size"] = with_own_groups(run, keywords["group_size"])
-    target = target_of(run, epsilon=epsilon, delta=delta, engine=engine, progress=progress, **keywords)
-    if tolerance is None:
-        return run, target, 0.0
-    target.tolerance = require_number("tolerance", tolerance, at_least=SMALLEST_TOLERANCE, at_most=LARGEST_TOLERANCE)
-    return run, target, target.tolerance
+def _largest_count(
+    target: Target,
+    attempt: Callable[[int, str | None], Trial],
+    single: Run,
+    *,
+    power: int = 1,
+    smallest: int = 1,
+    largest: int,
+    even: str,
+) -> Found:
+    """The largest count whose certified upper epsilon is at most the target.
+
+    `attempt(x, adjacency)` tries x, in one direction or (None) in all of them. `single` is the run with a count of 1,
+    whose mu grows with the (1 / power)-th power of the count, about; `even` says what the smallest count is, in words.
+    """
+    mu = composed_mu(target.composition(single))
+    ratio = gaussian_mu(target.epsilon, target.delta) / mu if mu > 0.0 else math.inf
+    slope = growth(target.epsilon, target.delta) / power
+    start = min(max(math.floor(min(ratio * ratio if power == 2 else ratio, 2.0**52)), smallest), largest)
+    first = attempt(start, None)
+    direction = first.bounds.provenance.adjacency if first.bounds is not None else None
+    for side in (direction, None):
+        seen: dict[int, Trial] = {start: first}
+
+        def remembered(x: int, side: str | None = side, seen: dict[int, Trial] = seen) -> Trial:
+            if x not in seen:
+                seen[x] = attempt(x, side)
+            return seen[x]
+
+        passed, other = largest_integer(
+            remembered, start=start, slope=slope, smallest=smallest, largest=largest, target=target.epsilon
+        )
+        if passed is None:
+            trial = attempt(smallest, None)
+            raise cannot(target, even)(trial.bounds) if trial.bounds is not None and trial.fails else target.decline()
+        whole = attempt(passed, None)
+        if whole.passes and whole.bounds is not None:
+            return _with_evidence(passed, whole.bounds, other, remembered, largest)
+    raise target.decline()
 
 
-def _index(phases: tuple[Mechanism, ...], phase: Any) -> int:
-    """Which phase is meant; -1 is the last one."""
-    if phase is None and len(phases) > 1:
-        raise InvalidArgument("phase", None, f"say which of the {len(phases)} phases to change, counted from 0")
-    index = require_integer("phase", 0 if phase is None else phase, at_least=-len(phases), at_most=len(phases) - 1)
-    return index % len(phases)
+def _with_evidence(
+    passed: int, bounds: Bounds, other: int | None, attempt: Callable[[int], Trial], largest: int
+) -> Found:
+    """A failing value at or beyond the first one that did not pass."""
+    if other is None:
+        return Found(passed, bounds, None, None, True)
+    trial = attempt(other)
+    if trial.fails:
+        return Found(passed, bounds, other, trial.bounds, other == passed + 1)
+    # Undecided: the bounds straddle the target, or the engines declined. Look further out.
+    gap = 1
+    for _ in range(40):
+        further = min(other + gap, largest)
+        trial = attempt(further)
+        if trial.fails:
+            return Found(passed, bounds, further, trial.bounds, False)
+        if further == largest or trial.bounds is None:
+            break
+        gap *= 4
+    return Found(passed, bounds, None, None, False)
 
 
 def _one_phase(run: Any, phase: Any) -> tuple[DPSGD, Callable[..., Run]]:
     """The phase of DP-SGD to change, and the run with other values of it."""
     phases = mechanisms_of(run)
-    index = _index(phases, phase)
+    index = phase_index(phases, phase)
     one = Wrapper.innermost(phases[index])
     if not isinstance(one, DPSGD):
         raise InvalidArgument("run", one, "be a DPSGD or a sequence in which the phase to change is one")
@@ -319,7 +250,7 @@ def _one_phase(run: Any, phase: Any) -> tuple[DPSGD, Callable[..., Run]]:
 def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], Any]:
     """Its sampling with another value of an attribute, in which epsilon must grow."""
     if attribute not in phase.sampling.epsilon_grows_with:
-        others = [_COMMANDS[one] for one in phase.sampling.epsilon_grows_with]
+        others = [_COMMANDS[one] for one in phase.sampling.epsilon_grows_with if one in _COMMANDS]
         instead = f": use {' or '.join(others)} instead" if others else ""
         raise InvalidArgument(
             "sampling",
@@ -329,32 +260,3 @@ def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], Any]:
     values = {field.attribute: getattr(phase.sampling, field.attribute) for field in phase.sampling.fields}
 
     return lambda value: type(phase.sampling)(**{**values, attribute: value})
-
-
-def _clipped_noise(noise: float) -> float:
-    """A product may round to just outside what a run accepts."""
-    return noise if noise == 0.0 else min(max(noise, SMALLEST_NOISE), LARGEST_NOISE)
-
-
-def _cannot(target: Target, what: str, bounds: Bounds) -> InvalidArgument:
-    least = "infinite" if math.isinf(bounds.lower) else f"at least {round_down(bounds.lower, 6)}"
-    requirement = f"be larger for delta={shown(target.delta)}: {what} has an epsilon that is {least}"
-    return InvalidArgument("epsilon", target.epsilon, requirement)
-
-
-def _result(target: Target, parameter: str, found: Found, run: Run, tolerance: float | None) -> Calibration:
-    return Calibration(
-        parameter=parameter,
-        value=found.value,
-        epsilon=found.bounds,
-        target_epsilon=target.epsilon,
-        delta=target.delta,
-        group_size=target.neighbours.group_size,
-        adjacency=target.neighbours.adjacency if target.neighbours.joining is None else ADJACENCIES[0],
-        run=run,
-        failing_value=found.failing_value,
-        failing_epsilon=found.failing_bounds,
-        proved_optimal=found.proved_optimal,
-        tolerance=tolerance,
-        evaluations=target.trials,
-    )

@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupdp.bounds import Bounds
+from groupdp.calibration.target import Run, Target
 from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.neighbours import ADJACENCIES
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value that passes, and the evidence about riskier ones."""
+
+    value: float
+    bounds: Bounds
+    failing_value: float | None
+    failing_bounds: Bounds | None
+    proved_optimal: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +50,7 @@ class Calibration:
     """The run with `value` put in."""
 
     failing_value: float | None
-    """A value proved to fail; None if there is none to be had: `value` is the extreme one accepted, or
-    no failure could be certified."""
+    """A value proved to fail; None if `value` is the extreme one accepted, or no failure could be certified."""
 
     failing_epsilon: Bounds | None
     """Bounds on epsilon at `failing_value`: the lower one is above the target."""
@@ -78,3 +90,22 @@ class Calibration:
             "proved_gap": self.proved_gap,
             "evaluations": self.evaluations,
         }
+
+
+def result_of(target: Target, parameter: str, found: Found, run: Run) -> Calibration:
+    """The calibration of a parameter for a target."""
+    return Calibration(
+        parameter=parameter,
+        value=found.value,
+        epsilon=found.bounds,
+        target_epsilon=target.epsilon,
+        delta=target.delta,
+        group_size=target.neighbours.group_size,
+        adjacency=target.neighbours.adjacency if target.neighbours.joining is None else ADJACENCIES[0],
+        run=run,
+        failing_value=found.failing_value,
+        failing_epsilon=found.failing_bounds,
+        proved_optimal=found.proved_optimal,
+        tolerance=target.tolerance or None,
+        evaluations=target.trials,
+    )

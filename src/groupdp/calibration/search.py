@@ -1,14 +1,14 @@
 """The search for the riskiest value that still meets the target.
 
-Epsilon is monotone in every parameter (docs/cli.md), so a search may use any method it likes: what is
-returned is checked by certified bounds on both sides of the answer. The secant method on log epsilon against the
+Epsilon is monotone in every parameter (docs/cli.md), so any method of search is valid: certified bounds check what is
+returned on both sides of the answer. The secant method on log epsilon against the
 logarithm of the parameter converges in a handful of trials, since the two are nearly proportional.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from groupdp.calibration.target import Trial
@@ -126,15 +126,18 @@ class Root:
 
 
 def find_root(
-    attempt: Callable[[float], Trial], scale: Scale, *, start: float, slope: float, target: float, accuracy: float
-) -> Root:
-    """The root in u, to about `accuracy`, or the limit of the scale it lies beyond; `slope` is d log epsilon / du."""
+    scale: Scale, *, start: float, slope: float, target: float, accuracy: float
+) -> Generator[float, Trial, Root]:
+    """The root in u, to about `accuracy`, or the limit of the scale it lies beyond; `slope` is d log epsilon / du.
+
+    It yields the u to try next, and is sent the trial.
+    """
     safest, riskiest = scale.to_u(scale.safest), scale.to_u(scale.riskiest)
     bracket = Bracket(target, slope)
     u = min(max(start, safest), riskiest)
     barrier = math.inf
     for _ in range(_MOST_TRIALS):
-        trial = attempt(u)
+        trial = yield u
         bracket.record(u, trial)
         if u <= safest and not trial.passes:
             return Root(u, 1.0, outside="safest")

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from groupdp._validation import require_integer, require_number
+from groupdp._validation import require_integer, require_number, shown
+from groupdp.at_once import quick_answers
 from groupdp.bounds import Bounds
 from groupdp.compositions import Options, options_of
 from groupdp.engines.interface import Progress, work_done
-from groupdp.errors import LimitExceeded
+from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
 from groupdp.groups import LARGEST_GROUP, not_given, total
 from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.mechanisms.of_group import with_own_groups
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, SAME_SIZE, Neighbours
 from groupdp.pairs import Composition
-from groupdp.question import neighbours_of, question_about
+from groupdp.printing import round_down
+from groupdp.question import Question, neighbours_of, question_about
 from groupdp.solve import epsilon_of_question
 
 #: Largest epsilon that is calibrated for: beyond it there is no privacy to speak of, and no engine is quick.
@@ -98,18 +101,8 @@ class Target:
 
         Raises `TooMuchWork` beyond the limit.
         """
-        if work_done() > self.most_work:
-            raise TooMuchWork(
-                f"the calibration did not finish within its limit of {LARGEST_SEARCH:.3g} operations: a trial takes "
-                f"many where little noise meets a small sampling rate."
-            )
-        if self.progress is not None:
-            self.progress(1.0 - 0.93**self.trials)  # how many trials remain is not known
-        neighbours = self.neighbours
-        if group_size is not None:
-            neighbours = replace(neighbours, group=group_size)
-        if adjacency is not None and adjacency in ADJACENCIES and neighbours.adjacency != EXCHANGE:
-            neighbours = replace(neighbours, adjacency=adjacency)
+        self._report()
+        neighbours = self._neighbours(group_size, adjacency)
 
         def trial(tolerance: float | None) -> Trial:
             self.trials += 1
@@ -122,7 +115,7 @@ class Target:
                 return Trial(None, passes=False, fails=False)
             if bounds.provenance.engine == "exact":  # no engine was asked
                 self.trials -= 1
-            return Trial(bounds, passes=bounds.upper <= self.epsilon, fails=bounds.lower > self.epsilon)
+            return self._judged(bounds)
 
         # What only says which way to go need not be narrow; what comes out narrow all the same is not computed again.
         unit = min(1.0, self.epsilon)
@@ -145,6 +138,40 @@ class Target:
         self.near = True
         return trial(fine if fine > _FINEST else None)
 
+    def _report(self) -> None:
+        """Refuse to go on beyond the limit; report the progress, of which only the number of trials is known."""
+        if work_done() > self.most_work:
+            raise TooMuchWork(
+                f"the calibration did not finish within its limit of {LARGEST_SEARCH:.3g} operations: a trial takes "
+                f"many where little noise meets a small sampling rate."
+            )
+        if self.progress is not None:
+            self.progress(1.0 - 0.93**self.trials)
+
+    def _neighbours(self, group_size: int | None, adjacency: str | None) -> Neighbours:
+        neighbours = self.neighbours if group_size is None else replace(self.neighbours, group=group_size)
+        if adjacency is not None and adjacency in ADJACENCIES and neighbours.adjacency != EXCHANGE:
+            return replace(neighbours, adjacency=adjacency)
+        return neighbours
+
+    def _judged(self, bounds: Bounds) -> Trial:
+        return Trial(bounds, passes=bounds.upper <= self.epsilon, fails=bounds.lower > self.epsilon)
+
+    def question(self, run: Run, adjacency: str | None) -> Question | None:
+        """What a trial asks, where the kernel may be asked at once; None where it has to go the ordinary way."""
+        if self.options.engine != "auto":
+            return None
+        try:
+            return question_about(run, self._neighbours(None, adjacency))
+        except GroupDPError:  # the ordinary way says why
+            return None
+
+    def accept(self, bounds: Bounds) -> Trial:
+        """The trial that the kernel answered among others."""
+        self._report()
+        self.trials += 1
+        return self._judged(bounds)
+
     def composition(self, run: Run) -> Composition:
         """The composition of pairs that is worst most often: where to start a search."""
         return question_about(run, self.neighbours).compositions[0][1]
@@ -156,6 +183,22 @@ class Target:
     def decline(self) -> LimitExceeded:
         """The reason when no candidate could be certified."""
         return self.last_error or LimitExceeded("no candidate could be certified within the engines' limits.")
+
+
+def try_together(asked: Sequence[tuple[Target, Run, str | None]]) -> list[Trial | GroupDPError]:
+    """A trial, or its error, for each (target, run, ordered change): the kernel answers what it can in one batch."""
+    questions = [None if len(asked) == 1 else target.question(run, change) for target, run, change in asked]
+    batch = [
+        None if question is None else (question, math.log(target.delta))
+        for question, (target, _, _) in zip(questions, asked, strict=True)
+    ]
+    trials: list[Trial | GroupDPError] = []
+    for (target, run, change), bounds in zip(asked, quick_answers(batch), strict=True):
+        try:
+            trials.append(target.try_run(run, adjacency=change) if bounds is None else target.accept(bounds))
+        except GroupDPError as error:
+            trials.append(error)
+    return trials
 
 
 def target_of(
@@ -175,3 +218,41 @@ def target_of(
         options=replace(options, progress=None),
         progress=progress,
     )
+
+
+def read_target(
+    run: Any,
+    epsilon: Any,
+    delta: Any,
+    neighbours: tuple[Any, Any, Any, Any],
+    engine: Any,
+    progress: Progress | None,
+    tolerance: Any = None,
+) -> tuple[Any, Target]:
+    """The run without pairs (mechanism, group size), and the target for (group_size, adjacency, removed, added)."""
+    keywords = dict(zip(("group_size", "adjacency", "removed", "added"), neighbours, strict=True))
+    run, keywords["group_size"] = with_own_groups(run, keywords["group_size"])
+    target = target_of(run, epsilon=epsilon, delta=delta, engine=engine, progress=progress, **keywords)
+    if tolerance is not None:
+        limits = {"at_least": SMALLEST_TOLERANCE, "at_most": LARGEST_TOLERANCE}
+        target.tolerance = require_number("tolerance", tolerance, **limits)
+    return run, target
+
+
+def phase_index(phases: tuple[Mechanism, ...], phase: Any) -> int:
+    """Which phase is meant; -1 is the last one."""
+    if phase is None and len(phases) > 1:
+        raise InvalidArgument("phase", None, f"say which of the {len(phases)} phases to change, counted from 0")
+    index = require_integer("phase", 0 if phase is None else phase, at_least=-len(phases), at_most=len(phases) - 1)
+    return index % len(phases)
+
+
+def cannot(target: Target, what: str) -> Callable[[Bounds], InvalidArgument]:
+    """The refusal, from the bounds on epsilon of `what`."""
+
+    def refusal(bounds: Bounds) -> InvalidArgument:
+        least = "infinite" if math.isinf(bounds.lower) else f"at least {round_down(bounds.lower, 6)}"
+        requirement = f"be larger for delta={shown(target.delta)}: {what} has an epsilon that is {least}"
+        return InvalidArgument("epsilon", target.epsilon, requirement)
+
+    return refusal

@@ -1,7 +1,7 @@
 """The command line: which module has which command is in `application.py`.
 
-`command` declares commands, `options` their options, `asked` the run and the question that a command gets;
-`output` prints, `process` has the streams and signals.
+`command` declares commands, `options` their options; `run_options` reads those about a run, `asked` is the run and the
+question that a command gets; `output` prints, `process` has the streams and signals.
 
 Nothing is imported before the entry point runs, so that Ctrl-C is clean from its first line on.
 """
@@ -16,13 +16,15 @@ def main() -> None:
     import sys
 
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if usual:  # while modules are loaded nothing is begun that would have to be put away
+    if usual:  # while modules are loaded there is nothing to clean up
         signal.signal(signal.SIGINT, _leave)
     from groupdp.cli.process import FIRST_SCREEN, check_streams, printed, version_line
 
     check_streams()
     arguments = sys.argv[1:]
-    if arguments in ([], ["--version"]) and "_GROUPDP_COMPLETE" not in os.environ:  # a shell asks without arguments
+    if (
+        arguments in ([], ["--version"]) and "_GROUPDP_COMPLETE" not in os.environ
+    ):  # a shell asks for completions without arguments
         sys.exit(printed(version_line() if arguments else FIRST_SCREEN))
     import gc
 

@@ -28,7 +28,7 @@ PANELS = {
         "bands": "calibrate",
         "ledger": "ledger",
     },
-    "The data": {"count": "data", "people": "people", "cap": "people", "plan": "plan", "bound": "data"},
+    "The data": {"count": "data", "people": "people", "cap": "plan", "plan": "plan", "bound": "data"},
     "For readers and reviewers": {
         "explain": "statement",
         "statement": "statement",
@@ -45,24 +45,26 @@ _PANEL_OF = {name: panel for panel, commands in PANELS.items() for name in comma
 
 
 class _Text:
-    """Takes a value as it is. Newer typers would import pydantic to find out that text is text."""
+    """Takes a value as it is; newer versions of typer would import pydantic to convert it."""
 
     def coerce(self, value: Any, **_: Any) -> Any:
         return value
 
 
 def _take_as_text(parameters: Iterable[Any]) -> None:
-    """Spare the start-up a sixth of a second, on the versions of typer where it would cost that."""
+    """Save a sixth of a second of start-up with newer versions of typer."""
     for parameter in parameters:
         if hasattr(parameter, "_runtime_param"):
             parameter._runtime_param = _Text()
 
 
-def _name_no_type_of_flags(parameters: Iterable[Any]) -> None:
-    """A flag takes no value, so the help names none."""
+def _name_no_type(parameters: Iterable[Any]) -> None:
+    """The help shows no type for a flag, which takes no value, nor for an argument, whose name says it."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
             parameter.metavar = ""
+        if parameter.param_type_name == "argument" and hasattr(parameter, "display_type_rich"):
+            parameter.display_type_rich = lambda ctx: None
 
 
 #: Columns that the panels of the help need.
@@ -131,7 +133,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
         if command is not None:
             for one in (command, *getattr(command, "commands", {}).values()):
                 _take_as_text(one.get_params(ctx))
-                _name_no_type_of_flags(one.get_params(ctx))
+                _name_no_type(one.get_params(ctx))
                 _lay_out(one)
         return command
 
@@ -151,7 +153,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _take_as_text(self.get_params(ctx))
-        _name_no_type_of_flags(self.get_params(ctx))
+        _name_no_type(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
     def main(
@@ -183,7 +185,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
             status = 0
         except OSError as error:
             if error.filename is not None:
-                raise  # about a file, which the commands themselves look after: a bug keeps its traceback
+                raise  # commands handle errors about files, so this is a bug, which keeps its traceback
             status = not_written(error)
         except Exception as error:
             if not hasattr(error, "format_message"):

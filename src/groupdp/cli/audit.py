@@ -1,4 +1,4 @@
-"""`groupdp audit`: hold a claim against measured leakage.
+"""`groupdp audit`: compare a claim with measured leakage.
 
 Exit status 1 means that the claim was contradicted; 0 that it was not, which proves nothing.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,107 +15,74 @@ from groupdp._files import NewFiles
 from groupdp._validation import require_integer
 from groupdp.cli.asked import Asked
 from groupdp.cli.certificate import need_flint
-from groupdp.cli.command import command, with_run
-from groupdp.cli.options import AsJSON, Plot, option, read_integer, read_number
-from groupdp.cli.output import (
-    bounds_as_json,
-    emit_json,
-    emit_run,
-    emit_table,
-    emit_text,
-    name_written,
-    new_files,
-    progress_bar,
-)
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.printing import counted, given, lower_text, upper_text
+from groupdp.cli.command import command
+from groupdp.cli.options import OUTPUT, argument, flag, integer, number, words
+from groupdp.cli.output import emit_json, emit_run, emit_table, emit_text, name_written, new_files, progress_bar
+from groupdp.drawing import save_figure, title_lines
+from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.neighbours import ONE_SIDED
+from groupdp.printing import counted, given, lower_text, sides, upper_text
 
 if TYPE_CHECKING:
     from groupdp.audit import AuditReport, ImportanceEstimate, LowerBound, MeasuredDelta, WorstCaseAudit
     from groupdp.bounds import Bounds
 
 _AUDIT = "The audit"
-_OUTPUT = "Output"
-
-
-Trials = Annotated[str, option("--trials", "INTEGER", "Training runs with the group, and as many without.", _AUDIT)]
-Target = Annotated[
-    str,
-    option("--delta", "NUMBER", "The delta at which epsilon is bounded from below, whatever a run file says.", _AUDIT),
-]
-Confidence = Annotated[str, option("--confidence", "NUMBER", "Confidence of every statement.", _AUDIT)]
-Seed = Annotated[str, option("--seed", "INTEGER", "Everything random follows from it.", _AUDIT)]
-Gap = Annotated[str, option("--gap", "NUMBER", "How many runs would show an epsilon this far above the claim?", _AUDIT)]
-ClaimedGroupSize = Annotated[
-    str | None,
-    option("--claimed-group-size", "INTEGER", "Audit the claim for this group size instead.", _AUDIT),
-]
-Importance = Annotated[
-    str,
-    option(
-        "--importance-samples",
-        "INTEGER",
-        "Also check the claimed epsilon at --delta by importance sampling (0: do not).",
-        _AUDIT,
-    ),
-]
-RevealBatches = Annotated[
-    bool,
-    typer.Option(
-        "--reveal-batches",
-        help="Release who was in each batch too (shuffled epochs, balls in bins, fixed order).",
-        rich_help_panel=_AUDIT,
-    ),
-]
-Certificate = Annotated[
-    str | None,
-    option("--certificate", "FILE", "Also write the certificate of the claimed epsilon: see groupdp verify.", _OUTPUT),
-]
-WithColumn = Annotated[str, option("--with-column", "NAME", "Column of the runs with the group.", _AUDIT)]
-WithoutColumn = Annotated[str, option("--without-column", "NAME", "Column of the runs without it.", _AUDIT)]
-ScoresFile = Annotated[
-    str, typer.Argument(metavar="FILE", help="CSV file with a header; one row is one independent training run.")
-]
-
-
 GROUPS = {
     "audit": (
-        "Measure what DP-SGD leaks, and hold a claim against it.",
+        "Measure what DP-SGD leaks, and compare it with a claim.",
         "groupdp audit worst-case run.toml --steps 10 --plot audit.png",
     )
 }
 
 
+def _shared(delta: str) -> dict[str, Any]:
+    """The options of both audits; `delta` is the default."""
+    text = "The delta at which epsilon is bounded from below; a run file's delta is not used."
+    return {
+        "delta": number(text, _AUDIT, default=delta, above=0.0, below=1.0),
+        "confidence": number("Confidence of every statement.", _AUDIT, default="0.999"),
+        "gap": number(
+            "How many runs would show an epsilon this far above the claim?",
+            _AUDIT,
+            default="0.1",
+            above=0.0,
+            at_most=100.0,
+        ),
+        "seed": integer("Seed of everything that is random.", _AUDIT, default="0", at_least=0),
+        "certificate": words("FILE", "Also write the certificate of the claimed epsilon: see groupdp verify.", OUTPUT),
+    }
+
+
 @command(
     "audit worst-case",
     "--sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4 --plot audit.svg",
+    question=("group_size", "adjacency"),
+    claimed_group_size=integer("Audit the claim for this group size instead.", _AUDIT),
+    trials=integer("Training runs with the group, and as many without.", _AUDIT, default="100000", at_least=2),
+    **_shared("1e-3"),
+    importance_samples=integer(
+        "Also check the claimed epsilon at --delta by importance sampling (0: do not).", _AUDIT, default="0", at_least=0
+    ),
+    reveal_batches=flag("Release who was in each batch too (shuffled epochs, balls in bins, fixed order).", _AUDIT),
 )
-@with_run(question=("group_size", "adjacency"))
 def worst_case(
     asked: Asked,
     *,
-    claimed_group_size: ClaimedGroupSize = None,
-    trials: Trials = "100000",
-    delta: Target = "1e-3",
-    confidence: Confidence = "0.999",
-    gap: Gap = "0.1",
-    importance_samples: Importance = "0",
-    reveal_batches: RevealBatches = False,
-    seed: Seed = "0",
-    plot: Plot = None,
-    certificate: Certificate = None,
-    as_json: AsJSON = False,
+    claimed_group_size: int | None,
+    trials: int,
+    importance_samples: int,
+    reveal_batches: bool,
+    seed: int,
+    plot: str | None,
+    certificate: str | None,
+    as_json: bool,
+    **question: Any,
 ) -> None:
     """Train the theorem's worst case many times, attack every run, and compare with the certified curve."""
     run, size, chosen = _audited(asked)
-    samples = read_integer("importance_samples", importance_samples)
-    if samples > 0 and chosen not in ("add", "remove", "add-or-remove"):
-        raise InvalidArgument("importance_samples", InWords(samples), f"be 0 for adjacency {chosen!r}")
-    number = read_integer("seed", seed)
-    question = _question(delta, confidence, gap)
-    claimed = None
-    if claimed_group_size is not None:
-        claimed = read_integer("claimed_group_size", claimed_group_size, at_least=1)
+    if importance_samples > 0 and chosen not in ONE_SIDED:
+        raise InvalidArgument("importance_samples", importance_samples, f"be 0 for adjacency {chosen!r}")
     from groupdp import guarantees
     from groupdp.audit import audit_worst_case, importance_delta
 
@@ -126,42 +93,41 @@ def worst_case(
             audit = audit_worst_case(
                 run,
                 group_size=size,
-                claimed_group_size=claimed,
-                trials=read_integer("trials", trials, at_least=2),
+                claimed_group_size=claimed_group_size,
+                trials=trials,
                 adjacency=chosen,
-                seed=number,
+                seed=seed,
                 reveal_batches=reveal_batches,
                 progress=progress,
                 **question,
             )
         checks = []
-        for direction in (one.direction for one in audit.measured if samples > 0):
+        for direction in (one.direction for one in audit.measured if importance_samples > 0):
             with progress_bar(f"importance sampling, {direction}") as progress:
                 check = importance_delta(
                     run,
                     group_size=size,
                     epsilon=audit.report.claimed_epsilon.upper,
                     direction=direction,
-                    samples=samples,
+                    samples=importance_samples,
                     confidence=question["confidence"],
-                    seed=number,
+                    seed=seed,
                     progress=progress,
                 )
             certified = guarantees.delta(run, epsilon=check.epsilon, group_size=size, adjacency=direction)
             checks.append((check, certified))
         if plot is not None:
-            from groupdp.drawing import title_lines
             from groupdp.figures.audit import draw_audit
 
-            draw_audit(audit, files.temporary(plot), title=title_lines(asked.title(delta=False), 120))
-        _certify(files, certificate, run, size if claimed is None else claimed, chosen, question["delta"])
-    name_written(certificate, plot)
+            title = title_lines(asked.title(delta=False), 120)
+            save_figure(draw_audit(audit, title=title), files.temporary(plot))
+        _certify(files, certificate, run, claimed_group_size or size, chosen, question["delta"])
     if as_json:
         emit_json(
             {
                 **report_as_json(audit.report),
                 **asked.as_json_fields(),
-                "seed": number,
+                "seed": seed,
                 "consistent": audit.consistent,
                 "measured": [measured_as_json(audit, one) for one in audit.measured],
                 "importance_sampling": [importance_as_json(*check) for check in checks],
@@ -172,32 +138,34 @@ def worst_case(
         emit_measured(audit)
         emit_report(audit.report)
         emit_checks(checks)
+    name_written(certificate, plot)
     raise typer.Exit(1 if audit.report.verdict.contradicted else 0)
 
 
 @command(
     "audit scores",
     "canaries.csv --sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4",
+    question=("group_size", "adjacency"),
+    run_as_option=True,
+    file=argument("FILE", "CSV file with a header; one row is one independent training run."),
+    with_column=words("NAME", "Column of the runs with the group.", _AUDIT, default="with_group"),
+    without_column=words("NAME", "Column of the runs without it.", _AUDIT, default="without_group"),
+    **_shared("1e-5"),
 )
-@with_run(question=("group_size", "adjacency"), run_as_option=True)
 def scores(
     asked: Asked,
     *,
-    file: ScoresFile,
-    with_column: WithColumn = "with_group",
-    without_column: WithoutColumn = "without_group",
-    delta: Target = "1e-5",
-    confidence: Confidence = "0.999",
-    gap: Gap = "0.1",
-    seed: Seed = "0",
-    plot: Plot = None,
-    certificate: Certificate = None,
-    as_json: AsJSON = False,
+    file: str,
+    with_column: str,
+    without_column: str,
+    seed: int,
+    plot: str | None,
+    certificate: str | None,
+    as_json: bool,
+    **question: Any,
 ) -> None:
     """Audit your own training loop: one score per independent run, larger where the group seems present."""
     run, size, chosen = _audited(asked)
-    number = read_integer("seed", seed)
-    question = _question(delta, confidence, gap)
     from groupdp.audit import audit_scores, claimed_curve, read_scores
 
     if certificate is not None:
@@ -206,31 +174,25 @@ def scores(
         measured = read_scores(Path(file), with_column=with_column, without_column=without_column)
         with progress_bar("claim") as progress:
             claim = claimed_curve(run, group_size=size, adjacency=chosen, progress=progress)
-        report = audit_scores(measured, run, group_size=size, claim=claim, adjacency=chosen, seed=number, **question)
+        report = audit_scores(measured, run, group_size=size, claim=claim, adjacency=chosen, seed=seed, **question)
         if plot is not None:
-            from groupdp.drawing import title_lines
             from groupdp.figures.audit import draw_scores
 
             title = title_lines(asked.title(delta=False), 75)
-            draw_scores(measured, claim, files.temporary(plot), confidence=report.confidence, title=title)
+            figure = draw_scores(measured, claim, confidence=report.confidence, title=title)
+            save_figure(figure, files.temporary(plot))
         _certify(files, certificate, run, size, chosen, question["delta"])
-    name_written(certificate, plot)
     if as_json:
-        emit_json(
-            {
-                **report_as_json(report),
-                **asked.as_json_fields(),
-                "seed": number,
-            }
-        )
+        emit_json({**report_as_json(report), **asked.as_json_fields(), "seed": seed})
     else:
         _emit_asked(asked, question["delta"])
         emit_report(report)
+    name_written(certificate, plot)
     raise typer.Exit(1 if report.verdict.contradicted else 0)
 
 
 def _audited(asked: Asked) -> tuple[Any, Any, str]:
-    """The run, the group, which has somebody in it, and the adjacency."""
+    """The run, the group, which must not be empty, and the adjacency."""
     if "group_size" not in asked.neighbours:
         raise InvalidArgument("removed and added", NOT_SHOWN, "be left out of an audit: give group_size and adjacency")
     size = asked.neighbours["group_size"]
@@ -246,14 +208,6 @@ def _emit_asked(asked: Asked, delta: float) -> None:
         emit_text(
             f"audited at delta = {given(delta)} (--delta), not at the run's {given(asked.file.delta)}", indent="  "
         )
-
-
-def _question(delta: str, confidence: str, gap: str) -> dict[str, Any]:
-    return {
-        "delta": read_number("delta", delta, above=0.0, below=1.0),
-        "confidence": read_number("confidence", confidence),
-        "gap": read_number("gap", gap, above=0.0, at_most=100.0),
-    }
 
 
 def _certify(files: NewFiles, path: str | None, run: Any, size: Any, adjacency: str, delta: float) -> None:
@@ -305,14 +259,14 @@ def emit_report(report: AuditReport) -> None:
         (f"claimed delta {tested}", upper_text(report.verdict.claimed_delta, 6)),
         (f"measured delta {tested}: at least", lower_text(report.verdict.delta_lower, 6)),
         (f"runs of each kind to see a gap of {given(report.gap)}", _runs(report.runs_for_gap)),
-        ("more than there are, by", _runs(report.more_runs_for_gap)),
+        ("additional runs of each kind needed", _runs(report.more_runs_for_gap)),
     ]
     emit_table(f"Audit, each statement at confidence {given(report.confidence)}", ("", ""), rows)
     emit_text("The claim is CONTRADICTED." if report.verdict.contradicted else "The claim is not contradicted.")
 
 
 def _runs(count: int | None) -> str:
-    return "no number would do" if count is None else counted(count)
+    return "no number suffices" if count is None else counted(count)
 
 
 def emit_checks(checks: list[tuple[ImportanceEstimate, Bounds]]) -> None:
@@ -341,7 +295,7 @@ def report_as_json(report: AuditReport) -> dict[str, Any]:
     return {
         "contradicted": tested.contradicted,
         **{name: getattr(report, name) for name in ("confidence", "delta")},
-        "claimed_epsilon": bounds_as_json(report.claimed_epsilon),
+        "claimed_epsilon": sides(report.claimed_epsilon),
         "epsilon_lower": _bound_as_json(report.epsilon_lower),
         "delta_lower": _bound_as_json(report.delta_lower),
         "verdict": {
@@ -377,6 +331,6 @@ def importance_as_json(check: ImportanceEstimate, certified: Bounds) -> dict[str
     names = ("direction", "epsilon", "log_delta", "log_lower", "log_upper", "confidence", "samples")
     return {
         "about": "a check of the numerics, not a black-box audit",
-        "certified_delta": bounds_as_json(certified),
+        "certified_delta": sides(certified),
         **{name: getattr(check, name) for name in names},
     }

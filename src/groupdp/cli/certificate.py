@@ -1,109 +1,74 @@
-"""`groupdp certify` and `groupdp verify`: a claim that anybody can check, and the check."""
+"""`groupdp certify` and `groupdp verify`: write a claim that others can check, and check it."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from groupdp._files import standard_input
-from groupdp._validation import shown
+from groupdp._files import read_file
 from groupdp.cli.asked import Asked
-from groupdp.cli.command import command, with_run
-from groupdp.cli.options import AsJSON, option, out_option, read_number
-from groupdp.cli.output import (
-    emit_json,
-    emit_text,
-    name_written,
-    new_files,
-    output_width,
-    waiting,
-    wrapped,
-)
-from groupdp.errors import InvalidArgument, InWords
-from groupdp.printing import round_up
+from groupdp.cli.command import command
+from groupdp.cli.options import COMPUTATION, argument, number, out
+from groupdp.cli.output import emit_json, emit_text, name_written, new_files, output_width, waiting, wrapped
+from groupdp.errors import InvalidArgument
 
 #: Exit status of each outcome.
 STATUS = {"verified": 0, "refuted": 1, "undecided": 3}
-
-Seconds = Annotated[str, option("--seconds", "NUMBER", "Give up, undecided, after this long.", "The computation")]
 
 
 @command(
     "certify",
     "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9 -o claim.json",
+    out=out("FILE", "Write it to a file instead of the terminal."),
+    seconds=number("Fail after this long; no limit if not given.", COMPUTATION, above=0.0),
 )
-@with_run()
-def certify(
-    asked: Asked,
-    *,
-    out: Annotated[str | None, out_option("FILE", "Write it to a file instead of the terminal.")] = None,
-    seconds: Annotated[
-        str | None, option("--seconds", "NUMBER", "Fail after this long; no limit if not given.", "The computation")
-    ] = None,
-    as_json: AsJSON = False,
-) -> None:
+def certify(asked: Asked, *, out: str | None, seconds: float | None, as_json: bool) -> None:
     """A certificate of the run's epsilon that others can check without trusting this program."""
     target = asked.delta
     asked.file.require_covered()
-    limit = None if seconds is None else read_number("seconds", seconds, above=0.0)
     need_flint()
     from groupdp import certificate
+    from groupdp.certificate.checker import claim_text
 
     with new_files(force=asked.force, out=out) as files:
-        with waiting("certify", limit or math.inf):
-            made = certificate.certify(asked.run, delta=target, seconds=limit, **asked.neighbours)
+        with waiting("certify", seconds or math.inf):
+            made = certificate.certify(asked.run, delta=target, seconds=seconds, **asked.neighbours)
         if out is not None:
             files.write_text(out, made.text)
         elif not as_json:
             typer.echo(made.text, nl=False)
     found = made.verdict
     if as_json:
-        width = made.width if math.isfinite(made.width) else None
-        verdict = {"outcome": found.outcome, "reason": found.reason, "relative_width": width, "sha256": made.digest}
+        verdict = {"outcome": found.outcome, "reason": found.reason, **_widths(found.claim), "sha256": made.digest}
         emit_json({**verdict, "certificate": made.text})
     else:
         typer.echo(wrapped(f"{found.outcome}: {found.reason}", width=output_width(), indent="  "), err=True)
-        sides = made.document["claim"]["epsilon"]
-        apart = f", of relative width {round_up(made.width, 2)}" if 0.0 < made.width < math.inf else ""
-        claimed = f"claimed: epsilon in [{sides['lower']}, {sides['upper']}]{apart}"
-        typer.echo(wrapped(f"  {claimed}", width=output_width(), indent="    "), err=True)
+        claimed = claim_text.headline("  claimed", found.claim)
+        typer.echo(wrapped(claimed, width=output_width(), indent="    "), err=True)
         typer.echo(f"  sha256 {made.digest}", err=True)
         name_written(out)
     raise typer.Exit(STATUS[found.outcome])
 
 
-@command("verify", "claim.json")
-def verify(
-    claim: Annotated[
-        str, typer.Argument(metavar="CLAIM.JSON", help="The certificate (- for standard input): docs/certificate.md.")
-    ],
-    *,
-    seconds: Seconds = "300",
-    as_json: AsJSON = False,
-) -> None:
+@command(
+    "verify",
+    "claim.json",
+    claim=argument("CLAIM.JSON", "The certificate (- for standard input): docs/certificate.md."),
+    seconds=number("Give up, undecided, after this long.", COMPUTATION, default="300", above=0.0),
+)
+def verify(claim: str, *, seconds: float, as_json: bool) -> None:
     """Prove or refute a certificate. Exit status: 0 verified, 1 refuted, 3 undecided, 2 not a certificate."""
-    limit = read_number("seconds", seconds, above=0.0)
     need_flint()
     from groupdp import certificate
     from groupdp.certificate.checker import claim_text
     from groupdp.certificate.checker.reading import LARGEST_FILE
 
+    text = read_file("claim", claim, most=LARGEST_FILE)
     try:
-        if claim == "-":
-            text = standard_input().read(LARGEST_FILE + 1)
-        else:
-            with Path(claim).open("rb") as file:
-                text = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise InvalidArgument(
-            "claim", InWords(f"{shown(claim)} ({error.strerror})"), "be a file that can be read"
-        ) from None
-    try:
-        with waiting("verify", limit):
-            found = certificate.verify(text, seconds=limit)
+        with waiting("verify", seconds):
+            found = certificate.verify(text, seconds=seconds)
     except certificate.NotACertificate as error:
         raise InvalidArgument("claim", claim, "be a certificate", f"{error}") from None
     if as_json:
@@ -112,7 +77,7 @@ def verify(
                 "outcome": found.outcome,
                 "reason": found.reason,
                 "claim": found.claim,
-                "width": float(claim_text.width(found.claim)),
+                **_widths(found.claim),
                 "sha256": found.digest,
                 "details": list(found.details),
             }
@@ -125,6 +90,13 @@ def verify(
             emit_text(f"  {line}", indent="    ")
         typer.echo(f"  sha256 {found.digest}")
     raise typer.Exit(STATUS[found.outcome])
+
+
+def _widths(claim: dict[str, Any]) -> dict[str, float]:
+    """`width` and `relative_width` of the claimed interval."""
+    from groupdp.certificate.checker import claim_text
+
+    return {name: float(value) for name, value in claim_text.widths(claim).items()}
 
 
 def need_flint() -> None:

@@ -1,4 +1,4 @@
-"""Declares commands: their names and examples, the options that describe a run, and how a refusal ends them."""
+"""Declares commands: their names, examples and options, and how a refusal ends them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,120 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NoReturn, get_type_hints
+from typing import Any, NoReturn
 
 import typer
 
+from groupdp._files import NewFiles
 from groupdp._validation import shown
-from groupdp.cli.asked import asked_of
-from groupdp.cli.options import parameters_of, run_parameters
+from groupdp.cli.asked import Asked
+from groupdp.cli.options import SHARED, Option, about_run
+from groupdp.cli.output import name_written
+from groupdp.cli.run_options import asked_of
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 
 #: What a command asks about a run, unless it says otherwise.
 QUESTION = ("delta", "group_size", "adjacency", "removed", "added")
 
+Function = Callable[..., Any]
 
-def command(name: str, example: str, *, hidden: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Declares a command of this name, "group command" in a group; the help ends with "groupdp NAME EXAMPLE"."""
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        function.declared = (name, example, hidden)  # type: ignore[attr-defined]
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """A command before it is added to an application."""
+
+    function: Function
+    name: str
+    example: str
+    hidden: bool
+    question: tuple[str, ...]
+    assumed: Mapping[str, str]
+    run_as_option: bool
+    options: Mapping[str, Option]
+
+    @property
+    def own(self) -> dict[str, Option]:
+        """The options that become arguments of the function: those declared, then those that commands share."""
+        parameters = inspect.signature(self.function).parameters.values()
+        names = [
+            one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD and one.name != "asked"
+        ]
+        return {**self.options, **{name: SHARED[name] for name in names if name not in self.options}}
+
+    def callable(self) -> Function:
+        """The function that typer calls with the texts of all options."""
+        own = self.own
+        is_about_run = "asked" in inspect.signature(self.function).parameters
+        shared = about_run(self.question, run_as_option=self.run_as_option) if is_about_run else {}
+        shared = {name: option for name, option in shared.items() if name not in own}  # a command's own option is first
+
+        @functools.wraps(self.function)
+        def run(**given: Any) -> None:
+            try:
+                asked = self._asked({name: given[name] for name in shared}, given) if is_about_run else None
+                values = {name: option.value(name, given[name]) for name, option in own.items()}
+                self._answer(values, asked)
+            except GroupDPError as error:
+                fail(str(error))
+
+        arguments = [name for name, option in own.items() if option.kind == "argument"]
+        options = {**{name: own[name] for name in arguments}, **shared, **own}
+        parameters = [option.parameter(name) for name, option in options.items()]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run
+
+    def _asked(self, texts: dict[str, Any], given: Mapping[str, Any]) -> Asked:
+        """The run and the question; a table that `groupdp bound` wrote is their data."""
+        if self.run_as_option:
+            files = given.get("files") or [given["file"]]
+            require_run_option(files, texts["run_option"])
+            texts["data"] = texts["data"] or _bounded(files)
+        return asked_of(texts, assumed=self.assumed)
+
+    def _answer(self, values: dict[str, Any], asked: Asked | None) -> None:
+        """Answer, then write what --save names: the run that was asked about, or the one that the command returns."""
+        if asked is None or asked.save_as is None:
+            self.function(**values, **({} if asked is None else {"asked": asked}))
+            return
+        leaving = None
+        with NewFiles("save") as files:
+            files.temporary(asked.save_as)  # a file that cannot be written is refused before any work
+            try:
+                found = self.function(asked=asked, **values)
+            except typer.Exit as left:
+                if left.exit_code == 2:
+                    raise
+                found, leaving = None, left
+            files.write_text(asked.save_as, (found or asked).run_text())
+        name_written(asked.save_as)
+        if leaving is not None:
+            raise leaving
+
+
+def command(
+    name: str,
+    example: str,
+    *,
+    hidden: bool = False,
+    question: tuple[str, ...] = QUESTION,
+    assumed: Mapping[str, str] = MappingProxyType({}),
+    run_as_option: bool = False,
+    **options: Option,
+) -> Callable[[Function], Function]:
+    """Declares a command of this name, "group command" in a group; the help ends with "groupdp NAME EXAMPLE".
+
+    The function's parameters are the command's `options` and those that commands share (options.py). One called `asked`
+    is the run with its `question`: then the command has all options that describe a run. `assumed` are values of those
+    that it does not need (a calibration of the noise needs no noise). `run_as_option`: the run file is the option
+    --run, because the command's arguments are other files.
+    """
+
+    def decorate(function: Function) -> Function:
+        about = (name, example, hidden, question, assumed, run_as_option, options)
+        function.declared = _Declared(function, *about)  # type: ignore[attr-defined]
         return function
 
     return decorate
@@ -42,13 +137,12 @@ def add_commands(app: typer.Typer, module: Any) -> None:
         for name, (text, line) in getattr(module, "GROUPS", {}).items()
     }
     for function in vars(module).values():
-        if hasattr(function, "declared") and function.__module__ == module.__name__:
-            name, line, hidden = function.declared
-            group, _, own = name.rpartition(" ")
+        declared = getattr(function, "declared", None)
+        if declared is not None and function.__module__ == module.__name__:
+            group, _, own = declared.name.rpartition(" ")
+            epilog = example_text(f"groupdp {declared.name} {declared.example}")
             place = groups[group] if group else app
-            place.command(name=own, epilog=example_text(f"groupdp {name} {line}"), hidden=hidden)(
-                handle_errors(function)
-            )
+            place.command(name=own, epilog=epilog, hidden=declared.hidden)(declared.callable())
     for name, group in groups.items():
         app.add_typer(group, name=name)
 
@@ -64,79 +158,10 @@ def example_text(line: str) -> str:
     return "\nExample:\n\n    " + " \\\n        ".join(lines) + "\n"
 
 
-def handle_errors(function: Callable[..., None]) -> Callable[..., None]:
-    """Prints what groupdp refuses as one sentence on stderr, with exit status 2; a bug keeps its traceback.
-
-    A command about a run gets its options here, when it is added to an application.
-    """
-    getattr(function, "offer", lambda: None)()
-
-    @functools.wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> None:
-        try:
-            function(*args, **kwargs)
-        except GroupDPError as error:
-            fail(str(error))
-
-    return guarded
-
-
 def fail(sentence: str) -> NoReturn:
-    """Print one sentence on stderr and leave with exit status 2."""
+    """Print one sentence on stderr and leave with exit status 2; a bug keeps its traceback."""
     typer.echo(sentence, err=True)
     raise typer.Exit(2)
-
-
-def with_run(
-    *,
-    question: tuple[str, ...] = QUESTION,
-    assumed: Mapping[str, str] = MappingProxyType({}),
-    run_as_option: bool = False,
-    saves_itself: bool = False,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options that describe a run and its question, as its argument `asked`.
-
-    `assumed` are values of options that the command does not need (a calibration of the noise needs no noise).
-    `saves_itself`: what --save is to write is not the run that was given but one that the command finds.
-    `run_as_option`: the run file is the option --run, because the command's arguments are other files.
-    """
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(command, include_extras=True)
-        own = [
-            one.replace(annotation=hints[one.name])
-            for one in inspect.signature(command).parameters.values()
-            if one.name != "asked"
-        ]
-        own_names = {one.name for one in own}
-
-        @functools.wraps(command)
-        def wrapped(**given: Any) -> None:
-            about_run = {name: given.pop(name) for name in tuple(given) if name not in own_names}
-            if run_as_option:
-                names = [given[one.name] for one in own if one.name in ("file", "files")]
-                tables = names[0] if isinstance(names[0], list) else names
-                require_run_option(tables, about_run["run_option"])
-                about_run["data"] = about_run["data"] or _bounded(tables)
-            asked = asked_of(about_run, assumed=assumed)
-            if asked.save_as is not None and not saves_itself:
-                asked.save()
-            command(asked=asked, **given)
-
-        def offer() -> None:
-            """Give the command an option for every field of the samplings and mechanisms registered by now."""
-            taken = own_names | ({"run_file"} if run_as_option else set())  # a command's own option comes first
-            names = [name for name in run_parameters() if name not in taken]
-            shared = parameters_of((*(["run_option"] if run_as_option else []), *names, *question))
-            positional = [one for one in own if one.kind is not inspect.Parameter.KEYWORD_ONLY]
-            others = [one for one in own if one.kind is inspect.Parameter.KEYWORD_ONLY]
-            wrapped.__signature__ = inspect.Signature([*positional, *shared, *others])  # type: ignore[attr-defined]
-            wrapped.__annotations__ = {one.name: one.annotation for one in (*shared, *own)}
-
-        wrapped.offer = offer  # type: ignore[attr-defined]
-        return wrapped
-
-    return decorate
 
 
 def _bounded(tables: Sequence[str]) -> str | None:

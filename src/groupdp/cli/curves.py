@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from groupdp.bounds import Bounds, upper_or_both
 from groupdp.cli.asked import Asked
-from groupdp.cli.command import command, with_run
-from groupdp.cli.options import AsJSON, Plot, option, read_group_sizes, read_number
-from groupdp.cli.output import (
-    NOT_TIGHT,
-    bounds_as_json,
-    emit_json,
-    emit_run,
-    emit_table,
-    name_written,
-    new_files,
-    progress_bar,
-)
-from groupdp.printing import counted, given, lower_text, upper_text
+from groupdp.cli.command import command
+from groupdp.cli.options import OUTPUT, number, read_counts, words
+from groupdp.cli.output import NOT_TIGHT, emit_json, emit_run, emit_table, name_written, new_files, progress_bar
+from groupdp.drawing import save_figure, title_lines
+from groupdp.printing import counted, given, lower_text, sides, upper_text
 
 if TYPE_CHECKING:
     from groupdp.baselines.comparison import Point
@@ -30,29 +22,20 @@ if TYPE_CHECKING:
 @command(
     "curve",
     "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-sizes 1:16 --plot a.png",
+    question=("delta", "adjacency"),
+    group_sizes=words("SIZES", "1:32, or 1:32:4 (every fourth), or 1,2,4.", default="1:32", read=read_counts),
+    csv=words("FILE", "Write the data as CSV.", OUTPUT),
 )
-@with_run(question=("delta", "adjacency"))
-def curve(
-    asked: Asked,
-    *,
-    group_sizes: Annotated[
-        str, option("--group-sizes", "SIZES", "1:32, or 1:32:4 (every fourth), or 1,2,4.", "The question")
-    ] = "1:32",
-    plot: Plot = None,
-    csv: Annotated[str | None, option("--csv", "FILE", "Write the data as CSV.", "Output")] = None,
-    as_json: AsJSON = False,
-) -> None:
+def curve(asked: Asked, *, group_sizes: list[int], plot: str | None, csv: str | None, as_json: bool) -> None:
     """epsilon against group size: the tight value, and earlier methods."""
     asked.require_one_source("a curve")
     run, target, chosen = asked.run, asked.delta, asked.file.adjacency
-    sizes = read_group_sizes(group_sizes)
     from groupdp.baselines.comparison import as_csv, compare
 
     with new_files(force=asked.force, plot=plot, csv=csv) as files:
         with progress_bar("curve") as progress:
-            points = compare(run, delta=target, group_sizes=sizes, adjacency=chosen, progress=progress)
+            points = compare(run, delta=target, group_sizes=group_sizes, adjacency=chosen, progress=progress)
         if plot is not None:
-            from groupdp.drawing import save_figure, title_lines
             from groupdp.figures.curves import draw_curves
 
             title = title_lines(asked.title(group=False), 90)
@@ -101,26 +84,19 @@ def _bound_text(value: float | Bounds | None) -> str:
     return upper_or_both(value, 6) if isinstance(value, Bounds) else upper_text(value, 6)
 
 
-@command("spend", "run.toml --target 8 --plot spend.png")
-@with_run()
-def spend(
-    asked: Asked,
-    *,
-    target: Annotated[
-        str | None, option("--target", "NUMBER", "An epsilon: at which step is it reached?", "The question")
-    ] = None,
-    plot: Plot = None,
-    as_json: AsJSON = False,
-) -> None:
+@command(
+    "spend",
+    "run.toml --target 8 --plot spend.png",
+    target=number("An epsilon: at which step is it reached?", above=0.0),
+)
+def spend(asked: Asked, *, target: float | None, plot: str | None, as_json: bool) -> None:
     """epsilon against steps: the budget spent after each epoch."""
-    limit = None if target is None else read_number("target", target, above=0.0)
     from groupdp.sweeps.spend import spend as spent
 
     with new_files(force=asked.force, plot=plot) as files:
         with progress_bar("spend") as progress:
-            found = spent(asked.run, delta=asked.delta, target=limit, progress=progress, **asked.neighbours)
+            found = spent(asked.run, delta=asked.delta, target=target, progress=progress, **asked.neighbours)
         if plot is not None:
-            from groupdp.drawing import save_figure, title_lines
             from groupdp.figures.curves import draw_spending
 
             save_figure(draw_spending(found, title=title_lines(asked.title())), files.temporary(plot))
@@ -128,8 +104,7 @@ def spend(
         emit_json(
             {
                 "points": [
-                    {"steps": one.steps, "epoch": one.epoch, "epsilon": bounds_as_json(one.epsilon)}
-                    for one in found.points
+                    {"steps": one.steps, "epoch": one.epoch, "epsilon": sides(one.epsilon)} for one in found.points
                 ],
                 "tight": _is_tight(found),
                 "target": found.target,

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from groupdp._files import NewFiles
-from groupdp._validation import require_choice
 from groupdp.cli.command import command
-from groupdp.cli.options import AsJSON, Force, option, out_option
+from groupdp.cli.options import OUTPUT, choice, out
 from groupdp.cli.output import UNLIMITED, emit_json, emit_text, output_width, progress_bar, require_new, table_text
 from groupdp.errors import InvalidArgument, InWords
 
 _KINDS = ("png", "pdf", "svg")
 
 
-@command("figures", "--out figures")
-def figures(
-    *,
-    out: Annotated[str, out_option("DIRECTORY", "Where the files go (figures if not given).")] = "figures",
-    kind: Annotated[str, option("--kind", "|".join(_KINDS), "Kind of pictures.", "Output")] = "png",
-    force: Force = False,
-    as_json: AsJSON = False,
-) -> None:
+@command(
+    "figures",
+    "--out figures",
+    out=out("DIRECTORY", "Where the files go (figures if not given).", default="figures"),
+    kind=choice(_KINDS, "Kind of pictures.", OUTPUT, default="png", metavar="|".join(_KINDS)),
+)
+def figures(*, out: str, kind: str, force: bool, as_json: bool) -> None:
     """Both figures of the paper: pictures, data as CSV, and a summary of its claims."""
-    require_choice("kind", kind, _KINDS)
     if out == "":
         raise InvalidArgument("out", InWords("an empty one"), "be the name of a directory")
     from groupdp.figures import paper

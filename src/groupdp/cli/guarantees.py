@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from groupdp.bounds import Bounds
 from groupdp.cli.asked import Asked
-from groupdp.cli.command import command, with_run
-from groupdp.cli.options import AsJSON, Epsilon, Memory, read_memory, read_number
-from groupdp.cli.output import NOT_TIGHT, bounds_as_json, emit_json, emit_run, emit_table, emit_text, progress_bar
-from groupdp.printing import lower_text, upper_text
+from groupdp.cli.command import command
+from groupdp.cli.options import flag, number
+from groupdp.cli.output import NOT_TIGHT, emit_json, emit_run, emit_table, emit_text, progress_bar
+from groupdp.printing import lower_text, sides, upper_text
 
 if TYPE_CHECKING:
     from groupdp.statement.numbers import Explanation
 
 
-Explain = Annotated[
-    bool,
-    typer.Option(
-        "--explain", help="Also say what it means for one person.", rich_help_panel="Output", show_default=False
-    ),
-]
-
-
-@command("epsilon", "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9")
-@with_run()
-def epsilon(asked: Asked, *, explain: Explain = False, memory: Memory = "1G", as_json: AsJSON = False) -> None:
+@command(
+    "epsilon",
+    "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9",
+    explain=flag("Also say what it means for one person."),
+)
+def epsilon(asked: Asked, *, explain: bool, memory: int, as_json: bool) -> None:
     """The smallest epsilon for groups of up to k examples, between two proved bounds."""
-    target, budget = asked.delta, read_memory(memory)
+    target = asked.delta
     from groupdp import guarantees
 
     with progress_bar("epsilon") as progress:
         found = guarantees.epsilon(
-            asked.run, delta=target, every_change=True, memory_budget=budget, progress=progress, **asked.neighbours
+            asked.run, delta=target, every_change=True, memory_budget=memory, progress=progress, **asked.neighbours
         )
     meaning = _meaning(asked) if explain else None
     changes = _changes(found)
@@ -42,9 +35,9 @@ def epsilon(asked: Asked, *, explain: Explain = False, memory: Memory = "1G", as
     if as_json:
         emit_json(
             {
-                "epsilon": bounds_as_json(found),
+                "epsilon": sides(found),
                 "tight": found.tight,
-                **{name: bounds_as_json(bounds) for name, bounds in changes.items()},
+                **{name: sides(bounds) for name, bounds in changes.items()},
                 "delta": target,
                 **({} if claim is None else {"poisson_claim_not_a_guarantee": claim.upper}),
                 **({} if meaning is None else {"explanation": meaning.as_json()}),
@@ -55,8 +48,8 @@ def epsilon(asked: Asked, *, explain: Explain = False, memory: Memory = "1G", as
     _emit("epsilon", found, changes, f"delta = {target!r}", asked)
     if claim is not None:
         emit_text(
-            f"Poisson accounting would have claimed {upper_text(claim.upper, 6)}: not a guarantee for this run, "
-            "whose batches are not sampled like that."
+            f"Poisson accounting would claim {upper_text(claim.upper, 6)}. That is not a guarantee for this run: its "
+            "batches are not Poisson samples."
         )
     if meaning is not None:
         for sentence in meaning.sentences():
@@ -81,36 +74,38 @@ def _meaning(asked: Asked) -> Explanation:
         return explained(asked.run, delta=asked.delta, progress=progress, **asked.neighbours)
 
 
-@command("delta", "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --epsilon 40 --group-size 9")
-@with_run(question=("group_size", "adjacency", "removed", "added"))
-def delta(asked: Asked, *, epsilon: Epsilon, memory: Memory = "1G", as_json: AsJSON = False) -> None:
+@command(
+    "delta",
+    "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --epsilon 40 --group-size 9",
+    question=("group_size", "adjacency", "removed", "added"),
+    epsilon=number("The epsilon of (epsilon, delta)-DP.", required=True, at_least=0.0),
+)
+def delta(asked: Asked, *, epsilon: float, memory: int, as_json: bool) -> None:
     """The smallest delta for groups of up to k examples, between two proved bounds."""
-    target = read_number("epsilon", epsilon, at_least=0.0)
-    budget = read_memory(memory)
     from groupdp import guarantees
 
     with progress_bar("delta") as progress:
         logarithm = guarantees.log_delta(
-            asked.run, epsilon=target, every_change=True, memory_budget=budget, progress=progress, **asked.neighbours
+            asked.run, epsilon=epsilon, every_change=True, memory_budget=memory, progress=progress, **asked.neighbours
         )
     found = guarantees.exponential(logarithm)
     changes = {name: guarantees.exponential(bounds) for name, bounds in _changes(logarithm).items()}
     if as_json:
         emit_json(
             {
-                "delta": bounds_as_json(found),
-                "log_delta": bounds_as_json(logarithm),
+                "delta": sides(found),
+                "log_delta": sides(logarithm),
                 "tight": found.tight,
-                **{name: bounds_as_json(bounds) for name, bounds in changes.items()},
-                "epsilon": target,
+                **{name: sides(bounds) for name, bounds in changes.items()},
+                "epsilon": epsilon,
                 **asked.as_json_fields(),
             }
         )
         return
-    # The smallest doubles say little: then the logarithm does.
+    # The smallest doubles have few digits: then the logarithm is printed as well.
     small = 0.0 < found.upper < 1e-300
     note = f"log delta is at most {upper_text(logarithm.upper, 12)}." if small else ""
-    _emit("delta", found, changes, f"epsilon = {target!r}", asked, note)
+    _emit("delta", found, changes, f"epsilon = {epsilon!r}", asked, note)
 
 
 def _changes(found: Bounds) -> dict[str, Bounds]:

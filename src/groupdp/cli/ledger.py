@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from groupdp._files import NewFiles
+from groupdp._files import read_file
 from groupdp.bounds import Bounds
 from groupdp.cli.asked import Asked
-from groupdp.cli.command import command, with_run
-from groupdp.cli.options import AsJSON, Delta, Force, option, read_number
-from groupdp.cli.output import (
-    bounds_as_json,
-    emit_json,
-    emit_run,
-    emit_table,
-    emit_text,
-    name_written,
-    progress_bar,
-    require_new,
-)
+from groupdp.cli.command import command
+from groupdp.cli.options import choice, number, words
+from groupdp.cli.output import emit_json, emit_run, emit_table, emit_text, name_written, new_files, progress_bar
+from groupdp.drawing import save_figure
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
-from groupdp.printing import given, upper_text
+from groupdp.printing import given, sides, upper_text
 
 if TYPE_CHECKING:
     from groupdp.ledger import Ledger
@@ -37,67 +26,51 @@ GROUPS = {
     )
 }
 _DIGITS = 6
-_DEFAULT = "ledger.jsonl"
-_LEDGER, _OUTPUT = "The ledger", "Output"
-
-Where = Annotated[str, option("--ledger", "FILE", "The ledger.", _LEDGER)]
-Covers = Annotated[str | None, option("--covers", "TEXT", "Whose data it is about, in words.", _LEDGER)]
-Date = Annotated[str | None, option("--date", "YYYY-MM-DD", "The date of the entry (default today, UTC).", _LEDGER)]
-Chosen = Annotated[
-    str | None,
-    option(
-        "--chosen",
-        "beforehand|after-looking",
-        "Whether the parameters were fixed before any outcome was seen, or chosen after looking at earlier ones.",
-        _LEDGER,
-    ),
-]
-Budget = Annotated[str | None, option("--epsilon", "NUMBER", "The budget: an epsilon.", "The question")]
+_LEDGER = "The ledger"
+_FILE: dict[str, Any] = {"ledger": words("FILE", "The ledger.", _LEDGER, default="ledger.jsonl")}
+_BUDGET = number("The budget: an epsilon.")
+_CHOSEN = words(
+    "beforehand|after-looking",
+    "Whether the parameters were fixed before any outcome was seen, or chosen after looking at earlier ones.",
+    _LEDGER,
+)
+_ENTRY: dict[str, Any] = {
+    "covers": words("TEXT", "Whose data it is about, in words.", _LEDGER),
+    "date": words("YYYY-MM-DD", "The date of the entry (default today, UTC).", _LEDGER),
+}
 
 
-@command("ledger new", "--ledger ledger.jsonl --delta 1e-6 --epsilon 8")
-def new(
-    *,
-    ledger: Where = _DEFAULT,
-    delta: Delta,
-    epsilon: Budget = None,
-    adjacency: Annotated[str, option("--adjacency", "NAME", "Which datasets are neighbours.", "The question")] = (
-        ADJACENCIES[0]
-    ),
-    covers: Covers = None,
-    date: Date = None,
-    as_json: AsJSON = False,
-) -> None:
+@command(
+    "ledger new",
+    "--ledger ledger.jsonl --delta 1e-6 --epsilon 8",
+    **_FILE,
+    delta=number("The delta of (epsilon, delta)-DP.", required=True),
+    epsilon=_BUDGET,
+    adjacency=choice(ADJACENCIES, "Which datasets are neighbours.", default=ADJACENCIES[0]),
+    **_ENTRY,
+)
+def new(*, ledger: str, covers: str | None, as_json: bool, **fixed: Any) -> None:
     """Make a ledger: delta, the budget and the orders of its filter are fixed from now on."""
     from groupdp.ledger import make_ledger
 
-    made = make_ledger(
-        ledger,
-        delta=read_number("delta", delta),
-        epsilon=None if epsilon is None else read_number("epsilon", epsilon),
-        adjacency=adjacency,
-        covers="everybody" if covers is None else covers,
-        date=date,
-    )
+    made = make_ledger(ledger, covers=covers or "everybody", **fixed)
     if as_json:
         emit_json({"ledger": ledger, **_header(made)})
         return
     emit_text(f"{ledger}: a ledger for {made.covers} at delta = {given(made.delta)}, {made.adjacency}.")
     if made.epsilon is None:
-        emit_text("No budget is fixed, so that no run may be chosen after looking at an earlier one's outcome.")
+        emit_text("No budget is fixed: the parameters of every run must be fixed before looking at any outcome.")
 
 
-@command("ledger add", "run.toml:8 --ledger ledger.jsonl --chosen beforehand")
-@with_run(question=("group_size", "adjacency"))
-def add(
-    asked: Asked,
-    *,
-    ledger: Where = _DEFAULT,
-    chosen: Chosen = None,
-    covers: Covers = None,
-    date: Date = None,
-    as_json: AsJSON = False,
-) -> None:
+@command(
+    "ledger add",
+    "run.toml:8 --ledger ledger.jsonl --chosen beforehand",
+    question=("group_size", "adjacency"),
+    **_FILE,
+    chosen=_CHOSEN,
+    **_ENTRY,
+)
+def add(asked: Asked, *, ledger: str, as_json: bool, **said: Any) -> None:
     """Append a run that was, or is about to be, released."""
     from groupdp.ledger import add_release, spent
 
@@ -105,9 +78,7 @@ def add(
     if len(asked.names) > 1:
         raise InvalidArgument("run files", InWords(f"{len(asked.names)} of them"), "be added one at a time")
     with progress_bar("ledger") as progress:
-        made = add_release(
-            ledger, asked.file, chosen=chosen, covers=covers, run_file=_content(asked), date=date, progress=progress
-        )
+        made = add_release(ledger, asked.file, run_file=_content(asked), progress=progress, **said)
         states = spent(made, progress=progress) if made.looked and not as_json else None
     entry = made.entries[-1]
     if as_json:
@@ -126,42 +97,28 @@ def _content(asked: Asked) -> bytes:
     """The bytes of the run file, where there is one."""
     if not asked.names or asked.names[0] == "-":
         return b""
-    try:
-        return Path(asked.names[0]).read_bytes()
-    except OSError as error:
-        raise InvalidArgument("run file", InWords(f"{asked.names[0]} ({error.strerror})"), "be readable") from None
+    from groupdp.ledger.chain import LARGEST_FILE
+
+    return read_file("run file", asked.names[0], most=LARGEST_FILE)
 
 
-@command("ledger show", "--ledger ledger.jsonl --plot spent.png")
-def show(
-    *,
-    ledger: Where = _DEFAULT,
-    has: Annotated[
-        str | None, option("--has", "DIGEST", "Refuse a ledger without this digest, noted earlier.", _LEDGER)
-    ] = None,
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="Draw it: PNG, PDF or SVG.", rich_help_panel=_OUTPUT)
-    ] = None,
-    force: Force = False,
-    as_json: AsJSON = False,
-) -> None:
+@command(
+    "ledger show",
+    "--ledger ledger.jsonl --plot spent.png",
+    **_FILE,
+    has=words("DIGEST", "Refuse a ledger without this digest, noted earlier.", _LEDGER),
+)
+def show(*, ledger: str, has: str | None, plot: str | None, force: bool, as_json: bool) -> None:
     """Epsilon so far, entry by entry and composed, computed again from the file."""
     from groupdp.ledger import read_ledger, spent
 
     book = read_ledger(ledger)
     if has is not None and has not in {book.made, *(entry.digest for entry in book.entries)}:
         raise InvalidArgument("ledger", InWords(f"{ledger} without {has}"), "have the entry with this digest")
-    with NewFiles("plot") as files:
-        if plot is not None:
-            from groupdp.drawing import check_picture_name
-
-            check_picture_name("plot", plot)
-            require_new(plot, "plot", force=force)
-            files.temporary(plot)
+    with new_files(force=force, plot=plot) as files:
         with progress_bar("ledger") as progress:
             states = spent(book, progress=progress)
         if plot is not None:
-            from groupdp.drawing import save_figure
             from groupdp.figures.curves import draw_ledger
 
             title = f"Released so far: {book.covers}, δ = {given(book.delta)}, {book.adjacency}"
@@ -179,8 +136,8 @@ def show(
                         "chosen": entry.chosen,
                         "run": [phase.values() for phase in entry.phases],
                         "run_file_sha256": entry.run_file_sha256,
-                        "alone": bounds_as_json(state.alone),
-                        "composed_so_far": bounds_as_json(state.composed),
+                        "alone": sides(state.alone),
+                        "composed_so_far": sides(state.composed),
                         "filter_so_far": state.filtered.upper,
                         "stated": dict(entry.bound),
                         "agrees": state.agrees,
@@ -214,12 +171,14 @@ def show(
 def _sentences(book: Ledger, states: Any) -> list[str]:
     """Which figure applies, and what it guarantees."""
     lines = []
-    for number, state in enumerate(states, 1):
+    for place, state in enumerate(states, 1):
         if not state.agrees:
-            lines.append(f"Entry {number} states another epsilon than its run has: trust the one shown here.")
+            lines.append(
+                f"Entry {place} states an epsilon that its run does not have; the figure here is computed from the run."
+            )
     found = _guaranteed(book, states)
     if not states:
-        lines.append("Nothing was released so far.")
+        lines.append("Nothing has been released so far.")
     elif not book.looked:
         lines.append(
             f"All parameters were fixed beforehand, so the composed figure applies: epsilon = {_upper(found)}."
@@ -227,7 +186,7 @@ def _sentences(book: Ledger, states: Any) -> list[str]:
     elif book.epsilon is None:
         lines.append(
             "Some parameters were chosen after looking, and no budget was fixed when the ledger was made: nothing is "
-            "guaranteed. A filter would have needed the last figure as its budget."
+            "guaranteed. A filter would need the last figure as its budget."
         )
     elif found is None:
         lines.append(
@@ -253,16 +212,15 @@ def _guaranteed(book: Ledger, states: Any) -> float | None:
     return book.epsilon if book.epsilon is not None and states[-1].filtered.upper <= book.epsilon else None
 
 
-@command("ledger afford", "run.toml:8 --ledger ledger.jsonl --epsilon 8 --chosen beforehand")
-@with_run(question=("group_size", "adjacency"))
-def afford(
-    asked: Asked,
-    *,
-    ledger: Where = _DEFAULT,
-    epsilon: Budget = None,
-    chosen: Chosen = None,
-    as_json: AsJSON = False,
-) -> None:
+@command(
+    "ledger afford",
+    "run.toml:8 --ledger ledger.jsonl --epsilon 8 --chosen beforehand",
+    question=("group_size", "adjacency"),
+    **_FILE,
+    epsilon=_BUDGET,
+    chosen=_CHOSEN,
+)
+def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | None, as_json: bool) -> None:
     """Whether a run fits the budget, and the least noise or the most steps of its last phase that do."""
     from groupdp.ledger import afford as afforded
     from groupdp.ledger import read_ledger
@@ -270,13 +228,7 @@ def afford(
     book = read_ledger(ledger)
     asked.neighbours  # noqa: B018 - as above
     with progress_bar("ledger") as progress:
-        found = afforded(
-            book,
-            asked.file,
-            epsilon=None if epsilon is None else read_number("epsilon", epsilon),
-            chosen=chosen,
-            progress=progress,
-        )
+        found = afforded(book, asked.file, epsilon=epsilon, chosen=chosen, progress=progress)
     if as_json:
         emit_json(
             {
@@ -285,7 +237,7 @@ def afford(
                 "budget": found.budget,
                 "delta": book.delta,
                 "figure": found.figure,
-                "composed": bounds_as_json(found.composed),
+                "composed": sides(found.composed),
                 "filter": found.filtered.upper,
                 "least_noise": found.least_noise,
                 "most_steps": found.most_steps,

@@ -1,229 +1,145 @@
-"""The options that commands share, described once, and reading the text that each arrives as."""
+"""Options of commands: each is declared once, with its help and with how its text is read."""
 
 from __future__ import annotations
 
 import inspect
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from groupdp._validation import require_choice, require_integer, require_number
+from groupdp import fields
+from groupdp._validation import require_choice, require_integer
 from groupdp.errors import InvalidArgument
-from groupdp.fields import Field
+from groupdp.fields import LONGEST_NUMBER, Field
 from groupdp.mechanisms import DPSGD, MECHANISMS
 from groupdp.mechanisms.dpsgd import EPOCHS
 from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
 from groupdp.samplings import SAMPLINGS
 
-_RUN = "The run"
-_QUESTION = "The question"
-_OUTPUT = "Output"
-_COMPUTATION = "The computation"
+#: The panels of the help.
+RUN, QUESTION, OUTPUT, COMPUTATION = "The run", "The question", "Output", "The computation"
 
 
-def option(name: str, metavar: str, text: str, panel: str) -> Any:
-    """A typer option that arrives as text, in one of the help's panels, with its default."""
-    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=panel)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """An option or an argument of a command. Its name is that of the command's parameter, unless it has `names`."""
 
+    text: str
+    panel: str = QUESTION
+    metavar: str = ""
+    read: Callable[[str, str], Any] = lambda _, text: text
+    """From (name, text) to the value."""
+    default: str | None = None
+    required: bool = False
+    kind: Literal["option", "flag", "argument"] = "option"
+    several: bool = False
+    names: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    """What a shell offers to complete."""
+    shows_default: bool = True
+    hidden: bool = False
 
-def out_option(metavar: str, text: str) -> Any:
-    """The option --out of a command, in the panel of its output."""
-    return typer.Option("--out", "-o", metavar=metavar, help=text, rich_help_panel=_OUTPUT, show_default=False)
-
-
-Plot = Annotated[str | None, option("--plot", "FILE", "Draw it: PNG, PDF or SVG by suffix.", _OUTPUT)]
-Steps = Annotated[str | None, option("--steps", "INTEGER", "Number of rounds.", _RUN)]
-Epochs = Annotated[
-    str | None,
-    option("--epochs", "NUMBER", "Instead of --steps: passes over the data (rounded up).", _RUN),
-]
-Delta = Annotated[str, option("--delta", "NUMBER", "The delta of (epsilon, delta)-DP.", _QUESTION)]
-Epsilon = Annotated[str, option("--epsilon", "NUMBER", "The epsilon of (epsilon, delta)-DP.", _QUESTION)]
-Adjacency = Annotated[
-    str,
-    typer.Option(
-        "--adjacency",
-        metavar="NAME",
-        help=f"Which datasets are neighbours: {', '.join(ADJACENCIES)}.",
-        rich_help_panel=_QUESTION,
-        autocompletion=lambda: list(ADJACENCIES),
-    ),
-]
-Memory = Annotated[str, option("--memory", "SIZE", "Most memory for lattices, such as 512M or 2G.", _COMPUTATION)]
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel=_OUTPUT, show_default=False)
-]
-AsJSON = Annotated[
-    bool,
-    typer.Option("--json", help="Machine-readable output, in full precision.", rich_help_panel=_OUTPUT),
-]
-
-
-def _text_option(name: str, metavar: str, text: str, panel: str) -> Any:
-    return Annotated[str | None, option(name, metavar, text, panel)]
-
-
-def _texts(name: str, metavar: str, text: str, panel: str) -> Any:
-    return Annotated[list[str] | None, option(name, metavar, text, panel)]
-
-
-def _flag_option(name: str, text: str, panel: str) -> Any:
-    return Annotated[bool, typer.Option(name, help=text, rich_help_panel=panel, show_default=False)]
-
-
-def _choice(name: str, choices: tuple[str, ...], text: str, panel: str) -> Any:
-    return Annotated[
-        str | None,
-        typer.Option(
-            name,
-            metavar="NAME",
-            help=text,
-            rich_help_panel=panel,
-            show_default=False,
-            autocompletion=lambda: list(choices),
-        ),
-    ]
-
-
-def _of_field(field: Field, *, of: tuple[str, ...]) -> tuple[Any, Any]:
-    """The option that a field of a sampling or mechanism is given by; `of` are those that have it, if not most do."""
-    text = f"{', '.join(of)}: {field.meaning}" if of else field.meaning
-    if field.kind == "flag":
-        return _flag_option(field.option, text, _RUN), False
-    if field.kind == "table":
-        return _texts(field.option, field.metavar, f"{text} Once for each.", _RUN), None
-    text = f"{text.removesuffix('.')}: {field.example}." if "/" in field.example else text
-    return _text_option(field.option, field.metavar, text, _RUN), None
-
-
-def _of_fields() -> dict[str, tuple[Any, Any]]:
-    """An option for every field of every sampling and mechanism that is registered."""
-    kinds: list[Any] = [*SAMPLINGS.values(), *(kind for kind in MECHANISMS.values() if kind is not DPSGD)]
-    common = {field.name for field in (*DPSGD.fields, EPOCHS)}
-    found = {}
-    for name, field in phase_fields().items():
-        of = tuple(kind.name for kind in kinds if any(one.name == name for one in kind.fields))
-        found[name] = _of_field(field, of=() if name in common or field.ratio_of or len(of) > 3 else of)
-    return found
-
-
-def _choice_of(name: str, kinds: Mapping[str, Any], text: str) -> tuple[Any, Any]:
-    return _choice(f"--{name}", tuple(kinds), f"{text}: {', '.join(kinds)}.", _RUN), None
-
-
-#: The type and the default of every option about the run or the question, by the name it has in commands.
-_SHARED: dict[str, tuple[Any, Any]] = {
-    "run_file": (
-        Annotated[
-            list[str] | None,
-            typer.Argument(
-                metavar="RUN.TOML[:K]...",
-                help="A run file (- for standard input), which options override; or several, with groups of K in each.",
-            ),
-        ],
-        None,
-    ),
-    "run_option": (
-        _text_option("--run", "RUN.TOML", "A run file (- for standard input); options override it.", _RUN),
-        None,
-    ),
-    "data": (
-        _text_option(
-            "--data", "FILE", "The table that groupdp bound wrote: fills in group size and dataset size.", _RUN
-        ),
-        None,
-    ),
-    "phases": (
-        _texts("--phase", "KEY=VALUE,...", "A whole phase, with the keys of a run file; once for each.", _RUN),
-        None,
-    ),
-    "save": (_text_option("--save", "RUN.TOML", "Also write the run to this file.", _OUTPUT), None),
-    "force": (_flag_option("--force", "Replace files that exist.", _OUTPUT), False),
-    "delta": (
-        _text_option(
-            "--delta", "NUMBER", "The delta of (epsilon, delta)-DP; needed here or in the run file.", _QUESTION
-        ),
-        None,
-    ),
-    "group_size": (
-        _text_option(
-            "--group-size",
-            "INTEGER",
-            "Examples that one person may have; needed here or in the run file; with sources web=3,books=5.",
-            _QUESTION,
-        ),
-        None,
-    ),
-    "adjacency": (
-        _choice(
-            "--adjacency",
-            ADJACENCIES,
-            f"Which datasets are neighbours (default {ADJACENCIES[0]}): {', '.join(ADJACENCIES)}.",
-            _QUESTION,
-        ),
-        None,
-    ),
-    "removed": (
-        _text_option("--removed", "INTEGER", "Instead of a group: this many examples leave ...", _QUESTION),
-        None,
-    ),
-    "added": (_text_option("--added", "INTEGER", "... and this many join, in either order.", _QUESTION), None),
-}
-
-
-def run_parameters() -> tuple[str, ...]:
-    """What every command that takes a run offers to describe it."""
-    return ("run_file", "mechanism", "sampling", *phase_fields(), "data", "phases", "save", "force")
-
-
-def parameters_of(names: Iterable[str]) -> list[inspect.Parameter]:
-    """Parameters of a command for the shared options of these names."""
-    options = {
-        **_SHARED,
-        "mechanism": _choice_of("mechanism", MECHANISMS, "What is released (default dpsgd)"),
-        "sampling": _choice_of("sampling", SAMPLINGS, "How batches are chosen"),
-        **_of_fields(),
-    }
-    return [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=options[name][1],
-            annotation=options[name][0],
+    def parameter(self, name: str) -> inspect.Parameter:
+        """The parameter that typer makes the option of."""
+        names = self.names or (f"--{name.replace('_', '-')}",)
+        info = (
+            typer.Argument(metavar=self.metavar, help=self.text)
+            if self.kind == "argument"
+            else typer.Option(
+                *names,
+                metavar=self.metavar or None,
+                help=self.text,
+                rich_help_panel=self.panel,
+                show_default=self.shows_default and self.kind != "flag",
+                autocompletion=(lambda: list(self.choices)) if self.choices else None,
+                hidden=self.hidden,
+            )
         )
-        for name in names
-    ]
+        kind: Any = bool if self.kind == "flag" else list[str] if self.several else str
+        default = inspect.Parameter.empty if self.required else False if self.kind == "flag" else self.default
+        kind = kind | None if default is None else kind
+        annotation = Annotated[kind, info]
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+    def value(self, name: str, given: Any) -> Any:
+        """What was typed, read; None where nothing was."""
+        if given is None or self.kind == "flag":
+            return given
+        name = self.names[0].removeprefix("--").replace("-", "_") if self.names else name
+        return [self.read(name, one) for one in given] if self.several else self.read(name, given)
 
 
-#: Longer texts are not numbers anybody means.
-LONGEST_NUMBER = 100
-#: Most points of one curve.
-LARGEST_CURVE = 1000
-
-_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,15})?)\s*([KMGT]?)B?", re.ASCII | re.IGNORECASE)
-_BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+def number(
+    text: str, panel: str = QUESTION, *, default: str | None = None, required: bool = False, **limits: float
+) -> Option:
+    """An option whose value is a finite number within `limits` (those of `require_number`)."""
+    read = lambda name, given: fields.number(name, given, **limits)  # noqa: E731
+    return Option(text=text, panel=panel, metavar="NUMBER", read=read, default=default, required=required)
 
 
-def read_number(name: str, text: str, **limits: float | None) -> float:
-    """The finite number that `text` spells, within `limits` (those of `require_number`)."""
-    return require_number(name, _finite(name, text), **limits)
+def integer(
+    text: str,
+    panel: str = QUESTION,
+    *,
+    default: str | None = None,
+    required: bool = False,
+    at_least: int = 1,
+    **limits: int,
+) -> Option:
+    """An option whose value is an integer."""
+    read = lambda name, given: fields.integer(name, given, at_least=at_least, **limits)  # noqa: E731
+    return Option(text=text, panel=panel, metavar="INTEGER", read=read, default=default, required=required)
 
 
-def read_integer(name: str, text: str, *, at_least: int = 0, **limits: int) -> int:
-    """The integer that `text` spells."""
-    if len(text) > LONGEST_NUMBER or not _INTEGER.fullmatch(text.strip()):
-        raise InvalidArgument(name, text, f"be an integer of at least {at_least}")
-    return require_integer(name, int(text), at_least=at_least, **limits)
+def words(metavar: str, text: str, panel: str = QUESTION, **more: Any) -> Option:
+    """An option whose value is the text itself, unless `more` has a reader."""
+    return Option(text=text, panel=panel, metavar=metavar, **more)
 
 
-def read_memory(text: str) -> int:
+def choice(
+    choices: Sequence[str], text: str, panel: str = QUESTION, *, default: str | None = None, metavar: str = "NAME"
+) -> Option:
+    """An option whose value is one of a few names."""
+    names = tuple(choices)
+    read = lambda name, given: require_choice(name, given, names)  # noqa: E731
+    return Option(text=text, panel=panel, metavar=metavar, read=read, default=default, choices=names)
+
+
+def numbers(text: str, default: str, **limits: float) -> Option:
+    """An option whose value is a list of numbers, separated by commas."""
+    read = lambda name, given: [fields.number(name, one, **limits) for one in given.split(",")]  # noqa: E731
+    return Option(text=text, metavar="LIST", read=read, default=default)
+
+
+def flag(text: str, panel: str = OUTPUT) -> Option:
+    """An option without a value."""
+    return Option(text=text, panel=panel, kind="flag")
+
+
+def argument(metavar: str, text: str, *, several: bool = False) -> Option:
+    """What is typed without the name of an option."""
+    return Option(text=text, metavar=metavar, kind="argument", required=True, several=several)
+
+
+def out(metavar: str, text: str, *, default: str | None = None, required: bool = False) -> Option:
+    """The option --out, which every command has in the same panel."""
+    return Option(
+        text=text,
+        panel=OUTPUT,
+        metavar=metavar,
+        names=("--out", "-o"),
+        default=default,
+        required=required,
+        shows_default=False,
+    )
+
+
+def read_memory(_: str, text: str) -> int:
     """The bytes that a size such as 512M, 1.5G or 64000000 spells; K, M, G and T are powers of a thousand."""
     from groupdp.engines.interface import SMALLEST_MEMORY
 
@@ -235,13 +151,14 @@ def read_memory(text: str) -> int:
     return size
 
 
-def read_adjacency(text: str) -> str:
-    """One of the adjacencies."""
-    return require_choice("adjacency", text, ADJACENCIES)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,15})?)\s*([KMGT]?)B?", re.ASCII | re.IGNORECASE)
+_BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+#: Most points of one curve.
+LARGEST_CURVE = 1000
 
 
-def read_group_sizes(text: str, *, name: str = "group_sizes") -> list[int]:
-    """The group sizes (or other counts) that `first:last[:step]` or a list `1,2,4` spells, in increasing order."""
+def read_counts(name: str, text: str) -> list[int]:
+    """The group sizes, or other counts, that `first:last[:step]` or a list `1,2,4` spells, in increasing order."""
     from groupdp.groups import LARGEST_GROUP
 
     sizes: Sequence[int] = ()
@@ -260,9 +177,85 @@ def read_group_sizes(text: str, *, name: str = "group_sizes") -> list[int]:
     return list(sizes)
 
 
-def _finite(name: str, text: str) -> float:
-    stripped = text.strip()
-    number = float(stripped) if len(text) <= LONGEST_NUMBER and _DECIMAL.fullmatch(stripped) else math.nan
-    if not math.isfinite(number):
-        raise InvalidArgument(name, text, "be a finite number")
-    return number
+_NEIGHBOURS = f"Which datasets are neighbours (default {ADJACENCIES[0]}): {', '.join(ADJACENCIES)}."
+_IN_FILE = "needed here or in the run file"
+#: The options that several commands have, by the names of their parameters.
+SHARED: dict[str, Option] = {
+    "epsilon": number("The epsilon of (epsilon, delta)-DP.", required=True),
+    "delta": number(f"The delta of (epsilon, delta)-DP; {_IN_FILE}."),
+    "adjacency": choice(ADJACENCIES, _NEIGHBOURS),
+    "run": words("RUN.TOML", "A run file (- for standard input); options override it.", RUN),
+    "steps": integer("Number of steps, each with one batch.", RUN),
+    "epochs": number("Instead of --steps: passes over the data, rounded up to whole steps.", RUN),
+    "memory": words(
+        "SIZE", "Most memory for lattices, such as 512M or 2G.", COMPUTATION, default="1G", read=read_memory
+    ),
+    "plot": words("FILE", "Draw it: PNG, PDF or SVG by suffix.", OUTPUT),
+    "force": flag("Replace files that exist."),
+    "as_json": replace(flag("Machine-readable output, in full precision."), names=("--json",)),
+}
+
+#: The options about a run and its question, as texts: `asked.py` reads them together.
+_ABOUT_RUN: dict[str, Option] = {
+    "run_file": Option(
+        text="A run file (- for standard input), which options override; or several, with groups of K in each.",
+        metavar="RUN.TOML[:K]",
+        kind="argument",
+        several=True,
+    ),
+    "run_option": replace(SHARED["run"], names=("--run",)),
+    "data": words("FILE", "The table that groupdp bound wrote: fills in group size and dataset size.", RUN),
+    "phases": words(
+        "KEY=VALUE,...",
+        "A whole phase, with the keys of a run file; once for each.",
+        RUN,
+        names=("--phase",),
+        several=True,
+    ),
+    "save": words("RUN.TOML", "Also write the run to this file.", OUTPUT),
+    "force": SHARED["force"],
+    "delta": words("NUMBER", f"The delta of (epsilon, delta)-DP; {_IN_FILE}."),
+    "group_size": words("INTEGER", f"Examples that one person may have; {_IN_FILE}; with sources web=3,books=5."),
+    "adjacency": words("NAME", _NEIGHBOURS, choices=ADJACENCIES),
+    "removed": words("INTEGER", "Instead of a group: this many examples leave ..."),
+    "added": words("INTEGER", "... and this many join, in either order."),
+}
+
+
+def about_run(question: Iterable[str], *, run_as_option: bool) -> dict[str, Option]:
+    """The options of a command about a run: one for every field of the samplings and mechanisms registered by now."""
+    options = {
+        **_ABOUT_RUN,
+        "mechanism": _kinds("What is released (default dpsgd)", MECHANISMS),
+        "sampling": _kinds("How batches are chosen", SAMPLINGS),
+        **_of_fields(),
+    }
+    file = "run_option" if run_as_option else "run_file"
+    names = (file, "mechanism", "sampling", *phase_fields(), "data", "phases", "save", "force", *question)
+    return {name: options[name] for name in names}
+
+
+def _kinds(text: str, kinds: Mapping[str, Any]) -> Option:
+    return words("NAME", f"{text}: {', '.join(kinds)}.", RUN, choices=tuple(kinds))
+
+
+def _of_fields() -> dict[str, Option]:
+    """An option for every field of every sampling and mechanism that is registered."""
+    kinds: list[Any] = [*SAMPLINGS.values(), *(kind for kind in MECHANISMS.values() if kind is not DPSGD)]
+    common = {field.name for field in (*DPSGD.fields, EPOCHS)}
+    found = {}
+    for name, field in phase_fields().items():
+        of = [kind.name for kind in kinds if any(one.name == name for one in kind.fields)]
+        found[name] = _of_field(field, [] if name in common or field.ratio_of or len(of) > 3 else of)
+    return found
+
+
+def _of_field(field: Field, of: Sequence[str]) -> Option:
+    """The option that sets a field; `of` are the samplings or mechanisms that have it, unless most do."""
+    text = f"{', '.join(of)}: {field.meaning[0].lower()}{field.meaning[1:]}" if of else field.meaning
+    if field.kind == "flag":
+        return replace(flag(text, RUN), names=(field.option,))
+    if field.kind == "table":
+        return words(field.metavar, f"{text} Once for each.", RUN, names=(field.option,), several=True)
+    text = f"{text.removesuffix('.')}: {field.example}." if "/" in field.example else text
+    return words(field.metavar, text, RUN, names=(field.option,))

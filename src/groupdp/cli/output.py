@@ -20,7 +20,6 @@ import typer
 from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp._version import VERSION
-from groupdp.bounds import Bounds
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.printing import given, grouped, json_ready
 
@@ -65,7 +64,7 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: 
         if label < max(_NARROWEST_LABEL, longest):
             return _stacked(columns, rows, width)
         widths[0] = label
-    named = any(columns)  # rows that speak for themselves have no headings, and no line below them
+    named = any(columns)  # without headings there is no line below them
     lines = [*_lines(columns, widths), _rule() * min(_total(widths), width)] if named else []
     for row in rows:
         lines += _lines(row, widths)
@@ -126,14 +125,8 @@ def _stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
     return "\n".join(blocks)
 
 
-#: What "at least" means where the analysis is not tight.
-NOT_TIGHT = "Valid, not tight: 'at least' bounds this analysis alone, a better one may prove less."
-
-
-def bounds_as_json(bounds: Bounds | tuple[float, float]) -> dict[str, float]:
-    """Both sides of certified bounds."""
-    lower, upper = bounds if isinstance(bounds, tuple) else (bounds.lower, bounds.upper)
-    return {"lower": lower, "upper": upper}
+#: What "at least" means if the analysis is not tight.
+NOT_TIGHT = "Valid, not tight: 'at least' limits this analysis only, and a better one may prove less."
 
 
 def dump_json(payload: Mapping[str, Any]) -> str:
@@ -162,7 +155,7 @@ def emit_text(text: str, *, indent: str = "") -> None:
 
 
 def emit_run(asked: Asked, *, group: bool = True) -> None:
-    """Print the run as it was understood, unless without the group, and what is peculiar about the question."""
+    """Print the run as it was understood, with its group if `group`, and the remarks on the question."""
     for line in (*asked.summary(group=group), *asked.remarks(group=group)):
         emit_text(line, indent="  ")
 
@@ -175,18 +168,18 @@ def name_written(*paths: str | Path | None) -> None:
 
 
 def require_new(path: str | None, name: str, *, force: bool) -> None:
-    """Refuses a file that exists, unless it may be replaced, and no name; a device or a pipe is written to."""
+    """Refuse an existing file without `force`, and an empty name; a device or a pipe is written to."""
     if path == "":
         raise InvalidArgument(name, InWords("an empty one"), "be the name of a file")
     if path is not None and not force and _is_file(path):
-        raise InvalidArgument(name, path, "be a new file, or --force be given to replace it")
+        raise InvalidArgument(name, path, "be a new file, or be given with --force to be replaced")
 
 
 @contextmanager
 def new_files(*, force: bool, **paths: str | None) -> Iterator[NewFiles]:
     """The files that a command writes, by their options' names.
 
-    Refused before any work: a file that exists or cannot be written, one name twice, a picture of no known suffix.
+    Refused before any work: a file that exists or cannot be written, one name twice, a picture with an unknown suffix.
     """
     asked = {name: path for name, path in paths.items() if path is not None}
     if "plot" in asked:
@@ -207,13 +200,13 @@ def new_files(*, force: bool, **paths: str | None) -> Iterator[NewFiles]:
 def _is_file(path: str) -> bool:
     try:
         return Path(path).is_file()
-    except (OSError, ValueError):  # no possible name: refused where it is written
+    except (OSError, ValueError):  # not a valid name: refused when it is written
         return False
 
 
 @contextmanager
-def waiting(label: str, limit: float, *, patience: float = 1.0) -> Iterator[None]:
-    """Where the fraction done is not known: the seconds gone and the limit, after `patience` seconds, on a terminal."""
+def waiting(label: str, limit: float = math.inf, *, patience: float = 1.0) -> Iterator[None]:
+    """Show the elapsed seconds and the limit, for work whose progress is unknown; after `patience`, on a terminal."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,99 +1,122 @@
-"""`groupdp people` and `groupdp cap`: each person's epsilon, and how many examples of each person to keep."""
+"""`groupdp people`: each person's epsilon; and reading how many examples each person has."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 import typer
 
 from groupdp.cli.asked import Asked
-from groupdp.cli.command import command, require_run_option, with_run
-from groupdp.cli.data import (
-    DEFAULT_DATA_MEMORY,
-    By,
-    CountsColumn,
-    DataMemory,
-    Files,
-    Kind,
-    OldColumn,
-    column_of,
-    known_columns,
-    read_people,
-)
-from groupdp.cli.options import (
-    AsJSON,
-    Epochs,
-    Epsilon,
-    Force,
-    Plot,
-    Steps,
-    option,
-    out_option,
-    read_adjacency,
-    read_integer,
-    read_number,
-)
-from groupdp.cli.output import (
-    NOT_TIGHT,
-    bounds_as_json,
-    emit_json,
-    emit_run,
-    emit_table,
-    emit_text,
-    name_written,
-    new_files,
-    progress_bar,
-)
-from groupdp.errors import NOT_SHOWN, InvalidArgument
-from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.mechanisms.named_values import phase_of
-from groupdp.neighbours import ADJACENCIES
-from groupdp.printing import counted, given, given_percent, lower_percent, lower_text, upper_text
-from groupdp.run_file.read import RunFile, read_run_file
-from groupdp.run_file.write import run_file_text, stated
-
-if TYPE_CHECKING:
-    from groupdp.people.cap import CapStudy
-
-
-_RUN = "The run"
+from groupdp.cli.command import command
+from groupdp.cli.data import DATA, FILES, KIND, MEMORY, warn_of_alike
+from groupdp.cli.options import numbers, out, words
+from groupdp.cli.output import NOT_TIGHT, emit_json, emit_run, emit_table, name_written, new_files, progress_bar
+from groupdp.drawing import save_figure, title_lines
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.printing import counted, given, given_percent, lower_text, sides, upper_text
 
 #: Rows of the table for people; JSON has them all.
 _MOST_ROWS = 12
 #: Shares of the people whose epsilon is printed.
 _SHARES = (0.5, 0.9, 0.99)
-#: Share of the examples that a recommended cap keeps, unless another one is given.
-_MINIMUM_SHARE = 0.8
+#: The options of commands that read rows or a file of counts.
+COUNTS: dict[str, Any] = {
+    "files": FILES,
+    "by": words("COLUMN", "Every row is an example; this column says whose.", DATA),
+    "counts": words("COLUMN", "Every row is a person; this column says with how many examples.", DATA),
+    "column": words("COLUMN", "The name of --counts in version 0.1.", DATA, hidden=True),
+    "kind": KIND,
+    "memory": MEMORY,
+}
+
+
+def columns_of(files: list[str], by: str | None, counts: str | None, column: str | None) -> tuple[Any, str | None]:
+    """The column of people and that of counts; if neither is named, what the manifest of the table says."""
+    if column is not None:
+        if counts is not None:
+            raise InvalidArgument.saying(
+                "counts", "counts and column exclude each other: column is the old name of counts."
+            )
+        message = "--column is now called --counts; version 0.3 will not know it."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        typer.echo(message, err=True)
+        counts = column
+    if by is not None and counts is not None:
+        raise InvalidArgument.saying("by", "by and counts exclude each other: a row is an example or a person.")
+    if by is not None or counts is not None or len(files) != 1 or files[0] == "-":
+        return by, counts
+    from groupdp.data.counting import counts_column
+    from groupdp.data.manifest import find_manifest
+
+    known = find_manifest(files[0])
+    if known is None:
+        return by, counts
+    if known.made_by == "count":
+        return None, counts_column(known.by)
+    return known.by if known.owners is None else known.owners["columns"], None
+
+
+def read_people(
+    files: list[str],
+    *,
+    by: Any,
+    counts: str | None,
+    kind: str | None,
+    memory: int,
+    table: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Any:
+    """The counts of all people: a `groupdp.data.Counts` from rows, or an array from a file of counts."""
+    if by is not None:
+        from groupdp.data import count
+
+        found = count(files, by=by, kind=kind, memory=memory, table=table, progress=progress)
+        warn_of_alike(found)
+        return found
+    from groupdp.data.manifest import find_manifest
+    from groupdp.people.counts_file import read_counts
+
+    if len(files) != 1:
+        raise InvalidArgument("counts", InWords(f"{len(files)} (rows may be in several, with --by)"), "be in one file")
+    listed = read_counts(files[0], counts)
+    known = find_manifest(files[0]) if files[0] != "-" else None
+    if known is None or known.owners is None:
+        return listed
+    from groupdp.data.report import Counts
+    from groupdp.people.view import histogram_of
+
+    values, people = histogram_of(listed)
+    return Counts(examples=values, people_with=people, records=known.rows)
 
 
 @command(
     "people",
     "rows.parquet --by user_id --sampling-rate 0.01 --noise-multiplier 2 --steps 2000 --delta 1e-6",
+    question=("delta", "adjacency"),
+    run_as_option=True,
+    **COUNTS,
+    thresholds=numbers("Count the people with an epsilon of at most these.", "1,2,4,8", at_least=0.0),
+    out=out("FILE", "Write each person's examples and epsilon: Parquet, CSV or JSONL (with --by)."),
 )
-@with_run(question=("delta", "adjacency"), run_as_option=True)
 def people(
-    files: Files,
+    files: list[str],
     asked: Asked,
     *,
-    by: By = None,
-    counts: CountsColumn = None,
-    column: OldColumn = None,
-    kind: Kind = None,
-    memory: DataMemory = DEFAULT_DATA_MEMORY,
-    thresholds: Annotated[
-        str, option("--thresholds", "LIST", "Count the people with an epsilon of at most these.", "The question")
-    ] = "1,2,4,8",
-    out: Annotated[
-        str | None, out_option("FILE", "Write each person's examples and epsilon: Parquet, CSV or JSONL (with --by).")
-    ] = None,
-    plot: Plot = None,
-    as_json: AsJSON = False,
+    by: str | None,
+    counts: str | None,
+    column: str | None,
+    thresholds: list[float],
+    out: str | None,
+    plot: str | None,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """The epsilon of each person, from the number of examples each contributed."""
-    by, counts = known_columns(files, by, column_of(counts, column))
+    by, counts = columns_of(files, by, counts, column)
     asked.require_one_source("people")
     run, target, chosen = asked.run, asked.delta, asked.file.adjacency
-    limits = [read_number("thresholds", text, at_least=0.0) for text in thresholds.split(",")]
     if out is not None and by is None:
         raise InvalidArgument("out", NOT_SHOWN, "go with by: a file of counts does not say who the people are")
     from groupdp.data.counting import checked_suffix
@@ -103,16 +126,14 @@ def people(
         checked_suffix(out)
     with new_files(force=asked.force, plot=plot, out=out) as new:
         with progress_bar("count") as progress:
-            found = read_people(
-                files, by=by, counts=counts, kind=kind, memory=memory, table=out is not None, progress=progress
-            )
+            found = read_people(files, by=by, counts=counts, table=out is not None, progress=progress, **reading)
         with progress_bar("people") as progress:
             view = people_view(run, found, delta=target, adjacency=chosen, progress=progress)
         if plot is not None:
-            from groupdp.drawing import title_lines
             from groupdp.figures.people import draw_people
 
-            draw_people(view, new.temporary(plot), title=title_lines(asked.title(group=False)), thresholds=limits)
+            title = title_lines(asked.title(group=False))
+            save_figure(draw_people(view, title=title, thresholds=thresholds), new.temporary(plot))
         if out is not None:
             from groupdp.people.counts_file import write_people
 
@@ -121,10 +142,10 @@ def people(
         emit_json(
             {
                 "people": view.total,
-                "protected": [{"threshold": one, "people": view.protected(one)} for one in limits],
+                "protected": [{"threshold": one, "people": view.protected(one)} for one in thresholds],
                 "quantiles": {str(share): view.quantile(share) for share in (0.5, 0.9, 0.99, 1.0)},
                 "counts": [
-                    {"count": count, "people": n, "epsilon": bounds_as_json(bounds)}
+                    {"count": count, "people": n, "epsilon": sides(bounds)}
                     for count, n, bounds in zip(view.counts, view.people, view.epsilon, strict=True)
                 ],
                 "tight": view.tight,
@@ -137,7 +158,7 @@ def people(
         return
     note = "\n".join(
         f"{counted(view.protected(one))} of {counted(view.total)} people have an epsilon of at most {given(one)}."
-        for one in limits
+        for one in thresholds
     )
     if view.unprotected:
         without = f"{counted(view.unprotected)} of {counted(view.total)} people"
@@ -166,192 +187,3 @@ def people(
         note="\n".join([*notes, *([] if view.tight else [NOT_TIGHT])]),
     )
     name_written(out, plot)
-
-
-@command(
-    "cap",
-    "rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8",
-)
-def cap(
-    files: Files,
-    *,
-    by: By = None,
-    counts: CountsColumn = None,
-    column: OldColumn = None,
-    kind: Kind = None,
-    memory: DataMemory = DEFAULT_DATA_MEMORY,
-    epsilon: Epsilon,
-    delta: Annotated[
-        str | None,
-        option(
-            "--delta", "NUMBER", "The delta of (epsilon, delta)-DP; needed here or in the run file.", "The question"
-        ),
-    ] = None,
-    run: Annotated[
-        str | None,
-        option("--run", "RUN.TOML", "A run file (- for standard input); options override it.", _RUN),
-    ] = None,
-    batch_size: Annotated[
-        str | None, option("--batch-size", "INTEGER", "Examples in a batch, on average.", _RUN)
-    ] = None,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    minimum_share: Annotated[
-        str | None,
-        option(
-            "--minimum-share",
-            "NUMBER",
-            f"Share of all examples that must be kept (default {_MINIMUM_SHARE}).",
-            "The question",
-        ),
-    ] = None,
-    largest_cap: Annotated[
-        str | None, option("--largest-cap", "INTEGER", "Consider no cap above this.", "The question")
-    ] = None,
-    adjacency: Annotated[
-        str | None,
-        option(
-            "--adjacency",
-            "NAME",
-            f"Which datasets are neighbours (default {ADJACENCIES[0]}): {', '.join(ADJACENCIES)}.",
-            "The question",
-        ),
-    ] = None,
-    save: Annotated[
-        str | None, option("--save", "RUN.TOML", "Write the run with the recommended cap to this file.", "Output")
-    ] = None,
-    plot: Plot = None,
-    force: Force = False,
-    as_json: AsJSON = False,
-) -> None:
-    """How many examples of each person to keep: the noise that each cap needs, and a recommendation."""
-    by, counts = known_columns(files, by, column_of(counts, column))
-    question: dict[str, Any] = {
-        "epsilon": read_number("epsilon", epsilon),
-        "delta": None if delta is None else read_number("delta", delta),
-        "batch_size": None if batch_size is None else read_integer("batch_size", batch_size, at_least=1),
-        "steps": None if steps is None else read_integer("steps", steps, at_least=1),
-        "epochs": None if epochs is None else read_number("epochs", epochs),
-        "minimum_share": _MINIMUM_SHARE if minimum_share is None else read_number("minimum_share", minimum_share),
-        "largest_cap": None if largest_cap is None else read_integer("largest_cap", largest_cap, at_least=1),
-        "adjacency": None if adjacency is None else read_adjacency(adjacency),
-    }
-    require_run_option(files, run)
-    question = filled(question, run)
-    question["adjacency"] = question["adjacency"] or ADJACENCIES[0]
-    from groupdp.people.cap import choose_cap
-
-    with new_files(force=force, plot=plot, save=save) as new:
-        with progress_bar("count") as progress:
-            found = read_people(files, by=by, counts=counts, kind=kind, memory=memory, progress=progress)
-        question, remarks = with_batch(question, found)
-        with progress_bar("cap") as progress:
-            study = choose_cap(found, **question, progress=progress)
-        if plot is not None:
-            from groupdp.drawing import title_lines
-            from groupdp.figures.people import draw_caps
-
-            draw_caps(study, new.temporary(plot), title=title_lines(_cap_title(study, question)))
-        if save is not None:
-            new.write_text(save, run_file_text(_run_of(study, question)))
-    if not as_json:
-        for line in (_cap_title(study, question)[0], *remarks):
-            emit_text(line, indent="  ")
-    emit_study(study, question, as_json=as_json, chosen=minimum_share is not None)
-    if not as_json:
-        name_written(plot, save)
-
-
-def _run_of(study: CapStudy, question: dict[str, Any]) -> RunFile:
-    """The run with the recommended cap and its noise, on the examples that are kept."""
-    if study.recommended is None:
-        raise AssertionError("a study with a minimum share has a recommendation")
-    row = study.row(study.recommended)
-    length = {"steps": row.steps} if question["epochs"] is None else {"epochs": question["epochs"]}
-    sizes = {"batch_size": study.batch_size, "dataset_size": row.examples_kept}
-    written = {"sampling": "poisson", **sizes, "noise_multiplier": row.noise_multiplier, **length}
-    return RunFile(
-        phases=(phase_of(written),),
-        delta=study.delta,
-        group_size=row.cap,
-        adjacency=study.adjacency,
-        written=(written,),
-    )
-
-
-def _cap_title(study: CapStudy, question: dict[str, Any]) -> list[str]:
-    """The run and the question as the lines of the picture's title."""
-    length = f"{question['steps']} steps" if question["epochs"] is None else f"{given(question['epochs'])} epochs"
-    return [
-        f"Poisson sampling, batches of {study.batch_size} on average, {length}",
-        f"noise for ε = {given(study.target_epsilon)} at δ = {given(study.delta)}, {study.adjacency}",
-    ]
-
-
-def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
-    """The question with what the options leave open taken from the file; a rate stands for `batch_size` until the data
-    are counted.
-    """
-    if path is not None:
-        file = read_run_file(path)
-        phase = file.phases[0]
-        if len(file.phases) != 1 or not isinstance(phase, DPSGD) or phase.sampling.name != "poisson":
-            raise InvalidArgument("run", path, "have one phase of Poisson sampling for a cap")
-        given_as = stated(file, 0)
-        length = {name: value for name, value in given_as.items() if name in ("steps", "epochs")}
-        said: dict[str, Any] = {
-            "delta": file.delta,
-            "adjacency": file.adjacency,
-            "batch_size": given_as.get("batch_size", phase.sampling.share_of_data()),
-            **({} if question["steps"] or question["epochs"] else length),
-        }
-        question = {**question, **{name: value for name, value in said.items() if question.get(name) is None}}
-    for name in ("delta", "batch_size"):
-        if question[name] is None:
-            raise InvalidArgument(name, NOT_SHOWN, "be given, as an option or in a run file (--run RUN.TOML)")
-    return question
-
-
-def with_batch(question: dict[str, Any], counts: Any) -> tuple[dict[str, Any], list[str]]:
-    """The question with a rate turned into a batch of the examples counted; and a remark where rounding tells."""
-    share = question["batch_size"]
-    if isinstance(share, int):
-        return question, []
-    from groupdp.people.view import histogram_of
-
-    values, people = histogram_of(counts)
-    examples = sum(int(value) * int(number) for value, number in zip(values, people, strict=True))
-    expected = float(share * examples)
-    batch = max(round(expected), 1)
-    remark = f"Note: the run's rate of {examples} examples is {given(expected)} a batch, rounded to {batch}."
-    return {**question, "batch_size": batch}, [remark] if abs(batch - expected) > 0.01 * expected else []
-
-
-def emit_study(study: CapStudy, question: dict[str, Any], *, as_json: bool, chosen: bool) -> None:
-    """The table and the advice in words, or both as JSON; `chosen`: whether the minimum share was asked for."""
-    from groupdp.people.advice import advice
-
-    if as_json:
-        rows = []
-        for row in study.rows:
-            fields = {name: getattr(row, name) for name in row.__dataclass_fields__ if name != "epsilon"}
-            rows.append({**fields, "epsilon": bounds_as_json(row.epsilon)})
-        emit_json({"recommended": study.recommended, "advice": advice(study), "rows": rows, **question})
-        return
-    notes = advice(study)
-    if not chosen:
-        notes.insert(1, f"At least {given_percent(_MINIMUM_SHARE)} are kept; --minimum-share sets another share.")
-    emit_table(
-        f"Caps for epsilon = {study.target_epsilon!r} at delta = {study.delta!r} ({study.adjacency})",
-        ("cap", "examples kept", "noise multiplier", "noise / batch size"),
-        [
-            (
-                f"{row.cap}{' <' if row.cap == study.recommended else ''}{'' if row.allowed else ' x'}",
-                lower_percent(row.share_kept),
-                upper_text(row.noise_multiplier, 6),
-                upper_text(row.noise_per_average, 4),
-            )
-            for row in study.rows
-        ],
-        note="\n".join([*notes, "Marked <: recommended; x: keeps too few examples."]),
-    )

@@ -1,124 +1,250 @@
-"""`groupdp plan`: which way to sample, for the user's own table of counts."""
+"""`groupdp cap` and `groupdp plan`: how many examples of each person to keep, and which way to sample."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from groupdp.cli.command import command
-from groupdp.cli.data import (
-    DEFAULT_DATA_MEMORY,
-    By,
-    CountsColumn,
-    DataMemory,
-    Files,
-    Kind,
-    known_columns,
-    read_people,
-)
-from groupdp.cli.options import (
-    Adjacency,
-    AsJSON,
-    Epochs,
-    Epsilon,
-    Force,
-    Plot,
-    Steps,
-    option,
-    read_adjacency,
-    read_integer,
-    read_number,
-)
-from groupdp.cli.output import emit_json, emit_table, name_written, new_files, progress_bar
-from groupdp.errors import InvalidArgument
-from groupdp.printing import given, lower_percent, round_down, upper_text
-from groupdp.run_file.read import RunFile
-from groupdp.run_file.write import run_file_text
+from groupdp.cli.command import command, require_run_option
+from groupdp.cli.options import OUTPUT, RUN, SHARED, integer, number, words
+from groupdp.cli.output import emit_json, emit_table, emit_text, name_written, new_files, progress_bar
+from groupdp.cli.people import COUNTS, columns_of, read_people
+from groupdp.drawing import save_figure, title_lines
+from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.fields import integer as read_integer
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.named_values import phase_of
+from groupdp.neighbours import ADJACENCIES
+from groupdp.printing import given, given_percent, lower_percent, round_down, sides, upper_text
+from groupdp.run_file.read import read_run_file
+from groupdp.run_file.run import RunFile
+from groupdp.run_file.write import run_file_text, stated
 from groupdp.samplings import BallsInBinsSampling
 
 if TYPE_CHECKING:
+    from groupdp.people.cap import CapStudy
     from groupdp.people.plan import Plan, PlanRow
 
-_QUESTION = "The question"
-_SLOW = BallsInBinsSampling.name
+#: Share of the examples that is kept or used at least, unless another one is given.
+_MINIMUM_SHARE = 0.8
+
+#: The options of `cap` and `plan`: a question about a run whose sampling is still to be chosen.
+STUDY: dict[str, Any] = {
+    "epsilon": SHARED["epsilon"],
+    "delta": SHARED["delta"],
+    "run": SHARED["run"],
+    "batch_size": integer("Examples in a batch, on average; needed here or in the run file.", RUN),
+    "steps": SHARED["steps"],
+    "epochs": SHARED["epochs"],
+    "minimum_share": number(f"Share of all examples that must be kept (default {_MINIMUM_SHARE})."),
+    "adjacency": SHARED["adjacency"],
+}
 
 
-@command("plan", "rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --save run.toml")
+@command(
+    "cap",
+    "rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8",
+    **COUNTS,
+    **STUDY,
+    largest_cap=integer("Consider no cap above this."),
+    save=words("RUN.TOML", "Write the run with the recommended cap to this file.", OUTPUT),
+)
+def cap(
+    files: list[str], *, run: str | None, save: str | None, plot: str | None, force: bool, as_json: bool, **options: Any
+) -> None:
+    """How many examples of each person to keep: the noise that each cap needs, and a recommendation."""
+    default_share = options["minimum_share"] is None
+    reading, question = _parted(files, run, options)
+    from groupdp.people.cap import choose_cap
+
+    with new_files(force=force, plot=plot, save=save) as new:
+        with progress_bar("count") as progress:
+            found = read_people(files, progress=progress, **reading)
+        question, remarks = with_batch(question, found)
+        with progress_bar("cap") as progress:
+            study = choose_cap(found, **question, progress=progress)
+        if plot is not None:
+            from groupdp.figures.people import draw_caps
+
+            save_figure(draw_caps(study, title=title_lines(_cap_title(study, question))), new.temporary(plot))
+        if save is not None:
+            new.write_text(save, run_file_text(_run_of(study, question)))
+    if not as_json:
+        for line in (_cap_title(study, question)[0], *remarks):
+            emit_text(line, indent="  ")
+    emit_study(study, question, as_json=as_json, default_share=default_share)
+    if not as_json:
+        name_written(plot, save)
+
+
+def _parted(files: list[str], run: str | None, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How to read the counts, and the question about them, with what the run file says."""
+    by, counts = columns_of(files, *(options.pop(name) for name in ("by", "counts", "column")))
+    require_run_option(files, run)
+    reading = {"by": by, "counts": counts, "kind": options.pop("kind"), "memory": options.pop("memory")}
+    return reading, filled(options, run)
+
+
+def _run_of(study: CapStudy, question: dict[str, Any]) -> RunFile:
+    """The run with the recommended cap and its noise, on the examples that are kept."""
+    if study.recommended is None:
+        raise AssertionError("a study with a minimum share has a recommendation")
+    row = study.row(study.recommended)
+    length = {"steps": row.steps} if question["epochs"] is None else {"epochs": question["epochs"]}
+    sizes = {"batch_size": study.batch_size, "dataset_size": row.examples_kept}
+    written = {"sampling": "poisson", **sizes, "noise_multiplier": row.noise_multiplier, **length}
+    return RunFile(
+        phases=(phase_of(written),),
+        delta=study.delta,
+        group_size=row.cap,
+        adjacency=study.adjacency,
+        written=(written,),
+    )
+
+
+def _cap_title(study: CapStudy, question: dict[str, Any]) -> list[str]:
+    """The run and the question as the lines of the picture's title."""
+    length = f"{question['steps']} steps" if question["epochs"] is None else f"{given(question['epochs'])} epochs"
+    return [
+        f"Poisson sampling, batches of {study.batch_size} on average, {length}",
+        f"noise for ε = {given(study.target_epsilon)} at δ = {given(study.delta)}, {study.adjacency}",
+    ]
+
+
+def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
+    """The question, completed from the run file; `batch_size` may be a rate, which `with_batch` replaces."""
+    if path is not None:
+        file = read_run_file(path)
+        phase = file.phases[0]
+        if len(file.phases) != 1 or not isinstance(phase, DPSGD) or phase.sampling.name != "poisson":
+            raise InvalidArgument("run", path, "have one phase of Poisson sampling for a cap")
+        given_as = stated(file, 0)
+        length = {name: value for name, value in given_as.items() if name in ("steps", "epochs")}
+        said: dict[str, Any] = {
+            "delta": file.delta,
+            "adjacency": file.adjacency,
+            "batch_size": given_as.get("batch_size", phase.sampling.share_of_data()),
+            **({} if question["steps"] or question["epochs"] else length),
+        }
+        question = {**question, **{name: value for name, value in said.items() if question.get(name) is None}}
+    for name in ("delta", "batch_size"):
+        if question[name] is None:
+            option = f"--{name.replace('_', '-')}"
+            raise InvalidArgument(name, NOT_SHOWN, f"be given, as {option} or in a run file (--run RUN.TOML)")
+    if question["steps"] is None and question["epochs"] is None:
+        raise InvalidArgument("steps", NOT_SHOWN, "be given, like --steps 2000, or --epochs 15 instead")
+    usual = {"adjacency": ADJACENCIES[0], "minimum_share": _MINIMUM_SHARE}
+    return {**question, **{name: value for name, value in usual.items() if question[name] is None}}
+
+
+def with_batch(question: dict[str, Any], counts: Any) -> tuple[dict[str, Any], list[str]]:
+    """The question with a rate replaced by a batch size, and a remark if rounding changes it by more than 1 %."""
+    share = question["batch_size"]
+    if isinstance(share, int):
+        return question, []
+    from groupdp.people.view import histogram_of
+
+    values, people = histogram_of(counts)
+    examples = sum(int(value) * int(number) for value, number in zip(values, people, strict=True))
+    expected = float(share * examples)
+    batch = max(round(expected), 1)
+    remark = f"Note: at the run's rate, a batch has {given(expected)} of {examples} examples; {batch} is used."
+    return {**question, "batch_size": batch}, [remark] if abs(batch - expected) > 0.01 * expected else []
+
+
+def emit_study(study: CapStudy, question: dict[str, Any], *, as_json: bool, default_share: bool) -> None:
+    """The table and the advice in words, or both as JSON; `default_share`: whether no minimum share was given."""
+    from groupdp.people.advice import advice
+
+    if as_json:
+        rows = []
+        for row in study.rows:
+            fields = {name: getattr(row, name) for name in row.__dataclass_fields__ if name != "epsilon"}
+            rows.append({**fields, "epsilon": sides(row.epsilon)})
+        emit_json({"recommended": study.recommended, "advice": advice(study), "rows": rows, **question})
+        return
+    notes = advice(study)
+    if default_share:
+        notes.insert(1, f"At least {given_percent(_MINIMUM_SHARE)} are kept; --minimum-share sets another share.")
+    emit_table(
+        f"Caps for epsilon = {study.target_epsilon!r} at delta = {study.delta!r} ({study.adjacency})",
+        ("cap", "examples kept", "noise multiplier", "noise / batch size"),
+        [
+            (
+                f"{row.cap}{' <' if row.cap == study.recommended else ''}{'' if row.allowed else ' x'}",
+                lower_percent(row.share_kept),
+                upper_text(row.noise_multiplier, 6),
+                upper_text(row.noise_per_average, 4),
+            )
+            for row in study.rows
+        ],
+        note="\n".join([*notes, "Marked <: recommended; x: keeps too few examples."]),
+    )
+
+
+def _split(name: str, text: str) -> list[str]:
+    return [one.strip() for one in text.split(",")]
+
+
+@command(
+    "plan",
+    "rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --save run.toml",
+    **COUNTS,
+    **STUDY,
+    caps=words(
+        "LIST",
+        "Examples of a person to compare, such as 1,4,16.",
+        read=lambda name, text: [read_integer(name, one, at_least=1) for one in _split(name, text)],
+    ),
+    ways=words(
+        "LIST", f"Of examples, people, people-together, spread, {BallsInBinsSampling.name} (slow).", read=_split
+    ),
+    alike=number("Assumed cosine of two gradients of one person, 0 to 1.", default="0.5"),
+    choose=integer("The row that --save writes (else the recommended one).", OUTPUT),
+    save=words("RUN.TOML", "Write the run of the choice to this file.", OUTPUT),
+)
 def plan(
-    files: Files,
+    files: list[str],
     *,
-    by: By = None,
-    counts: CountsColumn = None,
-    kind: Kind = None,
-    memory: DataMemory = DEFAULT_DATA_MEMORY,
-    epsilon: Epsilon,
-    delta: Annotated[str, option("--delta", "NUMBER", "The delta of (epsilon, delta)-DP.", _QUESTION)],
-    batch_size: Annotated[str, option("--batch-size", "INTEGER", "Gradients in a step, on average.", "The run")],
-    steps: Steps = None,
-    epochs: Epochs = None,
-    caps: Annotated[
-        str | None, option("--caps", "LIST", "Examples of a person to compare, such as 1,4,16.", _QUESTION)
-    ] = None,
-    ways: Annotated[
-        str | None,
-        option("--ways", "LIST", f"Of examples, people, people-together, spread, {_SLOW} (slow).", _QUESTION),
-    ] = None,
-    alike: Annotated[
-        str, option("--alike", "NUMBER", "Assumed cosine of two gradients of one person, 0 to 1.", _QUESTION)
-    ] = "0.5",
-    minimum_share: Annotated[
-        str, option("--minimum-share", "NUMBER", "Share of all examples that must be used.", _QUESTION)
-    ] = "0.8",
-    adjacency: Adjacency = "add-or-remove",
-    choose: Annotated[
-        str | None, option("--choose", "ROW", "The row that --save writes (else the recommended one).", "Output")
-    ] = None,
-    save: Annotated[
-        str | None, option("--save", "RUN.TOML", "Write the run of the choice to this file.", "Output")
-    ] = None,
-    plot: Plot = None,
-    force: Force = False,
-    as_json: AsJSON = False,
+    run: str | None,
+    ways: list[str] | None,
+    choose: int | None,
+    save: str | None,
+    plot: str | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Compare sampling examples, people or whole epochs, at equal compute, by noise and signal-to-noise ratio."""
-    by, counts = known_columns(files, by, counts)
-    question: dict[str, Any] = {
-        "epsilon": read_number("epsilon", epsilon),
-        "delta": read_number("delta", delta),
-        "batch_size": read_integer("batch_size", batch_size, at_least=1),
-        "steps": None if steps is None else read_integer("steps", steps, at_least=1),
-        "epochs": None if epochs is None else read_number("epochs", epochs),
-        "caps": None if caps is None else [read_integer("caps", one, at_least=1) for one in caps.split(",")],
-        "alike": read_number("alike", alike),
-        "minimum_share": read_number("minimum_share", minimum_share),
-        "adjacency": read_adjacency(adjacency),
-        **({} if ways is None else {"ways": [one.strip() for one in ways.split(",")]}),
-    }
-    wanted = None if choose is None else read_integer("choose", choose, at_least=1)
+    reading, question = _parted(files, run, options)
+    if ways is not None:
+        question["ways"] = ways
     from groupdp.people.plan import plan as compare
 
     with new_files(force=force, plot=plot, save=save) as new:
         with progress_bar("count") as progress:
-            found = read_people(files, by=by, counts=counts, kind=kind, memory=memory, progress=progress)
+            found = read_people(files, progress=progress, **reading)
+        question, remarks = with_batch(question, found)
         with progress_bar("plan") as progress:
             made = compare(found, **question, progress=progress)
-        if wanted is not None and wanted > len(made.rows):
-            raise InvalidArgument("choose", wanted, f"be a row of the table, from 1 to {len(made.rows)}")
-        chosen = made.recommended if wanted is None else made.rows[wanted - 1]
+        if choose is not None and choose > len(made.rows):
+            raise InvalidArgument("choose", choose, f"be a row of the table, from 1 to {len(made.rows)}")
+        chosen = made.recommended if choose is None else made.rows[choose - 1]
         if plot is not None:
-            from groupdp.drawing import title_lines
             from groupdp.figures.people import draw_plan
 
-            draw_plan(made, new.temporary(plot), title=title_lines(_title(made)))
+            save_figure(draw_plan(made, title=title_lines(_title(made))), new.temporary(plot))
         if save is not None:
-            new.write_text(save, run_file_text(_run_of(made, chosen)))
+            new.write_text(save, run_file_text(_chosen_run(made, chosen)))
     if as_json:
         _emit_json(made, chosen)
         return
+    for line in remarks:
+        emit_text(line, indent="  ")
     _emit(made, chosen)
     name_written(plot, save)
 
 
-def _run_of(made: Plan, row: PlanRow) -> RunFile:
+def _chosen_run(made: Plan, row: PlanRow) -> RunFile:
     return RunFile(phases=(row.run,), delta=made.delta, group_size=row.group_size, adjacency=made.adjacency)
 
 
@@ -148,9 +274,10 @@ def _emit_json(made: Plan, chosen: PlanRow) -> None:
 
 def _emit(made: Plan, chosen: PlanRow) -> None:
     notes = [
-        "Signal-to-noise: of an averaged gradient, in units of (part that all people share / clipping norm), if all "
-        f"gradients have the clipping norm and two of one person the cosine {given(made.alike)} (--alike). The noise "
-        "of sampling itself is left out. The noise multiplier of people-together is that of a person's average.",
+        "Signal-to-noise is that of an averaged gradient, in units of (part that all people share / clipping norm). It "
+        "assumes that every gradient has the clipping norm, and that two gradients of one person have the cosine "
+        f"{given(made.alike)} (--alike); it leaves out the noise of sampling. Of people-together, the noise multiplier "
+        "is relative to the clipping norm of a person's average.",
         f"Chosen (marked <): {chosen.way} at {chosen.cap}. It assumes:",
         *(f"- {sentence}" for sentence in chosen.assumes),
         *(f"Not compared: {way} at {cap}, because {reason}" for way, cap, reason in made.refused),

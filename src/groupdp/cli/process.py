@@ -17,12 +17,12 @@ from groupdp._version import VERSION
 FIRST_SCREEN = """\
 groupdp: what privacy does a person with k examples have?
 
-To begin with, epsilon, and the run in a file:
+Compute epsilon, and save the run to a file:
   groupdp epsilon --sampling poisson --batch-size 256 \\
       --dataset-size 60000 --epochs 15 \\
       --noise-multiplier 1 --delta 1e-6 --group-size 9 \\
       --save run.toml
-What that epsilon means, and the noise for epsilon = 8:
+Say what it means, and find the noise for epsilon = 8:
   groupdp statement run.toml --short
   groupdp calibrate noise run.toml --epsilon 8
 
@@ -46,9 +46,9 @@ _CLOSED = "The standard output is closed: there is nowhere to write the answer t
 
 
 def check_streams() -> None:
-    """End in one sentence where there is no standard output; a missing standard error says nothing.
+    """End with one sentence if the standard output is closed; replace a closed standard error by the null device.
 
-    Its number must be taken: the next file that is opened would get it, and whatever a library complains of.
+    Descriptor 2 must be open: the next file that is opened would get it, and with it what libraries print to stderr.
     """
     if sys.stderr is None:
         descriptor = os.open(os.devnull, os.O_WRONLY)
@@ -61,7 +61,7 @@ def check_streams() -> None:
 
 
 def printed(text: str) -> int:
-    """Print an answer; the exit status. A reader who has gone had enough of it."""
+    """Print an answer; the exit status. A closed pipe is not an error."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
@@ -79,7 +79,7 @@ def not_written(error: OSError) -> int:
 
 
 def write_no_more() -> None:
-    """What is left of an output that cannot be written goes nowhere, instead of failing once more at the end."""
+    """Discard the rest of an output that cannot be written: flushing it at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

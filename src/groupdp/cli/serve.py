@@ -1,39 +1,30 @@
-"""`groupdp serve`: the page that answers while you drag, and the API under it."""
+"""`groupdp serve`: the page that answers while you move its sliders, and its API."""
 
 from __future__ import annotations
 
 import secrets
 import socket
-from typing import Annotated
 
 import typer
 
 from groupdp.cli.command import command, fail
-from groupdp.cli.options import option, read_integer, read_number
+from groupdp.cli.options import flag, integer, number, words
 from groupdp.cli.process import interrupted_after
 
+_SERVER = "The server"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-@command("serve", "--port 8000")
-def serve(
-    *,
-    port: Annotated[
-        str, option("--port", "INTEGER", "Port to listen on; 0 for any that is free.", "The server")
-    ] = "8000",
-    host: Annotated[
-        str, option("--host", "ADDRESS", "Address to listen on: this machine alone if not given.", "The server")
-    ] = "127.0.0.1",
-    seconds: Annotated[
-        str, option("--seconds", "NUMBER", "Longest time that one question may take.", "The server")
-    ] = "30",
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Do not open the page in a browser.", rich_help_panel="The server")
-    ] = False,
-) -> None:
-    """A page that answers while you drag, and its JSON interface."""
-    number = read_integer("port", port, at_least=0, at_most=65535)
-    longest = read_number("seconds", seconds, at_least=1.0, at_most=3600.0)
+@command(
+    "serve",
+    "--port 8000",
+    port=integer("Port to listen on; 0 for any that is free.", _SERVER, default="8000", at_least=0, at_most=65535),
+    host=words("ADDRESS", "Address to listen on: this machine alone if not given.", _SERVER, default="127.0.0.1"),
+    seconds=number("Longest time that one question may take.", _SERVER, default="30", at_least=1.0, at_most=3600.0),
+    no_browser=flag("Do not open the page in a browser.", _SERVER),
+)
+def serve(*, port: int, host: str, seconds: float, no_browser: bool) -> None:
+    """Serve a page that answers while you move its sliders, and its JSON interface."""
     try:
         import uvicorn
 
@@ -43,7 +34,7 @@ def serve(
         fail("The page needs starlette and uvicorn: pip install 'groupdp[web]'.")
     from groupdp.web.pool import Limits
 
-    listener = _listen(host, number)
+    listener = _listen(host, port)
     address = listener.getsockname()
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]
     url = f"http://{shown}:{address[1]}/"
@@ -58,7 +49,7 @@ def serve(
             err=True,
         )
     allow_many_files()
-    app = build_app(Limits(seconds=longest), hosts=hosts, token=token)
+    app = build_app(Limits(seconds=seconds), hosts=hosts, token=token)
     configuration = uvicorn.Config(
         app,
         http=Connection,
@@ -80,7 +71,7 @@ def serve(
             import threading
             import webbrowser
 
-            timer = threading.Timer(1.0, webbrowser.open, (url,))  # the listener is open already: nothing is refused
+            timer = threading.Timer(1.0, webbrowser.open, (url,))  # the listener is open already
             timer.daemon = True
             timer.start()
         server.run(sockets=[listener])

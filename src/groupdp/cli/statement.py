@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupdp._validation import require_choice, shown
+from groupdp._files import read_file
 from groupdp.cli.asked import Asked
-from groupdp.cli.command import command, with_run
-from groupdp.cli.options import AsJSON, Plot, option, out_option, read_number
+from groupdp.cli.command import command
+from groupdp.cli.options import OUTPUT, choice, flag, number, numbers, out, words
 from groupdp.cli.output import (
-    bounds_as_json,
     dump_json,
     emit_json,
     emit_run,
@@ -23,8 +23,9 @@ from groupdp.cli.output import (
     output_width,
     progress_bar,
 )
-from groupdp.errors import InvalidArgument, InWords
-from groupdp.printing import given, lower_text, upper_text
+from groupdp.drawing import save_figure, title_lines
+from groupdp.errors import InvalidArgument
+from groupdp.printing import given, lower_text, sides, upper_text
 
 if TYPE_CHECKING:
     from groupdp.ledger import Ledger
@@ -33,56 +34,42 @@ if TYPE_CHECKING:
 
 #: Bytes of a certificate, at most (certificate/checker/reading.py refuses more).
 _LARGEST_CERTIFICATE = 1_000_000
-#: False positive rates of a trade-off table.
-_RATES = "1e-6,1e-3,0.01,0.1,0.5"
 #: Every format, with the suffix of its files.
 _FORMATS = {"markdown": ".md", "text": ".txt", "latex": ".tex", "json": ".json"}
 
-Prior = Annotated[
-    str | None,
-    option(
-        "--prior",
-        "NUMBER",
-        "With --short: probability, before the release, of what an alarm claims (default 0.5).",
-        "The question",
+_ATTACK: dict[str, Any] = {
+    "prior": number(
+        "With --short: probability, before the release, of what an alarm claims (default 0.5).", above=0.0, below=1.0
     ),
-]
-FalseAlarms = Annotated[
-    str | None,
-    option(
-        "--false-alarms", "NUMBER", "With --short: the attacker's rate of false alarms (default 0.01).", "The question"
-    ),
-]
+    "false_alarms": number("With --short: the attacker's rate of false alarms (default 0.01).", above=0.0, below=1.0),
+}
 
 
-@command("statement", "run.toml --out statement.md")
-@with_run(question=("delta", "group_size", "adjacency", "removed", "added"))
+@command(
+    "statement",
+    "run.toml --out statement.md",
+    form=replace(
+        choice(tuple(_FORMATS), "How to write it; if not given, by the suffix of --out, or markdown.", OUTPUT),
+        metavar="|".join(_FORMATS),
+        names=("--format",),
+    ),
+    out=out("FILE", "Write it to a file instead of the terminal."),
+    certificate=words(
+        "CLAIM.JSON", "A certificate of this claim; the statement then says 'verified independently'.", OUTPUT
+    ),
+    short=flag("Only what the epsilon means for one person."),
+    **_ATTACK,
+)
 def statement(
     asked: Asked,
     *,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="|".join(_FORMATS),
-            help="How to write it; if not given, by the suffix of --out, or markdown.",
-            show_default=False,
-            rich_help_panel="Output",
-            autocompletion=lambda: list(_FORMATS),
-        ),
-    ] = None,
-    out: Annotated[str | None, out_option("FILE", "Write it to a file instead of the terminal.")] = None,
-    certificate: Annotated[
-        str | None,
-        option("--certificate", "CLAIM.JSON", "Say 'verified independently': a certificate of this claim.", "Output"),
-    ] = None,
-    short: Annotated[
-        bool,
-        typer.Option("--short", help="Only what the epsilon means for one person.", rich_help_panel="Output"),
-    ] = False,
-    prior: Prior = None,
-    false_alarms: FalseAlarms = None,
-    as_json: AsJSON = False,
+    form: str | None,
+    out: str | None,
+    certificate: str | None,
+    short: bool,
+    prior: float | None,
+    false_alarms: float | None,
+    as_json: bool,
 ) -> None:
     """A privacy statement for reviewers: what is guaranteed, for whom, and what it assumes."""
     if short:
@@ -91,22 +78,19 @@ def statement(
                 raise InvalidArgument(name, value, "be left out with --short")
         say_in_short(asked, prior, false_alarms, as_json=as_json)
         return
-    for name, value in (("prior", prior), ("false_alarms", false_alarms)):
-        if value is not None:
-            raise InvalidArgument(name, value, "be given together with --short")
+    for name, rate in (("prior", prior), ("false_alarms", false_alarms)):
+        if rate is not None:
+            raise InvalidArgument(name, rate, "be given together with --short")
     chosen = _format(form, out, as_json=as_json)
-    from groupdp.statement import text as statements
+    from groupdp.statement import formats
     from groupdp.statement.numbers import make_statement
 
-    width = {} if out is not None or chosen != "text" else {"width": min(statements.TEXT_WIDTH, output_width())}
+    width = {} if out is not None or chosen != "text" else {"width": min(formats.TEXT_WIDTH, output_width())}
     with new_files(force=asked.force, out=out) as files:
         with progress_bar("statement") as progress:
-            made = make_statement(asked.file, certificate=_read(certificate), ledger=_ledger(asked), progress=progress)
-        text = (
-            dump_json(statements.as_json(made)) + "\n"
-            if chosen == "json"
-            else statements.FORMATS[chosen](made, **width)
-        )
+            proof = None if certificate is None else read_file("certificate", certificate, most=_LARGEST_CERTIFICATE)
+            made = make_statement(asked.file, certificate=proof, ledger=_ledger(asked), progress=progress)
+        text = dump_json(formats.as_json(made)) + "\n" if chosen == "json" else formats.FORMATS[chosen](made, **width)
         if out is None:
             typer.echo(text, nl=False)
             return
@@ -114,9 +98,8 @@ def statement(
     typer.echo(f"wrote {out}", err=True)
 
 
-@command("explain", "run.toml --prior 0.1 --false-alarms 0.01", hidden=True)
-@with_run()
-def explain(asked: Asked, *, prior: Prior = None, false_alarms: FalseAlarms = None, as_json: AsJSON = False) -> None:
+@command("explain", "run.toml --prior 0.1 --false-alarms 0.01", hidden=True, **_ATTACK)
+def explain(asked: Asked, *, prior: float | None, false_alarms: float | None, as_json: bool) -> None:
     """The old spelling of `groupdp statement --short`."""
     typer.echo("groupdp explain is now groupdp statement --short; the old spelling works in this release.", err=True)
     say_in_short(asked, prior, false_alarms, as_json=as_json)
@@ -131,21 +114,14 @@ def _ledger(asked: Asked) -> Ledger | None:
     return read_ledger(asked.names[0])
 
 
-def say_in_short(asked: Asked, prior: str | None, false_alarms: str | None, *, as_json: bool) -> None:
+def say_in_short(asked: Asked, prior: float | None, false_alarms: float | None, *, as_json: bool) -> None:
     """Print what the epsilon means for one person, with certified numbers."""
-    before = read_number("prior", "0.5" if prior is None else prior, above=0.0, below=1.0)
-    rate = read_number("false_alarms", "0.01" if false_alarms is None else false_alarms, above=0.0, below=1.0)
+    given_ones = {"prior": prior, "false_alarm_rate": false_alarms}
+    attack = {name: value for name, value in given_ones.items() if value is not None}
     from groupdp.statement.numbers import explain
 
     with progress_bar("statement") as progress:
-        found = explain(
-            asked.run,
-            delta=asked.delta,
-            prior=before,
-            false_alarm_rate=rate,
-            progress=progress,
-            **asked.neighbours,
-        )
+        found = explain(asked.run, delta=asked.delta, progress=progress, **attack, **asked.neighbours)
     if as_json:
         emit_json({**found.as_json(), **asked.as_json_fields()})
         return
@@ -157,10 +133,8 @@ def say_in_short(asked: Asked, prior: str | None, false_alarms: str | None, *, a
 
 def _format(form: str | None, out: str | None, *, as_json: bool) -> str:
     """The format that the options name, or else the suffix of the file."""
-    if form is not None:
-        require_choice("format", form, tuple(_FORMATS))
-        if as_json and form != "json":
-            raise InvalidArgument("format", form, "be json together with --json")
+    if as_json and form not in (None, "json"):
+        raise InvalidArgument("format", form, "be json together with --json")
     asked = "json" if as_json else form
     suffix = "" if out is None else Path(out).suffix.lower()
     named = next((one for one, its in _FORMATS.items() if its == suffix), None)
@@ -169,55 +143,29 @@ def _format(form: str | None, out: str | None, *, as_json: bool) -> str:
     return asked or named or "markdown"
 
 
-def _read(path: str | None) -> bytes | None:
-    if path is None:
-        return None
-    try:
-        with open(path, "rb") as file:
-            return file.read(_LARGEST_CERTIFICATE + 1)
-    except OSError as error:
-        raise InvalidArgument(
-            "certificate", InWords(f"{shown(path)} ({error.strerror or error})"), "be a readable file"
-        ) from None
-
-
 @command(
     "tradeoff",
     "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --group-size 4 --plot tradeoff.png",
+    question=("group_size", "adjacency", "removed", "added"),
+    prior=number("Probability, before the attack, of what an alarm claims.", default="0.5", above=0.0, below=1.0),
+    rates=numbers("False positive rates.", "1e-6,1e-3,0.01,0.1,0.5", at_least=0.0, at_most=1.0),
 )
-@with_run(question=("group_size", "adjacency", "removed", "added"))
-def tradeoff(
-    asked: Asked,
-    *,
-    prior: Annotated[
-        str, option("--prior", "NUMBER", "Probability, before the attack, of what an alarm claims.", "The question")
-    ] = "0.5",
-    rates: Annotated[
-        str, option("--rates", "LIST", "False positive rates.", "The question")
-    ] = "1e-6,1e-3,0.01,0.1,0.5",
-    plot: Plot = None,
-    as_json: AsJSON = False,
-) -> None:
+def tradeoff(asked: Asked, *, prior: float, rates: list[float], plot: str | None, as_json: bool) -> None:
     """How well could an attacker detect that a person took part?"""
-    levels = [read_number("rates", text, at_least=0.0, at_most=1.0) for text in rates.split(",")]
-    before = read_number("prior", prior, above=0.0, below=1.0)
     from groupdp.tradeoff import trade_off
     from groupdp.tradeoff.risk import risk
 
     with new_files(force=asked.force, plot=plot) as files, progress_bar("tradeoff") as progress:
         function = trade_off(asked.run, **asked.neighbours)
-        points = function.curve(levels)
-        asked_of = {"false_positive_rates": levels, "prior": before, "function": function, **asked.neighbours}
+        points = function.curve(rates, progress=progress)
+        asked_of = {"false_positive_rates": rates, "prior": prior, "function": function, **asked.neighbours}
         found = risk(asked.run, progress=progress, **asked_of)
         if plot is not None:
-            from groupdp.drawing import title_lines
             from groupdp.figures.curves import draw_trade_off, rates_to_draw
 
-            draw_trade_off(
-                function.curve(rates_to_draw(), tolerance=2e-3, progress=progress),
-                files.temporary(plot),
-                title=title_lines(asked.title(delta=False), 110),
-            )
+            drawn = function.curve(rates_to_draw(), tolerance=2e-3, progress=progress)
+            title = title_lines(asked.title(delta=False), 110)
+            save_figure(draw_trade_off(drawn, title=title), files.temporary(plot))
     if as_json:
         emit_json({**_payload(found, points), "tight": function.tight, **asked.as_json_fields()})
         return
@@ -230,11 +178,11 @@ def tradeoff(
 
 def _payload(found: Risk, points: TradeOffCurve) -> dict[str, object]:
     return {
-        "advantage": bounds_as_json(found.advantage),
+        "advantage": sides(found.advantage),
         "gaussian_mu": found.gaussian.mu,
         "gaussian_mu_error": found.gaussian.error,
         "prior": found.prior,
-        "success": bounds_as_json(found.success),
+        "success": sides(found.success),
         "points": [
             {
                 "false_positive_rate": float(rate),
@@ -246,7 +194,7 @@ def _payload(found: Risk, points: TradeOffCurve) -> dict[str, object]:
                     "lower": float(points.true_positive_rate_lower[i]),
                     "upper": float(points.true_positive_rate_upper[i]),
                 },
-                "posterior": bounds_as_json(found.posterior[float(rate)]),
+                "posterior": sides(found.posterior[float(rate)]),
             }
             for i, rate in enumerate(points.false_positive_rate)
         ],

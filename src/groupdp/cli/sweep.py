@@ -5,17 +5,27 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from fractions import Fraction
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from groupdp._files import NewFiles, check_writable
+from groupdp._files import check_writable
 from groupdp.cli.asked import Asked
-from groupdp.cli.command import command, with_run
-from groupdp.cli.options import AsJSON, Plot, option, out_option
-from groupdp.cli.output import NOT_TIGHT, emit_json, emit_table, emit_text, name_written, progress_bar, require_new
+from groupdp.cli.command import command
+from groupdp.cli.options import COMPUTATION, Option, out, words
+from groupdp.cli.output import (
+    NOT_TIGHT,
+    emit_json,
+    emit_table,
+    emit_text,
+    name_written,
+    new_files,
+    progress_bar,
+    require_new,
+)
+from groupdp.drawing import save_figure, title_lines
 from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.fields import number
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, lower_text, upper_text
 
@@ -24,7 +34,7 @@ _INTEGERS = (
     *("steps", "batch_size", "dataset_size", "largest_batch", "batches", "participations", "microbatch_size"),
     "group_size",
 )
-_RATIO = re.compile(r"(\d{1,18})\s*/\s*(\d{1,18})", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
 #: Rows printed where no file is asked for.
 _MOST_ROWS = 200
 
@@ -32,26 +42,17 @@ _MOST_ROWS = 200
 @command(
     "sweep",
     "run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png",
+    vary=Option(
+        text="first:last:count (count values), first:last (integers), or a list 1,2,4; once for each name.",
+        metavar="NAME=VALUES",
+        required=True,
+        several=True,
+    ),
+    out=out("FILE", "Write the rows: .csv or .parquet."),
+    scheduler=words("ADDRESS", "Compute on this Dask scheduler.", COMPUTATION),
 )
-@with_run()
 def sweep(
-    asked: Asked,
-    *,
-    vary: Annotated[
-        list[str],
-        option(
-            "--vary",
-            "NAME=VALUES",
-            "first:last:count (count values), first:last (integers), or a list 1,2,4; once for each name.",
-            "The question",
-        ),
-    ],
-    out: Annotated[str | None, out_option("FILE", "Write the rows: .csv or .parquet.")] = None,
-    plot: Plot = None,
-    scheduler: Annotated[
-        str | None, option("--scheduler", "ADDRESS", "Compute on this Dask scheduler.", "The computation")
-    ] = None,
-    as_json: AsJSON = False,
+    asked: Asked, *, vary: list[str], out: str | None, plot: str | None, scheduler: str | None, as_json: bool
 ) -> None:
     """epsilon for every combination of values; with --out an interrupted sweep goes on where it stopped."""
     from groupdp.sweeps.grid import grid_of
@@ -70,20 +71,13 @@ def sweep(
         vary=values,
     )
     require_new(out, "out", force=asked.force)
-    require_new(plot, "plot", force=asked.force)
     if plot is not None:
-        from groupdp.drawing import check_picture_name
-        from groupdp.figures.sweeps import check_names
+        from groupdp.figures.sweeps import check_names, draw_sweep
 
-        check_picture_name("plot", plot)
         check_names(grid.names)
-        check_writable("plot", plot)
-    rows = _computed(grid, out, scheduler, wanted=as_json or plot is not None)
-    if plot is not None:
-        from groupdp.drawing import save_figure, title_lines
-        from groupdp.figures.sweeps import draw_sweep
-
-        with NewFiles("plot") as files:
+    with new_files(force=asked.force, plot=plot) as files:
+        rows = _computed(grid, out, scheduler, wanted=as_json or plot is not None)
+        if plot is not None:
             save_figure(draw_sweep(rows, title=title_lines(_title(asked, grid.names))), files.temporary(plot))
     if as_json:
         asked_of = {"delta": grid.delta, **asked.as_json_fields()}
@@ -131,14 +125,14 @@ def _title(asked: Asked, names: tuple[str, ...], *, exact: bool = False) -> list
     """The run and the question without what varies, a line each: of a picture's title, or with all digits."""
     phases = asked.file.training
     lines = []
-    for number, phase in enumerate(phases, 1):
+    for place, phase in enumerate(phases, 1):
         parts = [] if {"sampling_rate", "batch_size", "dataset_size"} & set(names) else [phase.sampling.describe()]
         if "noise_multiplier" not in names:
             noise = phase.noise_multiplier
             parts.append(f"noise multiplier {noise!r}" if exact else f"noise multiplier {given(noise)}")
         if not {"steps", "epochs"} & set(names):
             parts.append(f"{phase.steps} steps")
-        prefix = f"phase {number}: " if len(phases) > 1 else ""
+        prefix = f"phase {place}: " if len(phases) > 1 else ""
         lines.append(prefix + ", ".join(parts or [phase.sampling.title]))
     question = [] if "group_size" in names else [asked.group_text()]
     question += [] if "adjacency" in names else [asked.file.adjacency]
@@ -156,7 +150,7 @@ def _emit(rows: list[Any], names: tuple[str, ...]) -> None:
         notes.append(f"{refused} refused; the first: {next(row.refused for row in rows if row.refused is not None)}")
     loose = sum(row.tight is False for row in rows)
     if loose:
-        some = f"Valid, not tight in {loose} of {len(rows)} rows: there 'at least' bounds this analysis alone."
+        some = f"Valid, not tight in {loose} of {len(rows)} rows: there 'at least' limits this analysis only."
         notes.append(NOT_TIGHT if loose == len(rows) - refused else some)
     emit_table(
         "epsilon for every combination",
@@ -229,11 +223,9 @@ def _whole(text: str, name: str, low: float, high: float, count: int) -> list[in
 
 
 def _number(text: str) -> int | float:
-    try:
+    if _INTEGER.fullmatch(text.strip()):
         return int(text)
-    except ValueError:
-        ratio = _RATIO.fullmatch(text.strip())
-        value = float(Fraction(int(ratio[1]), int(ratio[2]))) if ratio and int(ratio[2]) else float(text)
-        if not math.isfinite(value):
-            raise
-        return value
+    try:
+        return number("vary", text)
+    except InvalidArgument:
+        raise ValueError(text) from None

@@ -1,4 +1,4 @@
-"""`groupdp doctor` and `groupdp import-run`: what a training job left behind, checked and read.
+"""`groupdp doctor` and `groupdp import-run`: check a log of batches, and read what another tool's training saved.
 
 Exit status 1 of `doctor` means that the log contradicts the claim; 0 that it does not, which proves nothing.
 """
@@ -6,16 +6,18 @@ Exit status 1 of `doctor` means that the log contradicts the claim; 0 that it do
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from groupdp._files import NewFiles
+from groupdp._validation import require_choice, require_fraction
 from groupdp.cli.command import command, fail
-from groupdp.cli.options import AsJSON, Force, option, out_option, read_adjacency, read_integer, read_number
-from groupdp.cli.output import emit_json, emit_text, require_new
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.cli.options import OUTPUT, argument, choice, integer, number, out, words
+from groupdp.cli.output import emit_json, emit_text, new_files, waiting
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.neighbours import ADJACENCIES
 from groupdp.samplings import (
+    SAMPLINGS,
     BallsInBinsSampling,
     FixedBatchSampling,
     FixedOrderSampling,
@@ -39,48 +41,48 @@ _FIELDS = {
 }
 
 
-@command("doctor", "indices.parquet --sampling poisson --sampling-rate 0.01 --dataset-size 50000")
+@command(
+    "doctor",
+    "indices.parquet --sampling poisson --sampling-rate 0.01 --dataset-size 50000",
+    indices=argument(
+        "FILE",
+        "CSV, Parquet or JSONL: a row for every example of every batch, with the columns step and index, perhaps epoch "
+        "and person.",
+    ),
+    sampling=words("NAME", f"What is claimed: {', '.join(_FIELDS)}.", _CLAIM, required=True),
+    dataset_size=integer("Examples in the dataset drawn from.", _CLAIM, required=True),
+    sampling_rate=words(
+        "NUMBER",
+        "poisson: the rate, 0.01 or 256/60000.",
+        _CLAIM,
+        read=lambda name, text: float(require_fraction(name, text)),
+    ),
+    batches=integer("Where the claim has them: batches of an epoch.", _CLAIM),
+    batch_size=integer("shuffled, fixed-batch, fixed-order: examples in a batch.", _CLAIM),
+    epoch_steps=integer("Steps of an epoch, unless the claim says.", _CLAIM),
+    false_alarm=number(
+        "Largest probability of an alarm about a true claim.", _CLAIM, default="1e-6", above=0.0, at_most=0.1
+    ),
+)
 def doctor(
-    indices: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="CSV, Parquet or JSONL: a row for every example of every batch, with the columns step and index, "
-            "perhaps epoch and person.",
-        ),
-    ],
+    indices: str,
     *,
-    sampling: Annotated[str, option("--sampling", "NAME", f"What is claimed: {', '.join(_FIELDS)}.", _CLAIM)],
-    dataset_size: Annotated[str, option("--dataset-size", "INTEGER", "Examples in the dataset drawn from.", _CLAIM)],
-    sampling_rate: Annotated[
-        str | None, option("--sampling-rate", "NUMBER", "poisson: the rate, 0.01 or 256/60000.", _CLAIM)
-    ] = None,
-    batches: Annotated[
-        str | None, option("--batches", "INTEGER", "Where the claim has them: batches of an epoch.", _CLAIM)
-    ] = None,
-    batch_size: Annotated[
-        str | None,
-        option("--batch-size", "INTEGER", "shuffled, fixed-batch, fixed-order: examples in a batch.", _CLAIM),
-    ] = None,
-    epoch_steps: Annotated[
-        str | None, option("--epoch-steps", "INTEGER", "Steps of an epoch, unless the claim says.", _CLAIM)
-    ] = None,
-    false_alarm: Annotated[
-        str, option("--false-alarm", "NUMBER", "Largest probability of an alarm about a true claim.", _CLAIM)
-    ] = "1e-6",
-    as_json: AsJSON = False,
+    sampling: str,
+    dataset_size: int,
+    epoch_steps: int | None,
+    false_alarm: float,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Does a log of drawn indices contradict the sampling that is accounted for?"""
     from groupdp.loading.draws import read_index_log
     from groupdp.loading.fit import fit, steps_of_epoch
 
-    given = {"sampling_rate": sampling_rate, "batches": batches, "batch_size": batch_size, "dataset_size": dataset_size}
-    size = read_integer("dataset_size", dataset_size, at_least=1)
-    claim = _claim(sampling, given)
-    alarm = read_number("false_alarm", false_alarm, above=0.0, at_most=0.1)
-    steps = steps_of_epoch(claim, size) if epoch_steps is None else read_integer("epoch_steps", epoch_steps, at_least=1)
-    log = read_index_log(indices, steps=steps, dataset_size=size)
-    result = fit(log.drawn, claim, people=log.people, false_alarm=alarm)
+    claim = _claim(sampling, {**given, "dataset_size": dataset_size})
+    steps = steps_of_epoch(claim, dataset_size) if epoch_steps is None else epoch_steps
+    with waiting("doctor"):
+        log = read_index_log(indices, steps=steps, dataset_size=dataset_size)
+        result = fit(log.drawn, claim, people=log.people, false_alarm=false_alarm)
     if as_json:
         emit_json(
             {
@@ -100,102 +102,66 @@ def doctor(
     raise typer.Exit(1 if result.contradicted else 0)
 
 
-def _claim(name: str, given: dict[str, str | None]) -> Any:
+def _claim(name: str, given: dict[str, Any]) -> Any:
     """The sampling that the options describe; those that it does not have are refused."""
-    from groupdp._validation import require_choice, require_fraction
-    from groupdp.samplings import SAMPLINGS
-
     needed = _FIELDS[require_choice("sampling", name, tuple(_FIELDS))]
-    for field, text in given.items():
-        if text is None and field in needed:
-            raise InvalidArgument(field, None, f"be given for {name}")
-        if text is not None and field not in needed and field != "dataset_size":
-            raise InvalidArgument(field, text, f"be left out for {name}")
-    attributes = {field.name: field.attribute for field in SAMPLINGS[name].fields}
-    values: dict[str, Any] = {}
-    for field in needed:
-        text = str(given[field])
-        values[attributes[field]] = (
-            float(require_fraction(field, text)) if field == "sampling_rate" else read_integer(field, text, at_least=1)
-        )
-    return SAMPLINGS[name](**values)
+    for field, value in given.items():
+        if value is None and field in needed:
+            raise InvalidArgument(field, NOT_SHOWN, f"be given for {name}, as --{field.replace('_', '-')}")
+        if value is not None and field not in needed and field != "dataset_size":
+            raise InvalidArgument(field, value, f"be left out for {name}")
+    kind = SAMPLINGS[name]
+    return kind(**{field.attribute: given[field.name] for field in kind.fields if field.name in needed})
 
 
-@command("import-run", "checkpoint.pt --delta 1e-6 -o run.toml")
-def import_run(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="A checkpoint of Opacus, or in JSON a history of it, hyperparameters of TensorFlow Privacy or "
-            "DpParams of JAX Privacy: docs/integrations.md.",
-        ),
-    ],
-    *,
-    out: Annotated[str, out_option("RUN.TOML", "The run file to write.")],
-    group_size: Annotated[
-        str | None, option("--group-size", "INTEGER", "Examples of one person, unless the source says.", "The question")
-    ] = None,
-    delta: Annotated[str | None, option("--delta", "NUMBER", "Delta, unless the source says.", "The question")] = None,
-    adjacency: Annotated[
-        str | None, option("--adjacency", "NAME", "Adjacency, unless the source says.", "The question")
-    ] = None,
-    title: Annotated[str, option("--title", "TEXT", "Title of the run.", "Output")] = "",
-    force: Force = False,
-    as_json: AsJSON = False,
-) -> None:
-    """Write a run file for what another tool's training left behind."""
+@command(
+    "import-run",
+    "checkpoint.pt --delta 1e-6 -o run.toml",
+    source=argument(
+        "FILE",
+        "A checkpoint of Opacus, or in JSON a history of it, hyperparameters of TensorFlow Privacy or DpParams of JAX "
+        "Privacy: docs/integrations.md.",
+    ),
+    out=out("RUN.TOML", "The run file to write.", required=True),
+    group_size=integer("Examples of one person, unless the source says."),
+    delta=number("Delta, unless the source says.", above=0.0, below=1.0),
+    adjacency=choice(ADJACENCIES, "Adjacency, unless the source says."),
+    title=words("TEXT", "Title of the run.", OUTPUT, default=""),
+)
+def import_run(source: str, *, out: str, title: str, force: bool, as_json: bool, **question: Any) -> None:
+    """Write a run file from what another tool's training saved: a checkpoint, a history, parameters."""
     from groupdp.integrations.import_run import import_run as read
-    from groupdp.run_file.read import LARGEST_FILE, RunFile, parse_run_file
+    from groupdp.run_file.read import LARGEST_FILE, parse_run_file
+    from groupdp.run_file.run import RunFile
     from groupdp.run_file.write import run_file_text
 
     if Path(out).resolve() == Path(source).resolve():
         raise InvalidArgument("out", out, "be another file than the source")
-    require_new(out, "out", force=force)
-    try:
-        found = read(source)
-    except ImportError as error:
-        fail(str(error))
-    size = read_integer("group_size", group_size, at_least=1) if group_size is not None else found.group_size
-    target = read_number("delta", delta, above=0.0, below=1.0) if delta is not None else found.delta
-    chosen = read_adjacency(adjacency) if adjacency is not None else found.adjacency or "add-or-remove"
-    text = run_file_text(
-        RunFile(
-            title=title.strip() or f"Run from {Path(source).name}",
-            phases=found.phases,
-            delta=target,
-            group_size=size,
-            adjacency=chosen,
-        )
-    )
-    if len(text.encode()) > LARGEST_FILE:
-        raise InvalidArgument(
-            "source",
-            InWords(f"{len(found.phases)} phases"),
-            f"have few enough phases for a run file of {LARGEST_FILE} bytes",
-        )
-    parse_run_file(text, name=out)  # whatever the format refuses is refused before anything is written
-    with NewFiles("out") as files:
+    with new_files(force=force, out=out) as files:
+        try:
+            found = read(source)
+        except ImportError as error:
+            fail(str(error))
+        known: dict[str, Any] = {"group_size": found.group_size, "delta": found.delta, "adjacency": found.adjacency}
+        known |= {name: value for name, value in question.items() if value is not None}
+        known["adjacency"] = known["adjacency"] or ADJACENCIES[0]
+        title = title.strip() or f"Run from {Path(source).name}"
+        text = run_file_text(RunFile(title=title, phases=found.phases, **known))
+        if len(text.encode()) > LARGEST_FILE:
+            raise InvalidArgument(
+                "source",
+                InWords(f"{len(found.phases)} phases"),
+                f"have few enough phases for a run file of {LARGEST_FILE} bytes",
+            )
+        parse_run_file(text, name=out)  # refuse before anything is written
         files.write_text(out, text)
     steps = sum(phase.steps for phase in found.phases)
-    missing = [name for name, value in (("group_size", size), ("delta", target)) if value is None]
+    missing = [name for name in ("group_size", "delta") if known[name] is None]
     if as_json:
-        emit_json(
-            {
-                "out": out,
-                "source": found.source,
-                "run": [phase.values() for phase in found.phases],
-                "group_size": size,
-                "delta": target,
-                "adjacency": chosen,
-                "missing": missing,
-            }
-        )
+        described = [phase.values() for phase in found.phases]
+        emit_json({"out": out, "source": found.source, "run": described, **known, "missing": missing})
         return
-    emit_text(f"{out}: {found.source}, {steps} steps in {_counted(len(found.phases), 'phase')}.")
+    phases = "1 phase" if len(found.phases) == 1 else f"{len(found.phases)} phases"
+    emit_text(f"{out}: {found.source}, {steps} steps in {phases}.")
     if missing:
         emit_text(f"The source does not say {' and '.join(missing)}: give it here, in the file, or with the question.")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

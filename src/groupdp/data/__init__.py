@@ -2,7 +2,7 @@
 
 keyed_hash.py     the number that orders a person's examples: defined here, the same in Python and in SQL
 choice.py         what to keep: user, key, caps, seed; and the SQL that says it
-sources.py        files, standard input and tables in memory as one relation; what is refused by line
+relations.py      files, standard input and tables in memory as one relation; what is refused by line
 duckdb_engine.py  one machine: a budget of memory, spilling, progress, errors as sentences
 counting.py       examples of each person
 bounding.py       at most k examples of each person

@@ -14,8 +14,8 @@ from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.keyed_hash import hexadecimal, literal, quoted
 from groupdp.data.manifest import write_manifest
 from groupdp.data.owners import Owners, are_several, bounded_owners, columns_of
+from groupdp.data.relations import Relation, open_relation
 from groupdp.data.report import Bounded
-from groupdp.data.sources import Source, open_source
 from groupdp.errors import GroupDPError, InvalidArgument, InWords
 
 #: Where fewer than this share of the rows are of people who lose some, the others are left out of the sorting.
@@ -59,7 +59,7 @@ def bound(
             where = {"kind": kind, "client": client, "progress": progress}
             found = bounded_on_cluster(engine, source, by, given, destination, memory=memory, **where)
         else:
-            opened = open_source(engine, source, kind=kind)
+            opened = open_relation(engine, source, kind=kind)
             if are_several(by, opened.columns):
                 owners = Owners.of(by=names, **given)
                 found = bounded_owners(engine, opened, owners, destination, memory, progress)
@@ -87,19 +87,16 @@ def bound(
 
 
 def _bounded(
-    engine: Engine, opened: Source, choice: Choice, destination: Path | None, progress: Progress | None
+    engine: Engine, opened: Relation, choice: Choice, destination: Path | None, progress: Progress | None
 ) -> Bounded:
     """Bound a source on this machine."""
     choice.check(opened.columns)
     counting, cutting, writing, checking = stages(progress, 5, 50, 35, 10)
     tally_people(engine, opened, choice.group, counting)
     check_sources(engine, choice)
-    direct = destination is not None and destination.suffix.lower() == ".parquet"
-    stored = destination if destination is not None and direct else engine.folder / "kept.parquet"
-    kept = kept_rows(engine, opened, choice, cutting)
-    engine.rows(f"COPY ({kept}) TO {literal(str(stored))} ({COPY_FORMATS['.parquet']})", writing)
-    report, digest = check_kept(engine, parquet(stored, opened), choice, checking)
-    return delivered(engine, stored, destination, {**report, "digest": hexadecimal(digest)}, direct=direct)
+    kept = stored_rows(engine, kept_rows(engine, opened, choice, cutting), opened, destination, writing)
+    report, digest = check_kept(engine, kept, choice, checking)
+    return delivered(engine, destination, {**report, "digest": hexadecimal(digest)})
 
 
 def check_sources(engine: Engine, choice: Choice) -> None:
@@ -112,7 +109,7 @@ def check_sources(engine: Engine, choice: Choice) -> None:
             )
 
 
-def kept_rows(engine: Engine, source: Source, choice: Choice, progress: Progress | None = None) -> str:
+def kept_rows(engine: Engine, source: Relation, choice: Choice, progress: Progress | None = None) -> str:
     """The query of the rows to keep; the table `people` must be there."""
     width = len(choice.group)
     keys = ", ".join(f"g{i}" for i in range(width))
@@ -150,7 +147,7 @@ def kept_rows(engine: Engine, source: Source, choice: Choice, progress: Progress
     )
 
 
-def _kept_by_content(source: Source, choice: Choice, same: str, columns: str) -> str:
+def _kept_by_content(source: Relation, choice: Choice, same: str, columns: str) -> str:
     """Without a key: equal rows are numbered 0, 1, ... in any order, and that number ends the message."""
     keys = ", ".join(quoted(name) for name in choice.group)
     names = ", ".join(quoted(name) for name in source.columns)
@@ -168,7 +165,7 @@ def _kept_by_content(source: Source, choice: Choice, same: str, columns: str) ->
         WHERE __groupdp_place <= {choice.cap(source_of)}"""
 
 
-def digest_sql(source: Source, choice: Choice) -> str:
+def digest_sql(source: Relation, choice: Choice) -> str:
     """The exclusive or of all rows' numbers under the empty seed: the same for the same rows in any order."""
     if choice.key:
         return f"SELECT CAST(bit_xor({choice.number(source.columns, seed='')}) AS VARCHAR) FROM {source.sql}"
@@ -181,7 +178,7 @@ def digest_sql(source: Source, choice: Choice) -> str:
 
 
 def check_kept(
-    engine: Engine, kept: Source, choice: Choice, progress: Progress | None = None
+    engine: Engine, kept: Relation, choice: Choice, progress: Progress | None = None
 ) -> tuple[dict[str, Any], int]:
     """The report, from the rows written; an answer that is not min(cap, count) of everybody is a bug and is refused."""
     keys = ", ".join(f"g{i}" for i in range(len(choice.group)))
@@ -215,19 +212,34 @@ def check_kept(
     return report, int(engine.value(digest_sql(kept, choice)) or 0)
 
 
-def parquet(file: Path, like: Source) -> Source:
-    return Source(f"read_parquet({literal(str(file))})", like.columns)
+def stored_path(engine: Engine, destination: Path | None) -> Path:
+    """Where the rows are written first: the destination itself, where that is a Parquet file."""
+    direct = destination is not None and destination.suffix.lower() == ".parquet"
+    return destination if destination is not None and direct else engine.folder / "kept.parquet"
 
 
-def delivered(
-    engine: Engine, stored: Path, destination: Path | None, report: dict[str, Any], *, direct: bool
-) -> Bounded:
+def stored_rows(
+    engine: Engine, query: str, like: Relation, destination: Path | None, progress: Progress | None
+) -> Relation:
+    """The rows of a query, written as Parquet."""
+    stored = stored_path(engine, destination)
+    engine.rows(f"COPY ({query}) TO {literal(str(stored))} ({COPY_FORMATS['.parquet']})", progress)
+    return Relation(f"read_parquet({literal(str(stored))})", like.columns)
+
+
+def delivered(engine: Engine, destination: Path | None, report: dict[str, Any]) -> Bounded:
     """Put the stored rows where they are wanted."""
     if destination is None:
         import pyarrow.parquet
 
-        return Bounded(**report, table=pyarrow.parquet.read_table(stored))
-    if not direct:
+        return Bounded(**report, table=pyarrow.parquet.read_table(stored_path(engine, None)))
+    convert(engine, destination)
+    return Bounded(**report)
+
+
+def convert(engine: Engine, destination: Path) -> None:
+    """Have the destination hold the stored rows, in its own format."""
+    stored = stored_path(engine, destination)
+    if stored != destination:
         rows = f"SELECT * FROM read_parquet({literal(str(stored))})"
         engine.rows(f"COPY ({rows}) TO {literal(str(destination))} ({COPY_FORMATS[destination.suffix.lower()]})")
-    return Bounded(**report)

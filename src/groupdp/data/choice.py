@@ -15,9 +15,8 @@ from groupdp.errors import NOT_SHOWN, InvalidArgument
 class Choice:
     """At most `at_most` examples of each person `by`, those with the smallest keyed numbers.
 
-    `key` tells a person's examples apart; without it the row's own content does, and of rows that are alike in
-    everything the first, second, ... are told apart by that number. With `per`, a column of sources, the caps are
-    those of each source: one for all, or one for each.
+    `key` tells a person's examples apart; without it the row's own content does, and equal rows are numbered. With
+    `per`, a column of sources, the caps are those of each source: one for all, or one for each.
     """
 
     by: str
@@ -28,14 +27,12 @@ class Choice:
 
     @classmethod
     def of(cls, *, by: Any, key: Any, at_most: Any, per: Any, seed: Any) -> Choice:
-        """The validated choice from what was given."""
+        """From the keywords of `bound`, checked."""
         names = [key] if isinstance(key, str) else list(key or ())
         for name, value in (("by", by), *(("key", one) for one in names), *([("per", per)] if per is not None else [])):
             if not isinstance(value, str) or not value:
                 raise InvalidArgument(name, value, "be the name of a column")
-        if not isinstance(seed, str | int) or isinstance(seed, bool):
-            raise InvalidArgument("seed", seed, "be text or an integer")
-        literal(str(seed))
+        literal(seed_of(seed))
         caps: int | dict[str, int]
         if isinstance(at_most, Mapping):
             if per is None or not at_most:
@@ -53,9 +50,7 @@ class Choice:
     def check(self, columns: Mapping[str, str]) -> None:
         """Refuse columns that are not there, or whose values have no text that every engine agrees on."""
         for name in (*self.group, *self.key):
-            if name not in columns:
-                raise InvalidArgument(shown(name), NOT_SHOWN, f"be one of the columns {names_of(columns)}")
-            check_type(name, columns[name])
+            check_type(name, kind_of(name, columns))
         if not self.key:
             fit = [name for name in columns if name not in self.group and _has_text(columns[name])]
             named = f" such as {names_of(fit[:3])}," if fit else ""
@@ -79,6 +74,20 @@ class Choice:
         return f"CASE CAST({source} AS VARCHAR) {cases} END"
 
 
+def seed_of(seed: Any) -> str:
+    """The text of a seed."""
+    if not isinstance(seed, str | int) or isinstance(seed, bool):
+        raise InvalidArgument("seed", seed, "be text or an integer")
+    return str(seed)
+
+
+def kind_of(name: str, columns: Mapping[str, str]) -> str:
+    """The type of a column, which must be there."""
+    if name not in columns:
+        raise InvalidArgument(shown(name), NOT_SHOWN, f"be one of the columns {names_of(columns)}")
+    return columns[name]
+
+
 def _has_text(kind: str) -> bool:
     """Whether the values of a column have one text in every engine."""
     return kind in ID_TYPES or kind.startswith("ENUM(")
@@ -93,6 +102,6 @@ def check_type(name: str, kind: str, advice: str = "") -> None:
 
 
 def names_of(columns: Mapping[str, str] | Sequence[str]) -> str:
-    """The columns as they are listed in a complaint."""
+    """The columns, as an error lists them."""
     names = list(columns)
     return ", ".join(shown(name) for name in names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

@@ -11,13 +11,13 @@ import numpy as np
 
 from groupdp._files import NewFiles
 from groupdp._validation import shown
-from groupdp.data.choice import check_type, names_of
+from groupdp.data.choice import check_type, kind_of
 from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.keyed_hash import literal, quoted, visible_sql
 from groupdp.data.manifest import write_manifest
+from groupdp.data.relations import NO_ROWS, Relation, open_relation
 from groupdp.data.report import Counts
-from groupdp.data.sources import NO_ROWS, Source, open_source
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords
 
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA = r"^[=+\-@\t\r]"
@@ -56,7 +56,7 @@ def count(
         if is_for_cluster(source, client):
             records = counted_on_cluster(engine, source, by, kind=kind, client=client)
         else:
-            opened = open_source(engine, source, kind=kind)
+            opened = open_relation(engine, source, kind=kind)
             records = None
             if are_several(by, opened.columns):
                 records = tally_owners(engine, opened, columns_of(by), counting)
@@ -73,12 +73,10 @@ def count(
         return found
 
 
-def tally_people(engine: Engine, source: Source, group: tuple[str, ...], progress: Progress | None = None) -> None:
+def tally_people(engine: Engine, source: Relation, group: tuple[str, ...], progress: Progress | None = None) -> None:
     """Make the table `people` (g0, g1, ..., n): how many rows each person (and source) has."""
     for name in group:
-        if name not in source.columns:
-            raise InvalidArgument(shown(name), NOT_SHOWN, f"be one of the columns {names_of(source.columns)}")
-        check_type(name, source.columns[name])
+        check_type(name, kind_of(name, source.columns))
     chosen = ", ".join(f"{quoted(name)} AS g{i}" for i, name in enumerate(group))
     engine.rows(
         f"CREATE OR REPLACE TEMP TABLE people AS SELECT {chosen}, count(*) AS n FROM {source.sql} GROUP BY ALL",
@@ -87,7 +85,7 @@ def tally_people(engine: Engine, source: Source, group: tuple[str, ...], progres
     check_people(engine, group, source)
 
 
-def check_people(engine: Engine, group: tuple[str, ...], source: Source | None = None) -> None:
+def check_people(engine: Engine, group: tuple[str, ...], source: Relation | None = None) -> None:
     """Refuse missing identifiers, those with spaces around them, and tables without rows."""
     for i, name in enumerate(group):
         missing = engine.value(f"SELECT sum(n) FROM people WHERE g{i} IS NULL OR CAST(g{i} AS VARCHAR) = ''")
@@ -104,14 +102,14 @@ def check_people(engine: Engine, group: tuple[str, ...], source: Source | None =
 
 
 def alike_people(engine: Engine) -> int:
-    """How many people have an identifier that another has but for invisible characters: perhaps they are fewer."""
+    """How many people have an identifier that differs from another's only in invisible characters."""
     if not engine.value("SELECT count(*) FROM people WHERE regexp_matches(CAST(g0 AS VARCHAR), '[^ -~]')"):
         return 0
     groups = f"SELECT count(DISTINCT g0) AS people FROM people GROUP BY {visible_sql('g0')}"
     return int(engine.value(f"SELECT coalesce(sum(people), 0) FROM ({groups}) WHERE people > 1"))
 
 
-def _first_missing(engine: Engine, source: Source, name: str) -> int:
+def _first_missing(engine: Engine, source: Relation, name: str) -> int:
     """The number of the first row without a value, counted from 1 after any header."""
     engine.rows("SET threads = 1")  # rows are then numbered as they are read
     engine.rows("SET preserve_insertion_order = true")

@@ -12,17 +12,17 @@ from __future__ import annotations
 import functools
 import operator
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from groupdp._validation import shown
-from groupdp.data.bounding import check_kept, check_sources, kept_rows
+from groupdp.data.bounding import check_kept, check_sources, convert, kept_rows, stored_path
 from groupdp.data.choice import Choice
-from groupdp.data.counting import COPY_FORMATS, check_people, tally_people
+from groupdp.data.counting import check_people, tally_people
 from groupdp.data.duckdb_engine import LEAST_MEMORY, Engine, Progress
-from groupdp.data.keyed_hash import hexadecimal, literal, quoted, visible_sql
+from groupdp.data.keyed_hash import hexadecimal, quoted, visible_sql
 from groupdp.data.owners import (
     Owners,
     are_several,
@@ -34,8 +34,8 @@ from groupdp.data.owners import (
     read_records,
     tally_owners,
 )
+from groupdp.data.relations import NO_ROWS, PREFIX, Relation, find_files, open_relation
 from groupdp.data.report import Bounded
-from groupdp.data.sources import NO_ROWS, PREFIX, find_files, open_source
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 
 #: Hexadecimal digits of a person's hash that name the bucket: 16 buckets, or 256 for many partitions.
@@ -56,7 +56,7 @@ def counted_on_cluster(engine: Engine, source: Any, by: Any, *, kind: str | None
         parts = _partitions(running, source, kind, Path(folder))
         several = running.submit(_have_several, parts[0], by, pure=False).result()
         tally = _tally_owners if several else _tally
-        found = _gathered(running, [running.submit(tally, part, names, pure=False) for part in parts])
+        found = _gathered(running, [running.submit(_on_part, tally, part, names, pure=False) for part in parts])
     if not several:
         _people_of(engine, found, names)
         return None
@@ -86,7 +86,7 @@ def bounded_on_cluster(
         choice = Choice.of(by=by, **given)
         digits = 1 if len(parts) <= _MANY_PARTITIONS else 2
         names = [f"{number:0{digits}x}" for number in range(16**digits)]
-        split = [running.submit(_candidates, part, choice, digits, pure=False) for part in parts]
+        split = [running.submit(_on_part, _candidates, part, choice, digits, empty={}, pure=False) for part in parts]
         chosen = []
         for name in names:
             pieces = [running.submit(dict.get, one, name, pure=False) for one in split]
@@ -115,7 +115,7 @@ def _bounded_owners(
     """Records with several owners: the graph comes here, where one choice is made of it; the rows stay with workers."""
     import pyarrow
 
-    graph = [running.submit(_records, part, owners, pure=False) for part in parts]
+    graph = [running.submit(_on_part, _records, part, owners, pure=False) for part in parts]
     tables = [table for table in _gathered(running, graph, progress) if table is not None]
     if not tables:
         raise InvalidArgument(*NO_ROWS)
@@ -123,7 +123,9 @@ def _bounded_owners(
     engine.rows(f"CREATE OR REPLACE TEMP TABLE records AS SELECT CAST(h AS UHUGEINT) AS h, owners FROM {PREFIX}records")
     report = choose(engine, owners, memory)
     chosen = running.scatter(engine.table("SELECT CAST(h AS VARCHAR) AS h FROM chosen"), broadcast=True)
-    kept = [running.submit(_kept_records, part, owners, chosen, pure=False) for part in parts]
+    kept = [
+        running.submit(_on_part, _kept_records, part, owners, chosen, empty=(None, None), pure=False) for part in parts
+    ]
     found = _gathered(running, [running.submit(operator.itemgetter(1), one, pure=False) for one in kept])
     rows = [running.submit(operator.itemgetter(0), one, pure=False) for one in kept]
     report |= finished(engine, owners, [one for one in found if one is not None])
@@ -133,43 +135,41 @@ def _bounded_owners(
     return Bounded(**report, table=_frame(running, rows))
 
 
-def _have_several(part: Any, by: Any) -> bool:
+def _on_part(work: Callable[..., Any], part: Any, *arguments: Any, empty: Any = None) -> Any:
+    """In a worker: what `work` makes of one partition, or `empty` of one without rows."""
+    if not isinstance(part, tuple) and not len(part):
+        return empty
+    file, kind = part if isinstance(part, tuple) else (part, None)
+    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
+        return work(engine, open_relation(engine, file, kind=kind), *arguments)
+
+
+def _have_several(part: Any, by: Any) -> Any:
     """In a worker: whether records may have several owners."""
-    if not isinstance(by, str) or (not isinstance(part, tuple) and not len(part)):
-        return not isinstance(by, str)
-    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
-        return are_several(by, _opened(engine, part).columns)
+    return (
+        _on_part(lambda _, source: are_several(by, source.columns), part, empty=False) if isinstance(by, str) else True
+    )
 
 
-def _tally_owners(part: Any, by: tuple[str, ...]) -> Any:
-    """In a worker: the owners of one partition, and its number of records."""
-    if not isinstance(part, tuple) and not len(part):
-        return None
-    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
-        records = tally_owners(engine, _opened(engine, part), by)
-        return engine.table("SELECT * FROM people"), records
+def _tally_owners(engine: Engine, source: Relation, by: tuple[str, ...]) -> Any:
+    """The owners of one partition, and its number of records."""
+    records = tally_owners(engine, source, by)
+    return engine.table("SELECT * FROM people"), records
 
 
-def _records(part: Any, owners: Owners) -> Any:
-    """In a worker: the numbers and owners of one partition's records."""
-    if not isinstance(part, tuple) and not len(part):
-        return None
-    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
-        read_records(engine, _opened(engine, part), owners)
-        return engine.table("SELECT CAST(h AS VARCHAR) AS h, owners FROM records")
+def _records(engine: Engine, source: Relation, owners: Owners) -> Any:
+    """The numbers and owners of one partition's records."""
+    read_records(engine, source, owners)
+    return engine.table("SELECT CAST(h AS VARCHAR) AS h, owners FROM records")
 
 
-def _kept_records(part: Any, owners: Owners, chosen: Any) -> tuple[Any, Any]:
-    """In a worker: the rows of one partition that were chosen, and what is to be reported of them."""
-    if not isinstance(part, tuple) and not len(part):
-        return None, None
-    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
-        source = _opened(engine, part)
-        engine.connection.register(f"{PREFIX}chosen", chosen)
-        engine.rows(f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT CAST(h AS UHUGEINT) AS h FROM {PREFIX}chosen")
-        kept = engine.table(kept_records(source, owners))
-        engine.connection.register(f"{PREFIX}kept", kept)
-        return kept, check_records(engine, type(source)(quoted(f"{PREFIX}kept"), source.columns), owners)
+def _kept_records(engine: Engine, source: Relation, owners: Owners, chosen: Any) -> tuple[Any, Any]:
+    """The rows of one partition that were chosen, and their report."""
+    engine.connection.register(f"{PREFIX}chosen", chosen)
+    engine.rows(f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT CAST(h AS UHUGEINT) AS h FROM {PREFIX}chosen")
+    kept = engine.table(kept_records(source, owners))
+    engine.connection.register(f"{PREFIX}kept", kept)
+    return kept, check_records(engine, Relation(quoted(f"{PREFIX}kept"), source.columns), owners)
 
 
 @contextmanager
@@ -220,40 +220,28 @@ def _gathered(running: Any, futures: list[Any], progress: Progress | None = None
     return list(running.gather(futures))
 
 
-def _opened(engine: Engine, part: Any) -> Any:
-    file, kind = part if isinstance(part, tuple) else (part, None)
-    return open_source(engine, file, kind=kind)
+def _tally(engine: Engine, source: Relation, group: tuple[str, ...]) -> Any:
+    """The people of one partition."""
+    tally_people(engine, source, group)
+    return engine.table("SELECT * FROM people")
 
 
-def _tally(part: Any, group: tuple[str, ...]) -> Any:
-    """In a worker: the people of one partition."""
-    if not isinstance(part, tuple) and not len(part):
-        return None
-    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
-        tally_people(engine, _opened(engine, part), group)
-        return engine.table("SELECT * FROM people")
-
-
-def _candidates(part: Any, choice: Choice, digits: int) -> dict[str, Any]:
-    """In a worker: the people of one partition and the rows that may be chosen, by bucket."""
-    if not isinstance(part, tuple) and not len(part):
-        return {}
-    with Engine(memory=_TASK_MEMORY, threads=1) as engine:
-        source = _opened(engine, part)
-        choice.check(source.columns)
-        tally_people(engine, source, choice.group)
-        check_sources(engine, choice)
-        rows = f"SELECT * FROM {source.sql}"
-        if choice.key:
-            keys = ", ".join(quoted(name) for name in choice.group)
-            source_of = quoted(choice.per) if choice.per else ""
-            number = choice.number(source.columns)
-            # rank, not row_number: a repeated key must arrive as often as it is there, to be refused.
-            rows += f" QUALIFY rank() OVER (PARTITION BY {keys} ORDER BY {number}) <= {choice.cap(source_of)} + 1"
-        # People who look alike go into one bucket, where they are counted.
-        bucket = f"left(md5({{}}), {digits}) AS {PREFIX}bucket"
-        counted = engine.table(f"SELECT *, {bucket.format(visible_sql('g0'))} FROM people")
-        left = engine.table(f"SELECT *, {bucket.format(visible_sql(quoted(choice.by)))} FROM ({rows})")
+def _candidates(engine: Engine, source: Relation, choice: Choice, digits: int) -> dict[str, Any]:
+    """The people of one partition and the rows that may be chosen, by bucket."""
+    choice.check(source.columns)
+    tally_people(engine, source, choice.group)
+    check_sources(engine, choice)
+    rows = f"SELECT * FROM {source.sql}"
+    if choice.key:
+        keys = ", ".join(quoted(name) for name in choice.group)
+        source_of = quoted(choice.per) if choice.per else ""
+        number = choice.number(source.columns)
+        # rank, not row_number: a repeated key must arrive as often as it is there, to be refused.
+        rows += f" QUALIFY rank() OVER (PARTITION BY {keys} ORDER BY {number}) <= {choice.cap(source_of)} + 1"
+    # People who look alike go into one bucket, where they are counted.
+    bucket = f"left(md5({{}}), {digits}) AS {PREFIX}bucket"
+    counted = engine.table(f"SELECT *, {bucket.format(visible_sql('g0'))} FROM people")
+    left = engine.table(f"SELECT *, {bucket.format(visible_sql(quoted(choice.by)))} FROM ({rows})")
     counts, kept = _by_bucket(counted), _by_bucket(left)
     return {name: (counts[name], kept.get(name)) for name in counts}
 
@@ -267,7 +255,7 @@ def _by_bucket(table: Any) -> dict[str, Any]:
 
 
 def _chosen(pieces: list[Any], choice: Choice) -> tuple[Any, Any]:
-    """In a worker: the rows chosen of one bucket's people, and what is to be reported of them."""
+    """In a worker: the rows chosen of one bucket's people, and their report."""
     import pyarrow
 
     pieces = [piece for piece in pieces if piece is not None]
@@ -279,11 +267,10 @@ def _chosen(pieces: list[Any], choice: Choice) -> tuple[Any, Any]:
         if len(schemas) > 1:
             raise InvalidArgument("partitions", InWords("different ones"), "have the same columns and types")
         table = pyarrow.concat_tables([rows for _, rows in pieces if rows is not None])
-        source = open_source(engine, table)
+        source = open_relation(engine, table)
         kept = engine.table(kept_rows(engine, source, choice))
         engine.connection.register(f"{PREFIX}kept", kept)
-        kept_source = type(source)(quoted(f"{PREFIX}kept"), source.columns)
-        return kept, check_kept(engine, kept_source, choice)
+        return kept, check_kept(engine, Relation(quoted(f"{PREFIX}kept"), source.columns), choice)
 
 
 def _people_of(engine: Engine, tables: list[Any], group: tuple[str, ...]) -> None:
@@ -319,21 +306,17 @@ def _write(engine: Engine, running: Any, tables: list[Any], destination: Path) -
     """The rows in one file, a bucket at a time."""
     import pyarrow.parquet
 
-    direct = destination.suffix.lower() == ".parquet"
-    stored = destination if direct else engine.folder / "kept.parquet"
     writer = None
     try:
         for future in tables:
             table = running.gather(future)
             if table is not None:
-                writer = writer or pyarrow.parquet.ParquetWriter(stored, table.schema)
+                writer = writer or pyarrow.parquet.ParquetWriter(stored_path(engine, destination), table.schema)
                 writer.write_table(table)
     finally:
         if writer is not None:
             writer.close()
-    if not direct:
-        rows = f"SELECT * FROM read_parquet({literal(str(stored))})"
-        engine.rows(f"COPY ({rows}) TO {literal(str(destination))} ({COPY_FORMATS[destination.suffix.lower()]})")
+    convert(engine, destination)
 
 
 def _frame(running: Any, tables: list[Any]) -> Any:

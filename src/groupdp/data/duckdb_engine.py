@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -42,9 +43,10 @@ class Engine:
     def __enter__(self) -> Engine:
         duckdb = import_duckdb()
         remove_dead_folders(Path(tempfile.gettempdir()), _FOLDER)
-        # Named before it exists: Ctrl-C may come at any moment.
+        # Named, and removed at exit at the latest, before it exists: Ctrl-C may come at any moment.
         self.folder = Path(tempfile.gettempdir()) / f"{_FOLDER}{os.urandom(6).hex()}"
         self._lock = -1
+        atexit.register(self._remove_folder)
         try:
             self.folder.mkdir(mode=0o700)
             self._lock = own_folder(self.folder)
@@ -74,8 +76,10 @@ class Engine:
 
     def _remove_folder(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
-        if self._lock >= 0:
-            os.close(self._lock)
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+        atexit.unregister(self._remove_folder)
 
     def limit_memory(self, most: int) -> None:
         """Have DuckDB keep to what is left of `most` bytes; beyond that it spills."""

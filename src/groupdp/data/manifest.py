@@ -93,20 +93,20 @@ class Manifest:
 
     def sentences(self) -> list[str]:
         """What a statement says of the data."""
-        told = [f"The data are {self.rows} examples of {self.people} people ({self.file}, SHA-256 {self.sha256})."]
+        sentences = [f"The data are {self.rows} examples of {self.people} people ({self.file}, SHA-256 {self.sha256})."]
         if self.cap is not None:
             caps = (
                 " and ".join(f"{cap} of {source}" for source, cap in self.cap.items())
                 if isinstance(self.cap, dict)
                 else f"{self.cap} examples{'' if self.per is None else ' of each source'}"
             )
-            told.append(
+            sentences.append(
                 f"They were bounded to at most {caps} of each person with the seed {shown(self.seed)}, which kept "
                 f"{lower_percent(self.share_kept)} of all examples; the digest of the rows is {self.digest}."
             )
         if not self.checked:
-            told.append("The file itself was not there to be compared with its manifest.")
-        return told
+            sentences.append("The table was missing, so it was not compared with its manifest.")
+        return sentences
 
 
 def _are_names(value: Any) -> bool:

@@ -20,15 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, shown
-from groupdp.data.choice import check_type, names_of
-from groupdp.data.counting import COPY_FORMATS, alike_people, check_people
+from groupdp.data.choice import check_type, kind_of, seed_of
+from groupdp.data.counting import alike_people, check_people
 from groupdp.data.duckdb_engine import Engine, Progress, stages
-from groupdp.data.keyed_hash import hexadecimal, literal, priority_sql, quoted
+from groupdp.data.keyed_hash import hexadecimal, priority_sql, quoted
+from groupdp.data.relations import NO_ROWS, PREFIX, Relation
 from groupdp.data.report import Bounded
-from groupdp.data.sources import NO_ROWS, PREFIX, Source
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
-
-IntArray = npt.NDArray[np.int64]
+from groupdp.floats import IntArray
 
 #: Bytes of memory that choosing takes for one ownership, at most.
 _BYTES = 60
@@ -51,7 +50,7 @@ class Owners:
 
     @classmethod
     def of(cls, *, by: Sequence[str], key: Any, at_most: Any, per: Any, seed: Any) -> Owners:
-        """The validated choice from what was given."""
+        """From the keywords of `bound`, checked."""
         names = (key,) if isinstance(key, str) else tuple(key or ())
         if not names:
             raise InvalidArgument(
@@ -62,19 +61,14 @@ class Owners:
             )
         if per is not None or isinstance(at_most, Mapping):
             raise InvalidArgument("at_most", at_most, "be one number where records have several owners")
-        if not isinstance(seed, str | int) or isinstance(seed, bool):
-            raise InvalidArgument("seed", seed, "be text or an integer")
-        return cls(by=tuple(by), key=names, at_most=require_integer("at_most", at_most, at_least=1), seed=str(seed))
+        return cls(by=tuple(by), key=names, at_most=require_integer("at_most", at_most, at_least=1), seed=seed_of(seed))
 
     def check(self, columns: Mapping[str, str]) -> None:
         """Refuse columns that are not there, or whose values have no text that every engine agrees on."""
-        for name in (*self.by, *self.key):
-            if name not in columns:
-                raise InvalidArgument(shown(name), NOT_SHOWN, f"be one of the columns {names_of(columns)}")
         for name in self.by:
-            check_type(name, columns[name].removesuffix("[]"), " or lists of them")
+            check_type(name, kind_of(name, columns).removesuffix("[]"), " or lists of them")
         for name in self.key:
-            check_type(name, columns[name])
+            check_type(name, kind_of(name, columns))
 
     def names(self, columns: Mapping[str, str]) -> str:
         """The expression of the list of a record's owners, each once; a missing one is left out."""
@@ -104,7 +98,7 @@ def columns_of(by: str | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def tally_owners(engine: Engine, source: Source, by: tuple[str, ...], progress: Progress | None = None) -> int:
+def tally_owners(engine: Engine, source: Relation, by: tuple[str, ...], progress: Progress | None = None) -> int:
     """Make the table `people` (g0, n): how many records each owner has. Returns the number of records."""
     owners = Owners(by=by)
     owners.check(source.columns)
@@ -131,7 +125,7 @@ def people_of_records(engine: Engine, by: tuple[str, ...]) -> int:
     return int(rows)
 
 
-def read_records(engine: Engine, source: Source, owners: Owners, progress: Progress | None = None) -> None:
+def read_records(engine: Engine, source: Relation, owners: Owners, progress: Progress | None = None) -> None:
     """Make the table `records` (h, owners)."""
     owners.check(source.columns)
     engine.rows(
@@ -288,30 +282,27 @@ def possible_records(first: IntArray, owners: npt.NDArray[np.int32], people: int
 
 
 def bounded_owners(
-    engine: Engine, source: Source, owners: Owners, destination: Path | None, memory: int, progress: Progress | None
+    engine: Engine, source: Relation, owners: Owners, destination: Path | None, memory: int, progress: Progress | None
 ) -> Bounded:
     """Bound records with several owners on this machine."""
-    from groupdp.data.bounding import delivered, parquet
+    from groupdp.data.bounding import delivered, stored_rows
 
     reading, choosing, writing = stages(progress, 3, 5, 2)
     read_records(engine, source, owners, reading)
     report = choose(engine, owners, memory, choosing)
-    direct = destination is not None and destination.suffix.lower() == ".parquet"
-    stored = destination if destination is not None and direct else engine.folder / "kept.parquet"
-    rows = kept_records(source, owners)
-    engine.rows(f"COPY ({rows}) TO {literal(str(stored))} ({COPY_FORMATS['.parquet']})", writing)
-    counted = check_records(engine, parquet(stored, source), owners)
-    return delivered(engine, stored, destination, {**report, **finished(engine, owners, [counted])}, direct=direct)
+    kept = stored_rows(engine, kept_records(source, owners), source, destination, writing)
+    counted = check_records(engine, kept, owners)
+    return delivered(engine, destination, {**report, **finished(engine, owners, [counted])})
 
 
-def kept_records(source: Source, owners: Owners) -> str:
+def kept_records(source: Relation, owners: Owners) -> str:
     """The query of the rows whose records are in the table `chosen`."""
     columns = ", ".join(f"r.{quoted(name)}" for name in source.columns)
     rows = f"SELECT *, {owners.number()} AS {PREFIX}h FROM {source.sql}"
     return f"SELECT {columns} FROM ({rows}) r SEMI JOIN chosen c ON r.{PREFIX}h = c.h"
 
 
-def check_records(engine: Engine, kept: Source, owners: Owners) -> tuple[Any, int, int]:
+def check_records(engine: Engine, kept: Relation, owners: Owners) -> tuple[Any, int, int]:
     """(records of each owner, rows, digest) of the rows written."""
     named = f"SELECT unnest({owners.names(kept.columns)}) AS g0 FROM {kept.sql}"
     counts = engine.table(f"SELECT g0, count(*) AS m FROM ({named}) WHERE g0 <> '' GROUP BY g0")

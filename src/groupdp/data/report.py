@@ -23,7 +23,7 @@ class Counts:
     """Each person with their number of examples: a pyarrow table, if asked for."""
 
     alike: int = 0
-    """People whose identifier another has but for invisible characters: perhaps too few were counted."""
+    """People whose identifiers differ from another's only in invisible characters: they may be fewer people."""
 
     records: int | None = None
     """Rows where records may have several owners; None where each example has one."""
@@ -79,7 +79,7 @@ class Bounded:
     """The same for the same rows in any order, file or engine: see docs/data.md."""
 
     alike: int = 0
-    """People whose identifier another has but for invisible characters: a person who is two may keep twice as much."""
+    """People whose identifiers differ from another's only in invisible characters: one person may keep double."""
 
     owners: list[str] | None = None
     """The columns of owners where records may have several: `people` are then owners, and `rows` records."""

@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from groupdp.audit import empirical_tradeoff
-from groupdp.drawing import BLUE, GREY, GUIDE, ORANGE, TITLE_SIZE, finish, new_figure, save_figure
+from groupdp.drawing import BLUE, GREY, GUIDE, ORANGE, finish, new_figure
 from groupdp.floats import FloatArray
 from groupdp.neighbours import BACKWARD, DIRECTIONS
 from groupdp.printing import given
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from groupdp.audit import ClaimedCurve, Scores, WorstCaseAudit
 
 
 _COLOURS = dict(zip(DIRECTIONS, (BLUE, ORANGE), strict=True))
 
 
-def draw_audit(audit: WorstCaseAudit, destination: str | Path, *, title: str = "") -> None:
-    """Draw theory against measurement into a file; its suffix decides the format. `title` says the run."""
-    figure = new_figure(10.0, 5.2)
+def draw_audit(audit: WorstCaseAudit, *, title: str = "") -> Figure:
+    """The certified curve beside what was measured, and the attack's trade-off curve; `title` names the run."""
+    figure = new_figure(10.0, 5.2, title=f"{_title(audit)}\n{title}".strip())
     left, right = figure.subplots(1, 2)
     draw_delta(left, audit)
     draw_tradeoff(right, audit.scores, audit.claim, confidence=audit.report.confidence)
-    figure.suptitle(f"{_title(audit)}\n{title}".strip(), fontsize=TITLE_SIZE)
-    save_figure(figure, destination)
+    return figure
 
 
-def draw_scores(
-    scores: Scores, claim: ClaimedCurve, destination: str | Path, *, confidence: float, title: str = ""
-) -> None:
-    """Draw the trade-off curve of somebody's scores, its band, and the floor that the claim puts under it."""
-    figure = new_figure(5.5, 4.5)
-    draw_tradeoff(figure.subplots(), scores, claim, confidence=confidence)
+def draw_scores(scores: Scores, claim: ClaimedCurve, *, confidence: float, title: str = "") -> Figure:
+    """Draw the trade-off curve of measured scores, its confidence band, and the lower bound that the claim implies."""
     runs = f"{len(scores.with_group)} runs with the group, {len(scores.without_group)} without"
-    figure.suptitle(f"{runs}, confidence {given(confidence)}\n{title}".strip(), fontsize=TITLE_SIZE)
-    save_figure(figure, destination)
+    figure = new_figure(5.5, 4.5, title=f"{runs}, confidence {given(confidence)}\n{title}".strip())
+    draw_tradeoff(figure.subplots(), scores, claim, confidence=confidence)
+    return figure
 
 
 def draw_delta(axes: Any, audit: WorstCaseAudit) -> None:
@@ -50,7 +47,7 @@ def draw_delta(axes: Any, audit: WorstCaseAudit) -> None:
         certified = audit.claim.deltas[one.direction]
         drawn = certified > 0.0
         axes.plot(one.epsilons[drawn], certified[drawn], color=colour, label=f"certified, {one.direction}")
-        # Both directions next to each other; none where there is no epsilon.
+        # Both directions next to each other.
         shift = 0.2 / len(one.epsilons) * one.epsilons[-1] * (1 if one.direction == BACKWARD else -1)
         at = np.maximum(one.epsilons + shift, 0.0)
         seen = one.upper > floor

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,14 +23,12 @@ from groupdp.drawing import (
     ORANGE,
     PINK,
     SKY,
-    TITLE_SIZE,
     finish,
     infinity_sign,
     new_figure,
     place,
     plain_logarithmic,
     powers_of_ten,
-    save_figure,
 )
 from groupdp.printing import given
 from groupdp.sweeps.spend import Spending
@@ -45,11 +42,7 @@ if TYPE_CHECKING:
 
 #: name, label, and how it is drawn; the most important last, on top.
 _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    (
-        "linear",
-        "k times one example (reference)",
-        {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.4},
-    ),
+    ("linear", "k times one example (reference)", {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.4}),
     (
         "old_tool",
         "Vadhan's lemma, old tool (Rényi, doubles)",
@@ -65,11 +58,7 @@ _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "Poisson accounting: not a guarantee here",
         {"color": AMBER, "linestyle": (0, (2, 2)), "linewidth": 1.4, "marker": "x", "markersize": 4.5},
     ),
-    (
-        "epsilon",
-        "this analysis",
-        {"color": BLUE, "linestyle": "-", "linewidth": 2.2, "marker": "o", "markersize": 4.2},
-    ),
+    ("epsilon", "this analysis", {"color": BLUE, "linestyle": "-", "linewidth": 2.2, "marker": "o", "markersize": 4.2}),
 )
 
 
@@ -123,7 +112,7 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
         plain_logarithmic(axis.yaxis)
     else:
         powers_of_ten(axis.yaxis)
-    axis.set_title(title, fontsize=10.5, y=1.0)  # a place of its own: none is looked for above the numbers
+    axis.set_title(title, fontsize=10.5, y=1.0)  # a fixed place, so that matplotlib does not search for one
     axis.set_xlabel("group size k")
     finish(axis)
     axis.minorticks_off()  # the powers of ten, or 1, 2 and 5 times them, are labelled
@@ -149,7 +138,7 @@ def _has_lone_point(drawn: Sequence[float]) -> bool:
 
 
 def _mark_infinite(axis: Axes, sizes: Sequence[int], color: str, *, named: bool) -> None:
-    """Infinity signs just below the upper edge, in the curve's colour; not so many that they touch."""
+    """Infinity signs just below the upper edge, in the curve's colour, spaced so that they do not touch."""
     apart = (sizes[-1] - sizes[0]) / 9
     kept = [sizes[0]]
     for size in sizes[1:]:
@@ -196,9 +185,8 @@ def _value(point: Point, name: str) -> float:
 
 def draw_spending(spending: Spending, *, title: str) -> Figure:
     """epsilon (certified upper bounds) after each step drawn, with the target and where it is reached."""
-    figure = new_figure(7.2, 4.6)
+    figure = new_figure(7.2, 4.6, title=title)
     axes = figure.subplots()
-    figure.suptitle(title, fontsize=TITLE_SIZE)
     steps = [0, *(one.steps for one in spending.points)]
     values = [0.0, *(one.epsilon.upper for one in spending.points)]
     axes.plot(steps, values, color=BLUE, linewidth=1.8, label="spent so far (certified upper bound)")
@@ -224,7 +212,7 @@ def rates_to_draw() -> npt.NDArray[np.float64]:
     return np.concatenate([np.geomspace(1e-12, 0.002, 24)[:-1], bend, np.linspace(0.3, 1.0 - 1e-12, 16)[1:]])
 
 
-def draw_trade_off(curve: TradeOffCurve, path: str | Path, *, title: str) -> None:
+def draw_trade_off(curve: TradeOffCurve, *, title: str) -> Figure:
     """The certified curve on linear axes, and its tail on logarithmic ones."""
     figure = new_figure(9.0, 4.4, layout=None)
     left, right = figure.subplots(1, 2)
@@ -242,14 +230,13 @@ def draw_trade_off(curve: TradeOffCurve, path: str | Path, *, title: str) -> Non
     for axis in (right.xaxis, right.yaxis):
         powers_of_ten(axis)
     place(figure, (left, right), title=f"Telling two neighbouring datasets apart (certified)\n{title}")
-    save_figure(figure, path)
+    return figure
 
 
 def draw_ledger(book: Ledger, states: Sequence[State], *, title: str) -> Figure:
     """Every entry alone as a bar, and both figures so far as steps; certified upper bounds."""
-    figure = new_figure(7.2, 4.6)
+    figure = new_figure(7.2, 4.6, title=title)
     axes = figure.subplots()
-    figure.suptitle(title, fontsize=TITLE_SIZE)
     places = list(range(1, len(states) + 1))
     axes.bar(places, [_finite(one.alone.upper) for one in states], color=SKY, width=0.55, label="alone")
     for name, style, colour, values in (

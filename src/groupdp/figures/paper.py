@@ -119,7 +119,7 @@ def panels_of(
                 found.append(future.result())
                 if progress is not None:
                     progress(len(found) / len(NOISES))
-        finally:  # whoever is interrupted does not wait for the rest
+        finally:  # an interrupted caller does not wait for the rest
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)
     return tuple(found)
@@ -271,7 +271,7 @@ def write_figure(name: str, path: Path, *, progress: Progress | None = None) -> 
 
 
 class FigureProcess:
-    """`write_figure` in a process of its own."""
+    """`write_figure` in another process."""
 
     def __init__(self, name: str, path: Path) -> None:
         self._name, self._path = name, path
@@ -293,7 +293,7 @@ class FigureProcess:
             self._process = None
 
     def panels(self) -> Panels:
-        """What was drawn; drawn here if the process could not, so that whatever was wrong is said here."""
+        """The panels drawn; if the process failed they are drawn here, so that its error is raised here."""
         if self._process is not None:
             answer, _ = self._process.communicate()
             if self._process.returncode == 0:

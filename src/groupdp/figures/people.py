@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupdp.drawing import (
-    BLUE,
-    COLOURS,
-    GREY,
-    GUIDE,
-    ORANGE,
-    TITLE_SIZE,
-    finish,
-    new_figure,
-    plain_logarithmic,
-    save_figure,
-)
+from groupdp.drawing import BLUE, COLOURS, GREY, GUIDE, ORANGE, finish, new_figure, plain_logarithmic
 from groupdp.printing import counted, given, given_percent, lower_percent
 
-#: Caps whose numbers are written are so far apart, as a share of the axis.
+#: The least distance between caps whose numbers are written, as a share of the axis.
 _APART = 0.06
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from groupdp.people.cap import CapStudy
     from groupdp.people.plan import Plan
     from groupdp.people.view import PeopleView
 
 
-def draw_people(view: PeopleView, path: str | Path, *, title: str, thresholds: Sequence[float] = ()) -> None:
+def draw_people(view: PeopleView, *, title: str, thresholds: Sequence[float] = ()) -> Figure:
     """The share of people with a certified epsilon of at most x, from 0 up; how many are below each threshold."""
-    figure = new_figure(7.2, 4.6)
+    note = f"{counted(view.total)} people"
+    if view.unprotected:
+        note += f", {counted(view.unprotected)} of them with too many examples for any epsilon"
+    figure = new_figure(7.2, 4.6, title=f"{title}\n{note}")
     axes = figure.subplots()
     pairs = [(b.upper, n) for b, n in zip(view.epsilon, view.people, strict=True) if b.upper < float("inf")]
     covered, xs, ys = 0, [], []
@@ -69,17 +62,13 @@ def draw_people(view: PeopleView, path: str | Path, *, title: str, thresholds: S
     axes.set(
         xlabel=f"epsilon at delta = {given(view.delta)} (certified upper bound)", ylabel="share of the people, per cent"
     )
-    note = f"{counted(view.total)} people"
-    if view.unprotected:
-        note += f", {counted(view.unprotected)} of them with too many examples for any epsilon"
-    figure.suptitle(f"{title}\n{note}", fontsize=TITLE_SIZE)
     finish(axes, legend="lower right")
-    save_figure(figure, path)
+    return figure
 
 
-def draw_caps(study: CapStudy, path: str | Path, *, title: str) -> None:
+def draw_caps(study: CapStudy, *, title: str) -> Figure:
     """The frontier: noise per averaged gradient against the share of examples kept, both ways of sampling."""
-    figure = new_figure(7.2, 4.8)
+    figure = new_figure(7.2, 4.8, title=title)
     axes = figure.subplots()
     _frontier(axes, study, BLUE, lambda row: row.noise_per_average, "sampling examples, in units of C_example")
     _frontier(axes, study, ORANGE, lambda row: row.person_noise_per_average, "sampling people, in units of C_user")
@@ -98,17 +87,16 @@ def draw_caps(study: CapStudy, path: str | Path, *, title: str) -> None:
     room = 0.05 * max(max(shares) - min(shares), 1.0)
     axes.set_xlim(min(shares) - room, max(shares) + room)
     axes.set(xlabel="examples kept, per cent (small numbers: the cap)", ylabel="noise per averaged gradient")
-    figure.suptitle(title, fontsize=TITLE_SIZE)
     noises = [noise for row in study.rows for noise in (row.noise_per_average, row.person_noise_per_average)]
     if max(noises) < 300.0 * min(noises):
         plain_logarithmic(axes.yaxis)
     finish(axes, legend="best")
-    save_figure(figure, path)
+    return figure
 
 
-def draw_plan(plan: Plan, path: str | Path, *, title: str) -> None:
+def draw_plan(plan: Plan, *, title: str) -> Figure:
     """Signal-to-noise ratio against the examples of a person that are used, a line for each way of sampling."""
-    figure = new_figure(7.2, 4.8)
+    figure = new_figure(7.2, 4.8, title=title)
     axes = figure.subplots()
     for way, colour in zip(dict.fromkeys(row.way for row in plan.rows), COLOURS, strict=False):
         rows = sorted((row for row in plan.rows if row.way == way), key=lambda row: row.cap)
@@ -133,9 +121,8 @@ def draw_plan(plan: Plan, path: str | Path, *, title: str) -> None:
         xlabel="examples of a person: kept, or given to a step",
         ylabel=f"signal-to-noise (cosine within a person {given(plan.alike)})",
     )
-    figure.suptitle(title, fontsize=TITLE_SIZE)
     finish(axes, legend="best")
-    save_figure(figure, path)
+    return figure
 
 
 def _frontier(axes: Any, study: CapStudy, colour: str, noise: Any, label: str) -> None:

@@ -1,6 +1,6 @@
 """Pictures of a sweep: curves for one varying name (or a second with few values), a heat map for two.
 
-Every point is seen: those without a height of their own (infinite, zero on a logarithmic axis, refused) are marked.
+Every point is shown: those without a height (infinite, zero on a logarithmic axis, refused) are marked.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from groupdp.drawing import COLOURS, ORANGE, TITLE_SIZE, finish, infinity_sign, new_figure
+from groupdp.drawing import COLOURS, ORANGE, finish, infinity_sign, new_figure
 from groupdp.errors import InvalidArgument
 from groupdp.printing import given
 from groupdp.sweeps.sweep import Row
@@ -17,10 +17,10 @@ from groupdp.sweeps.sweep import Row
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: A second name with up to so many values is drawn as curves.
+#: A second name with at most this many values is drawn as curves.
 _MOST_CURVES = 8
 _LINES = ("-", "--", "-.", ":")
-#: Up to so many points of a curve are marked one by one.
+#: At most this many points of a curve are marked one by one.
 _MOST_MARKERS = 40
 #: What has no height, in the order of the legend: its colour in a heat map, and the edge where curves have it.
 _MARKS = {"infinite": (ORANGE, "top"), "epsilon = 0": ("#ffffff", "bottom"), "refused": ("#999999", "bottom")}
@@ -38,9 +38,8 @@ def draw_sweep(rows: Sequence[Row], *, title: str) -> Figure:
     """epsilon over what varies: certified upper bounds."""
     names = list(rows[0].values)
     check_names(names)
-    figure = new_figure(7.2, 4.8)
+    figure = new_figure(7.2, 4.8, title=title)
     axes = figure.subplots()
-    figure.suptitle(title, fontsize=TITLE_SIZE)
     first = _distinct(row.values[names[0]] for row in rows)
     second = _distinct(row.values[names[1]] for row in rows) if len(names) == 2 else []
     uppers = {tuple(row.values.values()): _height(row.epsilon_upper) for row in rows}
@@ -71,7 +70,7 @@ def _curves(axes: Any, names: list[str], first: list[Any], second: list[Any], up
     axes.set_ylabel("epsilon (certified upper bound)")
     axes.set_yscale("log" if logarithmic else "linear")
     axes.margins(x=0.03)
-    if len(first) == 1 and isinstance(first[0], int | float):  # a single place has no width of its own
+    if len(first) == 1 and isinstance(first[0], int | float):  # a single place has no width
         axes.set(xlim=(first[0] - max(1.0, abs(first[0])), first[0] + max(1.0, abs(first[0]))), xticks=first)
     _whole_ticks(axes.xaxis, first)
     _mark_edges(axes, without)
@@ -118,7 +117,7 @@ def _mark_edges(axes: Any, without: list[tuple[str, str, list[Any]]]) -> None:
 
 
 def _apart(places: list[Any]) -> list[Any]:
-    """Not so many that they touch; all of those that are no numbers, which are few."""
+    """Places spaced so that marks do not touch; all places that are not numbers, which are few."""
     if len(places) < _MOST_MARKERS or not all(isinstance(place, int | float) for place in places):
         return places
     ordered = sorted(places)
@@ -163,7 +162,7 @@ def _colour_finite(figure: Any, axes: Any, sides: Any, shown: Any) -> None:
 
 
 def _colour_others(figure: Any, axes: Any, sides: Any, values: Any) -> None:
-    """A colour of its own for every kind of point that has no place on the scale, and a legend."""
+    """A colour for every kind of point that is not on the scale, and a legend."""
     import numpy as np
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch

@@ -1,4 +1,4 @@
-"""Optional packages, and what a calling tool knows and does not pass on.
+"""Optional packages, and facts that a calling tool knows but does not pass on.
 
 A missing package is an ImportError that names the extra to install.
 
@@ -56,7 +56,7 @@ def calling_frames(package: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def refuse_misdescribed_events(group_size: int) -> None:
-    """Refuses if the calling function of JAX Privacy is about to describe something else as Poisson sampling."""
+    """Refuse if the calling function of JAX Privacy is about to describe something else as Poisson sampling."""
     for name, variables in calling_frames("jax_privacy"):
         strategy = getattr(variables.get("self"), "strategy", None)
         if name in ("__post_init__", "plan") and strategy is not None:
@@ -79,7 +79,7 @@ def refuse_misdescribed_events(group_size: int) -> None:
 
 
 def refuse_bands(bands: Any, group_size: int, name: str) -> None:
-    """Refuses correlated noise (more than one band) for groups of more than one."""
+    """Refuse correlated noise (more than one band) for groups of more than one."""
     if bands is not None and bands > 1 and group_size > 1:
         raise InvalidArgument(
             name,

@@ -16,7 +16,7 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_integer, require_number
-from groupdp.bounds import Bounds, Provenance
+from groupdp.bounds import Bounds
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.integrations.callers import refuse_misdescribed_events, require_package
@@ -111,22 +111,22 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
         """Certified bounds on the smallest epsilon; the interface's extremes 0 and 1 are allowed for delta."""
         delta = require_number("target_delta", target_delta, at_least=0.0, at_most=1.0)
         if self._contains_non_private_event:
-            return _exactly(math.inf)
+            return Bounds(math.inf, math.inf)
         if not self._rounds or delta == 1.0:
-            return _exactly(0.0)
+            return Bounds(0.0, 0.0)
         if delta == 0.0:
-            return _exactly(math.inf)  # Gaussian noise: the loss of removing a group is not bounded
+            return Bounds(math.inf, math.inf)  # Gaussian noise: the loss of removing a group is not bounded
         return self._ask(groupdp.epsilon, delta=delta)
 
     def get_delta_bounds(self, target_epsilon: float) -> Bounds:
         """Certified bounds on delta; an infinite epsilon is allowed."""
         if self._contains_non_private_event:
-            return _exactly(1.0)
+            return Bounds(1.0, 1.0)
         if not self._rounds:
-            return _exactly(0.0)
+            return Bounds(0.0, 0.0)
         if target_epsilon == math.inf:
             if all(one.noise_multiplier > 0.0 for one in self._rounds):
-                return _exactly(0.0)
+                return Bounds(0.0, 0.0)
             bounds = self._ask(groupdp.delta, epsilon=_LARGEST_EPSILON)
             return Bounds(0.0, bounds.upper, bounds.provenance)
         epsilon = require_number("target_epsilon", target_epsilon, at_least=0.0)
@@ -150,7 +150,3 @@ def _without_non_private(event: Any) -> tuple[bool, Any]:
         found = any(one for one, _ in parts)
         return found, dp_event.ComposedDpEvent([rest for _, rest in parts]) if found else event
     return False, event
-
-
-def _exactly(value: float) -> Bounds:
-    return Bounds(value, value, Provenance(engine="exact"))

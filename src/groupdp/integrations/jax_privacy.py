@@ -19,7 +19,7 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.bounds import Bounds, Provenance
+from groupdp.bounds import Bounds
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.integrations.callers import refuse_bands, require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
@@ -66,9 +66,9 @@ class GroupTrainingAccountant(_accounting.DpTrainingAccountant):  # type: ignore
     def compute_epsilon_bounds(self, num_updates: Any, dp_params: Any) -> Bounds:
         """Certified bounds on the smallest epsilon."""
         if num_updates == 0:
-            return Bounds(0.0, 0.0, Provenance(engine="exact"))
+            return Bounds(0.0, 0.0)
         if not dp_params.is_finite_guarantee:
-            return Bounds(math.inf, math.inf, Provenance(engine="exact"))
+            return Bounds(math.inf, math.inf)
         runs = from_dp_params(num_updates, dp_params, adjacency=self.adjacency)
         delta = require_number("delta", dp_params.delta, above=0.0, below=1.0)
         group_size = _group_size(dp_params)

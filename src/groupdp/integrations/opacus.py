@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number, shown
-from groupdp.bounds import Bounds, Provenance
+from groupdp.bounds import Bounds
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.integrations.callers import calling_frames, require_package
@@ -93,7 +93,7 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
         if unclipped_num_std is not None:
             history = [(accounted_noise(noise, unclipped_num_std), rate, steps) for noise, rate, steps in history]
         if not history:
-            return Bounds(0.0, 0.0, Provenance(engine="exact"))
+            return Bounds(0.0, 0.0)
         return groupdp.epsilon(from_opacus(history), delta=target, group_size=self.group_size, adjacency=self.adjacency)
 
     def __len__(self) -> int:
@@ -138,7 +138,7 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
         return count
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes over a history that was saved under the same group size and adjacency; anything else is refused."""
+        """Continue a history that was saved under the same group size and adjacency; anything else is refused."""
         saved = state_dict.get("mechanism") if isinstance(state_dict, Mapping) else None
         if saved != self.mechanism():
             raise InvalidArgument(
@@ -182,7 +182,7 @@ def _class_of(name: str, group_size: int, adjacency: str) -> type[GroupAccountan
 
 
 def register(*, group_size: int, adjacency: str = "add-or-remove") -> str:
-    """Makes `PrivacyEngine(accountant=name)` work and returns the name: "groupdp-8" for groups of up to 8 examples."""
+    """Make `PrivacyEngine(accountant=name)` work, and return the name: "groupdp-8" for groups of up to 8 examples."""
     name = accountant_name(group_size, adjacency)
     # Registering again is harmless: the class is the same. The name is ours, so nothing else is overwritten.
     _accountants.register_accountant(name, accountant_class(group_size, adjacency), force=True)
@@ -295,7 +295,7 @@ def gradient_noise(accounted: float, unclipped_num_std: Any) -> float:
 
 
 def warn_about_batch_size() -> None:
-    """Says what no accountant covers."""
+    """Warn about what no accountant covers."""
     warnings.warn(
         "Adaptive clipping in Opacus divides by the size of the sampled batch, which is private under Poisson "
         "sampling: the guarantee is for what is released besides that size.",

@@ -58,7 +58,7 @@ def thrown_blocks(group_size: int, batches: int, shift: float) -> AllocationRoun
     ]
     scale = CONTEXT.divide(CONTEXT.subtract(Decimal(1), law.left_out), total(kept))
     revealed, masses = _revealed(group_size, batches, shift, law.left_out)
-    return _coin((*products, *revealed), [*(CONTEXT.multiply(one, scale) for one in kept), *masses])
+    return _coin((*products, *revealed), [*(CONTEXT.multiply(probability, scale) for probability in kept), *masses])
 
 
 @lru_cache(maxsize=64)

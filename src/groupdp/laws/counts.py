@@ -59,8 +59,8 @@ def _products(factors: Scaled) -> Scaled:
     rows = -(-count // width)
     padding = rows * width - count
     high, low, exponents = (
-        np.append(part, np.full(padding, one)).reshape(rows, width)
-        for part, one in zip(factors, (0.5, 0.0, 1), strict=True)
+        np.append(part, np.full(padding, neutral)).reshape(rows, width)
+        for part, neutral in zip(factors, (0.5, 0.0, 1), strict=True)
     )
     for j in range(1, width):
         before = high[:, j - 1], low[:, j - 1], exponents[:, j - 1]
@@ -161,11 +161,11 @@ def people_law(people: int, rate: float, held: int, example_rate: float, most: i
             f"{_MOST_PRODUCTS} products: fewer people or fewer examples are needed."
         )
     kept = binomial_decimals(held, example_rate)
-    one = [*kept[:most], total(kept[most:])] if held > most else kept
+    person = [*kept[:most], total(kept[most:])] if held > most else kept
     sampled = CONTEXT.create_decimal(Decimal(rate))
-    one = [CONTEXT.multiply(sampled, p) for p in one]
-    one[0] = CONTEXT.add(one[0], CONTEXT.subtract(Decimal(1), Decimal(rate)))
-    result, power, left = [Decimal(1)], one, people
+    person = [CONTEXT.multiply(sampled, p) for p in person]
+    person[0] = CONTEXT.add(person[0], CONTEXT.subtract(Decimal(1), Decimal(rate)))
+    result, power, left = [Decimal(1)], person, people
     while left:
         if left % 2:
             result = _convolved(result, power)

@@ -63,7 +63,9 @@ def thrown_histograms(group_size: int, batches: int) -> HistogramLaw:
     for threshold in (Decimal(0),) if group_size <= _LARGEST_COMPLETE else _THRESHOLDS:
         search = _Search(group_size, batches, threshold)
         try:
-            found = [one for one in search.visit(3, (), Decimal(1), group_size, batches) if search.is_kept(one[1])]
+            found = [
+                entry for entry in search.visit(3, (), Decimal(1), group_size, batches) if search.is_kept(entry[1])
+            ]
             return HistogramLaw(tuple(_merged(found)), search.left_out)
         except _TooMany:
             continue
@@ -75,7 +77,7 @@ def _merged(found: list[tuple[Histogram, Decimal]]) -> list[tuple[Histogram, Dec
     rounded up to multiples of the first power of 2 that makes few of them; of single members the most (P-16)."""
     if len(found) <= MOST_HISTOGRAMS:
         return found
-    found.sort(key=lambda one: one[1], reverse=True)
+    found.sort(key=lambda entry: entry[1], reverse=True)
     kept, others = found[:_LIKELIEST], found[_LIKELIEST:]
     for multiple in (2, 4, 8, 16):
         cells: dict[Histogram, tuple[int, Decimal]] = {}
@@ -246,8 +248,8 @@ class _Search:
         ratio = CONTEXT.divide(Decimal(members), Decimal((c + 1) * self.size))
         if self.threshold == 0 or 2 * ratio > 1:
             return None
-        one = CONTEXT.multiply(moment, CONTEXT.divide(Decimal(math.comb(members, c)), Decimal(self.size ** (c - 1))))
-        bound = CONTEXT.multiply(CONTEXT.multiply(one, self.apart[self.size - free + 1]), Decimal(2))
+        first = CONTEXT.multiply(moment, CONTEXT.divide(Decimal(math.comb(members, c)), Decimal(self.size ** (c - 1))))
+        bound = CONTEXT.multiply(CONTEXT.multiply(first, self.apart[self.size - free + 1]), Decimal(2))
         return bound if bound < self.threshold else None
 
     def _leaf(self, chosen: Histogram, moment: Decimal, members: int, free: int) -> Iterator[tuple[Histogram, Decimal]]:

@@ -17,7 +17,7 @@ from groupdp.ledger.book import AFTER_LOOKING, Ledger, releases_of, require_chos
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import SMALLEST_NOISE, Wrapper
 from groupdp.mechanisms.of_group import OfGroup
-from groupdp.run_file.read import RunFile
+from groupdp.run_file.run import RunFile
 
 #: The two figures.
 COMPOSED, FILTER = "composed", "filter"

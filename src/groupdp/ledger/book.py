@@ -22,7 +22,7 @@ from datetime import date as calendar_date
 from pathlib import Path
 from typing import Any
 
-from groupdp._validation import require_choice, require_number, shown
+from groupdp._validation import require_choice, require_line, require_number, shown
 from groupdp._version import VERSION
 from groupdp.baselines.adaptive import FILTER_ORDERS, filter_epsilon
 from groupdp.bounds import Bounds
@@ -35,7 +35,7 @@ from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.mechanisms.of_group import OfGroup
 from groupdp.neighbours import ADD_AND_REMOVE, ADJACENCIES
-from groupdp.run_file.read import RunFile
+from groupdp.run_file.run import RunFile
 
 #: What the last part of a ledger's name is.
 SUFFIX = ".jsonl"
@@ -130,7 +130,7 @@ class Ledger:
         return filter_epsilon(phases, delta=self.delta, adjacency=self.adjacency, orders=self.filter_orders)
 
     def with_entries(self, count: int) -> Ledger:
-        """The ledger when it had so many entries."""
+        """The ledger with its first `count` entries."""
         return replace(self, entries=self.entries[:count])
 
 
@@ -223,8 +223,8 @@ def add_release(
     alone = epsilon(phases, delta=before.delta, adjacency=before.adjacency, progress=progress)
     entry = {
         "date": _date(date),
-        "title": _line("title", run.title),
-        "covers": before.covers if covers is None else _line("covers", covers),
+        "title": require_line("title", run.title),
+        "covers": before.covers if covers is None else require_line("covers", covers),
         "phases": described,
         "run_file_sha256": hashlib.sha256(run_file).hexdigest() if run_file else "",
         "bound": {
@@ -247,7 +247,7 @@ def add_release(
 
 
 def require_chosen(chosen: str | None, *, first: bool) -> str:
-    """When parameters were chosen, which has to be said from the second entry on."""
+    """When parameters were chosen; it must be given from the second entry on."""
     if chosen is None and not first:
         requirement = f"be {BEFOREHAND} or {AFTER_LOOKING} from the second entry on"
         raise InvalidArgument("chosen", InWords("nothing"), requirement)
@@ -277,12 +277,13 @@ def _header(values: Mapping[str, Any]) -> Ledger:
         raise ValueError(f"no ledger of format {_FORMAT}")
     adjacency, budget, orders = (values[name] for name in ("adjacency", "epsilon", "filter_orders"))
     if require_choice("adjacency", adjacency, ADJACENCIES) == ADD_AND_REMOVE:
-        raise InvalidArgument("adjacency", adjacency, "be another one: entries have group sizes of their own")
+        others = ", ".join(name for name in ADJACENCIES if name != ADD_AND_REMOVE)
+        raise InvalidArgument("adjacency", adjacency, f"be one of {others}", "entries have group sizes of their own")
     if not isinstance(orders, list) or not orders:
         raise InvalidArgument("filter_orders", orders, "be a non-empty sequence of orders above 1")
     return Ledger(
         date=_date(values["date"]),
-        covers=_line("covers", values["covers"]),
+        covers=require_line("covers", values["covers"]),
         delta=require_number("delta", values["delta"], above=0.0, below=1.0),
         adjacency=adjacency,
         epsilon=None if budget is None else require_number("epsilon", budget, above=0.0),
@@ -312,12 +313,6 @@ def _date(value: str | None) -> str:
         return calendar_date.fromisoformat(value).isoformat()
     except (TypeError, ValueError):
         raise InvalidArgument("date", value, "be a date like 2026-01-31") from None
-
-
-def _line(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > 200 or not value.isprintable():
-        raise InvalidArgument(name, value, "be one line of at most 200 characters")
-    return value.strip()
 
 
 def _number(value: float) -> float | str:

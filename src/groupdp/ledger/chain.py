@@ -1,8 +1,8 @@
 """A file of JSON lines that only grows: chained by digests, written whole under a lock.
 
 Every line is an object with the SHA-256 digest of its content and, from the second on, the digest of the line before;
-the last line counts them. A changed, removed or reordered line is noticed. The file is written anew beside itself and
-takes its own place: no reader and no kill ever finds a part of it. Writers wait for each other.
+the last line counts them. A changed, removed or reordered line is noticed. The new file is written beside the
+old one and replaces it: neither a reader nor a killed writer leaves or sees a part of it. Writers wait for each other.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _content(file: BinaryIO, path: str | Path) -> bytes:
 def _unreadable(path: str | Path, error: Exception) -> InvalidArgument:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     where = InWords(f"{shown(str(path))} ({reason})")
-    return InvalidArgument("ledger", where, "be a readable file; groupdp ledger new makes one")
+    return InvalidArgument("ledger", where, "be a readable file (groupdp ledger new makes one)")
 
 
 def make_file(path: str | Path, first: Line) -> None:

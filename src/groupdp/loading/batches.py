@@ -4,8 +4,8 @@
     loader = DataLoader(dataset, batch_sampler=batches)
     run = batches.run(noise_multiplier=4.0, epochs=20)
 
-Everything random follows from the seed, the epoch and the step, through generators of their own: global seeds have no
-effect, and a sampler that is restored in mid-epoch goes on with exactly the batches that were left.
+Everything random follows from the seed, the epoch and the step: global seeds have no effect, and a sampler that is
+restored in mid-epoch goes on with exactly the batches that were left.
 """
 
 from __future__ import annotations
@@ -36,23 +36,31 @@ _AT_ONCE = 2**22
 class IndexBatches(ABC):
     """Batches of indices, epoch after epoch.
 
-    Iterating gives the batches that are left of the current epoch, as lists of integers (what PyTorch wants of a
-    `batch_sampler`); `arrays()` gives the same as NumPy arrays, `padded()` arrays of one shape with their masks. An
-    epoch that was broken off is continued by the next iteration, because a new one would be one more epoch to account
-    for.
+    Iterating gives the batches that are left of the current epoch, as lists of integers (what PyTorch expects of a
+    `batch_sampler`); `arrays()` gives NumPy arrays, `padded()` arrays of one shape with their masks. The next iteration
+    continues an epoch that was broken off: a new one would be one more epoch to account for.
 
     With `owners` people are sampled: a batch holds all examples of the people drawn, and the guarantee counts people.
     Their gradients must then be clipped person by person. (`SpreadBatches` samples examples, and needs the owners.)
 
-    In a run of several processes each of them makes the same sampler with its own `rank`. All draw the same batch from
-    the same seed, and rank r takes the units number r, r + world_size, ... of it: the shares are disjoint, and together
-    they are the batch. `fingerprint` is equal on all ranks if they agree.
+    In a run of several processes each makes the same sampler with its own `rank`. All draw the same batch from the same
+    seed, and rank r takes its units number r, r + world_size, ... `fingerprint` is equal on all ranks if they agree.
     """
 
     def __init__(
-        self, units: IntArray, batches: int, *, seed: int | None, rank: int, world_size: int, padding: int | None
+        self,
+        sampling: Sampling,
+        units: IntArray,
+        batches: int,
+        *,
+        seed: int | None,
+        rank: int,
+        world_size: int,
+        padding: int | None,
     ) -> None:
         """`units` has, for every example, the number of the unit that is drawn with all its examples."""
+        self.sampling = sampling
+        """What groupdp accounts for."""
         self.world_size = require_integer("world_size", world_size, at_least=1)
         self.rank = require_integer("rank", rank, at_least=0, at_most=self.world_size - 1)
         if seed is None:
@@ -69,11 +77,6 @@ class IndexBatches(ABC):
         self._order = np.argsort(units, kind="stable").astype(np.int64)
         self._sizes = np.bincount(units).astype(np.int64)
         self._starts = np.concatenate(([0], np.cumsum(self._sizes)))
-
-    @property
-    @abstractmethod
-    def sampling(self) -> Sampling:
-        """What groupdp accounts for."""
 
     @property
     def samples_people(self) -> bool:
@@ -95,7 +98,6 @@ class IndexBatches(ABC):
         return DPSGD(self.sampling, noise_multiplier=noise_multiplier, steps=steps)
 
     def __len__(self) -> int:
-        """Batches of a whole epoch."""
         return self.batches
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -109,9 +111,13 @@ class IndexBatches(ABC):
         epoch = self.steps_done // self.batches
         shares = self._shares(epoch)
         while self.steps_done // self.batches == epoch:
-            share = next(shares, None) if self.padding is None else self._fitting(next(shares, None))
+            share = next(shares, None)
             if share is None:
                 raise AssertionError("an epoch ended early")
+            if self.padding is not None and len(share) > self.padding:
+                needed = f"be at least {len(share)}, the size of this batch"
+                why = "a batch that is cut off has another law (truncated Poisson sampling)"
+                raise InvalidArgument("padding", self.padding, needed, why)
             self.steps_done += 1
             yield share
 
@@ -129,8 +135,7 @@ class IndexBatches(ABC):
             yield indices, np.arange(self.padding) < len(share)
 
     def largest_batch(self, *, epochs: int) -> int:
-        """The size of the largest share of this rank in the first `epochs` epochs, which follow from the seed: with it
-        as `padding`, none of them is refused."""
+        """The size of the largest share of this rank in the first `epochs` epochs: a `padding` that refuses none."""
         fresh = copy.copy(self)
         fresh.steps_done, fresh.padding = 0, None
         count = require_integer("epochs", epochs, at_least=1)
@@ -187,16 +192,6 @@ class IndexBatches(ABC):
     def _drawn(self, epoch: int, first: int) -> Iterator[IntArray]:
         """The units of every batch of an epoch from number `first` on, in ascending order."""
 
-    def _fitting(self, share: IntArray | None) -> IntArray | None:
-        if share is not None and self.padding is not None and len(share) > self.padding:
-            raise InvalidArgument(
-                "padding",
-                self.padding,
-                f"be at least {len(share)}, the size of this batch",
-                "a batch that is cut off has another law (truncated Poisson sampling)",
-            )
-        return share
-
 
 class PoissonBatches(IndexBatches):
     """Every step draws each example, or each person, independently with probability `rate`.
@@ -216,19 +211,16 @@ class PoissonBatches(IndexBatches):
         world_size: int = 1,
         padding: int | None = None,
     ) -> None:
-        self._sampling = PoissonSampling(rate=rate)
-        batches = math.ceil(1 / self._sampling.share_of_data()) if steps is None else steps
+        sampling = PoissonSampling(rate=rate)
+        batches = math.ceil(1 / sampling.share_of_data()) if steps is None else steps
         units = units_of(dataset_size, owners)
-        super().__init__(units, batches, seed=seed, rank=rank, world_size=world_size, padding=padding)
-
-    @property
-    def sampling(self) -> PoissonSampling:
-        return self._sampling
+        super().__init__(sampling, units, batches, seed=seed, rank=rank, world_size=world_size, padding=padding)
+        self._rate = sampling.rate
 
     def _drawn(self, epoch: int, first: int) -> Iterator[IntArray]:
         for step in range(first, self.batches):
             uniform = self._generator(epoch, step).random(len(self._sizes))
-            yield np.flatnonzero(uniform < self._sampling.rate).astype(np.int64)
+            yield np.flatnonzero(uniform < self._rate).astype(np.int64)
 
 
 class BallsInBinsBatches(IndexBatches):
@@ -245,13 +237,8 @@ class BallsInBinsBatches(IndexBatches):
         world_size: int = 1,
         padding: int | None = None,
     ) -> None:
-        self._sampling = BallsInBinsSampling(batches=batches)
-        units = units_of(dataset_size, owners)
-        super().__init__(units, batches, seed=seed, rank=rank, world_size=world_size, padding=padding)
-
-    @property
-    def sampling(self) -> BallsInBinsSampling:
-        return self._sampling
+        sampling, units = BallsInBinsSampling(batches=batches), units_of(dataset_size, owners)
+        super().__init__(sampling, units, batches, seed=seed, rank=rank, world_size=world_size, padding=padding)
 
     def _drawn(self, epoch: int, first: int) -> Iterator[IntArray]:
         bins = self._generator(epoch).integers(0, self.batches, size=len(self._sizes))
@@ -273,17 +260,14 @@ class SpreadBatches(IndexBatches):
         world_size: int = 1,
         padding: int | None = None,
     ) -> None:
-        people = units_of(None, owners)
-        super().__init__(np.arange(len(people)), batches, seed=seed, rank=rank, world_size=world_size, padding=padding)
-        self.people = people
+        self.people = units_of(None, owners)
         """The number of each example's person."""
-        self._by_person = np.argsort(people, kind="stable").astype(np.int64)
-        self._counts = np.bincount(people).astype(np.int64)
-        self._sampling = SpreadSampling(batches=self.batches, evenly=bool(self._counts.max() > self.batches))
-
-    @property
-    def sampling(self) -> SpreadSampling:
-        return self._sampling
+        self._by_person = np.argsort(self.people, kind="stable").astype(np.int64)
+        self._counts = np.bincount(self.people).astype(np.int64)
+        count = require_integer("batches", batches, at_least=1)
+        sampling = SpreadSampling(batches=count, evenly=bool(self._counts.max() > count))
+        units = np.arange(len(self.people))
+        super().__init__(sampling, units, batches, seed=seed, rank=rank, world_size=world_size, padding=padding)
 
     def _identity(self) -> bytes:
         return bytes(self.people.tobytes())
@@ -301,9 +285,7 @@ class SpreadBatches(IndexBatches):
 
 
 def spread_places(generator: np.random.Generator, people: int, count: int, batches: int) -> IntArray:
-    """(people, count) batches: in every row uniformly random distinct ones; more than `batches` as evenly as possible,
-    and those that hold one more are uniformly random too.
-    """
+    """(people, count) batches: random distinct ones in every row; more than `batches` as evenly as possible."""
     whole, rest = divmod(count, batches)
     parts = [_distinct(generator, people, size, batches) for size in (*[batches] * whole, rest) if size > 0]
     return np.concatenate(parts, axis=1)

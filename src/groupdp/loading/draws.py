@@ -184,10 +184,10 @@ def read_index_log(path: str, *, steps: int, dataset_size: int) -> IndexLog:
     """The log at `path`: CSV, Parquet or JSON lines."""
     from groupdp.data.duckdb_engine import Engine
     from groupdp.data.keyed_hash import quoted
-    from groupdp.data.sources import open_source
+    from groupdp.data.relations import open_relation
 
     with Engine() as engine:
-        source = open_source(engine, path)
+        source = open_relation(engine, path)
         for name in ("step", "index"):
             if name not in source.columns:
                 raise InvalidArgument(

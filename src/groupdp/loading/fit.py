@@ -1,7 +1,7 @@
 """Drawn indices against the law of a sampling.
 
 Every test is exact, and the whole of them raises a false alarm with probability at most `false_alarm`: each of m tests
-has its share 1/m of it. That nothing is contradicted proves nothing: a defect may be too rare for what was drawn.
+has its share 1/m of it. A claim that is not contradicted is not proved: a defect may be too rare for what was drawn.
 """
 
 from __future__ import annotations

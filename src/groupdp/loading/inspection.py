@@ -1,8 +1,7 @@
 """`groupdp.inspect`: which sampling a loader or trainer does, with the evidence, and what breaks the guarantee.
 
-What is not known is refused with the reason: no loader passes because nothing was found against it.
-
-Epochs of indices are drawn from what yields batches; known generators are put back afterwards.
+A loader that is not known is refused with the reason. Epochs of indices may be drawn from what yields batches; the
+states of known generators are restored afterwards.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from groupdp.loading.known_loaders import (
 from groupdp.loading.other_tools import read_engine, read_other, read_selection
 from groupdp.loading.reading import Reading, accumulate, compare, require_world
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.run_file.read import RunFile
+from groupdp.run_file.run import RunFile
 from groupdp.run_file.write import run_file_text
 from groupdp.samplings import Sampling
 
@@ -273,7 +272,7 @@ def _copy(source: Any, *, alone: bool) -> Any:
 
 
 class _Endless(Exception):
-    """Iterating goes on and on."""
+    """An epoch has too many batches."""
 
 
 def _epoch(source: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What is noted while a loader is read, and what a claim says against it."""
+"""Notes about a loader while it is read, and their comparison with a claim."""
 
 from __future__ import annotations
 

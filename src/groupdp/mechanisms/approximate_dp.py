@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_boolean, require_integer, require_number
 from groupdp.fields import Field, Slider
 from groupdp.floats import UNIT, log_complement
 from groupdp.losses import AtomsRound
@@ -66,14 +65,6 @@ class ApproximateDP(Mechanism):
         replace(PER_PERSON, default=None),
         RELEASES,
     )
-
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "epsilon", require_number("epsilon", self.epsilon, at_least=0.0, at_most=LARGEST_EPSILON)
-        )
-        object.__setattr__(self, "delta", require_number("delta", self.delta, at_least=0.0, at_most=1.0))
-        object.__setattr__(self, "releases", require_integer("releases", self.releases, at_least=0))
-        require_boolean("per_person", self.per_person)
 
     def rounds(self, change: Change) -> Rounds:
         """A coin that reveals everything with probability delta, and randomized response (R-3)."""
@@ -136,7 +127,7 @@ def _randomized_response(epsilon: float) -> AtomsRound:
 
 
 def revealing_coin(log_delta: float) -> Round:
-    """P alone, and Q alone, has an outcome of probability delta; otherwise nothing is told."""
+    """P alone, and Q alone, has an outcome of probability delta; otherwise P and Q are identical."""
     if log_delta == 0.0:
         side = Side.point(math.inf)
     else:

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_boolean, require_integer, require_number
 from groupdp.errors import LimitExceeded
 from groupdp.fields import Field, Slider
 from groupdp.floats import UNIT
@@ -67,14 +66,6 @@ class DiscreteGaussianRelease(Mechanism):
         RELEASES,
         PER_PERSON,
     )
-
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "sigma", require_number("sigma", self.sigma, at_least=SMALLEST_SIGMA, at_most=LARGEST_SIGMA)
-        )
-        object.__setattr__(self, "sensitivity", require_integer("sensitivity", self.sensitivity, at_least=0))
-        object.__setattr__(self, "releases", require_integer("releases", self.releases, at_least=0))
-        require_boolean("per_person", self.per_person)
 
     def rounds(self, change: Change) -> Rounds:
         """The noise moved by a whole number m against the noise, for changes that move the statistic by m (R-2).

@@ -1,7 +1,4 @@
-"""What the user describes: a DP-SGD run, phase by phase.
-
-Descriptions are frozen and validate themselves; nothing here computes privacy.
-"""
+"""A DP-SGD run, or one phase of it, as the user describes it. Nothing here computes privacy."""
 
 from __future__ import annotations
 
@@ -10,13 +7,13 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from groupdp._validation import LARGEST_COUNT, require_fraction, require_integer
+from groupdp._validation import LARGEST_COUNT, require_fraction
 from groupdp.errors import InvalidArgument
 from groupdp.fields import Field, Slider, exact
 from groupdp.mechanisms.mechanism import NOISE_MULTIPLIER, Mechanism, mechanisms_of, require_noise
 from groupdp.neighbours import Change
 from groupdp.pairs import Rounds
-from groupdp.samplings.sampling import Sampling
+from groupdp.samplings.sampling import Described, Sampling
 
 
 def steps_of_epochs(epochs: Fraction, fraction_of_data: Fraction) -> int:
@@ -98,10 +95,8 @@ class DPSGD(Mechanism):
             raise InvalidArgument(
                 "sampling", self.sampling, "be one of groupdp's samplings, like PoissonSampling(rate=0.01)"
             )
-        object.__setattr__(self, "noise_multiplier", require_noise(self.noise_multiplier))
-        object.__setattr__(self, "steps", require_integer("steps", self.steps, at_least=0))
-        microbatch_size = require_integer("microbatch_size", self.microbatch_size, at_least=1)
-        object.__setattr__(self, "microbatch_size", microbatch_size)
+        Mechanism.__post_init__(self)
+        require_noise(self.noise_multiplier)
 
     def __repr__(self) -> str:
         micro = f", microbatch_size={self.microbatch_size}" if self.in_microbatches else ""
@@ -125,11 +120,7 @@ class DPSGD(Mechanism):
 
     def values(self) -> dict[str, Any]:
         """Its fields and its sampling's, by their names in run files."""
-        return {
-            "sampling": self.sampling.name,
-            **self.sampling.values(),
-            **{field.name: getattr(self, field.attribute) for field in self.fields},
-        }
+        return {"sampling": self.sampling.name, **self.sampling.values(), **Described.values(self)}
 
     def all_fields(self) -> tuple[Field, ...]:
         return (*self.sampling.fields, *self.fields)
@@ -176,7 +167,7 @@ class DPSGD(Mechanism):
             *self.sampling.assumptions(microbatches=self.in_microbatches),
             _AVERAGES_CLIPPED if self.in_microbatches else self.sampling.clipping,
             "In every round, independent Gaussian noise of standard deviation (noise multiplier x clipping norm) is "
-            "added to the sum of the batch, by a generator whose output cannot be told from randomness.",
+            "added to the sum of the batch, by a generator whose output cannot be distinguished from randomness.",
             "Every iterate may be released: all checkpoints are covered, not only the last one.",
         )
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar
 
-from groupdp._validation import require_boolean, require_integer
 from groupdp.fields import Field
 from groupdp.losses import LaplaceRound
 from groupdp.mechanisms.mechanism import (
@@ -49,9 +48,8 @@ class LaplaceRelease(Mechanism):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", require_noise(self.noise_multiplier))
-        object.__setattr__(self, "releases", require_integer("releases", self.releases, at_least=0))
-        require_boolean("per_person", self.per_person)
+        Mechanism.__post_init__(self)
+        require_noise(self.noise_multiplier)
 
     def rounds(self, change: Change) -> Rounds:
         """Laplace(m / b, 1) against Laplace(0, 1) for m changes of one example or person (R-1).

@@ -8,19 +8,19 @@ says which rounds dominate it for a change of neighbours, and engines answer for
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from abc import abstractmethod
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from groupdp._validation import LARGEST_COUNT, require_number
 from groupdp.errors import InvalidArgument
-from groupdp.fields import Field, Slider
+from groupdp.fields import Field, Slider, flag
 from groupdp.groups import total
 from groupdp.moments import renyi_divergence
-from groupdp.neighbours import ADJACENCIES, EXCHANGE, Change, require_law
+from groupdp.neighbours import ADJACENCIES, EXCHANGE, Change
 from groupdp.pairs import Rounds
+from groupdp.samplings.sampling import Described
 
 #: Smallest noise multiplier above zero that is accepted (zero itself is: it means no privacy).
 SMALLEST_NOISE = 1e-6
@@ -48,33 +48,17 @@ RELEASES = Field(
     example="3",
     slider=Slider(start=1, low=1, high=1000),
 )
-PER_PERSON = Field(
-    name="per_person",
-    unit="",
-    meaning="Whether what is stated is about all examples of a person together, not about one example.",
-    kind="flag",
-    default=False,
-    slider=Slider(start=False),
+PER_PERSON = flag(
+    "per_person", "Whether what is stated is about all examples of a person together, not about one example."
 )
 
 
-class Mechanism(ABC):
+class Mechanism(Described):
     """Whatever releases something about people."""
 
     __slots__ = ()
 
-    #: In run files and on the command line.
-    name: ClassVar[str]
-    #: In prose: "a Gaussian release".
-    title: ClassVar[str]
-    #: What it releases, in one sentence.
-    meaning: ClassVar[str] = ""
-    #: What describes it in run files, on the command line, in the page's form and in questions of the API.
-    fields: ClassVar[tuple[Field, ...]] = ()
-    #: Adjacencies it has a law for; "exchange" is removed=a, added=b.
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, EXCHANGE)
-    #: Why it has none for each of the others.
-    refusals: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def rounds(self, change: Change) -> Rounds:
@@ -123,7 +107,7 @@ class Mechanism(ABC):
 
     def values(self) -> dict[str, Any]:
         """What a run file says of it: its name and its fields."""
-        return {"mechanism": self.name, **{field.name: getattr(self, field.attribute) for field in self.fields}}
+        return {"mechanism": self.name, **Described.values(self)}
 
     def stated(self) -> dict[str, Any]:
         """`values` without those that are meant where none is given."""
@@ -133,15 +117,6 @@ class Mechanism(ABC):
     def all_fields(self) -> tuple[Field, ...]:
         """Its fields, with those of what it is made of."""
         return self.fields
-
-    def describe(self) -> str:
-        """In a line: "a Gaussian release, noise_multiplier = 2.0, releases = 1"."""
-        parts = (f"{field.name} = {getattr(self, field.attribute)!r}" for field in self.fields)
-        return ", ".join((self.title, *parts))
-
-    def require_adjacency(self, adjacency: str) -> None:
-        """Refuse, with the reason, an adjacency that no law is proved for."""
-        require_law(adjacency, self.title, self.adjacencies, self.refusals)
 
 
 class Wrapper(Mechanism):

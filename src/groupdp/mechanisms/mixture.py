@@ -175,12 +175,6 @@ class MixtureOfGaussians(Immutable, Mechanism):
             return math.log(-math.expm1(absent))
         return float(np.logaddexp.reduce(self.log_probabilities[self.sensitivities > 0.0], initial=-math.inf))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MixtureOfGaussians) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
     def __repr__(self) -> str:
         if len(self.sensitivities) <= 6:
             return (

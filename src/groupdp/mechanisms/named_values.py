@@ -91,7 +91,7 @@ def samplings_with(keys: Iterable[str]) -> tuple[str, ...]:
 
 
 def refuse_unknown(values: Mapping[str, Any], allowed: Sequence[str], *, where: str = "") -> None:
-    """Refuses a key that is not allowed, and names the nearest one that is."""
+    """Refuse a key that is not allowed, and name the nearest one that is."""
     for key in values:
         if key not in allowed:
             near = [] if key in known_keys() else difflib.get_close_matches(key, allowed, n=1, cutoff=0.7)

@@ -67,7 +67,14 @@ class OfGroup(Wrapper):
             require_law(adjacency, self.title, others, self.refusals)
         self.mechanism.require_adjacency(adjacency)
 
+    @property
+    def _enters(self) -> bool:
+        """Whether the number of examples changes anything: it does not where all of a person's count as one."""
+        return is_empty(self.group) or not getattr(Wrapper.innermost(self), "per_person", False)
+
     def assumptions(self) -> tuple[str, ...]:
+        if not self._enters:
+            return self.mechanism.assumptions()
         return (
             f"In this release ({self.mechanism.describe()}) {self._counted('at most ')}.",
             *self.mechanism.assumptions(),
@@ -90,7 +97,7 @@ class OfGroup(Wrapper):
         return {**self.mechanism.stated(), "group_size": self.group_size}
 
     def describe(self) -> str:
-        return f"{self.mechanism.describe()}, of which {self._counted()}"
+        return f"{self.mechanism.describe()}, of which {self._counted()}" if self._enters else self.mechanism.describe()
 
 
 def with_own_groups(run: Any, group_size: Any) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from groupdp.neighbours import Change
 from groupdp.pairs import Rounds
 from groupdp.printing import given
 
-#: How the number of runs is found.
+#: How the number of runs is chosen.
 LAWS = FIXED, GEOMETRIC, POISSON = ("fixed", "geometric", "poisson")
 #: Orders that a search is accounted at; any one is valid, so the best may be chosen.
 ORDERS = (1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0)

@@ -1,27 +1,20 @@
 """Choosing a contribution cap: how many examples of each person to keep.
 
-A small cap throws examples away and so raises the sampling rate of those kept (the batch stays the same); a large one
-raises the group size that must be protected. The study calibrates the noise for a ladder of caps and recommends the
-one with the least noise per averaged gradient among those that keep enough examples.
+A small cap throws examples away and raises the sampling rate of those kept (the batch stays the same); a large one
+raises the group size to protect. The study calibrates the noise for a ladder of caps. With a minimum share to keep it
+recommends the cap with the least noise; without one it recommends none: no accountant knows what examples are worth.
 
-What is thrown away has no price that an accountant knows. Without a minimum share to keep, nothing is recommended: the
-frontier of noise against share kept is the answer.
-
-The alternative is to sample people instead of examples, at equal compute: a person is drawn with the same rate, so a
-batch has as many examples on average; all of their kept examples are averaged and clipped together to C_user, and the
-analysis is that of a single example at that rate. A batch of B examples then averages over B / K people, K being the
-kept examples of a person on average, and the noise of an averaged gradient is
-
-    sampling examples   sigma_examples C_example / B
-    sampling people     sigma_people C_user K / B
-
-so that people win when C_user / C_example < sigma_examples / (K sigma_people), the threshold.
+The alternative is to sample people at equal compute: a person is drawn with the same rate, their K kept examples (on
+average) are averaged and clipped together to C_user, and the analysis is that of one example at that rate. The noise
+of an averaged gradient is sigma_examples C_example / B for examples and sigma_people C_user K / B for people, so that
+people win when C_user / C_example < sigma_examples / (K sigma_people), the threshold.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -30,9 +23,10 @@ import numpy as np
 
 from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
-from groupdp.calibration import calibrate_noise
+from groupdp.calibration.noise import calibrate_noises
+from groupdp.calibration.result import Calibration
 from groupdp.engines.interface import Progress, work_done
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
 from groupdp.floats import IntArray
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, steps_of_epochs
@@ -142,13 +136,14 @@ def choose_cap(
     )
     ladder = _ladder(study, highest, FRONTIER if minimum_share is None else (study.minimum_share,))
     rows: dict[int, CapRow] = {}
-    study.fill(rows, ladder, lambda done: progress(0.8 * done) if progress is not None else None)
+    report = progress if progress is not None else (lambda _: None)
+    study.fill(rows, ladder, lambda done: report(0.8 * done))
     best = None
     if minimum_share is not None:
         more = [cap for cap in _between(rows, study.best(rows), highest) if study.allows(cap)]
-        study.fill(rows, more, lambda done: progress(0.8 + 0.2 * done) if progress is not None else None)
+        study.fill(rows, more, lambda done: report(0.8 + 0.2 * done))
         best = study.best(rows)
-        rows[best] = study.row(best, rows[best], _FINE_TOLERANCE)
+        study.calibrate([best], rows, _FINE_TOLERANCE)
     return CapStudy(
         rows=tuple(rows[cap] for cap in sorted(rows)),
         recommended=best,
@@ -228,30 +223,18 @@ class Study:
 
     def smallest(self, share: float, highest: int) -> int:
         """The smallest cap that keeps a share of the examples, which grows with the cap; `highest` if none does."""
-        low, high = 1, highest
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.keeps(middle, share) else (middle + 1, high)
-        return low
+        return 1 + bisect_left(range(1, highest), True, key=lambda cap: self.keeps(cap, share))
 
     def length(self, share: Fraction) -> int:
         """Steps of which each visits a share of the data."""
         return self.steps if self.steps is not None else steps_of_epochs(self.epochs or Fraction(1), share)
 
-    def least_noise(
-        self, run: DPSGD, group_size: int, tolerance: float = _TOLERANCE, start: float | None = None
-    ) -> Any:
-        """The least noise with which `run` meets the target."""
-        return calibrate_noise(
-            run,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            group_size=group_size,
-            adjacency=self.adjacency,
-            tolerance=tolerance,
-            start=start,
-            engine=self.engine,
-        )
+    def least_noises(
+        self, asked: Sequence[tuple[DPSGD, int, float | None]], tolerance: float = _TOLERANCE
+    ) -> list[Calibration | GroupDPError]:
+        """The least noise with which each (run, group size, start) meets the target, or why there is none."""
+        question: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "adjacency": self.adjacency}
+        return calibrate_noises(asked, **question, tolerance=tolerance, engine=self.engine)
 
     def kept(self, cap: int) -> int:
         return int(np.minimum(self.values, cap) @ self.people)
@@ -264,36 +247,46 @@ class Study:
         return self.batch_size <= self.kept(cap) and self.kept(cap) >= share * self.total
 
     def fill(self, rows: dict[int, CapRow], caps: list[int], progress: Callable[[float], None]) -> None:
-        """Rows for the caps that are missing; each calibration starts from its neighbour's noise."""
+        """Rows for the caps that are missing."""
         missing = [cap for cap in caps if cap not in rows and self.batch_size <= self.kept(cap)]
-        for done, cap in enumerate(missing):
+        done = 0
+        for wave in _waves(missing):
             if work_done() > self.most_work:
                 raise LimitExceeded(
                     f"the study of caps did not finish within its limit of {LARGEST_STUDY:.3g} operations: {len(rows)} "
                     f"caps were calibrated, up to {max(rows, default=0)} (largest_cap limits them)."
                 )
-            near = min(rows, key=lambda other: abs(math.log(other / cap)), default=None)
-            try:
-                rows[cap] = self.row(cap, rows[near] if near is not None else None)
-            except LimitExceeded:
-                if not rows:
-                    raise
-            progress((done + 1) / len(missing))
+            self.calibrate(wave, rows)
+            done += len(wave)
+            progress(done / len(missing))
 
-    def row(self, cap: int, neighbour: CapRow | None, tolerance: float = _TOLERANCE) -> CapRow:
+    def calibrate(self, caps: Sequence[int], rows: dict[int, CapRow], tolerance: float = _TOLERANCE) -> None:
+        """Rows for the caps, whose trials are asked in batches; each search starts from the noise of the nearest row.
+
+        A cap that the engines decline gets no row; the first one must have one.
+        """
+        asked: list[tuple[DPSGD, int, float | None]] = []
+        for cap in caps:
+            share = Fraction(self.batch_size, self.kept(cap))
+            sampling = PoissonSampling(rate=float(share))
+            run = DPSGD(sampling, noise_multiplier=1.0, steps=self.length(share))
+            start = person_start = None
+            if rows:  # noise grows nearly in proportion to cap x rate
+                near = rows[min(rows, key=lambda other: abs(math.log(other / cap)))]
+                start = near.noise_multiplier * (cap * sampling.rate) / (near.cap * near.sampling_rate)
+                person_start = near.person_noise_multiplier
+            asked += [(run, cap, start or None), (run, 1, person_start or None)]
+        found = self.least_noises(asked, tolerance)
+        for cap, (run, _, _), of_cap, of_person in zip(caps, asked[::2], found[::2], found[1::2], strict=True):
+            refused = next((one for one in (of_cap, of_person) if isinstance(one, GroupDPError)), None)
+            if isinstance(of_cap, Calibration) and isinstance(of_person, Calibration):
+                rows[cap] = self._row(cap, run.steps, of_cap, of_cap if cap == 1 else of_person)
+            elif refused is not None and not (rows and isinstance(refused, LimitExceeded)):
+                raise refused
+
+    def _row(self, cap: int, steps: int, found: Calibration, single: Calibration) -> CapRow:
         kept = self.kept(cap)
-        share = Fraction(self.batch_size, kept)
-        rate = float(share)
-        steps = self.length(share)
-        run = DPSGD(sampling=PoissonSampling(rate=rate), noise_multiplier=1.0, steps=steps)
-
-        # Noise grows nearly in proportion to cap x rate.
-        start = None
-        if neighbour is not None and neighbour.noise_multiplier > 0.0:
-            start = neighbour.noise_multiplier * (cap * rate) / (neighbour.cap * neighbour.sampling_rate)
-        found = self.least_noise(run, cap, tolerance, start)
-        person_start = neighbour.person_noise_multiplier if neighbour is not None else None
-        single = found if cap == 1 else self.least_noise(run, 1, tolerance, person_start or None)
+        rate = float(Fraction(self.batch_size, kept))
         people_per_batch = rate * int(self.people.sum())
         return CapRow(
             cap=cap,
@@ -333,6 +326,17 @@ def _ladder(study: Study, highest: int, shares: Sequence[float]) -> list[int]:
     for share in shares:
         caps.add(study.smallest(share, highest))
     return sorted(cap for cap in caps if cap <= highest)
+
+
+def _waves(caps: list[int]) -> Iterator[list[int]]:
+    """The first cap, then ever more of the others at a time, each near one of those before."""
+    stride, done = 4 ** len(caps), set[int]()
+    while len(done) < len(caps):
+        wave = [i for i in range(0, len(caps), stride) if i not in done]
+        done.update(wave)
+        stride = max(stride // 4, 1)
+        if wave:
+            yield [caps[i] for i in wave]
 
 
 def _between(rows: dict[int, CapRow], best: int, highest: int) -> list[int]:

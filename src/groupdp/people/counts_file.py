@@ -1,8 +1,7 @@
 """Numbers of examples per person from a file: a column of a CSV or Parquet table.
 
-Identifiers are not taken for counts: a file of one column that looks like them is refused with a question.
-
-Each person's epsilon is written as a table, which is not for publication.
+A file of one column that looks like identifiers is refused with a question. Each person's epsilon is written as a
+table with one row per person: do not publish it.
 """
 
 from __future__ import annotations
@@ -101,10 +100,10 @@ def _large(path: str, column: str | None) -> tuple[str, Any] | None:
     try:
         from groupdp.data.duckdb_engine import Engine
         from groupdp.data.keyed_hash import quoted
-        from groupdp.data.sources import open_source
+        from groupdp.data.relations import open_relation
 
         with Engine() as engine:
-            source = open_source(engine, path)
+            source = open_relation(engine, path)
             if column not in source.columns:
                 return None
             value = quoted(column)

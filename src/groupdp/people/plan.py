@@ -30,7 +30,7 @@ import numpy as np
 
 from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.engines.interface import Progress, work_done
-from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
 from groupdp.groups import in_words
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.people.cap import FRONTIER, LARGEST_STUDY, Study
@@ -188,7 +188,10 @@ def _row(study: Study, way: str, cap: int, alike: float) -> PlanRow:
     by_people = sampling.unit == "person"
     group = 1 if by_people else cap
     run = DPSGD(sampling, noise_multiplier=1.0, steps=study.length(share))
-    run = replace(run, noise_multiplier=study.least_noise(run, group).value)
+    (found,) = study.least_noises([(run, group, None)])
+    if isinstance(found, GroupDPError):
+        raise found
+    run = replace(run, noise_multiplier=found.value)
     batch = kept * float(sampling.share_of_data())  # an epoch has whole batches: at most batch_size on average
     signal = _together(study, cap, float(share), alike) if way == "people-together" else batch
     used = 1.0 if by_people else kept / study.total

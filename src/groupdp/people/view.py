@@ -1,4 +1,4 @@
-"""The per-person view: people contribute different numbers of examples, and each has their own epsilon."""
+"""The per-person view: everybody has the epsilon of their own number of examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import LARGEST_COUNT, require_number
-from groupdp.batches import is_quick, quick_epsilons
+from groupdp.at_once import is_quick, quick_epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress, work_done
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded

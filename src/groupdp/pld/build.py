@@ -121,11 +121,11 @@ def _outside(part: RoundPart, centre: float) -> tuple[float, float]:
     return totals[0], totals[1]
 
 
-def measures_of(one: Round, *, step: float, tail_mass: float, longest: int) -> tuple[Measure, Measure, LossMoments]:
+def measures_of(round_: Round, *, step: float, tail_mass: float, longest: int) -> tuple[Measure, Measure, LossMoments]:
     """(dominated, dominating, moments) of one round; about `tail_mass` is cut off on either side."""
     step = rounded_step(step)
     log_cut = math.log(tail_mass)
-    part = RoundPart(one, 1, log_cut=log_cut, log_left_cut=log_cut)
+    part = RoundPart(round_, 1, log_cut=log_cut, log_left_cut=log_cut)
     points = float(np.max(part.law.loss) - np.min(part.law.loss)) / step + 8.0
     if points > longest:
         raise LimitExceeded(

@@ -94,8 +94,8 @@ class PrivacyLossDistribution:
         if mixture.is_trivial:
             raise InvalidArgument("mixture", InWords("only zeros"), "have a positive sensitivity")
         chosen = require_direction(direction)
-        one = Round.of(mixture.side, ZERO) if chosen == FORWARD else Round.of(ZERO, mixture.side)
-        return cls.from_round(one, direction=chosen, grid_step=grid_step, tail_mass=tail_mass)
+        round_ = Round.of(mixture.side, ZERO) if chosen == FORWARD else Round.of(ZERO, mixture.side)
+        return cls.from_round(round_, direction=chosen, grid_step=grid_step, tail_mass=tail_mass)
 
     @classmethod
     def from_run(
@@ -123,8 +123,8 @@ class PrivacyLossDistribution:
             raise InvalidArgument("adjacency", adjacency, "be a single ordered change, like remove", f"{names}")
         direction, composition = compositions[0][0], question.of_mixtures(0)
         parts = []
-        for one, times in composition:
-            if not isinstance(one, Round):
+        for round_, times in composition:
+            if not isinstance(round_, Round):
                 raise InvalidArgument(
                     "run",
                     NOT_SHOWN,
@@ -133,8 +133,8 @@ class PrivacyLossDistribution:
                         "replaced or zeroed only the curve of delta is known"
                     ),
                 )
-            if times > 0 and not one.is_trivial:
-                part = cls.from_round(one, direction=direction, grid_step=grid_step, tail_mass=tail_mass)
+            if times > 0 and not round_.is_trivial:
+                part = cls.from_round(round_, direction=direction, grid_step=grid_step, tail_mass=tail_mass)
                 parts.append(part.self_compose(times) if times > 1 else part)
         if not parts:
             raise InvalidArgument("run", InWords("none"), "have steps in which the group matters")
@@ -153,12 +153,12 @@ class PrivacyLossDistribution:
 
     @classmethod
     def from_round(
-        cls, one: Round, *, direction: str, grid_step: float = 1e-3, tail_mass: float = 1e-30
+        cls, round_: Round, *, direction: str, grid_step: float = 1e-3, tail_mass: float = 1e-30
     ) -> PrivacyLossDistribution:
         """One round of pairs with noise. `direction` names what P and Q are: only equal names compose."""
-        if not isinstance(one, Round):
-            raise InvalidArgument("one", one, "be a Round")
-        if one.is_trivial or not one.has_noise:
+        if not isinstance(round_, Round):
+            raise InvalidArgument("one", round_, "be a Round")
+        if round_.is_trivial or not round_.has_noise:
             raise InvalidArgument("one", InWords("one without"), "be a round with noise and a positive shift")
         if not (isinstance(direction, str) and DIRECTION.fullmatch(direction)):
             raise InvalidArgument(
@@ -166,7 +166,7 @@ class PrivacyLossDistribution:
             )
         step = require_number("grid_step", grid_step, at_least=1e-9, at_most=10.0)
         cut = require_number("tail_mass", tail_mass, at_least=1e-250, at_most=1e-3)
-        lower, upper, moments = measures_of(one, step=step, tail_mass=cut, longest=LARGEST_GRID)
+        lower, upper, moments = measures_of(round_, step=step, tail_mass=cut, longest=LARGEST_GRID)
         return cls(
             direction=direction,
             lower=lower,

@@ -9,163 +9,41 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupdp._files import standard_input
-from groupdp._validation import require_choice, shown
+from groupdp._files import read_file
+from groupdp._validation import require_choice, require_line, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.fields import integer, number
 from groupdp.groups import LARGEST_GROUP
-from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.mechanisms.mechanism import Mechanism, Wrapper, mechanisms_of
+from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.named_values import GIVEN, known_keys, phase_of, refuse_unknown, with_sampling
-from groupdp.mechanisms.of_group import OfGroup
-from groupdp.neighbours import ADJACENCIES, SAME_SIZE, Neighbours
-from groupdp.printing import given
-from groupdp.question import neighbours_of, question_of, sources_of, unit_of
+from groupdp.neighbours import ADJACENCIES
+from groupdp.question import question_of, sources_of, unit_of
 from groupdp.run_file.filled import adjacency_for, with_sizes
+from groupdp.run_file.run import DEFAULT_TITLE, OWNERS, RunFile, combined
 from groupdp.run_file.toml_lines import MOST_PARTS, KeyPath, line_of, long_key
 
 if TYPE_CHECKING:
     from groupdp.data.manifest import Manifest
 
-#: Largest file read, in bytes: a run is a page, not a book.
+#: Largest file read, in bytes.
 LARGEST_FILE = 100_000
 _TOP_KEYS = ("title", "data", "owners", "delta", "group_size", "adjacency", "removed", "added", "phase")
-_DEFAULT_TITLE = "DP-SGD run"
-#: How many owners a record has.
-OWNERS = ("one", "several")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFile:
-    """What a run file says, validated; what it does not say about the question is None."""
-
-    title: str = _DEFAULT_TITLE
-    phases: tuple[Mechanism, ...]
-    delta: float | None = None
-    group_size: Any = None
-    """A number, or a mapping from sources to numbers."""
-    adjacency: str = ADJACENCIES[0]
-    removed: Any = None
-    added: Any = None
-    data: Manifest | None = None
-    """What is known of the dataset."""
-    owners: str | None = None
-    """ "several" where records have several owners: who owns which is public then, and contents are protected."""
-    written: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
-    """The phases as they were given, so that sizes and epochs are saved and not a rounded rate (write.py)."""
-    looked: bool = False
-    """Whether parameters were chosen after looking at outcomes: then only a filter's figure is valid (ledger/)."""
-    adjacency_open: bool = field(default=False, compare=False)
-    """Whether no adjacency was given."""
-    parts: tuple[RunFile, ...] = field(default=(), compare=False, repr=False)
-    """The files that were combined, each with its group size."""
-
-    def __post_init__(self) -> None:
-        changed = self.removed is not None or self.added is not None
-        if self.several_owners and (changed or self.adjacency not in SAME_SIZE):
-            raise InvalidArgument(
-                "adjacency",
-                InWords("removed and added" if changed else repr(self.adjacency)),
-                f"be {' or '.join(SAME_SIZE)} where records have several owners",
-                "removing a person would change which records of their co-owners are kept",
-            )
-
-    @property
-    def several_owners(self) -> bool:
-        """Whether records have several owners."""
-        return self.owners is not None or (self.data is not None and self.data.owners is not None)
-
-    @property
-    def training(self) -> tuple[DPSGD, ...]:
-        """The phases of DP-SGD, also those with a group size of their own."""
-        return tuple(one for one in map(Wrapper.innermost, self.phases) if isinstance(one, DPSGD))
-
-    @property
-    def sources(self) -> tuple[str, ...] | None:
-        """The sources that the run draws from, None where a group is a number."""
-        return sources_of(self.phases)
-
-    @property
-    def keywords(self) -> dict[str, Any]:
-        """The arguments of the library's functions that say which datasets are neighbours."""
-        if self.group_size is None:
-            nobody: Any = 0 if self.sources is None else {}
-            return {"removed": self.removed or nobody, "added": self.added or nobody}
-        return {"group_size": self.group_size, "adjacency": self.adjacency}
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """Which datasets are neighbours."""
-        found = neighbours_of(self.phases, **self.keywords)
-        if not any(isinstance(phase, OfGroup) for phase in self.phases):
-            return found
-        return replace(found, words="the stated number of examples of one person in each release")
-
-    @property
-    def uncovered(self) -> tuple[str, Any, str] | None:
-        """(argument, value, requirement) of a group smaller than what some person is known to have in the data."""
-        for part in self.parts:
-            if (found := part.uncovered) is not None:
-                return found
-        if self.data is None or unit_of(self.phases) == "person":
-            return None
-        if isinstance(self.group_size, Mapping):
-            caps = self.data.cap if isinstance(self.data.cap, Mapping) else {}
-            for source in self.sources or ():
-                size, cap = self.group_size.get(source, 0), caps.get(source, 0)
-                if size < cap:
-                    return f"group_size.{source}", size, f"be at least {cap}, the bound of {self.data.file}"
-            return None
-        given = [("group_size", self.group_size), ("removed", self.removed), ("added", self.added)]
-        numbers = [(size, key) for key, size in given if isinstance(size, int)]
-        if not numbers or max(numbers)[0] >= self.data.largest:
-            return None
-        size, key = max(numbers)
-        most = self.data.largest
-        return key, size, f"be at least {most}: somebody has that many examples in {self.data.file}"
-
-    def require_covered(self) -> None:
-        """Refuse a group smaller than the number of examples that some person is known to have."""
-        if (found := self.uncovered) is not None:
-            raise InvalidArgument(*found)
-
-    @property
-    def stated_delta(self) -> float:
-        """The delta, which has to be given."""
-        if self.delta is None:
-            raise InvalidArgument("delta", NOT_SHOWN, f"be given: {self.suggested_delta}")
-        return self.delta
-
-    @property
-    def suggested_delta(self) -> str:
-        """What delta is, and which one to choose where the number of people is known."""
-        if self.data is None:
-            return "the delta of (epsilon, delta)-DP"
-        people, most = self.data.people, given(self.data.largest_delta)
-        return f"for {people} people --delta {most} or less, a tenth of one over their number"
 
 
 def read_run_file(path: str | Path) -> RunFile:
     """The run that the TOML file at `path` describes; "-" is standard input."""
+    requirement = "be a readable TOML file"
+    content = read_file("run file", path, most=LARGEST_FILE, requirement=requirement)
     try:
-        if str(path) == "-":
-            content = standard_input().read(LARGEST_FILE + 1)
-        else:
-            with open(path, "rb") as file:
-                content = file.read(LARGEST_FILE + 1)
         text = content.decode("utf-8-sig")
-    except InvalidArgument:
-        raise
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
-        raise InvalidArgument(
-            "run file", InWords(f"{shown(str(path))} ({reason})"), "be a readable TOML file"
-        ) from None
+    except ValueError:
+        not_text = InWords(f"{shown(str(path))} (it is not UTF-8 text)")
+        raise InvalidArgument("run file", not_text, requirement) from None
     if len(content) > LARGEST_FILE:
         raise InvalidArgument("run file", str(path), f"be at most {LARGEST_FILE} bytes")
     return parse_run_file(text, name=str(path), folder=Path() if str(path) == "-" else Path(path).parent)
@@ -192,7 +70,7 @@ def parse_run_file(text: str, *, name: str = "run file", folder: Path | None = N
 
 
 class _Written(Decimal):
-    """A number with a point or an exponent, which a complaint shows as the file writes it."""
+    """A number with a point or an exponent, which an error shows as the file writes it."""
 
     _text: str
 
@@ -206,7 +84,7 @@ class _Written(Decimal):
 
 
 class _Reader:
-    """Takes values out of the parsed document, and complains with the line they came from."""
+    """Takes values out of the parsed document; an error names the line they came from."""
 
     def __init__(self, text: str, name: str, document: dict[str, Any], folder: Path | None) -> None:
         self._text = text
@@ -219,7 +97,7 @@ class _Reader:
             refuse_unknown(self._document, _TOP_KEYS)
         except InvalidArgument as error:
             raise self._at((error.argument,), error) from None
-        title = self._take("title", _require_line, default=_DEFAULT_TITLE)
+        title = self._take("title", require_line, default=DEFAULT_TITLE)
         delta = self._take("delta", lambda key, value: number(key, _unquoted(key, value), above=0.0, below=1.0))
         groups = {key: self._take(key, _group) for key in ("group_size", "removed", "added")}
         adjacency = self._take("adjacency", lambda key, value: require_choice(key, value, ADJACENCIES))
@@ -350,12 +228,6 @@ def _group(key: str, value: Any) -> Any:
     return integer(key, _unquoted(key, value), at_least=0, at_most=LARGEST_GROUP)
 
 
-def _require_line(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > 200 or not value.isprintable():
-        raise InvalidArgument(key, value, "be one line of at most 200 characters")
-    return value.strip()
-
-
 def read_run_files(names: Sequence[str], read: Callable[[str], RunFile] = read_run_file) -> RunFile:
     """The run of one file, or that of several together; FILE:K has groups of up to K in FILE."""
     parts = [file_and_size(name) for name in names]
@@ -367,7 +239,7 @@ def read_run_files(names: Sequence[str], read: Callable[[str], RunFile] = read_r
         return replace(file, group_size=size, removed=None, added=None)
     if sum(path == "-" for path, _ in parts) > 1:
         raise InvalidArgument("run files", InWords("- twice"), "name standard input once")
-    return _combined([(read(path), size) for path, size in parts])
+    return combined([(read(path), size) for path, size in parts])
 
 
 def file_and_size(name: str) -> tuple[str, int | None]:
@@ -378,33 +250,3 @@ def file_and_size(name: str) -> tuple[str, int | None]:
     if len(size) > 12 or int(size) > LARGEST_GROUP:
         raise InvalidArgument("group_size", name, f"be at most {LARGEST_GROUP} in FILE:K")
     return path, int(size)
-
-
-def _combined(files: Sequence[tuple[RunFile, int | None]]) -> RunFile:
-    """All releases of all files. Where they state different deltas, the question has to."""
-    adjacencies = {file.adjacency for file, _ in files}
-    if len(adjacencies) > 1:
-        raise InvalidArgument("adjacency", InWords(" and ".join(sorted(adjacencies))), "be the same in all run files")
-    if any(file.removed is not None or file.added is not None for file, _ in files):
-        raise InvalidArgument("removed and added", InWords("them"), "be left out where several run files are given")
-    phases: list[Mechanism] = []
-    sizes: list[Any] = []
-    parts: list[RunFile] = []
-    for file, size in files:
-        own = file.group_size if size is None else size
-        parts.append(replace(file, group_size=own))
-        sizes.append(own)
-        phases += (
-            phase if own is None or isinstance(phase, OfGroup) else OfGroup.of(phase, own) for phase in file.phases
-        )
-    numbers = [size for size in sizes if isinstance(size, int)]
-    deltas = {file.delta for file, _ in files} - {None}
-    return RunFile(
-        title=" and ".join(dict.fromkeys(file.title for file, _ in files)),
-        phases=mechanisms_of(tuple(phases)),
-        delta=deltas.pop() if len(deltas) == 1 else None,
-        group_size=max(numbers) if len(numbers) == len(sizes) else None,
-        adjacency=adjacencies.pop(),
-        owners=OWNERS[1] if any(file.several_owners for file, _ in files) else None,
-        parts=tuple(parts),
-    )

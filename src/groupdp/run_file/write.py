@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from groupdp.fields import exact
+from groupdp.groups import in_words
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.mechanisms.of_group import OfGroup
 from groupdp.neighbours import ADJACENCIES
-from groupdp.run_file.read import RunFile
+from groupdp.question import unit_of
+from groupdp.run_file.run import RunFile
 
 #: What a sampling rate may have been given by.
 _SIZES = ((("sampling_rate",), "sampling_rate"), (("batch_size", "dataset_size"), "sampling_rate"))
@@ -107,7 +109,7 @@ def _text(value: str) -> str:
 
 
 def remarks_on(run: RunFile, *, group: bool = True) -> list[str]:
-    """What is peculiar about a run and, unless without the group, about whom it is asked for."""
+    """Remarks on a run and, with `group`, on the group that it is asked about."""
     found = []
     if all(phase.releases == 0 for phase in run.phases):
         found.append("Note: with 0 steps nothing is released about the data.")
@@ -116,10 +118,18 @@ def remarks_on(run: RunFile, *, group: bool = True) -> list[str]:
     if group and not any(map(_counts, groups)):
         found.append("Note: a group of size 0 changes nothing; a person has at least 1 example.")
     if run.adjacency_open and run.adjacency != ADJACENCIES[0]:
-        found.append(f"Note: no adjacency was given; {run.adjacency} is taken, which this sampling has a bound for.")
+        found.append(
+            f"Note: no adjacency was given; {run.adjacency} is used, because this sampling has a bound for it."
+        )
     if group and (uncovered := run.uncovered) is not None:
         key, size, requirement = uncovered
-        found.append(f"Note: this is not about every person: for that {key}, which is {size}, has to {requirement}.")
+        found.append(f"Note: this does not cover everybody: {key} is {size}, and must {requirement}.")
+    largest = 0 if run.data is None or unit_of(run.phases) == "person" else run.data.largest
+    if group and run.data is not None and isinstance(run.group_size, int) and run.group_size > largest > 0:
+        found.append(
+            f"Note: group_size is {run.group_size}, and nobody has more than {in_words(largest)} in {run.data.file}: "
+            f"--group-size {largest} covers everybody."
+        )
     if run.data is not None and not run.data.checked:
         found.append(f"Note: {run.data.file} is not beside its manifest, so its digest was not checked.")
     return found

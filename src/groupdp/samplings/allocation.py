@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import LARGEST_DATASET, require_integer
+from groupdp._validation import LARGEST_DATASET
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.fields import BATCHES, Field, Slider
 from groupdp.laws.blocks import allocated_blocks
@@ -51,12 +51,9 @@ class AllocationSampling(Sampling):
     secret_allocation: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        batches = require_integer("batches", self.batches, at_least=1, at_most=LARGEST_DATASET)
-        object.__setattr__(self, "batches", batches)
-        participations = require_integer("participations", self.participations, at_least=1)
-        if participations > batches:
-            raise InvalidArgument("participations", InWords(f"{participations}"), f"be at most batches={batches}")
-        object.__setattr__(self, "participations", participations)
+        Sampling.__post_init__(self)
+        if self.participations > self.batches:
+            raise InvalidArgument("participations", InWords(self.participations), f"be at most batches={self.batches}")
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """A coin over the counts of the group's members, with their places hidden in blocks (P-15); some leave and

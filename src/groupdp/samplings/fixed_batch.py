@@ -10,8 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import LARGEST_DATASET, require_integer
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument
 from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field
 from groupdp.groups import is_empty
 from groupdp.laws import hypergeometric_law
@@ -46,20 +45,17 @@ class FixedBatchSampling(Sampling):
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ("batch_size",)
 
     def __post_init__(self) -> None:
-        batch_size, dataset_size = batch_and_dataset(self.batch_size, self.dataset_size)
-        object.__setattr__(self, "batch_size", batch_size)
-        object.__setattr__(self, "dataset_size", dataset_size)
+        Sampling.__post_init__(self)
+        require_batch(self.batch_size, self.dataset_size)
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """2 x Hypergeom(B, n + k, k) against 0 for k removed, and its mirror image (P-4, tight).
 
-        k replaced or zeroed: the envelope P-5, valid. (Hypergeom, Hypergeom) with N(+i) against N(-i) is no bound, and
-        neither is 1 x Hypergeom for zeroed examples: they still take a place.) In microbatches an example of the group
-        takes a displaced one's place in one average, so the factor 2 is already there.
+        k replaced or zeroed: the envelope P-5, valid. ((Hypergeom, Hypergeom) with N(+i) against N(-i) is not a
+        bound, nor is 1 x Hypergeom for zeroed examples, which still take a place.) In microbatches an example of the
+        group takes a displaced one's place in one average, so the factor 2 is already there.
         """
-        size = change.size
-        if not isinstance(size, int):
-            raise AssertionError("a group by sources needs a sampling with sources")
+        size = counted(change.size)
         if change.keeps_places or not (is_empty(change.removed) or is_empty(change.added)):
             return ((self._envelope(size, noise), steps),)
         side = _side(self.batch_size, self.dataset_size, size, noise)
@@ -68,14 +64,8 @@ class FixedBatchSampling(Sampling):
     def _envelope(self, size: int, noise: float) -> Profile | Round:
         others = self.dataset_size - size
         if others < self.batch_size:
-            raise InvalidArgument(
-                "group_size",
-                size,
-                (
-                    f"be at most dataset_size - batch_size = {self.dataset_size - self.batch_size} for "
-                    f"{' and '.join(SAME_SIZE)}"
-                ),
-            )
+            most = f"be at most dataset_size - batch_size = {self.dataset_size - self.batch_size}"
+            raise InvalidArgument("group_size", size, f"{most} for {' and '.join(SAME_SIZE)}")
         return _envelope(self.batch_size, others, size, noise)
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
@@ -120,13 +110,10 @@ class FixedBatchSampling(Sampling):
         return self.dataset_size
 
 
-def batch_and_dataset(batch_size: object, dataset_size: object) -> tuple[int, int]:
-    """Both sizes, checked: 1 <= batch_size <= dataset_size."""
-    batch = require_integer("batch_size", batch_size, at_least=1, at_most=LARGEST_DATASET)
-    dataset = require_integer("dataset_size", dataset_size, at_least=1, at_most=LARGEST_DATASET)
-    if batch > dataset:
-        raise InvalidArgument("batch_size", batch, f"be at most dataset_size={dataset}")
-    return batch, dataset
+def require_batch(batch_size: int, dataset_size: int) -> None:
+    """Refuse a batch that is larger than the dataset."""
+    if batch_size > dataset_size:
+        raise InvalidArgument("batch_size", batch_size, f"be at most dataset_size={dataset_size}")
 
 
 @lru_cache(maxsize=64)
@@ -156,8 +143,7 @@ def uniform_subsets(generator: np.random.Generator, batch_size: int, trials: int
 
     With r examples left to see and b places left, the next one enters with probability b / r.
     """
-    if batch_size > dataset_size:
-        raise InvalidArgument("batch_size", InWords(batch_size), f"be at most dataset_size={dataset_size}")
+    require_batch(batch_size, dataset_size)
     included = np.empty((dataset_size, trials), dtype=np.bool_)
     places = np.full(trials, batch_size, dtype=np.int64)
     for position in range(dataset_size):

@@ -10,13 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_boolean
 from groupdp.errors import InvalidArgument
-from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field, Slider
+from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field, flag
 from groupdp.groups import is_empty
 from groupdp.neighbours import SAME_SIZE, Change
 from groupdp.pairs import ZERO, Round, Side
-from groupdp.samplings.fixed_batch import batch_and_dataset
+from groupdp.samplings.fixed_batch import require_batch
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
 from groupdp.samplings.shuffled import REFUSALS, dealt, group_in, unit_of
 from groupdp.samplings.worlds import KnownSums, World
@@ -38,24 +37,15 @@ class FixedOrderSampling(Sampling):
     fields: ClassVar[tuple[Field, ...]] = (
         BATCH_SIZE,
         DATASET_SIZE,
-        Field(
-            name="one_per_batch",
-            unit="",
-            meaning="No batch holds two examples of the same person.",
-            kind="flag",
-            default=False,
-            slider=Slider(start=False),
-        ),
+        flag("one_per_batch", "No batch holds two examples of the same person."),
     )
     adjacencies: ClassVar[tuple[str, ...]] = SAME_SIZE
     refusals: ClassVar[dict[str, str]] = REFUSALS
     mistaken_for_poisson: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        batch_size, dataset_size = batch_and_dataset(self.batch_size, self.dataset_size)
-        object.__setattr__(self, "batch_size", batch_size)
-        object.__setattr__(self, "dataset_size", dataset_size)
-        object.__setattr__(self, "one_per_batch", require_boolean("one_per_batch", self.one_per_batch))
+        Sampling.__post_init__(self)
+        require_batch(self.batch_size, self.dataset_size)
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """An epoch is one Gaussian with shift sqrt(r), r the largest possible sum_t c_t^2 (P-8): exact."""

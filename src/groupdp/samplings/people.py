@@ -17,9 +17,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_boolean, require_integer, require_number
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.fields import BATCH_SIZE, DATASET_SIZE, SAMPLING_RATE, Field, Slider, probability
+from groupdp.fields import BATCH_SIZE, DATASET_SIZE, SAMPLING_RATE, Field, Slider, flag, probability
 from groupdp.groups import LARGEST_GROUP
 from groupdp.laws import people_law
 from groupdp.neighbours import Change
@@ -41,13 +40,8 @@ EXAMPLES_PER_PERSON = Field(
     example="4",
     slider=Slider(start=4, low=1, high=64, logarithmic=False),
 )
-CLIP_PERSON = Field(
-    name="clip_person",
-    unit="",
-    meaning="Whether a person's gradients are summed or averaged and clipped once, not one by one.",
-    kind="flag",
-    default=False,
-    slider=Slider(start=False),
+CLIP_PERSON = flag(
+    "clip_person", "Whether a person's gradients are summed or averaged and clipped once, not one by one."
 )
 _OF_PEOPLE = (EXAMPLES_PER_PERSON, CLIP_PERSON)
 _RATE = replace(SAMPLING_RATE, meaning="Probability that a person joins a batch.")
@@ -64,11 +58,8 @@ class PeopleSampling(Sampling):
     unit: ClassVar[str] = "person"
 
     def __post_init__(self) -> None:
-        most = require_integer("examples_per_person", self.examples_per_person, at_least=1, at_most=LARGEST_GROUP)
-        object.__setattr__(self, "examples_per_person", most)
-        object.__setattr__(self, "clip_person", require_boolean("clip_person", self.clip_person))
-        for field in self.plain.fields:  # checked there
-            object.__setattr__(self, field.attribute, getattr(self.plain, field.attribute))
+        Sampling.__post_init__(self)
+        _ = self.plain  # which checks that its fields go together
 
     @property
     @abstractmethod
@@ -214,12 +205,8 @@ class PoissonPeople(PeopleSampling):
 
     def __post_init__(self) -> None:
         PeopleSampling.__post_init__(self)
-        kept = require_number("example_rate", self.example_rate, above=0.0, at_most=1.0)
-        held = require_integer("examples_held", self.examples_held, at_least=0, at_most=LARGEST_GROUP)
-        if kept < 1.0 and held == 0:
+        if self.is_random and self.examples_held == 0:
             raise InvalidArgument("examples_held", NOT_SHOWN, "be given with an example_rate below 1")
-        object.__setattr__(self, "example_rate", kept)
-        object.__setattr__(self, "examples_held", held)
 
     @property
     def plain(self) -> PoissonSampling:

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_number
 from groupdp.fields import SAMPLING_RATE, Field
 from groupdp.groups import Group, is_empty
 from groupdp.laws import binomial_law
@@ -42,9 +41,6 @@ class PoissonSampling(Sampling):
     fields: ClassVar[tuple[Field, ...]] = (SAMPLING_RATE,)
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ("rate",)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", require_number("rate", self.rate, above=0.0, at_most=1.0))
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """(Binom(a, q), Binom(b, q)) for a removed and b added: tight with gradients +e and -e (P-1, P-2).
@@ -101,8 +97,7 @@ def binomial_side(rate: float, group: Group, unit: float, noise: float) -> Side:
 
 @lru_cache(maxsize=128)
 def _sensitivities(rate: float, group: Group, unit: float) -> Side:
-    if not isinstance(group, int):
-        raise AssertionError("a group by sources needs a sampling with sources")
+    size = counted(group)
     if rate == 1.0:  # in every other law of counts all outcomes are possible
-        return Side.point(unit * group)
-    return Side(unit * np.arange(group + 1.0), binomial_law(group, rate))
+        return Side.point(unit * size)
+    return Side(unit * np.arange(size + 1.0), binomial_law(size, rate))

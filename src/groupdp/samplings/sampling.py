@@ -20,8 +20,8 @@ BoolArray = npt.NDArray[np.bool_]
 EXAMPLES_CLIPPED = "Every example's gradient is clipped to the clipping norm on its own before anything is summed."
 
 
-class Sampling(ABC):
-    """How a run chooses its batches, and what that means for a group's privacy."""
+class Described(ABC):
+    """A frozen description by fields: a sampling or a mechanism."""
 
     __slots__ = ()
 
@@ -29,18 +29,43 @@ class Sampling(ABC):
     name: ClassVar[str]
     #: In prose: "Poisson sampling".
     title: ClassVar[str]
-    #: How it chooses batches, in one sentence.
+    #: What it does, in one sentence.
     meaning: ClassVar[str] = ""
     #: What describes it in run files, on the command line, in the page's form and in questions of the API.
-    fields: ClassVar[tuple[Field, ...]]
-    #: The field that alone says that this sampling is meant, where no sampling is named.
-    meant_by: ClassVar[str] = ""
-    #: What a batch is drawn from, and a group size counts: "example" or "person".
-    unit: ClassVar[str] = "example"
+    fields: ClassVar[tuple[Field, ...]] = ()
     #: Adjacencies it has a law for; "exchange" is removed=a, added=b.
     adjacencies: ClassVar[tuple[str, ...]]
     #: Why it has none for each of the others.
     refusals: ClassVar[Mapping[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        """Check every field by its kind and range."""
+        for field in self.fields:
+            object.__setattr__(self, field.attribute, field.checked(getattr(self, field.attribute)))
+
+    def values(self) -> dict[str, Any]:
+        """Its fields by their names in run files."""
+        return {field.name: getattr(self, field.attribute) for field in self.fields}
+
+    def describe(self) -> str:
+        """In a line: "Poisson sampling, sampling_rate = 0.01"."""
+        parts = (f"{field.name} = {getattr(self, field.attribute)!r}" for field in self.fields)
+        return ", ".join((self.title, *parts))
+
+    def require_adjacency(self, adjacency: str) -> None:
+        """Refuse, with the reason, an adjacency that no law is proved for."""
+        require_law(adjacency, self.title, self.adjacencies, self.refusals)
+
+
+class Sampling(Described):
+    """How a run chooses its batches, and what that means for a group's privacy."""
+
+    __slots__ = ()
+
+    #: The field that alone says that this sampling is meant, where no sampling is named.
+    meant_by: ClassVar[str] = ""
+    #: What a batch is drawn from, and a group size counts: "example" or "person".
+    unit: ClassVar[str] = "example"
     #: Attributes in which epsilon grows, so that a calibration may solve for them.
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ()
     #: Whether no larger dataset leaks more, so that what holds for one example holds on a walk to a larger group.
@@ -96,16 +121,3 @@ class Sampling(ABC):
     def largest_group(self, adjacency: str) -> int | None:
         """The largest group the datasets allow under an adjacency; None where they do not say."""
         return None
-
-    def values(self) -> dict[str, Any]:
-        """Its fields by their names in run files."""
-        return {field.name: getattr(self, field.attribute) for field in self.fields}
-
-    def describe(self) -> str:
-        """In a line: "Poisson sampling, sampling_rate = 0.01"."""
-        parts = (f"{name} = {value!r}" for name, value in self.values().items())
-        return ", ".join((self.title, *parts))
-
-    def require_adjacency(self, adjacency: str) -> None:
-        """Refuse, with the reason, an adjacency that no law is proved for."""
-        require_law(adjacency, self.title, self.adjacencies, self.refusals)

@@ -1,7 +1,7 @@
 """Shuffled epochs: the dataset is permuted and dealt to batches, every example in one of them.
 
-How many of the group share a batch is given away (a public coin), and no amplification is claimed beyond it: Poisson
-accounting of a shuffled run is no bound of any kind.
+How many of the group share a batch is public (a coin), and no amplification is claimed beyond it. Poisson accounting of
+a shuffled run is not a valid bound.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from groupdp.groups import is_empty
 from groupdp.laws.allocation import SquaresLaw, Values, dealt_squares_law
 from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
 from groupdp.pairs import ZERO, Branch, Round, Side
-from groupdp.samplings.fixed_batch import batch_and_dataset
+from groupdp.samplings.fixed_batch import require_batch
+from groupdp.samplings.poisson import counted
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
 from groupdp.samplings.worlds import World, dealt_members
 
@@ -51,9 +52,8 @@ class ShuffledSampling(Sampling):
     shuffles: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        batch_size, dataset_size = batch_and_dataset(self.batch_size, self.dataset_size)
-        object.__setattr__(self, "batch_size", batch_size)
-        object.__setattr__(self, "dataset_size", dataset_size)
+        Sampling.__post_init__(self)
+        require_batch(self.batch_size, self.dataset_size)
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """One epoch is a coin over r = sum_t c_t^2 with branch N(sqrt(r)) against N(0) (P-7); twice that if
@@ -150,9 +150,7 @@ def unit_of(change: Change, microbatches: bool) -> float:
 
 def group_in(change: Change, dataset_size: int) -> int:
     """The size of the group, which is part of the dataset."""
-    size = change.size
-    if not isinstance(size, int):
-        raise AssertionError("a group by sources needs a sampling with sources")
+    size = counted(change.size)
     if size > dataset_size:
         raise InvalidArgument("group_size", size, f"be at most dataset_size={dataset_size}")
     return size

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import LARGEST_DATASET, require_integer, require_number
+from groupdp._validation import LARGEST_DATASET
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.fields import DATASET_SIZE, SAMPLING_RATE, Field, Slider
 from groupdp.groups import is_empty
@@ -56,15 +56,6 @@ class TruncatedPoissonSampling(Sampling):
     leaks_most_where_smallest: ClassVar[bool] = False
     refusals: ClassVar[dict[str, str]] = {"substitute": _NO_LAW, "add-and-remove": _NO_LAW, "exchange": _NO_LAW}
 
-    def __post_init__(self) -> None:
-        values = {
-            "rate": require_number("rate", self.rate, above=0.0, at_most=1.0),
-            "largest_batch": require_integer("largest_batch", self.largest_batch, at_least=1, at_most=LARGEST_DATASET),
-            "dataset_size": require_integer("dataset_size", self.dataset_size, at_least=1, at_most=LARGEST_DATASET),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """A public coin over the classes of the common sample's size (P-6): (m + d, 0) for members removed, its mirror
         image for members added; (m + d, d) where they are zeroed and keep their places.
@@ -76,10 +67,7 @@ class TruncatedPoissonSampling(Sampling):
                 "be 1 for truncated Poisson sampling",
                 "which microbatch an example lands in depends on which others were cut away",
             )
-        size = change.size
-        if not isinstance(size, int):
-            raise AssertionError("a group by sources needs a sampling with sources")
-        coin = _coin(self, size, noise, change.keeps_places)
+        coin = _coin(self, counted(change.size), noise, change.keeps_places)
         return ((coin if is_empty(change.added) else coin.mirrored, steps),)
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
@@ -129,5 +117,5 @@ def _coin(sampling: TruncatedPoissonSampling, size: int, noise: float, keeps_pla
     log_weights = [one.log_weight for one in classes]
     if not classes[-1].is_catch_all:
         return Round(branches, log_weights)
-    # Sizes that are not told apart: k members and k displaced for the upper side, nothing for the lower side (P-6).
+    # Sizes that share one class: k members and k displaced for the upper side, nothing for the lower side (P-6).
     return Round(branches, log_weights, Round([*branches[:-1], Branch(ZERO, ZERO)], log_weights))

@@ -200,7 +200,7 @@ def sums_of(law: Mapping[float, float]) -> IndependentSums:
 
 
 def independent_members(parts: Iterable[tuple[int, float, float]]) -> IndependentSums:
-    """(how many, rate, move): everybody on his own."""
+    """(how many, rate, move): every member is included independently."""
     law = {0.0: 0.0}
     for count, rate, move in parts:
         presence = binomial_logarithms(count, rate)

@@ -1,7 +1,7 @@
 """The numbers of a statement, and what an epsilon means for one person; every number is certified.
 
-Against a stated prior and a stated rate of false alarms: what the best attacker, who sees everything the run releases
-and knows everything but which of two cases it was (neighbours.py), can do at most (tradeoff/risk.py).
+The attacker has a stated prior and a stated rate of false alarms, sees everything the run releases, and knows all but
+which of two cases it was (neighbours.py). The numbers bound the best attack (tradeoff/risk.py).
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.guarantees import epsilon
-from groupdp.guarantees import epsilon as epsilon_of_run
 from groupdp.ledger import Ledger
 from groupdp.neighbours import ONE_SIDED, TwoCases
-from groupdp.printing import complement, given, given_percent, round_up, upper_percent
+from groupdp.printing import complement, given, given_percent, round_up, sides, upper_percent
 from groupdp.question import neighbours_of
-from groupdp.run_file.read import RunFile
+from groupdp.run_file.run import RunFile
 from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.risk import Risk, risk
 
@@ -55,11 +54,11 @@ class Explanation:
         return [
             first,
             self.cases.detected(rate, _share(caught, guessed=self.false_alarm_rate)),
-            f"An attacker who is {given_percent(self.prior)} sure at first that {self.cases.first}, and whose alarms "
-            f"are false in {rate} of the cases in which {self.cases.second}, is at most "
-            f"{_share(belief, guessed=self.prior)} sure after an alarm; one whose alarms are rarer may be surer.",
-            f"A guess which of the two it was, right in {_known(self.prior)} of the cases without the release, is "
-            f"right in at most {_share(self.risk.success.upper, guessed=known, text=_known(self.prior))} with it.",
+            f"An attacker who is {given_percent(self.prior)} sure at first that {self.cases.first}, and raises a false "
+            f"alarm in {rate} of the cases in which {self.cases.second}, is at most "
+            f"{_share(belief, guessed=self.prior)} sure after an alarm; an attacker with rarer alarms may be surer.",
+            f"Without the release, the best guess which of the two it was is right in {_known(self.prior)} of the "
+            f"cases; with it, in at most {_share(self.risk.success.upper, guessed=known, text=_known(self.prior))}.",
             self.cases.order(),
         ]
 
@@ -67,15 +66,15 @@ class Explanation:
         """The numbers, in full precision."""
         rate = self.false_alarm_rate
         return {
-            "epsilon": _sides(self.epsilon),
+            "epsilon": sides(self.epsilon),
             "tight": self.epsilon.tight,
             "delta": self.delta,
             "prior": self.prior,
             "false_alarm_rate": rate,
-            "detected": _sides(self.risk.true_positive_rate[rate]),
-            "posterior": _sides(self.risk.posterior[rate]),
-            "right_guess": _sides(self.risk.success),
-            "advantage": _sides(self.risk.advantage),
+            "detected": sides(self.risk.true_positive_rate[rate]),
+            "posterior": sides(self.risk.posterior[rate]),
+            "right_guess": sides(self.risk.success),
+            "advantage": sides(self.risk.advantage),
             "sentences": self.sentences(),
         }
 
@@ -90,15 +89,9 @@ def explain(
     **neighbours: Any,
 ) -> Explanation:
     """What the run's epsilon at `delta` means for one person; `neighbours` as for `epsilon`."""
-    certified = epsilon_of_run(run, delta=delta, **neighbours)
+    certified = epsilon(run, delta=delta, **neighbours)
     return explained_by(
-        certified,
-        run,
-        delta=delta,
-        prior=prior,
-        false_alarm_rate=false_alarm_rate,
-        progress=progress,
-        **neighbours,
+        certified, run, delta=delta, prior=prior, false_alarm_rate=false_alarm_rate, progress=progress, **neighbours
     )
 
 
@@ -134,17 +127,13 @@ def _factor(epsilon: float) -> str:
 
 
 def _share(value: float, *, guessed: float, text: str = "") -> str:
-    """A probability as a percentage, rounded up; where it is no more than without the release, as that was given."""
+    """A probability as a percentage, rounded up; `guessed`, as it was given, where it is not above that."""
     return (text or given_percent(guessed)) if value <= guessed else upper_percent(min(value, 1.0))
 
 
 def _known(prior: float) -> str:
     """How often the better of two guesses is right before the release, for the decimal that was given."""
     return given_percent(prior if prior >= 0.5 else float(complement(prior)))
-
-
-def _sides(bounds: Bounds) -> dict[str, float]:
-    return {"lower": bounds.lower, "upper": bounds.upper}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,11 +271,7 @@ def _old_analysis(run: RunFile) -> tuple[Bounds | None, float | None]:
     phases = list(run.phases)
     try:
         vadhan = vadhan_epsilons(
-            phases,
-            delta=run.stated_delta,
-            group_sizes=(run.group_size,),
-            form="geometric",
-            adjacency=run.adjacency,
+            phases, delta=run.stated_delta, group_sizes=(run.group_size,), form="geometric", adjacency=run.adjacency
         )[0]
         return vadhan, old_tool_epsilon(phases, delta=run.stated_delta, group_size=run.group_size)
     except InvalidArgument:

@@ -1,22 +1,18 @@
-"""A statement in sentences: whom it is for, what it means, what it assumes, how it was computed; in four formats.
+"""A statement in sentences: whom it is for, what it means, what it assumes, how it was computed.
 
 Every epsilon in it is an upper bound, rounded up.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import textwrap
-from typing import Any
 
 from groupdp.bounds import Bounds
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.mechanisms.mechanism import Wrapper
 from groupdp.neighbours import DIRECTIONS, SAME_SIZE
-from groupdp.printing import counted, given, grouped, round_down, upper_text
-from groupdp.run_file.read import RunFile
+from groupdp.printing import counted, given, round_down, upper_text
+from groupdp.run_file.run import RunFile
 from groupdp.run_file.write import remarks_on, stated, with_sizes_stated
 from groupdp.statement.numbers import DIGITS, Statement
 
@@ -58,6 +54,23 @@ def meaning(statement: Statement) -> str:
         f"P(E on the first) <= e^epsilon P(E on the second) + delta. It holds for {_protected(run)}, whatever the "
         "others have."
     )
+
+
+def meaning_of(statement: Statement) -> str:
+    """What the guarantee means, and what is to be noted about the run."""
+    return " ".join([meaning(statement), *remarks_on(statement.run)])
+
+
+def sections(statement: Statement) -> list[tuple[str, list[str], bool]]:
+    """After the guarantee and the run: each heading, its sentences, and whether they are a list."""
+    explained, data = statement.explanation, statement.run.data
+    return [
+        *([] if data is None else [("The data", data.sentences(), True)]),
+        *([] if explained is None else [("What it means for one person", explained.sentences(), True)]),
+        ("What it assumes", assumptions(statement.run), True),
+        ("How it was computed", [method(statement)], False),
+        ("Earlier methods", [old_analysis(statement)], False),
+    ]
 
 
 def _subject(statement: Statement) -> str:
@@ -177,14 +190,14 @@ def method(statement: Statement) -> str:
 
 
 def old_analysis(statement: Statement) -> str:
-    """What one would have had to state before."""
+    """What earlier methods give."""
     if statement.poisson_claim is not None:
         return (
             "Accounted as Poisson sampling, as is often done, this run would claim epsilon = "
-            f"{rounded(statement.poisson_claim.upper)}. That is not a guarantee: its batches are not sampled like that."
+            f"{rounded(statement.poisson_claim.upper)}. That is not a guarantee: its batches are not Poisson samples."
         )
     if statement.vadhan is None or statement.old_tool is None or statement.one_example is None:
-        return "There was no analysis of such runs for groups before."
+        return "Earlier methods have no bound for groups in such a run."
     finite = statement.old_tool < math.inf
     if statement.run.group_size == 1:
         old = rounded(statement.old_tool) if finite else "infinite"
@@ -197,9 +210,9 @@ def old_analysis(statement: Statement) -> str:
     old = f"epsilon = {rounded(statement.old_tool)}" if finite else infinite
     return (
         f"For single {_many(statement.run)} the epsilon is {rounded(statement.one_example.upper)} at the same delta. "
-        "Before, a group's guarantee was derived from that by Vadhan's lemma: with exact arithmetic and the "
-        f"best choice of the intermediate delta that gives {_lemma(statement.vadhan)}; with "
-        f"customary Renyi accounting in double precision {old}."
+        "Earlier methods derive a group's guarantee from that by Vadhan's lemma: with exact arithmetic and the best "
+        f"intermediate delta this gives {_lemma(statement.vadhan)}; with customary Renyi accounting in double "
+        f"precision, {old}."
     )
 
 
@@ -215,234 +228,28 @@ def _lemma(bounds: Bounds) -> str:
 def batches(run: RunFile, index: int) -> str:
     """How a phase chooses its batches, by the sizes that it was given by; or what else it releases."""
     phase = run.phases[index]
-    if not isinstance(phase, DPSGD):
+    inner = Wrapper.innermost(phase)
+    if not isinstance(inner, DPSGD):
         return phase.describe()
-    micro = f", microbatches of {phase.microbatch_size}" if phase.in_microbatches else ""
-    return with_sizes_stated(f"{phase.sampling.describe()}{micro}", phase, stated(run, index))
+    micro = f", microbatches of {inner.microbatch_size}" if inner.in_microbatches else ""
+    chosen = phase.describe().replace(inner.describe(), f"{inner.sampling.describe()}{micro}")
+    return with_sizes_stated(chosen, phase, stated(run, index))
 
 
-def noise_of(phase: Mechanism) -> str:
-    """The noise multiplier of a phase of DP-SGD; another mechanism's description says its own."""
-    return given(phase.noise_multiplier) if isinstance(phase, DPSGD) else "-"
+def noise_of(run: RunFile, index: int) -> str:
+    """The noise multiplier of a phase of DP-SGD; empty for other mechanisms, whose description states the noise."""
+    inner = Wrapper.innermost(run.phases[index])
+    return given(inner.noise_multiplier) if isinstance(inner, DPSGD) else ""
+
+
+def phase_rows(run: RunFile) -> list[tuple[str, str, str, str]]:
+    """The table of the phases: number, batches, noise multiplier, rounds."""
+    return [
+        (str(i + 1), batches(run, i), noise_of(run, i) or "-", counted(phase.releases))
+        for i, phase in enumerate(run.phases)
+    ]
 
 
 def rounded(value: float) -> str:
     """An epsilon, rounded up."""
     return upper_text(value, DIGITS)
-
-
-#: Columns of a statement as plain text.
-TEXT_WIDTH = 80
-
-
-def as_json(statement: Statement) -> dict[str, Any]:
-    """Everything in full precision, for machines."""
-    run = statement.run
-    claim = statement.poisson_claim
-    return {
-        "title": run.title,
-        "epsilon": _pair(statement.epsilon),
-        "tight": statement.epsilon.tight,
-        **{name: _pair(bounds) for name, bounds in statement.changes.items()},
-        "delta": run.stated_delta,
-        **run.keywords,
-        "phases": [phase.values() for phase in run.phases],
-        "old_analysis": {
-            "one_example": None if statement.one_example is None else _pair(statement.one_example),
-            "vadhan_lower": None if statement.vadhan is None else statement.vadhan.lower,
-            "vadhan_upper": None if statement.vadhan is None else statement.vadhan.upper,
-            "old_tool": statement.old_tool,
-        },
-        **({} if claim is None else {"poisson_claim_not_a_guarantee": claim.upper}),
-        **(
-            {}
-            if statement.filtered is None or statement.ledger is None
-            else {"filter": statement.filtered.upper, "figure": "filter" if run.looked else "composed"}
-        ),
-        **(
-            {}
-            if statement.filtered is None
-            else {"filter": statement.filtered.upper, "figure": "filter" if run.looked else "composed"}
-        ),
-        **({} if statement.certificate is None else {"verified_certificate": statement.certificate}),
-        **({} if run.data is None else {"data": json.loads(run.data.text())}),
-        "explanation": None if statement.explanation is None else statement.explanation.as_json(),
-        "assumptions": assumptions(run),
-    }
-
-
-def _sections(statement: Statement) -> list[tuple[str, list[str], bool]]:
-    """After the guarantee and the run: each heading, its sentences, and whether they are a list."""
-    explained = statement.explanation
-    data = statement.run.data
-    return [
-        *([] if data is None else [("The data", data.sentences(), True)]),
-        *([] if explained is None else [("What it means for one person", explained.sentences(), True)]),
-        ("What it assumes", assumptions(statement.run), True),
-        ("How it was computed", [method(statement)], False),
-        ("With the old analysis", [old_analysis(statement)], False),
-    ]
-
-
-def as_markdown(statement: Statement) -> str:
-    """The statement as Markdown."""
-    run = statement.run
-    lines = [f"# Privacy statement: {_escaped(run.title)}", "", f"**{_markdown(guarantee(statement))}**", ""]
-    lines += [_markdown(_meaning_of(statement)), ""]
-    lines += ["## The run", "", "| phase | batches | noise multiplier | rounds |", "|---|---|---|---|"]
-    lines += [
-        f"| {index + 1} | {_markdown(batches(run, index))} | {noise_of(phase)} | {counted(phase.releases)} |"
-        for index, phase in enumerate(run.phases)
-    ]
-    for heading, sentences, listed in _sections(statement):
-        lines += ["", f"## {heading}", "", *(f"{'- ' if listed else ''}{_markdown(one)}" for one in sentences)]
-    return "\n".join([*lines, ""])
-
-
-#: What Markdown would take for more than itself: anywhere, or where an underscore does not join two words, a bracket
-#: begins a link's address, an angle a tag, an ampersand an entity.
-_MARKUP = re.compile(r"[\\`*|~$]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[])|<(?=[A-Za-z/!?])|&(?=#?\w+;)")
-
-
-def _escaped(text: str) -> str:
-    return _MARKUP.sub(r"\\\g<0>", text)
-
-
-def _markdown(sentence: str) -> str:
-    return _escaped(grouped(sentence))
-
-
-def as_text(statement: Statement, *, width: int = TEXT_WIDTH) -> str:
-    """The statement as plain text in lines of `width`."""
-    run = statement.run
-
-    def filled(text: str, first: str = "", then: str = "") -> str:
-        return textwrap.fill(
-            text,
-            width=width,
-            initial_indent=first,
-            subsequent_indent=then,
-            break_long_words=False,
-            break_on_hyphens=False,
-        ).replace("\u00a0", " ")
-
-    def paragraph(text: str, first: str = "", then: str = "") -> str:
-        return filled(grouped(text, space="\u00a0"), first, then)
-
-    blocks = [filled(f"PRIVACY STATEMENT: {run.title}"), paragraph(guarantee(statement))]
-    blocks.append(paragraph(_meaning_of(statement)))
-    phases = [
-        paragraph(
-            f"phase {index + 1}: {batches(run, index)}; noise multiplier {noise_of(phase)}; {phase.releases} rounds",
-            "  ",
-            "    ",
-        )
-        for index, phase in enumerate(run.phases)
-    ]
-    blocks.append("\n".join(["THE RUN", *phases]))
-    for heading, sentences, listed in _sections(statement):
-        texts = [paragraph(one, *(("  - ", "    ") if listed else ("  ", "  "))) for one in sentences]
-        blocks.append("\n".join([heading.upper(), *texts]))
-    return "\n\n".join(blocks) + "\n"
-
-
-def as_latex(statement: Statement) -> str:
-    """The statement as a LaTeX fragment: a subsection that needs no package."""
-    run = statement.run
-    lines = [rf"\subsection*{{Privacy statement: {_latex(run.title)}}}", ""]
-    lines += [
-        rf"\textbf{{{_with_mathematics(guarantee(statement))}}}",
-        "",
-        _with_mathematics(_meaning_of(statement)),
-        "",
-    ]
-    lines += [r"\begin{center}", r"\begin{tabular}{llrr}", r"phase & batches & noise multiplier & rounds \\ \hline"]
-    lines += [
-        rf"{index + 1} & {_latex(batches(run, index))} & {noise_of(phase)} & {_thin(phase.releases)} \\"
-        for index, phase in enumerate(run.phases)
-    ]
-    lines += [r"\end{tabular}", r"\end{center}", ""]
-    for heading, sentences, listed in _sections(statement):
-        texts = [_with_mathematics(one) for one in sentences]
-        if listed:
-            lines += [rf"\paragraph{{{heading}.}}", r"\begin{itemize}", *(rf"\item {one}" for one in texts)]
-            lines += [r"\end{itemize}", ""]
-        else:
-            lines += [rf"\paragraph{{{heading}.}} {' '.join(texts)}", ""]
-    return "\n".join(lines)
-
-
-_ESCAPES = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-}
-
-
-#: What is set as a formula in LaTeX: the definition, an equation, a power, a bare symbol, a number like 1e-06.
-_FORMULA = re.compile(
-    r"P\(E on the first\) <= e\^epsilon P\(E on the second\) \+ delta"
-    r"|\(epsilon, delta\)"
-    r"|\b(?:epsilon|delta) = (?:\d[\d.]*(?:e[+-]?\d+)?\b|infinity\b)"
-    r"|\be\^[\d.]*\d"
-    r"|\b(?:epsilon|delta)\b"
-    r"|\b\d[\d.]*e[+-]?\d+\b"
-    r"|(?<=noise multiplier )x(?= clipping norm)"
-)
-
-
-def _with_mathematics(sentence: str) -> str:
-    """A sentence of ours in LaTeX, its formulas set as such."""
-    parts, end = [], 0
-    for found in _FORMULA.finditer(sentence):
-        parts += [_latex(sentence[end : found.start()]), f"${_formula(found[0])}$"]
-        end = found.end()
-    return grouped("".join([*parts, _latex(sentence[end:])]), space=r"\,")
-
-
-def _formula(text: str) -> str:
-    if text == "x":
-        return r"\times"
-    for ours, theirs in ((" on the first", r" \mbox{ on the first}"), (" on the second", r" \mbox{ on the second}")):
-        text = text.replace(ours, theirs)
-    text = re.sub(r"e\^(epsilon|[\d.]+)", r"e^{\1}", text)
-    text = re.sub(r"\b(\d[\d.]*)e([+-]?\d+)\b", _power_of_ten, text)
-    text = re.sub(r"\bepsilon\b", r"\\varepsilon", text)
-    text = re.sub(r"\bdelta\b", r"\\delta", text)
-    return text.replace("<=", r"\le").replace("infinity", r"\infty")
-
-
-def _thin(number: int) -> str:
-    return counted(number).replace(" ", r"\,")
-
-
-def _power_of_ten(found: re.Match[str]) -> str:
-    power = f"10^{{{int(found[2])}}}"
-    return power if found[1] in ("1", "1.0") else rf"{found[1]} \times {power}"
-
-
-def _latex(text: str) -> str:
-    return "".join(_ESCAPES.get(one, one) for one in text).replace(r"$<$=", r"$\le$")
-
-
-#: How a statement is written, by the name of the format; JSON is not a text.
-FORMATS = {"markdown": as_markdown, "text": as_text, "latex": as_latex}
-#: The format of what it means for one person alone.
-SHORT = "short"
-
-
-def _meaning_of(statement: Statement) -> str:
-    return " ".join([meaning(statement), *remarks_on(statement.run)])
-
-
-def _pair(bounds: Bounds) -> dict[str, float]:
-    return {"lower": bounds.lower, "upper": bounds.upper}

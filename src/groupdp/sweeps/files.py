@@ -24,7 +24,7 @@ _RESULTS = ("epsilon_lower", "epsilon_upper", "tight", "refused")
 
 
 def check_name(name: str, path: str) -> None:
-    """Refuses a file that is neither CSV nor Parquet by its suffix."""
+    """Refuse a name that ends in neither .csv nor .parquet."""
     if Path(path).suffix.lower() not in SUFFIXES:
         raise InvalidArgument(name, path, "end in .csv or .parquet")
 
@@ -55,7 +55,7 @@ class Parts:
         return {start for start in starts if self._part(start).exists()}
 
     def write(self, start: int, rows: list[Row]) -> None:
-        """One chunk; its file appears whole."""
+        """Write one chunk; its file appears whole."""
         with NewFiles() as files:
             path = files.temporary(self._part(start))
             if self._schema is None:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from groupdp._validation import require_number
-from groupdp.batches import epsilons
+from groupdp.at_once import epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, InWords

@@ -11,15 +11,15 @@ from itertools import islice
 from typing import Any
 
 from groupdp._validation import require_choice
-from groupdp.batches import epsilons
+from groupdp.at_once import epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
 from groupdp.sweeps.grid import Grid, grid_of
 
-#: (lower, upper, tight), or the sentence of a refusal.
-Outcome = tuple[float, float, bool] | str
+#: (lower, upper, tight, why it is refused), as in a row.
+Outcome = tuple[float | None, float | None, bool | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +109,21 @@ def _outcomes(grid: Grid, values: list[tuple[Any, ...]]) -> list[Outcome]:
         if point.refused is None
     ]
     answers = epsilons(asked, threads=1)
-    return [_outcome(next(answers)) if point.refused is None else point.refused for point in points]
+    return [_outcome(next(answers) if point.refused is None else point.refused) for point in points]
 
 
-def _outcome(answer: Bounds | GroupDPError) -> Outcome:
-    return (answer.lower, answer.upper, answer.tight) if isinstance(answer, Bounds) else str(answer)
+def _outcome(answer: Bounds | GroupDPError | str) -> Outcome:
+    if isinstance(answer, Bounds):
+        return answer.lower, answer.upper, answer.tight, None
+    return None, None, None, str(answer)
 
 
 def _rows(grid: Grid, start: int, outcomes: list[Outcome]) -> list[Row]:
-    rows, names = [], grid.names
-    for chosen, outcome in zip(grid.values(start, start + grid.chunk), outcomes, strict=True):
-        values = dict(zip(names, chosen, strict=True))
-        if isinstance(outcome, str):
-            rows.append(Row(values, None, None, None, outcome))
-        else:
-            rows.append(Row(values, *outcome))
-    return rows
+    chosen = grid.values(start, start + grid.chunk)
+    return [
+        Row(dict(zip(grid.names, values, strict=True)), *outcome)
+        for values, outcome in zip(chosen, outcomes, strict=True)
+    ]
 
 
 @contextmanager

@@ -4,7 +4,7 @@ closed_form      one round, exactly (half_lines)
 delta_curve      delta near chosen epsilons, certified; runs that amount to one round
 minorant         what a few values of a convex function say about it everywhere
 enclosure        one point of the trade-off function, by duality; many points from few values of delta
-function         the object to ask
+function         the trade-off function, which keeps what it computed
 risk             what it means for a person; the closest Gaussian mechanism
 """
 

@@ -16,10 +16,9 @@ import numpy as np
 from groupdp.compositions import Options, are_few, log_delta_ceiling, log_delta_of
 from groupdp.engines import spectral
 from groupdp.errors import LimitExceeded
-from groupdp.floats import FloatArray
+from groupdp.floats import FloatArray, log_complement
 from groupdp.noiseless import log_revealed
 from groupdp.pairs import ZERO, Branch, Composition, Round, Side
-from groupdp.tradeoff.half_lines import log_complement
 
 if TYPE_CHECKING:
     from groupdp.engines.lattice import Solution
@@ -66,7 +65,7 @@ def _shows_nothing_finite(one: Round) -> bool:
 
 
 def _revealed(side: Side, log_hidden: float) -> Side:
-    """The side where the world is given away unless something of probability e^log_hidden happens."""
+    """The side, with an outcome that P or Q alone has unless an event of probability e^log_hidden happens."""
     if log_hidden == 0.0:
         return side
     if log_hidden == -math.inf:
@@ -141,7 +140,7 @@ class DeltaCurve:
         return self._seen[epsilon]
 
     def sample(self, epsilons: FloatArray, width: float) -> None:
-        """Prepares for `log_delta` at these epsilons, increasing, by few contours, each good for many of them.
+        """Prepare `log_delta` at these increasing epsilons, by few contours, each good for many of them.
 
         What a contour does not bound to `width` is left to be evaluated on its own.
         """

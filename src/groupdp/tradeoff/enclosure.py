@@ -28,7 +28,7 @@ import numpy.typing as npt
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.errors import InvalidArgument
-from groupdp.floats import UNIT, FloatArray
+from groupdp.floats import ELEMENTARY, UNIT, FloatArray
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.minorant import Minorant, down, largest_ratio, smallest_sum, up
 
@@ -64,8 +64,6 @@ def rates_asked(rates: Any) -> FloatArray:
 
 
 _MOST_STEPS = 60
-#: Relative error of an exponential or a logarithm: 4 units in the last place.
-_ELEMENTARY = 8.0 * UNIT
 #: Where delta is evaluated around an optimum, in units of the change that moves the level by a factor e.
 _FINE_LADDER = (1e-6, 8e-6, 6e-5, 5e-4, 4e-3, 0.03, 0.25)
 _COARSE_LADDER = (2e-3, 0.02, 0.2)
@@ -127,7 +125,7 @@ def locate(curve: DeltaCurve, level: Level, target: float, start: float) -> tupl
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class Surroundings:
     """Certified values around an epsilon*: of delta in units of e^reference, at places x in units of e^epsilon*."""
 
     centre: float
@@ -135,7 +133,7 @@ class Values:
     minorant: Minorant
 
     @classmethod
-    def at(cls, curves: Curves, points: Sequence[float], centre: float, fallback: float) -> Values:
+    def at(cls, curves: Curves, points: Sequence[float], centre: float, fallback: float) -> Surroundings:
         """delta of every curve at increasing epsilons."""
         logs = np.array([[curve.log_delta(point) for point in points] for curve in curves])
         tops = logs[:, :, 1].max(axis=0)
@@ -144,7 +142,7 @@ class Values:
         if reference == -math.inf:
             finite = tops[np.isfinite(tops)]
             reference = float(finite.min()) if len(finite) else fallback
-        # Values so far above the reference that they would overflow say nothing about the optimum.
+        # Surroundings so far above the reference that they would overflow say nothing about the optimum.
         kept = np.flatnonzero(tops - reference <= 600.0)
         at = np.array(points)[kept]
         x_low, x_high = _exponential(at - centre)
@@ -166,13 +164,15 @@ def _exponential(exponent: FloatArray, error: npt.ArrayLike = 0.0) -> tuple[Floa
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         value = np.exp(exponent)
         relative = np.where(
-            np.isfinite(exponent), _ELEMENTARY + 2.0 * UNIT * np.abs(exponent) + 1.1 * np.asarray(error), 0.0
+            np.isfinite(exponent), ELEMENTARY + 2.0 * UNIT * np.abs(exponent) + 1.1 * np.asarray(error), 0.0
         )
         lower, upper = down(value * (1.0 - relative)), up(up(value * (1.0 + relative)))
         return np.maximum(down(lower), 0.0), np.where(np.isneginf(exponent), 0.0, upper)
 
 
-def true_positive_rates(values: Values, log_alphas: FloatArray, room: FloatArray) -> tuple[FloatArray, FloatArray]:
+def true_positive_rates(
+    values: Surroundings, log_alphas: FloatArray, room: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """(lower, upper) of log TPR at many alphas, from the same values of delta; `room`: errors of log alpha (T-7)."""
     exponents = values.centre + log_alphas - values.reference
     error = room + 2.0 * UNIT * (np.abs(log_alphas) + abs(values.centre))
@@ -187,7 +187,7 @@ def true_positive_rates(values: Values, log_alphas: FloatArray, room: FloatArray
     return np.maximum(log_lower, log_alphas - room), np.minimum(log_upper, 0.0)
 
 
-def false_negative_rates(values: Values, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+def false_negative_rates(values: Surroundings, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(lower, upper) of log f for gamma = 1 - alpha in [low, high], from values of the reversed pairs (T-7)."""
     scale_low, scale_high = _exponential(np.array([min(-values.reference, 700.0)]))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -201,41 +201,41 @@ def false_negative_rates(values: Values, low: FloatArray, high: FloatArray) -> t
     # f <= 1 - alpha.
     with np.errstate(divide="ignore"):
         ceiling = np.log(high)
-    return log_lower, np.minimum(np.minimum(log_upper, ceiling + _ELEMENTARY * np.abs(ceiling)), 0.0)
+    return log_lower, np.minimum(np.minimum(log_upper, ceiling + ELEMENTARY * np.abs(ceiling)), 0.0)
 
 
 def _logarithms(lower: FloatArray, upper: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
     """log of (lower, upper) plus the scale, rounded outward."""
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = np.log(np.maximum(lower, 0.0)), np.log(np.maximum(upper, 5e-324))
-        low_room = _ELEMENTARY * np.abs(low) + 4.0 * UNIT * (abs(scale) + np.abs(low))
-        high_room = _ELEMENTARY * np.abs(high) + 4.0 * UNIT * (abs(scale) + np.abs(high))
+        low_room = ELEMENTARY * np.abs(low) + 4.0 * UNIT * (abs(scale) + np.abs(low))
+        high_room = ELEMENTARY * np.abs(high) + 4.0 * UNIT * (abs(scale) + np.abs(high))
         low, high = low + scale - low_room, high + scale + high_room
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
 def log_true_positive_rate(curves: Curves, log_alpha: float, room: float, start: float) -> tuple[Bounds, float]:
     """Bounds on log TPR(alpha), log alpha being off by up to `room`; and the epsilon of the tangent."""
-    values = _surroundings(curves, log_false_positive_level, log_alpha, start)
+    values = _around_optimum(curves, log_false_positive_level, log_alpha, start)
     lower, upper = true_positive_rates(values, np.array([log_alpha]), np.array([room]))
     return Bounds(float(lower[0]), float(upper[0])), values.centre
 
 
 def log_false_negative_rate(mirrored: Curves, gamma: Bounds, start: float) -> tuple[Bounds, float]:
     """Bounds on log f(alpha) for gamma = 1 - alpha, from the curves of the reversed pairs; and where."""
-    values = _surroundings(mirrored, log_true_positive_level, math.log(gamma.upper), start)
+    values = _around_optimum(mirrored, log_true_positive_level, math.log(gamma.upper), start)
     lower, upper = false_negative_rates(values, np.array([gamma.lower]), np.array([gamma.upper]))
     return Bounds(float(lower[0]), float(upper[0])), values.centre
 
 
-def _surroundings(curves: Curves, level: Level, target: float, start: float) -> Values:
+def _around_optimum(curves: Curves, level: Level, target: float, start: float) -> Surroundings:
     """delta of every curve around the optimum."""
     epsilon, unit = _optimum(curves, level, target, start)
     unit = min(unit, 100.0)
     ladder = _COARSE_LADDER if any(curve.is_costly for curve in curves) else _FINE_LADDER
     steps = (*(-step for step in reversed(ladder)), 0.0, *ladder)
     points = sorted({epsilon + unit * step for step in steps})
-    return Values.at(curves, points, epsilon, target)
+    return Surroundings.at(curves, points, epsilon, target)
 
 
 def _optimum(curves: Curves, level: Level, target: float, start: float) -> tuple[float, float]:
@@ -316,6 +316,6 @@ class Sketch:
         lower, upper = false_negative_rates(values, np.array([low]), np.array([high]))
         return float(lower[0]), float(upper[0])
 
-    def _values(self, best: int, fallback: float) -> Values:
+    def _values(self, best: int, fallback: float) -> Surroundings:
         around = self.samples[max(best - _AROUND, 0) : best + _AROUND + 1]
-        return Values.at(self.curves, [float(at) for at in around], float(self.samples[best]), fallback)
+        return Surroundings.at(self.curves, [float(at) for at in around], float(self.samples[best]), fallback)

@@ -1,9 +1,9 @@
-"""The trade-off function of a run, as an object to ask: error rates of the best attacker on a group.
+"""The trade-off function of a run: error rates of the best attacker on a group.
 
 Formal guarantee. The attacker sees every iterate, knows everything but whether the group took part, and guesses.
 
-    adjacency "remove": the null hypothesis is "the group is absent"; a false positive claims a presence that is not.
-    adjacency "add": the null hypothesis is "the group is present"; a false positive claims an absence that is not.
+    adjacency "remove": the null hypothesis is "the group is absent"; a false positive calls an absent group present.
+    adjacency "add": the null hypothesis is "the group is present"; a false positive calls a present group absent.
     adjacency "add-or-remove": both at once, by the symmetric convex envelope of the two (Dong, Roth and Su 2022).
 
 No attack with a false positive rate of at most alpha has a false negative rate below `lower`; for the worst loss and
@@ -23,7 +23,7 @@ from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.compositions import options_of
 from groupdp.engines.interface import Progress
-from groupdp.floats import FloatArray
+from groupdp.floats import ELEMENTARY, FloatArray, log_complement
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.pairs import mirrored
 from groupdp.question import question_of
@@ -40,10 +40,6 @@ from groupdp.tradeoff.enclosure import (
     rates_asked,
     require_log_rate,
 )
-from groupdp.tradeoff.half_lines import log_complement
-
-#: Relative error of a logarithm: 4 units in the last place.
-_ELEMENTARY = 2.0**-50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +103,7 @@ class TradeOff:
 
     def log_true_positive_rate(self, log_false_positive_rate: float) -> Bounds:
         """Bounds on log TPR for a false positive rate given by its logarithm, however small."""
-        return self._told(self._log_true_positive_rate(require_log_rate(log_false_positive_rate), 0.0)[0])
+        return self._labelled(self._log_true_positive_rate(require_log_rate(log_false_positive_rate), 0.0)[0])
 
     def _log_true_positive_rate(
         self, log_alpha: float, room: float, sketch: Sketch | None = None
@@ -132,7 +128,7 @@ class TradeOff:
             self._starts.append((log_alpha, epsilon))
         # dP <= e^largest dQ: P(S) <= e^largest Q(S) (T-8).
         ceiling = log_alpha + room + self._largest_loss
-        ceiling += _ELEMENTARY * (1.0 + abs(log_alpha) + abs(ceiling)) if ceiling < math.inf else 0.0
+        ceiling += ELEMENTARY * (1.0 + abs(log_alpha) + abs(ceiling)) if ceiling < math.inf else 0.0
         return Bounds(bounds.lower, min(bounds.upper, ceiling)), epsilon
 
     def tangent(self, log_false_positive_rate: float) -> tuple[float, float, float]:
@@ -157,20 +153,20 @@ class TradeOff:
         epsilon = require_number("epsilon", epsilon)
         if not self.composition:
             value = -math.inf if epsilon >= 0.0 else math.log(-math.expm1(epsilon))
-            return self._told(Bounds(value, value))
+            return self._labelled(Bounds(value, value))
         sides = [curve.log_delta(epsilon) for curve in (self._mirrored if mirrored else self._curves)]
-        return self._told(Bounds(max(low for low, _ in sides), max(high for _, high in sides)))
+        return self._labelled(Bounds(max(low for low, _ in sides), max(high for _, high in sides)))
 
     def true_positive_rate(self, false_positive_rate: float) -> Bounds:
         """Bounds on the largest true positive rate of attacks with at most this false positive rate."""
-        return self._told(self._rates(false_positive_rate)[1])
+        return self._labelled(self._rates(false_positive_rate)[1])
 
     def false_negative_rate(self, false_positive_rate: float) -> Bounds:
         """Bounds on the smallest false negative rate of attacks with at most this false positive rate."""
-        return self._told(self._rates(false_positive_rate)[0])
+        return self._labelled(self._rates(false_positive_rate)[0])
 
-    def _told(self, bounds: Bounds) -> Bounds:
-        """The bounds, which say whether they are of every analysis or of this one alone."""
+    def _labelled(self, bounds: Bounds) -> Bounds:
+        """The bounds, labelled with whether they hold for every analysis or for this one alone."""
         return bounds if self.tight else replace(bounds, tight=False)
 
     def curve(
@@ -264,7 +260,7 @@ class TradeOff:
             return complement(tpr), tpr
         log_alpha = math.log(alpha)
         if log_alpha <= self._log_middle_rate():
-            logarithm, _ = self._log_true_positive_rate(log_alpha, _ELEMENTARY * abs(log_alpha), sketch)
+            logarithm, _ = self._log_true_positive_rate(log_alpha, ELEMENTARY * abs(log_alpha), sketch)
             tpr = both(Bounds(exp_down(logarithm.lower), exp_up(logarithm.upper)), self._between(log_alpha, alpha))
             return complement(tpr), tpr
         fnr = self._small_false_negative_rate(alpha, mirrored_sketch)
@@ -275,7 +271,7 @@ class TradeOff:
         ceiling = log_alpha + self._largest_loss
         if not ceiling < 0.0:
             return Bounds(alpha, 1.0)
-        return Bounds(alpha, exp_up(ceiling + _ELEMENTARY * (1.0 + abs(log_alpha) + abs(ceiling))))
+        return Bounds(alpha, exp_up(ceiling + ELEMENTARY * (1.0 + abs(log_alpha) + abs(ceiling))))
 
     def _small_false_negative_rate(self, alpha: float, sketch: Sketch | None) -> Bounds:
         gamma = 1.0 - alpha
@@ -291,15 +287,13 @@ class TradeOff:
         floor = -math.inf
         if self._largest_mirrored_loss < math.inf:
             floor = math.log(low) - self._largest_mirrored_loss
-            floor -= _ELEMENTARY * (1.0 + abs(math.log(low)) + abs(floor))
+            floor -= ELEMENTARY * (1.0 + abs(math.log(low)) + abs(floor))
         return Bounds(exp_down(max(log_fnr.lower, floor)), exp_up(log_fnr.upper))
 
     def _log_middle_rate(self) -> float:
         """log of the false positive rate at epsilon = 0, about: below it the first duality is used."""
         if self._log_middle is None:
-            levels = []
-            for curve in self._curves:
-                levels.append(log_false_positive_level(curve, 0.0))
+            levels = [log_false_positive_level(curve, 0.0) for curve in self._curves]
             # An infinite level says that delta(0) is nearly 1: Q(L > 0) <= 1 - delta(0) is too small to be resolved.
             self._log_middle = max(level if level < 0.0 else -20.0 for level in levels)
         return self._log_middle

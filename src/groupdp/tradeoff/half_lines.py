@@ -101,8 +101,8 @@ class HalfLines:
 
     def __init__(self, one: Round) -> None:
         self.branches = len(one.branches)
-        self.right = _World([branch.right for branch in one.branches], one.log_weights, 1.0)
-        self.left = _World([branch.left for branch in one.branches], one.log_weights, -1.0)
+        self.right = _Mixture([branch.right for branch in one.branches], one.log_weights, 1.0)
+        self.left = _Mixture([branch.left for branch in one.branches], one.log_weights, -1.0)
         self._trivial = [branch.is_trivial for branch in one.branches]
         self._range = [
             (
@@ -111,8 +111,8 @@ class HalfLines:
             )
             for branch in one.branches
         ]
-        self._right_alone = [_World([branch.right], (0.0,), 1.0) for branch in one.branches]
-        self._left_alone = [_World([branch.left], (0.0,), -1.0) for branch in one.branches]
+        self._right_alone = [_Mixture([branch.right], (0.0,), 1.0) for branch in one.branches]
+        self._left_alone = [_Mixture([branch.left], (0.0,), -1.0) for branch in one.branches]
 
     def log_power(self, u: FloatArray) -> Sides:
         """log P(U > u): the true positive rate."""
@@ -172,8 +172,8 @@ class HalfLines:
         return before, about, after
 
 
-class _World:
-    """One side of a round: normals around sign * shift, with weights, over all branches."""
+class _Mixture:
+    """P or Q of a round: normals around sign * shift, with weights, over all branches."""
 
     def __init__(self, sides: list[Side], log_weights: tuple[float, ...], sign: float) -> None:
         counts = [len(side.shifts) for side in sides]
@@ -235,10 +235,3 @@ def _summands(log_law: FloatArray, law_error: FloatArray, parts: Sides) -> Sides
 
 def _capped(logs: Sides) -> Sides:
     return Sides(np.minimum(logs.lower, 0.0), np.minimum(logs.upper, 0.0))
-
-
-def log_complement(logarithm: float) -> float:
-    """log(1 - e^x) for x <= 0."""
-    if logarithm == 0.0:
-        return -math.inf
-    return math.log(-math.expm1(logarithm)) if logarithm > -1.0 else math.log1p(-math.exp(logarithm))

@@ -7,7 +7,7 @@ Let d >= 0 be convex and decreasing on x > 0, with lower_i <= d(X_i) <= upper_i 
     d(x) >= lower_i + (lower_i - upper_{i+1})_+ / (high_{i+1} - low_i) (low_i - x)           for x <= low_i.
 
 Every line is kept with the point it goes through and is evaluated from there, each operation rounded in the safe
-direction: nothing is charged relative to a result in which the parts cancel. The extreme of an objective that is
+direction: no error is relative to a result in which the parts cancel. The extreme of an objective that is
 monotone along lines is bounded piece by piece, on each piece by the best line at its two ends (T-7): where the pieces
 end decides how close the bound is, not whether it holds.
 """
@@ -80,19 +80,25 @@ class Minorant:
         left = np.stack([self.left_of(slice(1, count + 1), ends[:, k]) for k in range(ends.shape[1])], axis=2)
         return ends, np.concatenate((np.zeros_like(ends)[None], right, left), axis=0)
 
+    def beyond(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """For every chord that ends at a place: its steepness, its value at the last place, and where it meets 0."""
+        rest, last = slice(1, None), self.low[-1]
+        falls, at, here = (
+            array.ravel() for array in (self.falls[:, rest], self.lower[:, rest], self.right_of(rest, last))
+        )
+        places = np.tile(self.low[rest], len(self.lower))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            meets = np.where(falls > 0.0, np.maximum(down(places + down(at / falls)), last), last)
+        return falls, here, meets
+
 
 def smallest_sum(minorant: Minorant, weights: FloatArray) -> FloatArray:
     """A lower bound on the smallest d(x) + w x over x > 0, for every w >= 0 of `weights` (T-7)."""
     w = weights[:, None]
     first, last = minorant.low[0], minorant.low[-1]
-    rest = slice(1, None)
     # Beyond the last place: a falling line or 0, whichever is larger; the smallest at the end or where they meet.
-    falls, at, here = (
-        array.ravel() for array in (minorant.falls[:, rest], minorant.lower[:, rest], minorant.right_of(rest, last))
-    )
-    places = np.tile(minorant.low[rest], len(minorant.lower))
+    falls, here, meets = minorant.beyond()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        meets = np.where(falls > 0.0, np.maximum(down(places + down(at / falls)), last), last)
         beyond = np.where(w >= falls, down(here + down(w * last)), down(w * meets))
     beyond = np.maximum(_largest(beyond), down(w[:, 0] * last))
     # Before the first place: lines that rise to the left; the smallest at either end.
@@ -111,13 +117,8 @@ def largest_ratio(minorant: Minorant, heights: FloatArray) -> FloatArray:
     """An upper bound on the largest (c - d(x)) / x over x > 0, for every c > 0 of `heights` (T-7)."""
     c = heights[:, None]
     first, last = minorant.low[0], minorant.low[-1]
-    rest = slice(1, None)
-    falls, at, here = (
-        array.ravel() for array in (minorant.falls[:, rest], minorant.lower[:, rest], minorant.right_of(rest, last))
-    )
-    places = np.tile(minorant.low[rest], len(minorant.lower))
+    falls, here, meets = minorant.beyond()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        meets = np.where(falls > 0.0, np.maximum(down(places + down(at / falls)), last), last)
         beyond = np.where(falls > 0.0, np.maximum(_ratio_up(c - here, last), _ratio_up(c, meets)), np.inf)
     beyond = np.minimum(-_largest(-beyond), _ratio_up(c, last)[:, 0])
     at_zero, at_first = minorant.left_of(slice(None), 0.0).ravel(), minorant.left_of(slice(None), first).ravel()

@@ -26,7 +26,7 @@ from groupdp.web.form import (
     require_group_size,
     tally_of,
 )
-from groupdp.web.group_sizes import MEMORY, baseline_of, points_of
+from groupdp.web.group_sizes import MEMORY, baseline_of, epsilon_of, points_of
 from groupdp.web.texts import (
     DIGITS,
     Answer,
@@ -52,22 +52,27 @@ SPOKEN_RATES = (1e-3, 1e-6)
 #: Relative width of the bounds on a curve that is drawn.
 PICTURE_TOLERANCE = 2e-3
 BASELINES = ("vadhan", "renyi", "old-tool", "fdp", "spread")
-PARAMETERS = ("noise_multiplier", "steps", "sampling_rate", "batch_size", "group_size")
+_CALIBRATIONS: dict[str, Callable[..., Any]] = {
+    "noise_multiplier": groupdp.calibrate_noise,
+    "steps": groupdp.calibrate_steps,
+    "sampling_rate": groupdp.calibrate_rate,
+    "batch_size": groupdp.calibrate_batch_size,
+    "group_size": groupdp.calibrate_group_size,
+}
+PARAMETERS = tuple(_CALIBRATIONS)
 
 
 def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
     """Bounds on epsilon for a delta, what they assume, and one example's epsilon beside them."""
     question = read_question(document)
-    bounds = _epsilon(question, progress)
+    bounds = epsilon_of(question, progress)
     one = _epsilon_of_one(question, progress)
     size = question.group.get("group_size")
     return {
         "epsilon": sides(bounds),
         "interval": str(bounds),
         "decided_by": bounds.provenance.adjacency,
-        "directions": {
-            name: {"lower": lower, "upper": upper} for name, (lower, upper) in bounds.provenance.directions.items()
-        },
+        "directions": {name: pair(*found) for name, found in bounds.provenance.directions.items()},
         "engine": bounds.provenance.engine,
         "one_example": None if one is None else sides(one),
         "linear_text": None if one is None or size is None else linear(size, one)[1],
@@ -113,8 +118,10 @@ def curve(document: Mapping[str, Any], progress: Progress) -> Answer:
 
 
 def baseline(document: Mapping[str, Any], progress: Progress) -> Answer:
-    """Earlier methods, for many group sizes: bounds on what the method named gives; and spread allocation in place of
-    shuffling."""
+    """Earlier methods, for many group sizes: bounds on what each gives; of the old tool a model's number.
+
+    With the name spread, of a shuffled run: spread allocation in its place.
+    """
     question = read_question(document, also=("group_sizes", "name"))
     name = require_choice("name", document.get("name"), BASELINES)
     sizes = group_sizes_of(document)
@@ -124,12 +131,7 @@ def baseline(document: Mapping[str, Any], progress: Progress) -> Answer:
         # Renyi divergences and the old tool know no order: theirs holds for removed and for added examples.
         "adjacency": question.adjacency if name in ("vadhan", "fdp", "spread") else ADJACENCIES[0],
         "points": [
-            {
-                "group_size": size,
-                "lower": bounds.lower,
-                "upper": bounds.upper,
-                "text": upper_or_both(bounds, DIGITS),
-            }
+            {"group_size": size, "lower": bounds.lower, "upper": bounds.upper, "text": upper_or_both(bounds, DIGITS)}
             for size, bounds in zip(sizes, found, strict=True)
         ],
     }
@@ -151,14 +153,7 @@ def calibrate(document: Mapping[str, Any], progress: Progress) -> Answer:
     if parameter not in ("group_size", "noise_multiplier"):
         phase = plain(document.get("phase", 0))
         target["phase"] = require_integer("phase", phase, at_least=0, at_most=len(question.phases) - 1)
-    functions: dict[str, Callable[..., Any]] = {
-        "noise_multiplier": groupdp.calibrate_noise,
-        "steps": groupdp.calibrate_steps,
-        "sampling_rate": groupdp.calibrate_rate,
-        "batch_size": groupdp.calibrate_batch_size,
-        "group_size": groupdp.calibrate_group_size,
-    }
-    found = functions[parameter](question.run, **target)
+    found = _CALIBRATIONS[parameter](question.run, **target)
     safe_up = parameter == "noise_multiplier"
     return {
         "parameter": found.parameter,
@@ -236,8 +231,8 @@ def people(document: Mapping[str, Any], progress: Progress) -> Answer:
 
 def statement(document: Mapping[str, Any], progress: Progress) -> Answer:
     """The privacy statement, in the format asked for; short is what it means for one person, in five sentences."""
+    from groupdp.statement.formats import FORMATS, SHORT
     from groupdp.statement.numbers import explain, make_statement
-    from groupdp.statement.text import FORMATS, SHORT
 
     question = read_question(document, also=("title", "format"))
     form = require_choice("format", document.get("format", "markdown"), (*FORMATS, SHORT))
@@ -260,47 +255,30 @@ def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
     made = certify(
         list(file.phases), delta=file.stated_delta, steps=_CERTIFICATE_STEPS, progress=progress, **file.keywords
     )
-    return {
-        "text": made.text,
-        "digest": made.digest,
-        "outcome": made.verdict.outcome,
-        "reason": made.verdict.reason,
-    }
+    return {"text": made.text, "digest": made.digest, "outcome": made.verdict.outcome, "reason": made.verdict.reason}
 
 
 def handover(document: Mapping[str, Any], progress: Progress) -> Answer:
     """The same question as a command line, as Python and as a run file."""
     from groupdp.run_file.write import run_file_text
-    from groupdp.statement.text import FORMATS
+    from groupdp.statement.formats import FORMATS
 
     question = read_question(document, also=("title",))
-    described = run_file_of(question)
     return {
         "command": as_command(question),
         "python": as_python(question),
-        "toml": run_file_text(described),
+        "toml": run_file_text(run_file_of(question)),
         "statement_formats": list(FORMATS),
     }
 
 
 QUESTIONS: dict[str, Callable[[Mapping[str, Any], Progress], Answer]] = {
-    "epsilon": epsilon,
-    "delta": delta,
-    "curve": curve,
-    "baseline": baseline,
-    "calibrate": calibrate,
-    "tradeoff": tradeoff,
-    "people": people,
-    "statement": statement,
-    "certificate": certificate,
-    "handover": handover,
-}
-
-
-def _epsilon(question: Question, progress: Progress) -> Bounds:
-    return groupdp.epsilon(
-        question.run, delta=question.delta, **question.neighbour, memory_budget=MEMORY, progress=progress
+    function.__name__: function
+    for function in (
+        *(epsilon, delta, curve, baseline, calibrate),
+        *(tradeoff, people, statement, certificate, handover),
     )
+}
 
 
 def _epsilon_of_one(question: Question, progress: Progress) -> Bounds | None:
@@ -308,14 +286,7 @@ def _epsilon_of_one(question: Question, progress: Progress) -> Bounds | None:
     if not question.has_one_size:
         return None
     try:
-        return groupdp.epsilon(
-            question.run,
-            delta=question.delta,
-            group_size=1,
-            adjacency=question.adjacency,
-            memory_budget=MEMORY,
-            progress=progress,
-        )
+        return epsilon_of(question, progress, group_size=1)
     except (LimitExceeded, InvalidArgument):
         return None
 

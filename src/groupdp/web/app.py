@@ -98,8 +98,8 @@ def build_app(
     hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]"),
     token: str | None = None,
 ) -> Starlette:
-    """The application. It answers to the names in `hosts` alone, so that no page elsewhere reaches it under another;
-    and, if there is a `token`, to those who have it. `app.state.pool` has the workers."""
+    """The application. It answers only to the host names in `hosts`, so that no other page reaches it under another
+    name, and with a `token` only to requests that carry it. `app.state.pool` has the workers."""
     pool = Pool(limits)
 
     @contextlib.asynccontextmanager
@@ -218,4 +218,4 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _bug(_: Request, error: Exception) -> Response:
-    return Response(error_text("bug", "This request met a bug in groupdp."), 500, media_type="application/json")
+    return Response(error_text("bug", "A bug in groupdp stopped this request."), 500, media_type="application/json")

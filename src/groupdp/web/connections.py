@@ -1,4 +1,4 @@
-"""Connections: those that do not ask anything are closed, and never keep others out.
+"""Connections: idle ones are closed, and never keep others out.
 
 A connection waits from its first moment, or from the end of an answer, until a request's headers are complete. It is
 closed `HEADER_SECONDS` after the first byte of a request, or after it was opened; and at any time if more than

@@ -20,37 +20,22 @@ from groupdp.fields import Field, Slider
 from groupdp.mechanisms import DPSGD, MECHANISMS
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.named_values import phase_fields, phase_of
-from groupdp.neighbours import ADJACENCIES, MEANINGS
+from groupdp.neighbours import ADJACENCIES, MEANINGS, ONE_SIDED
 from groupdp.question import sources_of
 from groupdp.samplings import SAMPLINGS
 
+
+def _examples(name: str, meaning: str, start: int, low: int, label: str = "") -> Field:
+    """A field that counts examples."""
+    slider = Slider(start=start, low=low, high=32, logarithmic=False)
+    return Field(name=name, label=label, unit="examples", meaning=meaning, kind="integer", at_least=0, slider=slider)
+
+
 #: Who the guarantee is about, and its target.
 QUESTION_FIELDS = (
-    Field(
-        name="group_size",
-        label="Examples of one person",
-        unit="examples",
-        meaning="Nobody has more than this many in the dataset.",
-        kind="integer",
-        at_least=0,
-        slider=Slider(start=9, low=1, high=32, logarithmic=False),
-    ),
-    Field(
-        name="removed",
-        unit="examples",
-        meaning="How many examples the second dataset lacks.",
-        kind="integer",
-        at_least=0,
-        slider=Slider(start=4, low=0, high=32, logarithmic=False),
-    ),
-    Field(
-        name="added",
-        unit="examples",
-        meaning="How many examples the second dataset has instead.",
-        kind="integer",
-        at_least=0,
-        slider=Slider(start=4, low=0, high=32, logarithmic=False),
-    ),
+    _examples("group_size", "Nobody has more than this many in the dataset.", 9, 1, "Examples of one person"),
+    _examples("removed", "How many examples the second dataset lacks.", 4, 0),
+    _examples("added", "How many examples the second dataset has instead.", 4, 0),
     Field(
         name="delta",
         unit="probability",
@@ -70,9 +55,8 @@ QUESTION_FIELDS = (
     ),
 )
 
-#: Samplings and adjacencies that the older baselines are for.
+#: Samplings that the older baselines are for.
 CLASSIC_SAMPLINGS = ("poisson", "fixed-batch")
-CLASSIC_ADJACENCIES = ("add-or-remove", "add", "remove")
 
 #: Longest list of phases in one question.
 MOST_PHASES = 20
@@ -103,7 +87,7 @@ def as_json() -> dict[str, Any]:
             for kind in SAMPLINGS.values()
         ],
         "adjacencies": [
-            {"name": name, "label": label, "meaning": meaning, "has_baselines": name in CLASSIC_ADJACENCIES}
+            {"name": name, "label": label, "meaning": meaning, "has_baselines": name in ONE_SIDED}
             for name, (label, meaning) in MEANINGS.items()
         ],
         "most_phases": MOST_PHASES,
@@ -192,7 +176,7 @@ def read_json(body: bytes) -> dict[str, Any]:
     except InvalidArgument:
         raise
     except (ValueError, ArithmeticError, RecursionError):
-        raise InvalidArgument("body", NOT_SHOWN, "be a JSON object, and is not") from None
+        raise InvalidArgument("body", NOT_SHOWN, "be a JSON object") from None
     if not isinstance(document, dict):
         raise InvalidArgument("body", plain(document), "be a JSON object")
     return document
@@ -254,10 +238,7 @@ def _no_constant(text: str) -> Any:
 
 
 #: False positive rates of the drawn trade-off curve, where each takes long.
-FEW_RATES = (
-    *(10.0**exponent for exponent in (-9, -8, -7, -6, -5, -4, -3, -2)),
-    *(0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9),
-)
+FEW_RATES = (*(10.0**exponent for exponent in (-9, -8, -7, -6, -5, -4, -3, -2)), *(0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9))
 #: The same where it does not: eight a decade. A curve lies above its chords where it is concave; these are so close
 #: together that it does so by less than a pixel.
 RATES = tuple(10.0 ** (step / 8 - 9) for step in range(72))
@@ -302,7 +283,7 @@ def tally_of(document: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     for count, number in rows:
         size = require_integer("counts", plain(count), at_least=1)
         found[size] = found.get(size, 0) + require_integer("people", plain(number), at_least=1, at_most=MOST_PEOPLE)
-    counts = tally(list(found))[0]  # refuses what is no list of counts
+    counts = tally(list(found))[0]  # refuses what is not a list of counts
     return counts, [found[count] for count in counts]
 
 
@@ -313,9 +294,9 @@ def require_group_size(question: Question) -> None:
 
 
 def require_classic(question: Question) -> None:
-    """Refuses what a baseline would answer with a number for something else."""
-    if question.adjacency not in CLASSIC_ADJACENCIES:
-        allowed = " or ".join(CLASSIC_ADJACENCIES)
+    """Refuse an adjacency or a sampling that the older baselines have no bound for."""
+    if question.adjacency not in ONE_SIDED:
+        allowed = " or ".join(ONE_SIDED)
         raise InvalidArgument("adjacency", question.adjacency, f"be {allowed} for this baseline")
     for phase in question.phases:
         name = phase.sampling.name if isinstance(phase, DPSGD) else phase.name

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import groupdp
-from groupdp.batches import quick_epsilons
+from groupdp.at_once import quick_epsilons
 from groupdp.bounds import Bounds
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.web.form import Question, require_classic
@@ -39,16 +40,15 @@ def points_of(
         many = min(2 * many, _MOST_AT_ONCE) if time.perf_counter() - begun < _QUICK else 1
 
 
+def epsilon_of(question: Question, progress: Progress, **neighbour: Any) -> Bounds:
+    """Bounds on epsilon; `neighbour` in place of what the question says of the group."""
+    neighbour = {**question.neighbour, **neighbour}
+    return groupdp.epsilon(question.run, delta=question.delta, memory_budget=MEMORY, progress=progress, **neighbour)
+
+
 def _one(question: Question, size: int, progress: Progress) -> Bounds | LimitExceeded:
     try:
-        return groupdp.epsilon(
-            question.run,
-            delta=question.delta,
-            group_size=size,
-            adjacency=question.adjacency,
-            memory_budget=MEMORY,
-            progress=progress,
-        )
+        return epsilon_of(question, progress, group_size=size)
     except LimitExceeded as error:
         return error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from groupdp._version import VERSION
@@ -9,8 +10,8 @@ from groupdp.mechanisms import DPSGD, MECHANISMS
 from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
 from groupdp.samplings import SAMPLINGS
-from groupdp.statement.text import FORMATS, SHORT
-from groupdp.web.answers import BASELINES, PARAMETERS
+from groupdp.statement.formats import FORMATS, SHORT
+from groupdp.web.answers import BASELINES, PARAMETERS, QUESTIONS
 from groupdp.web.form import MOST_GROUP_SIZES, MOST_PHASES, fields
 
 Schema = dict[str, Any]
@@ -82,120 +83,65 @@ def description() -> Schema:
             "/api/openapi.json": {"get": _get("This description.")},
         },
         "components": {
-            "schemas": {
-                "Number": _NUMBER,
-                "Bounds": _BOUNDS,
-                "Error": _ERROR,
-                "Phase": _phase(),
-                "Neighbour": _GROUP,
-            }
+            "schemas": {"Number": _NUMBER, "Bounds": _BOUNDS, "Error": _ERROR, "Phase": _phase(), "Neighbour": _GROUP}
         },
     }
 
 
 def _questions() -> Schema:
-    delta, epsilon = {"delta": _field("delta")}, {"epsilon": _field("epsilon")}
-    sizes = {"group_sizes": _GROUP_SIZES}
+    """Every question, with what its function says of it."""
+    delta, epsilon = ({name: fields()[name].schema()} for name in ("delta", "epsilon"))
+    sizes, title = {"group_sizes": _GROUP_SIZES}, {"title": _TITLE}
     points: Schema = {"type": "array", "items": {"type": "object"}}
     text: Schema = {"type": "string"}
+    texts: Schema = {"type": "array", "items": text}
     bounds: Schema = {"$ref": "#/components/schemas/Bounds"}
     number: Schema = {"$ref": "#/components/schemas/Number"}
     rates: Schema = {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}, "maxItems": 100}
-    pair: Schema = {"type": "integer", "minimum": 1}
-    return {
-        "/api/epsilon": _post(
-            "Bounds on epsilon for a delta, and what they assume.",
-            delta,
-            {"epsilon": bounds, "sentence": text, "assumptions": {"type": "array", "items": text}},
-        ),
-        "/api/delta": _post("Bounds on delta for an epsilon.", epsilon, {"delta": bounds, "log_delta": bounds}),
-        "/api/curve": _post("Bounds on epsilon for many group sizes.", {**delta, **sizes}, {"points": points}),
-        "/api/baseline": _post(
-            "Earlier methods, for many group sizes: bounds on what each gives; of the old tool a model's number. With "
-            "the name spread, of a shuffled run: spread allocation in its place.",
-            {"name": {"enum": list(BASELINES)}, **delta, **sizes},
-            {"name": text, "points": points},
-            optional=("group_sizes",),
-        ),
-        "/api/calibrate": _post(
-            "The least noise, the most steps, the largest rate, batch or group that meets a target epsilon.",
-            {
-                **epsilon,
-                **delta,
-                "parameter": {"enum": list(PARAMETERS)},
-                "phase": {"type": "integer", "minimum": 0, "description": "Of several phases, the one to change."},
-            },
+    phase: Schema = {"type": "integer", "minimum": 0, "description": "Of several phases, the one to change."}
+    prior: Schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    one: Schema = {"type": "integer", "minimum": 1}
+    row: Schema = {"type": "array", "prefixItems": [one, one], "items": one, "minItems": 2, "maxItems": 2}
+    outcome: Schema = {"enum": ["verified", "refuted", "undecided"]}
+    #: Of every question: fields that it needs besides the run, fields that it may have, and what its answer has.
+    asked: dict[str, tuple[Schema, Schema, Schema]] = {
+        "epsilon": (delta, {}, {"epsilon": bounds, "sentence": text, "assumptions": texts}),
+        "delta": (epsilon, {}, {"delta": bounds, "log_delta": bounds}),
+        "curve": (delta, sizes, {"points": points}),
+        "baseline": ({"name": {"enum": list(BASELINES)}, **delta}, sizes, {"name": text, "points": points}),
+        "calibrate": (
+            {**epsilon, **delta},
+            {"parameter": {"enum": list(PARAMETERS)}, "phase": phase},
             {"parameter": text, "value": number, "value_text": text, "epsilon": bounds},
-            optional=("parameter", "phase"),
         ),
-        "/api/tradeoff": _post(
-            "The trade-off curve, and what an attacker could do in words.",
-            {
-                **delta,
-                "false_positive_rates": rates,
-                "prior": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-            },
-            {"points": points, "words": {"type": "array", "items": text}, "advantage": bounds, "success": bounds},
-            optional=("delta", "false_positive_rates", "prior"),
+        "tradeoff": (
+            {},
+            {**delta, "false_positive_rates": rates, "prior": prior},
+            {"points": points, "words": texts, "advantage": bounds, "success": bounds},
         ),
-        "/api/people": _post(
-            "Each person's epsilon, from the text of a CSV file of counts, or from a tally of [examples, people].",
-            {
-                **delta,
-                "csv": text,
-                "column": text,
-                "tally": {
-                    "type": "array",
-                    "items": {
-                        "type": "array",
-                        "prefixItems": [pair, pair],
-                        "items": pair,
-                        "minItems": 2,
-                        "maxItems": 2,
-                    },
-                },
-            },
-            {"people": {"type": "integer"}, "counts": points},
-            optional=("csv", "column", "tally"),
-        ),
-        "/api/statement": _post(
-            "The privacy statement.",
-            {**delta, "title": _TITLE, "format": {"enum": [*FORMATS, SHORT]}},
-            {"format": text, "text": text},
-            optional=("title", "format"),
-        ),
-        "/api/certificate": _post(
-            "A certificate of epsilon, with what the independent checker says of it.",
+        "people": (
             delta,
-            {"text": text, "digest": text, "outcome": {"enum": ["verified", "refuted", "undecided"]}, "reason": text},
-            optional=(),
+            {"csv": text, "column": text, "tally": {"type": "array", "items": row}},
+            {"people": {"type": "integer"}, "counts": points},
         ),
-        "/api/handover": _post(
-            "The same question as a command line, as Python and as a run file.",
-            {**delta, "title": _TITLE},
-            {"command": text, "python": text, "toml": text},
-            optional=("title",),
-        ),
+        "statement": (delta, {**title, "format": {"enum": [*FORMATS, SHORT]}}, {"format": text, "text": text}),
+        "certificate": (delta, {}, {"text": text, "digest": text, "outcome": outcome, "reason": text}),
+        "handover": (delta, title, {"command": text, "python": text, "toml": text}),
     }
+    return {f"/api/{name}": _post(inspect.getdoc(QUESTIONS[name]) or "", *parts) for name, parts in asked.items()}
 
 
-def _post(summary: str, also: Schema, answer: Schema, *, optional: tuple[str, ...] = ("group_sizes",)) -> Schema:
-    """A question: a run, a neighbour and `also` in, `answer` out."""
+def _post(summary: str, needed: Schema, also: Schema, answer: Schema) -> Schema:
+    """A question: a run, a neighbour, `needed` and perhaps `also` in, `answer` out."""
+    phases = {"type": "array", "items": {"$ref": "#/components/schemas/Phase"}, "minItems": 1, "maxItems": MOST_PHASES}
     properties: Schema = {
-        "phases": {
-            "type": "array",
-            "items": {"$ref": "#/components/schemas/Phase"},
-            "minItems": 1,
-            "maxItems": MOST_PHASES,
-            "description": "The run, phase by phase.",
-        },
-        "group_size": _neighbour("group_size"),
-        "removed": _neighbour("removed"),
-        "added": _neighbour("added"),
+        "phases": {**phases, "description": "The run, phase by phase."},
+        **{name: _neighbour(name) for name in ("group_size", "removed", "added")},
         "adjacency": {"enum": list(ADJACENCIES), "description": "add-or-remove if not given."},
+        **needed,
         **also,
     }
-    required = ["phases", *(name for name in also if name not in optional)]
+    required = ["phases", *needed]
     request = {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
     reply = {"type": "object", "required": list(answer), "properties": answer}
     refusals = {
@@ -208,7 +154,7 @@ def _post(summary: str, also: Schema, answer: Schema, *, optional: tuple[str, ..
     }
     return {
         "post": {
-            "summary": summary,
+            "summary": " ".join(summary.split()),
             "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
             "responses": {
                 "200": {"description": "The answer.", "content": {"application/json": {"schema": reply}}},
@@ -258,7 +204,3 @@ def _neighbour(name: str) -> Schema:
     instead = "Instead of group_size. " if name != "group_size" else ""
     reference = {"$ref": "#/components/schemas/Neighbour"}
     return {"allOf": [reference], "description": f"{instead}{field.label} ({field.unit}). {field.meaning}"}
-
-
-def _field(name: str) -> Schema:
-    return fields()[name].schema()

@@ -88,7 +88,7 @@ class Worker:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is there no more."""
+        """Whether the process has ended."""
         return self._process.returncode is not None
 
     def cancel(self) -> None:
@@ -153,7 +153,7 @@ class Pool:
         await asyncio.gather(*(worker.kill() for worker in self._workers))
 
     async def ask(self, name: str, body: bytes, gone: asyncio.Future[None], client: str = "") -> tuple[int, bytes]:
-        """The answer's status and text. `gone` is done as soon as nobody waits for it any more."""
+        """The answer's status and text. `gone` is done when the client has disconnected."""
         limits = self.limits
         until = time.monotonic() + limits.seconds
         if self._waiting >= limits.waiting:
@@ -293,7 +293,7 @@ def _shutting_down() -> tuple[int, bytes]:
 
 
 def _given_up() -> tuple[int, bytes]:
-    return CANCELLED, error_text("cancelled", "The question was given up.")
+    return CANCELLED, error_text("cancelled", "The question was cancelled.")
 
 
 def _out_of_time(seconds: float) -> tuple[int, bytes]:

@@ -9,15 +9,15 @@ from typing import Any
 
 import groupdp
 from groupdp import printing
+from groupdp._validation import require_line
 from groupdp.bounds import Bounds
-from groupdp.errors import InvalidArgument
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, given_percent, upper_percent
-from groupdp.question import question_of, unit_of
-from groupdp.run_file.read import RunFile
+from groupdp.question import neighbours_of, question_of
+from groupdp.run_file.run import DEFAULT_TITLE, RunFile
 from groupdp.run_file.write import stated
 from groupdp.web.form import Question, plain
 
@@ -32,10 +32,13 @@ def as_command(question: Question) -> str:
         return "groupdp epsilon run.toml"
     else:
         words = [f"--phase {','.join(f'{name}={_plain(value)}' for name, value in phase.items())}" for phase in phases]
-    asked = {"delta": question.delta, **question.group}
-    if question.adjacency != ADJACENCIES[0]:
-        asked["adjacency"] = question.adjacency
-    return " ".join(["groupdp epsilon", *words, *_words(asked)])
+    return " ".join(["groupdp epsilon", *words, *_words(_asked(question))])
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    """The arguments besides the run; the usual adjacency is left out."""
+    usual = question.adjacency == ADJACENCIES[0]
+    return {"delta": question.delta, **question.group, **({} if usual else {"adjacency": question.adjacency})}
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:
@@ -58,10 +61,7 @@ def as_python(question: Question) -> str:
         lines += [f"run = {_phase(question.phases[0])}"]
     else:
         lines += ["run = [", *(f"    {_phase(phase)}," for phase in question.phases), "]"]
-    arguments = {"delta": question.delta, **question.group}
-    if question.adjacency != ADJACENCIES[0]:
-        arguments["adjacency"] = question.adjacency
-    spelled = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    spelled = ", ".join(f"{name}={value!r}" for name, value in _asked(question).items())
     lines += [f"epsilon = groupdp.epsilon(run, {spelled})", "print(epsilon)"]
     return "\n".join(lines) + "\n"
 
@@ -96,12 +96,9 @@ def _plain(value: Any) -> str:
 
 def run_file_of(question: Question) -> RunFile:
     """The question as the run file that would ask it, with sizes and epochs as they were given."""
-    title = question.document.get("title", "DP-SGD run")
     question_of(question.phases, **question.neighbour)  # refuses a group that the run has no answer for
-    if not isinstance(title, str) or not title.strip() or len(title) > 200 or not title.isprintable():
-        raise InvalidArgument("title", title, "be one line of at most 200 characters")
     return RunFile(
-        title=title.strip(),
+        title=require_line("title", question.document.get("title", DEFAULT_TITLE)),
         phases=question.phases,
         delta=question.delta,
         written=tuple(plain(question.document["phases"])),
@@ -118,9 +115,8 @@ DIGITS = 6
 def sides(bounds: Bounds) -> Answer:
     """Bounds with both sides, in full and for people."""
     return {
-        "lower": bounds.lower,
-        "upper": bounds.upper,
-        "lower_text": lower_text(bounds.lower),
+        **printing.sides(bounds),
+        "lower_text": printing.lower_text(bounds.lower, DIGITS),
         "upper_text": upper_text(bounds.upper),
         "tight": bounds.tight,
     }
@@ -131,52 +127,23 @@ def upper_text(value: float) -> str:
     return printing.upper_text(value, DIGITS)
 
 
-def lower_text(value: float) -> str:
-    """A lower bound for people: rounded down."""
-    return printing.lower_text(value, DIGITS)
-
-
 def linear(size: int, one: Bounds) -> tuple[float, str]:
     """k times one example's upper bound, rounded up: a reference, not a guarantee."""
-    product = size * one.upper if size else 0.0  # of nobody, whatever one example's is
+    product = size * one.upper if size else 0.0  # an empty group has epsilon 0
     value = math.nextafter(product, math.inf) if size > 1 and math.isfinite(product) else product
     return value, upper_text(value)
 
 
 def sentence(question: Question, bounds: Bounds) -> str:
     """The guarantee, in one sentence."""
-    whom = _whom(question)
+    found = neighbours_of(question.run, **question.neighbour)
+    delta = repr(question.delta).replace("e-0", "e-")  # 1e-6, not 1e-06
     if bounds.upper == math.inf:
-        return f"No finite ε protects {whom} at δ = {_number(question.delta)} under {_adjacency_text(question)}."
+        return f"No finite ε protects {found.whom} at δ = {delta} under {found.label}."
     return (
-        f"The run is (ε, δ)-differentially private for {whom} under {_adjacency_text(question)}, "
-        f"with ε = {upper_text(bounds.upper)} and δ = {_number(question.delta)}."
+        f"The run is (ε, δ)-differentially private for {found.whom} under {found.label}, "
+        f"with ε = {upper_text(bounds.upper)} and δ = {delta}."
     )
-
-
-def _number(value: float) -> str:
-    """A parameter as people write it: 1e-6, not 1e-06."""
-    return repr(value).replace("e-0", "e-")
-
-
-def _whom(question: Question) -> str:
-    group = question.group
-    if "group_size" not in group:
-        return f"{_count(group.get('removed', 0))} removed and {_count(group.get('added', 0))} added"
-    size = group["group_size"]
-    unit = unit_of(question.phases)
-    many = "people" if unit == "person" else "examples"
-    return f"one {unit}" if size == 1 else f"any group of up to {_count(size)} {many}"
-
-
-def _count(size: Any) -> str:
-    if isinstance(size, Mapping):
-        return " and ".join(f"{count} {name}" for name, count in size.items())
-    return str(size)
-
-
-def _adjacency_text(question: Question) -> str:
-    return f"{question.adjacency} adjacency" if "group_size" in question.group else "exchange"
 
 
 def assumptions_of(question: Question) -> list[str]:
@@ -188,8 +155,6 @@ def assumptions_of(question: Question) -> list[str]:
 
 def attack_in_words(risk: Any, question: Question) -> list[str]:
     """What the best attacker could do; every probability is an upper bound, rounded up."""
-    from groupdp.question import neighbours_of
-
     cases = neighbours_of(question.run, **question.neighbour).cases
     sentences = [
         "The attacker sees every iterate of the run, knows everybody else's examples, and guesses whether "
@@ -200,7 +165,7 @@ def attack_in_words(risk: Any, question: Question) -> list[str]:
         sentences.append(cases.detected(odds, upper_percent(bounds.upper) if bounds.upper > rate else odds))
     if risk.prior == 0.5:
         sentences.append(
-            f"Somebody who would otherwise toss a coin guesses right with probability at most "
+            f"An attacker who starts from even odds guesses right with probability at most "
             f"{upper_percent(risk.success.upper)}."
         )
     else:
@@ -208,7 +173,7 @@ def attack_in_words(risk: Any, question: Question) -> list[str]:
             f"Where it is {given(risk.prior)} probable beforehand that {cases.first}, a guess is right with "
             f"probability at most {upper_percent(risk.success.upper)}."
         )
-    return [*sentences, cases.order()]
+    return [one.replace(" %", "\u00a0%") for one in (*sentences, cases.order())]
 
 
 def _odds(rate: float) -> str:

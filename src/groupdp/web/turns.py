@@ -2,8 +2,8 @@
 
 A place that becomes free goes to the client that waits and has used the fewest seconds of the lane; of one client's
 questions the first comes first. One client never has all places while there is more than one: a newcomer need not wait
-until another's long questions end. A client that comes back after a while starts with the least seconds of those who
-are waiting or being answered, so that nobody saves up time.
+until another's long questions end. A client that returns starts with the fewest seconds of the clients
+that wait or are being answered: unused time does not add up.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Lane:
         return True
 
     def leave(self, client: str, seconds: float) -> None:
-        """Give a place back that was used for so many seconds."""
+        """Give back a place that was used for `seconds`."""
         self._used[client] += seconds
         self._answering[client] -= 1
         if not self._answering[client]:
@@ -67,7 +67,7 @@ class Lane:
         self._forget(client)
 
     def _next(self) -> None:
-        """Give free places to those who wait."""
+        """Give free places to waiting clients."""
         while True:
             ready = [client for client in self._waiting if self.is_open_to(client)]
             if not ready:

@@ -3,7 +3,7 @@
     ask NAME SECONDS LENGTH\\n + LENGTH bytes        ->        STATUS LENGTH\\n + LENGTH bytes
     cancel\\n                                                   the question being answered is given up
 
-It says "ready\\n" once, when the library is loaded. Its argument, if it has one, lowers its priority by so much.
+It says "ready\\n" once, when the library is loaded. Its argument, if given, is added to its niceness.
 
 A question that takes longer than its seconds, or is cancelled, stops at the next report of progress; a computation
 that does not report is ended from outside, by `pool`. End of input ends the process.
@@ -45,7 +45,7 @@ OK, BAD, LIMIT, CANCELLED, BUG = 200, 400, 422, 499, 500
 
 
 class Cancelled(Exception):
-    """Nobody waits for the answer any more."""
+    """The client no longer waits for the answer."""
 
 
 class Clock:
@@ -70,7 +70,9 @@ class Clock:
 
 def out_of_time(seconds: float) -> str:
     """The sentence of a question that took too long."""
-    return f"This question takes longer than {seconds:g} seconds, which is this server's limit: ask groupdp directly."
+    return (
+        f"This question takes longer than {seconds:g} seconds, which is this server's limit; the command line has none."
+    )
 
 
 def answer(name: str, body: bytes, clock: Clock) -> tuple[int, bytes]:
@@ -84,10 +86,10 @@ def answer(name: str, body: bytes, clock: Clock) -> tuple[int, bytes]:
     except MemoryError:
         return LIMIT, error_text("limit-exceeded", "This question needs more memory than this server gives it.")
     except Cancelled:
-        return CANCELLED, error_text("cancelled", "The question was given up.")
+        return CANCELLED, error_text("cancelled", "The question was cancelled.")
     except Exception:
         traceback.print_exc()  # for the server's log; the answer names neither files nor lines
-        return BUG, error_text("bug", "This question met a bug in groupdp: the server's log has the details.")
+        return BUG, error_text("bug", "A bug in groupdp stopped this question: the server's log has the details.")
 
 
 def main() -> None:

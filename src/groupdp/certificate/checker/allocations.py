@@ -188,9 +188,9 @@ def hidden_rounds(
     for size, reverse in zip(sizes, (False, True), strict=True):
         if size:
             for members, square, copies in parts_of(phase, size, unit * fmpq(sum(sizes), size), law):
-                for one, times in one_sided(phase, members, square, steps, law, check):
-                    larger = one.larger or 0 not in sizes or members < size
-                    found.append((Hidden(one.coin, reverse, one.missing, larger), copies * times))
+                for round_, times in one_sided(phase, members, square, steps, law, check):
+                    larger = round_.larger or 0 not in sizes or members < size
+                    found.append((Hidden(round_.coin, reverse, round_.missing, larger), copies * times))
     return found
 
 
@@ -216,7 +216,7 @@ def one_sided(
     if size == often == 1:  # exact (P-13)
         full, cut = Factor(batches, square), Factor(max(rest, 1), square, fmpq(max(rest, 1), batches))
         listed = ((Hidden([(fmpq(1), ((full, 1),))]), whole), (Hidden([(fmpq(1), ((cut, 1),))]), int(rest > 0)))
-        return [(one, times) for one, times in listed if times]
+        return [(round_, times) for round_, times in listed if times]
     epochs = whole + (rest > 0)
     if phase["sampling"] == "spread":  # P-14
         share = size // batches

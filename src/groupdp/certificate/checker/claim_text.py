@@ -19,12 +19,14 @@ _PLAIN = re.compile(r"[\w.+-]{1,90}", re.ASCII)
 
 
 def headline(outcome: str, claim: dict[str, Any]) -> str:
-    """The outcome, the interval with its width, and delta, in one line."""
+    """The outcome, the interval with both widths unless it is a point, and delta, in one line."""
     sides = claim["epsilon"]
     if sides["lower"] == "infinity":
         return f"{outcome}: no finite epsilon at delta = {claim['delta']}"
-    interval = f"epsilon in [{sides['lower']}, {sides['upper']}] at delta = {claim['delta']}"
-    return f"{outcome} (width {width(claim)}): {interval}"
+    apart, relative = widths(claim).values()
+    if apart != "0":
+        outcome += f" (width {apart})" if apart == "infinity" else f" (width {apart}, relative width {relative})"
+    return f"{outcome}: epsilon in [{sides['lower']}, {sides['upper']}] at delta = {claim['delta']}"
 
 
 def in_plain_words(outcome: str, claim: dict[str, Any]) -> str:
@@ -45,17 +47,20 @@ def in_plain_words(outcome: str, claim: dict[str, Any]) -> str:
     )
 
 
-def width(claim: dict[str, Any]) -> str:
-    """epsilon.upper - epsilon.lower, rounded up to two digits; "infinity" where there is no upper side."""
-    sides = claim["epsilon"]
-    if sides["upper"] == "infinity":
-        return "0" if sides["lower"] == "infinity" else "infinity"
-    apart = number(sides["upper"], "epsilon.upper", 0, fmpq(10) ** 400) - number(
-        sides["lower"], "epsilon.lower", 0, fmpq(10) ** 400
-    )
-    if apart == 0:
-        return "0"
-    rounded = Context(prec=2, rounding=ROUND_CEILING).divide(Decimal(int(apart.p)), Decimal(int(apart.q)))
+def widths(claim: dict[str, Any]) -> dict[str, str]:
+    """`width`, epsilon.upper - epsilon.lower, and `relative_width`, that over epsilon.upper.
+
+    Both are rounded up to two digits; both are "infinity" where there is no upper side.
+    """
+    lower, upper = (claim["epsilon"][side] for side in ("lower", "upper"))
+    if lower == upper or upper == "infinity":
+        return dict.fromkeys(("width", "relative_width"), "0" if lower == upper else "infinity")
+    low, high = (number(side, "epsilon", 0, fmpq(10) ** 400) for side in (lower, upper))
+    return {"width": _rounded_up(high - low), "relative_width": _rounded_up((high - low) / high if high else high)}
+
+
+def _rounded_up(value: fmpq) -> str:
+    rounded = Context(prec=2, rounding=ROUND_CEILING).divide(Decimal(int(value.p)), Decimal(int(value.q)))
     return f"{rounded:f}" if -5 < rounded.adjusted() < 16 else f"{rounded:e}"
 
 

@@ -29,17 +29,17 @@ class Tails:
     raised: arb = field(default_factory=lambda: arb(0))  # C-6
 
 
-def tails_of(one: Mixtures | Gaussians | Profile, losses: list[arb], shifts: tuple[int, int], clock: Clock) -> Tails:
+def tails_of(round_: Mixtures | Gaussians | Profile, losses: list[arb], shifts: tuple[int, int], clock: Clock) -> Tails:
     """C-21: of any round; `shifts` are the largest of A and of B that are kept."""
-    if isinstance(one, Gaussians):
-        return gaussian_tails(one, losses, clock)
-    if isinstance(one, Hidden):
+    if isinstance(round_, Gaussians):
+        return gaussian_tails(round_, losses, clock)
+    if isinstance(round_, Hidden):
         raise Undecided("a hidden allocation needs a contour")
-    if isinstance(one, Profile):
-        return envelope_tails(one, losses, shifts[0], clock)
+    if isinstance(round_, Profile):
+        return envelope_tails(round_, losses, shifts[0], clock)
     nothing = [arb(0)] * len(losses)
-    found = Tails(nothing, nothing, arb(0), dropped=one.missing)
-    for right, left in one.branches:
+    found = Tails(nothing, nothing, arb(0), dropped=round_.missing)
+    for right, left in round_.branches:
         kept, rest = right[: shifts[0] + 1], left[: shifts[1] + 1]
         found.dropped += sum((arb(p) for p in right[len(kept) :]), arb(0))
         if not support(kept):
@@ -49,7 +49,7 @@ def tails_of(one: Mixtures | Gaussians | Profile, losses: list[arb], shifts: tup
         found.raised = found.raised.max(
             sum((arb(p) for p in left[len(rest) :]), arb(0)) / reduce(arb.max, map(arb, rest))
         )
-        add_branch(found, kept, rest, arb(one.unit), losses, clock)
+        add_branch(found, kept, rest, arb(round_.unit), losses, clock)
     return found
 
 
@@ -116,10 +116,10 @@ def solved(function: Callable[[arb, arb], tuple[arb, arb]], x: arb, u: arb, reac
     raise Undecided("the threshold of a loss could not be enclosed")
 
 
-def gaussian_tails(one: Gaussians, losses: list[arb], clock: Clock) -> Tails:
+def gaussian_tails(round_: Gaussians, losses: list[arb], clock: Clock) -> Tails:
     """N(mu) against N(0): L = mu u - mu^2 / 2."""
     p, q, root = [], [], arb(2).sqrt()
-    coin = [(arb(weight) / 2, arb(square).sqrt()) for weight, square in one.coin]
+    coin = [(arb(weight) / 2, arb(square).sqrt()) for weight, square in round_.coin]
     for x in losses:
         clock.check()
         sums = [arb(0), arb(0)]
@@ -129,14 +129,14 @@ def gaussian_tails(one: Gaussians, losses: list[arb], clock: Clock) -> Tails:
             sums[1] += weight * (u / root).erfc()
         p.append(sums[0])
         q.append(sums[1])
-    return Tails(p, q, sum((2 * weight for weight, _ in coin), arb(0)), dropped=arb(one.missing))
+    return Tails(p, q, sum((2 * weight for weight, _ in coin), arb(0)), dropped=arb(round_.missing))
 
 
-def envelope_tails(one: Profile, losses: list[arb], largest: int, clock: Clock) -> Tails:
+def envelope_tails(round_: Profile, losses: list[arb], largest: int, clock: Clock) -> Tails:
     """The envelope (C-18), without the h_i of i > largest: tails above x > 0, and those below zero mirror them."""
     found = Tails([], [], arb(1))
-    found.dropped = sum((arb(p) for p in one.law[largest + 1 :]), arb(0))
-    curve = Thresholds(one, largest)
+    found.dropped = sum((arb(p) for p in round_.law[largest + 1 :]), arb(0))
+    curve = Thresholds(round_, largest)
     near = [curve.start - 1] * 2
     for x in losses:
         clock.check()
@@ -154,9 +154,9 @@ def envelope_tails(one: Profile, losses: list[arb], largest: int, clock: Clock) 
 class Thresholds:
     """The t of the supremum in C-18 for one alpha: where (1 - alpha) h_0 + sum_i h_i (LR_i(t) - alpha)_+ is zero."""
 
-    def __init__(self, one: Profile, largest: int) -> None:
-        self.h = [arb(p) for p in one.law[: largest + 1]]
-        self.mu = [arb(one.unit) * i for i in range(len(self.h))]
+    def __init__(self, round_: Profile, largest: int) -> None:
+        self.h = [arb(p) for p in round_.law[: largest + 1]]
+        self.mu = [arb(round_.unit) * i for i in range(len(self.h))]
         if len(self.h) < 2:
             raise Undecided("the envelope has lost all of its shifts")
         self.start = -self.mu[1] / 2  # no t of a positive loss is above it
@@ -197,18 +197,18 @@ def normal(x: arb) -> arb:
     return (-x / arb(2).sqrt()).erfc() / 2
 
 
-def one_round(one: Mixtures | Gaussians | Profile, epsilon: Any) -> tuple[arb, arb]:
+def one_round(round_: Mixtures | Gaussians | Profile, epsilon: Any) -> tuple[arb, arb]:
     """C-4: (lower, upper) of delta(epsilon) after one round: every optimal event is a half-line u > threshold."""
     level, total = arb(epsilon).exp(), arb(0)
-    if isinstance(one, Gaussians):
-        for p, square in one.coin:
+    if isinstance(round_, Gaussians):
+        for p, square in round_.coin:
             mu = arb(square).sqrt()
             total += p * (normal(mu / 2 - epsilon / mu) - level * normal(-mu / 2 - epsilon / mu))
-        return total.lower(), (total + one.missing).upper()
-    if isinstance(one, Profile):
-        return one_envelope(one, arb(epsilon))
-    unit = arb(one.unit)
-    for right, left in one.branches:
+        return total.lower(), (total + round_.missing).upper()
+    if isinstance(round_, Profile):
+        return one_envelope(round_, arb(epsilon))
+    unit = arb(round_.unit)
+    for right, left in round_.branches:
         a, b = polynomial(right, unit), polynomial(left, unit)
         if a.degree() < 1 and (b.degree() < 1 or level * b[0] >= a[0]):
             continue  # the loss never exceeds log(a_0 / b_0)
@@ -233,7 +233,7 @@ def one_round(one: Mixtures | Gaussians | Profile, epsilon: Any) -> tuple[arb, a
         u = ends[0].union(ends[1])
         total += sum((p * normal(i * unit - u) for i, p in enumerate(right)), arb(0))
         total -= level * sum((p * normal(-j * unit - u) for j, p in enumerate(left)), arb(0))
-    return total.lower(), (total + one.missing).upper()
+    return total.lower(), (total + round_.missing).upper()
 
 
 def gap(a: arb_poly, b: arb_poly, level: arb, u: arb, unit: arb) -> arb:
@@ -247,9 +247,9 @@ def polynomial(law: Law, unit: arb) -> arb_poly:
     return arb_poly([p * (-((i * unit) ** 2) / 2).exp() for i, p in enumerate(law)])
 
 
-def one_envelope(one: Profile, epsilon: arb) -> tuple[arb, arb]:
+def one_envelope(round_: Profile, epsilon: arb) -> tuple[arb, arb]:
     """R(e^epsilon) = P(L > epsilon) - e^epsilon Q(L > epsilon) of the envelope (C-18), mirrored below zero."""
-    curve = Thresholds(one, len(one.law))
+    curve = Thresholds(round_, len(round_.law))
     t = curve.start if epsilon.is_zero() else curve.threshold(abs(epsilon), curve.start - 1)
     p, q = curve.tails(abs(epsilon), t)
     p, q = (1 - q, 1 - p) if epsilon < 0 else (p, q)
@@ -269,10 +269,10 @@ class Revealed:
 def revealed(parts: list[tuple[Noiseless, int]]) -> Revealed:
     """C-26 for rounds without noise, each with the number of times it is run."""
     found = Revealed((arb(1), arb(1)), arb(0), arb(0))
-    for one, times in parts:
-        kept = [(arb(a), arb(b)) for a, b in one.outcomes if not (a == 0 or b == 0)]
+    for round_, times in parts:
+        kept = [(arb(a), arb(b)) for a, b in round_.outcomes if not (a == 0 or b == 0)]
         p, q = (sum((pair[side] for pair in kept), arb(0)) for side in (0, 1))
-        found.p = (found.p[0] * p.lower() ** times, found.p[1] * (p + one.missing).min(arb(1)).upper() ** times)
+        found.p = (found.p[0] * p.lower() ** times, found.p[1] * (p + round_.missing).min(arb(1)).upper() ** times)
         if kept:
             found.least += times * (p / q).log()
             found.most += times * reduce(arb.max, ((a / b).log() for a, b in kept))

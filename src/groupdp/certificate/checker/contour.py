@@ -104,12 +104,12 @@ def kept(law: Law, low: int, high: int) -> tuple[Law, arb]:
     return [p if low <= i else fmpq(0) for i, p in enumerate(law[: high + 1])], rest
 
 
-def mixture_line(one: Mixtures, hints: Any, at: Place) -> Line:
+def mixture_line(round_: Mixtures, hints: Any, at: Place) -> Line:
     """A round of mixtures: the sum over its branches."""
-    line = Line([acb(0)] * max(at.count, 1), arb(0), arb(0), one.missing, arb(0))
+    line = Line([acb(0)] * max(at.count, 1), arb(0), arb(0), round_.missing, arb(0))
     low, high, left_high = (int(hint(hints, name, 0, 1e6)) for name in ("right_from", "right_to", "left_to"))
     lost = arb(0)
-    for right, left in one.branches:
+    for right, left in round_.branches:
         (right, dropped), (left, dropped_left) = kept(right, low, high), kept(left, 0, left_high)
         line.dropped += dropped
         if not support(right):
@@ -117,7 +117,7 @@ def mixture_line(one: Mixtures, hints: Any, at: Place) -> Line:
         if not support(left):
             raise Undecided("a branch of Q has lost all of its shifts")
         line.raised = line.raised.max(dropped_left / reduce(arb.max, map(arb, left)))
-        branch = Quadrature(right, left, arb(one.unit), hints, at.clock)
+        branch = Quadrature(right, left, arb(round_.unit), hints, at.clock)
         weights, tails = branch.weights(at.c)
         most = branch.upper(at.c)
         sums = transform([la - lb for _, la, lb, _, _ in branch.nodes], weights, at)
@@ -132,15 +132,15 @@ def mixture_line(one: Mixtures, hints: Any, at: Place) -> Line:
     return line
 
 
-def line_of(one: Mixtures | Gaussians | Profile | Hidden, hints: Any, at: Place) -> Line:
+def line_of(round_: Mixtures | Gaussians | Profile | Hidden, hints: Any, at: Place) -> Line:
     """A round of any kind on Re z = c."""
-    if isinstance(one, Gaussians):
-        return gaussian_line(one.coin, at, arb(one.missing))
-    if isinstance(one, Profile):
-        return profile_line(one, hints, at)
-    if isinstance(one, Hidden):
-        return hidden_line(one, hints, at)
-    return mixture_line(one, hints, at)
+    if isinstance(round_, Gaussians):
+        return gaussian_line(round_.coin, at, arb(round_.missing))
+    if isinstance(round_, Profile):
+        return profile_line(round_, hints, at)
+    if isinstance(round_, Hidden):
+        return hidden_line(round_, hints, at)
+    return mixture_line(round_, hints, at)
 
 
 class Contour:
@@ -154,7 +154,7 @@ class Contour:
         listed = hints.get("rounds")
         if not c < beyond or not isinstance(listed, list) or len(listed) != len(parts):
             raise Undecided("the hints must have beyond > abscissa, and rounds as many as the composition")
-        lines = [(line_of(one, part, self.at), times) for (one, times), part in zip(parts, listed, strict=True)]
+        lines = [(line_of(round_, part, self.at), times) for (round_, times), part in zip(parts, listed, strict=True)]
         self.dropped = sum((times * line.dropped for line, times in lines), arb(0))
         self.raised = sum((times * line.raised for line, times in lines), arb(0)).expm1()
         self.far = sum((times * line.far.log() for line, times in lines), arb(0))
@@ -190,8 +190,10 @@ class Contour:
 def largest_loss(parts: Composition) -> arb:
     """C-16: no loss exceeds this; infinite where some P has a positive shift."""
     total = arb(0)
-    for one, times in parts:
-        if not isinstance(one, Mixtures) or any((support(a), support(b)[:1]) != ([0], [0]) for a, b in one.branches):
+    for round_, times in parts:
+        if not isinstance(round_, Mixtures) or any(
+            (support(a), support(b)[:1]) != ([0], [0]) for a, b in round_.branches
+        ):
             return arb.pos_inf()
-        total += times * reduce(arb.max, (arb(right[0] / left[0]).log() for right, left in one.branches))
+        total += times * reduce(arb.max, (arb(right[0] / left[0]).log() for right, left in round_.branches))
     return total

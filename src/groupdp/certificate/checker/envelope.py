@@ -32,10 +32,10 @@ class Piece:
 class Envelope:
     """alpha(t) down to t = `end`, piece by piece, with every active set proved."""
 
-    def __init__(self, one: Profile, hints: Any, clock: Clock) -> None:
+    def __init__(self, round_: Profile, hints: Any, clock: Clock) -> None:
         self.clock = clock
-        self.h = [arb(p) for p in one.law]
-        self.mu = [arb(one.unit) * i for i in range(len(self.h))]
+        self.h = [arb(p) for p in round_.law]
+        self.mu = [arb(round_.unit) * i for i in range(len(self.h))]
         self.top = len(self.h) - 1
         listed = hints.get("events") if isinstance(hints, dict) else None
         if (
@@ -119,9 +119,9 @@ class Envelope:
         return True
 
 
-def profile_line(one: Profile, hints: Any, at: Place) -> Line:
+def profile_line(round_: Profile, hints: Any, at: Place) -> Line:
     """The envelope on Re z = c: C-19 for G, C-20 for the decay."""
-    curve = Envelope(one, hints, at.clock)
+    curve = Envelope(round_, hints, at.clock)
     cells = int(hint(hints, "cells", 2, 5000))
     atom = 1 - moment(curve, acb(0))
     samples = []

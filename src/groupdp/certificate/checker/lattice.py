@@ -55,24 +55,24 @@ class Window:
     clock: Clock
     cut: tuple[bool, bool] = (False, False)
 
-    def product(self, one: Measure, other: Measure) -> Measure:
+    def product(self, left: Measure, right: Measure) -> Measure:
         """The composition of two, cut to the window, and rounded."""
         self.clock.check()
-        first, degree = one.first + other.first, one.weights.degree() + other.weights.degree()
+        first, degree = left.first + right.first, left.weights.degree() + right.weights.degree()
         self.cut = (self.cut[0] or first < self.low, self.cut[1] or first + degree > self.high)
-        weights = one.weights.mul_low(other.weights, max(self.high - first + 1, 0))
+        weights = left.weights.mul_low(right.weights, max(self.high - first + 1, 0))
         if first < self.low:
             weights, first = weights.right_shift(self.low - first), self.low
-        return Measure(weights, one.exponent + other.exponent, first).rounded(self.above)
+        return Measure(weights, left.exponent + right.exponent, first).rounded(self.above)
 
-    def power(self, one: Measure, times: int) -> Measure:
+    def power(self, base: Measure, times: int) -> Measure:
         """`times` copies of one, composed, by squaring."""
         found = None
         while times:
             if times & 1:
-                found = one if found is None else self.product(found, one)
+                found = base if found is None else self.product(found, base)
             times >>= 1
-            one = self.product(one, one) if times else one
+            base = self.product(base, base) if times else base
         if found is None:
             raise AssertionError("a power must be at least 1")
         return found
@@ -96,17 +96,17 @@ def measure(weights: list[arb], first: int, above: bool) -> Measure:
 class Spread:
     """One round on the lattice: both measures, and what else has to be charged for."""
 
-    def __init__(self, one: Mixtures | Gaussians | Profile, hints: Any, at: tuple[arb, arb], clock: Clock) -> None:
+    def __init__(self, round_: Mixtures | Gaussians | Profile, hints: Any, at: tuple[arb, arb], clock: Clock) -> None:
         self.c, self.step = at
         self.first, self.last = (int(hint(hints, name, -1e9, 1e9)) for name in ("first", "last"))
         if not 4 <= self.last - self.first <= MOST_CELLS or not self.first <= 0 <= self.last:
             raise Undecided(f"a round's lattice must have from 4 to {MOST_CELLS} cells, around 0")
         shifts = (int(hint(hints, "right_to", 0, 1e6)), int(hint(hints, "left_to", 0, 1e6)))
         self.offset = arb(hint(hints, "offset", -1e9, 1e9))
-        self.unpaid = arb(0)
+        self.unpaid: list[tuple[int, arb, arb]] = []  # n, weight and lost loss: a hint may move the offset
         with ctx.workprec(min(ctx.prec, ENOUGH_BITS)):  # the weights of one round are not small, relatively
             losses = [self.offset + n * self.step for n in range(self.first, self.last + 1)]
-            levels, tails = [x.exp() for x in losses], tails_of(one, losses, shifts, clock)
+            levels, tails = [x.exp() for x in losses], tails_of(round_, losses, shifts, clock)
             self.moved, self.raised = tails.moved, tails.raised
             self.infinite = (tails.dropped + tails.p[-1]).upper()
             upper, (lower, start) = self.from_above(tails, levels), self.from_below(tails, levels)
@@ -162,9 +162,8 @@ class Spread:
                 part = excess.min(p[m - 1] / 2)
                 moves[m] += part
                 moves[m - 1] -= part
-                if start + 2 * (m - 1) == 0:  # a hint may move the offset, so that nothing is lost at a heavy point
-                    self.unpaid = (excess - part) * grown / p[m]
-        weights = [one + move for one, move in zip(p, moves, strict=True)]
+                self.unpaid.append((start + 2 * (m - 1), p[m], (excess - part) * grown))
+        weights = [weight + move for weight, move in zip(p, moves, strict=True)]
         return self.tilted(weights, start - 2, 2), start - 2
 
 
@@ -182,22 +181,24 @@ class Lattice:
         if high - low > MOST_WINDOW or (high - low) * ctx.prec > MOST_BITS:
             raise Undecided(f"a lattice may have {MOST_WINDOW} points and {MOST_BITS} bits in all")
         times = [number for _, number in parts]
-        sides = [Spread(one, part, (self.c, self.step), clock) for (one, _), part in zip(parts, listed, strict=True)]
+        sides = [
+            Spread(round_, part, (self.c, self.step), clock) for (round_, _), part in zip(parts, listed, strict=True)
+        ]
         windows = Window(low, high, True, clock), Window(low // 2, high // 2, False, clock)
-        measures = ([one.upper for one in sides], [one.lower for one in sides])
+        measures = ([spread.upper for spread in sides], [spread.lower for spread in sides])
         made = (
             reduce(window.product, map(window.power, some, times))
             for window, some in zip(windows, measures, strict=True)
         )
-        self.upper, self.lower = ((one.balls(), one.first) for one in made)
+        self.upper, self.lower = ((measure.balls(), measure.first) for measure in made)
         rounds = list(zip(sides, times, strict=True))
-        self.offset = sum((number * one.offset for one, number in rounds), arb(0))
-        self.moved = sum((number * one.moved for one, number in rounds), arb(0))
-        self.infinite = sum((number * one.infinite for one, number in rounds), arb(0))
-        self.raised = sum((number * one.raised for one, number in rounds), arb(0)).expm1()
+        self.offset = sum((number * spread.offset for spread, number in rounds), arb(0))
+        self.moved = sum((number * spread.moved for spread, number in rounds), arb(0))
+        self.infinite = sum((number * spread.infinite for spread, number in rounds), arb(0))
+        self.raised = sum((number * spread.raised for spread, number in rounds), arb(0)).expm1()
         below, above = windows[0].cut
         most = [
-            reduce(mul, (reduce(arb.max, (self.moment(one, z) for z in some), arb(1)) ** n for one, n in rounds))
+            reduce(mul, (reduce(arb.max, (self.moment(spread, z) for z in some), arb(1)) ** n for spread, n in rounds))
             for some in ((self.beyond, arb(0)), (self.c, -self.before))
         ]
         self.cut_above = 3 * sum(times) * most[0] * (-self.beyond * high * self.step).exp() if above else arb(0)
@@ -205,10 +206,10 @@ class Lattice:
             3 * sum(times) * most[1] * ((self.c + self.before) * low * self.step).exp() if below else arb(0)
         )
 
-    def moment(self, one: Spread, z: arb) -> arb:
+    def moment(self, spread: Spread, z: arb) -> arb:
         """sum of the upper measure's weights times e^{z n step}."""
         turn = ((z - self.c) * self.step).exp()
-        return one.upper.balls()(turn) * turn**one.upper.first
+        return spread.upper.balls()(turn) * turn**spread.upper.first
 
     def delta(self, epsilon: Any) -> tuple[arb, arb]:
         """(lower, upper) of delta(epsilon): C-22 and C-23, with C-5 and C-6 for what is left out of a round."""
@@ -219,14 +220,14 @@ class Lattice:
         lower = self.tail(self.lower, eps, 2)[0] - self.raised
         return lower.lower().max(arb(0)), upper.upper()
 
-    def tail(self, one: tuple[arb_poly, int], eps: arb, stride: int) -> tuple[arb, arb]:
+    def tail(self, composed: tuple[arb_poly, int], eps: arb, stride: int) -> tuple[arb, arb]:
         """Bounds on the sum of w (1 - e^{eps - x})_+ over the points x."""
         step = stride * self.step
         near = (eps - self.offset) / step
         if not (near.abs_upper() < 1e12 and near.rad() < 0.1):
             raise Undecided("epsilon is beyond every lattice")
-        first = max(math.floor(float(near)) - 1, one[1])
-        weights = one[0].right_shift(first - one[1])
+        first = max(math.floor(float(near)) - 1, composed[1])
+        weights = composed[0].right_shift(first - composed[1])
         total = arb(0)
         for n in range(first, first + 3):  # some of which may be below epsilon
             total += self.point(weights[n - first], n, eps, step)

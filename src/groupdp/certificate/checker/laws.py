@@ -128,14 +128,18 @@ def changes(claim: dict[str, Any]) -> list[Change]:
     none = dict.fromkeys(k, 0) if isinstance(k, dict) else 0
     if adjacency == "add-and-remove":
         return [Change(f"remove {a}, add {b}", a, b) for a, b in splits(k)]
-    one = {"remove": Change("remove", k, none), "add": Change("add", none, k), "substitute": Change("substitute", k, k)}
+    one_way = {
+        "remove": Change("remove", k, none),
+        "add": Change("add", none, k),
+        "substitute": Change("substitute", k, k),
+    }
     if adjacency == "zero-out":
         return [Change("zero-out", k, none, True), Change("zero-out, reversed", none, k, True)]
     if adjacency == "add-or-remove":
-        return [one["remove"], one["add"]]
-    if not isinstance(adjacency, str) or adjacency not in one:
+        return [one_way["remove"], one_way["add"]]
+    if not isinstance(adjacency, str) or adjacency not in one_way:
         raise NotACertificate("the adjacency is none of those in docs/certificate.md.")
-    return [one[adjacency]]
+    return [one_way[adjacency]]
 
 
 def splits(k: Any) -> list[tuple[Any, Any]]:
@@ -244,17 +248,17 @@ def rounds(phase: Any, change: Change, law: Any = None, check: Callable[[], None
         steps = integer(phase["steps"], "steps", 0, LARGEST_STEPS)
         unit = 2 if integer(phase.get("microbatch_size", 1), "microbatch_size", 1, LARGEST_STEPS) > 1 else 1
         return list(hidden_rounds(phase, (change.removed, change.added), (unit / noise) ** 2, steps, law, check))
-    one, times = noisy_rounds(phase, change, noise if noise != 0 else fmpq(1), check)
-    return [(one if noise != 0 else without_noise(one), times)]
+    round_, times = noisy_rounds(phase, change, noise if noise != 0 else fmpq(1), check)
+    return [(round_ if noise != 0 else without_noise(round_), times)]
 
 
-def without_noise(one: Mixtures | Gaussians | Profile) -> Noiseless:
+def without_noise(round_: Mixtures | Gaussians | Profile) -> Noiseless:
     """C-26: the same round if its noise were zero."""
-    if isinstance(one, Mixtures):
-        return Noiseless([(right[0], left[0]) for right, left in one.branches], one.missing)
-    if isinstance(one, Profile):
-        return Noiseless([(one.law[0], one.law[0])])
-    return Noiseless([(p, p if square == 0 else 0) for p, square in one.coin], arb(one.missing))
+    if isinstance(round_, Mixtures):
+        return Noiseless([(right[0], left[0]) for right, left in round_.branches], round_.missing)
+    if isinstance(round_, Profile):
+        return Noiseless([(round_.law[0], round_.law[0])])
+    return Noiseless([(p, p if square == 0 else 0) for p, square in round_.coin], arb(round_.missing))
 
 
 def examples_given(phase: Any) -> tuple[fmpq_poly, int]:

@@ -278,20 +278,20 @@ class Moments:
         return samples, self.real(far)[0]
 
 
-def hidden_line(one: Hidden, hints: Any, at: Place) -> Line:
+def hidden_line(round_: Hidden, hints: Any, at: Place) -> Line:
     """A coin over products of allocations on Re z = c (C-31 to C-35)."""
     listed = hints.get("factors") if isinstance(hints, dict) else None
-    if not isinstance(listed, list) or len(listed) != len(one.factors):
+    if not isinstance(listed, list) or len(listed) != len(round_.factors):
         raise Undecided("the hints must have factors as many as the allocation round")
     moments = {
-        factor: Moments(factor, part, at.clock).line(at, one.reverse)
-        for factor, part in zip(one.factors, listed, strict=True)
+        factor: Moments(factor, part, at.clock).line(at, round_.reverse)
+        for factor, part in zip(round_.factors, listed, strict=True)
     }
     count = max(at.count, 1)
     past = (at.step * at.count) ** 2
-    line = Line([acb(0)] * count, arb(0), arb(0), arb(one.missing), arb(0))
+    line = Line([acb(0)] * count, arb(0), arb(0), arb(round_.missing), arb(0))
     decayed = arb(0)
-    for probability, product in one.coin:
+    for probability, product in round_.coin:
         samples, far, falls = [acb(probability)] * count, arb(probability), arb(0)
         for factor, times in product:
             if factor.is_gaussian:  # E[X^w] = e^{w (w - 1) s^2 / 2}, and w (w - 1) = z (1 + z) in both orders

@@ -118,17 +118,17 @@ def correlated_rounds(phase: Any, change: Change) -> Composition:
     squares, rate = squares_of(phase, change.name, a, b)
     found: Composition = []
     for square, times in squares:
-        one: Any
+        round_: Any
         if rate is None or rate == 1:
             if isinstance(square, arb):
                 raise Undecided("a rate of 1 with examples in any parts has no law here")
-            one = Gaussians([(fmpq(1), square * (a + b) ** 2 / (noise**2 if noise != 0 else 1))])
+            round_ = Gaussians([(fmpq(1), square * (a + b) ** 2 / (noise**2 if noise != 0 else 1))])
         else:
             if len(str(rate.q)) * max(a, b) > 30_000:
                 raise Undecided("a rate of too many digits for so large a group")
             sides = [list((fmpq_poly([1 - rate, rate]) ** part).coeffs()) for part in (a, b)]
-            one = Mixtures([(sides[0], sides[1])], arb(square).sqrt() / (noise if noise != 0 else 1))
-        found.append((one if noise != 0 else without_noise(one), times))
+            round_ = Mixtures([(sides[0], sides[1])], arb(square).sqrt() / (noise if noise != 0 else 1))
+        found.append((round_ if noise != 0 else without_noise(round_), times))
     return found
 
 
@@ -242,17 +242,17 @@ def composition(run: Any, whole: Change, check: Callable[[], None] = lambda: Non
     """The rounds of all phases; Gaussian ones (a single square) are one, with the sum of their squares."""
     found: Composition = []
     square = fmpq(0)
-    for index, (phase, change) in enumerate(own_group(one, whole) for one in phases(run)):
+    for index, (phase, change) in enumerate(own_group(described, whole) for described in phases(run)):
         check()  # a phase takes a second at most: the caller may want to stop in between
         is_correlated = phase.get("mechanism") == NAME
         own = correlated_rounds(phase, change) if is_correlated else rounds(phase, change, law_of(hints, index), check)
-        for one, times in own:
-            if isinstance(one, Mixtures) and len(one.branches) == 1 and not is_correlated:
-                points = [support(law) for law in one.branches[0]]
+        for round_, times in own:
+            if isinstance(round_, Mixtures) and len(round_.branches) == 1 and not is_correlated:
+                points = [support(law) for law in round_.branches[0]]
                 if all(len(point) == 1 for point in points):
-                    one = Gaussians([(fmpq(1), ((points[0][0] + points[1][0]) * one.unit) ** 2)])
-            if isinstance(one, Gaussians) and len(one.coin) == 1 and one.missing == 0 and not one.larger:
-                square += one.coin[0][1] * times
+                    round_ = Gaussians([(fmpq(1), ((points[0][0] + points[1][0]) * round_.unit) ** 2)])
+            if isinstance(round_, Gaussians) and len(round_.coin) == 1 and round_.missing == 0 and not round_.larger:
+                square += round_.coin[0][1] * times
             elif times:
-                found.append((one, times))
+                found.append((round_, times))
     return found + ([(Gaussians([(fmpq(1), square)]), 1)] if square else [])

@@ -149,17 +149,17 @@ class Proof:
 
 def proof_of(run: Any, change: Change, hints: Any, known: list[Proof], clock: Clock) -> Proof:
     """The proof for a pair; one of those that are known if the question, or the laws and the hints, are the same."""
-    mine = [one for one in known if (one.run, one.change) == (run, change)]
-    for one in mine:
-        if one.hints == hints:
-            return one
+    mine = [proof for proof in known if (proof.run, proof.change) == (run, change)]
+    for proof in mine:
+        if proof.hints == hints:
+            return proof
     named = [law_of(hints, index) for index in range(len(run))]
     bits = max(precision(hints), precision(None))  # laws that are enclosed only must not depend on what is known
     with ctx.workprec(bits):
-        mine = [one for one in mine if named == [law_of(one.hints, index) for index in range(len(run))]]
-        laws = (one.parts for one in mine if max(precision(one.hints), precision(None)) == bits)
+        mine = [proof for proof in mine if named == [law_of(proof.hints, index) for index in range(len(run))]]
+        laws = (proof.parts for proof in mine if max(precision(proof.hints), precision(None)) == bits)
         parts = next(laws, None) or composition(run, change, clock.check, hints)
-    same = (one.bound for one in known if (one.parts, one.hints) == (parts, hints))
+    same = (proof.bound for proof in known if (proof.parts, proof.hints) == (parts, hints))
     known.append(Proof(run, change, hints, parts, next(same, None) or delta_of(parts, hints, clock)))
     return known[-1]
 
@@ -171,10 +171,10 @@ def precision(hints: Any) -> int:
 
 def delta_of(parts: Composition, hints: Any, clock: Clock) -> Callable[[arb], tuple[arb, arb]]:
     """(lower, upper) of delta as a function of epsilon."""
-    quiet = [(one, times) for one, times in parts if isinstance(one, Noiseless)]
-    noisy = noisy_delta([(one, times) for one, times in parts if not isinstance(one, Noiseless)], hints, clock)
+    quiet = [(round_, times) for round_, times in parts if isinstance(round_, Noiseless)]
+    noisy = noisy_delta([(round_, times) for round_, times in parts if not isinstance(round_, Noiseless)], hints, clock)
     if any(
-        isinstance(one, Gaussians | Hidden) and one.larger for one, _ in parts
+        isinstance(round_, Gaussians | Hidden) and round_.larger for round_, _ in parts
     ):  # C-27, C-30: nothing is known from below
         return lambda epsilon: delta_with(quiet, lambda shifted: (arb(0), noisy(shifted)[1]), epsilon)
     return lambda epsilon: delta_with(quiet, noisy, epsilon)
@@ -186,7 +186,7 @@ def noisy_delta(parts: Composition, hints: Any, clock: Clock) -> Callable[[arb],
 
     def delta(epsilon: arb) -> tuple[arb, arb]:
         if epsilon >= largest_loss(parts):
-            return arb(0), sum((times * arb(one.missing) for one, times in parts), arb(0)).upper()  # C-16, C-5
+            return arb(0), sum((times * arb(round_.missing) for round_, times in parts), arb(0)).upper()  # C-16, C-5
         if not parts:
             return (1 - epsilon.exp()).lower(), (1 - epsilon.exp()).upper().max(arb(0))
         if sum(times for _, times in parts) == 1 and not isinstance(parts[0][0], Hidden):

@@ -43,7 +43,7 @@ def laws_of_claim(claim: dict[str, Any], delta: float, clock: Clock) -> Iterator
                     found.append((_epsilon_of_parts(parts, delta)[1], law))
                 except (Undecided, LimitExceeded):
                     continue
-            laws[index] = min(found, key=lambda one: one[0])[1]
+            laws[index] = min(found, key=lambda candidate: candidate[0])[1]
         best[change.name] = laws
     yield best
     revealed = {name: ["revealed" if law else law for law in laws] for name, laws in best.items()}
@@ -76,7 +76,7 @@ def sides_of_laws(proving: Proving, delta: float) -> tuple[float, float] | None:
     It is where the claim's sides are looked for; the checker decides whether they hold.
     """
     found = [_epsilon_of_parts(pair.parts, delta) for pair in proving.pairs]
-    lower, upper = (max((one[side] for one in found), default=math.inf) for side in (0, 1))
+    lower, upper = (max((sides[side] for sides in found), default=math.inf) for side in (0, 1))
     if not math.isfinite(upper):
         return None
     return (0.0, upper * (1.0 + 1e-9)) if proving.has_larger_laws else (lower, upper)
@@ -86,17 +86,17 @@ def _epsilon_of_parts(parts: Composition, delta: float) -> tuple[float, float]:
     """The engines' epsilon of the checker's laws, what is missing counted as lost; infinite where they have none."""
     rounds: list[tuple[AnyRound, int]] = []
     left = delta
-    for one, times in parts:
-        if isinstance(one, Hidden):
-            products = tuple(tuple((_allocation(factor), n) for factor, n in product) for _, product in one.coin)
-            logs = _logarithms([weight for weight, _ in one.coin])
-            rounds.append((AllocationRound(products, tuple(logs.tolist()), one.reverse), times))
-        elif isinstance(one, Gaussians):
-            branches = [Branch(Side.point(math.sqrt(_rounded(square))), ZERO) for _, square in one.coin]
-            rounds.append((Round(branches, _logarithms([weight for weight, _ in one.coin]).tolist()), times))
+    for round_, times in parts:
+        if isinstance(round_, Hidden):
+            products = tuple(tuple((_allocation(factor), n) for factor, n in product) for _, product in round_.coin)
+            logs = _logarithms([weight for weight, _ in round_.coin])
+            rounds.append((AllocationRound(products, tuple(logs.tolist()), round_.reverse), times))
+        elif isinstance(round_, Gaussians):
+            branches = [Branch(Side.point(math.sqrt(_rounded(square))), ZERO) for _, square in round_.coin]
+            rounds.append((Round(branches, _logarithms([weight for weight, _ in round_.coin]).tolist()), times))
         else:
             return math.inf, math.inf
-        left -= times * _rounded(one.missing)
+        left -= times * _rounded(round_.missing)
     if left <= 0.0:
         return math.inf, math.inf
     found = epsilon_of(compose(rounds), math.log(left), Options())

@@ -81,10 +81,10 @@ def _power(table: FloatArray, times: int) -> FloatArray:
     return table if result is None else result
 
 
-def _product(one: FloatArray, other: FloatArray) -> FloatArray:
-    total = np.zeros_like(one)
-    for k in range(one.shape[1]):
-        total[:, k:] += one[:, k : k + 1] * other[:, : one.shape[1] - k]
+def _product(left: FloatArray, right: FloatArray) -> FloatArray:
+    total = np.zeros_like(left)
+    for k in range(left.shape[1]):
+        total[:, k:] += left[:, k : k + 1] * right[:, : left.shape[1] - k]
     return total
 
 
@@ -96,13 +96,13 @@ def _factor(factor: Factor, low: float, high: float) -> FloatFactor:
 class FloatHidden:
     """A coin over products of allocations in floats."""
 
-    def __init__(self, one: Hidden) -> None:
-        self.one = one
-        self.log_p = [float(arb(p).log()) for p, _ in one.coin]
+    def __init__(self, round_: Hidden) -> None:
+        self.round = round_
+        self.log_p = [float(arb(p).log()) for p, _ in round_.coin]
 
     def order(self, c: float) -> float:
         """w at z = c."""
-        return -c if self.one.reverse else 1.0 + c
+        return -c if self.round.reverse else 1.0 + c
 
     def moment(self, factor: Factor, c: float) -> tuple[float, float, float]:
         """log G of one factor at c, its first and second derivative."""
@@ -112,12 +112,12 @@ class FloatHidden:
         most = 2.0 ** math.ceil(math.log2(max(c, 4.0)))
         ends = sorted((self.order(0.0), self.order(most)))
         value, slope, curvature = _factor(factor, *ends).cumulants(self.order(c))
-        return value, (-slope if self.one.reverse else slope), curvature
+        return value, (-slope if self.round.reverse else slope), curvature
 
     def products(self, c: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """log of the coin's weights at c, means and variances."""
         found = []
-        for log_p, (_, product) in zip(self.log_p, self.one.coin, strict=True):
+        for log_p, (_, product) in zip(self.log_p, self.round.coin, strict=True):
             parts = [(times, self.moment(factor, c)) for factor, times in product]
             found.append([sum(times * moment[i] for times, moment in parts) + (log_p, 0, 0)[i] for i in range(3)])
         logs, means, variances = np.array(found).T
@@ -140,7 +140,7 @@ class FloatHidden:
         logs, _, _ = self.products(c)
         falls = [
             sum(times * float(arb(factor.square)) / factor.places for factor, times in product if factor.taking == 1)
-            for _, product in self.one.coin
+            for _, product in self.round.coin
         ]
         shares = np.exp(logs - logs.max())
         falling = np.exp(np.maximum(-s * s / 2 * np.array(falls), -700.0))
@@ -148,12 +148,12 @@ class FloatHidden:
 
     def hints(self, c: float, beyond: float, length: float, nats: float) -> dict[str, Any]:
         """The sums of every factor."""
-        found = [self.sums(factor, c, beyond, length, nats) for factor in self.one.factors]
+        found = [self.sums(factor, c, beyond, length, nats) for factor in self.round.factors]
         return {"factors": found}
 
     def bits(self, c: float, beyond: float, length: float, nats: float) -> float:
         """Bits that the sums need."""
-        orders = [self.start(c, beyond)] if self.one.factors else []
+        orders = [self.start(c, beyond)] if self.round.factors else []
         return max((1.45 * (nats + _growth(n - self.order(c), length)) + 0.7 * n for n in orders), default=0.0)
 
     def start(self, c: float, beyond: float) -> int:

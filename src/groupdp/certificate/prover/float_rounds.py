@@ -27,9 +27,9 @@ _LARGEST_GRID = 4e6  # numbers in the table of an envelope's ratios
 class FloatMixtures:
     """A round of mixtures in floats, with the shifts that matter: log A, log B and the slopes on a grid of u."""
 
-    def __init__(self, one: Mixtures, log_charge: float) -> None:
-        self.unit = float(arb_to_float(one.unit))
-        logs = [[log_of(law) for law in branch] for branch in one.branches]
+    def __init__(self, round_: Mixtures, log_charge: float) -> None:
+        self.unit = float(arb_to_float(round_.unit))
+        logs = [[log_of(law) for law in branch] for branch in round_.branches]
         self.right_from, self.right_to = _kept([right for right, _ in logs], log_charge, both=True)
         self.left_to = _kept([left for _, left in logs], log_charge, both=False)[1]
         self.branches = [(right[: self.right_to + 1], left[: self.left_to + 1]) for right, left in logs]
@@ -99,9 +99,9 @@ class FloatMixtures:
 class FloatGaussians:
     """A coin over Gaussian rounds in floats."""
 
-    def __init__(self, one: Gaussians) -> None:
-        self.log_p = np.array([log_of([p])[0] for p, _ in one.coin])
-        self.squares = np.array([float(arb_to_float(square)) for _, square in one.coin])
+    def __init__(self, round_: Gaussians) -> None:
+        self.log_p = np.array([log_of([p])[0] for p, _ in round_.coin])
+        self.squares = np.array([float(arb_to_float(square)) for _, square in round_.coin])
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         logs = self.log_p + self.squares * c * (1 + c) / 2
@@ -126,10 +126,10 @@ class FloatGaussians:
 class FloatProfile:
     """The envelope of fixed batches in floats: alpha(t) on a grid, and the changes of its active set."""
 
-    def __init__(self, one: Profile) -> None:
-        self.h = np.exp(log_of(one.law))
+    def __init__(self, round_: Profile) -> None:
+        self.h = np.exp(log_of(round_.law))
         self.largest = len(self.h) - 1
-        self.mu = arb_to_float(one.unit) * np.arange(len(self.h))
+        self.mu = arb_to_float(round_.unit) * np.arange(len(self.h))
         self.start = -float(self.mu[1]) / 2
         self.behind = float(np.max(-np.log(self.h[1:]) / self.mu[1:]))  # own thresholds come later than t
         self._grid(0.0)
@@ -218,15 +218,15 @@ class FloatProfile:
 def floats_of(parts: Composition, log_charge: float, envelope_charge: float = -math.inf) -> list[Any]:
     """The rounds in floats, without shifts that charges as small as these cover."""
     found: list[Any] = []
-    for one, _ in parts:
-        if isinstance(one, Mixtures):
-            found.append(FloatMixtures(one, log_charge))
-        elif isinstance(one, Profile):
-            tails = np.logaddexp.accumulate(log_of(one.law)[::-1])[::-1]
+    for round_, _ in parts:
+        if isinstance(round_, Mixtures):
+            found.append(FloatMixtures(round_, log_charge))
+        elif isinstance(round_, Profile):
+            tails = np.logaddexp.accumulate(log_of(round_.law)[::-1])[::-1]
             largest = max(int(np.flatnonzero(tails > envelope_charge)[-1]), 1)  # more of the group at once is left out
-            found.append(_float_profile(tuple(one.law[: largest + 1]), one.unit))
+            found.append(_float_profile(tuple(round_.law[: largest + 1]), round_.unit))
         else:
-            found.append(FloatHidden(one) if isinstance(one, Hidden) else FloatGaussians(one))
+            found.append(FloatHidden(round_) if isinstance(round_, Hidden) else FloatGaussians(round_))
     return found
 
 

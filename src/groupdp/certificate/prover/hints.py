@@ -14,7 +14,7 @@ from flint import arb, ctx
 
 from groupdp.certificate.checker.contour import largest_loss
 from groupdp.certificate.checker.lattice import MOST_BITS, MOST_WINDOW, Spread
-from groupdp.certificate.checker.laws import Composition, Profile
+from groupdp.certificate.checker.laws import Composition, Mixtures, Profile
 from groupdp.certificate.checker.lines import Hidden
 from groupdp.certificate.checker.reading import Clock, Undecided
 from groupdp.certificate.prover.float_hidden import FloatHidden
@@ -28,16 +28,16 @@ _LARGEST_ENVELOPE = 32  # the lattice takes larger groups
 def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy: float) -> dict[str, Any]:
     """Hints to enclose delta near `epsilon`, where it is e^log_delta, as if epsilon moved by `accuracy` at most."""
     times = [float(t) for _, t in parts]
-    if any(isinstance(one, Profile) and len(one.law) > 1 + _LARGEST_ENVELOPE for one, _ in parts):
+    if any(isinstance(round_, Profile) and len(round_.law) > 1 + _LARGEST_ENVELOPE for round_, _ in parts):
         raise Undecided(f"the contour of an envelope is for groups of up to {_LARGEST_ENVELOPE}")
     rounds = floats_of(parts, log_delta - 20.0 - math.log(sum(times)))
 
     def cumulant(c: float) -> FloatArray:
-        return np.asarray(sum(t * np.array(one.cumulants(c)) for one, t in zip(rounds, times, strict=True)))
+        return np.asarray(sum(t * np.array(round_.cumulants(c)) for round_, t in zip(rounds, times, strict=True)))
 
     screen = _screen(cumulant, epsilon, log_delta)
     if screen is not None:
-        found = [_grid_hints(one, screen, screen * 1.01, 0.0, 50.0) for one in rounds]
+        found = [_grid_hints(round_, screen, screen * 1.01, 0.0, 50.0) for round_ in rounds]
         placed = {"abscissa": screen, "beyond": screen * 1.01, "step": 1.0, "points": 0}
         return {"precision": 128, **placed, "rounds": found}
     tolerance = min(max(accuracy * saddle(cumulant, epsilon), 1e-60), 1e-3)
@@ -46,13 +46,17 @@ def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy:
     k, _, variance = (float(x) for x in cumulant(c))
     peak = k - c * epsilon
     log_error = log_delta + math.log(tolerance) - math.log(4)
-    widest = 0.5 if any(isinstance(one, FloatHidden) for one in rounds) else 3.0  # moments of high orders take long
+    widest = (
+        0.5 if any(isinstance(round_, FloatHidden) for round_ in rounds) else 3.0
+    )  # moments of high orders take long
     period, beyond = _period(cumulant, c, epsilon, log_error, float(largest_loss(parts)), widest)
     step = 2 * math.pi / period
     length = _length(rounds, times, c, peak, log_error, math.sqrt(2 * max(peak - log_error, 1.0) / variance))
     nats = max(peak - log_error, 0.0) + math.log(sum(times)) + _TAIL
-    found = [_grid_hints(one, c, beyond, length, nats) for one in rounds]
-    bits = max(one.bits(c, beyond, length, nats) if isinstance(one, FloatHidden) else 1.45 * nats for one in rounds)
+    found = [_grid_hints(round_, c, beyond, length, nats) for round_ in rounds]
+    bits = max(
+        round_.bits(c, beyond, length, nats) if isinstance(round_, FloatHidden) else 1.45 * nats for round_ in rounds
+    )
     return {
         "precision": 64 + 32 * math.ceil((bits + 10) / 32),
         "abscissa": c,
@@ -111,66 +115,66 @@ def _period(
 
 def _length(rounds: Any, times: list[float], c: float, peak: float, log_error: float, start: float) -> float:
     """The s beyond which the points of the contour are proved to matter less than e^log_error."""
-    rectangles = [one.rectangles(c) for one in rounds]
+    rectangles = [round_.rectangles(c) for round_ in rounds]
     s = start
     for _ in range(200):
-        decay = sum(t * one.decay(r, s, c) for one, t, r in zip(rounds, times, rectangles, strict=True))
+        decay = sum(t * round_.decay(r, s, c) for round_, t, r in zip(rounds, times, rectangles, strict=True))
         if peak + decay - math.log(s * math.pi) < log_error:
             return s
         s *= 1.12
     raise Undecided("the contour would be too long: too few rounds")
 
 
-def _grid_hints(one: Any, c: float, beyond: float, length: float, nats: float) -> dict[str, Any]:
+def _grid_hints(round_: Any, c: float, beyond: float, length: float, nats: float) -> dict[str, Any]:
     """The quadrature of one round: its strip, its step, its range."""
-    if isinstance(one, FloatGaussians):
+    if isinstance(round_, FloatGaussians):
         return {}
-    if isinstance(one, FloatHidden):
-        return one.hints(c, beyond, length, nats)
-    if isinstance(one, FloatProfile):
-        end = -(1 + beyond) * float(one.mu[-1]) - math.sqrt(2 * nats) - 2.0 - one.behind
-        return {"events": [event for event in one.events() if event[0] > end], "end": end, "cells": 1000}
+    if isinstance(round_, FloatHidden):
+        return round_.hints(c, beyond, length, nats)
+    if isinstance(round_, FloatProfile):
+        end = -(1 + beyond) * float(round_.mu[-1]) - math.sqrt(2 * nats) - 2.0 - round_.behind
+        return {"events": [event for event in round_.events() if event[0] > end], "end": end, "cells": 1000}
     best, strip = 0.0, 0.0
-    widest = min(math.pi / max(*one.spans, 1e-9), 8.0)
+    widest = min(math.pi / max(*round_.spans, 1e-9), 8.0)
     for d in (widest * np.linspace(0.05, 0.97, 47)).tolist():
-        cosine = math.cos(one.spans[1] * d / 2) if one.spans[1] else 1.0
-        exponent = nats + math.log(2) + d * d / 2 + length * d * sum(one.largest) - beyond * math.log(cosine)
+        cosine = math.cos(round_.spans[1] * d / 2) if round_.spans[1] else 1.0
+        exponent = nats + math.log(2) + d * d / 2 + length * d * sum(round_.largest) - beyond * math.log(cosine)
         if 2 * math.pi * d / exponent > best:
             best, strip = 2 * math.pi * d / exponent, d
     lows, highs = [], []
     for a in (beyond, c, beyond):  # the first only extends the grid
-        lw = one.log_weights(a)
+        lw = round_.log_weights(a)
         inside = np.flatnonzero((lw > lw.max() - nats - 12.0).any(axis=0))
-        lows.append(float(one.u[max(inside[0] - 1, 0)]))
-        falling = int(np.flatnonzero(~one.falls(a))[-1]) + 1
-        highs.append(float(one.u[min(max(inside[-1], falling) + 1, len(one.u) - 1)]))
-    lowest = one.unit * (1 + c) * one.right_from
+        lows.append(float(round_.u[max(inside[0] - 1, 0)]))
+        falling = int(np.flatnonzero(~round_.falls(a))[-1]) + 1
+        highs.append(float(round_.u[min(max(inside[-1], falling) + 1, len(round_.u) - 1)]))
+    lowest = round_.unit * (1 + c) * round_.right_from
     return {
         "step": best,
         "strip": strip,
         "first": math.floor(min(*lows, lowest - 1.0) / best),
         "last": math.ceil(max(highs) / best),
-        "right_from": one.right_from,
-        "right_to": one.right_to,
-        "left_to": one.left_to,
+        "right_from": round_.right_from,
+        "right_to": round_.right_to,
+        "left_to": round_.left_to,
     }
 
 
-#: Steps that a first look at the heaviest cells may take.
-_HEAVY_STEPS = 100_000
+#: Cells below and above the median that an offset is tried on, how many are tried, and the steps of one.
+_CELLS_BELOW, _CELLS_ABOVE, _OFFSETS, _OFFSET_STEPS = 100, 20, 8, 100_000
 
 
 def lattice_hints(
     parts: Composition, *, epsilon: float, log_delta: float, accuracy: float, most: int
 ) -> dict[str, Any]:
     """Hints to enclose delta near `epsilon` as if it moved by `accuracy`, with up to `most` cells a round."""
-    if any(isinstance(one, Hidden) for one, _ in parts):
+    if any(isinstance(round_, Hidden) for round_, _ in parts):
         raise Undecided("a hidden allocation needs a contour")
     times = [float(t) for _, t in parts]
     rounds = floats_of(parts, *[log_delta - 20.0 - math.log(sum(times))] * 2)
 
     def cumulant(c: float) -> FloatArray:
-        return np.asarray(sum(t * np.array(one.cumulants(c)) for one, t in zip(rounds, times, strict=True)))
+        return np.asarray(sum(t * np.array(round_.cumulants(c)) for round_, t in zip(rounds, times, strict=True)))
 
     c = saddle(cumulant, epsilon)
     k = float(cumulant(c)[0])
@@ -179,22 +183,22 @@ def lattice_hints(
     log_error = log_delta + math.log(tolerance / 10)  # of what is charged for, in all
     share = log_error - math.log(3 * sum(times))
     relative = math.log(tolerance / 10) - math.log(3 * sum(times))
-    ends = [_ends(one, c, relative, share) for one in rounds]
+    ends = [_ends(round_, c, relative, share) for round_ in rounds]
     coarsest = max((high - low) / (0.9 * most) for low, high, _ in ends)
     spread_out = sum(
-        t * _spread_out(one, part[2], c, coarsest) for one, t, part in zip(rounds, times, ends, strict=True)
+        t * _spread_out(round_, part[2], c, coarsest) for round_, t, part in zip(rounds, times, ends, strict=True)
     )
     step = coarsest
     if k - c * epsilon - log_delta < 8.0:  # else delta falls faster than e^{-c epsilon}, and more is needed
         step = max(math.sqrt(4 * tolerance / (c * (c + 1) * max(spread_out, 1.0))), coarsest)
     found = []
-    for (exact, _), one, (low, high, spread) in zip(parts, rounds, ends, strict=True):
+    for (exact, _), round_, (low, high, spread) in zip(parts, rounds, ends, strict=True):
         kept = {"right_to": 0, "left_to": 0}
-        if isinstance(one, FloatMixtures):
-            kept = {"right_to": one.right_to, "left_to": one.left_to}
-        elif isinstance(one, FloatProfile):
-            kept["right_to"] = one.largest
-        offset = _heavy(exact, spread, c, step, kept)
+        if isinstance(round_, FloatMixtures):
+            kept = {"right_to": round_.right_to, "left_to": round_.left_to}
+        elif isinstance(round_, FloatProfile):
+            kept["right_to"] = round_.largest
+        offset = _offset(exact, spread, c, step, kept)
         cells = {"first": math.floor((low - offset) / step) - 1, "last": math.ceil((high - offset) / step) + 1}
         cells = {"first": min(cells["first"], -2), "last": max(cells["last"], 2)}
         found.append({"offset": offset, **cells, **kept})
@@ -202,14 +206,14 @@ def lattice_hints(
     high, beyond = _high(rounds, times, found, c, share, offsets)
     high = min(high, sum(t * part["last"] * step for t, part in zip(times, found, strict=True)))
     most_moment = sum(
-        t * max(one.cumulants(c)[0] - c * part["offset"], 0.0)
-        for one, t, part in zip(rounds, times, found, strict=True)
+        t * max(round_.cumulants(c)[0] - c * part["offset"], 0.0)
+        for round_, t, part in zip(rounds, times, found, strict=True)
     )
     low, before = _low(ends, times, found, c, share - most_moment + c * (epsilon - offsets), 0.2 / step)
     least = sum(t * part["first"] * step for t, part in zip(times, found, strict=True))
     low = least if least > -most * step else max(min(low, -4 * step), least)
     window = (math.floor(low / step) - 2, math.ceil(max(high, epsilon - offsets) / step) + 8)
-    spans = [one.cumulants(c)[0] - c * min(part[0], 0.0) for one, part in zip(rounds, ends, strict=True)]
+    spans = [round_.cumulants(c)[0] - c * min(part[0], 0.0) for round_, part in zip(rounds, ends, strict=True)]
     nats = max(k - c * epsilon - log_error, 0.0) + max(spans) + math.log(window[1] - window[0]) + 12.0
     precision = 64 + 32 * math.ceil(1.45 * nats / 32)
     if window[1] - window[0] > MOST_WINDOW or (window[1] - window[0]) * precision > MOST_BITS:
@@ -227,10 +231,10 @@ def lattice_hints(
     return {**placed, "low": window[0], "high": window[1], "rounds": found}
 
 
-def _ends(one: Any, c: float, relative: float, share: float) -> tuple[float, float, tuple[FloatArray, FloatArray]]:
+def _ends(round_: Any, c: float, relative: float, share: float) -> tuple[float, float, tuple[FloatArray, FloatArray]]:
     """Losses of one round that matter, and its law: losses in order, with logarithms of probabilities under P."""
-    log_moment = one.cumulants(c)[0]
-    losses, logs = _law(one)
+    log_moment = round_.cumulants(c)[0]
+    losses, logs = _law(round_)
     above = np.flatnonzero(np.logaddexp.accumulate(logs[::-1])[::-1] > share)
     high = float(losses[above[-1]]) if len(above) else float(losses[0])
     below = np.flatnonzero(np.logaddexp.accumulate(logs) + c * losses > log_moment + relative)
@@ -238,41 +242,54 @@ def _ends(one: Any, c: float, relative: float, share: float) -> tuple[float, flo
     return min(low, high), high, (losses, logs)
 
 
-def _law(one: Any) -> tuple[FloatArray, FloatArray]:
-    if isinstance(one, FloatMixtures):
-        losses = np.concatenate([la - lb for la, lb, _, _ in one.logs])
-        scale = math.log(one.grid_step / math.sqrt(2 * math.pi))
-        logs = np.concatenate([la - one.u**2 / 2 + scale for la, _, _, _ in one.logs])
-    elif isinstance(one, FloatGaussians):
+def _law(round_: Any) -> tuple[FloatArray, FloatArray]:
+    if isinstance(round_, FloatMixtures):
+        losses = np.concatenate([la - lb for la, lb, _, _ in round_.logs])
+        scale = math.log(round_.grid_step / math.sqrt(2 * math.pi))
+        logs = np.concatenate([la - round_.u**2 / 2 + scale for la, _, _, _ in round_.logs])
+    elif isinstance(round_, FloatGaussians):
         u = np.linspace(-40.0, 40.0, 801)
-        heavy = np.argsort(one.log_p)[-300:]
-        mu = np.sqrt(one.squares[heavy])[:, None]
+        heavy = np.argsort(round_.log_p)[-300:]
+        mu = np.sqrt(round_.squares[heavy])[:, None]
         losses = (mu * u + mu**2 / 2).ravel()
-        logs = (one.log_p[heavy][:, None] - u**2 / 2 + math.log(0.1 / math.sqrt(2 * math.pi))).ravel()
+        logs = (round_.log_p[heavy][:, None] - u**2 / 2 + math.log(0.1 / math.sqrt(2 * math.pi))).ravel()
     else:
-        losses, logs = one.losses, one.log_p
+        losses, logs = round_.losses, round_.log_p
     order = np.argsort(losses)
     return losses[order], logs[order]
 
 
-def _heavy(exact: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float, kept: dict[str, int]) -> float:
-    """The mean (in the sense of P over Q) of the cells around the median, if they have much of the probability.
+def _offset(exact: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float, kept: dict[str, int]) -> float:
+    """An offset at which the measure from below (C-23) loses little around the median and where the law begins.
 
-    Or a little less: a mean just below a point may cost two whole steps (C-23).
+    Where probability begins sharply, no lower point can pay for a pair of cells whose mean is above its point. The
+    offset moves to the mean that loses most, a few times, and a little below it: a mean just below a point may cost two
+    whole steps.
     """
     losses, logs = spread
     p = np.exp(logs)
     middle = float(losses[np.searchsorted(np.cumsum(p), 0.5 * p.sum())])
-    if isinstance(exact, Profile) or p[np.abs(losses - middle) < step].sum() < 0.2 * p.sum():
+    is_heavy = p[np.abs(losses - middle) < step].sum() >= 0.2 * p.sum()
+    if isinstance(exact, Profile) or not (is_heavy or isinstance(exact, Mixtures)):
         return -1e-9 * step
+    start = middle if is_heavy else 0.0
+    begin = min(max(math.floor((float(losses[0]) - start) / step) - 4, -_CELLS_BELOW), -4)
+    best, least, offset = start, math.inf, start
     with ctx.workprec(128):
-        for _ in range(4):
-            hints = {"first": -60, "last": 60, "offset": middle, **kept}
-            middle += float(Spread(exact, hints, (arb(c), arb(step)), Clock(steps=_HEAVY_STEPS)).unpaid)
-    return middle - 1e-9 * step
+        for _ in range(_OFFSETS):
+            hints = {"first": begin, "last": _CELLS_ABOVE, "offset": offset, **kept}
+            unpaid = Spread(exact, hints, (arb(c), arb(step)), Clock(steps=_OFFSET_STEPS)).unpaid
+            lost = [(float(loss) * math.exp(c * step * n), float(loss / weight)) for n, weight, loss in unpaid]
+            if (total := sum(weighted for weighted, _ in lost)) < least:
+                best, least = offset, total
+            if not total > 0.0:
+                break
+            offset += max(lost)[1]
+            offset -= 2 * step * round((offset - start) / (2 * step))  # the same lattice, in steps of two
+    return best - 1e-9 * step
 
 
-def _spread_out(one: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float) -> float:
+def _spread_out(round_: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float) -> float:
     """The share of the tilted law that is not within a step of the median: only that is spoilt by the lattice."""
     losses, logs = spread
     p = np.exp(logs)
@@ -281,7 +298,7 @@ def _spread_out(one: Any, spread: tuple[FloatArray, FloatArray], c: float, step:
     if not near.any():
         return 1.0
     return 1.0 - min(
-        math.exp(min(float(np.logaddexp.reduce(logs[near] + c * losses[near])) - one.cumulants(c)[0], 0.0)), 1.0
+        math.exp(min(float(np.logaddexp.reduce(logs[near] + c * losses[near])) - round_.cumulants(c)[0], 0.0)), 1.0
     )
 
 
@@ -291,8 +308,8 @@ def _high(rounds: Any, times: list[float], found: Any, c: float, share: float, o
     for ratio in np.concatenate((np.linspace(0.5, 1.0, 26), 1 + np.geomspace(1e-3, 3.0, 24))).tolist():
         b = c * ratio
         total = 0.0
-        for one, t, part in zip(rounds, times, found, strict=True):
-            total += t * max(float(one.cumulants(b)[0]) - b * part["offset"], 0.0)
+        for round_, t, part in zip(rounds, times, found, strict=True):
+            total += t * max(float(round_.cumulants(b)[0]) - b * part["offset"], 0.0)
         if (total - share) / b < best:
             best, beyond = (total - share) / b, b
     return best, beyond

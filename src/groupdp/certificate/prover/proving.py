@@ -24,6 +24,8 @@ ATTEMPTS = (1e-2, 1e-4, 1e-7)
 FEWEST_CELLS, ENOUGH_CELLS, MOST_CELLS = 1_000, 8_000, 60_000
 #: Steps of a certificate, some 5 000 in a second; a third of them are for contours, half of them for a narrow interval.
 MOST_STEPS = 1_500_000
+#: Steps of the contours of few rounds, which are long, before lattices are tried; all of them together, some 5 s.
+_FIRST_STEPS, _FEW_ROUNDS = 25_000, 100
 #: Terms of sums in a contour that take as long as a step, about, and as an integral.
 _TERMS_OF_STEP, _STEPS_OF_INTEGRAL = 1_600.0, 80.0
 #: Relative width of an interval that is not worth more cells.
@@ -97,12 +99,14 @@ class Proving:
     @property
     def has_larger_laws(self) -> bool:
         """Whether the checker has a law of a pair for the upper side alone (C-27, C-30)."""
-        return any(isinstance(one, Gaussians | Hidden) and one.larger for pair in self.pairs for one, _ in pair.parts)
+        return any(
+            isinstance(round_, Gaussians | Hidden) and round_.larger for pair in self.pairs for round_, _ in pair.parts
+        )
 
     @property
     def has_hidden_laws(self) -> bool:
         """Whether a pair has a hidden allocation, which needs a contour."""
-        return any(isinstance(one, Hidden) for pair in self.pairs for one, _ in pair.parts)
+        return any(isinstance(round_, Hidden) for pair in self.pairs for round_, _ in pair.parts)
 
     @property
     def hints(self) -> dict[str, Any]:
@@ -110,12 +114,21 @@ class Proving:
         found = {pair.change.name: pair.all_hints for pair in self.pairs}
         return {name: hints for name, hints in found.items() if hints is not None}
 
-    def contours(self) -> None:
+    @property
+    def has_few_rounds(self) -> bool:
+        """Whether lattices are tried before long contours."""
+        return not self.has_hidden_laws and all(
+            sum(times for _, times in pair.parts) <= _FEW_ROUNDS for pair in self.pairs
+        )
+
+    def contours(self, *, long: bool = True) -> None:
         """Give every pair a contour that settles it, refined where need be, unless that would take too many steps."""
-        left = self.clock.steps / 3
+        left = self.clock.steps / 3 if long else _FIRST_STEPS
         for n, pair in enumerate(self.pairs):
-            if (one := next((one for one in self.pairs[:n] if one.parts == pair.parts), None)) is not None:
-                pair.hints, pair.settled = one.hints, one.settled
+            if pair.settled:
+                continue
+            if (same := next((same for same in self.pairs[:n] if same.parts == pair.parts), None)) is not None:
+                pair.hints, pair.settled = same.hints, same.settled
                 continue
             for share in ATTEMPTS:
                 try:
@@ -138,8 +151,8 @@ class Proving:
     def lattices(self, cells: int) -> None:
         """Give every pair that is not near enough a lattice of up to `cells` cells, if there is one."""
         for n, pair in enumerate(self.pairs):
-            if (one := next((one for one in self.pairs[:n] if one.parts == pair.parts), None)) is not None:
-                pair.hints, pair.near_enough = one.hints, one.near_enough
+            if (same := next((same for same in self.pairs[:n] if same.parts == pair.parts), None)) is not None:
+                pair.hints, pair.near_enough = same.hints, same.near_enough
             elif not pair.settled and not pair.near_enough:
                 try:
                     noisy, asked = self.asked(pair, ATTEMPTS[0])
@@ -156,10 +169,10 @@ class Proving:
         width = max((upper - lower) / max(middle, 1e-9), 1e-14) if math.isfinite(upper) else 1e-3
         if lower == 0.0:  # only the upper side is to be proved
             middle, width = upper, 1e-3
-        noisy = [(one, times) for one, times in pair.parts if not isinstance(one, Noiseless)]
-        quiet = revealed([(one, times) for one, times in pair.parts if isinstance(one, Noiseless)])
+        noisy = [(round_, times) for round_, times in pair.parts if not isinstance(round_, Noiseless)]
+        quiet = revealed([(round_, times) for round_, times in pair.parts if isinstance(round_, Noiseless)])
         epsilon = middle - float(quiet.most)
-        few = sum(times for _, times in noisy) < 2 and not any(isinstance(one, Hidden) for one, _ in noisy)
+        few = sum(times for _, times in noisy) < 2 and not any(isinstance(round_, Hidden) for round_, _ in noisy)
         if few or not epsilon < float(largest_loss(noisy)):
             raise ClosedForm
         left = float(quiet.p[0]), float(Decimal(self.claim["delta"]).ln())
@@ -223,7 +236,7 @@ def more_cells(cells: int, factor: float) -> int:
     """Cells for an interval that is to be narrower by `factor`: its width is an error of second order."""
     if not cells:
         return FEWEST_CELLS
-    return min(math.ceil(cells * min(max(1.2 * math.sqrt(factor), 2.0), 8.0)), MOST_CELLS)
+    return min(math.ceil(cells * min(max(1.2 * math.sqrt(factor), 1.5), 8.0)), MOST_CELLS)
 
 
 def steps_of(noisy: Composition, hints: dict[str, Any]) -> float:
@@ -231,14 +244,14 @@ def steps_of(noisy: Composition, hints: dict[str, Any]) -> float:
     if hints["points"] > MOST_POINTS:
         return math.inf
     total = 0.0
-    for (one, _), part in zip(noisy, hints["rounds"], strict=True):
-        if isinstance(one, Mixtures):
+    for (round_, _), part in zip(noisy, hints["rounds"], strict=True):
+        if isinstance(round_, Mixtures):
             nodes = part["last"] - part["first"]
-            terms = math.inf if nodes >= MOST_NODES else len(one.branches) * nodes * hints["points"]
+            terms = math.inf if nodes >= MOST_NODES else len(round_.branches) * nodes * hints["points"]
             total += terms / _TERMS_OF_STEP
-        elif isinstance(one, Profile):
+        elif isinstance(round_, Profile):
             total += (len(part["events"]) + 1) * hints["points"] * _STEPS_OF_INTEGRAL
-        elif isinstance(one, Hidden):
+        elif isinstance(round_, Hidden):
             for factor in part["factors"]:
                 nodes, points = factor["last"] - factor["first"], factor["high"] - factor["low"]
                 terms = nodes * ((factor["order"] + 1) * (30 + points) + hints["points"])

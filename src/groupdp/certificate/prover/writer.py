@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -53,7 +54,9 @@ _NORMS_ROUNDED = 1e-11
 
 
 def _norms_rounded(run: Any) -> float:
-    return _NORMS_ROUNDED if any(isinstance(Wrapper.innermost(one), CorrelatedNoise) for one in _phases(run)) else 0.0
+    return (
+        _NORMS_ROUNDED if any(isinstance(Wrapper.innermost(phase), CorrelatedNoise) for phase in _phases(run)) else 0.0
+    )
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,18 @@ class Certificate:
         return digest(self.document)
 
     @property
-    def width(self) -> float:
-        """How far epsilon.upper is above epsilon.lower, relatively; infinite if it is, and 0 if both are."""
+    def relative_width(self) -> float:
+        """(epsilon.upper - epsilon.lower) / epsilon.upper; infinite if the upper side is, and 0 if both are."""
         lower, upper = (float(self.document["claim"]["epsilon"][side]) for side in ("lower", "upper"))
         if lower == upper:
             return 0.0
         return (upper - lower) / upper if math.isfinite(upper) else math.inf
+
+    @property
+    def width(self) -> float:
+        """The name of `relative_width` before 0.3."""
+        warnings.warn("Certificate.width is now called relative_width.", DeprecationWarning, stacklevel=2)
+        return self.relative_width
 
     @property
     def text(self) -> str:
@@ -140,23 +149,36 @@ def _certified(
         sides = sides_of_laws(proving, delta) or (0.0, bounds.upper)
         claim["epsilon"] = outward(*sides)
         proving = proving_of(claim, clock, laws)
-    proving.contours()
+    few = proving.has_few_rounds
+    proving.contours(long=not few)
     if all(pair.settled for pair in proving.pairs):
         return tried(claim, proving)
+    made = _widened(claim, proving, sides)
+    if few and (made.verdict.outcome == "undecided" or made.relative_width > proving.slack):
+        proving.contours()
+        if all(pair.settled for pair in proving.pairs):
+            return tried(claim, proving)
+    return made
+
+
+def _widened(claim: dict[str, Any], proving: Proving, sides: tuple[float, float]) -> Certificate:
+    """The claim of the narrowest interval around `sides` that contours and lattices of a growing size prove."""
+    clock = proving.clock
     has_contours = all(pair.settled or pair.hints is not None for pair in proving.pairs)
     made, decided, cells = None, False, 0 if has_contours else FEWEST_CELLS
     while True:
         if cells:
             proving.lattices(cells)
         again = tried({**claim, "epsilon": outward(*proving.interval(sides))}, proving)
-        if made is None or (again.verdict.outcome != "undecided" and (again.width < made.width or not decided)):
+        is_decided = again.verdict.outcome != "undecided"
+        if made is None or (is_decided and (not decided or again.relative_width < made.relative_width)):
             made = again
         decided = made.verdict.outcome != "undecided"
-        if decided and (made.width <= proving.slack or clock.done > clock.steps / 2):
+        if decided and (made.relative_width <= proving.slack or clock.done > clock.steps / 2):
             return made
         if cells == MOST_CELLS or clock.done > clock.steps or (cells and proving.has_hidden_laws):
             return made
-        cells = more_cells(cells, made.width / proving.slack if decided else math.inf)
+        cells = more_cells(cells, made.relative_width / proving.slack if decided else math.inf)
 
 
 def _require_laws(run: Any) -> None:
@@ -171,19 +193,21 @@ def _phases(run: Any) -> tuple[Mechanism, ...]:
     found: list[Mechanism] = []
     for phase in mechanisms_of(with_own_groups(run, None)[0]):
         own = phase.group_size if isinstance(phase, OfGroup) else None
-        one: Any = phase.mechanism if isinstance(phase, OfGroup) else phase
+        mechanism: Any = phase.mechanism if isinstance(phase, OfGroup) else phase
         times = 1
-        if isinstance(one, Search) and one.law == FIXED and one.runs <= MOST_PHASES:
-            one, times = one.mechanism, int(one.runs)
-        if isinstance(one, BandMF):
-            one = one.run
-        elif isinstance(one, GaussianRelease):  # the law of full batches; of a person, that of one example
-            own = 1 if one.per_person and own != 0 else own
-            one = DPSGD(PoissonSampling(rate=1.0), noise_multiplier=one.noise_multiplier, steps=one.releases)
-        if not isinstance(one, DPSGD | CorrelatedNoise):
+        if isinstance(mechanism, Search) and mechanism.law == FIXED and mechanism.runs <= MOST_PHASES:
+            mechanism, times = mechanism.mechanism, int(mechanism.runs)
+        if isinstance(mechanism, BandMF):
+            mechanism = mechanism.run
+        elif isinstance(mechanism, GaussianRelease):  # the law of full batches; of a person, that of one example
+            own = 1 if mechanism.per_person and own != 0 else own
+            mechanism = DPSGD(
+                PoissonSampling(rate=1.0), noise_multiplier=mechanism.noise_multiplier, steps=mechanism.releases
+            )
+        if not isinstance(mechanism, DPSGD | CorrelatedNoise):
             known = "DPSGD, CorrelatedNoise, GaussianRelease or a fixed number of runs of them"
-            raise InvalidArgument("run", one, f"be of {known} for the checker to know its laws")
-        found += [one if own is None else OfGroup.of(one, own)] * times
+            raise InvalidArgument("run", mechanism, f"be of {known} for the checker to know its laws")
+        found += [mechanism if own is None else OfGroup.of(mechanism, own)] * times
     return tuple(found)
 
 

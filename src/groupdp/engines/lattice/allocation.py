@@ -256,39 +256,39 @@ MOST_BRANCHES = 32
 _LEAST = 1e-280
 
 
-def allocation_part(one: AllocationRound, rounds: int) -> AtomsPart:
+def allocation_part(round_: AllocationRound, rounds: int) -> AtomsPart:
     """A coin over products of allocations, run `rounds` times."""
-    loss, mass, _ = atoms_of(one, True)
+    loss, mass, _ = atoms_of(round_, True)
     order = np.argsort(loss, kind="stable")
     order = order[mass[order] > _LEAST]
-    return AtomsPart(lambda up: atoms_of(one, up), rounds, law_of_atoms(loss[order], np.log(mass[order])))
+    return AtomsPart(lambda up: atoms_of(round_, up), rounds, law_of_atoms(loss[order], np.log(mass[order])))
 
 
 @lru_cache(maxsize=32)
-def atoms_of(one: AllocationRound, up: bool) -> tuple[FloatArray, FloatArray, float]:
+def atoms_of(round_: AllocationRound, up: bool) -> tuple[FloatArray, FloatArray, float]:
     """(losses, P-masses, log of P's mass at +infinity) that dominate (up) or are dominated by the round (L-23).
 
     Losses are off by at most the error of a logarithm, on the safe side.
     """
-    if len(one.products) > MOST_BRANCHES:
+    if len(round_.products) > MOST_BRANCHES:
         raise LimitExceeded(
-            f"a coin over allocations has {len(one.products)} branches; the lattice engine takes at most "
+            f"a coin over allocations has {len(round_.products)} branches; the lattice engine takes at most "
             f"{MOST_BRANCHES}."
         )
-    side = Side(up=up, forward=not one.reverse)
+    side = Side(up=up, forward=not round_.reverse)
     losses, masses, infinite = [], [], 0.0
-    for product, log_weight in zip(one.products, one.log_weights, strict=True):
+    for product, log_weight in zip(round_.products, round_.log_weights, strict=True):
         law = law_of_product(product, side)
         sign = 1.0 if up else -1.0
         weight = math.exp(log_weight) * (1.0 + sign * UNIT * (8.0 + 8.0 * abs(log_weight)))
         infinite += weight * law.infinite * (1.0 + 4.0 * UNIT)
         seen = law.x > 0.0
-        if one.reverse:
+        if round_.reverse:
             infinite += weight * float(law.mass[~seen].sum()) * (1.0 + 1e-12) if up else 0.0
         x, mass = law.x[seen], law.mass[seen]
-        loss = -np.log(x) if one.reverse else np.log(x)
+        loss = -np.log(x) if round_.reverse else np.log(x)
         loss = loss + sign * (ELEMENTARY * np.abs(loss) + UNIT)
-        own = mass if one.reverse else mass * x
+        own = mass if round_.reverse else mass * x
         losses.append(loss)
         masses.append(weight * own * (1.0 + sign * 4.0 * UNIT))
     return np.concatenate(losses), np.concatenate(masses), math.log(infinite) if infinite > 0.0 else -math.inf

@@ -143,37 +143,37 @@ class Curve(Protocol):
 class LossCurve:
     """The curve of a round whose losses are known (R-4, R-5)."""
 
-    def __init__(self, one: AtomsRound | LaplaceRound, work: Work | None = None) -> None:
-        self.one, self.work, self.largest_loss = one, Work() if work is None else work, one.largest_loss
-        self.cost = 10.0 * len(one.losses) if isinstance(one, AtomsRound) else 10.0
+    def __init__(self, round_: AtomsRound | LaplaceRound, work: Work | None = None) -> None:
+        self.round, self.work, self.largest_loss = round_, Work() if work is None else work, round_.largest_loss
+        self.cost = 10.0 * len(round_.losses) if isinstance(round_, AtomsRound) else 10.0
 
     def above(self, epsilon: float) -> float:
         self.work.spend(self.cost)
-        return self.one.log_delta(epsilon, up=True)
+        return self.round.log_delta(epsilon, up=True)
 
     def below(self, epsilon: float) -> float:
         self.work.spend(self.cost)
-        return self.one.log_delta(epsilon, up=False)
+        return self.round.log_delta(epsilon, up=False)
 
     def epsilon_near(self, log_delta: float) -> tuple[float, float]:
         """(epsilon, slope): about where log delta passes, by bisection."""
-        low, high = 0.0, self.one.shift if isinstance(self.one, LaplaceRound) else float(self.one.losses[-1])
+        low, high = 0.0, self.round.shift if isinstance(self.round, LaplaceRound) else float(self.round.losses[-1])
         for _ in range(60):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if self.below(middle) > log_delta else (low, middle)
         return max(low, 0.0), 1.0
 
 
-def gaussian_coin(one: Round) -> Side | None:
+def gaussian_coin(round_: Round) -> Side | None:
     """The law of mu if every branch is N(mu) against N(0), moved as it may be; None otherwise.
 
     Its hockey stick sum_b w_b H_b is that of an envelope in which nothing is held back (L-10 with h_0 = 0, and the
     weight of branches that tell nothing at loss 0).
     """
-    if any(len(branch.right.shifts) > 1 or len(branch.left.shifts) > 1 for branch in one.branches):
+    if any(len(branch.right.shifts) > 1 or len(branch.left.shifts) > 1 for branch in round_.branches):
         return None
-    shifts = np.array([branch.right.largest + branch.left.largest for branch in one.branches])
-    log_weights = np.array(one.log_weights)
+    shifts = np.array([branch.right.largest + branch.left.largest for branch in round_.branches])
+    log_weights = np.array(round_.log_weights)
     order = np.flatnonzero(log_weights > -math.inf)
     order = order[np.argsort(shifts[order], kind="stable")]
     with np.errstate(under="ignore"):
@@ -224,34 +224,34 @@ class EnvelopeCurve:
         return low, slope if 0.0 < slope < math.inf else 1.0
 
 
-def curve_of(one: Round | Profile, work: Work | None = None) -> Curve:
+def curve_of(round_: Round | Profile, work: Work | None = None) -> Curve:
     """The curve of one round; it counts what its evaluations cost."""
-    if isinstance(one, AtomsRound | LaplaceRound):
-        return LossCurve(one, work)
-    if not isinstance(one, Round):
-        return EnvelopeCurve(envelope_of(one).side, work)
-    gaussian = gaussian_coin(one) if len(one.branches) >= MANY_BRANCHES else None
+    if isinstance(round_, AtomsRound | LaplaceRound):
+        return LossCurve(round_, work)
+    if not isinstance(round_, Round):
+        return EnvelopeCurve(envelope_of(round_).side, work)
+    gaussian = gaussian_coin(round_) if len(round_.branches) >= MANY_BRANCHES else None
     if gaussian is not None and not gaussian.is_zero:
         return EnvelopeCurve(gaussian, work, balanced=False)
-    return RoundCurve(one, work)
+    return RoundCurve(round_, work)
 
 
-def envelope_of(one: Profile) -> SubstitutionEnvelope:
+def envelope_of(round_: Profile) -> SubstitutionEnvelope:
     """The profile, if it is one that this engine knows."""
-    if not isinstance(one, SubstitutionEnvelope):
-        raise LimitExceeded(f"the lattice engine does not know profiles of type {type(one).__name__}.")
-    return one
+    if not isinstance(round_, SubstitutionEnvelope):
+        raise LimitExceeded(f"the lattice engine does not know profiles of type {type(round_).__name__}.")
+    return round_
 
 
-def one_round_log_delta(one: Round | Profile, epsilon: float, *, work: Work | None = None) -> tuple[float, float]:
+def one_round_log_delta(round_: Round | Profile, epsilon: float, *, work: Work | None = None) -> tuple[float, float]:
     """(lower, upper) of log delta(epsilon), for an epsilon strictly within the range of the loss."""
-    curve = curve_of(one, work)
+    curve = curve_of(round_, work)
     return curve.below(epsilon), curve.above(epsilon)
 
 
-def one_round_epsilon(one: Round | Profile, log_delta: float, *, work: Work | None = None) -> tuple[float, float]:
+def one_round_epsilon(round_: Round | Profile, log_delta: float, *, work: Work | None = None) -> tuple[float, float]:
     """(lower, upper) of the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
-    curve = curve_of(one, work)
+    curve = curve_of(round_, work)
     if curve.above(0.0) <= log_delta:
         return 0.0, 0.0
     start, slope = curve.epsilon_near(log_delta)
@@ -268,14 +268,14 @@ _ROOM = 1e-14
 
 def single_loss_log_delta(composition: Composition, epsilon: float, *, work: Work | None = None) -> float:
     """A lower bound on log delta(epsilon); -inf if no single round reaches epsilon (L-16)."""
-    return _bound([curve_of(one, work) for one, _ in composition], [times for _, times in composition], epsilon)
+    return _bound([curve_of(round_, work) for round_, _ in composition], [times for _, times in composition], epsilon)
 
 
 def single_loss_epsilon(
     composition: Composition, log_delta: float, *, start: float, resolution: float, work: Work | None = None
 ) -> float:
     """An epsilon >= 0 with delta(epsilon) > e^log_delta, evaluated; 0 if none was found."""
-    curves = [curve_of(one, work) for one, _ in composition]
+    curves = [curve_of(round_, work) for round_, _ in composition]
     rounds = [times for _, times in composition]
     return last_above(
         lambda epsilon: _bound(curves, rounds, epsilon), log_delta, start=start, slope=1.0, resolution=resolution

@@ -124,7 +124,7 @@ def epsilon(
         return _labelled((0.0, 0.0), width)
     largest = largest_loss(composition)
     if log_delta == -math.inf:
-        atoms = any(isinstance(one, AtomsRound) for one, _ in composition)
+        atoms = any(isinstance(round_, AtomsRound) for round_, _ in composition)
         return _labelled((largest * (1.0 - (1e-9 if atoms else 8.0 * ELEMENTARY)), largest), width)
     composition = compose_atoms(composition, log_cut=min(-650.0, log_delta - 60.0))
     if _is_one_round(composition):
@@ -233,16 +233,16 @@ def _planned_for_epsilon(composition: Composition, epsilon: float, tolerance: fl
 
 def largest_loss(composition: Composition) -> float:
     """An upper bound on the composed loss (L-1), never attained unless it is 0; inf where there is none."""
-    terms = [rounds * _largest_loss_of(one) for one, rounds in composition]
+    terms = [rounds * _largest_loss_of(round_) for round_, rounds in composition]
     return math.fsum(terms) * (1.0 + 2.0 * ELEMENTARY)
 
 
-def _largest_loss_of(one: Round | Profile) -> float:
-    if isinstance(one, AtomsRound | LaplaceRound):
-        return one.largest_loss
-    if not isinstance(one, Round):
-        return 0.0 if one.is_trivial else math.inf
-    return max(loss.largest_loss(branch) for branch in one.branches)
+def _largest_loss_of(round_: Round | Profile) -> float:
+    if isinstance(round_, AtomsRound | LaplaceRound):
+        return round_.largest_loss
+    if not isinstance(round_, Round):
+        return 0.0 if round_.is_trivial else math.inf
+    return max(loss.largest_loss(branch) for branch in round_.branches)
 
 
 def _outside_the_range(composition: Composition, epsilon: float) -> tuple[float, float] | None:
@@ -262,16 +262,16 @@ def _is_one_round(composition: Composition) -> bool:
 
 
 def _default_tolerance(composition: Composition) -> float:
-    if any(isinstance(one, AllocationRound) for one, _ in composition):
+    if any(isinstance(round_, AllocationRound) for round_, _ in composition):
         return _ALLOCATION_TOLERANCE
-    return _ATOMS_TOLERANCE if any(isinstance(one, AtomsRound) for one, _ in composition) else DEFAULT_TOLERANCE
+    return _ATOMS_TOLERANCE if any(isinstance(round_, AtomsRound) for round_, _ in composition) else DEFAULT_TOLERANCE
 
 
-def _require_squares(one: Round | Profile) -> None:
+def _require_squares(round_: Round | Profile) -> None:
     """Refuse shifts whose squares are near the largest double."""
-    if isinstance(one, AtomsRound | LaplaceRound):
+    if isinstance(round_, AtomsRound | LaplaceRound):
         return
-    shift = one.largest if isinstance(one, Round) else one.largest_shift
+    shift = round_.largest if isinstance(round_, Round) else round_.largest_shift
     if not shift <= _LARGEST_SHIFT:
         raise LimitExceeded(
             f"the largest sensitivity is {shift:.3g} times the noise; one round has a closed form up to "

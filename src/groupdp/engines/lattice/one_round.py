@@ -35,12 +35,12 @@ _WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 60, 20_000
 class RoundCurve:
     """The hockey-stick curve of one round: the weighted sum of its branches' curves (L-8)."""
 
-    def __init__(self, one: Round, work: Work | None = None) -> None:
+    def __init__(self, round_: Round, work: Work | None = None) -> None:
         self.work = Work() if work is None else work
-        self.curves = [BranchCurve(branch) for branch in one.branches]
-        self.log_weights = list(one.log_weights)
-        components = sum(len(branch.right.shifts) + len(branch.left.shifts) for branch in one.branches)
-        self.cost = _WORK_OF_A_COMPONENT * components + _WORK_OF_A_CALL * len(one.branches)
+        self.curves = [BranchCurve(branch) for branch in round_.branches]
+        self.log_weights = list(round_.log_weights)
+        components = sum(len(branch.right.shifts) + len(branch.left.shifts) for branch in round_.branches)
+        self.cost = _WORK_OF_A_COMPONENT * components + _WORK_OF_A_CALL * len(round_.branches)
         self.largest_loss = max(curve.loss.largest_loss for curve in self.curves)
 
     def above(self, epsilon: float) -> float:

@@ -79,10 +79,11 @@ class _Piece:
 class RoundPart:
     """A round of pairs: every branch of its coin whose weight is not negligible."""
 
-    def __init__(self, one: Round, rounds: int, *, log_cut: float, log_left_cut: float) -> None:
+    def __init__(self, round_: Round, rounds: int, *, log_cut: float, log_left_cut: float) -> None:
         self.rounds = rounds
         losses = [
-            BranchLoss(branch, log_weight=weight) for branch, weight in zip(one.branches, one.log_weights, strict=True)
+            BranchLoss(branch, log_weight=weight)
+            for branch, weight in zip(round_.branches, round_.log_weights, strict=True)
         ]
         for loss in losses:
             require_moderate_shift(loss)
@@ -275,17 +276,17 @@ def law_of_atoms(losses: FloatArray, log_masses: FloatArray) -> RoughLaw:
     return RoughLaw(losses, log_masses, spacing, ((0, len(losses)),))
 
 
-def atoms_part(one: AtomsRound, rounds: int) -> AtomsPart:
+def atoms_part(round_: AtomsRound, rounds: int) -> AtomsPart:
     """A round of known losses (R-5): both loss and mass are moved by their certified errors."""
 
     def atoms(up: bool) -> tuple[FloatArray, FloatArray, float]:
         sign = 1.0 if up else -1.0
-        loss = one.losses + sign * (one.loss_error + 2.0 * UNIT * np.abs(one.losses))
-        room = one.mass_error + ELEMENTARY + 4.0 * UNIT * np.abs(one.log_p)
+        loss = round_.losses + sign * (round_.loss_error + 2.0 * UNIT * np.abs(round_.losses))
+        room = round_.mass_error + ELEMENTARY + 4.0 * UNIT * np.abs(round_.log_p)
         with np.errstate(under="ignore"):
-            return loss, np.exp(one.log_p) * (1.0 + sign * 1.01 * room), one.log_lost
+            return loss, np.exp(round_.log_p) * (1.0 + sign * 1.01 * room), round_.log_lost
 
-    return AtomsPart(atoms, rounds, law_of_atoms(one.losses, one.log_p))
+    return AtomsPart(atoms, rounds, law_of_atoms(round_.losses, round_.log_p))
 
 
 class LaplacePart:
@@ -295,9 +296,9 @@ class LaplacePart:
     The masses are those of `losses.laplace_atoms` (R-4).
     """
 
-    def __init__(self, one: LaplaceRound, rounds: int) -> None:
-        self.rounds, self.shift = rounds, one.shift
-        x = one.shift
+    def __init__(self, round_: LaplaceRound, rounds: int) -> None:
+        self.rounds, self.shift = rounds, round_.shift
+        x = round_.shift
         inner = np.linspace(-x, x, _NODES + 2)[1:-1]
         spacing = np.full(_NODES + 2, 2.0 * x / (_NODES + 1))
         log_density = 0.5 * (inner - x) - math.log(4.0) + math.log(spacing[0])

@@ -110,34 +110,34 @@ def prepare(composition: Composition, *, log_delta: float, tolerance: float) -> 
     rounds = sum(count for _, count in composition)
     log_share = math.log(min(tolerance, _COARSEST)) - _ROOM - math.log(rounds)
     cuts = {"log_cut": min(log_delta, 0.0) + log_share, "log_left_cut": log_share - _ROOM}
-    return Plan(tuple(_part_of(one, count, **cuts) for one, count in _simple(composition)))
+    return Plan(tuple(_part_of(round_, count, **cuts) for round_, count in _simple(composition)))
 
 
 def _simple(composition: Composition) -> Composition:
     """Products of allocations without a coin as separate rounds: their composition is the same."""
     found: list[tuple[Round | Profile, int]] = []
-    for one, count in composition:
-        if isinstance(one, AllocationRound) and len(one.products) == 1:
-            for factor, times in one.products[0]:
-                found.append((AllocationRound((((factor, 1),),), reverse=one.reverse), count * times))
+    for round_, count in composition:
+        if isinstance(round_, AllocationRound) and len(round_.products) == 1:
+            for factor, times in round_.products[0]:
+                found.append((AllocationRound((((factor, 1),),), reverse=round_.reverse), count * times))
         else:
-            found.append((one, count))
+            found.append((round_, count))
     return tuple(found)
 
 
-def _part_of(one: Round | Profile, rounds: int, *, log_cut: float, log_left_cut: float) -> Part:
-    if isinstance(one, AllocationRound):
-        return allocation_part(one, rounds)
-    if isinstance(one, AtomsRound):
-        return atoms_part(one, rounds)
-    if isinstance(one, LaplaceRound):
-        return LaplacePart(one, rounds)
-    if not isinstance(one, Round):
-        return EnvelopePart(envelope_of(one).side, rounds, log_cut=log_cut)
-    gaussian = gaussian_coin(one) if len(one.branches) >= MANY_BRANCHES else None
+def _part_of(round_: Round | Profile, rounds: int, *, log_cut: float, log_left_cut: float) -> Part:
+    if isinstance(round_, AllocationRound):
+        return allocation_part(round_, rounds)
+    if isinstance(round_, AtomsRound):
+        return atoms_part(round_, rounds)
+    if isinstance(round_, LaplaceRound):
+        return LaplacePart(round_, rounds)
+    if not isinstance(round_, Round):
+        return EnvelopePart(envelope_of(round_).side, rounds, log_cut=log_cut)
+    gaussian = gaussian_coin(round_) if len(round_.branches) >= MANY_BRANCHES else None
     if gaussian is not None:
         return EnvelopePart(gaussian, rounds, log_cut=log_cut, balanced=False)
-    return RoundPart(one, rounds, log_cut=log_cut, log_left_cut=log_left_cut)
+    return RoundPart(round_, rounds, log_cut=log_cut, log_left_cut=log_left_cut)
 
 
 def _bisect(too_small: Callable[[float], bool]) -> float:

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_boolean, require_choice, require_integer
+from groupdp._validation import require_choice, require_integer
 from groupdp.errors import InvalidArgument
-from groupdp.fields import Field, Slider, probability
+from groupdp.fields import Field, Slider, flag, probability
 from groupdp.mechanisms.correlated.participation import CyclicPoisson, Participation, Scale
 from groupdp.mechanisms.correlated.strategies import LARGEST_BANDS, Strategy
 from groupdp.mechanisms.correlated.toeplitz import BandedToeplitz
@@ -201,24 +201,12 @@ class BandMF(Mechanism):
             example="2000",
             slider=Slider(start=2000, low=1, high=1_000_000),
         ),
-        Field(
-            name="one_part",
-            unit="",
-            meaning="All of a person's examples are in one part, by a hash of the person.",
-            kind="flag",
-            default=False,
-            slider=Slider(start=False),
-        ),
+        flag("one_part", "All of a person's examples are in one part, by a hash of the person."),
     )
 
     def __post_init__(self) -> None:
-        bands = require_integer("bands", self.bands, at_least=1, at_most=LARGEST_BANDS)
-        object.__setattr__(self, "bands", bands)
-        object.__setattr__(self, "noise_multiplier", require_noise(self.noise_multiplier))
-        object.__setattr__(self, "one_part", require_boolean("one_part", self.one_part))
-        run = self.run
-        object.__setattr__(self, "rate", run.participation.rate)  # type: ignore[attr-defined]
-        object.__setattr__(self, "steps", run.steps)
+        Mechanism.__post_init__(self)
+        require_noise(self.noise_multiplier)
 
     @property
     def run(self) -> CorrelatedNoise:

@@ -1,5 +1,5 @@
 // Asking the server. A live question is asked again with the newest state as soon as its last answer is there; a slow one
-// waits until the hand rests, and is given up by the next move.
+// waits until the pointer rests, and is cancelled by the next move.
 
 /** Milliseconds after which a live question is slow: the page says that it is computing, and a newer question replaces it. */
 const PATIENCE = 250;

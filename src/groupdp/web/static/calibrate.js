@@ -50,7 +50,7 @@ export class CalibrateView {
       const scaled = answer.parameter === "noise_factor" ? "Noise of every phase times" : says;
       this.text.textContent = `${scaled} ${Number.isInteger(answer.value) ? count(answer.value) : answer.value_text}`;
       this.proof.textContent = answer.proved_optimal
-        ? `Certified: ε ≤ ${answer.epsilon.upper_text}. Proved: ${answer.failing_value === null ? "it is the extreme value accepted" : `nothing better by a billionth, or by one, meets the target${answer.epsilon.tight ? "" : " by this analysis, which is not tight"}`}.`
+        ? `Certified: ε ≤ ${answer.epsilon.upper_text}. Proved: ${answer.failing_value === null ? "this is the extreme value that is accepted" : `the next better value misses the target${answer.epsilon.tight ? "" : " by this analysis, which is not tight"}`}.`
         : `Certified: ε ≤ ${answer.epsilon.upper_text}.`;
     }
   }

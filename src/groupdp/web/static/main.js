@@ -120,7 +120,7 @@ class Page {
     byId("curve").closest("section").classList.toggle("empty", !this.form.hasOneSize(first));
     this.curve.size = Number(this.active.group_size);
     byId("curve-note").textContent = !this.form.hasOneSize(first)
-      ? "There is no curve where a group is not one number of examples."
+      ? "A curve needs a group that is one number of examples."
       : "Click in the chart, or drag the number of examples, to move the marker.";
     if (this.form.hasBaselines(first)) this.oldTool.ask({ ...this.plainQuestion(first), name: "old-tool", group_sizes: groupSizes(Number(first.group_size)) });
     if (this.active.adjacency === "exchange") {

@@ -81,6 +81,13 @@ typedef struct {
     int top, low, high;
 } window;
 
+/* The window of the node before, moved to the same x: no further up than the largest term, as weights are log-concave. */
+static window moved(const window *at, int fine)
+{
+    return (window){at->top > fine ? at->top - fine : 0, at->low > fine ? at->low - fine : 0,
+                    at->high > fine ? at->high - fine : 0};
+}
+
 /* sum_i weight_i f_i, all of it that matters: the terms are log-concave, the largest moves up from one k to the next, and
  * the window starts from that of the last k. */
 WIDE static double windowed(const double *weight, const double *f, int places, window *at)
@@ -102,22 +109,33 @@ WIDE static double windowed(const double *weight, const double *f, int places, w
     return dot(weight + low, f + low, high - low + 1);
 }
 
+/* sum of (multiple_k - m) b_k f_k over k < n. */
+static inline double recurrence_sum(const double *multiple, double m, const double *b, const double *f, int n)
+{
+    double total = 0.0, lost = 0.0;
+    for (int start = 0; start < n; start += BLOCK) {
+        int end = start + BLOCK < n ? start + BLOCK : n, k = start;
+        four one = NO_LANES, other = NO_LANES;
+        for (; k + 8 <= end; k += 8) {
+            add_shifted_products(&one, multiple + k, m, b + k, f + k);
+            add_shifted_products(&other, multiple + k + 4, m, b + k + 4, f + k + 4);
+        }
+        for (; k < end; k++)
+            LANE(one, k % 4) += (multiple[k] - m) * b[k] * f[k];
+        add_compensated(&total, &lost, joined(&one, &other));
+    }
+    return total + lost;
+}
+
 /* Coefficients f_0 = 1, ..., f_n of (B(t) / b_0)^M e^{rho t}, B = sum b_k t^k, from last to first in g, scaled: the
  * logarithm of the scale is returned. m b_0 f_m = sum_k ((M + 1) k - m) b_k f_{m-k} + rho sum_k b_k f_{m-1-k} (S-33). */
 WIDE static double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g)
 {
-    double scale = 0.0, product[BLOCK];
+    double scale = 0.0;
     g[n] = 1.0;
     for (int m = 1; m <= n; m++) {
-        const double *restrict next = g + n - m;
-        double total = 0.0, lost = 0.0;
-        for (int start = 1; start <= m; start += BLOCK) { /* a block's products, and their sum, stay in the cache */
-            int count = m + 1 - start < BLOCK ? m + 1 - start : BLOCK;
-            for (int k = 0; k < count; k++)
-                product[k] = (multiple[start + k] - m) * b[start + k] * next[start + k];
-            add_compensated(&total, &lost, sum(product, count));
-        }
-        total += lost;
+        const double *next = g + n - m;
+        double total = recurrence_sum(multiple + 1, m, b + 1, next + 1, m);
         if (rho > 0.0)
             total += rho * dot(b, next + 1, m);
         double f = total / (m * b[0]);
@@ -129,6 +147,16 @@ WIDE static double power_by_recurrence(const double *b, const double *multiple, 
         }
     }
     return scale;
+}
+
+/* sum_i weight_i f_i, all of it. */
+WIDE static double whole(const double *weight, const double *f, int places) { return dot(weight, f, places); }
+
+/* x^k e^{-x} / k! from its predecessor. */
+WIDE static void raise_power(double *restrict f, const double *restrict x, double k, int points)
+{
+    for (int i = 0; i < points; i++)
+        f[i] = f[i] * x[i] / k;
 }
 
 /* The product of two polynomials to degree n; the second is given from last to first. */
@@ -214,21 +242,20 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
     window *at = allocate(space, nodes * sizeof(window));
     double *b = doubles(space, (size_t)nodes * (n + 1)), *multiple = doubles(space, n + 1);
     double *g = doubles(space, n + 1);
-    for (int j = 0; j < nodes; j++) {
-        at[j] = (window){0, 0, 0};
-        b[(size_t)j * (n + 1)] = dot(weight, f + (size_t)fine * j, places);
-    }
+    at[0] = (window){0, 0, 0};
+    for (int j = 0; j < nodes; j++)
+        b[(size_t)j * (n + 1)] = whole(weight, f + (size_t)fine * j, places);
     for (int k = 1; k <= n; k++) {
-        double inverse = k;
         multiple[k] = (of->places + 1.0) * k;
-        for (int i = 0; i < points; i++)
-            f[i] = f[i] * x[i] / inverse;
+        raise_power(f, x, k, points);
         if (k % 64 == 0) /* e^{-x} was below the smallest double */
             for (int i = points - 1; i >= 0 && x[i] > 600.0; i--)
                 if (f[i] < 1e-200)
                     f[i] = exp(k * log(x[i]) - x[i] - log_gamma(k + 1.0));
         double terms = 0.0;
         for (int j = 0; j < nodes; j++) {
+            if (k == 1 && j > 0)
+                at[j] = moved(&at[j - 1], fine);
             b[(size_t)j * (n + 1) + k] = windowed(weight, f + (size_t)fine * j, places, &at[j]);
             terms += at[j].high - at[j].low + 1.0;
         }
@@ -238,7 +265,7 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
     double underflow = (n > 500 ? -540.0 : -730.0) + 2.0 * log(n + 1.0) + log(of->places + 1.0);
     for (int j = 0; j < nodes; j++) {
         const double *row = b + (size_t)j * (n + 1);
-        double missing = dot(weight, lost + (size_t)fine * j, places), rho = absent * exp(table->step * (table->first + j));
+        double missing = whole(weight, lost + (size_t)fine * j, places), rho = absent * exp(table->step * (table->first + j));
         double log_none = missing < 0.5 ? log1p(-missing) : log(row[0]), scale, last, most = 1.0;
         if (recurrent) {
             scale = power_by_recurrence(row, multiple, n, rho, g);

@@ -43,6 +43,14 @@ static void keep_narrower(course *along, answer found)
         along->best = found;
 }
 
+static int acceptable(const answer *found)
+{
+    if (found->lower == -INFINITY && found->upper == -INFINITY)
+        return 1;
+    double width = found->upper - found->lower;
+    return isfinite(found->upper) && isfinite(found->lower) && width <= ACCEPTABLE * larger(1.0, fabs(found->upper));
+}
+
 /* Whether a tilt of the size expected piles mass up just before an edge: such a composition is heavy-tailed, or nearly. */
 static int thinned_narrowly(const prepared *problem)
 {
@@ -75,6 +83,9 @@ static void epsilon_directly(workspace *space, course *along)
         return;
     answer found = {.lower = 0.0};
     along->settled = certified_epsilon(space, &problem, &at, work->argument, &found);
+    /* A contour planned for a larger epsilon, and so for a smaller delta: its width is rounding, and another has it too. */
+    if (problem.allocates && at.epsilon >= found.upper && acceptable(&found))
+        along->settled = 1;
     keep_narrower(along, found);
     begin(space, STAGES);
 }
@@ -218,14 +229,6 @@ static void log_delta_below_zero(workspace *space, course *along)
     along->best = other.best;
     along->best.lower = log_from_exchanged(work->argument, other.best.lower, -1.0);
     along->best.upper = log_from_exchanged(work->argument, other.best.upper, 1.0);
-}
-
-static int acceptable(const answer *found)
-{
-    if (found->lower == -INFINITY && found->upper == -INFINITY)
-        return 1;
-    double width = found->upper - found->lower;
-    return isfinite(found->upper) && isfinite(found->lower) && width <= ACCEPTABLE * larger(1.0, fabs(found->upper));
 }
 
 int solve(workspace *space, job *work)

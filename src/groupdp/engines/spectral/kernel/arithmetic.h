@@ -80,6 +80,11 @@ static inline void add_compensated(double *total, double *lost, double x)
 #define LANE(four_of_them, i) ((four_of_them)[i])
 static inline void add_four(four *to, const double *x) { *to += FOUR(x); }
 static inline void add_products(four *to, const double *x, const double *y) { *to += FOUR(x) * FOUR(y); }
+/* (x - m) y z. */
+static inline void add_shifted_products(four *to, const double *x, double m, const double *y, const double *z)
+{
+    *to += (FOUR(x) - m) * FOUR(y) * FOUR(z);
+}
 /* x v - y w, and x w + y v. */
 static inline void add_real_parts(four *to, const double *x, const double *y, const double *v, const double *w)
 {
@@ -100,6 +105,11 @@ static inline void add_products(four *to, const double *x, const double *y)
 {
     for (int i = 0; i < 4; i++)
         to->lane[i] += x[i] * y[i];
+}
+static inline void add_shifted_products(four *to, const double *x, double m, const double *y, const double *z)
+{
+    for (int i = 0; i < 4; i++)
+        to->lane[i] += (x[i] - m) * y[i] * z[i];
 }
 static inline void add_real_parts(four *to, const double *x, const double *y, const double *v, const double *w)
 {

@@ -56,18 +56,26 @@ def is_quick(found: Bounds | GroupDPError | None) -> bool:
 
 def quick_epsilons(asked: Sequence[Asked], *, threads: int | None = None) -> list[Bounds | None]:
     """What the kernel answers at once; None for what takes longer, or is refused."""
-    questions: dict[int, tuple[Question, float]] = {}
-    for index, (run, keywords) in enumerate(asked) if spectral.AVAILABLE else ():
-        if not keywords.keys() <= _QUESTION:
-            continue
-        try:
-            target = math.log(require_number("delta", keywords["delta"], above=0.0, below=1.0))
-            about = {name: value for name, value in keywords.items() if name not in ("delta", "tolerance")}
-            question = question_of(run, **about)
-        except GroupDPError:  # the ordinary way says why
-            continue
-        if _suited(question, target):
-            questions[index] = question, target
+    return quick_answers([_question(run, keywords) for run, keywords in asked], threads=threads)
+
+
+def _question(run: Any, keywords: Mapping[str, Any]) -> tuple[Question, float] | None:
+    """The question and log delta; None where it has to go the ordinary way, which says why."""
+    if not keywords.keys() <= _QUESTION:
+        return None
+    try:
+        target = math.log(require_number("delta", keywords["delta"], above=0.0, below=1.0))
+        about = {name: value for name, value in keywords.items() if name not in ("delta", "tolerance")}
+        return question_of(run, **about), target
+    except GroupDPError:
+        return None
+
+
+def quick_answers(asked: Sequence[tuple[Question, float] | None], *, threads: int | None = None) -> list[Bounds | None]:
+    """The epsilon of each (question, log delta) that the kernel answers at once; None for the others."""
+    questions = {
+        index: one for index, one in enumerate(asked) if one is not None and spectral.AVAILABLE and _suited(*one)
+    }
     found: dict[int, dict[str, Bounds]] = {index: {} for index in questions}
     changes = max((len(question.compositions) for question, _ in questions.values()), default=0)
     for place in range(changes):

@@ -1,11 +1,10 @@
 """Files, standard input and tables in memory as one DuckDB relation.
 
-CSV columns are read as text, as they stand: 007 stays 007. Every row must have the header's columns; what does not is
-refused by line. Nothing is guessed but the delimiter, which is the one that the header has most of.
+CSV columns are read as text: 007 stays 007. Every row must have the header's columns; another one is refused with its
+line. The delimiter is the one that occurs most often in the header; nothing else is guessed.
 
-The lines of a CSV file are looked at before DuckDB reads them. DuckDB loses a row without a word if its line is
-longer than its buffer, so lines are measured here. It refuses files whose lines end in different ways, so those get a
-copy in which every row ends in a line feed.
+Lines are measured before DuckDB reads them: it silently loses a row whose line is longer than its buffer. A file with
+lines that end in different ways, which DuckDB refuses, is copied, with a line feed at the end of every row.
 """
 
 from __future__ import annotations
@@ -43,21 +42,21 @@ FORMATS = ("csv", "parquet", "jsonl")
 _DELIMITERS = (",", ";", "\t", "|")
 #: Longest line of a CSV file, and of its header.
 _LONGEST_LINE = 16 * 2**20
-#: What is said of files and tables that hold nobody.
+#: The error about files and tables without rows.
 NO_ROWS = ("the files or table", InWords("none"), "have at least one row of data (a header is none)")
 #: Columns with this prefix are ours.
 PREFIX = "__groupdp_"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Relation:
     """Rows to read, as often as needed: a table expression, and the columns with their types."""
 
     sql: str
     columns: Mapping[str, str]
 
 
-def open_source(engine: Engine, source: Any, *, kind: str | None = None) -> Source:
+def open_relation(engine: Engine, source: Any, *, kind: str | None = None) -> Relation:
     """The relation of paths (files, globs, directories, - for standard input) or of a table in memory."""
     if isinstance(source, str | os.PathLike) or (
         isinstance(source, Sequence) and source and all(isinstance(one, str | os.PathLike) for one in source)
@@ -120,7 +119,7 @@ def _stored_input(file: Path) -> str:
     return str(file)
 
 
-def _files(engine: Engine, files: list[str], kind: str) -> Source:
+def _files(engine: Engine, files: list[str], kind: str) -> Relation:
     for file in files:
         _check_readable(file)
     reader = {"csv": _csv, "parquet": _parquet, "jsonl": _jsonl}[kind]
@@ -138,7 +137,7 @@ def _check_readable(file: str) -> None:
         raise InvalidArgument("files", InWords(f"the empty {shown(file)}"), "have at least one row")
 
 
-def _checked(source: Source) -> Source:
+def _checked(source: Relation) -> Relation:
     _check_names(list(source.columns))
     return source
 
@@ -150,12 +149,12 @@ def _check_names(names: Sequence[str]) -> None:
             raise InvalidArgument("columns", name, "have names that differ in more than case")
 
 
-def _csv(engine: Engine, files: list[str]) -> Source:
+def _csv(engine: Engine, files: list[str]) -> Relation:
     header, delimiter = read_header(files[0])
     for file in files[1:]:
         if read_header(file) != (header, delimiter):
             raise InvalidArgument("files", InWords(f"{shown(files[0])} and {shown(file)}"), "have the same header")
-    _checked(Source("", dict.fromkeys(header, "VARCHAR")))
+    _checked(Relation("", dict.fromkeys(header, "VARCHAR")))
     if len(set(header)) < len(header):
         raise InvalidArgument("columns", InWords(names_of(header)), "have different names")
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
@@ -165,7 +164,7 @@ def _csv(engine: Engine, files: list[str]) -> Source:
         f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', strict_mode = true, null_padding = false, "
         f"ignore_errors = false, max_line_size = {_LONGEST_LINE})"
     )
-    return Source(sql, dict.fromkeys(header, "VARCHAR"))
+    return Relation(sql, dict.fromkeys(header, "VARCHAR"))
 
 
 def read_header(file: str) -> tuple[list[str], str]:
@@ -186,7 +185,7 @@ def read_header(file: str) -> tuple[list[str], str]:
     return [name.strip() for name in names], delimiter
 
 
-def _parquet(engine: Engine, files: list[str]) -> Source:
+def _parquet(engine: Engine, files: list[str]) -> Relation:
     import pyarrow.parquet
 
     for file in files:
@@ -199,10 +198,10 @@ def _parquet(engine: Engine, files: list[str]) -> Source:
     for file in files[1:]:
         if _described(engine, f"read_parquet({_list([file])}, hive_partitioning = false)") != first:
             raise InvalidArgument("files", InWords(f"{shown(files[0])} and {shown(file)}"), "have the same columns")
-    return Source(f"read_parquet({_list(files)}, hive_partitioning = false)", first)
+    return Relation(f"read_parquet({_list(files)}, hive_partitioning = false)", first)
 
 
-def _jsonl(engine: Engine, files: list[str]) -> Source:
+def _jsonl(engine: Engine, files: list[str]) -> Relation:
     # All of it is read to find the columns: a field that appears late must not be dropped.
     found = _described(engine, f"read_json({_list(files)}, format = 'newline_delimited', sample_size = -1)")
     if any(re.search(r"_\d+$", name) for name in found):  # perhaps a_1 is what DuckDB calls the second of a and A
@@ -213,10 +212,10 @@ def _jsonl(engine: Engine, files: list[str]) -> Source:
     texts = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID", "JSON")
     kinds = {name: "VARCHAR" if kind in texts else kind for name, kind in found.items()}
     columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in kinds.items())
-    return Source(f"read_json({_list(files)}, format = 'newline_delimited', columns = {{{columns}}})", kinds)
+    return Relation(f"read_json({_list(files)}, format = 'newline_delimited', columns = {{{columns}}})", kinds)
 
 
-def _table(engine: Engine, table: Any) -> Source:
+def _table(engine: Engine, table: Any) -> Relation:
     """A pandas, Polars or Arrow table, or a DuckDB relation, which is stored first: it has its own connection."""
     import pyarrow
 
@@ -241,7 +240,7 @@ def _table(engine: Engine, table: Any) -> Source:
         )
     _check_names(table.column_names)
     engine.connection.register(name, table)
-    return _checked(Source(quoted(name), _described(engine, quoted(name))))
+    return _checked(Relation(quoted(name), _described(engine, quoted(name))))
 
 
 def _described(engine: Engine, sql: str) -> dict[str, str]:
