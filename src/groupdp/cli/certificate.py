@@ -54,7 +54,9 @@ def certify(asked: Asked, *, out: str | None, seconds: float | None, as_json: bo
         typer.echo(wrapped(f"{found.outcome}: {found.reason}", width=output_width(), indent="  "), err=True)
         claim = made.document["claim"]
         lower, upper = (claim["epsilon"][side] for side in ("lower", "upper"))
-        claimed = f"claimed (width {claim_text.width(claim)}): epsilon in [{lower}, {upper}]"
+        width = claim_text.width(claim)
+        apart = "" if width in ("0", "infinity") else f" (width {width})"
+        claimed = f"claimed{apart}: epsilon in [{lower}, {upper}]"
         typer.echo(wrapped(f"  {claimed}", width=output_width(), indent="    "), err=True)
         typer.echo(f"  sha256 {made.digest}", err=True)
         name_written(out)
