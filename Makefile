@@ -10,6 +10,8 @@ WHEEL_STAMP := $(VENV)/.wheel
 # The tools that groupdp works inside, in an environment of their own: they bring PyTorch and JAX.
 TOOLS := .venv-integrations
 TOOLS_STAMP := $(TOOLS)/.installed
+# The extension is optional: a build that fails would leave the one before in its place.
+KERNEL := src/groupdp/engines/spectral/_kernel*.so
 # Ends with one sentence unless $(PYTHON) is recent enough: before pip is run, whose own sentence is hard to read.
 NEW_ENOUGH = @$(PYTHON) -c 'import sys; sys.exit("groupdp needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": name another one, for example make PYTHON=python3.11.") if sys.version_info < (3, 11) else None'
 
@@ -81,10 +83,13 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/engines/spectral/kernel/*) | $(BIN)/python
+	rm -f $(KERNEL)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -c 'import groupdp.engines.spectral._kernel'
 	touch $(STAMP)
 
 $(DEMO_STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/groupdp/engines/spectral/kernel/*) | $(BIN)/python
+	rm -f $(KERNEL)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all]'
 	touch $(DEMO_STAMP)
 
@@ -111,4 +116,4 @@ $(TOOLS_STAMP): pyproject.toml setup.py constraints-integrations.txt $(wildcard 
 	touch $(TOOLS_STAMP)
 
 clean:
-	rm -rf $(VENV) $(VENV)-3.* $(TOOLS) figures build dist src/groupdp/engines/spectral/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(VENV)-3.* $(TOOLS) figures build dist $(KERNEL) .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

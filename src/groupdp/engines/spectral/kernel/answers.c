@@ -193,14 +193,6 @@ double log_from_exchanged(double epsilon, double log_exchanged, double direction
     return smaller(log(rest) + direction * 1e-14, 0.0);
 }
 
-static int acceptable(const answer *found)
-{
-    if (found->lower == -INFINITY && found->upper == -INFINITY)
-        return 1;
-    double width = found->upper - found->lower;
-    return isfinite(found->upper) && isfinite(found->lower) && width <= ACCEPTABLE * larger(1.0, fabs(found->upper));
-}
-
 /* The ways in the order in which they are tried: short contours first. */
 static const struct {
     enum way way;
