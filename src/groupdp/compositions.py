@@ -93,7 +93,7 @@ class Plan:
 
 @lru_cache(maxsize=64)
 def plan_of(composition: Composition) -> Plan:
-    noisy, noiseless = _split(composition)
+    noisy, noiseless = split(composition)
     known, rest = split_known(noisy)
     order: tuple[str, ...] = ("spectral", "lattice")
     if not suits("spectral", rest or known) or _is_one_round(noisy):
@@ -150,11 +150,6 @@ def epsilon_ceiling_of(composition: Composition, log_delta: float, *, enough: fl
         return spectral.epsilon_ceiling(composition, log_delta=log_delta, enough=enough)
     except LimitExceeded:
         return math.inf
-
-
-def _split(composition: Composition) -> tuple[Composition, Noiseless | None]:
-    """The noisy rounds, and what those without noise reveal: most questions have none."""
-    return (composition, None) if all(one.has_noise for one, _ in composition) else split(composition)
 
 
 def _noisy_log_delta(plan: Plan, epsilon: float, options: Options) -> Bounds:

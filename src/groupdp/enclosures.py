@@ -8,9 +8,7 @@ and
 
     C(eps - log w) <= delta(eps) <= C(eps).                                                      (P-25)
 
-*Proof.* Above: hockey sticks are convex. Below: let E_v be where w_v dP_v / dQ > e^eps, for the vector v of probability
-w_v, and E their union. Then delta(eps) >= P(E) - e^eps Q(E) >= sum_v (w_v P_v(E_v) - e^eps Q(E_v)), which is sum_v w_v
-delta_v(eps - log w_v), and w_v >= w. QED. C is the curve of one round with a public coin.
+C is the curve of one round with a public coin.
 
 Where the known losses, composed, have atoms p_i at l_i, and delta' is the curve of the other rounds,
 

@@ -185,8 +185,8 @@ def test_what_is_no_certificate_gets_one_sentence(tmp_path):
     path = tmp_path / "other.json"
     path.write_text("{}")
     assert_one_sentence(groupdp(f"verify {path}"), "claim must be a certificate", "version")
-    assert_one_sentence(groupdp(f"verify {tmp_path / 'absent.json'}"), "claim must be a file", "No such file")
-    assert_one_sentence(groupdp(f"verify {tmp_path}"), "claim must be a file")
+    assert_one_sentence(groupdp(f"verify {tmp_path / 'absent.json'}"), "claim must be a readable file", "No such file")
+    assert_one_sentence(groupdp(f"verify {tmp_path}"), "claim must be a readable file")
     assert_one_sentence(groupdp(f"verify {path} --seconds -1"), "seconds", "-1")
     assert_one_sentence(groupdp(f"certify {RUN} --out {tmp_path}"), "out must be a file")
 

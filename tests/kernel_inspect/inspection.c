@@ -216,7 +216,7 @@ static PyObject *prepared_of(PyObject *Py_UNUSED(module), PyObject *arguments)
 
 static PyObject *look_at_discarded(view *at)
 {
-    prepared problem = prepare_near(&at->space, at->rounds, at->whole, at->a, at->b, WIDE_EDGE);
+    prepared problem = prepare_near(&at->space, at->rounds, at->whole, at->a, at->b, AT_HAND, WIDE_EDGE);
     const discarded_part *part = &problem.discarded;
     const round_law *law = &problem.round[0];
     PyObject *branches = PyList_New(0);

@@ -1,19 +1,15 @@
-"""delta far below 1 / trials, by importance sampling: a check of the numerics, not a black-box audit.
+"""delta far below 1 / trials, by importance sampling: a check of the accountant's arithmetic, not a black-box audit.
 
-It draws from the exponentially tilted law of the worst case's privacy loss, which presumes the mixture and
-its likelihood ratio; no training loop is observed. What it checks is the accountant's arithmetic, by a
-route (drawing random numbers) that shares nothing with it.
+It draws from the exponentially tilted law of the worst case's privacy loss; no training loop is observed.
 
     delta(epsilon) = E_P[(1 - e^(epsilon - L))_+] = M E_c[Y],   L = sum_j L_j over the rounds j,
     Y = e^(c epsilon - c sum_j min(L_j, a)) (1 - e^(epsilon - L))_+ / kappa(c),
     M = kappa(c) e^(K(c) - c epsilon),   kappa(c) = c^c / (1 + c)^(1 + c)
 
-with E_c the law tilted by e^(c min(L_j, a)) in every round j and K(c) its log-normaliser. The cap a only
-matters where one round alone brings L above epsilon: a = epsilon + b - sum_j inf L_j with e^(-c b) =
-kappa(c). So Y lies in [0, 1]: if no round is capped, kappa(c) is the largest value of e^(-c v)(1 - e^-v);
-if one is, the sum is at least epsilon + b. The error bar is therefore the empirical Bernstein bound (Maurer
-and Pontil 2009, theorem 4): valid at every sample size, with no appeal to normality. (Without the cap,
-tilting draws one enormous round where a moderate one is typical: rare batches, few rounds.)
+with E_c the law tilted by e^(c min(L_j, a)) in every round j and K(c) its log-normaliser. The cap a = epsilon + b -
+sum_j inf L_j, with e^(-c b) = kappa(c), matters only where one round alone brings L above epsilon: rare batches, few
+rounds. Y lies in [0, 1]: without a capped round kappa(c) is the largest value of e^(-c v)(1 - e^-v), with one the sum
+is at least epsilon + b. The error bar is the empirical Bernstein bound (Maurer and Pontil 2009, theorem 4).
 """
 
 from __future__ import annotations

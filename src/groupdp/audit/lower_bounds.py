@@ -1,8 +1,7 @@
 """Statistically valid lower bounds on epsilon and delta, from scores alone, by exact binomial limits.
 
-For every event E and every (epsilon, delta)-DP mechanism, P(E) <= e^epsilon Q(E) + delta. The event is "the loss is at
-least t". One half of the runs chooses t (and the direction); the other half confirms it with exact binomial limits,
-half of alpha on each of P(E) and Q(E). The bound is valid for the threshold chosen, whatever the scores are.
+P(E) <= e^epsilon Q(E) + delta for every event E, here "the loss is at least t". One half of the runs chooses t and the
+direction; the other half confirms it with exact binomial limits, half of alpha on each of P(E) and Q(E).
 
 One threshold (Clopper and Pearson 1934): with s successes in n independent trials of probability p,
 

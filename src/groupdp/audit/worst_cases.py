@@ -1,23 +1,17 @@
 """Worst cases, as datasets and a loss, and the optimal attack on them.
 
 Every example is a slope s with loss l(theta; s) = s theta: its gradient is s everywhere. Each sampling says which
-slopes leak most under a change of the dataset (`audited_worlds`): for Poisson sampling and fixed batches with members
-removed or added they are those of the paper's theorems (Ganesh 2024, section 3.3).
-
-    Poisson sampling   ordinary examples have slope  0, the group's have slope -1
-    fixed batches      ordinary examples have slope +1, the group's have slope -1
-
-With H examples of the group in the batch, (theta_i - theta_{i-1}) / (eta L) is H plus noise in the first
-case and 2 H - B plus noise in the second: the mixture of Gaussians of the theorem, up to a known shift.
+slopes leak most under a change of the dataset (`audited_worlds`). For Poisson sampling ordinary examples have slope 0
+and the group's -1, for fixed batches +1 and -1 (Ganesh 2024, section 3.3): with H examples of the group in the batch,
+(theta_i - theta_{i-1}) / (eta L) is H, or 2 H - B, plus noise.
 
 The attack is the exact log-likelihood ratio of the released iterates,
 
-    log p(theta_1, ..., theta_T | first dataset) - log p(theta_1, ..., theta_T | second dataset).
+    log p(theta_1, ..., theta_T | first dataset) - log p(theta_1, ..., theta_T | second dataset),
 
-Its level sets are the most powerful tests (Neyman and Pearson), so for the pair (with, without) the privacy loss is
-this ratio, and for the pair (without, with) its negative. The densities are those each sampling states for its audit
-(samplings/worlds.py), computed from binomial coefficients; they share nothing with the accountant. Where batches are
-released too, the ratio is that of two Gaussians in every round.
+the privacy loss of the pair (with, without); its level sets are the most powerful tests. The densities
+(samplings/worlds.py) share nothing with the accountant. Where batches are released too, the ratio is that of two
+Gaussians in every round.
 """
 
 from __future__ import annotations

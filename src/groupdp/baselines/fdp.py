@@ -7,8 +7,7 @@ delta(eps) + e^eps alpha, so every choice of eps_1, ..., eps_k proves (eps_1 + .
 
     A = delta(eps_k) + e^{eps_k} (delta(eps_{k-1}) + e^{eps_{k-1}} ( ... )).
 
-Equal eps_i are Vadhan's lemma; the best ones are the tangents along the orbit of one alpha, which is what this
-computes. It knows nothing about the mechanism but its curve for one example.
+Equal eps_i are Vadhan's lemma; the best ones, computed here, are the tangents along the orbit of one alpha.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ and, since the divergence of order 1 is at most r, delta <= sqrt(1 - e^{-r}) alr
 the smallest epsilon with log growth(epsilon) + offset - (alpha - 1) epsilon <= log target, a convex function.
 
 TensorFlow Privacy's `compute_dp_sgd_privacy_lib` solves for an example-level delta' whose group-level delta, by the
-geometric form of the lemma, is the target. It takes the example's epsilon from Renyi divergences at the double delta' =
-exp(log delta'), and reports infinity at the first delta' that has no finite epsilon: below about e^-745.1 the double is
-0. The mathematics has no such limit: `renyi_vadhan_epsilon` never forms delta'.
+geometric form, is the target. It forms the double delta', and reports infinity where that is 0, below about e^-745.1.
+`renyi_vadhan_epsilon` never forms delta'.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _search(run: Any, target: Target, phase: Any, start: Any) -> tuple[Candidate
     chosen = range(len(phases)) if phase is None else (phase_index(phases, phase),)
     for index in chosen:
         if not hasattr(Wrapper.innermost(phases[index]), "noise_multiplier"):
-            raise InvalidArgument("run", phases[index], "have a noise multiplier in every mechanism whose is chosen")
+            raise InvalidArgument("run", phases[index], "have a noise multiplier in every mechanism to be calibrated")
     single = len(chosen) == 1
     parameter = "noise_multiplier" if single else "noise_factor"
     unit = [

@@ -7,9 +7,8 @@
 A field begins with its length, so that different lists of fields never give the same message. An integer is its
 decimal text, so that 7 in a Parquet column and 7 in a CSV file are one person; nothing is trimmed or normalised.
 
-The definition never changes: a dataset bounded today is bounded to the same rows by every later version. MD5 serves
-as a fixed function that looks random, not as a protection: whoever knows the seed can compute the choice under any
-hash, and two examples of one person with the same number are refused, never confused.
+The definition never changes: every later version keeps the same rows. MD5 is a fixed function that looks random, not a
+protection: the seed decides the choice under any hash, and two examples of one person with the same number are refused.
 """
 
 from __future__ import annotations

@@ -2,12 +2,10 @@
 
 A missing package is an ImportError that names the extra to install.
 
-Opacus passes a rate to its accountant, not whether batches were really drawn with it; JAX Privacy describes cyclic
+Opacus passes a rate to its accountant, not whether batches were really drawn with it. JAX Privacy describes cyclic
 sampling with b bands as Poisson sampling over 1/b of the steps, and fixed batches as Poisson sampling with half the
-noise. Both are reductions for one example. For a group they are not: with several bands a group's examples may be in
-several parts of the cycle, and the number of a group's examples in a fixed batch is hypergeometric, not binomial. The
-facts are local variables of the tool's functions while they call. They are used only to refuse: no number depends on
-them.
+noise: reductions that hold for one example, and not for a group. The facts are local variables of the tool's functions
+while they call. They are used only to refuse: no number depends on them.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ from groupdp.samplings.worlds import World
 dp_event: Any = require_package("dp_accounting.dp_event", extra="dp_accounting", tool="dp_accounting")
 
 _REASONS = {
-    "LaplaceDpEvent": "Laplace noise has no group-level law here: groupdp accounts for Gaussian noise",
-    "DiscreteLaplaceDpEvent": "discrete Laplace noise has no group-level law here: groupdp accounts for Gaussian noise",
-    "RandomizedResponseDpEvent": "randomized response has no group-level law here: groupdp accounts for Gaussian noise",
+    "LaplaceDpEvent": "Laplace noise has no group-level law among events: compose a groupdp.LaplaceRelease instead",
+    "DiscreteLaplaceDpEvent": "discrete Laplace noise has no group-level law here",
+    "RandomizedResponseDpEvent": "randomized response has no law among events: compose an ApproximateDP instead",
     "ZCDpEvent": "a zCDP bound says how one example is protected, not how a group is sampled",
     "RepeatAndSelectDpEvent": "selection over a random number of runs has no group-level law here",
     "SingleEpochTreeAggregationDpEvent": "correlated noise: the reduction to single steps holds for one example only",

@@ -11,14 +11,10 @@ or, with the refusals made before anything is wrapped and the noise calibrated t
 Opacus makes its accountants without arguments and stores their names in checkpoints, so there is a class and a name
 for every group size and adjacency. What is returned is the upper side of groupdp's bounds, bit for bit.
 
-Adaptive clipping: besides the gradients, every step releases how many of them were not clipped, with noise of
-standard deviation s_u. Opacus raises the gradients' noise to (s^-2 - (2 s_u)^-2)^(-1/2), as if a count moved by 1/2
-with every example (it would, were the bits centred; Andrew et al. 2021, Theorem 1). Its count is of bits 0 and 1 and
-moves by 1. Gradient and count together are then one Gaussian mechanism in which an example moves by 1 with noise
-
-    s' = (s^-2 - (2 s_u)^-2 + s_u^-2)^(-1/2) = (s^-2 + (3/4) s_u^-2)^(-1/2),
-
-and a group's examples add up in it as they do in plain DP-SGD. That s' is what is accounted for.
+Adaptive clipping: every step also releases how many gradients were not clipped, with noise of standard deviation s_u.
+Opacus raises the gradients' noise to (s^-2 - (2 s_u)^-2)^(-1/2), as if that count moved by 1/2 with every example
+(Andrew et al. 2021, Theorem 1, for centred bits); it moves by 1. Gradient and count together are one Gaussian mechanism
+in which an example moves by 1 with noise s' = (s^-2 - (2 s_u)^-2 + s_u^-2)^(-1/2): s' is what is accounted for.
 """
 
 from __future__ import annotations

@@ -146,10 +146,9 @@ class MixtureOfGaussians(Immutable, Mechanism):
         return ("The group moves the mean of the released Gaussian by the stated sensitivities, with their law.",)
 
     def require_adjacency(self, adjacency: str) -> None:
-        if adjacency not in (*ONE_SIDED, *SAME_SIZE):
-            raise InvalidArgument(
-                "adjacency", adjacency, "be another one for a MixtureOfGaussians, whose group is fixed"
-            )
+        answered = (*ONE_SIDED, *SAME_SIZE)
+        if adjacency not in answered:
+            raise InvalidArgument("adjacency", adjacency, f"be {' or '.join(answered)} for {self.title}")
 
     @property
     def side(self) -> Side:

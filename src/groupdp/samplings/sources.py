@@ -90,7 +90,7 @@ class PoissonSources(Sampling):
 
     def share_of_data(self) -> Fraction:
         raise InvalidArgument(
-            "epochs", NOT_SHOWN, "be left out for several sources: they pass at different paces, give steps"
+            "epochs", NOT_SHOWN, "be left out for several sources, whose epochs differ in length: give steps"
         )
 
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:

@@ -11,8 +11,7 @@ and, with delta~ the curve of the reversed pair (Q, P) and gamma = 1 - alpha,
 
 The first loses no digits where alpha is small, the second where f is. Any x gives a bound on one side; the other side
 follows from convexity (`minorant`). For several pairs, delta is the largest of them and f the convex envelope of all
-curves: for add-or-remove min{f, f^-1}** (their Proposition E.1). A `Sketch` bounds many rates from few values of delta:
-as certified as any, only wider.
+curves: for add-or-remove min{f, f^-1}** (their Proposition E.1). A `Sketch` bounds many rates from few values of delta.
 """
 
 from __future__ import annotations
@@ -290,16 +289,6 @@ class Sketch:
         for curve in curves:
             curve.sample(self.samples, 1e-4 * tolerance)
         self.logs = np.array([max(curve.log_delta(float(at))[1] for curve in curves) for at in self.samples])
-
-    @classmethod
-    def for_true_positive_rates(cls, curves: Curves, log_alphas: FloatArray, tolerance: float) -> Sketch:
-        """Samples for rates of the first duality."""
-        return cls(curves, log_false_positive_level, log_alphas, tolerance)
-
-    @classmethod
-    def for_false_negative_rates(cls, mirrored: Curves, log_gammas: FloatArray, tolerance: float) -> Sketch:
-        """Samples for rates of the second duality: of the reversed pairs."""
-        return cls(mirrored, log_true_positive_level, log_gammas, tolerance)
 
     def true_positive_rate(self, log_alpha: float, room: float) -> tuple[float, float]:
         """(lower, upper) of log TPR, log alpha being off by up to `room`."""

@@ -36,6 +36,7 @@ from groupdp.tradeoff.enclosure import (
     complement,
     log_false_negative_rate,
     log_false_positive_level,
+    log_true_positive_level,
     log_true_positive_rate,
     rates_asked,
     require_log_rate,
@@ -223,10 +224,10 @@ class TradeOff:
         inside = rates[(rates > 0.0) & (rates < 1.0)]
         small = inside[np.log(inside) <= middle]
         large = inside[np.log(inside) > middle]
-        forward = Sketch.for_true_positive_rates(self._curves, np.log(small), tolerance) if len(small) else None
+        forward = Sketch(self._curves, log_false_positive_level, np.log(small), tolerance) if len(small) else None
         if not len(large):
             return forward, None
-        return forward, Sketch.for_false_negative_rates(self._mirrored, np.log1p(-large), tolerance)
+        return forward, Sketch(self._mirrored, log_true_positive_level, np.log1p(-large), tolerance)
 
     def _in_closed_form(self, alphas: FloatArray) -> list[tuple[Bounds, Bounds]]:
         if self._closed is None:

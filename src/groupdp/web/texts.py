@@ -173,7 +173,7 @@ def attack_in_words(risk: Any, question: Question) -> list[str]:
             f"Where it is {given(risk.prior)} probable beforehand that {cases.first}, a guess is right with "
             f"probability at most {upper_percent(risk.success.upper)}."
         )
-    return [one.replace(" %", "\u00a0%") for one in (*sentences, cases.order())]
+    return [*sentences, cases.order()]
 
 
 def _odds(rate: float) -> str:

@@ -75,6 +75,9 @@ QUESTIONS = [
     ([(1e-6, 2.0)] * 2, 1e-9),
     ([(1e-3, 1.0), (0.02, 0.7)], 1e-7),
     ([(0.01, 1.0)] * 3, 1e-6),
+    ([(1e-4, 2.0)] * 2, 1e-10),
+    ([(0.3, 2.0)] * 2, 1e-6),
+    ([(0.02, 2.0)] * 3, 1e-6),
 ]
 
 
@@ -128,3 +131,11 @@ def test_many_rounds_far_out_have_a_short_contour_although_the_tilted_law_is_wid
     bounds = spectral.log_delta(pairs.compose([(removing(0.01, 1.0), 2000)]), epsilon=epsilon)
     assert bounds.lower - 2e-8 <= truth <= bounds.upper + 2e-8
     assert bounds.width < 1e-9
+
+
+def test_a_far_out_question_is_answered_without_cuts_where_the_other_ways_are_too_wide():
+    """It was declined, since a way had answered, with bounds wider than 1e-6. The truth is that of
+    oracle.one_example_law, to nine digits."""
+    bounds = spectral.log_delta(pairs.compose([(removing(1.13e-4, 1.0 / 1.574), 2274)]), epsilon=0.643)
+    assert bounds.lower - 1e-6 <= -103.596082464 <= bounds.upper + 1e-6
+    assert bounds.width <= 1e-4

@@ -60,9 +60,9 @@ class Participation(ABC):
     #: In run files and on the command line.
     name: ClassVar[str]
 
-    @abstractmethod
     def check(self, strategy: Strategy, rounds: int) -> None:
         """Refuse a strategy that no theorem covers."""
+        return
 
     @abstractmethod
     def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
@@ -184,9 +184,6 @@ class MinimumSeparation(Participation):
         object.__setattr__(self, "participations", require_integer("participations", self.participations, at_least=1))
         require_boolean("together", self.together)
 
-    def check(self, strategy: Strategy, rounds: int) -> None:
-        return
-
     def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
         return _gaussian(change, scale, lambda group: self._sensitivity(strategy, rounds, group))
 
@@ -221,9 +218,6 @@ class FixedEpochs(Participation):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "batches", require_integer("batches", self.batches, at_least=1))
-
-    def check(self, strategy: Strategy, rounds: int) -> None:
-        return
 
     def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
         one = fixed_order(strategy, rounds, batches=self.batches)

@@ -93,10 +93,7 @@ def fixed_order(strategy: Strategy, rounds: int, *, batches: int) -> Sensitivity
         squares = strategy.column_norms(rounds) ** 2
         sums = [float(np.sum(squares[j::batches])) for j in range(min(batches, rounds))]
         return Sensitivity(_root_up(max(sums), rounds + 4), strategy.is_nonnegative)
-    if strategy.is_decreasing:
-        epochs = -(-rounds // batches)
-        return one_example(strategy, rounds, separation=batches, participations=epochs)
-    if rounds > LARGEST_DENSE:
+    if strategy.is_decreasing or rounds > LARGEST_DENSE:
         epochs = -(-rounds // batches)
         return one_example(strategy, rounds, separation=batches, participations=epochs)
     matrix = np.abs(strategy.matrix(rounds))

@@ -46,7 +46,7 @@ export class AttackView {
       const answer = this.answers[index];
       if (this.names.length > 1) parts.push(h("h3", {}, name));
       if (this.refusals?.[index]) parts.push(h("p", { class: "refusal" }, this.refusals[index]));
-      else parts.push(...(answer?.words.slice(index === 0 ? 0 : 1) ?? ["Computing…"]).map((sentence) => h("p", {}, sentence)));
+      else parts.push(...(answer?.words.slice(index === 0 ? 0 : 1) ?? ["Computing…"]).map((sentence) => h("p", {}, sentence.replaceAll(" %", "\u00a0%"))));
     });
     byId("attack-words").replaceChildren(...parts);
   }

@@ -5,6 +5,8 @@
 /* Bounds that are not narrow are given if they are this narrow, relative to max(1, |answer|); wider ones are declined.
  */
 #define ACCEPTABLE 1e-6
+/* Other ways are tried until bounds are this narrow, relative to epsilon itself. */
+#define SETTLED 1e-8
 /* An edge this narrow makes for tens of thousands of nodes: closed forms for large losses are tried first. */
 #define NARROW_EDGE 0.01
 
@@ -13,7 +15,8 @@ typedef struct {
     job *work;
     int settled, heavy, scanned, insists;
     enum way way;
-    double start, ceiling, nearly; /* where the root is, if a coarse contour has found it */
+    double start, ceiling;
+    near_root nearly;
     answer best;
 } course;
 
@@ -99,7 +102,7 @@ static void epsilon_by_search(workspace *space, course *along)
     answer found = search_epsilon(space, work->rounds, work->whole, work->argument, start, along->ceiling, along->way,
                                   &along->nearly);
     keep_narrower(along, found);
-    along->settled = isfinite(found.upper) && found.upper - found.lower <= NARROW * larger(found.upper, 1.0);
+    along->settled = isfinite(found.upper) && found.upper - found.lower <= SETTLED * found.upper;
     begin(space, STAGES);
 }
 
@@ -190,6 +193,14 @@ double log_from_exchanged(double epsilon, double log_exchanged, double direction
     return smaller(log(rest) + direction * 1e-14, 0.0);
 }
 
+static int acceptable(const answer *found)
+{
+    if (found->lower == -INFINITY && found->upper == -INFINITY)
+        return 1;
+    double width = found->upper - found->lower;
+    return isfinite(found->upper) && isfinite(found->lower) && width <= ACCEPTABLE * larger(1.0, fabs(found->upper));
+}
+
 /* The ways in the order in which they are tried: short contours first. */
 static const struct {
     enum way way;
@@ -207,14 +218,18 @@ static void ask_log_delta(workspace *space, course *along)
         space->brief = 0;
     }
     along->insists = 1;
-    if (!along->settled && along->heavy && space->reason != WORK && !(along->best.upper - along->best.lower < INFINITY))
+    if (!along->settled && along->heavy && space->reason != WORK && !acceptable(&along->best))
         attempt(space, log_delta_directly, along);
-    if (!along->settled && space->reason != WORK && !(along->best.upper - along->best.lower < INFINITY)) {
-        along->way = NEAR;
-        space->plain = 1;
-        attempt(space, log_delta_by_search, along);
-        space->plain = 0;
-    }
+    if (along->settled || acceptable(&along->best))
+        return;
+    /* Without cuts and lines off the axis: the last ways have as much work of their own, whatever the others took. */
+    space->work = 0.0;
+    space->plain = 1;
+    along->way = NEAR;
+    attempt(space, log_delta_by_search, along);
+    if (!acceptable(&along->best) && along->heavy && space->reason != WORK)
+        attempt(space, log_delta_directly, along);
+    space->plain = 0;
 }
 
 static void log_delta_below_zero(workspace *space, course *along)

@@ -17,8 +17,6 @@
 #define TRUSTED 20.0
 /* How far log delta may be from what is expected, with allocations. */
 #define UNSURE 4.0
-/* Relative error of a number of ways to choose rounds: at most 40 factors of three roundings. */
-#define COUNTING 2e-14
 
 static const double NEARBY[] = {0.9, 0.95, 0.98, 1.01, 1.03, 1.06, 1.1, 1.15, 1.3};
 
@@ -351,18 +349,16 @@ void contour_log_delta(const contour *path, double epsilon, double *lower, doubl
     one_log_delta(path, epsilon, lower, upper);
     if (path->next == NULL && path->log_count == 0.0 && !(path->rest_from > 0.0))
         return;
-    *lower += path->log_count;
-    *upper += path->log_count;
-    for (const contour *one = path->next; one != NULL; one = one->next) {
+    *lower = *upper = -INFINITY;
+    for (const contour *one = path; one != NULL; one = one->next) {
         double least, most;
         one_log_delta(one, epsilon, &least, &most);
-        *lower = log_add(*lower, least + one->log_count);
-        *upper = log_add(*upper, most + one->log_count);
+        *lower = log_add(*lower, least + (one->log_count - one->count_error));
+        *upper = log_add(*upper, most + (one->log_count + one->count_error));
         *lower -= isfinite(*lower) ? 4e-15 * (1.0 + fabs(*lower) + one->log_count) : 0.0;
         *upper += 4e-15 * (1.0 + fabs(*upper) + one->log_count);
     }
-    *lower -= isfinite(*lower) ? COUNTING : 0.0;
-    *upper = log_add(*upper, path->log_rest) + COUNTING + 4e-15 * (1.0 + fabs(*upper));
+    *upper = log_add(*upper, path->log_rest) + 4e-15 * (1.0 + fabs(*upper));
     if (!(*upper < 0.0 && epsilon >= path->rest_from))
         *upper = 0.0;
 }

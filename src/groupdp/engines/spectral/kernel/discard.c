@@ -19,8 +19,13 @@
 /* What is discarded from below that loss, relative to delta. */
 #define LOG_STRAY -28.0
 #define NARROWEST 0.02
+/* The same where middling losses are told from small ones, in units of the distance in which a loss grows by a factor e:
+ * a narrow edge makes for a long contour, a wide one for middling losses on very different scales. */
+#define WHILE_IT_GROWS 0.03
 #define FARTHEST 1e4
 #define LARGEST_EPSILON 1e4
+/* A loss below this part of epsilon is small beside it. */
+#define BESIDE 0.05
 #define MOST_CONVERTED 64
 
 /* log R(v) of a side and its posterior mean; the error of the logarithm is below the last argument. */
@@ -113,7 +118,8 @@ static void discard_beyond(workspace *space, branch *of, double loss, double log
     double psi_below = psi_of(of, u, &slope, &error) - error;
     double distance = sqrt(larger(2.0 * log_rarity - u * u, 4.0));
     /* Beyond the edge phi A^{1+c} B^{-c} still rises at this rate: the cut is to stop it within two deviations. */
-    double width = smaller(larger(0.2 / larger((1.0 + tilt) * slope - u, 1.0), NARROWEST), widest);
+    double narrowest = widest == SPLIT_EDGE ? WHILE_IT_GROWS * psi_below / slope : NARROWEST;
+    double width = smaller(larger(0.2 / larger((1.0 + tilt) * slope - u, 1.0), narrowest), widest);
     thinning thin = {.thinned = 1, .exact = 1, .edge = u + distance * width, .width = width};
     thin.log_eta = log_beyond_edge(&of->right, &thin, 1.0, &thin.relative_error);
     thin.log_zeta = log_beyond_edge(&of->left, &thin, -1.0, &thin.relative_error);
@@ -174,7 +180,6 @@ static prepared reversed(workspace *space, const prepared *problem)
             law->branch[b].left = problem->round[j].branch[b].right;
         }
     }
-    loss_scale(space, &result);
     return result;
 }
 
@@ -223,9 +228,24 @@ double epsilon_of_large_losses(workspace *space, int rounds, const round_law *wh
     return exp(high);
 }
 
+/* delta_rev <= e^-30 from this loss on: where it is 0 (S-3) if that is small beside epsilon, else by Chernoff. */
+static double unlikely_loss(workspace *space, const prepared *problem, double epsilon)
+{
+    double largest = 0.0;
+    prepared exchanged = reversed(space, problem);
+    for (int j = 0; j < exchanged.rounds; j++)
+        largest += exchanged.round[j].count * largest_loss_of(&exchanged.round[j]);
+    largest *= 1.0 + 1e-14 + exchanged.rounds * 4.0 * U;
+    if (largest < BESIDE * epsilon)
+        return largest;
+    loss_scale(space, &exchanged);
+    saddle at = saddle_for_delta(space, &exchanged, LOG_UNLIKELY);
+    return smaller(larger(epsilon_ceiling(&at.found, LOG_UNLIKELY), 0.0), largest);
+}
+
 /* A composition made ready for an epsilon that is nearly known. */
 prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon,
-                      double widest)
+                      double ahead, double widest)
 {
     prepared result = trim(space, rounds, whole, log_delta);
     if (!(epsilon > 0.0 && epsilon < LARGEST_EPSILON))
@@ -233,16 +253,14 @@ prepared prepare_near(workspace *space, int rounds, const round_law *whole, doub
     for (int j = 0; j < rounds; j++)
         if (whole[j].allocated != NULL)
             decline(space, RARE_LOSSES);
-    prepared exchanged = reversed(space, &result);
-    saddle at = saddle_for_delta(space, &exchanged, LOG_UNLIKELY);
-    double unlikely = larger(epsilon_ceiling(&at.found, LOG_UNLIKELY), 0.0); /* delta_rev <= e^-30 from here on */
+    double unlikely = unlikely_loss(space, &result, epsilon);
     discarded_part *part = &result.discarded;
     *part = (discarded_part){.exact = 1, .farthest = INFINITY, .log_remainder = -INFINITY};
     double total = 0.0, p_error = 0.0, q_error = 0.0, lost = 0.0;
     part->log_p = part->log_q = -INFINITY;
     for (int j = 0; j < rounds; j++)
         total += result.round[j].count;
-    double log_rarity = log(total) + epsilon - log_delta - LOG_STRAY, loss = 1.001 * epsilon + unlikely;
+    double log_rarity = log(total) + epsilon - log_delta - LOG_STRAY, loss = epsilon + unlikely + ahead * larger(epsilon, unlikely);
     double tilt = smaller(0.6 * -log_delta / epsilon, sqrt(-2.0 * log_delta) / result.deviation);
     for (int j = 0; j < rounds; j++) {
         round_law *law = &result.round[j];

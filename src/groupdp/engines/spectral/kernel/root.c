@@ -6,6 +6,10 @@
 #define HEAVY 8.0
 /* A contour is good for a root whose log delta is this close to that at its own epsilon. */
 #define CLOSE 0.5
+/* Coarse contours that may miss the root by more than the closed forms of large losses allow. */
+#define PATIENCE 6
+/* Beside the deviation of the loss, an epsilon below this is next to 0. */
+#define NEXT_TO_ZERO 1e-9
 /* Doublings of the distance from the root before giving up on certifying a side. */
 #define OUTWARD 40
 
@@ -127,6 +131,7 @@ void enclose_root(workspace *space, const prepared *problem, const contour *path
     double rate, lower, upper, slack = slack_of(target);
     double root = find_root(space, problem, path, start, target, &rate, &result->evaluations);
     corrected(problem, path, root, &lower, &upper);
+    result->root = root;
     result->upper = certified_above(problem, path, root, target - slack, rate, upper, &result->evaluations);
     result->lower = certified_below(problem, path, root, target + slack, rate, lower, &result->evaluations);
 }
@@ -140,17 +145,24 @@ static int is_narrow(const prepared *problem, const answer *result)
     return isfinite(result->upper) && result->upper - result->lower <= NARROW * scale;
 }
 
-/* Errors planned for an answer: few rounds decay slowly, and the last digits would cost most of the contour. */
-static double fine_for(const workspace *space, const prepared *problem)
+/* Errors of delta that take this part of a narrow width where d log delta / d log epsilon is -`gain`, within what is
+ * worth planning. */
+static double near_enough(double part, double gain)
 {
-    return problem->allocates ? LOG_ALLOCATED : space->few ? LOG_NEAR : LOG_FINE;
+    return larger(LOG_NEAR, smaller(log(part * NARROW * gain), LOG_ROUGH));
+}
+
+/* Errors planned for an answer: few rounds decay slowly, and the last digits would cost most of the contour. */
+static double fine_for(const workspace *space, const prepared *problem, double gain)
+{
+    return problem->allocates ? LOG_ALLOCATED : space->few ? near_enough(0.1, gain) : LOG_FINE;
 }
 
 int certified_epsilon(workspace *space, const prepared *problem, saddle *at, double target, answer *result)
 {
     if (!(at->epsilon > 0.0))
         return epsilon_next_to_zero(space, problem, target, result);
-    contour path = build(space, problem, at, fine_for(space, problem));
+    contour path = build(space, problem, at, fine_for(space, problem, at->tilt * at->epsilon));
     begin(space, ROOT);
     enclose_root(space, problem, &path, at->epsilon, target, result);
     return is_narrow(problem, result);
@@ -160,7 +172,7 @@ int certified_epsilon(workspace *space, const prepared *problem, saddle *at, dou
 int epsilon_next_to_zero(workspace *space, const prepared *problem, double target, answer *result)
 {
     saddle at = saddle_for_epsilon(space, problem, 0.0);
-    contour path = build(space, problem, &at, fine_for(space, problem));
+    contour path = build(space, problem, &at, fine_for(space, problem, 0.0));
     begin(space, ROOT);
     double lower, upper;
     corrected(problem, &path, 0.0, &lower, &upper);
@@ -177,10 +189,10 @@ int heavy_tailed(const prepared *problem, const saddle *at) { return at->deviati
 
 /* The composition prepared for an epsilon, and its contour there. */
 static contour contour_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon,
-                            enum way way, double log_planned, prepared *problem)
+                            double ahead, enum way way, double log_planned, prepared *problem)
 {
     *problem = way == WHOLE ? prepare(space, rounds, whole, log_delta)
-                            : prepare_near(space, rounds, whole, log_delta, epsilon,
+                            : prepare_near(space, rounds, whole, log_delta, epsilon, ahead,
                                            way == SPLIT ? SPLIT_EDGE : WIDE_EDGE);
     if (way != WHOLE && problem->discarded.log_p == -INFINITY) /* no large losses: as a whole, then */
         decline(space, RARE_LOSSES);
@@ -193,31 +205,34 @@ static contour contour_near(workspace *space, int rounds, const round_law *whole
 
 /* Coarse contours, each for an epsilon of its own, until log delta is close to the target; then a fine one. */
 answer search_epsilon(workspace *space, int rounds, const round_law *whole, double target, double start,
-                      double ceiling, enum way way, double *nearly)
+                      double ceiling, enum way way, near_root *nearly)
 {
     prepared problem = {.rounds = 0};
     double low = 0.0, high = ceiling, x = start > low && start < high ? start : 0.5 * (low + high);
     bookmark place = mark(space);
-    if (*nearly > 0.0) {
-        x = *nearly;
+    if (nearly->epsilon > 0.0) {
+        x = nearly->epsilon;
     } else if (way != WHOLE) {
         double alone = epsilon_of_large_losses(space, rounds, whole, target, smaller(ceiling, 1e4));
         if (alone > 1.001 * low && alone < 0.999 * high)
             x = alone;
     }
-    for (int i = 0; i < 40 && !(*nearly > 0.0); i++) {
+    for (int i = 0; i < 40 && !(nearly->epsilon > 0.0); i++) {
         rewind_to(space, place);
-        contour path = contour_near(space, rounds, whole, target, x, way, LOG_COARSE, &problem);
+        contour path = contour_near(space, rounds, whole, target, x, AHEAD, way, LOG_COARSE, &problem);
         double value, slope, lower, upper;
         uncorrected(&problem, &path, x, &value, &slope);
         corrected(&problem, &path, x, &lower, &upper);
         int sound = isfinite(value) && slope < 0.0;
         double next = sound ? x + (target - value) / slope : 0.5 * (low + high);
         /* Next to delta = 1 a logarithm says little: then relative to the target. */
-        if (sound && fabs(value - target) < CLOSE * smaller(1.0, -target)) {
+        if (sound && fabs(value - target) < CLOSE * smaller(1.0, -target) &&
+            (way == WHOLE || i >= PATIENCE ||
+             (next - x <= 0.5 * (problem.discarded.farthest - x) && x - next <= 0.5 * AHEAD * x))) {
             x = smaller(larger(next, low), high);
             /* Two steps of Newton's method from here are all that the fine contour needs. */
-            *nearly = way != WHOLE ? x : 0.0;
+            if (way != WHOLE)
+                *nearly = (near_root){.epsilon = x, .rate = -slope};
             break;
         }
         if (upper <= target)
@@ -226,28 +241,33 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
             low = x;
         else
             break;
-        x = next > low && next < high ? next : 0.5 * (low + high);
+        if (sound && next <= 0.0 && high < NEXT_TO_ZERO * problem.deviation)
+            break;
+        if (sound && next <= 0.0 && low == 0.0)
+            x = smaller(0.5 * high, 0.5 * NEXT_TO_ZERO * problem.deviation);
+        else
+            x = next > low && next < high ? next : 0.5 * (low + high);
     }
     answer best = {.lower = 0.0, .upper = INFINITY};
     for (int i = 0; i < 2; i++) {
         answer result = {.lower = 0.0};
         rewind_to(space, place);
-        double fine = way != WHOLE ? LOG_NEAR : fine_for(space, &problem);
-        contour path = contour_near(space, rounds, whole, target, x, way, fine, &problem);
+        double fine = way != WHOLE ? near_enough(0.01, nearly->rate * x) : fine_for(space, &problem, 0.0);
+        contour path = contour_near(space, rounds, whole, target, x, AHEAD, way, fine, &problem);
         enclose_root(space, &problem, &path, x, target, &result);
         int narrow = is_narrow(&problem, &result);
         if (result.upper - result.lower < best.upper - best.lower)
             best = result;
-        if (narrow || !isfinite(result.upper))
+        if (narrow || !(result.root > 0.0))
             break;
-        x = 0.5 * (result.lower + result.upper);
+        x = isfinite(result.upper) ? 0.5 * (result.lower + result.upper) : result.root; /* planned too far away */
     }
     return best;
 }
 
 answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon)
 {
-    contour path = build(space, problem, at, fine_for(space, problem));
+    contour path = build(space, problem, at, fine_for(space, problem, 0.0));
     answer result = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
     corrected(problem, &path, epsilon, &result.lower, &result.upper);
     return result;
@@ -262,13 +282,13 @@ answer search_log_delta(workspace *space, int rounds, const round_law *whole, do
     bookmark place = mark(space);
     for (int i = 0; i < 8; i++) {
         rewind_to(space, place);
-        contour path = contour_near(space, rounds, whole, expected, epsilon, way, LOG_COARSE, &problem);
+        contour path = contour_near(space, rounds, whole, expected, epsilon, AT_HAND, way, LOG_COARSE, &problem);
         double value, slope, lower, upper;
         uncorrected(&problem, &path, epsilon, &value, &slope);
         corrected(&problem, &path, epsilon, &lower, &upper);
         if (isfinite(value) && isfinite(lower) && upper - lower < CLOSE && fabs(value - expected) < 8.0) {
             rewind_to(space, place);
-            path = contour_near(space, rounds, whole, value, epsilon, way, LOG_NEAR, &problem);
+            path = contour_near(space, rounds, whole, value, epsilon, AT_HAND, way, LOG_NEAR, &problem);
             answer result = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
             corrected(&problem, &path, epsilon, &result.lower, &result.upper);
             return result;

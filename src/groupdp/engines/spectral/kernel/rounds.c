@@ -168,7 +168,7 @@ static double largest_allocation_loss(const allocation_law *law)
 }
 
 /* The largest loss of one round, infinite if there is none (S-3). */
-static double largest_loss_of(const round_law *law)
+double largest_loss_of(const round_law *law)
 {
     double largest = 0.0;
     if (law->allocated != NULL)

@@ -3,6 +3,8 @@
 #include "spectral.h"
 
 #define MOST_TRIES 60
+/* A scan that begins too high is begun again, once, with all tilts so much lower. */
+#define LOWER 1e-4
 
 /* An epsilon so many standard deviations from the mean, or more, is not that of a Gaussian's tilt: the first quadratures
  * reach no further. */
@@ -48,8 +50,9 @@ static double excess_at(const scan *found, int i, wanted what, int *close)
     return excess;
 }
 
-/* The tilt asked for, up to `largest`; 0 if the scan would have to reach further. Along increasing tilts epsilon rises
- * and log delta falls, so it is bracketed and found by the secant with bisection, in log c. */
+/* The tilt asked for, up to `largest`; positive, or 0 if the scan would have to reach further, or negative if it would
+ * have to begin lower. Along increasing tilts epsilon rises and log delta falls, so it is bracketed and found by the
+ * secant with bisection, in log c. */
 static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
 {
     scan *found = &at->found;
@@ -60,6 +63,8 @@ static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
         double excess = excess_at(found, i, what, &close);
         if (isnan(excess) || tries == MOST_TRIES)
             decline(space, ALIASES);
+        if (!close && excess < 0.0 && tilt == at->by.largest * SMALLEST_SHARE && !at->by.lowered)
+            return -1; /* large losses are so rare that the deviation says nothing about them */
         if (close || tilt == at->by.largest * SMALLEST_SHARE) {
             if (tilt + 14.0 / sqrt(found->variance[i]) > at->by.largest)
                 return 0; /* the aliases on the right could not be bounded */
@@ -101,10 +106,14 @@ static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
 
 static saddle find_saddle(workspace *space, const prepared *problem, wanted what, double largest, double expected)
 {
-    for (;; largest *= 4.0) {
+    for (int lowered = 0;;) {
         saddle at = start_scan(space, problem, largest);
-        if (find_tilt(space, &at, what, expected))
+        at.by.lowered = lowered;
+        int sign = find_tilt(space, &at, what, expected);
+        if (sign > 0)
             return at;
+        largest *= sign == 0 ? 4.0 : LOWER;
+        lowered |= sign < 0;
     }
 }
 

@@ -165,9 +165,14 @@ int is_allocation_law(const allocation_law *law);
 prepared prepare(workspace *space, int rounds, const round_law *whole, double log_delta);
 /* How wide the edge of what is discarded may be; narrower where middling losses are told from small ones. */
 #define WIDE_EDGE 0.1
-#define SPLIT_EDGE 0.03
+#define SPLIT_EDGE 0.06
+/* The closed forms for large losses hold up to so much, relatively, beyond the epsilon that they are planned for: where
+ * that is searched for, and where it is known. */
+#define AHEAD 0.02
+#define AT_HAND 0.001
 prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon,
-                      double widest);
+                      double ahead, double widest);
+double largest_loss_of(const round_law *law);
 double reaching(workspace *space, const branch *of, double loss);
 double psi_of(const branch *of, double u, double *slope, double *error);
 double log_beyond_edge(const side *law, const thinning *thin, double sign, double *relative);
@@ -379,6 +384,7 @@ typedef struct {
     allocation_scan *allocated;        /* of every round of allocations */
     double largest;
     int limited; /* no tilt beyond the largest is of use */
+    int lowered; /* the tilts were chosen anew, lower */
 } scanner;
 
 typedef struct {
@@ -409,7 +415,7 @@ typedef struct contour {
     scan found;
     double *alias; /* log of 1 / (e^{|c' - c| Y} - 1) for each tilt c' of the scan */
     const struct contour *next; /* of a sum of several (S-39), with the number of ways to choose its rounds */
-    double log_count;
+    double log_count, count_error;
     double log_rest, rest_from; /* log of a bound on what has no contour, for epsilons from `rest_from` on */
 } contour;
 
@@ -432,12 +438,14 @@ double log_alias(const scan *found, double tilt, double epsilon, double period, 
 #define LOG_COARSE -6.9
 /* The same where large losses are left to closed forms, whose own errors are 1e-12. */
 #define LOG_NEAR -27.0
+/* The most that is planned for, however little of it reaches epsilon. */
+#define LOG_ROUGH -18.0
 /* An answer is given if it is this narrow, relative to itself. */
 #define NARROW 1e-9
 
 /* The answers. */
 typedef struct {
-    double lower, upper;
+    double lower, upper, root; /* the root of the sum itself, between them; only guides */
     int nodes, samples, evaluations;
 } answer;
 
@@ -449,8 +457,13 @@ int certified_epsilon(workspace *space, const prepared *problem, saddle *at, dou
 int epsilon_next_to_zero(workspace *space, const prepared *problem, double log_delta, answer *result);
 /* As a whole; with large losses left to closed forms (S-14); with middling ones told from small ones as well (S-39). */
 enum way { WHOLE, NEAR, SPLIT };
+/* Where the root is, to a few parts in a thousand, and -d log delta / d epsilon there, if a coarse contour has found it. */
+typedef struct {
+    double epsilon, rate;
+} near_root;
+
 answer search_epsilon(workspace *space, int rounds, const round_law *whole, double log_delta, double start,
-                      double ceiling, enum way way, double *nearly);
+                      double ceiling, enum way way, near_root *nearly);
 answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon);
 answer search_log_delta(workspace *space, int rounds, const round_law *whole, double epsilon, enum way way);
 int heavy_tailed(const prepared *problem, const saddle *at);

@@ -20,6 +20,8 @@
 #define NEARLY 0.98
 /* Between the edges: so many widths at least. */
 #define APART 10.0
+/* The lower edge lies so many widths before the loss above which most outcomes are to be middling. */
+#define BEFORE_THE_LOSS 4.0
 
 /* Rounds of one kind, as they are and in their two parts. */
 typedef struct {
@@ -31,6 +33,7 @@ typedef struct {
     int kinds, terms;
     kind of[MOST_KINDS];
     double epsilon, log_delta, log_planned, log_rest;
+    double rest_from; /* the rest is bounded for epsilons from this one on */
     contour *last;
 } split;
 
@@ -43,7 +46,7 @@ static double log_choose(double n, int k)
 }
 
 /* The parts of one kind of rounds at a loss; 0 if the edges are too close. What is small and beyond the cut is lost. */
-static int part_kind(workspace *space, const round_law *law, double loss, kind *result, double *log_lost)
+static int part_kind(workspace *space, const round_law *law, double loss, double before, kind *result, double *log_lost)
 {
     *result = (kind){.kept = *law, .small = *law, .middling = *law};
     result->small.branch = allocate(space, (law->branches + 1) * sizeof(branch));
@@ -62,7 +65,7 @@ static int part_kind(workspace *space, const round_law *law, double loss, kind *
             continue;
         }
         thinning *thin = &small->thin;
-        double width = thin->width, edge = reaching(space, small, loss) - BEYOND_THE_EDGE * width;
+        double width = thin->width, edge = reaching(space, small, loss) - before * width;
         if (!(edge < thin->edge - APART * width))
             return 0;
         branch *middling = &result->middling.branch[result->middling.branches++];
@@ -132,12 +135,12 @@ static void add_term(workspace *space, split *all, const prepared *problem, cons
         most += all->of[i].kept.count * all->of[i].largest;
         middling += j[i];
     }
-    if (middling == 0 && most < NEARLY * all->epsilon)
-        return; /* small losses alone never reach epsilon */
+    if (middling == 0 && most * (1.0 + 8.0 * (all->kinds + 1.0) * U) < all->rest_from)
+        return; /* small losses alone never reach epsilon; the sum is rounded up */
     prepared *one = allocate(space, sizeof(prepared));
     *one = rounds_of(space, all, problem, j, 0);
     saddle at = saddle_for_epsilon(space, one, all->epsilon);
-    double bound = log_chernoff(&at.found, NEARLY * all->epsilon) + log_count + 1e-9;
+    double bound = log_chernoff(&at.found, all->rest_from) + log_count + 1e-9;
     if (bound < negligible) {
         add_rest(all, bound);
         return;
@@ -148,6 +151,8 @@ static void add_term(workspace *space, split *all, const prepared *problem, cons
     contour *path = allocate(space, sizeof(contour));
     *path = build(space, one, &at, all->log_planned);
     path->log_count = log_count;
+    /* Two roundings for each factor, 8 U for each logarithm, one for each sum. */
+    path->count_error = U * (4.0 * middling + 16.0 * log_count + 16.0);
     path->next = all->last;
     all->last = path;
 }
@@ -161,7 +166,7 @@ static double log_more(workspace *space, const split *all, const prepared *probl
         log_count += log_choose(all->of[i].kept.count, j[i]);
     prepared one = rounds_of(space, all, problem, j, 1);
     saddle at = saddle_for_epsilon(space, &one, all->epsilon);
-    double bound = log_chernoff(&at.found, NEARLY * all->epsilon) + log_count + 1e-9;
+    double bound = log_chernoff(&at.found, all->rest_from) + log_count + 1e-9;
     rewind_to(space, place);
     return bound;
 }
@@ -199,7 +204,7 @@ static double log_number_above(workspace *space, const prepared *problem, double
 }
 
 /* The share of epsilon above which a loss is middling: the largest for which small losses are not expected to reach epsilon. */
-static double choose_share(workspace *space, const prepared *problem, double epsilon, double log_delta)
+static double choose_share(workspace *space, const prepared *problem, double epsilon, double log_delta, double *before)
 {
     double rounds = 0.0, factorial = 0.0;
     for (int r = 0; r < problem->rounds; r++)
@@ -207,8 +212,10 @@ static double choose_share(workspace *space, const prepared *problem, double eps
     for (double m = 2.0; m < 400.0; m *= 1.4) {
         factorial = m * (log(m) - 1.0);
         double number = log_number_above(space, problem, epsilon / m);
-        if (1.03 * rounds <= m)
+        if (1.03 * rounds <= m) {
+            *before = BEYOND_THE_EDGE;
             return NEARLY / (1.02 * rounds);
+        }
         if (number > -0.7)
             return 1.4 / m;
         if (m * number - factorial < log_delta + LOG_REST)
@@ -220,12 +227,12 @@ static double choose_share(workspace *space, const prepared *problem, double eps
 contour build_split(workspace *space, prepared *problem, double epsilon, double log_delta, double log_planned)
 {
     split all = {.kinds = problem->rounds, .epsilon = epsilon, .log_delta = log_delta, .log_planned = log_planned,
-                 .log_rest = -INFINITY};
-    double rounds = 0.0, share = choose_share(space, problem, epsilon, log_delta);
+                 .log_rest = -INFINITY, .rest_from = NEARLY * epsilon};
+    double rounds = 0.0, before = BEFORE_THE_LOSS, share = choose_share(space, problem, epsilon, log_delta, &before);
     if (!(problem->rounds <= MOST_KINDS && problem->discarded.exact))
         decline(space, RARE_LOSSES);
     for (int i = 0; i < all.kinds; i++) {
-        if (!part_kind(space, &problem->round[i], share * epsilon, &all.of[i], &problem->log_dropped))
+        if (!part_kind(space, &problem->round[i], share * epsilon, before, &all.of[i], &problem->log_dropped))
             decline(space, RARE_LOSSES);
         rounds += problem->round[i].count;
     }
@@ -248,6 +255,6 @@ contour build_split(workspace *space, prepared *problem, double epsilon, double 
         decline(space, TOO_WIDE);
     contour head = *all.last;
     head.log_rest = all.log_rest;
-    head.rest_from = NEARLY * epsilon;
+    head.rest_from = all.rest_from;
     return head;
 }

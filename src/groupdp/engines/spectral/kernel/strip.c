@@ -11,7 +11,7 @@
 #define CELL 0.06
 #define MOST_CELLS 2500
 /* Strips tried. */
-#define STRIPS 24
+#define STRIPS 50
 #define NARROWER 0.8
 /* How far the ends may be looked for; a range that is long makes for a narrower strip. */
 #define FARTHEST 400.0
