@@ -27,7 +27,7 @@ test: $(STAMP)  ## install, then lint, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-browser: $(BROWSER_STAMP)  ## the page, and the documentation from disk, in the system's Chromium, driven by Playwright
 	@command -v chromium > /dev/null || { echo 'make test-browser needs Chromium on the path: apt-get install chromium (Debian, Ubuntu), or your system'"'"'s package of that name.' >&2; exit 1; }
@@ -57,6 +57,7 @@ study: $(STAMP)  ## slow: both engines on thousands of random runs, the audit at
 	$(BIN)/python studies/certificates.py
 	$(BIN)/python studies/mutations.py
 	$(BIN)/python studies/containment.py
+	PYTHONPATH=tests $(BIN)/python studies/oracle_golden.py
 	PYTHONPATH=tests $(BIN)/python studies/vadhan_oracle.py
 	$(BIN)/python studies/mechanisms_oracle.py
 	$(BIN)/python studies/ledger_kills.py

@@ -118,7 +118,11 @@ def test_bad_arguments_are_one_sentence(tmp_path, monkeypatch):
     assert_one_sentence(groupdp(f"figures --out {tmp_path} extra"), "extra")
 
 
-def test_a_figure_in_a_process_of_its_own_is_the_same(tmp_path):
+def test_a_figure_in_a_process_of_its_own_is_the_same(tmp_path, monkeypatch):
+    program = "from groupdp.figures import paper; paper.GROUP_SIZES = (1, 9); paper.main()"
+    monkeypatch.setattr(paper, "GROUP_SIZES", (1, 9))
+    monkeypatch.setattr(paper, "command_of", lambda _, *arguments: [sys.executable, "-c", program, *arguments])
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     here, there = tmp_path / "here.svg", tmp_path / "there.svg"
     with figure_process("fixed-batch", there) as process:
         own = write_figure("fixed-batch", here)
@@ -140,7 +144,8 @@ def test_a_figure_whose_process_fails_is_drawn_here(computed, tmp_path, monkeypa
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "poisson.png").read_bytes()
 
 
-def test_a_figure_that_nobody_waits_for_is_not_drawn_later(tmp_path):
+def test_a_figure_that_nobody_waits_for_is_not_drawn_later(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     with figure_process("poisson", tmp_path / "poisson.png") as process:
         running = process._process
     assert running is not None

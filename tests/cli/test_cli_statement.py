@@ -19,7 +19,7 @@ group_size = 2
 sampling = "poisson"
 sampling_rate = 0.01
 noise_multiplier = 4.0
-steps = 100
+steps = 1000
 """
 
 
@@ -67,8 +67,8 @@ def test_out_writes_a_file_and_names_it(run_file, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("steps = 100", "stepz = 100", ("line 8", "stepz")),
-        ("steps = 100", "", ("line 4", "steps")),
+        ("steps = 1000", "stepz = 1000", ("line 8", "stepz")),
+        ("steps = 1000", "", ("line 4", "steps")),
         ("delta = 1e-5", 'delta = "1e-5"', ("line 2", "delta")),
         ("sampling_rate = 0.01", "sampling_rate = 5", ("line 6", "sampling_rate")),
         ("delta = 1e-5", "delta = ", ("valid TOML", "line 2")),

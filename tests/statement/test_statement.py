@@ -114,7 +114,7 @@ def test_one_direction_is_described_as_such():
 
 
 def test_no_privacy_is_said_plainly():
-    text = TWO_PHASES.rpartition("[[phase]]")[0].replace("noise_multiplier = 2.0", "noise_multiplier = 0")
+    text = TWO_PHASES.rpartition("[[phase]]")[0].replace("= 2.0", "= 0").replace("steps = 500", "steps = 1")
     made = make_statement(parse_run_file(text))
     said = formats.as_markdown(made)
     assert "No finite epsilon protects" in said

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import shlex
 import subprocess
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -124,6 +124,23 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, suffix):
     assert Parts(str(path), other).begin() == set()
 
 
+#: The command, which waits to be killed once it has written the first part.
+_ONE_PART = """
+import time
+from groupdp.sweeps.files import Parts
+write = Parts.write
+
+def write_and_wait(self, *part):
+    write(self, *part)
+    print("written", flush=True)
+    time.sleep(3600)
+
+Parts.write = write_and_wait
+from groupdp.cli import main
+main()
+"""
+
+
 @pytest.mark.filterwarnings("ignore")  # of other packages, at the start and the end of a cluster
 def test_dask_workers_finish_a_sweep_that_was_killed(tmp_path):
     """Two workers; the first command is killed, and the second one computes no finished chunk again."""
@@ -131,18 +148,17 @@ def test_dask_workers_finish_a_sweep_that_was_killed(tmp_path):
     out = tmp_path / "grid.csv"
     arguments = (
         "sweep --sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 1 "
-        f"--vary noise_multiplier=1:3:20 --vary group_size=1:50 -o {out}"
+        f"--vary noise_multiplier=1:3:20 --vary group_size=1:50 -o {shlex.quote(str(out))}"
     )
     folder = Path(f"{out}.parts")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None, silence_logs=50
     ) as cluster:
-        asked = [sys.executable, "-m", "groupdp", *arguments.split(), "--scheduler", cluster.scheduler_address]
-        process = subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not list(folder.glob("part-*")):
-            time.sleep(0.005)
-        process.kill()
-        process.wait()
+        asked = [sys.executable, "-c", _ONE_PART, *shlex.split(arguments), "--scheduler", cluster.scheduler_address]
+        with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "written\n"
+            process.kill()
         assert not out.exists()
         before = {path: path.stat().st_mtime_ns for path in folder.glob("part-*")}
         assert before

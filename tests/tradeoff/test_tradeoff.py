@@ -131,7 +131,7 @@ def test_where_the_attacker_nearly_always_wins_small_rates_keep_their_digits() -
 
 @pytest.mark.parametrize("adjacency", ["add", "remove"])
 def test_the_two_engines_agree(adjacency: str) -> None:
-    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.1), noise_multiplier=2.0, steps=400)
+    run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.1), noise_multiplier=2.0, steps=60)
     spectral = trade_off(run, group_size=2, adjacency=adjacency, engine="spectral")
     lattice = trade_off(run, group_size=2, adjacency=adjacency, engine="lattice")
     one, other = spectral.true_positive_rate(1e-3), lattice.true_positive_rate(1e-3)

@@ -1,4 +1,4 @@
-"""One running application for all tests of the API; its limits are low, so that heavy questions end soon."""
+"""One running application for all tests of the API."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ from groupdp.web.pool import Limits
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[TestClient]:
-    limits = Limits(quick=2, slow=1, old=1, young_seconds=1.0, seconds=20.0)
+    limits = Limits(quick=1, middling=1, slow=1, old=1, young_seconds=1.0, seconds=600.0)
     with TestClient(build_app(limits), base_url="http://127.0.0.1", raise_server_exceptions=False) as running:
         yield running

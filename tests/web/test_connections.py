@@ -16,11 +16,13 @@ from contextlib import contextmanager, suppress
 from web.questions import question, without_group
 
 HEAVY = without_group(name="fdp", group_sizes=list(range(20, 100)))
-#: The command, with constants of connections.py replaced, and half as many workers to start.
+#: Seconds after which a test fails that would wait for ever.
+PATIENCE = 600
+#: The command, with constants of connections.py replaced, and two workers to start.
 _PROGRAM = """
 from functools import partial
 from groupdp.web import connections, pool
-pool.Limits = partial(pool.Limits, quick=2, middling=1, slow=1, old=1)
+pool.Limits = partial(pool.Limits, quick=1, middling=0, slow=1, old=0, young_seconds=600.0)
 connections.HEADER_SECONDS, connections.MOST_WAITING = {seconds}, {waiting}
 from groupdp.cli import main
 main()
@@ -49,13 +51,13 @@ def server(
     finally:
         if process.poll() is None:
             process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE)
 
 
 def ask(
     port: int, path: str = "/api/epsilon", document: object = None, **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
     if document is None:
         connection.request("GET", path, headers=fields)
@@ -69,27 +71,31 @@ def ask(
 
 def test_connections_that_never_finish_their_headers_are_closed():
     """Also the second request of a connection, and one that sends a byte now and then."""
-    with server(seconds=0.5) as (_, port, _), socket.create_connection(("127.0.0.1", port), timeout=60) as line:
-        silent = socket.create_connection(("127.0.0.1", port), timeout=60)
-        line.sendall(b"GET /api/form HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        assert line.recv(65536).startswith(b"HTTP/1.1 200")
-        line.settimeout(0.2)
-        while True:  # the rest of the first answer
-            try:
-                line.recv(65536)
-            except TimeoutError:
-                break
-        line.settimeout(60)
-        line.sendall(b"GET /api/form HTTP/1.1\r\nHost:")
-        for one in (silent, line):
+    with server(seconds=0.5) as (_, port, _):
+        silent = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        connection = answered_once(port)
+        connection.sock.sendall(b"GET /api/form HTTP/1.1\r\nHost:")
+        for one in (silent, connection.sock):
             with suppress(ConnectionResetError):
                 assert one.recv(1) == b""
-        silent.close()
+            one.close()
+
+
+def answered_once(port: int) -> http.client.HTTPConnection:
+    """A connection that has had one answer; asked again where the machine stopped for longer than the server waits."""
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        with suppress(ConnectionError, http.client.BadStatusLine):
+            connection.request("GET", "/api/form")
+            response = connection.getresponse()
+            assert (response.status, bool(response.read())) == (200, True)
+            return connection
+        connection.close()
 
 
 def test_silent_connections_do_not_lock_others_out():
     with server(waiting=50) as (_, port, _):
-        silent = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(200)]
+        silent = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(200)]
         for line in silent[::2]:
             line.sendall(b"POST /api/epsilon HT")
         assert ask(port, document=question())[0] == 200
@@ -101,9 +107,9 @@ def test_silent_connections_do_not_lock_others_out():
 
 
 def test_a_server_that_is_told_to_stop_refuses_what_it_has_not_answered():
-    with server("--seconds", "60") as (process, port, _):
+    with server("--seconds", "600") as (process, port, _):
         assert ask(port, document=question())[0] == 200
-        asked = [http.client.HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(4)]
+        asked = [http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE) for _ in range(4)]
         for one in asked:
             one.request("POST", "/api/baseline", json.dumps(HEAVY), {"content-type": "application/json"})
         assert ask(port, document=question())[0] == 200  # those asked before have arrived
@@ -112,7 +118,7 @@ def test_a_server_that_is_told_to_stop_refuses_what_it_has_not_answered():
         answers = [(response.status, json.loads(response.read())["error"]["sentence"]) for response in responses]
         for one in asked:
             one.close()
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert [status for status, _ in answers] == [503] * 4
     assert all("shutting down" in sentence for _, sentence in answers)
     assert (process.returncode, errors) == (-signal.SIGTERM, "")

@@ -31,7 +31,7 @@ def port() -> Iterator[int]:
     assert found is not None
     yield int(found[1])
     process.send_signal(signal.SIGINT)
-    process.wait(20)
+    process.wait(600)
     process.stdout.close()
 
 
@@ -46,7 +46,7 @@ def ask(port: int, name: str, document: object) -> tuple[int, bytes]:
 
 
 def send(port: int, data: bytes, *, listen: bool = True) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=600) as line:
         line.sendall(data)
         if not listen:
             return b""

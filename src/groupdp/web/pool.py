@@ -58,6 +58,7 @@ class Worker:
         self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
         self.is_cheap = is_cheap
         """Whether it is for cheap questions."""
+        self._is_killed = False
 
     @classmethod
     async def start(cls, *, is_cheap: bool = True) -> Worker:
@@ -98,8 +99,10 @@ class Worker:
 
     async def kill(self) -> None:
         """End it now."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        if not self._is_killed:  # a second kill may collect the process's status before asyncio does, which complains
+            self._is_killed = True
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
         await self._process.wait()
         with contextlib.suppress(OSError, RuntimeError):  # its pipes, too, are closed before the loop is
             self._stdin.close()
