@@ -60,8 +60,9 @@ def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
         magnitude = np.abs(spectrum)
         magnitude *= 1.0 + 8.0 * UNIT
         magnitude += error
-        relative += power * error / magnitude
-        np.log(magnitude, out=magnitude)
+        with np.errstate(divide="ignore", invalid="ignore"):  # an empty measure: 0 / 0, and no bound follows
+            relative += power * error / magnitude
+            np.log(magnitude, out=magnitude)
         magnitude *= float(power)
         log_magnitude += magnitude
         del magnitude
