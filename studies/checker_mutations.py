@@ -16,7 +16,7 @@ MUTATIONS = tuple(
             "which laws are tight",
         ),
         ("C-30", "runs.py", 'law == "hidden" and alone', "alone", "that tightness needs the exact law"),
-        ("C-30", "allocations.py", "one.larger or 0 not in sizes", "False", "that nothing is known from below"),
+        ("C-30", "allocations.py", "round_.larger or 0 not in sizes", "False", "that nothing is known from below"),
         ("C-30", "allocations.py", "missing += chain", "missing += 0", "collisions without a block"),
         ("C-30", "allocations.py", "> n:", "> 2 * n:", "that blocks must be disjoint"),
         (
@@ -68,8 +68,8 @@ MUTATIONS = tuple(
         ("C-8", "contour.py", "s * self.strip * (self.x[1] + self.y[1])", "0", "the growth of the strip bound with s"),
         ("C-8", "contour.py", "- z * self.cosine.log()", "", "the cosine in the strip bound"),
         ("C-9", "contour.py", "error = tails + most *", "error = most *", "both tails of the quadrature"),
-        ("C-9", "contour.py", "found[0] / left.expm1() + found[-1]", "found[-1]", "the left tail"),
-        ("C-9", "contour.py", "+ found[-1] / right.expm1()", "", "the right tail"),
+        ("C-9", "contour.py", "weights[0] / left.expm1() + weights[-1]", "weights[-1]", "the left tail"),
+        ("C-9", "contour.py", "+ weights[-1] / right.expm1()", "", "the right tail"),
         ("C-10", "contour.py", "(sa_next + sb)", "(sa_next + sb) / 2", "half of the slope"),
         ("C-10", "lines.py", "x.sinc() if x < arb.pi() / 2 else 1 / x", "x.sinc() ** 2", "the envelope"),
         (
@@ -109,14 +109,14 @@ MUTATIONS = tuple(
         (
             "C-21",
             "closed_forms.py",
-            "found.dropped += sum((arb(p) for p in right[len(kept) :]), arb(0))",
+            "tails.dropped += sum((arb(p) for p in right[len(kept) :]), arb(0))",
             "pass",
             "dropped shifts of P",
         ),
         (
             "C-21",
             "closed_forms.py",
-            "found.dropped = sum((arb(p) for p in one.law[largest + 1 :]), arb(0))",
+            "tails.dropped = sum((arb(p) for p in round_.law[largest + 1 :]), arb(0))",
             "pass",
             "dropped shifts of the envelope",
         ),
@@ -154,8 +154,14 @@ MUTATIONS = tuple(
         ("C-27", "allocations.py", "2 * pairs < size * (limit - 1)", "pairs < size", "how many pairs there may be"),
         ("C-27", "allocations.py", "fmpq(size + 2 * most))]", "fmpq(size))]", "the rest of the law"),
         ("C-2", "laws.py", "ratio *= fmpq(s + h + 1 - largest, s + h + 1)", "pass", "how many ways a batch is cut"),
-        ("C-27", "verify.py", "and one.larger for", "and False for", "that nothing is known from below"),
-        ("C-27", "runs.py", "and one.missing == 0 and not one.larger:", "and one.missing == 0:", "the same, alone"),
+        ("C-27", "verify.py", "and round_.larger for", "and False for", "that nothing is known from below"),
+        (
+            "C-27",
+            "runs.py",
+            "and round_.missing == 0 and not round_.larger:",
+            "and round_.missing == 0:",
+            "the same, alone",
+        ),
         ("C-26", "closed_forms.py", "1 - quiet.p[0] + quiet.p[0] * high", "quiet.p[0] * high", "what is revealed"),
         (
             "C-26",

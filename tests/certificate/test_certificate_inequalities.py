@@ -196,7 +196,7 @@ def test_the_decay_bound_holds_beyond_the_last_point(name):
                 part = {**hints["rounds"][0]}
                 if part:
                     part.update(step=part["step"] / 2, first=2 * part["first"], last=2 * part["last"])
-                made = gaussian_line(one.coin, place) if isinstance(one, Gaussians) else mixture_line(one, part, place)
+                made = gaussian_line(one, place) if isinstance(one, Gaussians) else mixture_line(one, part, place)
                 lines.append(made)
             sizes = [abs(sample) / lines[0].samples[0].real for sample in lines[0].samples[count:]]
             assert all(size.lower() <= lines[1].decay for size in sizes)

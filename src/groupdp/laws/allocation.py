@@ -240,7 +240,7 @@ def _mixed(laws: FloatArray, mixture: list[float], shifts: list[int], j: int) ->
 def _largest_first(k: int, pairs: FloatArray, masses: FloatArray) -> Values:
     """The law with these masses on the largest numbers of pairs, as far as they add up to at most 1."""
     from_above = np.cumsum(masses[::-1])[::-1]
-    first = int(np.argmax(from_above < 1.0))  # what is left of 1 belongs to the one before
+    first = int(np.argmax(from_above < 1.0))  # the rest of 1 belongs to the one before
     if from_above[0] < 1.0 or first == 0:
         first = 1 if from_above[0] < 1.0 else len(masses)
     masses = masses[first - 1 :].copy()
@@ -249,7 +249,7 @@ def _largest_first(k: int, pairs: FloatArray, masses: FloatArray) -> Values:
 
 
 def _smallest_rest(k: int, pairs: FloatArray, masses: FloatArray) -> Values:
-    """The law with these masses, what they lack of 1 on the fewest pairs."""
+    """The law with these masses; the rest of 1 goes to the fewest pairs."""
     masses = masses.copy()
     masses[0] = max(1.0 - math.fsum(masses[1:]), 0.0)
     return _as_law(k, pairs, masses)

@@ -166,15 +166,15 @@ def _limits(a: Dealing) -> list[tuple[int, float]]:
     most = min(k, a.places) if a.places else k
     share = a.places / (a.batches * a.places + a.rest) if a.places else 1.0 / a.batches
     batches = a.batches + (a.rest > 0)
-    found: list[tuple[int, float]] = []
+    limits: list[tuple[int, float]] = []
     limit = max(1, k // batches)
     for wanted in _CROWDED:
         while limit < most and log_crowded(k, share, batches, limit) > wanted:
             limit += 1
         if limit >= most:
-            return [*found, (most, 0.0)]
-        found.append((limit, math.exp(log_crowded(k, share, batches, limit))))
-    return found
+            return [*limits, (most, 0.0)]
+        limits.append((limit, math.exp(log_crowded(k, share, batches, limit))))
+    return limits
 
 
 def log_crowded(k: int, p: float, batches: int, largest: int) -> float:

@@ -28,7 +28,7 @@ from groupdp.laws.precise import CONTEXT, as_law, total
 LEAVING_ORDERS, JOINING_ORDERS = (2.6, 3.1), (1.8,)
 #: Histograms less likely than this have blocks of a common size; no effect on validity.
 _RARE = Decimal(10) ** -8
-#: What is revealed is told apart by a factor of this in probability; no effect on validity.
+#: Revealed histograms whose probabilities differ by less than this factor share a branch; no effect on validity.
 _LEVEL = Decimal(10) ** 4
 #: Collisions less likely than this are revealed in P-17.
 _LEAST_COLLISION = 1e-18

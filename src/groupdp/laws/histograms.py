@@ -29,7 +29,7 @@ from groupdp.laws.precise import CONTEXT
 #: (count, number of batches), the largest counts first.
 Histogram = tuple[tuple[int, int], ...]
 
-#: Histograms that are told apart at most.
+#: Most histograms that are distinguished.
 MOST_HISTOGRAMS = 1600
 #: The likeliest ones are kept as they are if there are more; no effect on validity.
 _LIKELIEST = 1000
@@ -63,22 +63,22 @@ def thrown_histograms(group_size: int, batches: int) -> HistogramLaw:
     for threshold in (Decimal(0),) if group_size <= _LARGEST_COMPLETE else _THRESHOLDS:
         search = _Search(group_size, batches, threshold)
         try:
-            found = [
+            histograms = [
                 entry for entry in search.visit(3, (), Decimal(1), group_size, batches) if search.is_kept(entry[1])
             ]
-            return HistogramLaw(tuple(_merged(found)), search.left_out)
+            return HistogramLaw(tuple(_merged(histograms)), search.left_out)
         except _TooMany:
             continue
     return nested_histograms(group_size, batches)
 
 
-def _merged(found: list[tuple[Histogram, Decimal]]) -> list[tuple[Histogram, Decimal]]:
+def _merged(histograms: list[tuple[Histogram, Decimal]]) -> list[tuple[Histogram, Decimal]]:
     """The likeliest histograms, and larger ones that the others share: the numbers of batches with c >= 2 members are
     rounded up to multiples of the first power of 2 that makes few of them; of single members the most (P-16)."""
-    if len(found) <= MOST_HISTOGRAMS:
-        return found
-    found.sort(key=lambda entry: entry[1], reverse=True)
-    kept, others = found[:_LIKELIEST], found[_LIKELIEST:]
+    if len(histograms) <= MOST_HISTOGRAMS:
+        return histograms
+    histograms.sort(key=lambda entry: entry[1], reverse=True)
+    kept, others = histograms[:_LIKELIEST], histograms[_LIKELIEST:]
     for multiple in (2, 4, 8, 16):
         cells: dict[Histogram, tuple[int, Decimal]] = {}
         for histogram, probability in others:

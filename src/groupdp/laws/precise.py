@@ -47,7 +47,7 @@ def as_law(values: Sequence[Decimal]) -> Law:
     probabilities = [float(value) for value in values]
     logarithms = [math.log(p) if p > _SMALLEST else log(value) for p, value in zip(probabilities, values, strict=True)]
     likeliest = probabilities.index(max(probabilities))
-    if probabilities[likeliest] > 0.5:  # its logarithm comes from what is left for the others
+    if probabilities[likeliest] > 0.5:  # its logarithm comes from the sum of the others
         others = total([*values[:likeliest], *values[likeliest + 1 :]])
         logarithms[likeliest] = math.log1p(-float(others))
     return _immutable(probabilities), _immutable(logarithms)

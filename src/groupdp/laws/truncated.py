@@ -29,15 +29,15 @@ from groupdp.laws.counts import binomial_decimals
 from groupdp.laws.precise import CONTEXT, Number, as_law, total, vector_divide, vector_multiply, vector_total
 from groupdp.pairs import Law
 
-#: Batch sizes less likely than this, relative to the likeliest, are not told apart (one class, largest sensitivity).
+#: Batch sizes less likely than this, relative to the likeliest, are not distinguished (one class, largest sensitivity).
 _RAREST = Decimal("1e-320")
-#: Batch sizes that are told apart, at most.
+#: Most batch sizes that are distinguished.
 _MOST_BATCH_SIZES = 1_000_000
 #: Largest group: the classes of s < B take k^3 / 6 probabilities.
 LARGEST_GROUP_TRUNCATED = 128
 #: Batch sizes x pairs (h, m) of the pooled class, at most: about two seconds.
 _MOST_TERMS = 60_000_000
-#: What the pooled sum may leave out, relative to itself: beyond the last bit of a double.
+#: The share that the pooled sum may leave out: beyond the last bit of a double.
 _LEFT_OUT = 2.0**-70
 
 
@@ -63,7 +63,7 @@ def truncated_classes(rate: float, largest_batch: int, others: int, group_size: 
             f"truncated Poisson batches are accounted for groups of up to {LARGEST_GROUP_TRUNCATED}, got {k}."
         )
     in_batch = binomial_decimals(k, rate)
-    if n + k <= b:  # nothing is ever cut
+    if n + k <= b:  # no batch is ever cut
         return (RevealedClass(0.0, *_side(dict(enumerate(in_batch))), *_side({0: Decimal(1)})),)
     if rate == 1.0:
         sizes, weights, below, above = [n], [Decimal(1)], Decimal(0), Decimal(0)
@@ -188,9 +188,9 @@ def _pooled(
                 f"truncated batches would take {len(chosen)} batch sizes for a group of {k}, more than "
                 f"{_MOST_TERMS} terms: a smaller group_size or dataset_size is needed."
             )
-        found = _pooled_over(chosen, (max(ends[0], pooled[0][0]), ends[1]), rate, n, ends[0], in_batch)
-        if found is not None:
-            return found
+        law = _pooled_over(chosen, (max(ends[0], pooled[0][0]), ends[1]), rate, n, ends[0], in_batch)
+        if law is not None:
+            return law
     raise LimitExceeded("the law of truncated batches could not be summed to the last bit within the stated range.")
 
 

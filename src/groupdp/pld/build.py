@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.cells import GridEdges, grid_edges
+from groupdp.engines.lattice.cells import grid_edges
 from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.measures import TiltedMass
 from groupdp.engines.lattice.panels import integrate_panels
 from groupdp.engines.lattice.parts import RoundPart, cells_of
 from groupdp.engines.lattice.planning import rounded_step
+from groupdp.engines.lattice.support import LossNodes
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, UNIT, FloatArray
 from groupdp.pairs import Round
@@ -56,7 +57,7 @@ def loss_moments(part: RoundPart, *, step: float) -> LossMoments:
     return LossMoments(mean, (float(variance[0]), float(variance[1])))
 
 
-def _add_block(loss: BranchLoss, edges: GridEdges, centre: float, first: FloatArray, second: FloatArray) -> None:
+def _add_block(loss: BranchLoss, edges: LossNodes, centre: float, first: FloatArray, second: FloatArray) -> None:
     """Add one block of panels to the bounds of the first and second moments about the centre."""
     low = edges.loss[:-1] - edges.loss_error[:-1]
     width = np.maximum(edges.loss[1:] + edges.loss_error[1:] - low, 0.0)

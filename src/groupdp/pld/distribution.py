@@ -62,10 +62,10 @@ class PrivacyLossDistribution:
     tight: bool = True
     """Whether some loss and datasets attain the pair, so that `lower` sides limit every analysis (`Bounds.tight`)."""
     about: str = field(default="", compare=False)
-    """What it is the distribution of, in words, for the titles of pictures; not kept in files."""
+    """The run in words, for the titles of pictures; not kept in files."""
 
     def __repr__(self) -> str:
-        """What it is the distribution of, and how fine; the masses are in `lower` and `upper`."""
+        """The direction, the rounds and the grid; the masses are in `lower` and `upper`."""
         return (
             f"PrivacyLossDistribution(direction={self.direction!r}, rounds={self.rounds}, "
             f"grid_step={given(self.upper.step)}, losses={len(self.upper.masses)}, "
@@ -141,24 +141,24 @@ class PrivacyLossDistribution:
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.compose(part)
-        told = "; ".join(
+        described = "; ".join(
             f"{phase.sampling.describe()}, noise multiplier {given(phase.noise_multiplier)}, {phase.steps} steps"
             for phase in phases_of(run)
         )
         return replace(
             whole,
             tight=question.tight and composition == compositions[0][1],
-            about=f"{told}; groups of up to {group_size}",
+            about=f"{described}; groups of up to {group_size}",
         )
 
     @classmethod
     def from_round(
-        cls, round_: Round, *, direction: str, grid_step: float = 1e-3, tail_mass: float = 1e-30
+        cls, one: Round, *, direction: str, grid_step: float = 1e-3, tail_mass: float = 1e-30
     ) -> PrivacyLossDistribution:
         """One round of pairs with noise. `direction` names what P and Q are: only equal names compose."""
-        if not isinstance(round_, Round):
-            raise InvalidArgument("one", round_, "be a Round")
-        if round_.is_trivial or not round_.has_noise:
+        if not isinstance(one, Round):
+            raise InvalidArgument("one", one, "be a Round")
+        if one.is_trivial or not one.has_noise:
             raise InvalidArgument("one", InWords("one without"), "be a round with noise and a positive shift")
         if not (isinstance(direction, str) and DIRECTION.fullmatch(direction)):
             raise InvalidArgument(
@@ -166,7 +166,7 @@ class PrivacyLossDistribution:
             )
         step = require_number("grid_step", grid_step, at_least=1e-9, at_most=10.0)
         cut = require_number("tail_mass", tail_mass, at_least=1e-250, at_most=1e-3)
-        lower, upper, moments = measures_of(round_, step=step, tail_mass=cut, longest=LARGEST_GRID)
+        lower, upper, moments = measures_of(one, step=step, tail_mass=cut, longest=LARGEST_GRID)
         return cls(
             direction=direction,
             lower=lower,
@@ -232,7 +232,7 @@ class PrivacyLossDistribution:
     def epsilon(self, delta: float) -> Bounds:
         """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta; inf if `tail_mass` exceeds it."""
         target = require_number("delta", delta, above=0.0, below=1.0)
-        mean = self.mean_bounds[1]  # where nothing is known of it (imported distributions), any start will do
+        mean = self.mean_bounds[1]  # infinite for imported distributions, where any start will do
         about = {"start": max(mean, 0.0) if mean < math.inf else 1.0, "slope": 1.0, "resolution": 1e-12}
         lower = last_above(lambda x: _log_ratio(self.lower.delta_below(x), target), 0.0, **about)
         upper = first_at_most(lambda x: _log_ratio(self.upper.delta_above(x), target), 0.0, **about)
@@ -263,7 +263,7 @@ class PrivacyLossDistribution:
         return Bounds(max(1.0 - high - _SLACK, 0.0), min(1.0 - low + _SLACK, 1.0), self._provenance(), self.tight)
 
     def quantile(self, probability: float) -> Bounds:
-        """Certified bounds on the smallest x with P(L <= x) >= probability; infinite where nothing can be said."""
+        """Certified bounds on the smallest x with P(L <= x) >= probability; infinite where there is no bound."""
         p = require_number("probability", probability, above=0.0, below=1.0)
         low = self.grid_step * min(self.lower.first, self.upper.first)
         high = self.grid_step * (self.upper.first + len(self.upper.masses))
@@ -273,14 +273,14 @@ class PrivacyLossDistribution:
         return Bounds(min(lower, upper), upper, self._provenance(), self.tight)
 
     def save(self, path: str | Path) -> None:
-        """Write to `path` as a NumPy archive (npz); the format is that of `groupdp.pld_files`. All or nothing."""
+        """Write to `path` as a NumPy archive (npz); format: pld/files.py. The file appears whole or not at all."""
         from groupdp.pld.files import save
 
         save(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> PrivacyLossDistribution:
-        """Read what `save` wrote; anything else is refused. Nothing in the file is ever executed."""
+        """Read a file that `save` wrote; any other is refused. No content of the file is executed."""
         from groupdp.pld.files import load
 
         return load(path)

@@ -141,7 +141,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _problem(content: dict[str, Any]) -> str:
-    """What is wrong with the values, in a few words; empty if nothing is."""
+    """The first invalid value in a few words; empty if all are valid."""
     if str(content["format"]) != FORMAT:
         return "it is of another format"
     if int(content["version"]) != VERSION:
@@ -237,7 +237,7 @@ def _draw_curve(distribution: PrivacyLossDistribution, axes: Any) -> None:
 
 
 def _visible(measure: Measure) -> tuple[float, float]:
-    """The losses between which all but the rarest lie."""
+    """The losses between which all but a share of 1e-9 on either side lie."""
     cumulative = np.cumsum(measure.masses)
     ends = np.searchsorted(cumulative, [_RARE, cumulative[-1] - _RARE])
     low, high = (measure.step * (measure.first + int(end)) for end in ends)

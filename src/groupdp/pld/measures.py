@@ -20,6 +20,7 @@ from fractions import Fraction
 import numpy as np
 
 from groupdp.engines.lattice.measures import Tail, Tilt, TiltedMass, sum_down, sum_up
+from groupdp.engines.lattice.parts import law_of_atoms
 from groupdp.engines.lattice.planning import compose_tail, transform_length
 from groupdp.engines.lattice.support import Window, window_of
 from groupdp.errors import LimitExceeded
@@ -103,14 +104,14 @@ class _Sketch:
     def __init__(self, parts: Sequence[tuple[Measure, int]]) -> None:
         self.step = parts[0][0].step
         self.rounds = [count for _, count in parts]
-        self.atoms = []
+        self.laws = []
         for measure, _ in parts:
             block = -(-len(measure.masses) // _SKETCH)
             starts = np.arange(0, len(measure.masses), block)
             masses = np.add.reduceat(measure.masses, starts)
             centres = measure.step * (measure.first + np.minimum(starts + 0.5 * (block - 1), len(measure.masses) - 1))
             live = masses > 0.0
-            self.atoms.append((centres[live], np.log(masses[live])))
+            self.laws.append(law_of_atoms(centres[live], np.log(masses[live])))
         low = sum(count * measure.first for measure, count in parts)
         high = sum(count * (measure.first + len(measure.masses) - 1) for measure, count in parts)
         self.extremes = (low * self.step, high * self.step)
@@ -118,16 +119,9 @@ class _Sketch:
     def cumulant(self, rate: float) -> tuple[float, float, float]:
         """(K, K', K'') of the composed law, roughly."""
         k = mean = variance = 0.0
-        for (centres, log_masses), count in zip(self.atoms, self.rounds, strict=True):
-            exponents = log_masses + rate * centres
-            top = float(exponents.max())
-            with np.errstate(under="ignore"):
-                weights = np.exp(exponents - top)
-            total = float(weights.sum())
-            own = float(weights @ centres) / total
-            k += count * (top + math.log(total))
-            mean += count * own
-            variance += count * float(weights @ (centres - own) ** 2) / total
+        for law, count in zip(self.laws, self.rounds, strict=True):
+            own = law.cumulant(rate)
+            k, mean, variance = k + count * own[0], mean + count * own[1], variance + count * own[2]
         return k, mean, variance
 
     def rates(self, window: Window) -> list[float]:
@@ -152,10 +146,8 @@ class _Sketch:
         low, high = 0.0, reach
         for _ in range(40):
             middle = 0.5 * (low + high)
-            if sign * (target - self.cumulant(start + sign * middle)[1]) > 0.0:
-                low = middle
-            else:
-                high = middle
+            is_short = sign * (target - self.cumulant(start + sign * middle)[1]) > 0.0
+            low, high = (middle, high) if is_short else (low, middle)
         return start + sign * high
 
 
@@ -189,7 +181,7 @@ def _tilted_composition(
 
 
 def _tighten_above(bounds: FloatArray, first: int, tail: Tail, log_moment: float, rate: float) -> None:
-    """Lower the upper bounds to what one tilt knows: Chernoff's bound everywhere, the transform on its window."""
+    """Lower the upper bounds to those of one tilt: Chernoff's bound everywhere, the transform on its window."""
     losses = tail.step * (first + np.arange(len(bounds), dtype=np.float64))
     room = 1e-12 * (abs(log_moment) + np.abs(rate * losses)) + 1e-9
     with np.errstate(over="ignore", under="ignore"):
@@ -202,7 +194,7 @@ def _tighten_above(bounds: FloatArray, first: int, tail: Tail, log_moment: float
 
 
 def _tighten_below(bounds: FloatArray, first: int, tail: Tail) -> None:
-    """Raise the lower bounds to what one tilt knows."""
+    """Raise the lower bounds to those of one tilt."""
     here, there = _overlap(len(bounds), first, tail)
     factor, error = _untilting(tail, first, here)
     doubt = (tail.error + tail.left_outside + tail.right_outside) * (1.0 + 4.0 * UNIT)
@@ -250,12 +242,9 @@ def _log_moment(parts: Sequence[tuple[Measure, int]], rate: float) -> float:
 
 def _chernoff(parts: Sequence[tuple[Measure, int]], theta: float, edge: int) -> float:
     """A bound on the composed mass at and beyond the lattice index `edge`, on the side of theta's sign."""
-    if theta > 0.0:
-        extreme = sum(count * (measure.first + len(measure.masses) - 1) for measure, count in parts)
-        empty = extreme < edge
-    else:
-        empty = sum(count * measure.first for measure, count in parts) > edge
-    if empty:
+    last = sum(count * (measure.first + len(measure.masses) - 1) for measure, count in parts)
+    first = sum(count * measure.first for measure, count in parts)
+    if last < edge if theta > 0.0 else first > edge:
         return 0.0
     lift = theta * edge * parts[0][0].step
     exponent = _log_moment(parts, theta) - lift
@@ -263,7 +252,7 @@ def _chernoff(parts: Sequence[tuple[Measure, int]], theta: float, edge: int) -> 
 
 
 def _infinite_mass(parts: Sequence[tuple[Measure, int]]) -> float:
-    """At least the mass at +infinity of the composition: sum T w, times what the total masses exceed 1 by."""
+    """At least the mass at +infinity of the composition: sum T w, times the growth of total masses above 1."""
     growth = 0.0
     for measure, count in parts:
         excess = sum_up(measure.masses) + measure.infinite_mass - 1.0

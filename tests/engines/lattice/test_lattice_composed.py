@@ -216,3 +216,10 @@ def test_work_beyond_the_limit_is_refused():
     assert found.provenance.tolerance_met
     assert told[-1] == 1.0
     assert all(0.0 <= fraction <= 1.0 for fraction in told)
+
+
+def test_an_epsilon_above_every_loss_of_an_allocation_gives_delta_0_without_a_warning():
+    """One example joins one of 20 batches, of which one is seen: no loss exceeds -log(1 - 1/20) (P-13)."""
+    run = groupdp.DPSGD(groupdp.SpreadSampling(batches=20), noise_multiplier=5.647, steps=1)
+    found = groupdp.log_delta(run, epsilon=0.5, group_size=1, adjacency="add", engine="lattice", tolerance=1e-4)
+    assert (found.lower, found.upper) == (-math.inf, -math.inf)

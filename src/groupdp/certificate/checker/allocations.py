@@ -19,9 +19,9 @@ from groupdp.certificate.checker.reading import LARGEST_DATASET, LARGEST_GROUP, 
 
 #: Most examples whose allocations are counted in whole numbers.
 LARGEST_ALLOCATION = 64
-#: Most products of balls for the law of more examples, and what that law may leave out: rather this, or at worst that.
+#: Most products of balls for the law of larger groups; the probability it leaves out: the aim, and the most accepted.
 _MOST_PRODUCTS, _RARE, _SELDOM = 60_000_000, fmpq(1, 10**50), fmpq(1, 10**35)
-#: Numbers of pairs that a larger law tells apart: so many one by one, and so many spread over the rest.
+#: Numbers of pairs that a larger law distinguishes: the first ones singly, the others in groups.
 _FIRST, _SPREAD = 50, 199
 
 
@@ -29,9 +29,9 @@ def thrown(size: int, batches: int, check: Callable[[], None] = lambda: None) ->
     """`size` examples, each in any batch with the same probability, independently; and whether the law is larger."""
     if size <= LARGEST_ALLOCATION:
         return squares(math.comb, batches, [1] + [0] * size, size, batches**size, check), False
-    found = squares_in_balls(size, batches, None, 0, check)
-    if found:
-        return found, False
+    squared = squares_in_balls(size, batches, None, 0, check)
+    if squared:
+        return squared, False
     return larger_squares(size, fmpq(1, batches), fmpq(1, batches), batches, check), True
 
 
@@ -42,9 +42,9 @@ def dealt(size: int, batch: int, examples: int, check: Callable[[], None] = lamb
     if size <= LARGEST_ALLOCATION:
         last = [math.comb(rest, c) for c in range(size + 1)]
         return squares(lambda _, c: math.comb(batch, c), batches, last, size, math.comb(examples, size), check), False
-    found = squares_in_balls(size, batches, batch, rest, check) if size <= batches * batch else []
-    if found:
-        return found, False
+    squared = squares_in_balls(size, batches, batch, rest, check) if size <= batches * batch else []
+    if squared:
+        return squared, False
     joining = fmpq(batch - 1, examples - size + 1)
     return larger_squares(size, joining, fmpq(batch, examples), -(-examples // batch), check), True
 
@@ -76,19 +76,19 @@ def squares(
 def squares_in_balls(
     size: int, batches: int, places: int | None, rest: int, check: Callable[[], None] = lambda: None
 ) -> list[Any]:
-    """C-3 in balls, for numbers of pairs up to one that is seldom exceeded; nothing where that takes too long."""
-    most, found = size * (size - 1) // 2, []
+    """C-3 in balls, up to a number of pairs that is seldom exceeded; an empty list where that takes too long."""
+    most, squared = size * (size - 1) // 2, []
     last = min(most, 5 * size * size // (8 * batches) + 400)
     bits = 192 + (2 * size if size > batches + 1 else 0)  # terms of both signs cancel
     while size * crowd_of(last, size) * (last + 1) * bits <= _MOST_PRODUCTS * 192:
         with ctx.workprec(bits):
             law = law_in_balls(size, batches, places, rest, last, check)
-            found = [(max(p.lower().fmpq(), fmpq(0)), fmpq(size + 2 * pairs)) for pairs, p in enumerate(law)]
-        missing = 1 - sum((p for p, _ in found), fmpq(0))
+            squared = [(max(p.lower().fmpq(), fmpq(0)), fmpq(size + 2 * pairs)) for pairs, p in enumerate(law)]
+        missing = 1 - sum((p for p, _ in squared), fmpq(0))
         if missing <= _RARE or last == most:
             break
         last = min(most, 2 * last)
-    return found if found and 1 - sum((p for p, _ in found), fmpq(0)) <= _SELDOM else []
+    return squared if squared and 1 - sum((p for p, _ in squared), fmpq(0)) <= _SELDOM else []
 
 
 def law_in_balls(
@@ -170,7 +170,7 @@ def many_joinings(mean: fmpq, least: int) -> arb:
     return (least - mean - least * arb(least / mean).log()).exp() if mean > 0 else arb(0)
 
 
-#: Most histograms of counts that are told apart.
+#: Most histograms of counts that are distinguished.
 MOST_HISTOGRAMS = 2_000
 #: Most ways of one member to join batches of several counts.
 _MOST_CHOICES = 100_000
@@ -184,14 +184,14 @@ def hidden_rounds(
 ) -> Rounds:
     """sizes[0] leave and sizes[1] join; `unit` is the square of one example's shift. Some leave and others join: each
     with a share of the noise (P-18)."""
-    found: Rounds = []
+    rounds: Rounds = []
     for size, reverse in zip(sizes, (False, True), strict=True):
         if size:
             for members, square, copies in parts_of(phase, size, unit * fmpq(sum(sizes), size), law):
                 for round_, times in one_sided(phase, members, square, steps, law, check):
                     larger = round_.larger or 0 not in sizes or members < size
-                    found.append((Hidden(round_.coin, reverse, round_.missing, larger), copies * times))
-    return found
+                    rounds.append((Hidden(round_.coin, reverse, round_.missing, larger), copies * times))
+    return rounds
 
 
 def parts_of(phase: dict[str, Any], size: int, square: fmpq, law: Any) -> list[tuple[int, fmpq, int]]:

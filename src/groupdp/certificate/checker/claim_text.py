@@ -1,4 +1,4 @@
-"""What a certificate claims, in sentences: a verdict without its claim would say nothing.
+"""The claim of a certificate in sentences, to be printed beside every verdict.
 
 Every number is printed as the certificate spells it. Texts of unknown origin are quoted, so that they cannot imitate
 lines of the report.
@@ -30,7 +30,7 @@ def headline(outcome: str, claim: dict[str, Any]) -> str:
 
 
 def in_plain_words(outcome: str, claim: dict[str, Any]) -> str:
-    """What the outcome means for somebody who has to decide."""
+    """The outcome for a reader who has to decide."""
     if outcome == "refuted":
         return "In plain words: the claim is false. Do not rely on it."
     if outcome != "verified":

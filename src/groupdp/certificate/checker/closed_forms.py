@@ -13,13 +13,13 @@ from typing import Any
 from flint import arb, arb_poly, ctx
 
 from groupdp.certificate.checker.laws import Gaussians, Law, Mixtures, Noiseless, Profile, support
-from groupdp.certificate.checker.lines import Hidden
+from groupdp.certificate.checker.lines import Hidden, normal
 from groupdp.certificate.checker.reading import Clock, Undecided
 
 
 @dataclass
 class Tails:
-    """p and q at increasing losses, and the mass of P; all of them of what has not been left out."""
+    """p and q at increasing losses and the mass of P, of the shifts and branches that are kept."""
 
     p: list[arb]
     q: list[arb]
@@ -38,25 +38,25 @@ def tails_of(round_: Mixtures | Gaussians | Profile, losses: list[arb], shifts: 
     if isinstance(round_, Profile):
         return envelope_tails(round_, losses, shifts[0], clock)
     nothing = [arb(0)] * len(losses)
-    found = Tails(nothing, nothing, arb(0), dropped=round_.missing)
+    tails = Tails(nothing, nothing, arb(0), dropped=round_.missing)
     for right, left in round_.branches:
         kept, rest = right[: shifts[0] + 1], left[: shifts[1] + 1]
-        found.dropped += sum((arb(p) for p in right[len(kept) :]), arb(0))
+        tails.dropped += sum((arb(p) for p in right[len(kept) :]), arb(0))
         if not support(kept):
             continue
         if not support(rest):
             raise Undecided("a branch of Q has lost all of its shifts")
-        found.raised = found.raised.max(
+        tails.raised = tails.raised.max(
             sum((arb(p) for p in left[len(rest) :]), arb(0)) / reduce(arb.max, map(arb, rest))
         )
-        add_branch(found, kept, rest, arb(round_.unit), losses, clock)
-    return found
+        add_branch(tails, kept, rest, arb(round_.unit), losses, clock)
+    return tails
 
 
-def add_branch(found: Tails, right: Law, left: Law, unit: arb, losses: list[arb], clock: Clock) -> None:
+def add_branch(tails: Tails, right: Law, left: Law, unit: arb, losses: list[arb], clock: Clock) -> None:
     """One branch: L increases with u, and {L > x} is a half-line."""
     xs, ys = support(right), support(left)
-    a, b = (arb_poly([p * (-((i * unit) ** 2) / 2).exp() for i, p in enumerate(law)]) for law in (right, left))
+    a, b = polynomial(right, unit), polynomial(left, unit)
     da, db = a.derivative(), b.derivative()
     ratio = (arb(right[0]) / arb(left[0])).log() if xs[0] == 0 == ys[0] else arb(0)
     bottom = ratio if (xs[0], ys[-1]) == (0, 0) else arb.neg_inf()
@@ -64,7 +64,7 @@ def add_branch(found: Tails, right: Law, left: Law, unit: arb, losses: list[arb]
     root = arb(2).sqrt()
     weights = [[(i * unit / root, arb(law[i]) / 2) for i in some] for law, some in ((right, xs), (left, ys))]
     whole = [2 * sum((p for _, p in part), arb(0)) for part in weights]
-    found.whole += whole[0]
+    tails.whole += whole[0]
 
     def above(u: arb, x: arb) -> tuple[arb, arb]:
         """L(u) - x, and its slope."""
@@ -72,26 +72,26 @@ def add_branch(found: Tails, right: Law, left: Law, unit: arb, losses: list[arb]
         va, vb = a(t), b(1 / t)
         return (va / vb).log() - x, unit * (t * da(t) / va + db(1 / t) / (t * vb))
 
-    near, p, q = [arb(0), arb(0)], list(found.p), list(found.q)
+    near, p, q = [arb(0), arb(0)], list(tails.p), list(tails.q)
     for n, x in enumerate(losses):
         if not x < top:
-            found.moved = found.moved.max((top - x).max(arb(0)).upper())
+            tails.moved = tails.moved.max((top - x).max(arb(0)).upper())
         elif not x > bottom:
-            found.moved = found.moved.max((x - bottom).max(arb(0)).upper())
+            tails.moved = tails.moved.max((x - bottom).max(arb(0)).upper())
             p[n], q[n] = p[n] + whole[0], q[n] + whole[1]
         else:
             clock.check()
             u, gap = solved(above, x, (2 * near[1] - near[0]).mid(), 1 + 1 / unit)
             near = [near[1], u]
-            found.moved = found.moved.max(abs(gap).upper())
+            tails.moved = tails.moved.max(abs(gap).upper())
             v = u / root
             p[n] += sum((weight * (v - shift).erfc() for shift, weight in weights[0]), arb(0))
             q[n] += sum((weight * (v + shift).erfc() for shift, weight in weights[1]), arb(0))
-    found.p, found.q = p, q
+    tails.p, tails.q = p, q
 
 
 def solved(function: Callable[[arb, arb], tuple[arb, arb]], x: arb, u: arb, reach: Any) -> tuple[arb, arb]:
-    """An exact u where function(u, x), increasing in u, is all but zero, and its value: Newton's steps in a bracket."""
+    """An exact u at which function(u, x), increasing in u, is below 2^(-prec / 2) in size, and its value (Newton)."""
     enough = arb(2) ** (-ctx.prec // 2)
     low = high = None
     for _ in range(400):
@@ -134,8 +134,8 @@ def gaussian_tails(round_: Gaussians, losses: list[arb], clock: Clock) -> Tails:
 
 def envelope_tails(round_: Profile, losses: list[arb], largest: int, clock: Clock) -> Tails:
     """The envelope (C-18), without the h_i of i > largest: tails above x > 0, and those below zero mirror them."""
-    found = Tails([], [], arb(1))
-    found.dropped = sum((arb(p) for p in round_.law[largest + 1 :]), arb(0))
+    tails = Tails([], [], arb(1))
+    tails.dropped = sum((arb(p) for p in round_.law[largest + 1 :]), arb(0))
     curve = Thresholds(round_, largest)
     near = [curve.start - 1] * 2
     for x in losses:
@@ -146,9 +146,9 @@ def envelope_tails(round_: Profile, losses: list[arb], largest: int, clock: Cloc
             t = curve.threshold(abs(x), 2 * near[1] - near[0])
             near = [near[1], t.mid()]
             p, q = curve.tails(abs(x), t)
-        found.p.append(1 - q if x < 0 else p)
-        found.q.append(1 - p if x < 0 else q)
-    return found
+        tails.p.append(1 - q if x < 0 else p)
+        tails.q.append(1 - p if x < 0 else q)
+    return tails
 
 
 class Thresholds:
@@ -183,18 +183,12 @@ class Thresholds:
 
     def tails(self, x: arb, t: arb) -> tuple[arb, arb]:
         """P(L > x) = h_0 Phi(t) + sum h_i Phi(t_i + mu_i) and Q(L > x), t_i = min(t, -x/mu_i - mu_i/2)."""
-        root = arb(2).sqrt()
-        p = q = self.h[0] * (-t / root).erfc() / 2
+        p = q = self.h[0] * normal(t)
         for weight, mu in zip(self.h[1:], self.mu[1:], strict=True):
             own = t.min(-x / mu - mu / 2)
-            p += weight * (-(own + mu) / root).erfc() / 2
-            q += weight * (-own / root).erfc() / 2
+            p += weight * normal(own + mu)
+            q += weight * normal(own)
         return p, q
-
-
-def normal(x: arb) -> arb:
-    """Phi(x)."""
-    return (-x / arb(2).sqrt()).erfc() / 2
 
 
 def one_round(round_: Mixtures | Gaussians | Profile, epsilon: Any) -> tuple[arb, arb]:
@@ -224,7 +218,7 @@ def one_round(round_: Mixtures | Gaussians | Profile, epsilon: Any) -> tuple[arb
         for _ in range(4 * ctx.prec):
             middle = ((ends[0] + ends[1]) / 2).mid()
             value = gap(a, b, level, middle, unit)
-            if not (value < 0 or value > 0):  # the middle is the threshold itself, or all but
+            if not (value < 0 or value > 0):  # too close to the threshold for a sign
                 middle = ((2 * ends[0] + ends[1]) / 3).mid()
                 value = gap(a, b, level, middle, unit)
             if not (value < 0 or value > 0):
@@ -268,15 +262,15 @@ class Revealed:
 
 def revealed(parts: list[tuple[Noiseless, int]]) -> Revealed:
     """C-26 for rounds without noise, each with the number of times it is run."""
-    found = Revealed((arb(1), arb(1)), arb(0), arb(0))
+    total = Revealed((arb(1), arb(1)), arb(0), arb(0))
     for round_, times in parts:
         kept = [(arb(a), arb(b)) for a, b in round_.outcomes if not (a == 0 or b == 0)]
         p, q = (sum((pair[side] for pair in kept), arb(0)) for side in (0, 1))
-        found.p = (found.p[0] * p.lower() ** times, found.p[1] * (p + round_.missing).min(arb(1)).upper() ** times)
+        total.p = (total.p[0] * p.lower() ** times, total.p[1] * (p + round_.missing).min(arb(1)).upper() ** times)
         if kept:
-            found.least += times * (p / q).log()
-            found.most += times * reduce(arb.max, ((a / b).log() for a, b in kept))
-    return found
+            total.least += times * (p / q).log()
+            total.most += times * reduce(arb.max, ((a / b).log() for a, b in kept))
+    return total
 
 
 def delta_with(

@@ -10,14 +10,7 @@ from flint import acb, arb, fmpq
 
 from groupdp.certificate.checker.closed_forms import polynomial
 from groupdp.certificate.checker.envelope import profile_line
-from groupdp.certificate.checker.laws import (
-    Composition,
-    Gaussians,
-    Law,
-    Mixtures,
-    Profile,
-    support,
-)
+from groupdp.certificate.checker.laws import Composition, Gaussians, Law, Mixtures, Profile, support
 from groupdp.certificate.checker.lines import Hidden, Line, Place, hidden_line, layers, log_kappa, transform, turns
 from groupdp.certificate.checker.reading import Clock, Undecided, hint
 
@@ -25,12 +18,9 @@ from groupdp.certificate.checker.reading import Clock, Undecided, hint
 MOST_NODES, MOST_POINTS = 100_000, 50_000
 
 
-# ---- many rounds: delta as a trapezoid sum on the line Re z = c
-
-
-def gaussian_line(coin: list[tuple[fmpq, fmpq]], at: Place, missing: arb | None = None) -> Line:
+def gaussian_line(round_: Gaussians, at: Place) -> Line:
     """C-7: G(z) = sum p e^{square z (z + 1) / 2}, and the size of every term falls with Im z."""
-    samples = []
+    coin, samples = round_.coin, []
     for j in range(max(at.count, 1)):
         at.clock.check()
         z = acb(at.c, at.step * j)
@@ -38,7 +28,7 @@ def gaussian_line(coin: list[tuple[fmpq, fmpq]], at: Place, missing: arb | None 
     far = sum((p * (at.beyond * (at.beyond + 1) * square / 2).exp() for p, square in coin), arb(0))
     past = at.c * (at.c + 1) - (at.step * at.count) ** 2
     size = sum((p * (past * square / 2).exp() for p, square in coin), arb(0))
-    return Line(samples, far, size / samples[0].real, arb(0) if missing is None else missing, arb(0))
+    return Line(samples, far, size / samples[0].real, arb(round_.missing), arb(0))
 
 
 class Quadrature:
@@ -66,14 +56,14 @@ class Quadrature:
 
     def weights(self, z: arb) -> tuple[list[arb], arb]:
         """C-9: h phi(u) A^{1+z} B^{-z} at the nodes, and a bound on their sum over the nodes beyond both ends."""
-        found = [
+        weights = [
             ((1 + z) * la - z * lb - u * u / 2).exp() * self.h / (2 * arb.pi()).sqrt() for u, la, lb, _, _ in self.nodes
         ]
         left = self.h * ((1 + z) * self.x[0] + z * self.nodes[0][4] - self.nodes[0][0])
         right = self.h * (self.nodes[-1][0] - (1 + z) * self.x[1] - z * self.nodes[-1][4])
         if not (left > 0 and right > 0):
             raise Undecided("the quadrature's range is too short")
-        return found, found[0] / left.expm1() + found[-1] / right.expm1()
+        return weights, weights[0] / left.expm1() + weights[-1] / right.expm1()
 
     def error(self, z: arb, s: arb) -> arb:
         """C-8: |trapezoid - G(z + i s)| / G(z), from above."""
@@ -135,7 +125,7 @@ def mixture_line(round_: Mixtures, hints: Any, at: Place) -> Line:
 def line_of(round_: Mixtures | Gaussians | Profile | Hidden, hints: Any, at: Place) -> Line:
     """A round of any kind on Re z = c."""
     if isinstance(round_, Gaussians):
-        return gaussian_line(round_.coin, at, arb(round_.missing))
+        return gaussian_line(round_, at)
     if isinstance(round_, Profile):
         return profile_line(round_, hints, at)
     if isinstance(round_, Hidden):

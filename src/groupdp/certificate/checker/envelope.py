@@ -14,13 +14,13 @@ from typing import Any
 from flint import acb, arb
 
 from groupdp.certificate.checker.laws import Profile
-from groupdp.certificate.checker.lines import Line, Place, layers
+from groupdp.certificate.checker.lines import Line, Place, layers, normal
 from groupdp.certificate.checker.reading import Clock, Undecided, hint
 
 
 @dataclass
 class Piece:
-    """t between `low` and `high`, where exactly `active` are active; who changes at the ends (0: nobody)."""
+    """An interval of t with a constant active set, and the index that changes at each end (0: none)."""
 
     active: set[int]
     low: arb
@@ -65,11 +65,11 @@ class Envelope:
         return (-self.mu[i] * t - self.mu[i] ** 2 / 2).exp()
 
     def weight(self, active: set[int]) -> arb:
-        """h_0 and what is active."""
+        """h_0 plus the h_i of the active set."""
         return self.h[0] + sum((self.h[i] for i in active), arb(0))
 
     def alpha(self, active: set[int], t: Any) -> Any:
-        """The mean of LR_i(t) over 0 and what is active."""
+        """The mean of LR_i(t) over 0 and the active set."""
         return (self.h[0] + sum((self.h[i] * self.ratio(i, t) for i in active), arb(0))) / self.weight(active)
 
     def mean(self, active: set[int], t: arb) -> Any:
@@ -138,11 +138,6 @@ def phi(t: Any) -> Any:
     return (-t * t / 2).exp() / (2 * arb.pi()).sqrt()
 
 
-def cdf(t: Any) -> Any:
-    """The standard normal distribution function, at a complex number too."""
-    return (-t / arb(2).sqrt()).erfc() / 2
-
-
 def moment(curve: Envelope, z: acb) -> acb:
     """C-19: E[e^{zL}; L != 0], both signs of L together."""
     total, c = acb(0), z.real
@@ -187,7 +182,7 @@ def own_threshold(curve: Envelope, i: int, active: set[int], t: arb) -> Any:
 
 def gaussian(mu: arb, v: arb, z: acb) -> Any:
     """The integral of (LR^{1+z} + LR^{-z}) phi up to v, for N(mu) against N(0)."""
-    return (mu**2 * z * (z + 1) / 2).exp() * (cdf(v + (1 + z) * mu) + cdf(v - z * mu))
+    return (mu**2 * z * (z + 1) / 2).exp() * (normal(v + (1 + z) * mu) + normal(v - z * mu))
 
 
 def lost_by(curve: Envelope, c: arb, s: arb, cells: int) -> arb:

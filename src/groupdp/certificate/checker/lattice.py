@@ -22,7 +22,7 @@ from groupdp.certificate.checker.reading import Clock, Undecided, hint
 
 #: Most cells of a round; most points of a composition, and most bits of all of them.
 MOST_CELLS, MOST_WINDOW, MOST_BITS = 200_000, 400_000, 80_000_000
-#: Bits of the closed forms of one round: enough wherever a composition needs more.
+#: Most bits of the closed forms of one round; compositions may need more.
 ENOUGH_BITS = 128
 
 
@@ -39,7 +39,7 @@ class Measure:
         return arb_poly(self.weights) * arb(2) ** self.exponent
 
     def rounded(self, above: bool) -> Measure:
-        """With ctx.prec bits of their sum: all of the weights at or above these, or all at or below."""
+        """Rounded to ctx.prec bits of the sum: every weight up if `above`, else down."""
         spare = max(self.weights(fmpz(1)).bit_length() - ctx.prec, 0)
         weights = [(w >> spare) + above for w in self.weights.coeffs()] if spare else self.weights
         return Measure(fmpz_poly(weights), self.exponent + spare, self.first)
@@ -67,34 +67,34 @@ class Window:
 
     def power(self, base: Measure, times: int) -> Measure:
         """`times` copies of one, composed, by squaring."""
-        found = None
+        product = None
         while times:
             if times & 1:
-                found = base if found is None else self.product(found, base)
+                product = base if product is None else self.product(product, base)
             times >>= 1
             base = self.product(base, base) if times else base
-        if found is None:
+        if product is None:
             raise AssertionError("a power must be at least 1")
-        return found
+        return product
 
 
 def measure(weights: list[arb], first: int, above: bool) -> Measure:
-    """Balls as whole numbers, with ctx.prec bits of their sum, all of them at or above, or all from zero to below."""
+    """Balls as whole numbers with ctx.prec bits of their sum: from above if `above`, else from below."""
     exact = [(w.upper() if above else w.lower()).max(arb(0)) for w in weights]
     total = sum(exact, arb(0)).upper()
     if not total.is_finite():
         raise Undecided("the weights of a round could not be enclosed")
     mantissa, exponent = total.man_exp()
     exponent += mantissa.bit_length() - ctx.prec
-    found = []
+    whole_numbers = []
     for mantissa, own in map(arb.man_exp, exact):
         shift = int(own - exponent)
-        found.append(mantissa << shift if shift >= 0 else (mantissa >> -shift) + above)
-    return Measure(fmpz_poly(found), int(exponent), first)
+        whole_numbers.append(mantissa << shift if shift >= 0 else (mantissa >> -shift) + above)
+    return Measure(fmpz_poly(whole_numbers), int(exponent), first)
 
 
 class Spread:
-    """One round on the lattice: both measures, and what else has to be charged for."""
+    """One round on the lattice: both measures, and the errors that delta has to include."""
 
     def __init__(self, round_: Mixtures | Gaussians | Profile, hints: Any, at: tuple[arb, arb], clock: Clock) -> None:
         self.c, self.step = at
@@ -155,7 +155,7 @@ class Spread:
                 p[m - 1], q[m - 1] = (p[m - 1] + p[m]).lower(), (q[m - 1] + q[m]).upper()
                 p[m] = q[m] = arb(0)
         if not p[0] >= level[0] * q[0]:
-            p[0] = arb(0)  # what was joined is not known to be above the lowest point: it is left out
+            p[0] = arb(0)  # the joined mass may lie below the lowest point: it is left out
         for m in range(1, len(p) - 1):
             excess = ((p[m] - level[m] * q[m]) / grown).lower()
             if excess > 0:

@@ -29,7 +29,7 @@ from groupdp.certificate.checker.reading import (
 
 #: Most ordered pairs of an adjacency, and the largest group in batches that are cut.
 MOST_PAIRS, LARGEST_TRUNCATED = 500, 128
-#: What sums of products of probabilities down to 1e-330 are computed with beyond the precision asked for.
+#: Extra bits for sums of products of probabilities down to 1e-330.
 EXTRA_BITS = 1200
 #: Branches of a coin that are less likely than this are left out (C-5).
 RARE = fmpq(1, 10**330)
@@ -58,7 +58,7 @@ FIELDS = {
     "fixed-people": {"batch_size", "dataset_size", *OF_PEOPLE},
     "truncated-people": {"sampling_rate", "largest_batch", "dataset_size", *OF_PEOPLE},
 }
-#: The sampling in which a person is what an example is there.
+#: The sampling of examples whose law a sampling of people has.
 PLAIN = {"poisson-people": "poisson", "fixed-people": "fixed-batch", "truncated-people": "truncated-poisson"}
 
 
@@ -69,7 +69,7 @@ class Change:
     name: str
     removed: Any
     added: Any
-    kept: bool = False  # zero-out: what is missing keeps its places
+    kept: bool = False  # zero-out: zeroed examples keep their places
 
 
 @dataclass
@@ -147,12 +147,12 @@ def splits(k: Any) -> list[tuple[Any, Any]]:
     sizes = k if isinstance(k, dict) else {None: k}
     if math.prod(size + 1 for size in sizes.values()) > MOST_PAIRS:
         raise NotACertificate(f"add-and-remove may have at most {MOST_PAIRS} splits.")
-    found = []
+    pairs = []
     for removed in itertools.product(*(range(size, -1, -1) for size in sizes.values())):
         a = dict(zip(sizes, removed, strict=True))
         b = {name: size - a[name] for name, size in sizes.items()}
-        found.append((a, b) if isinstance(k, dict) else (a[None], b[None]))
-    return found
+        pairs.append((a, b) if isinstance(k, dict) else (a[None], b[None]))
+    return pairs
 
 
 def group(value: Any, where: str) -> Any:
@@ -163,7 +163,7 @@ def group(value: Any, where: str) -> Any:
 
 
 def support(law: Law) -> list[int]:
-    """The shifts that may have a probability: all but those where it is exactly zero (a ball around zero is not)."""
+    """The shifts whose probability is not exactly zero; a ball that contains zero counts as positive."""
     return [i for i, p in enumerate(law) if not p == 0]  # noqa: SIM201
 
 
@@ -178,7 +178,7 @@ def hypergeometric(drawn: int, others: int, marked: int) -> Law:
 def truncated(
     rate: fmpq, largest: int, others: int, size: int, check: Callable[[], None] = lambda: None
 ) -> tuple[list[tuple[Law, Law]], arb]:
-    """C-2: branches (law of m + d, law of d), one a class of s, the batch's size without the group; what is missing."""
+    """C-2: a branch (law of m + d, law of d) for each class of s, the batch size without the group; missing mass."""
     if size > LARGEST_TRUNCATED or others > 10**7 or rate == 1 or others * rate > 10**5:
         raise Undecided(
             f"truncated Poisson batches: groups of up to {LARGEST_TRUNCATED}, expected batches of up to 10^5, a rate "
@@ -232,15 +232,15 @@ def cut_batch(present: list[fmpq], largest: int, s: int, room: int) -> list[tupl
             f[h] = ratio * present[h]
             ratio *= fmpq(s + h + 1 - largest, s + h + 1)
         sums = arb_poly(f)(arb_poly([1, 1])).coeffs()
-    found, ways = [], arb(1)
+    kept, ways = [], arb(1)
     for m in range(room, min(size, largest) + 1):  # C(s, B - m) / C(s, B - room)
-        found.append((m, ways * sums[m]))
+        kept.append((m, ways * sums[m]))
         ways *= fmpq(largest - m, s - largest + m + 1)
-    return found
+    return kept
 
 
 def rounds(phase: Any, change: Change, law: Any = None, check: Callable[[], None] = lambda: None) -> Composition:
-    """C-1: what dominates a phase, with the number of times it is run; by `law` where the allocation is a secret."""
+    """C-1: the rounds that dominate a phase and how often each runs; `law` chooses where the allocation is hidden."""
     noise = number(phase["noise_multiplier"], "noise_multiplier", 0, fmpq(10) ** 18)
     if (law or SECRET.get(phase["sampling"], "revealed")) != "revealed" and phase["sampling"] in SECRET:
         if noise == 0 or isinstance(change.removed, dict):
@@ -262,7 +262,7 @@ def without_noise(round_: Mixtures | Gaussians | Profile) -> Noiseless:
 
 
 def examples_given(phase: Any) -> tuple[fmpq_poly, int]:
-    """C-29: the generating function of what a sampled person adds to a sum at most, and its unit in clipping norms."""
+    """C-29: the generating function of a sampled person's largest contribution, and its unit in clipping norms."""
     if type(phase["clip_person"]) is not bool:
         raise NotACertificate("clip_person must be true or false.")
     if integer(phase.get("microbatch_size", 1), "microbatch_size", 1, LARGEST_STEPS) > 1:
@@ -311,10 +311,10 @@ def noisy_rounds(
     if sampling == "fixed-batch" and exchange and size <= n - k and k > 0:
         return Profile(hypergeometric(size, n - k, k), 2 / noise), steps
     if sampling == "truncated-poisson" and (one_sided or change.kept) and not micro:
-        found, missing = truncated(rate[None], sizes["largest_batch"], n, k, check)
+        branches, missing = truncated(rate[None], sizes["largest_batch"], n, k, check)
         if one_sided:
-            found = [(law, [sum(law, arb(0))]) for law, _ in found]
-        return Mixtures(found if a[None] else [(left, right) for right, left in found], 1 / noise, missing), steps
+            branches = [(law, [sum(law, arb(0))]) for law, _ in branches]
+        return Mixtures(branches if a[None] else [(left, right) for right, left in branches], 1 / noise, missing), steps
     larger = False
     unit = 2 if micro or (a == b and sampling not in SECRET) else 1
     if sampling == THROWN:  # those who leave and those who join are thrown independently

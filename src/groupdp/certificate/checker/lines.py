@@ -1,4 +1,4 @@
-"""What the checker needs of a round on the line Re z = c; the moments of allocations that stay hidden, in balls.
+"""A round's moment function on the line Re z = c, and the moments of hidden allocations, in balls.
 
 R(M, s) is one of M steps, uniformly; its likelihood ratio is a mean of M lognormals. For a group that takes part with
 probability p it is X = 1 - p + p (1/M) sum_t e^{s Z_t - s^2 / 2}, and all that a contour needs is E[X^w] (C-30 to
@@ -24,8 +24,8 @@ class Line:
     samples: list[acb]  # G(c + i j step)
     far: arb  # G(beyond), from above
     decay: arb  # |G(c + i s) / G(c)| for every s past the last sample, from above
-    dropped: arb  # the probability under P of what was left out (C-5)
-    raised: arb  # what leaving out large shifts of Q may have raised delta by (C-6)
+    dropped: arb  # the probability under P of shifts and branches left out (C-5)
+    raised: arb  # the most by which leaving out large shifts of Q raises delta (C-6)
 
 
 @dataclass
@@ -81,6 +81,11 @@ def layers(edges: list[arb], heights: list[arb], s: arb) -> arb:
     return total.lower().max(arb(0))
 
 
+def normal(x: Any) -> Any:
+    """The standard normal distribution function, at a complex number too."""
+    return (-x / arb(2).sqrt()).erfc() / 2
+
+
 def log_kappa(c: arb) -> arb:
     """C-11: delta(epsilon) <= kappa(c) e^{K(c) - c epsilon}, kappa(c) = c^c / (1 + c)^(1 + c)."""
     return c * c.log() - (1 + c) * (1 + c).log()
@@ -125,8 +130,8 @@ class Hidden:
     @property
     def factors(self) -> list[Factor]:
         """All that are not Gaussian, once each, in the order of the coin."""
-        found = {factor: None for _, product in self.coin for factor, _ in product if not factor.is_gaussian}
-        return list(found)
+        distinct = {factor: None for _, product in self.coin for factor, _ in product if not factor.is_gaussian}
+        return list(distinct)
 
 
 class Moments:
@@ -153,7 +158,7 @@ class Moments:
         spread = self.h**2 / (2 * self.ratio**2 * self.factor.square)
         scale = self.h_z / (2 * arb.pi()).sqrt()
         weights = [scale * (-spread * j * j).exp() for j in range(self.low, self.high + 1)]
-        found: list[arb] = []
+        sums: list[arb] = []
         powers: dict[int, list[arb]] = {}
         for start in range(self.first, self.last + 1, _ROWS):
             nodes = range(start, min(start + _ROWS, self.last + 1))
@@ -166,16 +171,16 @@ class Moments:
                 row[begin : begin + len(weights)] = weights
             table = (arb_mat(rows) * arb_mat([powers[i] for i in points])).tolist()
             for m, coefficients in zip(nodes, table, strict=True):
-                found.append(self.coefficient(m, coefficients))
-        return found
+                sums.append(self.coefficient(m, coefficients))
+        return sums
 
     def terms(self, i: int) -> list[arb]:
         """x^k e^{-x} / k! for k = 0, ..., n at x = (p / M) e^{i h / ratio - s^2 / 2}."""
         x = self.p / self.factor.places * (self.h * i / self.ratio - arb(self.factor.square) / 2).exp()
-        found = [(-x).exp()]
+        terms = [(-x).exp()]
         for k in range(1, self.n + 1):
-            found.append(found[-1] * x / k)
-        return found
+            terms.append(terms[-1] * x / k)
+        return terms
 
     def coefficient(self, m: int, b: list[arb]) -> arb:
         """n! [t^n] of the power of sum_k b_k t^k."""

@@ -1,4 +1,4 @@
-"""Reading a certificate of unknown origin: nothing in it is believed, and everything is bounded before it is used."""
+"""Read a certificate of unknown origin: every value is checked and bounded before it is used."""
 
 from __future__ import annotations
 
@@ -60,16 +60,19 @@ def read(text: str | bytes) -> dict[str, Any]:
         return dict(pairs)
 
     try:
-        found = json.loads(text, object_pairs_hook=table, parse_constant=lambda name: table([(name, 0)] * 2))
+        certificate = json.loads(text, object_pairs_hook=table, parse_constant=lambda name: table([(name, 0)] * 2))
     except NotACertificate:
         raise
     except (ValueError, RecursionError) as error:
         raise NotACertificate(
             f"a certificate is a JSON object, and this is not JSON ({type(error).__name__})."
         ) from None
-    if not isinstance(found, dict) or (found.get("format"), repr(found.get("version"))) != ("groupdp certificate", "1"):
+    if not isinstance(certificate, dict) or (certificate.get("format"), repr(certificate.get("version"))) != (
+        "groupdp certificate",
+        "1",
+    ):
         raise NotACertificate('a certificate says "format": "groupdp certificate" and "version": 1.')
-    return found
+    return certificate
 
 
 def digest(certificate: dict[str, Any]) -> str:
@@ -87,8 +90,8 @@ def fields(value: Any, where: str, required: set[str], optional: set[str]) -> di
 def number(value: Any, where: str, low: Any, high: Any) -> fmpq:
     """The exact rational that a string spells, as a decimal or a hexadecimal float, within [low, high]."""
     spelled = value if isinstance(value, str) and len(value) < 90 else ""
-    if found := _HEXADECIMAL.fullmatch(spelled):
-        whole, part, exponent = found.groups()
+    if match := _HEXADECIMAL.fullmatch(spelled):
+        whole, part, exponent = match.groups()
         exact = fmpq(int(whole + part, 16)) * fmpq(2) ** (int(exponent) - 4 * len(part))
     elif _DECIMAL.fullmatch(spelled):
         digits, _, exponent = spelled.partition("e")
@@ -102,7 +105,7 @@ def number(value: Any, where: str, low: Any, high: Any) -> fmpq:
 
 
 def _decimal(value: Any) -> str:
-    """A rational that need not be short, in six digits; what is written as an integer stays one."""
+    """A rational in six digits; an integer in full."""
     exact = fmpq(value) if not isinstance(value, fmpq) else value
     return str(exact.p) if exact.q == 1 else f"{Decimal(int(exact.p)) / Decimal(int(exact.q)):.6g}"
 

@@ -116,7 +116,7 @@ def correlated_rounds(phase: Any, change: Change) -> Composition:
     noise = number(phase["noise_multiplier"], "noise_multiplier", 0, fmpq(10) ** 18)
     a, b = (integer(part, "group_size", 0, LARGEST_GROUP) for part in (change.removed, change.added))
     squares, rate = squares_of(phase, change.name, a, b)
-    found: Composition = []
+    rounds: Composition = []
     for square, times in squares:
         round_: Any
         if rate is None or rate == 1:
@@ -128,8 +128,8 @@ def correlated_rounds(phase: Any, change: Change) -> Composition:
                 raise Undecided("a rate of too many digits for so large a group")
             sides = [list((fmpq_poly([1 - rate, rate]) ** part).coeffs()) for part in (a, b)]
             round_ = Mixtures([(sides[0], sides[1])], arb(square).sqrt() / (noise if noise != 0 else 1))
-        found.append((round_ if noise != 0 else without_noise(round_), times))
-    return found
+        rounds.append((round_ if noise != 0 else without_noise(round_), times))
+    return rounds
 
 
 def columns(sums: list[fmpq], steps: int, distance: int) -> list[tuple[fmpq, int]]:
@@ -138,8 +138,8 @@ def columns(sums: list[fmpq], steps: int, distance: int) -> list[tuple[fmpq, int
     At most `distance` bands: a column that begins `distance` rounds before the end, or earlier, is full.
     """
     full, rest = divmod(steps, distance)
-    found = [(sums[-1], full)] if full else []
-    return found + ([(sums[min(rest, len(sums) - 1)], 1)] if rest else [])
+    norms = [(sums[-1], full)] if full else []
+    return norms + ([(sums[min(rest, len(sums) - 1)], 1)] if rest else [])
 
 
 def window_square(column: list[fmpq], parts: int, shares: Any) -> arb:
@@ -163,12 +163,12 @@ def window_square(column: list[fmpq], parts: int, shares: Any) -> arb:
 def signed(value: Any) -> fmpq:
     """A number that may be negative, 0 or of a size within the bounds."""
     if isinstance(value, str) and value.startswith("-"):
-        found = -number(value[1:], "column", 0, LARGEST)
+        exact = -number(value[1:], "column", 0, LARGEST)
     else:
-        found = number(value, "column", 0, LARGEST)
-    if found != 0 and abs(found) < SMALLEST:
+        exact = number(value, "column", 0, LARGEST)
+    if exact != 0 and abs(exact) < SMALLEST:
         raise NotACertificate("an entry of a column must be 0 or at least 1e-100 in size.")
-    return found
+    return exact
 
 
 #: The name of a group size that a phase has of its own.
@@ -176,7 +176,7 @@ OWN = "group_size"
 
 
 def tight(phase: dict[str, Any], change: Change, law: Any) -> bool:
-    """C-1: whether some loss and datasets attain what `rounds` says by this law; the phase need not have been read."""
+    """C-1: whether some loss and datasets attain the rounds of this law; accepts a phase that was not validated."""
     phase, change = own_group(phase, change)
     if phase.get("mechanism") == NAME:
         read_correlated(phase)
@@ -200,7 +200,7 @@ def tight(phase: dict[str, Any], change: Change, law: Any) -> bool:
 
 
 def own_group(phase: dict[str, Any], change: Change) -> tuple[dict[str, Any], Change]:
-    """C-36: the phase without a group size of its own, and the change for whoever has that many examples in it."""
+    """C-36: the phase without its own group size, and the change in which the group has that size."""
     if not isinstance(phase, dict) or OWN not in phase:
         return phase, change
     if change.name.startswith("remove ") or not any(map(_any, (change.removed, change.added))):
@@ -240,7 +240,7 @@ def law_of(hints: Any, index: int) -> Any:
 
 def composition(run: Any, whole: Change, check: Callable[[], None] = lambda: None, hints: Any = None) -> Composition:
     """The rounds of all phases; Gaussian ones (a single square) are one, with the sum of their squares."""
-    found: Composition = []
+    composed: Composition = []
     square = fmpq(0)
     for index, (phase, change) in enumerate(own_group(described, whole) for described in phases(run)):
         check()  # a phase takes a second at most: the caller may want to stop in between
@@ -254,5 +254,5 @@ def composition(run: Any, whole: Change, check: Callable[[], None] = lambda: Non
             if isinstance(round_, Gaussians) and len(round_.coin) == 1 and round_.missing == 0 and not round_.larger:
                 square += round_.coin[0][1] * times
             elif times:
-                found.append((round_, times))
-    return found + ([(Gaussians([(fmpq(1), square)]), 1)] if square else [])
+                composed.append((round_, times))
+    return composed + ([(Gaussians([(fmpq(1), square)]), 1)] if square else [])

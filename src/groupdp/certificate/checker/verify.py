@@ -14,18 +14,9 @@ from typing import Any
 from flint import arb, ctx, fmpq
 
 from groupdp.certificate.checker.closed_forms import delta_with, one_round
-from groupdp.certificate.checker.contour import (
-    Contour,
-    largest_loss,
-)
+from groupdp.certificate.checker.contour import Contour, largest_loss
 from groupdp.certificate.checker.lattice import Lattice
-from groupdp.certificate.checker.laws import (
-    Change,
-    Composition,
-    Gaussians,
-    Noiseless,
-    changes,
-)
+from groupdp.certificate.checker.laws import Change, Composition, Gaussians, Noiseless, changes
 from groupdp.certificate.checker.lines import Hidden
 from groupdp.certificate.checker.reading import Clock, NotACertificate, Undecided, digest, fields, hint, number, read
 from groupdp.certificate.checker.runs import composition, law_of, phases, tight
@@ -46,14 +37,11 @@ class Verdict:
     details: tuple[str, ...] = ()
 
 
-# ---- the verdict
-
-
 def verify(text: str | bytes, *, seconds: float = 300.0, known: list[Proof] | None = None) -> Verdict:
-    """Prove or refute the certificate in `text`, within `seconds`. NotACertificate is raised if it is none.
+    """Prove or refute the certificate in `text` within `seconds`; raises NotACertificate for any other text.
 
-    `known` has what the caller got from `proof_of` before: it is not proved again. Where the time is over before a pair
-    is decided, `details` says so of that pair.
+    `known` are earlier results of `proof_of`, which are used again. If the time ends before a pair is decided,
+    `details` says so for that pair.
     """
     return decide(text, Clock(seconds), known)
 
@@ -77,24 +65,26 @@ def decide(text: str | bytes, clock: Clock, known: list[Proof] | None = None) ->
     if type(claim["tight"]) is not bool:
         raise NotACertificate("tight must be true or false.")
     hints = certificate["hints"] if isinstance(certificate["hints"], dict) else {}
-    pairs, run, details, found = changes(claim), phases(claim["run"]), list[str](), list[Any]()
+    pairs, run, details, deltas = changes(claim), phases(claim["run"]), list[str](), list[Any]()
     known = [] if known is None else known
     for change in pairs:
         try:
             proof = proof_of(run, change, hints.get(change.name), known, clock)
-            found.append([proof.delta(upper), proof.delta(lower if lower > 0 else None)])
+            deltas.append([proof.delta(upper), proof.delta(lower if lower > 0 else None)])
             claims = (("upper", upper is not None), ("lower", lower > 0))
-            told = [
+            sides_proved = [
                 f"in [{low.str(15, radius=False)}, {high.str(15, radius=False)}] at epsilon.{side}"
-                for (side, claimed), (low, high) in zip(claims, found[-1], strict=True)
+                for (side, claimed), (low, high) in zip(claims, deltas[-1], strict=True)
                 if claimed
             ]
-            details.append(f"{change.name}: {'delta is ' + ' and '.join(told) if told else 'nothing is claimed'}.")
+            details.append(
+                f"{change.name}: {'delta is ' + ' and '.join(sides_proved) if sides_proved else 'nothing is claimed'}."
+            )
         except Undecided as missing:
-            found.append([(arb(0), arb(1))] * 2)
+            deltas.append([(arb(0), arb(1))] * 2)
             details.append(f"{change.name}: {missing}.")
     with ctx.workprec(LARGEST_PRECISION):
-        outcome, reason = verdict(target, upper, lower, found)
+        outcome, reason = verdict(target, upper, lower, deltas)
     if outcome != "refuted" and claim["tight"] and not attained(run, pairs, hints):
         outcome, reason = "refuted", "it says tight, and the analysis is valid but not known to be tight"
     return Verdict(outcome, reason, digest(certificate), claim, tuple(details))
@@ -109,18 +99,18 @@ def attained(run: Any, pairs: list[Change], hints: dict[str, Any]) -> bool:
     )
 
 
-def verdict(target: fmpq, upper: fmpq | None, lower: Any, found: list[Any]) -> tuple[str, str]:
+def verdict(target: fmpq, upper: fmpq | None, lower: Any, deltas: list[Any]) -> tuple[str, str]:
     """C-17: an upper side must hold for every pair of datasets, a lower side for one.
 
     Below a lower side delta must be larger: where it is flat, equality would say nothing of smaller epsilons.
     """
-    if upper is not None and any(at[0][0] > target for at in found):
+    if upper is not None and any(at[0][0] > target for at in deltas):
         return "refuted", "delta(epsilon.upper) is above delta"
-    if lower > 0 and all(at[1][1] < target for at in found):
+    if lower > 0 and all(at[1][1] < target for at in deltas):
         return "refuted", "delta(epsilon.lower) is below delta"
-    if upper is not None and not all(at[0][1] <= target for at in found):
+    if upper is not None and not all(at[0][1] <= target for at in deltas):
         return "undecided", "delta(epsilon.upper) <= delta was not proved"
-    if lower > 0 and not any(at[1][0] > target for at in found):
+    if lower > 0 and not any(at[1][0] > target for at in deltas):
         return "undecided", "delta(epsilon.lower) > delta was not proved"
     if upper is None and not lower > 0:
         return "verified", "a lower side of 0 and an upper side of infinity claim nothing"
@@ -133,7 +123,7 @@ def verdict(target: fmpq, upper: fmpq | None, lower: Any, found: list[Any]) -> t
 
 @dataclass
 class Proof:
-    """What is proved of delta for one ordered pair of datasets: `bound` gives (lower, upper) at an epsilon."""
+    """Bounds on delta for one ordered pair of datasets: `bound` returns (lower, upper) at an epsilon."""
 
     run: Any
     change: Change
@@ -142,19 +132,19 @@ class Proof:
     bound: Callable[[arb], tuple[arb, arb]]
 
     def delta(self, epsilon: Any) -> tuple[arb, arb]:
-        """(lower, upper) at epsilon; nothing is claimed if it is None."""
+        """(lower, upper) at epsilon; (0, 0) for None, which claims nothing."""
         with ctx.workprec(precision(self.hints)):
             return (arb(0), arb(0)) if epsilon is None else self.bound(arb(epsilon))
 
 
 def proof_of(run: Any, change: Change, hints: Any, known: list[Proof], clock: Clock) -> Proof:
-    """The proof for a pair; one of those that are known if the question, or the laws and the hints, are the same."""
+    """The proof for a pair, from `known` where the question, or the laws and the hints, are equal."""
     mine = [proof for proof in known if (proof.run, proof.change) == (run, change)]
     for proof in mine:
         if proof.hints == hints:
             return proof
     named = [law_of(hints, index) for index in range(len(run))]
-    bits = max(precision(hints), precision(None))  # laws that are enclosed only must not depend on what is known
+    bits = max(precision(hints), precision(None))  # enclosures of laws must not depend on `known`
     with ctx.workprec(bits):
         mine = [proof for proof in mine if named == [law_of(proof.hints, index) for index in range(len(run))]]
         laws = (proof.parts for proof in mine if max(precision(proof.hints), precision(None)) == bits)
@@ -173,9 +163,7 @@ def delta_of(parts: Composition, hints: Any, clock: Clock) -> Callable[[arb], tu
     """(lower, upper) of delta as a function of epsilon."""
     quiet = [(round_, times) for round_, times in parts if isinstance(round_, Noiseless)]
     noisy = noisy_delta([(round_, times) for round_, times in parts if not isinstance(round_, Noiseless)], hints, clock)
-    if any(
-        isinstance(round_, Gaussians | Hidden) and round_.larger for round_, _ in parts
-    ):  # C-27, C-30: nothing is known from below
+    if any(isinstance(round_, Gaussians | Hidden) and round_.larger for round_, _ in parts):  # C-27, C-30
         return lambda epsilon: delta_with(quiet, lambda shifted: (arb(0), noisy(shifted)[1]), epsilon)
     return lambda epsilon: delta_with(quiet, noisy, epsilon)
 

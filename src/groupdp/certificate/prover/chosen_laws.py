@@ -1,4 +1,4 @@
-"""Which laws of hidden allocations a claim is to be proved with, and the epsilon that they have (C-30)."""
+"""Choose the laws of hidden allocations for a claim, and compute their epsilon (C-30)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def laws_of_claim(claim: dict[str, Any], delta: float, clock: Clock) -> Iterator
     for change in changes(claim) if secret else ():
         laws: list[Any] = [None] * len(claim["run"])
         for index in secret:
-            found = [(math.inf, "revealed")]
+            candidates = [(math.inf, "revealed")]
             for law in _candidates(claim["run"][index], change):
                 try:
                     parts = proof_of([claim["run"][index]], change, with_laws([law]), [], clock).parts
-                    found.append((_epsilon_of_parts(parts, delta)[1], law))
+                    candidates.append((_epsilon_of_parts(parts, delta)[1], law))
                 except (Undecided, LimitExceeded):
                     continue
-            laws[index] = min(found, key=lambda candidate: candidate[0])[1]
+            laws[index] = min(candidates, key=lambda candidate: candidate[0])[1]
         best[change.name] = laws
     yield best
     revealed = {name: ["revealed" if law else law for law in laws] for name, laws in best.items()}
@@ -59,31 +59,28 @@ def _candidates(phase: dict[str, Any], change: Change) -> list[Any]:
     k, n, noise = max(sizes), phase["batches"], float(phase["noise_multiplier"])
     if k > _LARGEST_HIDDEN:
         return ["revealed"]
-    found: list[Any] = [{"least": least} for least in (1e-20, 1e-12, 1e-9)]
+    laws: list[Any] = [{"least": least} for least in (1e-20, 1e-12, 1e-9)]
     if sizes[0] == 0 or sizes[1] == 0 or sizes[0] == sizes[1]:
         shift = math.sqrt(2.0 if 0 not in sizes else 1.0) / noise if noise > 0.0 else 1.0
         for order in JOINING_ORDERS if sizes[0] == 0 else LEAVING_ORDERS:
             if (blocks := collision_blocks(k, n, shift, order)) is not None:
-                found.append({"single": blocks[0], "blocks": [list(block) for block in blocks[1]]})
+                laws.append({"single": blocks[0], "blocks": [list(block) for block in blocks[1]]})
     if k >= 8:
-        found.append({"parts": max(-(-k // 12), 2), "least": 1e-20})
-    return [*found, "revealed"]
+        laws.append({"parts": max(-(-k // 12), 2), "least": 1e-20})
+    return [*laws, "revealed"]
 
 
 def sides_of_laws(proving: Proving, delta: float) -> tuple[float, float] | None:
-    """About the epsilon of the checker's own laws, which are larger than the truth (C-27, C-30).
-
-    It is where the claim's sides are looked for; the checker decides whether they hold.
-    """
-    found = [_epsilon_of_parts(pair.parts, delta) for pair in proving.pairs]
-    lower, upper = (max((sides[side] for sides in found), default=math.inf) for side in (0, 1))
+    """The sides to claim: those of the checker's own laws, which dominate the run (C-27, C-30); the checker decides."""
+    bounds = [_epsilon_of_parts(pair.parts, delta) for pair in proving.pairs]
+    lower, upper = (max((sides[side] for sides in bounds), default=math.inf) for side in (0, 1))
     if not math.isfinite(upper):
         return None
     return (0.0, upper * (1.0 + 1e-9)) if proving.has_larger_laws else (lower, upper)
 
 
 def _epsilon_of_parts(parts: Composition, delta: float) -> tuple[float, float]:
-    """The engines' epsilon of the checker's laws, what is missing counted as lost; infinite where they have none."""
+    """The engines' epsilon of the checker's laws, missing mass counted as lost; infinite where they have none."""
     rounds: list[tuple[AnyRound, int]] = []
     left = delta
     for round_, times in parts:
@@ -99,8 +96,8 @@ def _epsilon_of_parts(parts: Composition, delta: float) -> tuple[float, float]:
         left -= times * _rounded(round_.missing)
     if left <= 0.0:
         return math.inf, math.inf
-    found = epsilon_of(compose(rounds), math.log(left), Options())
-    return found.lower, found.upper
+    bounds = epsilon_of(compose(rounds), math.log(left), Options())
+    return bounds.lower, bounds.upper
 
 
 def _allocation(factor: Factor) -> Allocation:

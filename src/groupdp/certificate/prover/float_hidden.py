@@ -6,6 +6,7 @@ Nothing here is proved and nothing has to be. Names as in docs/certificate.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -116,11 +117,11 @@ class FloatHidden:
 
     def products(self, c: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """log of the coin's weights at c, means and variances."""
-        found = []
+        moments = []
         for log_p, (_, product) in zip(self.log_p, self.round.coin, strict=True):
             parts = [(times, self.moment(factor, c)) for factor, times in product]
-            found.append([sum(times * moment[i] for times, moment in parts) + (log_p, 0, 0)[i] for i in range(3)])
-        logs, means, variances = np.array(found).T
+            moments.append([sum(times * moment[i] for times, moment in parts) + (log_p, 0, 0)[i] for i in range(3)])
+        logs, means, variances = np.array(moments).T
         return logs, means, variances
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
@@ -132,24 +133,20 @@ class FloatHidden:
         mean = float(w @ means) / total
         return top + math.log(total), mean, float(w @ (variances + (means - mean) ** 2)) / total
 
-    def rectangles(self, c: float) -> tuple[FloatArray, FloatArray]:
-        return np.empty(0), np.empty(0)
-
-    def decay(self, rectangles: tuple[FloatArray, FloatArray], s: float, c: float) -> float:
-        """log of the bound on |G(c + i s') / G(c)| for s' >= s (C-35)."""
+    def decay_at(self, c: float) -> Callable[[float], float]:
+        """log of a bound on |G(c + i s') / G(c)| for s' >= s (C-35)."""
         logs, _, _ = self.products(c)
         falls = [
             sum(times * float(arb(factor.square)) / factor.places for factor, times in product if factor.taking == 1)
             for _, product in self.round.coin
         ]
-        shares = np.exp(logs - logs.max())
-        falling = np.exp(np.maximum(-s * s / 2 * np.array(falls), -700.0))
-        return math.log(float(shares @ falling) / float(shares.sum()))
+        shares = np.exp(logs - np.logaddexp.reduce(logs))
+        return lambda s: math.log(float(shares @ np.exp(np.maximum(-s * s / 2 * np.array(falls), -700.0))))
 
     def hints(self, c: float, beyond: float, length: float, nats: float) -> dict[str, Any]:
         """The sums of every factor."""
-        found = [self.sums(factor, c, beyond, length, nats) for factor in self.round.factors]
-        return {"factors": found}
+        sums = [self.sums(factor, c, beyond, length, nats) for factor in self.round.factors]
+        return {"factors": sums}
 
     def bits(self, c: float, beyond: float, length: float, nats: float) -> float:
         """Bits that the sums need."""

@@ -6,7 +6,8 @@ Nothing here is proved and nothing has to be. Names as in docs/certificate.md.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -27,23 +28,23 @@ _LARGEST_GRID = 4e6  # numbers in the table of an envelope's ratios
 class FloatMixtures:
     """A round of mixtures in floats, with the shifts that matter: log A, log B and the slopes on a grid of u."""
 
-    def __init__(self, round_: Mixtures, log_charge: float) -> None:
+    def __init__(self, round_: Mixtures, log_left_out: float) -> None:
         self.unit = float(arb_to_float(round_.unit))
         logs = [[log_of(law) for law in branch] for branch in round_.branches]
-        self.right_from, self.right_to = _kept([right for right, _ in logs], log_charge, both=True)
-        self.left_to = _kept([left for _, left in logs], log_charge, both=False)[1]
+        self.right_from, self.right_to = _kept([right for right, _ in logs], log_left_out, both=True)
+        self.left_to = _kept([left for _, left in logs], log_left_out, both=False)[1]
         self.branches = [(right[: self.right_to + 1], left[: self.left_to + 1]) for right, left in logs]
         for right, _ in self.branches:
             right[: self.right_from] = -math.inf
         self.branches = [pair for pair in self.branches if np.isfinite(pair[0]).any()]
-        self.largest = self.unit * (self.right_to, self.left_to)[0], self.unit * self.left_to
+        self.largest = self.unit * self.right_to, self.unit * self.left_to
         self.spans = self.unit * (self.right_to - self.right_from), self.unit * self.left_to
         self.grid_step = 2 * math.pi * min(1.2 / max(*self.spans, 1e-3), 1.0) / 45.0
-        self._grid(0.0, 15.0)
+        self._grid(15.0)
 
-    def _grid(self, low: float, high: float) -> None:
-        self.low, self.high = low - 15.0, high
-        self.u = np.arange(self.low, self.high + self.grid_step, self.grid_step)
+    def _grid(self, high: float) -> None:
+        self.high = high
+        self.u = np.arange(-15.0, high + self.grid_step, self.grid_step)
         if len(self.u) * sum(len(r) + len(b) for r, b in self.branches) > 3e8:
             raise Undecided("hints would take too much memory")
         self.logs = []
@@ -62,7 +63,7 @@ class FloatMixtures:
             lw = np.array([(1 + c) * la - c * lb - self.u**2 / 2 for la, lb, _, _ in self.logs])
             if self.falls(c)[-1] and lw[:, -1].max() < lw.max() - 150.0:
                 return lw
-            self._grid(0.0, 1.5 * self.high + 5.0)
+            self._grid(1.5 * self.high + 5.0)
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """log G, its first and second derivative."""
@@ -75,8 +76,8 @@ class FloatMixtures:
         variance = float((w * (losses - mean) ** 2).sum()) / total
         return top + math.log(total * self.grid_step / math.sqrt(2 * math.pi)), mean, variance
 
-    def rectangles(self, c: float) -> tuple[FloatArray, FloatArray]:
-        """Widths and probabilities of the layers of the tilted loss's density (C-10)."""
+    def decay_at(self, c: float) -> Callable[[float], float]:
+        """log of a bound on |phi(s')| for s' >= s, by the layers of the tilted loss's density (C-10)."""
         lw = self.log_weights(c)
         log_g = self.cumulants(c)[0]
         widths: list[float] = []
@@ -89,11 +90,7 @@ class FloatMixtures:
             heights = np.exp(np.minimum(row[:-1], row[1:]) - log_g) / math.sqrt(2 * math.pi)
             heights = 0.9 * heights / np.maximum(np.maximum(slope[:-1], slope[1:]), 1e-300)
             _stack(loss.tolist(), heights.tolist(), widths, masses)
-        return np.array(widths), np.array(masses)
-
-    def decay(self, rectangles: tuple[FloatArray, FloatArray], s: float, c: float) -> float:
-        """log of the bound on |phi(s')| for s' >= s."""
-        return _decay_of(rectangles, s)
+        return partial(_decay_of, np.array(widths), np.array(masses))
 
 
 class FloatGaussians:
@@ -112,15 +109,11 @@ class FloatGaussians:
         mean = float((w * means).sum())
         return top + math.log(total), mean, float((w * ((means - mean) ** 2 + self.squares)).sum())
 
-    def rectangles(self, c: float) -> tuple[FloatArray, FloatArray]:
-        return np.empty(0), np.empty(0)
-
-    def decay(self, rectangles: tuple[FloatArray, FloatArray], s: float, c: float) -> float:
+    def decay_at(self, c: float) -> Callable[[float], float]:
+        """log of a bound on |phi(s')| for s' >= s (C-7)."""
         logs = self.log_p + self.squares * c * (1 + c) / 2
-        top = float(logs.max())
-        return math.log(float(np.exp(logs - top - self.squares * s * s / 2).sum()) + 1e-300) - math.log(
-            float(np.exp(logs - top).sum())
-        )
+        logs -= np.logaddexp.reduce(logs)
+        return lambda s: math.log(float(np.exp(logs - self.squares * s * s / 2).sum()) + 1e-300)
 
 
 class FloatProfile:
@@ -180,8 +173,8 @@ class FloatProfile:
         mean = float(w @ losses) / total
         return top + math.log(total), mean, float(w @ (losses - mean) ** 2) / total
 
-    def rectangles(self, c: float) -> tuple[FloatArray, FloatArray]:
-        """Widths and probabilities of the layers of the active part's density (C-20)."""
+    def decay_at(self, c: float) -> Callable[[float], float]:
+        """log of a bound on |phi(s')| for s' >= s, by the layers of the active part's density (C-20)."""
         log_g = self.cumulants(c)[0]
         x, q = self.parts[0]
         widths: list[float] = []
@@ -192,15 +185,11 @@ class FloatProfile:
             widths_between = np.maximum(np.diff(edges), 1e-300)
             heights = 0.85 * np.exp(np.minimum(row[::thin][:-1], row[::thin][1:])) * thin / widths_between
             _stack(edges.tolist(), heights.tolist(), widths, masses)
-        return np.array(widths), np.array(masses)
-
-    def decay(self, rectangles: tuple[FloatArray, FloatArray], s: float, c: float) -> float:
-        """log of the bound on |phi(s')| for s' >= s."""
-        return _decay_of(rectangles, s)
+        return partial(_decay_of, np.array(widths), np.array(masses))
 
     def events(self) -> list[list[float]]:
         """(t, i) where i becomes active or ceases to be, by bisection."""
-        found = []
+        events = []
         known = -self.mu[-1] * self.t[1:] - self.mu[-1] ** 2 / 2 < _LARGEST_LOG_RATIO  # else ratios were made equal
         for i in range(1, len(self.h)):
             row = self.active[i - 1]
@@ -211,23 +200,25 @@ class FloatProfile:
                     ratios = self._ratios(np.array([middle]))
                     is_active = bool(self._excess(ratios[i - 1], ratios)[0] < 0)
                     low, high = (low, middle) if is_active == bool(row[n]) else (middle, high)
-                found.append([middle, i])
-        return sorted(found, reverse=True)
+                events.append([middle, i])
+        return sorted(events, reverse=True)
 
 
-def floats_of(parts: Composition, log_charge: float, envelope_charge: float = -math.inf) -> list[Any]:
-    """The rounds in floats, without shifts that charges as small as these cover."""
-    found: list[Any] = []
+def floats_of(parts: Composition, log_left_out: float, envelope_left_out: float = -math.inf) -> list[Any]:
+    """The rounds in floats, without the shifts whose probability is at most e^log_left_out in all."""
+    rounds: list[Any] = []
     for round_, _ in parts:
         if isinstance(round_, Mixtures):
-            found.append(FloatMixtures(round_, log_charge))
+            rounds.append(FloatMixtures(round_, log_left_out))
         elif isinstance(round_, Profile):
             tails = np.logaddexp.accumulate(log_of(round_.law)[::-1])[::-1]
-            largest = max(int(np.flatnonzero(tails > envelope_charge)[-1]), 1)  # more of the group at once is left out
-            found.append(_float_profile(tuple(round_.law[: largest + 1]), round_.unit))
+            largest = max(
+                int(np.flatnonzero(tails > envelope_left_out)[-1]), 1
+            )  # more of the group at once is left out
+            rounds.append(_float_profile(tuple(round_.law[: largest + 1]), round_.unit))
         else:
-            found.append(FloatHidden(round_) if isinstance(round_, Hidden) else FloatGaussians(round_))
-    return found
+            rounds.append(FloatHidden(round_) if isinstance(round_, Hidden) else FloatGaussians(round_))
+    return rounds
 
 
 @lru_cache(maxsize=8)
@@ -245,15 +236,15 @@ def log_of(law: Law) -> FloatArray:
     return np.array([float(arb(p).mid().log()) if arb(p).mid() > 0 else -math.inf for p in law])
 
 
-def _kept(laws: list[FloatArray], log_charge: float, *, both: bool) -> tuple[int, int]:
-    """The first and last shift that a charge of e^log_charge does not cover, over all laws."""
+def _kept(laws: list[FloatArray], log_left_out: float, *, both: bool) -> tuple[int, int]:
+    """The first and last shift to keep: the others have at most the probability e^log_left_out in every law."""
     first, last = 10**9, 0
     for law in laws:
         tails = np.logaddexp.accumulate(law[::-1])[::-1]  # of i and more
         heads = np.logaddexp.accumulate(law)
-        above = np.flatnonzero(tails > log_charge + (0.0 if both else float(law.max())))
+        above = np.flatnonzero(tails > log_left_out + (0.0 if both else float(law.max())))
         last = max(last, int(above[-1]) if len(above) else 0)
-        first = min(first, int(np.flatnonzero(heads > log_charge)[0]) if both and heads[-1] > log_charge else 10**9)
+        first = min(first, int(np.flatnonzero(heads > log_left_out)[0]) if both and heads[-1] > log_left_out else 10**9)
     return (first if both and first <= last else 0), last
 
 
@@ -268,8 +259,7 @@ def _log_sum(u: FloatArray, logs: FloatArray, unit: float, sign: float) -> tuple
     return total, mean
 
 
-def _decay_of(rectangles: tuple[FloatArray, FloatArray], s: float) -> float:
-    widths, masses = rectangles
+def _decay_of(widths: FloatArray, masses: FloatArray, s: float) -> float:
     x = np.maximum(s * widths / 2, 1e-12)
     env = np.where(x < math.pi / 2, np.sin(x) / x, 1 / x)
     return math.log1p(-min(float((masses * (1 - env)).sum()), 1 - 1e-12))

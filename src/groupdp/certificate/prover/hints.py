@@ -7,6 +7,7 @@ Names as in docs/certificate.md: K(c) the log moment, c the abscissa, T the numb
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,29 +32,26 @@ def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy:
     if any(isinstance(round_, Profile) and len(round_.law) > 1 + _LARGEST_ENVELOPE for round_, _ in parts):
         raise Undecided(f"the contour of an envelope is for groups of up to {_LARGEST_ENVELOPE}")
     rounds = floats_of(parts, log_delta - 20.0 - math.log(sum(times)))
-
-    def cumulant(c: float) -> FloatArray:
-        return np.asarray(sum(t * np.array(round_.cumulants(c)) for round_, t in zip(rounds, times, strict=True)))
-
+    cumulant = _cumulant(rounds, times)
     screen = _screen(cumulant, epsilon, log_delta)
     if screen is not None:
-        found = [_grid_hints(round_, screen, screen * 1.01, 0.0, 50.0) for round_ in rounds]
+        per_round = [_grid_hints(round_, screen, screen * 1.01, 0.0, 50.0) for round_ in rounds]
         placed = {"abscissa": screen, "beyond": screen * 1.01, "step": 1.0, "points": 0}
-        return {"precision": 128, **placed, "rounds": found}
+        return {"precision": 128, **placed, "rounds": per_round}
     tolerance = min(max(accuracy * saddle(cumulant, epsilon), 1e-60), 1e-3)
     rounds = floats_of(parts, log_delta + math.log(tolerance) - math.log(sum(times)) - _TAIL)
+    cumulant = _cumulant(rounds, times)
     c = saddle(cumulant, epsilon)
     k, _, variance = (float(x) for x in cumulant(c))
     peak = k - c * epsilon
     log_error = log_delta + math.log(tolerance) - math.log(4)
-    widest = (
-        0.5 if any(isinstance(round_, FloatHidden) for round_ in rounds) else 3.0
-    )  # moments of high orders take long
+    has_hidden = any(isinstance(round_, FloatHidden) for round_ in rounds)
+    widest = 0.5 if has_hidden else 3.0  # moments of high orders take long
     period, beyond = _period(cumulant, c, epsilon, log_error, float(largest_loss(parts)), widest)
     step = 2 * math.pi / period
     length = _length(rounds, times, c, peak, log_error, math.sqrt(2 * max(peak - log_error, 1.0) / variance))
     nats = max(peak - log_error, 0.0) + math.log(sum(times)) + _TAIL
-    found = [_grid_hints(round_, c, beyond, length, nats) for round_ in rounds]
+    per_round = [_grid_hints(round_, c, beyond, length, nats) for round_ in rounds]
     bits = max(
         round_.bits(c, beyond, length, nats) if isinstance(round_, FloatHidden) else 1.45 * nats for round_ in rounds
     )
@@ -63,8 +61,13 @@ def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy:
         "beyond": beyond,
         "step": step,
         "points": math.ceil(length / step) + 2,
-        "rounds": found,
+        "rounds": per_round,
     }
+
+
+def _cumulant(rounds: list[Any], times: list[float]) -> Callable[[float], FloatArray]:
+    """K, K' and K'' of the composition as functions of c."""
+    return lambda c: np.asarray(sum(t * np.array(round_.cumulants(c)) for round_, t in zip(rounds, times, strict=True)))
 
 
 def _screen(cumulant: Any, epsilon: float, log_delta: float) -> float | None:
@@ -115,10 +118,10 @@ def _period(
 
 def _length(rounds: Any, times: list[float], c: float, peak: float, log_error: float, start: float) -> float:
     """The s beyond which the points of the contour are proved to matter less than e^log_error."""
-    rectangles = [round_.rectangles(c) for round_ in rounds]
+    decays = [round_.decay_at(c) for round_ in rounds]
     s = start
     for _ in range(200):
-        decay = sum(t * round_.decay(r, s, c) for round_, t, r in zip(rounds, times, rectangles, strict=True))
+        decay = sum(t * decay_of(s) for decay_of, t in zip(decays, times, strict=True))
         if peak + decay - math.log(s * math.pi) < log_error:
             return s
         s *= 1.12
@@ -171,16 +174,12 @@ def lattice_hints(
     if any(isinstance(round_, Hidden) for round_, _ in parts):
         raise Undecided("a hidden allocation needs a contour")
     times = [float(t) for _, t in parts]
-    rounds = floats_of(parts, *[log_delta - 20.0 - math.log(sum(times))] * 2)
-
-    def cumulant(c: float) -> FloatArray:
-        return np.asarray(sum(t * np.array(round_.cumulants(c)) for round_, t in zip(rounds, times, strict=True)))
-
+    cumulant = _cumulant(floats_of(parts, *[log_delta - 20.0 - math.log(sum(times))] * 2), times)
     c = saddle(cumulant, epsilon)
     k = float(cumulant(c)[0])
     tolerance = min(max(accuracy * c, 1e-18), 1e-2)
     rounds = floats_of(parts, *[log_delta + math.log(tolerance / 10) - math.log(sum(times))] * 2)
-    log_error = log_delta + math.log(tolerance / 10)  # of what is charged for, in all
+    log_error = log_delta + math.log(tolerance / 10)  # all errors together
     share = log_error - math.log(3 * sum(times))
     relative = math.log(tolerance / 10) - math.log(3 * sum(times))
     ends = [_ends(round_, c, relative, share) for round_ in rounds]
@@ -191,7 +190,7 @@ def lattice_hints(
     step = coarsest
     if k - c * epsilon - log_delta < 8.0:  # else delta falls faster than e^{-c epsilon}, and more is needed
         step = max(math.sqrt(4 * tolerance / (c * (c + 1) * max(spread_out, 1.0))), coarsest)
-    found = []
+    per_round = []
     for (exact, _), round_, (low, high, spread) in zip(parts, rounds, ends, strict=True):
         kept = {"right_to": 0, "left_to": 0}
         if isinstance(round_, FloatMixtures):
@@ -201,16 +200,16 @@ def lattice_hints(
         offset = _offset(exact, spread, c, step, kept)
         cells = {"first": math.floor((low - offset) / step) - 1, "last": math.ceil((high - offset) / step) + 1}
         cells = {"first": min(cells["first"], -2), "last": max(cells["last"], 2)}
-        found.append({"offset": offset, **cells, **kept})
-    offsets = sum(t * part["offset"] for t, part in zip(times, found, strict=True))
-    high, beyond = _high(rounds, times, found, c, share, offsets)
-    high = min(high, sum(t * part["last"] * step for t, part in zip(times, found, strict=True)))
+        per_round.append({"offset": offset, **cells, **kept})
+    offsets = sum(t * part["offset"] for t, part in zip(times, per_round, strict=True))
+    high, beyond = _high(rounds, times, per_round, c, share)
+    high = min(high, sum(t * part["last"] * step for t, part in zip(times, per_round, strict=True)))
     most_moment = sum(
         t * max(round_.cumulants(c)[0] - c * part["offset"], 0.0)
-        for round_, t, part in zip(rounds, times, found, strict=True)
+        for round_, t, part in zip(rounds, times, per_round, strict=True)
     )
-    low, before = _low(ends, times, found, c, share - most_moment + c * (epsilon - offsets), 0.2 / step)
-    least = sum(t * part["first"] * step for t, part in zip(times, found, strict=True))
+    low, before = _low(ends, times, per_round, c, share - most_moment + c * (epsilon - offsets), 0.2 / step)
+    least = sum(t * part["first"] * step for t, part in zip(times, per_round, strict=True))
     low = least if least > -most * step else max(min(low, -4 * step), least)
     window = (math.floor(low / step) - 2, math.ceil(max(high, epsilon - offsets) / step) + 8)
     spans = [round_.cumulants(c)[0] - c * min(part[0], 0.0) for round_, part in zip(rounds, ends, strict=True)]
@@ -228,7 +227,7 @@ def lattice_hints(
         "before": before,
         "step": step,
     }
-    return {**placed, "low": window[0], "high": window[1], "rounds": found}
+    return {**placed, "low": window[0], "high": window[1], "rounds": per_round}
 
 
 def _ends(round_: Any, c: float, relative: float, share: float) -> tuple[float, float, tuple[FloatArray, FloatArray]]:
@@ -302,25 +301,25 @@ def _spread_out(round_: Any, spread: tuple[FloatArray, FloatArray], c: float, st
     )
 
 
-def _high(rounds: Any, times: list[float], found: Any, c: float, share: float, offsets: float) -> tuple[float, float]:
+def _high(rounds: Any, times: list[float], per_round: Any, c: float, share: float) -> tuple[float, float]:
     """The sum of losses above which all may be cut, less the offsets, and the abscissa that shows it."""
     best, beyond = math.inf, 2 * c
     for ratio in np.concatenate((np.linspace(0.5, 1.0, 26), 1 + np.geomspace(1e-3, 3.0, 24))).tolist():
         b = c * ratio
         total = 0.0
-        for round_, t, part in zip(rounds, times, found, strict=True):
+        for round_, t, part in zip(rounds, times, per_round, strict=True):
             total += t * max(float(round_.cumulants(b)[0]) - b * part["offset"], 0.0)
         if (total - share) / b < best:
             best, beyond = (total - share) / b, b
     return best, beyond
 
 
-def _low(ends: Any, times: list[float], found: Any, c: float, share: float, largest: float) -> tuple[float, float]:
+def _low(ends: Any, times: list[float], per_round: Any, c: float, share: float, largest: float) -> tuple[float, float]:
     """The sum of losses below which all may be cut, less the offsets, and the abscissa that shows it."""
     best, before = share / c, 0.0
     for a in np.geomspace(0.1 * c, max(largest, 0.2 * c), 30).tolist():
         total = 0.0
-        for (low, _, (losses, logs)), t, part in zip(ends, times, found, strict=True):
+        for (low, _, (losses, logs)), t, part in zip(ends, times, per_round, strict=True):
             raised = np.maximum(losses, low) - part["offset"]
             tilted = logs - a * raised
             top = float(tilted.max())

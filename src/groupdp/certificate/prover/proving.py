@@ -1,4 +1,4 @@
-"""Which method is to prove a claim, with which hints; and the interval that can be proved where the claim's cannot."""
+"""Choose the method and the hints for each pair of a claim; widen the interval where the claim cannot be proved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FIRST_STEPS, _FEW_ROUNDS = 25_000, 100
 _TERMS_OF_STEP, _STEPS_OF_INTEGRAL = 1_600.0, 80.0
 #: Relative width of an interval that is not worth more cells.
 NARROW = 1e-4
-#: What floats cannot do: the checker will say what is missing.
+#: Errors of hints in floats: the checker then says which hint is missing.
 _NO_HINTS = (Undecided, ValueError, OverflowError, ZeroDivisionError)
 
 
@@ -51,8 +51,8 @@ class ClosedForm(Exception):
 class Pair:
     """An ordered pair of datasets, with its laws and hints.
 
-    It is settled once all that it can decide of the claim is decided, and near enough if it will not widen the claim by
-    more than is worth more cells.
+    It is settled once its hints decide both sides of the claim as far as this pair can, and near enough if it widens
+    the claim by so little that more cells are not worth it.
     """
 
     change: Change
@@ -74,7 +74,7 @@ def with_laws(laws: list[Any] | None, hints: dict[str, Any] | None = None) -> di
 
 
 class Proving:
-    """Hints for the pairs of a claim, and what has been proved with them; `laws` are those of hidden allocations."""
+    """Hints for the pairs of a claim and the proofs made with them; `laws` are those of hidden allocations."""
 
     def __init__(self, claim: dict[str, Any], clock: Clock, laws: dict[str, list[Any]] | None = None) -> None:
         self.claim, self.clock, self.known = claim, clock, list[Proof]()
@@ -111,8 +111,8 @@ class Proving:
     @property
     def hints(self) -> dict[str, Any]:
         """By the names of the pairs that have some."""
-        found = {pair.change.name: pair.all_hints for pair in self.pairs}
-        return {name: hints for name, hints in found.items() if hints is not None}
+        named = {pair.change.name: pair.all_hints for pair in self.pairs}
+        return {name: hints for name, hints in named.items() if hints is not None}
 
     @property
     def has_few_rounds(self) -> bool:
@@ -197,7 +197,7 @@ class Proving:
             return bool(is_above and (self.is_below or below is None or proves or below[1] < self.target))
 
     def interval(self, bounds: tuple[float, float]) -> tuple[float, float]:
-        """The interval around `bounds` that is proved with the hints there are; `bounds` if there is none."""
+        """The interval around `bounds` that the current hints prove; `bounds` if they prove none."""
         lower, upper = (bounds[0] if self.is_below else 0.0), bounds[1]
         for pair in (pair for pair in self.pairs if not pair.settled):
             try:

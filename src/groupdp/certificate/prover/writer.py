@@ -61,7 +61,7 @@ def _norms_rounded(run: Any) -> float:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A claim with hints, as it is written to a file; `verdict` is what the checker said of it."""
+    """A claim with hints, as written to a file, and the checker's `verdict` on it."""
 
     document: dict[str, Any]
     verdict: Verdict
@@ -190,7 +190,7 @@ def _require_laws(run: Any) -> None:
 
 def _phases(run: Any) -> tuple[Mechanism, ...]:
     """The run as phases of DP-SGD and correlated noise, some with a group size of their own (C-36)."""
-    found: list[Mechanism] = []
+    listed: list[Mechanism] = []
     for phase in mechanisms_of(with_own_groups(run, None)[0]):
         own = phase.group_size if isinstance(phase, OfGroup) else None
         mechanism: Any = phase.mechanism if isinstance(phase, OfGroup) else phase
@@ -207,8 +207,8 @@ def _phases(run: Any) -> tuple[Mechanism, ...]:
         if not isinstance(mechanism, DPSGD | CorrelatedNoise):
             known = "DPSGD, CorrelatedNoise, GaussianRelease or a fixed number of runs of them"
             raise InvalidArgument("run", mechanism, f"be of {known} for the checker to know its laws")
-        found += [mechanism if own is None else OfGroup.of(mechanism, own)] * times
-    return tuple(found)
+        listed += [mechanism if own is None else OfGroup.of(mechanism, own)] * times
+    return tuple(listed)
 
 
 def _require_checked(run: CorrelatedNoise) -> None:
@@ -236,7 +236,7 @@ def _require_checked(run: CorrelatedNoise) -> None:
 
 
 def claim_of(run: Any, *, delta: float, group_size: Any, adjacency: str, removed: Any = None, added: Any = None) -> Any:
-    """What is claimed about: the run, the group and delta, as the checker reads them."""
+    """The run, the group and delta of a claim, as the checker reads them."""
     if removed is not None or added is not None:
         group = {"adjacency": "removed-and-added", "removed": _counts(removed), "added": _counts(added)}
     else:
@@ -267,7 +267,7 @@ def _described_correlated(run: CorrelatedNoise) -> dict[str, Any]:
     """Correlated noise as the checker reads it; M-3's shares belong to the claim, because its law depends on them."""
     _require_checked(run)
     participation = run.participation
-    found = {
+    description = {
         "mechanism": run.name,
         "strategy": run.strategy.name,
         "column": [spelled(value) for value in run.strategy.first_column(run.steps).tolist()],  # type: ignore[union-attr]
@@ -278,18 +278,18 @@ def _described_correlated(run: CorrelatedNoise) -> dict[str, Any]:
     }
     match participation:
         case CyclicPoisson(parts=parts, rate=rate, assigned=assigned):
-            found |= {"parts": parts, "rate": spelled(rate), "assigned": assigned}
+            description |= {"parts": parts, "rate": spelled(rate), "assigned": assigned}
             if assigned != "person":
-                found["shares"] = [spelled(share) for share in row_shares(run.strategy, run.steps, parts=parts)]
+                description["shares"] = [spelled(share) for share in row_shares(run.strategy, run.steps, parts=parts)]
         case MinimumSeparation(separation=separation, participations=participations):
-            found |= {"separation": separation, "participations": participations}
+            description |= {"separation": separation, "participations": participations}
         case FixedEpochs(batches=batches):
-            found |= {"batches": batches}
-    return found
+            description |= {"batches": batches}
+    return description
 
 
 def certificate_of(claim: dict[str, Any]) -> Certificate:
-    """The certificate of a claim, tried out: hints are refined until the checker decides, or stays undecided."""
+    """The certificate of any claim, with hints as good as the prover makes them; the verdict may be any."""
     proving = proving_of(claim, Clock(steps=MOST_STEPS))
     proving.contours()
     if any(pair.hints is None for pair in proving.pairs):
@@ -298,7 +298,7 @@ def certificate_of(claim: dict[str, Any]) -> Certificate:
 
 
 def proving_of(claim: dict[str, Any], clock: Clock, laws: dict[str, list[Any]] | None = None) -> Proving:
-    """Nothing is proved yet; the claim has a meaning."""
+    """The proofs to make for a valid claim; raises InvalidArgument for an invalid one."""
     try:
         phases(claim["run"])
         return Proving(claim, clock, laws)
@@ -307,7 +307,7 @@ def proving_of(claim: dict[str, Any], clock: Clock, laws: dict[str, list[Any]] |
 
 
 def tried(claim: dict[str, Any], proving: Proving) -> Certificate:
-    """A claim with the hints that were found, and what the checker says; what is proved is not proved again."""
+    """The certificate of a claim with the current hints; the checker uses the proofs made before."""
     document = {
         "format": "groupdp certificate",
         "version": 1,

@@ -148,7 +148,7 @@ def lognormal(shift: float, side: Side) -> ConvexLaw:
     mass[1:-1] += under_q * (1.0 - share) + 4.0 * UNIT * under_q
     mass[2:] += under_q * share
     mass *= 1.0 + float(error.max()) + 8.0 * UNIT
-    # What lies beyond: Phi(-r) <= e^{-r^2/2} / 2.
+    # The mass beyond: Phi(-r) <= e^{-r^2/2} / 2.
     beyond = 0.51 * math.exp(-0.5 * _REACH**2)
     x = np.concatenate(([0.0], point * near if outward > 0.0 else point / near))
     mass[1 if side.forward else 0] += beyond
@@ -180,8 +180,8 @@ def combined(
     a, b = weights
 
     def values(rows: FloatArray, columns: FloatArray) -> FloatArray:
-        found = np.outer(rows, columns) if product else np.add.outer(a * rows, b * columns)
-        return np.asarray(found * (1.0 + side.outward * 8.0 * UNIT))
+        combined = np.outer(rows, columns) if product else np.add.outer(a * rows, b * columns)
+        return np.asarray(combined * (1.0 + side.outward * 8.0 * UNIT))
 
     count_work(len(first.x) * len(second.x))
     edges = _edges(first, second, values)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from groupdp.engines.lattice.loss import BranchLoss
-from groupdp.engines.lattice.support import LossTable, RoughLaw, invert, one_step
+from groupdp.engines.lattice.support import LossNodes, LossTable, RoughLaw, invert, one_step
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray, IntArray
 
@@ -106,15 +106,6 @@ _AIM = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class GridEdges:
-    """Edges of panels, with certified losses."""
-
-    nodes: FloatArray
-    loss: FloatArray
-    loss_error: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
 class GivenEdges:
     """Edges of cells known beforehand, in one interval, each with the lattice index of the cell to its right."""
 
@@ -140,7 +131,7 @@ class MergingEdges:
 
 def grid_edges(
     branch_loss: BranchLoss, table: LossTable, interval: int, cells: LatticeCells, *, step: float
-) -> Iterator[GridEdges]:
+) -> Iterator[LossNodes]:
     """Edges at which the loss is j h for the lattice points j, a few roundings below rather than above."""
     begin, end = table.breaks[interval]
     t, loss, error = table.nodes[begin:end], table.values.loss[begin:end], table.values.loss_error[begin:end]
@@ -149,10 +140,10 @@ def grid_edges(
         targets = index * step
         targets = targets - 4.0 * np.interp(targets, loss, error)
         inside = (targets > loss[0]) & (targets < loss[-1])
-        found = invert(branch_loss, table, interval, targets[inside])
-        nodes = np.concatenate((nodes, found.nodes))
-        losses = np.concatenate((losses, found.loss))
-        errors = np.concatenate((errors, found.loss_error))
+        inverse = invert(branch_loss, table, interval, targets[inside])
+        nodes = np.concatenate((nodes, inverse.nodes))
+        losses = np.concatenate((losses, inverse.loss))
+        errors = np.concatenate((errors, inverse.loss_error))
         keep = nodes < t[-1]
         keep[1:] &= nodes[1:] > np.maximum.accumulate(nodes)[:-1]
         nodes, losses, errors = nodes[keep], losses[keep], errors[keep]
@@ -160,7 +151,7 @@ def grid_edges(
             nodes = np.append(nodes, t[-1])
             losses, errors = np.append(losses, loss[-1]), np.append(errors, error[-1])
         if len(nodes) > 1:
-            yield _subdivided_grid(branch_loss, table, GridEdges(nodes, losses, errors))
+            yield _subdivided_grid(branch_loss, table, LossNodes(nodes, losses, errors))
         nodes, losses, errors = nodes[-1:], losses[-1:], errors[-1:]
 
 
@@ -193,8 +184,8 @@ def merging_edges(
         inside = (targets > loss[0]) & (targets < loss[-1])
         if len(nodes) == 1 and np.any(targets <= loss[0]):  # the first edge has this cell to its right
             right_cell = right[targets <= loss[0]][-1:]
-        found = one_step(branch_loss, table, interval, targets[inside])
-        nodes = np.concatenate((nodes, _replaced(found, cells, right[inside], given)))
+        edges = one_step(branch_loss, table, interval, targets[inside])
+        nodes = np.concatenate((nodes, _replaced(edges, cells, right[inside], given)))
         right_cell = np.concatenate((right_cell, right[inside]))
         keep = nodes < t[-1]
         keep[1:] &= nodes[1:] > np.maximum.accumulate(nodes)[:-1]
@@ -209,18 +200,18 @@ def merging_edges(
         nodes, right_cell = nodes[-1:], right_cell[-1:]
 
 
-def _replaced(found: FloatArray, cells: LatticeCells, right: IntArray, given: GivenEdges) -> FloatArray:
+def _replaced(edges: FloatArray, cells: LatticeCells, right: IntArray, given: GivenEdges) -> FloatArray:
     """Edges found, with those given in their place between cells of one step."""
     indices, nodes = given.right_indices, given.nodes
-    if len(indices) == 0 or len(found) == 0:
-        return found
+    if len(indices) == 0 or len(edges) == 0:
+        return edges
     k = np.clip(np.searchsorted(indices, cells.indices[right]), 0, len(indices) - 1)
     narrow = (cells.widths[right] == 1) & (cells.widths[right - 1] == 1)
-    return np.where((indices[k] == cells.indices[right]) & narrow, nodes[k], found)
+    return np.where((indices[k] == cells.indices[right]) & narrow, nodes[k], edges)
 
 
 def _blocks(indices: IntArray) -> Iterator[tuple[IntArray, bool]]:
-    """The indices in blocks, and whether a block is the last; at least one block, be it empty."""
+    """The indices in blocks, and whether a block is the last; no indices give one empty block."""
     start = 0
     while True:
         stop = start + BLOCK
@@ -230,7 +221,7 @@ def _blocks(indices: IntArray) -> Iterator[tuple[IntArray, bool]]:
         start = stop
 
 
-def _subdivided_grid(branch_loss: BranchLoss, table: LossTable, edges: GridEdges) -> GridEdges:
+def _subdivided_grid(branch_loss: BranchLoss, table: LossTable, edges: LossNodes) -> LossNodes:
     fine, pieces = subdivided(table, edges.nodes)
     if len(fine) == len(edges.nodes):
         return edges
@@ -240,7 +231,7 @@ def _subdivided_grid(branch_loss: BranchLoss, table: LossTable, edges: GridEdges
     loss[original], error[original] = edges.loss, edges.loss_error
     between = branch_loss.evaluate(fine[~original])
     loss[~original], error[~original] = between.loss, between.loss_error
-    return GridEdges(fine, loss, error)
+    return LossNodes(fine, loss, error)
 
 
 def merging_shift(table: LossTable, interval: int, boundary: FloatArray, width: FloatArray) -> FloatArray:

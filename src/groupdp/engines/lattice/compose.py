@@ -60,8 +60,9 @@ def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
         magnitude = np.abs(spectrum)
         magnitude *= 1.0 + 8.0 * UNIT
         magnitude += error
-        relative += power * error / magnitude
-        np.log(magnitude, out=magnitude)
+        with np.errstate(divide="ignore", invalid="ignore"):  # an empty measure: 0 / 0, and no bound follows
+            relative += power * error / magnitude
+            np.log(magnitude, out=magnitude)
         magnitude *= float(power)
         log_magnitude += magnitude
         del magnitude
@@ -116,7 +117,7 @@ def _power(base: ComplexArray, power: int) -> ComplexArray:
             np.multiply(base, base, out=base)
 
 
-#: Logarithms of masses are right to this, absolutely and relatively: charged where they are used as bounds.
+#: Logarithms of masses are right to this, absolutely and relatively: bounds made of them include it.
 _ROOM = 1e-9
 _LOG_ROOM = 1e-12
 #: Blocks whose sum is below this are not transformed: products of such numbers would underflow, and slowly.
@@ -125,7 +126,7 @@ _NEXT_TO_NOTHING = 1e-145
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What all measures of one composition share."""
+    """The values that all measures of one composition share."""
 
     step: float
     rate: float
@@ -143,7 +144,7 @@ class _Measure:
     log_scale: float
     log_infinite: float
     log_total: float
-    """log of at least the mass of what the entries bound, that at +infinity included (upper measures only)."""
+    """log of at least the total mass, that at +infinity included (upper measures only)."""
 
 
 def compose_in_blocks(masses: list[TiltedMass], rounds: list[int], *, block: int, last: float, up: bool) -> Tail:

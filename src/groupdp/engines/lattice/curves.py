@@ -69,7 +69,7 @@ def _crossing(
 
 
 def _secant(excess: Callable[[float], float], start: float, slope: float, resolution: float) -> float:
-    """About where the excess is zero; wherever it got to if it is not smooth."""
+    """About where the excess is zero; the last point tried if the secants do not converge."""
     x, value = start, excess(start)
     slope = max(slope, 1e-300)
     for _ in range(_MOST_SECANTS):
@@ -81,8 +81,8 @@ def _secant(excess: Callable[[float], float], start: float, slope: float, resolu
         new_value = excess(new)
         if not math.isfinite(new_value):
             break
-        found = (value - new_value) / (new - x)
-        slope = max(found, 0.05 * slope)
+        slope_between = (value - new_value) / (new - x)
+        slope = max(slope_between, 0.05 * slope)
         x, value = new, new_value
     return x
 
@@ -121,10 +121,10 @@ def _enclose(excess: Callable[[float], float], guess: float, reach: float, *, ab
     return a, math.inf
 
 
-#: From so many Gaussian branches on they are taken together (no effect on validity, only on speed).
+#: At least this many Gaussian branches are taken together (affects speed only).
 MANY_BRANCHES = 4
 
-#: About what one evaluation of the curve costs (engines/interface.py): for each component, and for itself.
+#: Cost of one evaluation of the curve (engines/interface.py): for each component, and fixed.
 _WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 20, 20_000
 
 
@@ -225,7 +225,7 @@ class EnvelopeCurve:
 
 
 def curve_of(round_: Round | Profile, work: Work | None = None) -> Curve:
-    """The curve of one round; it counts what its evaluations cost."""
+    """The curve of one round; its evaluations count as `work`."""
     if isinstance(round_, AtomsRound | LaplaceRound):
         return LossCurve(round_, work)
     if not isinstance(round_, Round):
@@ -292,6 +292,6 @@ def _bound(curves: list[Curve], rounds: list[int], epsilon: float) -> float:
     beyond = [curve.above(before) - _LOG_SHARE for curve in curves]
     log_twice = 2.0 * float(np.logaddexp.reduce(np.add(beyond, log_rounds))) - math.log(2.0)
     room = _ROOM * (1.0 + abs(log_sum) + abs(log_twice))
-    log_share = log_twice - log_sum + 2.0 * room  # of what is subtracted
+    log_share = log_twice - log_sum + 2.0 * room  # of the subtracted term
     several = log_sum - room + math.log1p(-math.exp(log_share)) - room if log_share < -0.1 else -math.inf
     return max(several, *single)

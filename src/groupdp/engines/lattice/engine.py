@@ -77,7 +77,7 @@ def neighbourhood(
         return solution.below.log_delta_below(epsilon), min(solution.above.log_delta_above(epsilon), 0.0)
 
     def replan(value: float) -> tuple[Plan, Saddle]:
-        # No smaller than need be: rare losses that do not matter are what a tilt blows up.
+        # Not smaller than necessary: a tilt enlarges rare losses that do not matter.
         nonlocal saddle
         planned = value + math.log(max(1.0, abs(value))) + 2.0
         plan = prepare(composition, log_delta=planned, tolerance=tolerance)
@@ -94,14 +94,14 @@ def neighbourhood(
         of_epsilon=False,
         replan=replan,
     )
-    found = _refined(task, plan)
-    if found.provenance.tolerance_met:
-        return found, finest
+    bounds = _refined(task, plan)
+    if bounds.provenance.tolerance_met:
+        return bounds, finest
     try:
         lower = single_loss_log_delta(composition, epsilon, work=work)
-    except LimitExceeded:  # too much work: what has been found stands
-        return found, finest
-    return _raised(found, lower), finest
+    except LimitExceeded:  # too much work: the bounds so far are valid
+        return bounds, finest
+    return _raised(bounds, lower), finest
 
 
 def epsilon(
@@ -137,7 +137,7 @@ def epsilon(
         return saddle if saddle.epsilon >= 0.0 else plan.saddle_for_epsilon(0.0)
 
     def answer(solution: Solution, saddle: Saddle, spend: Callable[[], None]) -> tuple[float, float]:
-        found = []
+        sides = []
         for tail, curve, search in (
             (solution.below, solution.below.log_delta_below, last_above),
             (solution.above, solution.above.log_delta_above, first_at_most),
@@ -145,8 +145,8 @@ def epsilon(
             function = _counting(curve, spend)
             start, slope = tail.rough_crossing(log_delta) or (saddle.epsilon, saddle.rate)
             resolution = 0.02 * max(width, expected_width(plan, saddle, tail.step) / max(1.0, start))
-            found.append(search(function, log_delta, start=start, slope=slope, resolution=resolution))
-        return min(found[0], largest), min(found[1], largest)
+            sides.append(search(function, log_delta, start=start, slope=slope, resolution=resolution))
+        return min(sides[0], largest), min(sides[1], largest)
 
     task = Task(
         tolerance=width,
@@ -158,29 +158,29 @@ def epsilon(
         of_epsilon=True,
         log_delta=log_delta,
     )
-    found = _refined(task, plan)
-    if found.provenance.tolerance_met:
-        return found
-    start = found.upper if math.isfinite(found.upper) else plan.saddle_for_delta(log_delta).epsilon
+    bounds = _refined(task, plan)
+    if bounds.provenance.tolerance_met:
+        return bounds
+    start = bounds.upper if math.isfinite(bounds.upper) else plan.saddle_for_delta(log_delta).epsilon
     try:
         lower = single_loss_epsilon(composition, log_delta, start=start, resolution=0.02 * width, work=work)
-    except LimitExceeded:  # too much work: what has been found stands
-        return found
-    return _raised(found, lower)
+    except LimitExceeded:  # too much work: the bounds so far are valid
+        return bounds
+    return _raised(bounds, lower)
 
 
 def _refined(task: Task, plan: Plan) -> Bounds:
-    """Whole transforms first; where they leave nothing but roundings, block by block."""
-    found = refine(task, plan)
-    if not found.provenance.tolerance_met and math.isfinite(found.upper):
-        found = refine_in_blocks(task, plan, found)
+    """By whole transforms; then block by block where rounding errors are all that is left."""
+    bounds = refine(task, plan)
+    if not bounds.provenance.tolerance_met and math.isfinite(bounds.upper):
+        bounds = refine_in_blocks(task, plan, bounds)
     if task.progress is not None:
         task.progress(1.0)
-    return found
+    return bounds
 
 
 def _counting(curve: Callable[[float], float], spend: Callable[[], None]) -> Callable[[float], float]:
-    """The curve, which counts what its evaluations cost."""
+    """The curve; `spend` is called before each evaluation."""
 
     def evaluate(epsilon: float) -> float:
         spend()
@@ -189,21 +189,21 @@ def _counting(curve: Callable[[float], float], spend: Callable[[], None]) -> Cal
     return evaluate
 
 
-def _raised(found: Bounds, lower: float) -> Bounds:
+def _raised(before: Bounds, lower: float) -> Bounds:
     """The bounds with another lower side, if that is larger."""
-    if not lower > found.lower:
-        return found
-    bounds = Bounds(lower, found.upper)
-    tolerance = found.provenance.tolerance
+    if not lower > before.lower:
+        return before
+    bounds = Bounds(lower, before.upper)
+    tolerance = before.provenance.tolerance
     met = tolerance is not None and bounds.relative_width <= tolerance
-    return Bounds(lower, found.upper, replace(found.provenance, tolerance_met=met))
+    return Bounds(lower, before.upper, replace(before.provenance, tolerance_met=met))
 
 
 def _planned_for_epsilon(composition: Composition, epsilon: float, tolerance: float) -> tuple[Plan, Saddle]:
-    """A plan for the delta that belongs to epsilon, which is not known before there is a plan.
+    """A plan for the largest delta that the plan itself confirms at epsilon.
 
-    Planning for too large a delta leaves out losses that matter; planning for far too small a one keeps rare
-    losses that do not, and that a tilt blows up. So the largest delta that confirms itself is looked for.
+    A plan for too large a delta leaves out losses that matter; one for far too small a delta keeps rare losses that
+    do not, which a tilt enlarges.
     """
 
     def attempt(log_delta: float) -> tuple[Plan, Saddle, bool]:
@@ -279,9 +279,9 @@ def _require_squares(round_: Round | Profile) -> None:
         )
 
 
-def _labelled(found: tuple[float, float], tolerance: float) -> Bounds:
+def _labelled(sides: tuple[float, float], tolerance: float) -> Bounds:
     """Closed-form bounds with their provenance."""
-    lower, upper = found
+    lower, upper = sides
     provenance = Provenance(engine="closed form", tolerance=tolerance)
     bounds = Bounds(lower, upper, provenance)
     return Bounds(lower, upper, replace(provenance, tolerance_met=bounds.relative_width <= tolerance))

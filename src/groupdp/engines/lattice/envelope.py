@@ -70,7 +70,7 @@ class Envelope:
         kept[int(np.argmax(log_h))] = True
         self.shifts: FloatArray = shifts[kept]
         self.log_h: FloatArray = log_h[kept]
-        #: log of at least the probability of what was left out.
+        #: log of at least the probability left out.
         self.log_lost_mass = -math.inf
         if not kept.all():
             self.log_lost_mass = float(np.logaddexp.reduce(log_h[~kept])) + 1e-9
@@ -94,7 +94,7 @@ class Envelope:
 
     def thresholds(self, x: FloatArray, *, above: bool) -> FloatArray:
         """v_i (rows: component 0 first) at every x >= 0, to bound R from above (f <= 0) or from below (f >= 0)."""
-        if self.h0 == 0.0:  # nothing holds the others back
+        if self.h0 == 0.0:  # no component without a shift
             return self.with_own_thresholds(x, np.full(len(x), -np.inf), above=above)
         return self.with_own_thresholds(x, self._moved(x, self._balanced(x), above=above), above=above)
 
@@ -119,7 +119,7 @@ class Envelope:
             weights = self.h[:, None] * np.exp(np.maximum(excess, -700.0))
             value = np.sum(np.where(held, self.h[:, None] * np.expm1(excess), 0.0), axis=0) + self.h0 * np.expm1(-x)
             slope = np.sum(np.where(held, m * weights, 0.0), axis=0)
-            # Own thresholds that are 8 roundings off u_0 are on either side of it: charged too.
+            # Own thresholds that are 8 roundings off u_0 may be on either side of it, which the error covers.
             units = 9.0 * np.abs(self.log_h[:, None]) + 4.0 * x + m * (16.0 * np.abs(u) + 8.0 * m) + 20.0
             near = excess > -UNIT * units
             error = np.sum(np.where(near, weights * units, 0.0), axis=0) * UNIT
@@ -169,7 +169,7 @@ class Envelope:
             moved[pending] = u[pending] + sign * distance[pending]
             if above:
                 moved[pending] = np.maximum(moved[pending], lowest)
-        # Certainty was not reached: u_0 so small that f <= 0 (above), or so large that the event is all but empty.
+        # Not certain: take u_0 so small that f <= 0 (above), or so large that the event is nearly empty (below).
         moved[pending] = lowest if above else 1e300
         return moved
 

@@ -45,7 +45,7 @@ class EnvelopePart:
             )
         self.rounds = rounds
         self.envelope = Envelope(side, log_cut=log_cut, balanced=balanced)
-        self.log_at_rest = -math.inf if balanced else side.log_mass_at_zero
+        self.log_mass_unshifted = -math.inf if balanced else side.log_mass_at_zero
         self.x = self._nodes(log_cut)
         log_p, log_q = (
             self._log_differences(side) for side in (self._log_tails(self.x, under_p) for under_p in (True, False))
@@ -90,13 +90,13 @@ class EnvelopePart:
     @staticmethod
     def _log_differences(log_tails: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
-            found = log_tails[:-1] + np.log(-np.expm1(np.minimum(np.diff(log_tails), 0.0)))
-        return np.asarray(np.maximum(np.nan_to_num(found, nan=-1e300, neginf=-1e300), -1e300))
+            logs = log_tails[:-1] + np.log(-np.expm1(np.minimum(np.diff(log_tails), 0.0)))
+        return np.asarray(np.maximum(np.nan_to_num(logs, nan=-1e300, neginf=-1e300), -1e300))
 
     def _log_atom(self) -> float:
         half = 0.5 * float(self.envelope.shifts[0])
         if self.envelope.log_h0 == -math.inf or half == 0.0:
-            return max(self.log_at_rest, -1e300)
+            return max(self.log_mass_unshifted, -1e300)
         return self.envelope.log_h0 + math.log(max(math.erf(half / math.sqrt(2.0)), 1e-300))
 
     def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
@@ -135,12 +135,12 @@ class EnvelopePart:
         edges = mass.step * indices
         far = indices[1:].astype(np.float64)
         panels = self.envelope.split(edges, advance, above=True)
-        found = self.envelope.integrate(mass, panels, edges[:-1], far, advance)
+        masses = self.envelope.integrate(mass, panels, edges[:-1], far, advance)
         width = np.diff(edges)
         inflation = _inflation(self.envelope, edges, panels.v[0, panels.ends])
         with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-            total = (found.mass + found.mass_error) * (1.0 + 1.01 * inflation)
-            moved = (found.excess + found.excess_error + 1.01 * inflation * total) / -np.expm1(-width)
+            total = (masses.mass + masses.mass_error) * (1.0 + 1.01 * inflation)
+            moved = (masses.excess + masses.excess_error + 1.01 * inflation * total) / -np.expm1(-width)
             moved = np.clip(moved * (1.0 + 4.0 * ELEMENTARY), 0.0, total)
             kept = (total - moved) + 8.0 * UNIT * total
             fall = mass.tilt.rate * width
@@ -149,7 +149,7 @@ class EnvelopePart:
         values = np.zeros(len(indices))
         values[1:] += moved
         values[:-1] += kept
-        # What lies beyond the last edge, and the components left out (each at most its probability: L-11).
+        # The mass beyond the last edge, and the components left out (each at most its probability: L-11).
         last = panels.v[:, -1]
         with np.errstate(under="ignore"):
             tail = float(
@@ -173,7 +173,7 @@ class EnvelopePart:
         edges: FloatArray = np.append(boundary - shift + _AIM * np.abs(shift), target[-1] + 0.5 * width[-1])
         edges = np.maximum.accumulate(np.maximum(edges, 1e-3 * mass.step))
         for _ in range(_MOST_MOVES):
-            found, above = self._merged(mass, edges, target, indices, advance)
+            masses, above = self._merged(mass, edges, target, indices, advance)
             missing = np.where((above < 0.0) & (above > -_NEAR_MISS * width), -above, 0.0)
             if not np.any(missing > 0.0):
                 break
@@ -181,12 +181,12 @@ class EnvelopePart:
             limit = np.append(np.diff(edges) / 3.0, 0.0)
             edges = np.asarray(edges + np.minimum(rise, limit), dtype=np.float64)
         else:
-            found, above = self._merged(mass, edges, target, indices, advance)
+            masses, above = self._merged(mass, edges, target, indices, advance)
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
             # No loss is booked beyond its cell's right edge, which L-12 asks for.
             booked = indices + np.floor(np.minimum(np.minimum(above, edges[1:] - target), 0.0) / mass.step)
             rise = mass.tilt.rate * (booked - indices) * mass.step
-            values = (found.mass - found.mass_error) * np.exp(rise)
+            values = (masses.mass - masses.mass_error) * np.exp(rise)
             values *= 1.0 - ELEMENTARY - UNIT * (4.0 * np.abs(rise) + 8.0)
         good = (booked > 0) & np.isfinite(values) & (values > TINY)
         return booked[good].astype(np.int64), values[good]
@@ -201,15 +201,17 @@ class EnvelopePart:
     ) -> tuple[CellMasses, FloatArray]:
         """Cells between `edges`: masses, and lower bounds on log P/Q - target."""
         panels = self.envelope.split(edges, advance, above=False)
-        found = self.envelope.integrate(mass, panels, target, indices.astype(np.float64), advance)
+        masses = self.envelope.integrate(mass, panels, target, indices.astype(np.float64), advance)
         with np.errstate(invalid="ignore", divide="ignore"):
             # e^target Q / P - 1 = -excess / mass, at most
-            ratio = (-found.excess + found.excess_error) / (found.mass - found.mass_error)
-            ratio = np.where(ratio > 0.0, ratio, (-found.excess + found.excess_error) / (found.mass + found.mass_error))
+            ratio = (-masses.excess + masses.excess_error) / (masses.mass - masses.mass_error)
+            ratio = np.where(
+                ratio > 0.0, ratio, (-masses.excess + masses.excess_error) / (masses.mass + masses.mass_error)
+            )
             above = -np.log1p(ratio) * (1.0 + np.copysign(4.0 * ELEMENTARY, ratio))
-            above = np.where(found.mass > found.mass_error, above, -np.inf)
+            above = np.where(masses.mass > masses.mass_error, above, -np.inf)
         # No cell's log P/Q is below its left edge (L-12): that decides where Q is too small for its quadrature.
-        return found, np.fmax(above, (edges[:-1] - target) - 8.0 * UNIT * (edges[:-1] + target))
+        return masses, np.fmax(above, (edges[:-1] - target) - 8.0 * UNIT * (edges[:-1] + target))
 
 
 def _inflation(envelope: Envelope, x: FloatArray, u: FloatArray) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 from groupdp.floats import ELEMENTARY, LOG_SQRT_2PI, UNIT, FloatArray
 from groupdp.pairs import Branch, Side
 
-#: A component below e^-50 of another one, all over a chunk, is dropped there; each is charged 4e-22 > 2 e^-50.
+#: A component below e^-50 of another one, all over a chunk, is dropped there; each adds an error of 4e-22 > 2 e^-50.
 _LOG_NEGLIGIBLE = -50.0
 DROPPED = 4e-22
 #: Exponents relative to the chunk's reference stay below this, so nothing overflows.
@@ -30,7 +30,7 @@ _LARGEST_EXPONENT = 300.0
 
 @dataclass(frozen=True, slots=True)
 class LikelihoodValues:
-    """What is known at every node v; `*_error` are certified absolute errors, the rest is not certified."""
+    """Values at every node v; `*_error` are certified absolute errors, the rest is not certified."""
 
     log_ratio: FloatArray
     ratio_error: FloatArray
@@ -135,7 +135,7 @@ class Likelihood:
         rows[6, start:end] = float(distance.max()) * (1.0 + 8.0 * UNIT)
 
 
-#: Elements (components x nodes) of one chunk: what fits the cache.
+#: Elements (components x nodes) of one chunk, which fit the cache.
 _CHUNK_ELEMENTS = 1 << 17
 #: Widest chunk, in standard deviations of the noise.
 _CHUNK_WIDTH = 2.0
@@ -143,7 +143,7 @@ _CHUNK_WIDTH = 2.0
 
 @dataclass(frozen=True, slots=True)
 class LossValues:
-    """What is known at every node u; `*_error` and reaches are certified, the rest is not."""
+    """Values at every node u; `*_error` and reaches are certified, the rest is not."""
 
     loss: FloatArray
     loss_error: FloatArray
@@ -187,7 +187,7 @@ class BranchLoss:
         return largest_loss(self.branch)
 
     @property
-    def log_ratio_at_rest(self) -> float | None:
+    def log_ratio_unshifted(self) -> float | None:
         """log(a_0 / b_0), the loss around which mass gathers while neither side shifts; None if a side always does."""
         right, left = self.branch.right.log_mass_at_zero, self.branch.left.log_mass_at_zero
         return right - left if math.isfinite(right) and math.isfinite(left) else None

@@ -109,11 +109,11 @@ class TiltedMass:
         self.book(index[good], values[good], up=False)
 
     def book_symmetric(self, indices: IntArray, values: FloatArray, *, up: bool) -> None:
-        """Book atoms at l > 0, their mirror images at -l, and what is missing to 1 at 0 (L-13)."""
+        """Add atoms at l > 0, their mirror images at -l, and the rest of the total mass 1 at 0 (L-13)."""
         x = self.step * indices
         rate, log_scale = self.tilt.rate, self.tilt.log_scale
         sign = 1.0 if up else -1.0
-        add = sum_up if not up else sum_down  # of what is subtracted from 1
+        add = sum_up if not up else sum_down  # of the mass subtracted from 1
         with np.errstate(under="ignore", over="ignore", invalid="ignore"):
             lift = rate * x - log_scale
             room = ELEMENTARY + UNIT * (8.0 * (np.abs(rate * x) + abs(log_scale)) + 8.0)
@@ -176,7 +176,7 @@ _SURVIVAL_POINTS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """The window of a composed measure: lattice indices first, first + 1, ..., and what is known about the rest."""
+    """The window first, first + 1, ... of a composed measure, and bounds on the mass outside of it."""
 
     step: float
     offset: Fraction
@@ -206,10 +206,10 @@ class Tail:
             rest = sum_up(np.maximum(self.values[beyond:], 0.0)) + self.error * (len(self.values) - beyond)
             total += rest * math.exp(-_LOG_NEGLIGIBLE)
         total += self.right_outside * largest
-        if start == 0:  # what lies left of the window may also lie right of epsilon
+        if start == 0:  # mass left of the window may lie right of epsilon
             total += self.left_outside * largest
         total *= 1.0 + self._relative_error()
-        if not total < math.inf:  # also where it is not a number: nothing is known but delta <= 1
+        if not total < math.inf:  # or not a number: only delta <= 1 is certain
             return 0.0
         if total <= 0.0:
             return min(self.log_infinite_mass, 0.0)
@@ -224,7 +224,7 @@ class Tail:
         start, kernel = self._kernel(epsilon)
         entries = np.maximum(self.values[start : start + len(kernel)], 0.0)
         room = self._relative_error()
-        # No exact entry is negative, so any of them may be left out: those that are not positive here.
+        # Exact entries are not negative, so those that are not positive here may be left out.
         total = sum_down(entries * kernel) * (1.0 - room)
         total -= self.norm_error * _norm_up(kernel[entries > 0.0]) * (1.0 + 2.0 * room)
         entries = np.maximum(entries - self.error * (1.0 + 4.0 * UNIT), 0.0)

@@ -3,9 +3,10 @@
 Merging all outcomes of a cell of losses into an atom with loss log P(cell)/Q(cell) is post-processing; booking the atom
 at a smaller loss keeps the order. The edges are placed such that log P(cell)/Q(cell) is a lattice point up to O(h^4).
 
-While neither side shifts the loss is about log(a_0 / b_0), the loss at rest, and much of P may lie within far less than
-a step of it. There the edges are solved for one by one, towards the loss at rest, and the lattice is put such that the
-cell that contains it is on the lattice too: with z the loss minus the loss at rest, a cell [a, b] of u has
+While neither side shifts, the loss is about log(a_0 / b_0), the unshifted loss, and much of P may lie within far less
+than a step of it. There the edges are computed one after the other towards the unshifted loss, and the offset of the
+lattice is such that the cell around it is a lattice point too: with z the loss minus the unshifted loss, a cell [a, b]
+of u has
 
     log P/Q = rest + Z(a, b),      Z(a, b) = -log(int_a^b p e^-z du / int_a^b p du)
 
@@ -36,7 +37,7 @@ from groupdp.engines.lattice.panels import Panels, integrate_panels
 from groupdp.engines.lattice.support import LossTable
 from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray
 
-#: Cells on each side of the loss at rest whose edges are solved for.
+#: Cells on each side of the unshifted loss whose edges are solved for.
 _CELLS = 24
 #: Positions that are tried at a time; each of three rounds narrows them down.
 _TRIED = 24
@@ -45,7 +46,7 @@ _WAY = 2.5
 #: Newton's method ends after so many steps, or once no edge moves by more than this part of a node's distance.
 _NEWTON_STEPS = 8
 _SETTLED = 1e-9
-#: Where only one side shifts, the cell around the loss at rest lies where the density rises by a few nats a step.
+#: Where only one side shifts, the cell around the unshifted loss lies where the density rises by a few nats a step.
 _STEEP = 4.0
 #: Cells across which sqrt(P Q) changes by more than this factor (in logarithm) are too coarse for the smooth rule ...
 _COARSE = 0.15
@@ -63,8 +64,8 @@ class Layout:
 
 
 def lower_layout(loss: BranchLoss, table: LossTable, log_mass: FloatArray, *, rate: float, step: float) -> Layout:
-    """The lattice of the lower measure, and its cells next to the loss at rest (0 if there is none)."""
-    rest = loss.log_ratio_at_rest
+    """The lattice of the lower measure, and its cells next to the unshifted loss (0 if there is none)."""
+    rest = loss.log_ratio_unshifted
     if rest is None:
         return Layout(0.0)
     plain = Layout(rest)
@@ -97,7 +98,7 @@ def lower_layout(loss: BranchLoss, table: LossTable, log_mass: FloatArray, *, ra
 
 
 def _positions(loss: BranchLoss, table: LossTable, interval: int, rest: float, step: float) -> tuple[float, float]:
-    """Positions of the lattice to try, in steps from the loss at rest."""
+    """Positions of the lattice to try, in steps from the unshifted loss."""
     if not (loss.right.is_zero or loss.left.is_zero):
         return -0.5 * _WAY, 0.5 * _WAY
     begin, end = table.breaks[interval]
@@ -111,7 +112,7 @@ def _positions(loss: BranchLoss, table: LossTable, interval: int, rest: float, s
 
 
 class _Picture:
-    """Cumulative integrals of p and of p (e^-z - 1) next to the loss at rest, for planning."""
+    """Cumulative integrals of p and of p (e^-z - 1) next to the unshifted loss, for planning."""
 
     def __init__(self, loss: BranchLoss, table: LossTable, interval: int, rest: float, farthest: float) -> None:
         self.rest = rest
@@ -133,7 +134,7 @@ class _Picture:
     def edges(
         self, table: LossTable, interval: int, positions: FloatArray, step: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Edges to the left and to the right of the loss at rest (rows, outwards), for every position (columns).
+        """Edges to the left and to the right of the unshifted loss (rows, outwards), for every position (columns).
 
         The outermost edge is that of the smooth rule; every other one makes the cell outside of it end up on
         the lattice. A side that does not open has none.
@@ -183,17 +184,17 @@ class _Picture:
         """Z - wanted of the cell between both sides; where there is no room for it, the sign that moves it there."""
         a = left[0] if len(left) else np.full(len(wanted), self.u[0])
         b = right[0] if len(right) else np.full(len(wanted), self.u[-1])
-        found = self._mean(a, b) - wanted
+        excess = self._mean(a, b) - wanted
         if len(left) and len(right):
-            return np.where(b > a, found, np.nan)
-        return np.where(b > a, found, 1.0 if len(right) else -1.0)
+            return np.where(b > a, excess, np.nan)
+        return np.where(b > a, excess, 1.0 if len(right) else -1.0)
 
     def _mean(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Z(a, b); where the cell is empty, z at its inner end."""
         mass, excess = self.integrals(b) - self.integrals(a)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = -np.log1p(excess / mass)
-        return np.where((mass > 0.0) & np.isfinite(found), found, np.interp(b, self.u, self.z))
+            mean = -np.log1p(excess / mass)
+        return np.where((mass > 0.0) & np.isfinite(mean), mean, np.interp(b, self.u, self.z))
 
 
 class _Cumulative:
@@ -240,8 +241,8 @@ def add_dominated(
 ) -> None:
     """Add to `mass` a measure on the lattice that the branch dominates.
 
-    `cells` are those to use, for each interval of the support; `advance` is told how many are done. Edges `given`
-    (next to the loss at rest) are used as they are.
+    `cells` are those to use, for each interval of the support; `advance` gets the number of cells done. Edges `given`
+    (next to the unshifted loss) are used as they are.
     """
     for interval, own_cells in enumerate(cells):
         known = given if interval == given.interval else NO_EDGES

@@ -28,7 +28,7 @@ _MOST_BISECTIONS = 50
 _SHORT = 1e-3
 #: No coordinate beyond this is looked at.
 _FARTHEST = 1e15
-#: About what one evaluation of a branch costs (engines/interface.py): for each component, and for itself.
+#: Cost of one evaluation of a branch (engines/interface.py): for each component, and fixed.
 _WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 60, 20_000
 
 
@@ -207,7 +207,7 @@ class BranchCurve:
             u = new
             loss, error, slope = self.loss_at(u)
         before = u
-        # On a plateau the slope says nothing: begin with a short step there, and double it.
+        # The slope is useless on a plateau: begin with a short step there, and double it.
         distance = min(2.0 * error / slope, _SHORT * max(1.0, abs(u))) if slope > 0.0 else 0.0
         distance = max(distance, 4.0 * UNIT * abs(u), 1e-300)
         for doublings in range(_MOST_DOUBLINGS):

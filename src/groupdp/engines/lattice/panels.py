@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.cells import GridEdges, LatticeCells, grid_edges
+from groupdp.engines.lattice.cells import LatticeCells, grid_edges
 from groupdp.engines.lattice.loss import DROPPED, BranchLoss
 from groupdp.engines.lattice.measures import TiltedMass
-from groupdp.engines.lattice.support import LossTable, Support
+from groupdp.engines.lattice.support import LossNodes, LossTable, Support
 from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray
 
 #: A rule is good enough at this relative error.
@@ -122,7 +122,7 @@ def add_dominating(
 ) -> None:
     """Add to `mass` a measure on the lattice that dominates the branch.
 
-    `cells` are those to use, for each interval of the support; `advance` is told how many are done.
+    `cells` are those to use, for each interval of the support; `advance` gets the number of cells done.
     """
     for interval, own_cells in enumerate(cells):
         for edges in grid_edges(branch_loss, table, interval, own_cells, step=mass.step):
@@ -131,7 +131,7 @@ def add_dominating(
     _add_outside(mass, support, table)
 
 
-def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: GridEdges) -> None:
+def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: LossNodes) -> None:
     """Split every panel's mass between the ends j h and J h of its cell.
 
     With P the panel's mass, q = e^{j h} x its mass under Q once losses below j h are raised to it, and w =
@@ -152,7 +152,7 @@ def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: GridEdges) -> No
     fraction = np.minimum(np.expm1(-offset) / np.expm1(-width)[:, None], 1.0)
     uncertain = 2.0 * panels.mass_error + panels.ratio_error + panels.loss_error + raised + 4.0 * ELEMENTARY
     fall = mass.tilt.rate * width
-    # Where a mass overflowed all of this is not a number, and nothing is claimed about the composition.
+    # Where a mass overflowed, all of this is not a number, and the composition has no finite bound.
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         total = panels.masses.sum(axis=1)
         moved = np.einsum("ij,ij->i", panels.masses, fraction)
@@ -160,7 +160,7 @@ def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: GridEdges) -> No
         room = 1.01 * uncertain * total / -np.expm1(-width)
         moved_up = np.minimum(moved * (1.0 + panels.mass_error) + room, total_up)
         kept_up = (total_up - moved_up) + 4.0 * UNIT * total_up
-        # Masses are tilted as at the far end; TINY covers what underflowed.
+        # Masses are tilted as at the far end; TINY covers underflow.
         kept_up = kept_up * np.exp(-fall) * (1.0 + ELEMENTARY + UNIT * (4.0 * fall + 4.0)) + TINY
         moved_up += TINY
     mass.inflation = max(mass.inflation, 4.0 * float(panels.mass_error.max()) + 1e-12)
@@ -168,7 +168,7 @@ def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: GridEdges) -> No
 
 
 def _add_outside(mass: TiltedMass, support: Support, table: LossTable) -> None:
-    """What lies outside of the intervals: the left goes up to their first lattice point, the rest to +infinity."""
+    """Mass outside of the intervals: that on the left goes up to the first lattice point, the rest to +infinity."""
     mass.add_infinite(support.log_dead_mass)
     index = math.ceil((float(table.values.loss[0]) + float(table.values.loss_error[0])) / mass.step) + 1
     exponent = support.log_left_mass + mass.tilt.rate * (index * mass.step) - mass.tilt.log_scale

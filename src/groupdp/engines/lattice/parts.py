@@ -47,12 +47,12 @@ class Part(Protocol):
     rounds: int
     law: RoughLaw
     log_dead_mass: float
-    """log of about what is moved to +infinity above, and left out below."""
+    """log of about the mass moved to +infinity above, and left out below."""
     farthest: float
     """About the largest |loss - offset| that is put on a lattice."""
 
     def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
-        """About how many cells a measure has, and what it costs in evaluations of one component at one node."""
+        """About how many cells a measure has, and its cost in evaluations of one component at one node."""
         ...
 
     def measure(
@@ -60,7 +60,7 @@ class Part(Protocol):
     ) -> TiltedMass:
         """The dominating (up) or the dominated measure; losses whose importance e^log_mass is large are resolved best.
 
-        `advance` is told how many cells are done.
+        `advance` gets the number of cells done.
         """
         ...
 
@@ -109,8 +109,8 @@ class RoundPart:
         if not self.pieces:
             raise AssertionError("a round must have a branch of positive weight")
         self.law = _law_of(self.pieces)
-        at_rest = [abs(piece.loss.log_ratio_at_rest or 0.0) for piece in self.pieces]
-        self.farthest = float(np.max(np.abs(self.law.loss))) + max(at_rest)
+        unshifted = [abs(piece.loss.log_ratio_unshifted or 0.0) for piece in self.pieces]
+        self.farthest = float(np.max(np.abs(self.law.loss))) + max(unshifted)
 
     def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
         exponents = width_exponents(self.law, log_mass, rate=rate, step=step, share=share)
@@ -167,18 +167,18 @@ class RoundPart:
             add_dominated(mass, loss, table, cells, advance, given)
 
     def _layout(self, log_mass: FloatArray, *, rate: float, step: float, up: bool) -> tuple[Layout, _Piece | None]:
-        """The lattice, laid for the branch with the most mass near its loss at rest; and that branch."""
+        """The lattice, laid for the branch with the most mass near its unshifted loss; and that branch."""
         heaviest, piece = -math.inf, None
         for candidate in self.pieces:
-            if candidate.loss.log_ratio_at_rest is None:
+            if candidate.loss.log_ratio_unshifted is None:
                 continue
             weight = candidate.loss.log_weight + candidate.loss.branch.right.log_mass_at_zero
             if weight > heaviest:
                 heaviest, piece = weight, candidate
-        if piece is None or piece.loss.log_ratio_at_rest is None:
+        if piece is None or piece.loss.log_ratio_unshifted is None:
             return Layout(0.0), None
         if up:
-            return Layout(piece.loss.log_ratio_at_rest), piece
+            return Layout(piece.loss.log_ratio_unshifted), piece
         own = log_mass[piece.begin : piece.end]
         return lower_layout(piece.loss, piece.table, own, rate=rate, step=step), piece
 

@@ -50,7 +50,7 @@ class Plan:
 
     @property
     def log_dead_mass(self) -> float:
-        """log of about what the supports leave out."""
+        """log of about the mass that the supports leave out."""
         terms = [math.log(part.rounds) + part.log_dead_mass for part in self.parts]
         return float(np.logaddexp.reduce(terms))
 
@@ -60,13 +60,12 @@ class Plan:
 
     @property
     def finest_step(self) -> float:
-        """Lattice points of steps from this one on have indices that are exact as doubles, and so have those next to
-        them."""
+        """The smallest step at which indices of lattice points and of their neighbours are exact as doubles."""
         return max(part.farthest for part in self.parts) / _MOST_STEPS
 
     @property
     def spacing(self) -> float:
-        """What the step should divide, if anything: the shift of the Laplace mechanism that runs most often."""
+        """The shift of the Laplace mechanism that runs most often, which the step should divide; 0 if there is none."""
         laplace = [part for part in self.parts if isinstance(part, LaplacePart)]
         return max(laplace, key=lambda part: part.rounds).shift if laplace else 0.0
 
@@ -115,14 +114,14 @@ def prepare(composition: Composition, *, log_delta: float, tolerance: float) -> 
 
 def _simple(composition: Composition) -> Composition:
     """Products of allocations without a coin as separate rounds: their composition is the same."""
-    found: list[tuple[Round | Profile, int]] = []
+    simple: list[tuple[Round | Profile, int]] = []
     for round_, count in composition:
         if isinstance(round_, AllocationRound) and len(round_.products) == 1:
             for factor, times in round_.products[0]:
-                found.append((AllocationRound((((factor, 1),),), reverse=round_.reverse), count * times))
+                simple.append((AllocationRound((((factor, 1),),), reverse=round_.reverse), count * times))
         else:
-            found.append((round_, count))
-    return tuple(found)
+            simple.append((round_, count))
+    return tuple(simple)
 
 
 def _part_of(round_: Round | Profile, rounds: int, *, log_cut: float, log_left_cut: float) -> Part:
@@ -185,7 +184,7 @@ def grid_for(plan: Plan, rate: float, *, step: float, log_outside: float, longes
 
 
 def transform_length(points: float) -> int:
-    """The length 2^a, 3 x 2^a or 5 x 2^a to use for about so many points: a tenth fewer will do."""
+    """The smallest length 2^a, 3 x 2^a or 5 x 2^a for at least 10/11 of `points`."""
     exponent = max(SHORTEST, math.ceil(math.log2(points / 1.1 + 8.0)))
     shorter = (5 << (exponent - 3), 3 << (exponent - 2), 1 << exponent)
     return next(length for length in shorter if 1.1 * (length - 8) >= points or length == 1 << exponent)
@@ -198,7 +197,7 @@ def rounded_step(step: float) -> float:
 
 
 def step_below(step: float) -> float:
-    """The next smaller step of 24 significant bits: what a step was rounded up from is not below it."""
+    """The next smaller step of 24 significant bits: every number that `rounded_step` takes to `step` is above it."""
     mantissa, exponent = math.frexp(step)
     return math.ldexp(math.ceil(mantissa * 2.0**24) - 1.0, exponent - 24)
 
@@ -229,7 +228,7 @@ def solve(
 
     What matters for `epsilon` is resolved best.
 
-    `advance` is told how many cells are done, and may raise.
+    `advance` gets the number of cells done, and may raise.
     """
     cells = 0
 

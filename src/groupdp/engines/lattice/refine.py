@@ -28,7 +28,7 @@ BYTES_PER_POINT = 56
 LARGEST_WORK = 2.0e8
 #: Lattice points, and cells of one round, of the first solve.
 _COARSE = 8192
-#: What a point of a transform costs on both sides, for each part; and one evaluation of a side (engines/interface.py).
+#: Cost of a point of a transform on both sides, for each part; and of one evaluation of a side (engines/interface.py).
 _WORK_OF_A_POINT, _WORK_OF_AN_EVALUATION = 2.0, 0.06
 _MOST_SOLVES = 6
 #: A tilt steeper than this per lattice step resolves nothing.
@@ -41,7 +41,7 @@ _WIDER = 1.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is asked, and how far to go for it."""
+    """The question and its limits."""
 
     tolerance: float
     memory_budget: float
@@ -56,7 +56,7 @@ class Task:
     log_delta: float = math.nan
     """The one asked about, if so."""
     replan: Callable[[float], tuple[Plan, Saddle]] | None = None
-    """A plan for another log delta, if that is what is asked for."""
+    """A plan for another log delta, where the question is log delta."""
 
     def width_at(self, plan: Plan, saddle: Saddle, step: float) -> float:
         """The width expected at a step."""
@@ -98,7 +98,7 @@ def refine(task: Task, plan: Plan) -> Bounds:
         except LimitExceeded:
             if solves == 0:
                 raise
-            break  # what has been found so far is valid
+            break  # the bounds so far are valid
         lower, upper = max(lower, low), min(upper, high)
         points, cells, solves = max(points, grid.length), max(cells, solution.cells), solves + 1
         survival = solution.below.survival()
@@ -108,7 +108,7 @@ def refine(task: Task, plan: Plan) -> Bounds:
         if width <= allowed or limited or _stalled(history):
             break
         if task.replan is not None and plan.log_dead_mass > upper + math.log(0.3 * allowed):
-            # Delta is smaller than planned for: what is left out of the supports is too much of it.
+            # Delta is smaller than planned for: the supports leave out too much of it.
             plan, saddle = task.replan(upper)
         if math.isfinite(width) and width <= 0.1 * max(1.0, abs(upper)):
             saddle = task.located(0.5 * (lower + upper))
@@ -187,7 +187,7 @@ def _next_step(task: Task, plan: Plan, saddle: Saddle, allowed: float, history: 
 
 
 def _stalled(history: list[tuple[float, float]]) -> bool:
-    """Whether smaller steps did not help: what is left are roundings, or the tails that were left out."""
+    """Whether smaller steps did not help: rounding errors and the tails left out remain."""
     if len(history) == 2:
         (before, width_before), (step, width) = history
         return step < 0.05 * before and not width < 0.5 * width_before
@@ -198,7 +198,7 @@ def _stalled(history: list[tuple[float, float]]) -> bool:
 
 
 def _step_for(task: Task, plan: Plan, saddle: Saddle, excess: float, allowed: float, at: float = 1.0) -> float:
-    """The step whose expected width is what is allowed.
+    """The step whose expected width is `allowed`.
 
     On coarse lattices the width exceeds its asymptotic value by a factor: `excess` at the step `at`. What
     it exceeds by is taken to shrink in proportion to the step.
@@ -234,21 +234,21 @@ _MOST_BLOCK_SOLVES = 4
 #: Lattice points of the first solve; and complex products of one solve: some ten seconds of work.
 _COARSE_BLOCKS = 16_384
 _MOST_PRODUCTS = 3e9
-#: What a complex product costs (engines/interface.py).
+#: Cost of a complex product (engines/interface.py).
 _WORK_OF_A_PRODUCT = 0.03
 #: Tilted entries are kept up to e^-40 of those at epsilon.
 _BEYOND = 40.0
-#: Over a block a law of losses changes by about this, in logarithm: what is off is a larger share of small entries.
+#: Over a block a law of losses changes by about this, in logarithm: errors are a larger share of small entries.
 _CHANGE = 4.0
 #: A law that changes by more than this over the shortest block is not resolved.
 _STEEPEST_BLOCK = 16.0
 _SHORTEST_BLOCK, _LONGEST_BLOCK = 32, 4096
 
 
-def refine_in_blocks(task: Task, plan: Plan, found: Bounds) -> Bounds:
+def refine_in_blocks(task: Task, plan: Plan, bounds: Bounds) -> Bounds:
     """The bounds, narrowed as far as the limits allow; `found` has a finite upper side."""
-    lower, upper = found.lower, found.upper
-    evaluations = dict(found.provenance.evaluations or {})
+    lower, upper = bounds.lower, bounds.upper
+    evaluations = dict(bounds.provenance.evaluations or {})
     saddle = task.locate(upper) if task.of_epsilon else task.locate(None)
     first, last = _range_of_losses(plan, saddle, upper if task.of_epsilon else saddle.epsilon)
     coarsest = _STEEPEST_BLOCK / (saddle.rate * _SHORTEST_BLOCK)
@@ -265,7 +265,7 @@ def refine_in_blocks(task: Task, plan: Plan, found: Bounds) -> Bounds:
                 solution, saddle, partial(task.work.spend, _WORK_OF_AN_EVALUATION * (last - first) / step)
             )
         except LimitExceeded:
-            break  # what has been found so far is valid
+            break  # the bounds so far are valid
         narrowed = max(lower, low), min(upper, high)
         width = narrowed[1] - narrowed[0]
         helped = width < 0.9 * (upper - lower)
@@ -297,7 +297,7 @@ def _range_of_losses(plan: Plan, saddle: Saddle, epsilon: float) -> tuple[float,
 def _affordable_in_blocks(
     task: Task, plan: Plan, saddle: Saddle, survival: Survival | None, step: float, span: float
 ) -> tuple[float, float]:
-    """`step`, or the smallest larger one that the limits allow; and what a solve costs with it."""
+    """`step`, or the smallest larger one that the limits allow; and the cost of a solve with it."""
     step = max(step, plan.finest_step)
     squarings = sum(2.0 * math.log2(part.rounds) + 1.0 for part in plan.parts)
     for _ in range(60):

@@ -28,7 +28,7 @@ _LEAST_NODES = 17
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Disjoint increasing intervals [start, end] of u, and bounds on what lies outside of them."""
+    """Disjoint increasing intervals [start, end] of u, and bounds on the mass outside of them."""
 
     intervals: tuple[tuple[float, float], ...]
     log_dead_mass: float
@@ -131,8 +131,8 @@ _MOST_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Inverse:
-    """Coordinates, and the loss actually taken there (certified to `loss_error`)."""
+class LossNodes:
+    """Coordinates u and the losses there, certified to within `loss_error`."""
 
     nodes: FloatArray
     loss: FloatArray
@@ -156,11 +156,10 @@ def first_guess(table: LossTable, interval: int, targets: FloatArray) -> tuple[F
     return np.where(good, guess, 0.5 * (low + high)), low, high
 
 
-def invert(branch_loss: BranchLoss, table: LossTable, interval: int, targets: FloatArray) -> Inverse:
+def invert(branch_loss: BranchLoss, table: LossTable, interval: int, targets: FloatArray) -> LossNodes:
     """Coordinates whose loss is `targets` up to twice the certified error of evaluating it.
 
-    What does not converge (it cannot matter: callers use the certified loss, not the target) is left at the
-    narrowest bracket found.
+    A target that does not converge gets the end of its narrowest bracket: callers use the certified loss.
     """
     nodes, low, high = first_guess(table, interval, targets)
     values = branch_loss.evaluate(nodes)
@@ -183,11 +182,11 @@ def invert(branch_loss: BranchLoss, table: LossTable, interval: int, targets: Fl
             break
         order = np.argsort(step, kind="stable")
         active, step = active[order], step[order]
-        found = branch_loss.evaluate(step)
-        nodes[active], loss[active], slope[active] = step, found.loss, found.slope
-        error[active] = found.loss_error
+        values = branch_loss.evaluate(step)
+        nodes[active], loss[active], slope[active] = step, values.loss, values.slope
+        error[active] = values.loss_error
         active = active[np.abs(loss[active] - targets[active]) > 2.0 * error[active]]
-    return Inverse(nodes, loss, error)
+    return LossNodes(nodes, loss, error)
 
 
 def one_step(branch_loss: BranchLoss, table: LossTable, interval: int, targets: FloatArray) -> FloatArray:
@@ -223,7 +222,7 @@ class RoughLaw:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """An interval of losses, and the Chernoff exponents that bound what lies outside of it."""
+    """An interval of losses, and the Chernoff exponents that bound the mass outside of it."""
 
     left: float
     right: float
@@ -287,7 +286,7 @@ def log_importance(law: RoughLaw, *, rate: float, epsilon: float, survival: Surv
     if survival is None:
         return tilted
     surviving = log_weights + survival(epsilon - loss)
-    if not float(surviving.max()) > -_NEVER:  # nothing is known there
+    if not float(surviving.max()) > -_NEVER:  # no information there
         return tilted
     return np.asarray(np.logaddexp(tilted, _normalised(surviving)) - math.log(2.0))
 
