@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from groupdp.bounds import Bounds
@@ -46,12 +47,18 @@ def calibrate_count(
             raise target.decline()
         whole = attempt(passed, None)
         if whole.passes and whole.bounds is not None:
-            return _with_evidence(passed, whole.bounds, other, remembered, largest)
+            return _with_evidence(target, slope, passed, whole.bounds, other, remembered, largest)
     raise target.decline()
 
 
 def _with_evidence(
-    passed: int, bounds: Bounds, other: int | None, attempt: Callable[[int], Trial], largest: int
+    target: Target,
+    slope: float,
+    passed: int,
+    bounds: Bounds,
+    other: int | None,
+    attempt: Callable[[int], Trial],
+    largest: int,
 ) -> Found:
     """A failing value at or beyond the first one that did not pass."""
     if other is None:
@@ -61,6 +68,8 @@ def _with_evidence(
         return Found(passed, bounds, other, trial.bounds, other == passed + 1)
     # Undecided: the bounds straddle the target, or the engines declined. Look further out.
     gap = 1
+    if trial.bounds is not None and 0.0 < trial.bounds.lower < target.epsilon:  # where the lower side meets the target
+        gap = math.ceil(min(1.2 * other * math.log(target.epsilon / trial.bounds.lower) / slope, float(largest)))
     for _ in range(40):
         further = min(other + gap, largest)
         trial = attempt(further)

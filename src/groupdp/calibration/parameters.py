@@ -16,7 +16,7 @@ from typing import Any
 from groupdp._validation import LARGEST_COUNT, require_integer, require_number, shown
 from groupdp.bounds import Bounds
 from groupdp.calibration.counts import calibrate_count
-from groupdp.calibration.guess import composed_mu, gaussian_mu, growth, noise_factor_for, noise_slope
+from groupdp.calibration.guess import composed_mu, gaussian_mu, growth, noise_factor_for, noise_slope, rare_share
 from groupdp.calibration.real import Found, calibrate_real
 from groupdp.calibration.result import Calibration
 from groupdp.calibration.search import Scale
@@ -183,8 +183,11 @@ def calibrate_rate(
 
     # Where rates are small, mu is nearly proportional to the rate.
     reference = 1e-4
-    mu = composed_mu(target.composition(replace(one, sampling=sampling(reference))))
-    start = reference * gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else reference
+    composition = target.composition(replace(one, sampling=sampling(reference)))
+    share, mu = rare_share(composition, target.epsilon, target.delta), composed_mu(composition)
+    if share is None:
+        share = gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else 1.0
+    start = reference * share
     found = calibrate_real(
         target,
         make,
