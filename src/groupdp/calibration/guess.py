@@ -74,10 +74,42 @@ def noise_factor_for(composition: Composition, mu: float) -> float:
     return math.exp(0.5 * (low + high))
 
 
+def rare_share(composition: Composition, epsilon: float, delta: float) -> float | None:
+    """The factor on the probability of the smallest shift at which single large losses alone have this delta, roughly;
+    None where they are not rare then, or the rounds are of another kind."""
+    (one, times), *others = composition
+    if others or not isinstance(one, Round) or len(one.branches) != 1:
+        return None
+    right, left = one.branches[0].right, one.branches[0].left
+    if len(right.shifts) < 2 or right.shifts[0] != 0.0 or left.shifts[-1] != 0.0:
+        return None
+    shift, probability = float(right.shifts[1]), float(right.probabilities[1])
+
+    def log_probability(u: float) -> float:
+        """log p with 1 - p + p e^{shift u - shift^2 / 2} = e^epsilon."""
+        ratio = shift * u - 0.5 * shift * shift
+        return _log_expm1(epsilon) - _log_expm1(ratio)
+
+    low, high = 0.5 * shift + 1e-9 / shift, 0.5 * shift + 700.0 / shift
+    for _ in range(60):
+        u = 0.5 * (low + high)
+        first, second = _log_normal(shift - u), shift * u - 0.5 * shift * shift + _log_normal(-u)
+        gap = second - first
+        log_delta = log_probability(u) + first + (math.log(-math.expm1(gap)) if gap < 0.0 else -math.inf)
+        low, high = (u, high) if log_delta + math.log(times) > math.log(delta) else (low, u)
+    log_p = log_probability(0.5 * (low + high))
+    rare = log_p + math.log(times) < 0.0
+    return math.exp(log_p) / probability if rare and probability > 0.0 else None
+
+
 def noise_slope(composition: Composition, factor: float) -> float:
     """- d log mu / d log noise at this factor, roughly."""
     near, far = composed_mu(composition, factor / 1.1), composed_mu(composition, factor)
     return min(math.log(near / far) / math.log(1.1), 10.0) if 0.0 < far < near < math.inf else 1.0
+
+
+def _log_expm1(x: float) -> float:
+    return x if x > 40.0 else math.log(math.expm1(x))
 
 
 def _log_normal(z: float) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 
 from groupdp._validation import LARGEST_COUNT
 from groupdp.bounds import Bounds
-from groupdp.calibration.guess import composed_mu, gaussian_mu, growth
+from groupdp.calibration.guess import composed_mu, gaussian_mu, growth, rare_share
 from groupdp.calibration.real import alone, calibrate_real
 from groupdp.calibration.result import Calibration, Found, result_of
 from groupdp.calibration.search import Scale, largest_integer
@@ -95,8 +95,11 @@ def calibrate_rate(
 
     # Where rates are small, mu is nearly proportional to the rate.
     reference = 1e-4
-    mu = composed_mu(target.composition(replace(one, sampling=sampling(reference))))
-    start = reference * gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else reference
+    composition = target.composition(replace(one, sampling=sampling(reference)))
+    share, mu = rare_share(composition, target.epsilon, target.delta), composed_mu(composition)
+    if share is None:
+        share = gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else 1.0
+    start = reference * share
     search = calibrate_real(
         target,
         make,
@@ -206,12 +209,18 @@ def _largest_count(
             raise cannot(target, even)(trial.bounds) if trial.bounds is not None and trial.fails else target.decline()
         whole = attempt(passed, None)
         if whole.passes and whole.bounds is not None:
-            return _with_evidence(passed, whole.bounds, other, remembered, largest)
+            return _with_evidence(target, slope, passed, whole.bounds, other, remembered, largest)
     raise target.decline()
 
 
 def _with_evidence(
-    passed: int, bounds: Bounds, other: int | None, attempt: Callable[[int], Trial], largest: int
+    target: Target,
+    slope: float,
+    passed: int,
+    bounds: Bounds,
+    other: int | None,
+    attempt: Callable[[int], Trial],
+    largest: int,
 ) -> Found:
     """A failing value at or beyond the first one that did not pass."""
     if other is None:
@@ -221,6 +230,8 @@ def _with_evidence(
         return Found(passed, bounds, other, trial.bounds, other == passed + 1)
     # Undecided: the bounds straddle the target, or the engines declined. Look further out.
     gap = 1
+    if trial.bounds is not None and 0.0 < trial.bounds.lower < target.epsilon:  # where the lower side meets the target
+        gap = math.ceil(min(1.2 * other * math.log(target.epsilon / trial.bounds.lower) / slope, float(largest)))
     for _ in range(40):
         further = min(other + gap, largest)
         trial = attempt(further)

@@ -53,6 +53,8 @@ class Bracket:
     target: float
     first_slope: float = 1.0
     """d log epsilon / du, about, before two points say it."""
+    upper_side: bool = False
+    """Whether the root of the upper side is searched, at which a count begins to fail, or that of the middle."""
     passed: float = -math.inf
     other: float = math.inf
     recent: tuple[tuple[float, float], ...] = ()  # the last three points (u, log excess) with a finite excess
@@ -66,7 +68,7 @@ class Bracket:
         else:
             self.other = min(self.other, u)
         self.declined = self.declined + 1 if trial.bounds is None else 0
-        excess = trial.excess(self.target)
+        excess = trial.excess(self.target, upper_side=self.upper_side)
         if excess is not None and math.isfinite(excess):
             self.recent = (*self.recent[-2:], (u, excess))
 
@@ -81,7 +83,7 @@ class Bracket:
     def step(self, u: float, trial: Trial) -> float | None:
         """From the trial at u to where the excess is 0: by the parabola u(excess) through three points, or the secant
         of two. None where the trial has no finite excess."""
-        excess = trial.excess(self.target)
+        excess = trial.excess(self.target, upper_side=self.upper_side)
         if excess is None or not math.isfinite(excess):
             return None
         secant = -excess / self.slope()
@@ -168,7 +170,7 @@ def largest_integer(
 
     None, ... if even `smallest` does not pass; ..., None if `largest` does.
     """
-    bracket, barrier = Bracket(target, slope), math.inf
+    bracket, barrier = Bracket(target, slope, upper_side=True), math.inf
     passed, other = smallest - 1, largest + 1
     x = min(max(start, smallest), largest)
     halve = 0

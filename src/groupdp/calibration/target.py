@@ -67,13 +67,13 @@ class Trial:
         middle = 0.5 * (self.bounds.lower + self.bounds.upper)
         return math.log(self.bounds.upper / middle), math.log(middle / self.bounds.lower)
 
-    def excess(self, target: float) -> float | None:
-        """log(epsilon / target), infinite where epsilon is 0 or infinite; None if unknown."""
+    def excess(self, target: float, *, upper_side: bool = False) -> float | None:
+        """log(epsilon / target), or that of its upper side; infinite where it is 0 or infinite; None if unknown."""
         if self.bounds is None:
             return None
         # The two sides differ by 1e-12 or so; where they do not, any number between them will do.
         lower, upper = self.bounds.lower, self.bounds.upper
-        middle = upper if math.isinf(upper) else 0.5 * (lower + upper)
+        middle = upper if upper_side or math.isinf(upper) else 0.5 * (lower + upper)
         if middle == 0.0:
             return -math.inf
         return math.inf if middle == math.inf else math.log(middle / target)
