@@ -196,7 +196,9 @@ def _split(name: str, text: str) -> list[str]:
         read=lambda name, text: [read_integer(name, one, at_least=1) for one in _split(name, text)],
     ),
     ways=words(
-        "LIST", f"Of examples, people, people-together, spread, {BallsInBinsSampling.name} (slow).", read=_split
+        "LIST",
+        f"Ways to compare: examples, people, people-together, spread, {BallsInBinsSampling.name} (slow).",
+        read=_split,
     ),
     alike=number("Assumed cosine of two gradients of one person, 0 to 1.", default="0.5"),
     choose=integer("The row that --save writes (else the recommended one).", OUTPUT),
