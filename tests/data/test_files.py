@@ -145,8 +145,8 @@ def test_the_commands(tmp_path: Path):
     assert groupdp(f"{auto} --minimum-share 0.5 --json").json["at_most"] == 5
     for wrong, words in (
         (f"{auto} --force", "minimum_share must be given"),
-        (f"{line} --out x.csv", "at_most or at_most_per"),
-        (f"{line} --at-most 2 --epsilon 1 --out x.csv", "epsilon must go with"),
+        (f"{line} --out x.csv", "at_most must be given once"),
+        (f"{line} --at-most 2 --epsilon 1 --out x.csv", "epsilon must be left out unless --at-most auto"),
         (f"{line} --at-most-per source --out x.csv", "at_most_per must look like"),
         (f"{line} --at-most-per source=web:1,web:2 --out x.csv", "one number for each source"),
         (f"{line} --at-most x --out x.csv", "at_most must be an integer"),

@@ -15,7 +15,7 @@ import typer
 from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp.cli.asked import Asked
-from groupdp.cli.options import SHARED, Option, about_run
+from groupdp.cli.options import COMPUTATION, OUTPUT, SHARED, Option, about_run
 from groupdp.cli.output import name_written
 from groupdp.cli.run_options import asked_of
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
@@ -66,7 +66,9 @@ class _Declared:
 
         arguments = [name for name, option in own.items() if option.kind == "argument"]
         options = {**{name: own[name] for name in arguments}, **shared, **own}
-        parameters = [option.parameter(name) for name, option in options.items()]
+        last = {OUTPUT: 1, COMPUTATION: 2}  # the last panels of the help
+        in_order = sorted(options.items(), key=lambda pair: last.get(pair[1].panel, 0))
+        parameters = [option.parameter(name) for name, option in in_order]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in parameters}
         return run

@@ -29,7 +29,7 @@ def epsilon(asked: Asked, *, explain: bool, memory: int, as_json: bool) -> None:
         found = guarantees.epsilon(
             asked.run, delta=target, every_change=True, memory_budget=memory, progress=progress, **asked.neighbours
         )
-    meaning = _meaning(asked) if explain else None
+    meaning = _meaning(asked, found) if explain else None
     changes = _changes(found)
     claim = _poisson_claim(asked)
     if as_json:
@@ -66,12 +66,12 @@ def _poisson_claim(asked: Asked) -> Bounds | None:
     return poisson_claim(asked.run, delta=asked.delta, **asked.neighbours)
 
 
-def _meaning(asked: Asked) -> Explanation:
+def _meaning(asked: Asked, certified: Bounds) -> Explanation:
     """What the epsilon means for one person, at the prior and the rate of false alarms that `explain` assumes."""
     from groupdp.statement.numbers import explain as explained
 
     with progress_bar("explain") as progress:
-        return explained(asked.run, delta=asked.delta, progress=progress, **asked.neighbours)
+        return explained(asked.run, delta=asked.delta, certified=certified, progress=progress, **asked.neighbours)
 
 
 @command(

@@ -53,7 +53,7 @@ def new(*, ledger: str, covers: str | None, as_json: bool, **fixed: Any) -> None
     """Make a ledger: delta, the budget and the orders of its filter are fixed from now on."""
     from groupdp.ledger import make_ledger
 
-    made = make_ledger(ledger, covers=covers or "everybody", **fixed)
+    made = make_ledger(ledger, covers="everybody" if covers is None else covers, **fixed)
     if as_json:
         emit_json({"ledger": ledger, **_header(made)})
         return

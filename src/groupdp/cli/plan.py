@@ -116,7 +116,7 @@ def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
         file = read_run_file(path)
         phase = file.phases[0]
         if len(file.phases) != 1 or not isinstance(phase, DPSGD) or phase.sampling.name != "poisson":
-            raise InvalidArgument("run", path, "have one phase of Poisson sampling for a cap")
+            raise InvalidArgument("run", path, "have one phase, of Poisson sampling")
         given_as = stated(file, 0)
         length = {name: value for name, value in given_as.items() if name in ("steps", "epochs")}
         said: dict[str, Any] = {
@@ -196,7 +196,9 @@ def _split(name: str, text: str) -> list[str]:
         read=lambda name, text: [read_integer(name, one, at_least=1) for one in _split(name, text)],
     ),
     ways=words(
-        "LIST", f"Of examples, people, people-together, spread, {BallsInBinsSampling.name} (slow).", read=_split
+        "LIST",
+        f"Ways to compare: examples, people, people-together, spread, {BallsInBinsSampling.name} (slow).",
+        read=_split,
     ),
     alike=number("Assumed cosine of two gradients of one person, 0 to 1.", default="0.5"),
     choose=integer("The row that --save writes (else the recommended one).", OUTPUT),

@@ -117,7 +117,7 @@ def _ledger(asked: Asked) -> Ledger | None:
 def say_in_short(asked: Asked, prior: float | None, false_alarms: float | None, *, as_json: bool) -> None:
     """Print what the epsilon means for one person, with certified numbers."""
     given_ones = {"prior": prior, "false_alarm_rate": false_alarms}
-    attack = {name: value for name, value in given_ones.items() if value is not None}
+    attack: dict[str, Any] = {name: value for name, value in given_ones.items() if value is not None}
     from groupdp.statement.numbers import explain
 
     with progress_bar("statement") as progress:

@@ -139,7 +139,8 @@ def import_run(source: str, *, out: str, title: str, force: bool, as_json: bool,
         raise InvalidArgument("out", out, "be another file than the source")
     with new_files(force=force, out=out) as files:
         try:
-            found = read(source)
+            with waiting("import-run"):  # loading a checkpoint imports PyTorch
+                found = read(source)
         except ImportError as error:
             fail(str(error))
         known: dict[str, Any] = {"group_size": found.group_size, "delta": found.delta, "adjacency": found.adjacency}

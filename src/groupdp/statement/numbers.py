@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from groupdp._version import VERSION
@@ -85,34 +85,21 @@ def explain(
     delta: float,
     prior: float = 0.5,
     false_alarm_rate: float = 0.01,
+    certified: Bounds | None = None,
     progress: Progress | None = None,
     **neighbours: Any,
 ) -> Explanation:
-    """What the run's epsilon at `delta` means for one person; `neighbours` as for `epsilon`."""
-    certified = epsilon(run, delta=delta, **neighbours)
-    return explained_by(
-        certified, run, delta=delta, prior=prior, false_alarm_rate=false_alarm_rate, progress=progress, **neighbours
-    )
+    """What the run's epsilon at `delta`, which `certified` is if it is known, means for one person.
 
-
-def explained_by(
-    certified: Bounds,
-    run: Any,
-    *,
-    delta: float,
-    prior: float = 0.5,
-    false_alarm_rate: float = 0.01,
-    progress: Progress | None = None,
-    **neighbours: Any,
-) -> Explanation:
-    """`explain` where the run's epsilon at `delta` is known already."""
-    found = risk(run, prior=prior, false_positive_rates=(float(false_alarm_rate),), progress=progress, **neighbours)
+    `neighbours` as for `epsilon`.
+    """
+    rate = float(false_alarm_rate)
     return Explanation(
-        epsilon=certified,
+        epsilon=epsilon(run, delta=delta, **neighbours) if certified is None else certified,
         delta=delta,
         prior=prior,
-        false_alarm_rate=float(false_alarm_rate),
-        risk=found,
+        false_alarm_rate=rate,
+        risk=risk(run, prior=prior, false_positive_rates=(rate,), progress=progress, **neighbours),
         cases=neighbours_of(run, **neighbours).cases,
     )
 
@@ -142,15 +129,15 @@ class Statement:
 
     run: RunFile
     epsilon: Bounds
-    changes: Mapping[str, Bounds]
+    changes: Mapping[str, Bounds] = field(default_factory=dict)
     """The ordered changes of the adjacency one by one, where there are several."""
-    one_example: Bounds | None
-    vadhan: Bounds | None
+    one_example: Bounds | None = None
+    vadhan: Bounds | None = None
     """None where the old analysis does not cover the run."""
-    old_tool: float | None
-    poisson_claim: Bounds | None
+    old_tool: float | None = None
+    poisson_claim: Bounds | None = None
     """What Poisson accounting would claim for a run that does not sample like that: not a guarantee."""
-    explanation: Explanation | None
+    explanation: Explanation | None = None
     """What it means for one person; None where the trade-off curve takes long (`statement --short` computes it)."""
     ledger: Ledger | None = None
     """The ledger whose releases it is about."""
@@ -194,10 +181,10 @@ def make_statement(
     report(0.5)
     explanation = None
     if not trade_off(phases, **run.keywords).is_costly:
-        explanation = explained_by(
-            found,
+        explanation = explain(
             phases,
             delta=run.stated_delta,
+            certified=found,
             progress=lambda fraction: report(0.5 + 0.4 * fraction),
             **run.keywords,
         )
@@ -228,18 +215,8 @@ def _by_filter(run: RunFile, ledger: Ledger | None, certificate: str | bytes | N
     filtered = ledger.filtered()
     passes = ledger.epsilon is not None and filtered.upper <= ledger.epsilon
     upper = ledger.epsilon if passes and ledger.epsilon is not None else math.inf
-    return Statement(
-        run=run,
-        epsilon=Bounds(0.0, upper, filtered.provenance, tight=False),
-        changes={},
-        one_example=None,
-        vadhan=None,
-        old_tool=None,
-        poisson_claim=None,
-        explanation=None,
-        ledger=ledger,
-        filtered=filtered,
-    )
+    stated = Bounds(0.0, upper, filtered.provenance, tight=False)
+    return Statement(run=run, epsilon=stated, ledger=ledger, filtered=filtered)
 
 
 def _verified(run: RunFile, text: str | bytes) -> tuple[str, tuple[str, str]]:
