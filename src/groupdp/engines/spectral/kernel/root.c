@@ -238,8 +238,8 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
         int narrow = is_narrow(&problem, &result);
         if (result.upper - result.lower < best.upper - best.lower)
             best = result;
-        if (narrow || !isfinite(result.upper))
-            break;
+        if (narrow || problem.allocates || !isfinite(result.upper))
+            break; /* with allocations the rest is rounding */
         x = 0.5 * (result.lower + result.upper);
     }
     return best;
