@@ -1,7 +1,7 @@
 """An oracle for coins over products of R(M, s), the pair whose likelihood ratio is a mean of M lognormals.
 
 With X = 1 - p + p (1/M) sum_t L_t, L = e^{sZ - s^2/2}, only G(w) = E[X^w] is needed (participation: remove w = 1 + z,
-add w = -z). For n >= Re w + 1/2 and nu = n - w
+add w = -z). For n > Re w and nu = n - w
 
     E[X^w] = (1/Gamma(nu)) int_0^inf lam^(nu - 1) E[X^n e^{-lam X}] d lam,
 
@@ -30,12 +30,12 @@ Product = Sequence[tuple[Factor, int]]
 Coin = Sequence[tuple[float, Product]]
 
 
-def log_moment(factor: Factor, w: complex, *, step: float = 0.05) -> complex:
+def log_moment(factor: Factor, w: complex) -> complex:
     """log E[X^w], on some branch of the logarithm."""
     places, s, p = factor
     if places == 1 and p == 1.0:
         return w * (w - 1) * s * s / 2
-    n = max(math.ceil(w.real + 2.0), 0)
+    n = max(math.ceil(w.real + 8.0), 0)
     nu = n - w
     # lam^nu e^{-lam} has its saddle at lam = nu. Its angle is rounded, and the range, so that many w share a series: an
     # angle off by d costs a factor of about e^{|nu| d^2 / 2} in cancellation.
@@ -45,7 +45,7 @@ def log_moment(factor: Factor, w: complex, *, step: float = 0.05) -> complex:
     centre = float(math.floor(math.log(abs(nu))))
     width = max(14.0 / math.sqrt(math.exp(centre)), 4.0 * s, 1.0) + 7.0 + 1.2 * s
     start = math.floor(centre - 40.0 / nu.real - 8.0)
-    step = 2.0 * step if abs(nu) < 50.0 else step  # the integrand's width is |nu|^(-1/2)
+    step = 0.05 if abs(nu) < 15.0 else 0.02 if abs(nu) < 60.0 else 0.01
     log_lam, log_series = _series(start, centre + width + 8.0 * s * s, step, n, factor, theta)
     terms = nu * (log_lam - 1j * theta) + log_series
     top = terms.real.max()

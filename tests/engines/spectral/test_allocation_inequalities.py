@@ -13,6 +13,7 @@ from scipy.stats import norm
 from groupdp.allocations import Allocation, AllocationRound
 from groupdp.engines.spectral.engine import packed
 from kernel_inspect import kernel
+from oracle import allocation as oracle
 from oracle import few_places as truth
 
 U = 2.0**-53
@@ -226,3 +227,41 @@ def integer_moment(places: int, shift: float, p: float, w: int) -> float:
     for _ in range(places):
         result = [math.fsum(result[i] * one[m - i] for i in range(m + 1)) for m in range(w + 1)]
     return result[w] * math.factorial(w)
+
+
+RAYS = [(2, 0.06, 1.0), (3, 0.1, 1.0), (2, 0.3, 0.2)]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("places", "shift", "p"), RAYS)
+def test_s_41_high_frequencies_on_rays(places, shift, p, reverse):
+    """S-41, S-42: phi up to a frequency whose square is far more than the number of terms, by sums over all places."""
+    tilt, step, samples = 8.0, 5.0, 34
+    found = kernel.characteristic(packed_round(places, shift, p, reverse=reverse), tilt, step, -30.0, samples)
+    assert found is not None
+    at = (lambda z: -z) if reverse else (lambda z: 1 + z)
+    whole = truth.moment(places, shift, p, at(tilt))
+    for i in range(samples):
+        exact = truth.moment(places, shift, p, at(complex(tilt, i * step))) / whole
+        turned = np.exp(complex(found["log_modulus"][i], found["angle"][i] + i * step * found["centre"]))
+        error = abs(turned) * math.expm1(min(found["log_error"][i], 30.0))
+        assert abs(turned - exact) <= error + 1e-12
+        assert abs(exact) < 1e-6 or error < 1e-8
+        assert math.log(max(abs(exact), 1e-11)) <= max(found["log_largest"][i], math.log(1e-11)) + 1e-9
+
+
+@pytest.mark.parametrize(("places", "tilt"), [(3000, 10.0), (20_000, 12.0)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_s_42_many_places_on_rays(places, tilt, reverse):
+    """S-42: phi of thousands of places, beside the oracle's rays, whose places are turned and not its rates."""
+    shift, step, samples = 1.0, 11.0, 20
+    found = kernel.characteristic(packed_round(places, shift, reverse=reverse), tilt, step, -30.0, samples)
+    assert found is not None
+    at = (lambda z: -z) if reverse else (lambda z: 1 + z)
+    whole = oracle.log_moment((places, shift, 1.0), complex(at(tilt)))
+    for i in range(0, samples, 3):
+        exact = np.exp(oracle.log_moment((places, shift, 1.0), at(complex(tilt, i * step))) - whole)
+        turned = np.exp(complex(found["log_modulus"][i], found["angle"][i] + i * step * found["centre"]))
+        error = abs(turned) * math.expm1(found["log_error"][i])
+        assert abs(turned - exact) <= error + 1e-11
+        assert error < 1e-8

@@ -7,6 +7,10 @@
 #include "spectral.h"
 
 #define LOG_COARSE_TABLE -28.0
+/* From so many terms on rays are used, with at least so many per frequency; no effect on validity. */
+#define MANY_TERMS 300.0
+#define TERMS_PER_FREQUENCY 0.2
+#define MOST_ON_A_RAY 400.0
 /* Of w and s, for moments of a single large place within the range of doubles. */
 #define LARGEST_PRODUCT 18.0
 
@@ -243,10 +247,15 @@ tilted_round tilt_allocations(workspace *space, const round_law *law, double c, 
         double own = one->log_probability == 0.0 ? one->shift * one->shift / one->places : 0.0;
         double shape = 1.0 / (larger(0.7 * slowness - own, 0.0) + 0.25 * slowness);
         double n = ceil(larger(larger(shape, SMALLEST_SHAPE) + w, 0.0));
+        int turns = n > MANY_TERMS;
+        if (turns)
+            n = ceil(larger(larger(smaller(TERMS_PER_FREQUENCY * frequency, MOST_ON_A_RAY), SMALLEST_SHAPE) + w, 0.0));
         if (!(n < 1e6))
             decline(space, NODES);
-        allocation_table table = tabulate_allocation(space, one, (int)n, w, w, frequency, log_tolerance);
-        parts->factor[f] = tilt_factor(space, &table, of->reverse, c, frequency);
+        allocation_table table = tabulate_allocation(space, one, (int)n, w, w, turns ? 0.0 : frequency, log_tolerance);
+        parts->factor[f] = tilt_factor(space, &table, of->reverse, c, turns ? 0.0 : frequency);
+        if (turns)
+            add_rays(space, one, (int)n, w, frequency, log_tolerance, &parts->factor[f]);
         parts->factor[f].rate = 0.5 * own * (1.0 - 1e-14);
         result.nodes += table.nodes;
     }

@@ -16,8 +16,6 @@
  * them make a ratio below 2^(-60 / 20000): all of them are below 8 U of the sum. */
 #define NEGLIGIBLE 0x1p-60
 #define MOST_PLACES 20000
-/* Coefficients are scaled down beyond this. */
-#define LARGE 1e200
 
 /* The largest step whose error is below e^log_tolerance. */
 static double rate_step(double shape, double frequency, double log_tolerance)
@@ -76,13 +74,8 @@ static void choose_ranges(workspace *space, allocation_table *table, double w_lo
     table->nodes = (int)nodes;
 }
 
-/* Where the terms of a sum over Z matter: its largest term, and both ends. */
-typedef struct {
-    int top, low, high;
-} window;
-
 /* The window of the node before, moved to the same x: no further up than the largest term, as weights are log-concave. */
-static window moved(const window *at, int fine)
+window moved(const window *at, int fine)
 {
     return (window){at->top > fine ? at->top - fine : 0, at->low > fine ? at->low - fine : 0,
                     at->high > fine ? at->high - fine : 0};
@@ -90,7 +83,7 @@ static window moved(const window *at, int fine)
 
 /* sum_i weight_i f_i, all of it that matters: the terms are log-concave, the largest moves up from one k to the next, and
  * the window starts from that of the last k. */
-WIDE static double windowed(const double *weight, const double *f, int places, window *at)
+WIDE double windowed(const double *weight, const double *f, int places, window *at)
 {
     int i = at->top, low = at->low, high;
     while (i + 1 < places && weight[i + 1] * f[i + 1] >= weight[i] * f[i])
@@ -109,115 +102,14 @@ WIDE static double windowed(const double *weight, const double *f, int places, w
     return dot(weight + low, f + low, high - low + 1);
 }
 
-/* sum of (multiple_k - m) b_k f_k over k < n. */
-static inline double recurrence_sum(const double *multiple, double m, const double *b, const double *f, int n)
-{
-    double total = 0.0, lost = 0.0;
-    for (int start = 0; start < n; start += BLOCK) {
-        int end = start + BLOCK < n ? start + BLOCK : n, k = start;
-        four one = NO_LANES, other = NO_LANES;
-        for (; k + 8 <= end; k += 8) {
-            add_shifted_products(&one, multiple + k, m, b + k, f + k);
-            add_shifted_products(&other, multiple + k + 4, m, b + k + 4, f + k + 4);
-        }
-        for (; k < end; k++)
-            LANE(one, k % 4) += (multiple[k] - m) * b[k] * f[k];
-        add_compensated(&total, &lost, joined(&one, &other));
-    }
-    return total + lost;
-}
-
-/* Coefficients f_0 = 1, ..., f_n of (B(t) / b_0)^M e^{rho t}, B = sum b_k t^k, from last to first in g, scaled: the
- * logarithm of the scale is returned. m b_0 f_m = sum_k ((M + 1) k - m) b_k f_{m-k} + rho sum_k b_k f_{m-1-k} (S-33). */
-WIDE static double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g)
-{
-    double scale = 0.0;
-    g[n] = 1.0;
-    for (int m = 1; m <= n; m++) {
-        const double *next = g + n - m;
-        double total = recurrence_sum(multiple + 1, m, b + 1, next + 1, m);
-        if (rho > 0.0)
-            total += rho * dot(b, next + 1, m);
-        double f = total / (m * b[0]);
-        g[n - m] = f;
-        if (f > LARGE) {
-            for (int k = n - m; k <= n; k++)
-                g[k] *= 1.0 / LARGE;
-            scale += log(LARGE);
-        }
-    }
-    return scale;
-}
-
 /* sum_i weight_i f_i, all of it. */
 WIDE static double whole(const double *weight, const double *f, int places) { return dot(weight, f, places); }
 
 /* x^k e^{-x} / k! from its predecessor. */
-WIDE static void raise_power(double *restrict f, const double *restrict x, double k, int points)
+WIDE void raise_power(double *restrict f, const double *restrict x, double k, int points)
 {
     for (int i = 0; i < points; i++)
         f[i] = f[i] * x[i] / k;
-}
-
-/* The product of two polynomials to degree n; the second is given from last to first. */
-WIDE static void multiply(const double *one, const double *other_reversed, int n, double *result)
-{
-    for (int m = 0; m <= n; m++)
-        result[m] = dot(one, other_reversed + n - m, m + 1);
-}
-
-static void reverse_into(const double *from, int n, double *to)
-{
-    for (int m = 0; m <= n; m++)
-        to[n - m] = from[m];
-}
-
-static double scaled_down(double *f, int n)
-{
-    double most = 0.0;
-    for (int m = 0; m <= n; m++)
-        most = larger(most, f[m]);
-    if (!(most > 0.0))
-        return 0.0;
-    int exponent;
-    frexp(most, &exponent);
-    for (int m = 0; m <= n; m++)
-        f[m] = ldexp(f[m], -exponent);
-    return exponent * LOG_2;
-}
-
-/* The same by repeated squaring, for few places: coefficients in `result`, each divided by e^scale. */
-static double power_by_squaring(workspace *space, const double *b, double places, int n, double rho, double *result)
-{
-    bookmark at = mark(space);
-    double *base = doubles(space, n + 1), *turned = doubles(space, n + 1), *next = doubles(space, n + 1);
-    double scale = 0.0, base_scale = 0.0;
-    for (int m = 0; m <= n; m++) {
-        base[m] = b[m] / b[0];
-        result[m] = m == 0;
-    }
-    if (rho > 0.0)
-        for (int m = 1; m <= n; m++)
-            result[m] = result[m - 1] * rho / m;
-    scale += scaled_down(result, n);
-    base_scale = scaled_down(base, n);
-    for (double left = places; left >= 1.0; left = floor(0.5 * left)) {
-        reverse_into(base, n, turned);
-        if (fmod(left, 2.0) == 1.0) {
-            multiply(result, turned, n, next);
-            for (int m = 0; m <= n; m++)
-                result[m] = next[m];
-            scale += base_scale + scaled_down(result, n);
-        }
-        if (left >= 2.0) {
-            multiply(base, turned, n, next);
-            for (int m = 0; m <= n; m++)
-                base[m] = next[m];
-            base_scale = 2.0 * base_scale + scaled_down(base, n);
-        }
-    }
-    rewind_to(space, at);
-    return scale;
 }
 
 /* log p_n on all nodes, from the coefficients b_k = E[x^k e^{-x}] / k!, x = lambda p L / M. */
@@ -284,6 +176,39 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
     rewind_to(space, place);
 }
 
+/* The weights of Z = -low, ..., in units of its step, and ranges for every w between the two; `fine` steps of Z times the
+ * shift are one of log lambda. */
+double *place_weights(workspace *space, allocation_table *table, double step, double fine, double w_low, double w_high,
+                      double log_tolerance, int *places, int *low)
+{
+    const allocation *of = table->of;
+    int n = table->taylor;
+    if (!(n <= MOST_TERMS && of->places <= MOST_ALLOCATED && fine < 1e6 && n - w_high >= SMALLEST_SHAPE))
+        decline(space, NODES);
+    /* Half the square of the step in Z has 20 bits, so that the exponents -z^2 / 2 are exact. */
+    double half_square = shortened(0.5 * (step / fine / of->shift) * (step / fine / of->shift));
+    double grain = of->shift * sqrt(2.0 * half_square);
+    table->step = grain * fine;
+    table->place_step = grain / of->shift * (1.0 + 1e-15);
+    choose_ranges(space, table, w_low, w_high, log_tolerance);
+    double below = ceil(table->place_low * of->shift / grain), above = ceil(table->place_high * of->shift / grain);
+    if (!(below + above < MOST_PLACES))
+        decline(space, NODES);
+    *places = (int)(below + above) + 1;
+    *low = (int)below;
+    double *weight = doubles(space, *places), height = grain / of->shift * 0.39894228040143267794;
+    for (int i = 0; i < *places; i++) {
+        double index = i - below;
+        weight[i] = height * exp(-half_square * (index * index));
+    }
+    double farthest = larger(table->place_low, table->place_high) + table->place_step;
+    table->weight_rounding = 16.0;
+    table->point_rounding = 4.0 * (table->step * larger(fabs(table->first), fabs(table->first + table->nodes)) +
+                                   of->shift * (farthest + of->shift)) +
+                            8.0 * (log(of->places) - of->log_probability) + 20.0;
+    return weight;
+}
+
 /* A table for every w between w_low and w_high, and w + i s, |s| <= frequency. */
 allocation_table tabulate_allocation(workspace *space, const allocation *of, int n, double w_low, double w_high,
                                      double frequency, double log_tolerance)
@@ -291,32 +216,12 @@ allocation_table tabulate_allocation(workspace *space, const allocation *of, int
     allocation_table table = {.of = of, .taylor = n};
     double shape = n - w_low, step = rate_step(shape, frequency, log_tolerance);
     double place = place_step(of, shape, log_tolerance), fine = larger(ceil(step / (of->shift * place)), 1.0);
-    if (!(n <= MOST_TERMS && of->places <= MOST_ALLOCATED && fine < 1e6 && n - w_high >= SMALLEST_SHAPE))
-        decline(space, NODES);
-    /* Half the square of the step in Z has 20 bits, so that the exponents -z^2 / 2 are exact. */
-    double half_square = shortened(0.5 * (step / fine / of->shift) * (step / fine / of->shift));
-    double grain = of->shift * sqrt(2.0 * half_square);
-    table.step = grain * fine;
-    table.place_step = grain / of->shift * (1.0 + 1e-15);
-    choose_ranges(space, &table, w_low, w_high, log_tolerance);
-    double low = ceil(table.place_low * of->shift / grain), high = ceil(table.place_high * of->shift / grain);
-    if (!(low + high < MOST_PLACES))
-        decline(space, NODES);
-    int places = (int)(low + high) + 1;
-    double *weight = doubles(space, places), height = grain / of->shift * 0.39894228040143267794;
-    for (int i = 0; i < places; i++) {
-        double index = i - low;
-        weight[i] = height * exp(-half_square * (index * index));
-    }
-    double farthest = larger(table.place_low, table.place_high) + table.place_step;
-    table.weight_rounding = 16.0;
-    table.point_rounding = 4.0 * (table.step * larger(fabs(table.first), fabs(table.first + table.nodes)) +
-                                  of->shift * (farthest + of->shift)) +
-                           8.0 * (log(of->places) - of->log_probability) + 20.0;
+    int places, low;
+    double *weight = place_weights(space, &table, step, fine, w_low, w_high, log_tolerance, &places, &low);
     table.log_count = doubles(space, table.nodes);
     table.log_none = doubles(space, table.nodes);
     table.log_lost = doubles(space, table.nodes);
     double offset = of->log_probability - log(of->places) - 0.5 * of->shift * of->shift;
-    tabulate_counts(space, &table, weight, places, (int)fine, offset, (int)-low);
+    tabulate_counts(space, &table, weight, places, (int)fine, offset, -low);
     return table;
 }

@@ -2,6 +2,8 @@
 #include "arithmetic.h"
 #include "spectral.h"
 
+#define LAYERS 64
+
 /* N(s, 1) against N(0, 1). */
 int is_gaussian(const allocation *of) { return of->places == 1.0 && of->log_probability == 0.0; }
 
@@ -80,6 +82,21 @@ double log_left_out_above(const allocation *of, double w, double z)
     return best + 1e-9 * (1.0 + fabs(best));
 }
 
+/* log of a bound on E[Y^-c], Y the mean of M - 1 places: P(Y < 1 - eta) <= e^{-eta^2 / (2 v)} in layers, and beyond the last
+ * of them Cauchy and Schwarz with the geometric mean; infinite where there are too few places (S-31). */
+static double log_inverse_power(const allocation *of, double c)
+{
+    double square = of->shift * of->shift, rest = of->places - 1.0, v = exp(smaller(square, 600.0)) / rest;
+    double farthest = sqrt(2.0 * v * (c * square + 2.0 * c * c * square / rest)), total = LOG_2;
+    if (!(farthest < 0.5))
+        return INFINITY;
+    for (int i = 0; i < LAYERS; i++) {
+        double from = farthest * i / LAYERS, to = farthest * (i + 1) / LAYERS;
+        total = log_add(total, -c * log1p(-to) - from * from / (2.0 * v));
+    }
+    return total + 1e-9 * (1.0 + fabs(total));
+}
+
 /* log of a bound on what is left out below -z in some place, relative to G(w) >= e^log_moment (S-31). */
 double log_left_out_below(const allocation *of, double w, double z, double log_moment)
 {
@@ -92,8 +109,10 @@ double log_left_out_below(const allocation *of, double w, double z, double log_m
     }
     /* Without the place, X is at least 1 - p, and at least 1 - 1/M times the geometric mean of the others. */
     double others = INFINITY, absent = c * -log(-expm1(of->log_probability));
-    if (of->places > 1.0)
-        others = -c * log1p(-1.0 / of->places) + 0.5 * c * square + 0.5 * c * c * square / (of->places - 1.0);
+    if (of->places > 1.0) {
+        double geometric = 0.5 * c * square + 0.5 * c * c * square / (of->places - 1.0);
+        others = -c * log1p(-1.0 / of->places) + (c > 0.0 ? smaller(geometric, log_inverse_power(of, c)) : geometric);
+    }
     return log_places - 0.5 * z * z + larger(smaller(others, absent) - log_moment, 0.0) + 1.2;
 }
 

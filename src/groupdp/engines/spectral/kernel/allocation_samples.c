@@ -25,6 +25,24 @@ void gamma_ratio(double a, double s, double *real, double *imaginary, double *si
     *size = a * half_log + s * (angle + half_log + 2.0) + 0.1;
 }
 
+/* The same from rays. */
+static void sample_turned(workspace *space, const tilted_factor *factor, const contour *path, double *real,
+                          double *imaginary, double *log_error_of, double *log_largest)
+{
+    for (int i = 0; i < path->samples; i++) {
+        double s = path->frequency[i], x, y, error;
+        sample_rays(space, factor, s, &x, &y, &error);
+        double modulus = hypot(x, y), log_modulus = log(larger(modulus, UNRESOLVED)), angle = atan2(y, x);
+        if (modulus < UNRESOLVED)
+            error += 2.0 * UNRESOLVED;
+        double relative = error * exp(-log_modulus), rounding = LOGARITHM * (fabs(log_modulus) + fabs(angle));
+        real[i] = log_modulus;
+        imaginary[i] = factor->sign * angle;
+        log_error_of[i] = rounding - log1p(-smaller(relative, 1.0 - 1e-12));
+        log_largest[i] = smaller(real[i] + rounding + log1p(relative) * (1.0 + ELEMENTARY), -s * s * factor->rate);
+    }
+}
+
 /* log of one factor's characteristic function on the samples, without its centre; the bound on the error of that
  * logarithm, and on the logarithm of the modulus (S-34). */
 static void sample_factor(workspace *space, const tilted_factor *factor, const contour *path, double *real,
@@ -40,6 +58,11 @@ static void sample_factor(workspace *space, const tilted_factor *factor, const c
             log_error_of[i] = s * of->first_order_error + 8.0 * U * fabs(real[i]);
             log_largest[i] = real[i] * (1.0 - 1e-14);
         }
+        return;
+    }
+    if (factor->rays > 0) { /* S-41 */
+        spend(space, 60.0 * path->samples * factor->ray[0].nodes);
+        sample_turned(space, factor, path, real, imaginary, log_error_of, log_largest);
         return;
     }
     for (int i = 0; i < path->samples; i++)

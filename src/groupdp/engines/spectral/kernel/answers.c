@@ -7,6 +7,10 @@
 #define ACCEPTABLE 1e-6
 /* Other ways are tried until bounds are this narrow, relative to epsilon itself. */
 #define SETTLED 1e-8
+/* The same with allocations, which the lattice engine answers to 1e-3. */
+#define ACCEPTABLE_ALLOCATED 1e-3
+/* Losses of allocations with a smaller deviation take rays: a coarse contour is tried before a fine one. */
+#define SMALL_DEVIATION 0.1
 /* An edge this narrow makes for tens of thousands of nodes: closed forms for large losses are tried first. */
 #define NARROW_EDGE 0.01
 
@@ -46,12 +50,12 @@ static void keep_narrower(course *along, answer found)
         along->best = found;
 }
 
-static int acceptable(const answer *found)
+static int acceptable(const answer *found, double most)
 {
     if (found->lower == -INFINITY && found->upper == -INFINITY)
         return 1;
     double width = found->upper - found->lower;
-    return isfinite(found->upper) && isfinite(found->lower) && width <= ACCEPTABLE * larger(1.0, fabs(found->upper));
+    return isfinite(found->upper) && isfinite(found->lower) && width <= most * larger(1.0, fabs(found->upper));
 }
 
 /* Whether a tilt of the size expected piles mass up just before an edge: such a composition is heavy-tailed, or nearly. */
@@ -81,13 +85,13 @@ static void epsilon_directly(workspace *space, course *along)
     along->start = at.epsilon;
     along->ceiling = chernoff_ceiling(space, &problem, &at.found, work->argument);
     along->scanned = 1;
-    along->heavy = heavy_tailed(&problem, &at);
+    along->heavy = heavy_tailed(&problem, &at) || (at.exploded && problem.deviation < SMALL_DEVIATION);
     if (along->heavy && at.epsilon > 0.0)
         return;
     answer found = {.lower = 0.0};
     along->settled = certified_epsilon(space, &problem, &at, work->argument, &found);
     /* A contour planned for a larger epsilon, and so for a smaller delta: its width is rounding, and another has it too. */
-    if (problem.allocates && at.epsilon >= found.upper && acceptable(&found))
+    if (problem.allocates && at.epsilon >= found.upper && acceptable(&found, ACCEPTABLE))
         along->settled = 1;
     keep_narrower(along, found);
     begin(space, STAGES);
@@ -278,7 +282,7 @@ int solve(workspace *space, job *work)
         space->reason = CONTRADICTION;
         return 0;
     }
-    if (acceptable(&along.best))
+    if (acceptable(&along.best, space->allocates ? ACCEPTABLE_ALLOCATED : ACCEPTABLE))
         return 1;
     if (space->reason == ANSWERED || along.best.upper < INFINITY)
         space->reason = TOO_WIDE;

@@ -258,7 +258,7 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
         int narrow = is_narrow(&problem, &result);
         if (result.upper - result.lower < best.upper - best.lower)
             best = result;
-        if (narrow || !(result.root > 0.0))
+        if (narrow || problem.allocates || !(result.root > 0.0)) /* with allocations the rest is rounding */
             break;
         x = isfinite(result.upper) ? 0.5 * (result.lower + result.upper) : result.root; /* planned too far away */
     }

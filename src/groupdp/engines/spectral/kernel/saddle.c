@@ -168,7 +168,8 @@ static saddle saddle_of_allocations(workspace *space, const prepared *problem, w
     double least = chernoff_at(found, best, at.epsilon);
     if (best == found->size - 1 && !at.by.limited)
         return saddle_of_allocations(space, problem, what, 2.0 * largest);
-    if (found->variance[best] > EXPLODED * found->variance[0] || best == found->size - 1)
+    at.exploded = found->variance[best] > EXPLODED * found->variance[0];
+    if (at.exploded || best == found->size - 1)
         while (chosen > 0 && chernoff_at(found, chosen - 1, at.epsilon) < least + RETREAT)
             chosen--;
     at.tilt = found->tilt[chosen];

@@ -18,6 +18,8 @@
  *     contour.c     the sampled integral, its aliases and its truncation: certified delta(epsilon)
  *     root.c        from delta to epsilon
  *     allocation.c  E[X^w] of a random allocation: the table behind it
+ *     allocation_powers.c   powers of series, for that table
+ *     allocation_rays.c     the same off the real axis, for high frequencies
  *     allocation_errors.c   proved errors of its steps and ranges
  *     allocated.c   rounds of random allocations under their tilted law
  *     allocation_samples.c  their characteristic function on the contour's frequencies
@@ -313,12 +315,48 @@ double log_rates_right(const allocation_table *table, double w, double u);
 void gamma_ratio(double a, double s, double *real, double *imaginary, double *size);
 double count_rounding(const allocation_table *table, int j);
 
+/* Where the terms of a sum over Z matter: its largest term, and both ends. */
+typedef struct {
+    int top, low, high;
+} window;
+
+window moved(const window *at, int fine);
+double windowed(const double *weight, const double *f, int places, window *at);
+void raise_power(double *restrict f, const double *restrict x, double k, int points);
+double *place_weights(workspace *space, allocation_table *table, double step, double fine, double w_low, double w_high,
+                      double log_tolerance, int *places, int *low);
+
+double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g);
+double power_by_squaring(workspace *space, const double *b, double places, int n, double rho, double *result);
+void turned_recurrence(const double *real, const double *imaginary, const double *multiple, int n, double rho, double *g,
+                       double *h);
+void turned_squaring(workspace *space, const double *real, const double *imaginary, double places, int n, double rho,
+                     double *g, double *h);
+
+/* e^{-w u} q_n(u) times the step and e^{-top} on the nodes of a ray, for frequencies from `start` to `end` (S-41). */
+typedef struct {
+    double angle, start, end, step, top, rounding, log_underflow;
+    double error, phase_error; /* relative to the sum of the terms' sizes; the second times the frequency */
+    int nodes;
+    double *u, *real, *imaginary;
+} ray;
+
 /* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-34); a Gaussian
  * has no nodes. */
 typedef struct {
     tilted_round of;
     double shape, sign, mean, loss_variance, rate; /* |phi(s)| <= e^{-s^2 rate} (S-35) */
+    int rays; /* for frequencies above 0, if any; the nodes are then for the frequency 0 alone */
+    ray *ray;
+    double log_total;
 } tilted_factor;
+
+double log_ray_growth(double a, double s, double angle);
+double ray_step_error(double a, double s, double angle, double step);
+double ray_place_error(const allocation *of, double a, double angle, double step);
+void add_rays(workspace *space, const allocation *of, int n, double w, double frequency, double log_tolerance,
+              tilted_factor *factor);
+void sample_rays(workspace *space, const tilted_factor *factor, double s, double *real, double *imaginary, double *error);
 
 /* A round of allocations under its tilted law. */
 typedef struct tilted_allocation {
@@ -391,6 +429,7 @@ typedef struct {
     double tilt, epsilon, log_delta, deviation; /* of the loss under the tilted law */
     scan found;
     scanner by;
+    int exploded; /* with allocations: whether K exceeds that of a Gaussian there */
 } saddle;
 
 void loss_scale(workspace *space, prepared *problem);
