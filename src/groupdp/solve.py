@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Protocol
 
 from groupdp.allocations import AllocationRound
 from groupdp.bounds import Bounds, Provenance
@@ -19,6 +17,8 @@ from groupdp.errors import LimitExceeded
 from groupdp.pairs import Composition
 from groupdp.question import Question
 
+#: How one composition is answered.
+_Answer = Callable[[Composition, Options], Bounds]
 #: Where a curve's composition is chosen; no effect on validity.
 _TYPICAL_LOG_DELTA = math.log(1e-6)
 
@@ -31,8 +31,10 @@ def epsilon_of_question(
     def is_below(worst: float, one: Composition) -> bool:
         return epsilon_ceiling_of(one, log_delta, enough=worst) < worst
 
-    answer, last_resort = partial(epsilon_of, log_delta=log_delta), partial(_chernoff, log_delta=log_delta)
-    return _worst(question, options, every_change, answer, is_below, 0.0, last_resort)
+    def answer(one: Composition, own: Options) -> Bounds:
+        return epsilon_of(one, log_delta, own)
+
+    return _worst(question, options, every_change, answer, is_below, 0.0, log_delta)
 
 
 def log_delta_of_question(
@@ -43,8 +45,10 @@ def log_delta_of_question(
     def is_below(worst: float, one: Composition) -> bool:
         return worst > -math.inf and epsilon_ceiling_of(one, worst, enough=epsilon) <= epsilon
 
-    answer = partial(log_delta_of, epsilon=epsilon)
-    return _worst(question, options, every_change, answer, is_below, -math.inf, lambda _: None)
+    def answer(one: Composition, own: Options) -> Bounds:
+        return log_delta_of(one, epsilon, own)
+
+    return _worst(question, options, every_change, answer, is_below, -math.inf, None)
 
 
 def _worst(
@@ -54,7 +58,7 @@ def _worst(
     answer: _Answer,
     is_below: Callable[[float, Composition], bool],
     least: float,
-    last_resort: Callable[[Composition], Bounds | None],
+    log_delta: float | None,
 ) -> Bounds:
     """The worst of the ordered changes; one whose ceiling `is_below` the worst so far is not evaluated closely."""
     results: dict[str, Bounds] = {}
@@ -65,7 +69,10 @@ def _worst(
             if any(is_below(worst, one) for one in choices):
                 continue
         part = _part_of(options, index, len(question.compositions))
-        results[name] = _smallest(choices, answer, part, least if question.tight else None, last_resort)
+        if len(choices) == 1:
+            results[name] = answer(choices[0], part)
+        else:
+            results[name] = _smallest(choices, answer, part, least if question.tight else None, log_delta)
     return worst_of(results, question.tight)
 
 
@@ -88,49 +95,45 @@ def decisive_compositions(question: Question, options: Options) -> tuple[Composi
     return tuple(chosen)
 
 
-class _Answer(Protocol):
-    def __call__(self, composition: Composition, /, *, options: Options) -> Bounds: ...
-
-
 def _smallest(
     choices: tuple[Composition, ...],
     answer: _Answer,
     options: Options,
     floor: float | None,
-    last_resort: Callable[[Composition], Bounds | None],
+    log_delta: float | None,
 ) -> Bounds:
     """The answer with the smallest upper side, of compositions that all dominate: its lower side is its own.
 
     In `auto` only the first one may go to the lattice engine, which takes longer. With a `floor` the first one is
     attained, and the others are asked only where no engine answers for it; `floor` is then the lower side. Where no
-    engine answers for a composition, `last_resort` may have an upper side.
+    engine answers for the epsilon of a composition at `log_delta`, Chernoff's bound may be its upper side.
     """
     if len(choices) == 1:
-        return answer(choices[0], options=options)
+        return answer(choices[0], options)
     if floor is not None:
         try:
-            return answer(choices[0], options=options)
+            return answer(choices[0], options)
         except LimitExceeded:
-            others = _smallest(choices[1:], answer, options, None, last_resort)
-            found = [one for one in (others, last_resort(choices[0])) if one is not None]
+            others = _smallest(choices[1:], answer, options, None, log_delta)
+            found = [one for one in (others, _chernoff(choices[0], log_delta)) if one is not None]
             return replace(min(found, key=lambda one: one.upper), lower=floor)
     quick = replace(options, engine="spectral") if options.engine == "auto" else options
     answers, refused = [], None
     for index, one in enumerate(choices):
         try:
-            answers.append(answer(one, options=quick if index else options))
+            answers.append(answer(one, quick if index else options))
         except LimitExceeded as error:
             refused = refused or error
-            bound = last_resort(one)
+            bound = _chernoff(one, log_delta)
             answers += [] if bound is None else [bound]
     if not answers and refused is not None:
         raise refused
     return min(answers, key=lambda one: one.upper)
 
 
-def _chernoff(composition: Composition, *, log_delta: float) -> Bounds | None:
+def _chernoff(composition: Composition, log_delta: float | None) -> Bounds | None:
     """Chernoff's bound on epsilon, of random allocations: rare collisions may be all that is too much for a contour."""
-    if not any(isinstance(one, AllocationRound) for one, _ in composition):
+    if log_delta is None or not any(isinstance(one, AllocationRound) for one, _ in composition):
         return None
     upper = epsilon_ceiling_of(composition, log_delta, enough=0.0)
     return Bounds(0.0, upper, Provenance(engine="spectral", tolerance_met=False)) if upper < math.inf else None
