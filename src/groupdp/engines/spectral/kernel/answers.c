@@ -197,6 +197,12 @@ double log_from_exchanged(double epsilon, double log_exchanged, double direction
     return smaller(log(rest) + direction * 1e-14, 0.0);
 }
 
+/* Whether bounds are narrow enough to be given. */
+static int given(const workspace *space, const answer *found)
+{
+    return acceptable(found, space->allocates ? ACCEPTABLE_ALLOCATED : ACCEPTABLE);
+}
+
 /* The ways in the order in which they are tried: short contours first. */
 static const struct {
     enum way way;
@@ -214,16 +220,16 @@ static void ask_log_delta(workspace *space, course *along)
         space->brief = 0;
     }
     along->insists = 1;
-    if (!along->settled && along->heavy && space->reason != WORK && !acceptable(&along->best))
+    if (!along->settled && along->heavy && space->reason != WORK && !given(space, &along->best))
         attempt(space, log_delta_directly, along);
-    if (along->settled || acceptable(&along->best))
+    if (along->settled || given(space, &along->best))
         return;
     /* Without cuts and lines off the axis: the last ways have as much work of their own, whatever the others took. */
     space->work = 0.0;
     space->plain = 1;
     along->way = NEAR;
     attempt(space, log_delta_by_search, along);
-    if (!acceptable(&along->best) && along->heavy && space->reason != WORK)
+    if (!given(space, &along->best) && along->heavy && space->reason != WORK)
         attempt(space, log_delta_directly, along);
     space->plain = 0;
 }
@@ -282,7 +288,7 @@ int solve(workspace *space, job *work)
         space->reason = CONTRADICTION;
         return 0;
     }
-    if (acceptable(&along.best, space->allocates ? ACCEPTABLE_ALLOCATED : ACCEPTABLE))
+    if (given(space, &along.best))
         return 1;
     if (space->reason == ANSWERED || along.best.upper < INFINITY)
         space->reason = TOO_WIDE;
