@@ -26,7 +26,7 @@ FLAGS = (
     "--disable-sync",
 )
 #: Waiting for an answer, in milliseconds: machines are busy at times.
-PATIENCE = 30_000
+PATIENCE = 120_000
 expect.set_options(timeout=PATIENCE)
 # A shell that runs the tests in the background has them ignore Ctrl-C, and the server with them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -43,7 +43,7 @@ def address() -> Iterator[str]:
     assert found is not None
     yield found[0]
     process.send_signal(signal.SIGINT)
-    process.wait(20)
+    process.wait(120)
     process.stdout.close()
 
 

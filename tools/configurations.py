@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -51,10 +52,15 @@ CONFIGURATIONS = (
 )
 
 
+def _number(interpreter: Path) -> list[int]:
+    """[3, 11, 10] of versions/3.11.10/bin/python3, which is newer than 3.11.9."""
+    return [int(part) for part in re.findall(r"\d+", interpreter.parts[-3])]
+
+
 def python_of(version: str) -> Path | None:
     """The interpreter of this version: pyenv's, or the one on the path."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    newest = sorted(pyenv.glob(f"{version}.*/bin/python3"), key=lambda path: path.parts[-3])[-1:]
+    newest = sorted(pyenv.glob(f"{version}.*/bin/python3"), key=_number)[-1:]
     if newest:
         return newest[0]
     on_path = shutil.which(f"python{version}")

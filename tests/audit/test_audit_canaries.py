@@ -12,10 +12,10 @@ import pytest
 from command_line import groupdp
 from groupdp.audit import Scores, attack_scores, audit_scores, audit_worst_case, read_scores, worst_case
 from groupdp.drawing import save_figure
-from groupdp.errors import InvalidArgument
 from groupdp.figures.audit import claimed_tradeoff, draw_audit
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import PoissonSampling
+from refusals import refused
 
 RUN = DPSGD(sampling=PoissonSampling(rate=0.2), noise_multiplier=4.0, steps=20)
 RUN_OPTIONS = ["--sampling-rate", "0.2", "--noise-multiplier", "4", "--steps", "20"]
@@ -142,13 +142,13 @@ def test_bad_files_get_one_sentence(tmp_path: Path, content: str, sentence: str)
 
 
 def test_files_that_are_not_there_or_not_text_get_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="scores must be a file that can be read"):
+    with refused("scores"):
         read_scores(tmp_path / "missing.csv")
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"with_group,without_group\n\xff\xfe,1\n")
-    with pytest.raises(InvalidArgument, match="scores must be a CSV file in UTF-8"):
+    with refused("scores"):
         read_scores(binary)
-    with pytest.raises(InvalidArgument, match="with_column and without_column must differ"):
+    with refused("with_column and without_column"):
         read_scores(binary, with_column="a", without_column="a")
 
 

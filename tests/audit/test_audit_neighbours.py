@@ -42,6 +42,7 @@ from groupdp.samplings import (
     TruncatedPeople,
     TruncatedPoissonSampling,
 )
+from refusals import refused
 from revealed_allocation import RevealedBallsInBins
 
 FIXED = FixedBatchSampling(batch_size=5, dataset_size=20)
@@ -179,10 +180,10 @@ def test_the_command_line_audits_other_samplings():
 def test_what_cannot_be_attacked_is_refused_with_a_sentence():
     with pytest.raises(InvalidArgument, match="for shuffled epochs, got 'remove'"):
         worst_case(DPSGD(SHUFFLED, noise_multiplier=1.0, steps=1), group_size=1, adjacency="remove")
-    with pytest.raises(InvalidArgument, match="reveal_batches must be false where the datasets differ in size"):
+    with refused("reveal_batches"):
         scores_of(DPSGD(FIXED, noise_multiplier=1.0, steps=1), 1, "remove", reveal_batches=True)
     run = DPSGD(BallsInBinsSampling(batches=2), noise_multiplier=1.0, steps=2)
-    with pytest.raises(InvalidArgument, match="run must be one mixture against one Gaussian in every round"):
+    with refused("run"):
         importance_delta(run, group_size=1, epsilon=1.0, direction="remove", samples=10)
-    with pytest.raises(InvalidArgument, match="group_size must have somebody in it"):
+    with refused("group_size"):
         worst_case(DPSGD(PoissonSources(rates={"a": 0.5}), noise_multiplier=1.0, steps=1), group_size={"a": 0})

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from groupdp import Bounds, InvalidArgument
+from groupdp import Bounds
 from groupdp.baselines.comparison import Point
 from groupdp.drawing import check_picture_name, infinity_sign, power_of_ten, save_figure
 from groupdp.figures.curves import draw_curves
+from refusals import refused
 
 
 def point(k: int, *, old_tool: float) -> Point:
@@ -107,7 +108,7 @@ def test_the_same_data_give_the_same_file(tmp_path):
 
 
 def test_unknown_suffixes_are_refused():
-    with pytest.raises(InvalidArgument, match="plot must end in"):
+    with refused("plot"):
         check_picture_name("plot", "x.jpeg")
 
 

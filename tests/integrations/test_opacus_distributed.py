@@ -28,7 +28,7 @@ def outputs_of(what, folder):
         for rank in (0, 1)
     ]
     try:
-        outputs = [worker.communicate(timeout=240) for worker in workers]
+        outputs = [worker.communicate(timeout=600) for worker in workers]
     finally:
         for worker in workers:
             worker.kill()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import strategies
 from groupdp import InvalidArgument, MixtureOfGaussians
 from groupdp.mechanisms.mixture import LARGEST_MIXTURE, SUM_SLACK
+from refusals import refused
 
 
 def exact_law(sensitivities: list[float], probabilities: list[float]) -> dict[float, Fraction]:
@@ -148,25 +149,25 @@ def test_bad_vectors_of_numbers(name, bad):
 
 
 @pytest.mark.parametrize(
-    ("probabilities", "complaint"),
+    ("probabilities", "requirement"),
     [
-        ([0.5, 0.4], "sum to 1, got a sum of 0.9"),
+        ([0.5, 0.4], "sum to 1"),
         ([0.5, 0.5 + 2e-9], "sum to 1"),
-        ([0.0, 0.0], "sum to 1, got a sum of 0.0"),
-        ([1e308, 1e308], "at most 1, got 1e\\+308"),  # the sum would overflow
-        ([1.0], "as many as sensitivities \\(2\\), got 1"),
-        ([0.2, 0.3, 0.5], "as many as sensitivities \\(2\\), got 3"),
+        ([0.0, 0.0], "sum to 1"),
+        ([1e308, 1e308], "at most 1"),  # the sum would overflow
+        ([1.0], "as many as sensitivities (2)"),
+        ([0.2, 0.3, 0.5], "as many as sensitivities (2)"),
     ],
 )
-def test_probabilities_that_are_no_law(probabilities, complaint):
-    with pytest.raises(InvalidArgument, match=f"^probabilities must be {complaint}|^probabilities must {complaint}"):
+def test_probabilities_that_are_no_law(probabilities, requirement):
+    with refused("probabilities") as caught:
         MixtureOfGaussians([0.0, 1.0], probabilities, 1.0)
+    assert caught.value.requirement.removeprefix("be ") == requirement
 
 
 @pytest.mark.parametrize("deviation", [-1.0, math.nan, math.inf, None, "1", True, 10**400])
 def test_bad_standard_deviations(deviation):
-    sentence = r"^standard_deviation must be a (finite number|number \(.*\)) of at least 0"
-    with pytest.raises(InvalidArgument, match=sentence):
+    with refused("standard_deviation"):
         MixtureOfGaussians([0.0, 1.0], [0.5, 0.5], deviation)
 
 
@@ -229,7 +230,7 @@ def test_vectors_of_equal_norm_merge():
      [[math.nan]], [[math.inf]], [[1.5e308, 1.5e308]], object()],
 )  # fmt: skip
 def test_bad_vectors(bad):
-    with pytest.raises(InvalidArgument, match=r"^vectors must "):
+    with refused("vectors"):
         MixtureOfGaussians.from_vectors(bad, [1.0], 1.0)
 
 

@@ -9,6 +9,7 @@ import groupdp
 from groupdp import MixtureOfGaussians, PrivacyLossDistribution
 from groupdp.engines import lattice
 from groupdp.pairs import ZERO, Branch, Round, Side
+from refusals import refused
 
 MIXTURE = MixtureOfGaussians([0.0, 1.0, 2.0], [0.9801, 0.0198, 0.0001], 1.0)
 OTHER = MixtureOfGaussians([0.0, 0.5], [0.7, 0.3], 1.0)
@@ -112,5 +113,5 @@ def test_a_round_of_pairs_with_a_coin():
 
 @pytest.mark.parametrize("direction", ["", "Substitute!", 3, "x" * 50])
 def test_directions_are_names(direction):
-    with pytest.raises(groupdp.InvalidArgument, match="direction"):
+    with refused("direction"):
         PrivacyLossDistribution.from_round(Round.of(MIXTURE.side, ZERO), direction=direction)

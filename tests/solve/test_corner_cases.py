@@ -10,6 +10,7 @@ import pytest
 
 import groupdp
 from groupdp import DPSGD, FixedBatchSampling, MixtureOfGaussians, PoissonSampling
+from refusals import refused
 
 
 def poisson(rate=0.01, noise=1.0, steps=2000):
@@ -157,34 +158,31 @@ def test_splitting_a_run_into_phases_changes_nothing():
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 0.0, 1.0, 1.5, -1e-6, True, "1e-6", None, 10**400, 1j])
 def test_bad_deltas(bad):
-    with pytest.raises(groupdp.InvalidArgument, match=r"^delta must be (a number \(.*\) )?in \(0, 1\), got .*\.$"):
+    with refused("delta"):
         groupdp.epsilon(poisson(), delta=bad, group_size=1)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, True, "3", None, [1.0]])
 def test_bad_epsilons(bad):
     for question in (groupdp.delta, groupdp.log_delta):
-        sentence = r"^epsilon must be a (finite number|number \(.*\)) of at least 0, got .*\.$"
-        with pytest.raises(groupdp.InvalidArgument, match=sentence):
+        with refused("epsilon"):
             question(poisson(), epsilon=bad, group_size=1)
 
 
 @pytest.mark.parametrize("bad", [-1, 1.0, math.nan, True, "4", 10**400, 2**70])
 def test_bad_group_sizes(bad):
-    with pytest.raises(
-        groupdp.InvalidArgument, match=r"^group_size must be an integer of at (least|most) \d+, got .*\.$"
-    ):
+    with refused("group_size"):
         groupdp.epsilon(poisson(), delta=1e-6, group_size=bad)
 
 
 def test_a_missing_group_size_is_asked_for():
-    with pytest.raises(groupdp.InvalidArgument, match=r"^group_size must be given, like group_size=9"):
+    with refused("group_size"):
         groupdp.epsilon(poisson(), delta=1e-6)
 
 
 def test_a_group_larger_than_the_dataset_is_refused():
     run = DPSGD(sampling=FixedBatchSampling(batch_size=2, dataset_size=5), noise_multiplier=1.0, steps=10)
-    with pytest.raises(groupdp.InvalidArgument, match=r"group_size must be at most dataset_size=5, got 6"):
+    with refused("group_size", value=6):
         groupdp.epsilon(run, delta=1e-6, group_size=6)
 
 
@@ -197,17 +195,17 @@ def test_bad_choices(name, bad):
 
 @pytest.mark.parametrize("bad", [None, [], "run", [poisson(), 3], {}, 3.0])
 def test_bad_runs(bad):
-    with pytest.raises(groupdp.InvalidArgument, match=r"^run must be"):
+    with refused("run"):
         groupdp.epsilon(bad, delta=1e-6, group_size=1)
 
 
 def test_rounds_belong_to_mixtures_and_group_sizes_to_runs():
     mixture = MixtureOfGaussians([0.0, 1.0], [0.5, 0.5], 1.0)
-    with pytest.raises(groupdp.InvalidArgument, match=r"^rounds must be given"):
+    with refused("rounds"):
         groupdp.epsilon(mixture, delta=1e-6)
-    with pytest.raises(groupdp.InvalidArgument, match=r"^group_size must be left out"):
+    with refused("group_size"):
         groupdp.epsilon(mixture, delta=1e-6, rounds=3, group_size=1)
-    with pytest.raises(groupdp.InvalidArgument, match=r"^rounds must be left out"):
+    with refused("rounds"):
         groupdp.epsilon(poisson(), delta=1e-6, rounds=3, group_size=1)
 
 

@@ -11,9 +11,10 @@ import pytest
 import groupdp
 from command_line import assert_one_sentence
 from command_line import groupdp as command
-from groupdp import DPSGD, InvalidArgument, PoissonSampling
+from groupdp import DPSGD, PoissonSampling
 from groupdp.cli import output
 from groupdp.engines.interface import SMALLEST_MEMORY, Work
+from refusals import refused
 
 RUN = DPSGD(sampling=PoissonSampling(rate=0.3), noise_multiplier=1.0, steps=5)
 LINE = "--sampling-rate 0.3 --noise-multiplier 1 --steps 5 --group-size 4"
@@ -38,16 +39,16 @@ def test_less_memory_is_used_when_told_so_and_the_result_says_what_was_reached(q
 @pytest.mark.parametrize("value", [0, -1, SMALLEST_MEMORY - 1, 1e9, "1G", None, True, 10**400])
 def test_a_memory_budget_that_is_none_is_refused(value):
     for ask, question in ((groupdp.epsilon, {"delta": 1e-6}), (groupdp.delta, {"epsilon": 1.0})):
-        with pytest.raises(InvalidArgument, match=r"^memory_budget must be an integer of at (least|most) .*\.$"):
+        with refused("memory_budget"):
             ask(RUN, group_size=1, memory_budget=value, **question)
 
 
 @pytest.mark.parametrize("value", [0.5, "bar", [], True])
 def test_progress_that_cannot_be_called_is_refused(value):
     for ask, question in ((groupdp.epsilon, {"delta": 1e-6}), (groupdp.log_delta, {"epsilon": 1.0})):
-        with pytest.raises(InvalidArgument, match=r"^progress must be a callable .*\.$"):
+        with refused("progress"):
             ask(RUN, group_size=1, progress=value, **question)
-    with pytest.raises(InvalidArgument, match=r"^progress must be a callable .*\.$"):
+    with refused("progress"):
         groupdp.calibrate_noise(RUN, epsilon=1.0, delta=1e-6, group_size=1, progress=value)
 
 

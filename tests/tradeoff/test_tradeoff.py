@@ -22,6 +22,7 @@ from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.minorant import Minorant, smallest_sum
 from groupdp.tradeoff.risk import gaussian_delta, posterior, risk
+from refusals import refused
 
 PAPER = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
 RATES = [1e-12, 1e-9, 1e-6, 1e-3, 0.05, 0.2, 0.5, 0.8, 0.99, 1 - 1e-6, 1 - 2.0**-40]
@@ -169,7 +170,7 @@ def test_ends_nothing_to_tell_and_rounds_without_noise() -> None:
     assert certain.true_positive_rate(0.0).upper == certain.true_positive_rate(1e-9).upper == 1.0
     assert certain.curve([0.0, 0.1, 1.0], tolerance=1e-3).false_negative_rate_upper.max() <= 1e-300
     assert certain.log_true_positive_rate(-50.0).lower > -1e-15
-    with pytest.raises(InvalidArgument, match="false_positive_rate must be in"):
+    with refused("false_positive_rate"):
         function.true_positive_rate(1.5)
 
 
@@ -280,17 +281,17 @@ def test_what_is_no_rate_is_refused(steps: int) -> None:
     function = trade_off(run, group_size=2)
     assert function.log_true_positive_rate(0.0) == Bounds(0.0, 0.0)
     for wrong in (1.0, math.nan, math.inf, "0.1", None, True):
-        with pytest.raises(InvalidArgument, match="log_false_positive_rate must be"):
+        with refused("log_false_positive_rate"):
             function.log_true_positive_rate(wrong)  # type: ignore[arg-type]
     for wrong in (math.nan, math.inf, "1", None):
-        with pytest.raises(InvalidArgument, match="epsilon must be"):
+        with refused("epsilon"):
             function.log_delta(wrong)  # type: ignore[arg-type]
     for rates in ([], 0.1, "0.1", None):
         if rates is not None:
-            with pytest.raises(InvalidArgument, match="false_positive_rates must be"):
+            with refused("false_positive_rates"):
                 function.curve(rates)
         with pytest.raises(InvalidArgument, match="false_positive_rate"):
             risk(run, group_size=2, false_positive_rates=[math.nan] if rates is None else rates)  # type: ignore[arg-type]
     for tolerance in (0.0, -1.0, math.nan, "1e-3"):
-        with pytest.raises(InvalidArgument, match="tolerance must be"):
+        with refused("tolerance"):
             function.curve([0.1], tolerance=tolerance)  # type: ignore[arg-type]
