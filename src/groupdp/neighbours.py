@@ -8,7 +8,7 @@ only; the first is P, the second Q of a hockey stick. An adjacency holds if all 
     substitute       k examples replaced by k others
     zero-out         k examples whose gradients are replaced by zero, and which keep their places in the batches
     add-and-remove   up to k changes, added or removed in any split: the worst over all splits, all evaluated
-    removed=a, added=b   a leave while b join, in both orders: the adjacency is then called "exchange"
+    removed=a, added=b   a leave and b join, in both orders: the adjacency is then called "exchange"
 
 A mechanism turns a change into rounds, or refuses it with the reason (mechanisms/, samplings/).
 """
@@ -174,7 +174,7 @@ ADJACENCIES = tuple(_TABLE)
 #: Label and meaning of every adjacency; "exchange" stands for the two numbers removed and added.
 MEANINGS = {
     **{name: (name.replace("-", " "), one.meaning) for name, one in _TABLE.items()},
-    EXCHANGE: ("removed and added", "`removed` examples leave while `added` others join."),
+    EXCHANGE: ("removed and added", "`removed` examples leave and `added` others join."),
 }
 #: Where one dataset contains the other: both orders, and either alone.
 ONE_SIDED = tuple(name for name, one in _TABLE.items() if one.one_sided)
@@ -187,7 +187,7 @@ class Neighbours:
     """Which datasets a guarantee compares: how many examples leave and join, which keep their places, in which orders.
 
     `adjacency` is one of ADJACENCIES, and `group` is then in one dataset only; or it is "exchange", where `group`
-    leaves while `joining` joins.
+    leaves and `joining` joins.
     """
 
     group: Group

@@ -98,7 +98,7 @@ def test_an_exchange_may_leave_one_side_of_the_sources_out(folder):
     exact = library.epsilon(run, delta=1e-6, removed={"web": 1})
     answer = groupdp("epsilon sources.toml --removed web=1 --json").json
     assert answer["epsilon"] == {"lower": exact.lower, "upper": exact.upper}
-    assert "1 of web and 0 of books removed while 0 are added" in groupdp("epsilon sources.toml --removed web=1").output
+    assert "1 of web and 0 of books removed and 0 added" in groupdp("epsilon sources.toml --removed web=1").output
     certified = groupdp("certify sources.toml --removed web=1 --added books=1 --json").json
     assert certified["outcome"] == "verified"
 

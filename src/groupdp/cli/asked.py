@@ -110,7 +110,7 @@ class Asked:
         """Whom the answer is about: "groups of up to 9"."""
         if self.file.removed is not None or self.file.added is not None:
             gone, come = (_in_words(self.neighbours[key]) for key in ("removed", "added"))
-            return f"{gone} removed while {come} are added"
+            return f"{gone} removed and {come} added"
         if all(isinstance(phase, OfGroup) for phase in self.file.phases):
             return "a person with the examples stated for each release"
         size = self.file.neighbours.group_size

@@ -116,7 +116,7 @@ def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
         file = read_run_file(path)
         phase = file.phases[0]
         if len(file.phases) != 1 or not isinstance(phase, DPSGD) or phase.sampling.name != "poisson":
-            raise InvalidArgument("run", path, "have one phase, of Poisson sampling")
+            raise InvalidArgument("run", path, "have one phase of Poisson sampling")
         given_as = stated(file, 0)
         length = {name: value for name, value in given_as.items() if name in ("steps", "epochs")}
         said: dict[str, Any] = {
