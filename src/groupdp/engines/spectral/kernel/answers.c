@@ -17,7 +17,7 @@
 /* What one way of answering leaves for the next. */
 typedef struct {
     job *work;
-    int settled, heavy, scanned, insists;
+    int settled, heavy, scanned, insists, roughly;
     enum way way;
     double start, ceiling;
     near_root nearly;
@@ -89,6 +89,7 @@ static void epsilon_directly(workspace *space, course *along)
     if (along->heavy && at.epsilon > 0.0)
         return;
     answer found = {.lower = 0.0};
+    space->brief = space->few && !along->roughly; /* all digits if that is a short contour */
     along->settled = certified_epsilon(space, &problem, &at, work->argument, &found);
     /* A contour planned for a larger epsilon, and so for a smaller delta: its width is rounding, and another has it too. */
     if (problem.allocates && at.epsilon >= found.upper && acceptable(&found, ACCEPTABLE))
@@ -265,7 +266,14 @@ int solve(workspace *space, job *work)
         return along.scanned && along.best.upper >= 0.0;
     }
     if (work->question == EPSILON) {
-        attempt(space, epsilon_directly, &along);
+        int done = attempt(space, epsilon_directly, &along);
+        if (!done && space->brief) {
+            space->brief = 0;
+            along.roughly = 1;
+            attempt(space, epsilon_directly, &along);
+        }
+        space->brief = 0;
+        along.roughly = 1;
         for (int i = 0; i < 4 && (along.scanned || along.heavy) && !along.settled && space->reason != WORK; i++) {
             if (ORDER[i].way == WHOLE && !along.scanned) {
                 along.insists = 1;

@@ -155,7 +155,7 @@ static double near_enough(double part, double gain)
 /* Errors planned for an answer: few rounds decay slowly, and the last digits would cost most of the contour. */
 static double fine_for(const workspace *space, const prepared *problem, double gain)
 {
-    return problem->allocates ? LOG_ALLOCATED : space->few ? near_enough(0.1, gain) : LOG_FINE;
+    return problem->allocates ? LOG_ALLOCATED : !space->few ? LOG_FINE : space->brief ? LOG_NEAR : near_enough(0.1, gain);
 }
 
 int certified_epsilon(workspace *space, const prepared *problem, saddle *at, double target, answer *result)
