@@ -11,14 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from flint import arb
 from scipy.special import digamma, gammaln, loggamma, polygamma
 
 from groupdp.certificate.checker.lines import LARGEST_ORDER, MOST_NODES, Factor, Hidden
 from groupdp.certificate.checker.reading import Undecided
-
-FloatArray = npt.NDArray[np.float64]
+from groupdp.floats import FloatArray
 
 #: Step of log lambda in floats, the least n - w, and the deviations of Z that matter.
 _STEP, _SPARE, _WIDE = 0.07, 16.0, 9.0

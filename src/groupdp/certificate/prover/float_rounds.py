@@ -18,8 +18,7 @@ from groupdp.certificate.checker.laws import Composition, Gaussians, Law, Mixtur
 from groupdp.certificate.checker.lines import Hidden
 from groupdp.certificate.checker.reading import Undecided
 from groupdp.certificate.prover.float_hidden import FloatHidden
-
-FloatArray = npt.NDArray[np.float64]
+from groupdp.floats import FloatArray
 
 _LARGEST_LOG_RATIO = 600.0
 _LARGEST_GRID = 4e6  # numbers in the table of an envelope's ratios

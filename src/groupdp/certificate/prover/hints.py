@@ -19,7 +19,8 @@ from groupdp.certificate.checker.laws import Composition, Mixtures, Profile
 from groupdp.certificate.checker.lines import Hidden
 from groupdp.certificate.checker.reading import Clock, Undecided
 from groupdp.certificate.prover.float_hidden import FloatHidden
-from groupdp.certificate.prover.float_rounds import FloatArray, FloatGaussians, FloatMixtures, FloatProfile, floats_of
+from groupdp.certificate.prover.float_rounds import FloatGaussians, FloatMixtures, FloatProfile, floats_of
+from groupdp.floats import FloatArray
 
 _TAIL = 4.0  # nats to spare, everywhere
 _SMALLEST_ABSCISSA, _LARGEST_ABSCISSA = 1e-7, 1e6

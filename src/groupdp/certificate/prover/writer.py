@@ -12,7 +12,6 @@ from typing import Any
 
 from groupdp._validation import require_integer, require_number
 from groupdp._version import VERSION
-from groupdp.bounds import Bounds
 from groupdp.certificate.checker.laws import changes
 from groupdp.certificate.checker.reading import MOST_PHASES, Clock, NotACertificate, digest
 from groupdp.certificate.checker.runs import MOST_SHARES, phases
@@ -47,16 +46,8 @@ from groupdp.samplings.poisson import PoissonSampling
 
 #: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.
 _OUTWARD = Decimal("2e-14")
-
-
 #: How far below, relatively, the lower side is moved where column norms were rounded up (M-1): at most 4 096 roundings.
 _NORMS_ROUNDED = 1e-11
-
-
-def _norms_rounded(run: Any) -> float:
-    return (
-        _NORMS_ROUNDED if any(isinstance(Wrapper.innermost(phase), CorrelatedNoise) for phase in _phases(run)) else 0.0
-    )
 
 
 @dataclass(frozen=True)
@@ -118,35 +109,34 @@ def certify(
     clock = Deadline(limit, require_integer("steps", steps, at_least=1))
     question: dict[str, Any] = {"adjacency": adjacency, "removed": removed, "added": added}
     run, group_size = with_own_groups(run, group_size)
-    _require_laws(run)
+    correlated = [phase for phase in map(Wrapper.innermost, _phases(run)) if isinstance(phase, CorrelatedNoise)]
+    for phase in correlated:
+        _require_checked(phase)
     bounds = epsilon(_phases(run), delta=delta, group_size=group_size, progress=progress, **question)
     claim = claim_of(run, delta=delta, group_size=group_size, **question)
+    sides = bounds.lower * (1.0 - (_NORMS_ROUNDED if correlated else 0.0)), bounds.upper
     made = None
     for laws in laws_of_claim(claim, delta, clock):
         if made is None or made.verdict.outcome == "undecided":
-            made = _certified(claim, bounds, laws, clock, delta=delta, norms_rounded=_norms_rounded(run))
+            is_tight = bounds.tight and attained(
+                claim["run"], changes(claim), {name: {"laws": named} for name, named in laws.items()}
+            )
+            made = _certified({**claim, "tight": is_tight}, sides, laws, clock, delta)
     if made is None:
         raise AssertionError("a claim must have laws")
     return made
 
 
 def _certified(
-    claim: dict[str, Any],
-    bounds: Bounds,
-    laws: dict[str, list[Any]],
-    clock: Clock,
-    *,
-    delta: float,
-    norms_rounded: float,
+    claim: dict[str, Any], sides: tuple[float, float], laws: dict[str, list[Any]], clock: Clock, delta: float
 ) -> Certificate:
-    """The claim of these bounds, or of the larger ones of laws that the truth is below, with hints that prove it."""
-    sides = bounds.lower * (1.0 - norms_rounded), bounds.upper
-    claim = {**claim, "epsilon": outward(*sides), "tight": bounds.tight and is_tight(claim, laws)}
+    """The claim of these sides, or of those of laws that dominate the run, with hints that prove it."""
+    claim = {**claim, "epsilon": outward(*sides)}
     clock.check()
     proving = proving_of(claim, clock, laws)
     is_exact = not laws or claim["tight"]
     if proving.has_larger_laws or not is_exact:
-        sides = sides_of_laws(proving, delta) or (0.0, bounds.upper)
+        sides = sides_of_laws(proving, delta) or (0.0, sides[1])
         claim["epsilon"] = outward(*sides)
         proving = proving_of(claim, clock, laws)
     few = proving.has_few_rounds
@@ -179,13 +169,6 @@ def _widened(claim: dict[str, Any], proving: Proving, sides: tuple[float, float]
         if cells == MOST_CELLS or clock.done > clock.steps or (cells and proving.has_hidden_laws):
             return made
         cells = more_cells(cells, made.relative_width / proving.slack if decided else math.inf)
-
-
-def _require_laws(run: Any) -> None:
-    """Refuse mechanisms that the checker has no law for."""
-    for phase in map(Wrapper.innermost, _phases(run)):
-        if isinstance(phase, CorrelatedNoise):
-            _require_checked(phase)
 
 
 def _phases(run: Any) -> tuple[Mechanism, ...]:
@@ -342,9 +325,3 @@ def spelled(value: float) -> str:
     """The shortest decimal that names a double, in the checker's spelling."""
     text = repr(float(value))
     return text[:-2] if text.endswith(".0") else text.replace("e-0", "e-").replace("e+", "e")
-
-
-def is_tight(claim: dict[str, Any], laws: dict[str, list[Any]]) -> bool:
-    """Whether the checker knows the claim's laws to be attained."""
-    hints = {name: {"laws": named} for name, named in laws.items()}
-    return attained(claim["run"], changes(claim), hints)

@@ -64,7 +64,10 @@ class TiltedMass:
         if len(index) == 0:
             return
         indices = index.astype(np.int64)
-        self._widen(int(indices.min()), int(indices.max()))
+        lowest, highest = int(indices.min()), int(indices.max())
+        if self.additions > 0:
+            lowest, highest = min(lowest, self.lowest), max(highest, self.highest)
+        self.lowest, self.highest = lowest, highest
         loss = self.step * indices
         for k, (theta, normaliser) in enumerate(self.tilt.moments):
             # Raising far exponents to -700 only enlarges the bound, and spares slow subnormal arithmetic.
@@ -134,11 +137,6 @@ class TiltedMass:
             centre = max(missing, 0.0) * math.exp(min(-log_scale, 700.0))
             centre *= 1.0 + sign * (ELEMENTARY + UNIT * (4.0 * abs(log_scale) + 8.0))
         self.book(np.concatenate((-indices, [0], indices)), np.concatenate((mirrored, [centre], values)), up=up)
-
-    def _widen(self, lowest: int, highest: int) -> None:
-        if self.additions > 0:
-            lowest, highest = min(lowest, self.lowest), max(highest, self.highest)
-        self.lowest, self.highest = lowest, highest
 
     def add_infinite(self, log_mass: float) -> None:
         """Add e^log_mass at +infinity."""
