@@ -6,7 +6,8 @@ With a file, what became of every question is a line of it, and questions that h
 
 One example in one of N batches and spread groups: the certified interval must contain the oracle's value. Balls in bins
 for groups: the answer must be at most the oracle's value of the coin of P-15, whose blocks are a little worse.
-Questions that the oracle's two contours disagree about, or that no engine answers, are counted apart. Ends with status
+Questions that the oracle's two contours disagree about, or that no engine answers, are counted apart, and so are
+intervals that contain the oracle's value and are wider than 1e-6. Ends with status
 1 if any answer is false.
 """
 
@@ -58,10 +59,10 @@ def verdict(generator: random.Random) -> tuple[str, str]:
         return "the engine declines", asked
     room = 3.0 * ERROR * max(1.0, true)
     asked += f": [{found.lower}, {found.upper}], the oracle has {true}"
+    if found.upper > true + room and found.lower <= true and found.width > max(room, 1e-6 * true):
+        return "wide", asked
     if kind == "thrown":
         return ("holds" if found.upper <= true + max(room, 1e-6 * true) else "FALSE"), asked
-    if found.lower == 0.0 and found.upper > true:
-        return "wide", asked
     smaller = found.upper < true - room and not found.tight  # another bound was better (revealed)
     return ("better" if smaller else "holds" if found.lower - room <= true <= found.upper + room else "FALSE"), asked
 

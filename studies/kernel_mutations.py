@@ -116,6 +116,14 @@ MUTATIONS = tuple(
             "bound",
         ),
         (
+            "S-31",
+            "allocation_errors.c",
+            "double other = (1.0 - w) * log1p(-share) - 0.5 * z * z;",
+            "double other = -0.5 * z * z;",
+            "the other places' part",
+            "bound",
+        ),
+        (
             "S-37",
             "strip.c",
             "(growth + line->frequency * line->strip * rate)",

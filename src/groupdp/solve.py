@@ -104,9 +104,10 @@ def _smallest(
 ) -> Bounds:
     """The answer with the smallest upper side, of compositions that all dominate: its lower side is its own.
 
-    In `auto` only the first one may go to the lattice engine, which takes longer. With a `floor` the first one is
-    attained, and the others are asked only where no engine answers for it; `floor` is then the lower side. Where no
-    engine answers for the epsilon of a composition at `log_delta`, Chernoff's bound may be its upper side.
+    In `auto` the lattice engine, which takes longer, answers for the first one alone, and only where the contour
+    declines it and no other answer is below Chernoff's bounds. With a `floor` the first one is attained, and the others
+    are asked only where no engine answers for it; `floor` is then the lower side. Where no engine answers for the
+    epsilon of a composition at `log_delta`, Chernoff's bound may be its upper side.
     """
     if len(choices) == 1:
         return answer(choices[0], options)
@@ -118,17 +119,28 @@ def _smallest(
             found = [one for one in (others, _chernoff(choices[0], log_delta)) if one is not None]
             return replace(min(found, key=lambda one: one.upper), lower=floor)
     quick = replace(options, engine="spectral") if options.engine == "auto" else options
-    answers, refused = [], None
+    answers: list[Bounds] = []
+    bounds: list[Bounds] = []
+    refused: LimitExceeded | None = None
+    slowly = False
     for index, one in enumerate(choices):
         try:
-            answers.append(answer(one, quick if index else options))
+            answers.append(answer(one, quick))
         except LimitExceeded as error:
             refused = refused or error
             bound = _chernoff(one, log_delta)
-            answers += [] if bound is None else [bound]
-    if not answers and refused is not None:
+            bounds += [] if bound is None else [bound]
+            slowly |= index == 0 and options.engine == "auto"
+    if slowly and min((one.upper for one in answers), default=math.inf) >= min(
+        (one.upper for one in bounds), default=0.0
+    ):
+        try:
+            answers.append(answer(choices[0], options))
+        except LimitExceeded as error:
+            refused = error
+    if not answers + bounds and refused is not None:
         raise refused
-    return min(answers, key=lambda one: one.upper)
+    return min(answers + bounds, key=lambda one: one.upper)
 
 
 def _chernoff(composition: Composition, log_delta: float | None) -> Bounds | None:

@@ -44,7 +44,8 @@ def log_moment(factor: Factor, w: complex) -> complex:
     theta = round(cmath.phase(nu.conjugate()) / 2.0**exponent) * 2.0**exponent
     centre = float(math.floor(math.log(abs(nu))))
     width = max(14.0 / math.sqrt(math.exp(centre)), 4.0 * s, 1.0) + 7.0 + 1.2 * s
-    start = math.floor(centre - 40.0 / nu.real - 8.0)
+    largest = s * (max(w.real, 0.0) * s + 9.0)  # of log X, where the integrand of small lam lies
+    start = math.floor(centre - 40.0 / nu.real - max(largest, 8.0))
     step = 0.05 if abs(nu) < 15.0 else 0.02 if abs(nu) < 60.0 else 0.01
     log_lam, log_series = _series(start, centre + width + 8.0 * s * s, step, n, factor, theta)
     terms = nu * (log_lam - 1j * theta) + log_series
@@ -83,9 +84,10 @@ def _log_coefficient(log_lam: np.ndarray, n: int, factor: Factor, theta: float) 
     kept = np.abs(a0) > 1e-290
     moments = list((sums[kept, 1:] / a0[kept, None]).T)
     power = [np.ones(int(kept.sum()), dtype=complex)]
-    for j in range(1, n + 1):
-        parts = [(c * (places + 1) - j) * moments[c - 1] * power[j - c] for c in range(1, j + 1)]
-        power.append(np.sum(parts, axis=0) / j)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for j in range(1, n + 1):
+            parts = [(c * (places + 1) - j) * moments[c - 1] * power[j - c] for c in range(1, j + 1)]
+            power.append(np.sum(parts, axis=0) / j)
     rest = scale * (1.0 - p)
     logs = [(n - j) * math.log(rest) - math.lgamma(n - j + 1) if rest > 0 else -math.inf for j in range(n)] + [0.0]
     total = sum(one * math.exp(log) for one, log in zip(power, logs, strict=True) if log > -math.inf)
@@ -93,7 +95,8 @@ def _log_coefficient(log_lam: np.ndarray, n: int, factor: Factor, theta: float) 
         raise Disagreement("a coefficient is beyond the range of doubles")
     result = np.full(len(log_lam), -np.inf, dtype=complex)
     lam = np.exp(log_lam[kept] - 1j * theta)
-    result[kept] = places * np.log(a0[kept]) + np.log(total) - lam * (1.0 - p)
+    with np.errstate(divide="ignore"):
+        result[kept] = places * np.log(a0[kept]) + np.log(total) - lam * (1.0 - p)
     return result + math.lgamma(n + 1) - n * math.log(scale)
 
 
@@ -156,6 +159,8 @@ def epsilon(rounds: Sequence[tuple[Coin, int, bool]], *, delta: float, digits: i
         beyond = composed.real(1.3 * c) - composed.real(c) - 0.3 * c * guess
         step = 2 * math.pi / (parts * (max(28.0 / c - target / c, (28.0 + beyond) / (0.3 * c))))
         values = composed.sampled(c, step)
+        if max(value.real for value in values) > values[0].real + 1e-6 or math.isnan(values[0].real):
+            raise Disagreement("a characteristic function is above 1")
         answers.append(_solve(partial(_log_delta, values, c, step), target, guess))
     first, second = answers
     if abs(first - second) > 10.0**-digits * max(1.0, first):

@@ -15,9 +15,8 @@ TABLE = json.loads((TESTS / "golden" / "participation.json").read_text(encoding=
 SAMPLINGS = {"balls-in-bins": groupdp.BallsInBinsSampling, "spread": groupdp.SpreadSampling}
 CASES = [case for case in TABLE["cases"] if case["kind"] in SAMPLINGS]
 EXACT = [case for case in CASES if case["kind"] == "spread" or case["exact"]]
-#: The largest takes seconds: `make study`.
-BOUNDS = [case for case in CASES if case not in EXACT and case["group_size"] <= 8]
-SIMULATED = [case for case in TABLE["simulated_exact"] if case["group_size"] <= 4]
+BOUNDS = [case for case in CASES if case not in EXACT]
+SIMULATED = TABLE["simulated_exact"]
 
 
 def name_of(case: dict[str, Any]) -> str:

@@ -115,3 +115,16 @@ def test_hidden_allocations_tend_to_revealed_ones_as_noise_falls(kind: str):
             assert share * revealed.lower <= values[-1].upper <= revealed.upper
         assert values[0].upper >= values[1].lower >= 0.0
         assert values[1].upper >= values[2].lower
+
+
+@pytest.mark.parametrize("adjacency", ["remove", "add"])
+def test_one_example_in_more_batches_has_less(adjacency: str):
+    """P-13: from the table to the rays (S-41) and on, without a jump: about N^{-1/2}, ten times the batches each."""
+    before = None
+    for batches in (100, 1000, 10_000):
+        run = DPSGD(groupdp.BallsInBinsSampling(batches=batches), noise_multiplier=2.0, steps=5 * batches)
+        found = groupdp.epsilon(run, delta=1e-6, group_size=1, adjacency=adjacency, engine="spectral")
+        assert found.relative_width < 1e-6
+        if before is not None:
+            assert 0.2 * before.lower <= found.upper <= 0.4 * before.upper
+        before = found

@@ -105,6 +105,15 @@ def test_s_31_what_is_left_out_below(w, z):
         assert math.log(2 * share_beyond(shift, w, z, above=True)) <= bounds(2, shift, 40, w, z=z)["log_above"]
 
 
+@pytest.mark.parametrize(("places", "c"), [(20_000, 300.0), (100_000, 1600.0)])
+def test_s_31_below_with_many_places(places, c):
+    """S-31: on Z_1 < -z the mean of X^-c is at least G(-c), by the oracle; the layers stay near it, where the geometric
+    mean is e^{c / 2}."""
+    z = 9.0
+    least = math.log(places) + norm.logsf(z) + oracle.log_moment((places, 1.0, 1.0), complex(-c)).real
+    assert least <= bounds(places, 1.0, 30, -c, z=z)["log_below"] <= least + 0.05 * c + 12.0
+
+
 def share_beyond(shift: float, w: float, z: float, *, above: bool) -> float:
     """E[X^w; Z_1 > z] / E[X^w] with two places (or Z_1 < -z)."""
     step = 0.05

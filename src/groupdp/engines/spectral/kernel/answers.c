@@ -10,7 +10,7 @@
 /* The same with allocations, which the lattice engine answers to 1e-3. */
 #define ACCEPTABLE_ALLOCATED 1e-3
 /* Losses of allocations with a smaller deviation take rays: a coarse contour is tried before a fine one. */
-#define SMALL_DEVIATION 0.1
+#define SMALL_DEVIATION 0.06
 /* An edge this narrow makes for tens of thousands of nodes: closed forms for large losses are tried first. */
 #define NARROW_EDGE 0.01
 
