@@ -11,7 +11,7 @@ WHEEL_STAMP := $(VENV)/.wheel
 TOOLS := .venv-integrations
 TOOLS_STAMP := $(TOOLS)/.installed
 # The extension is optional: a build that fails would leave the one before in its place.
-KERNEL := src/groupdp/engines/spectral/_kernel*.so
+KERNEL = src/groupdp/engines/spectral/_kernel$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 # Ends with one sentence unless $(PYTHON) is recent enough: before pip is run, whose own sentence is hard to read.
 NEW_ENOUGH = @$(PYTHON) -c 'import sys; sys.exit("groupdp needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": name another one, for example make PYTHON=python3.11.") if sys.version_info < (3, 11) else None'
 
@@ -117,4 +117,4 @@ $(TOOLS_STAMP): pyproject.toml setup.py constraints-integrations.txt $(wildcard 
 	touch $(TOOLS_STAMP)
 
 clean:
-	rm -rf $(VENV) $(VENV)-3.* $(TOOLS) figures build dist $(KERNEL) .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(VENV)-3.* $(TOOLS) figures build dist src/groupdp/engines/spectral/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
