@@ -182,7 +182,12 @@ _LOCK = "owner.lock"
 
 
 def new_locked_file(path: Path) -> int:
-    """Make an empty file at `path` and lock it; the descriptor keeps the lock until it is closed."""
+    """Make an empty file at `path` and lock it; the descriptor keeps the lock until it is closed.
+
+    On Linux the file has no name before it is locked, so that even a killed process leaves nothing that has no lock.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # another system, or a drive without such files
+        return _named_when_locked(path)
     hidden = path.with_name(f"{path.name}.new")
     descriptor = -1
     try:
@@ -196,6 +201,23 @@ def new_locked_file(path: Path) -> int:
             os.close(descriptor)
         hidden.unlink(missing_ok=True)
         raise
+    return descriptor
+
+
+def _named_when_locked(path: Path) -> int:
+    directory = os.open(path.parent, os.O_RDONLY)
+    descriptor = -1
+    try:
+        descriptor = os.open(path.parent, os.O_TMPFILE | os.O_RDWR, 0o666)
+        _lock(descriptor)
+        # With a directory's descriptor the link is followed to the file.
+        os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=directory)
+    except BaseException:
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise
+    finally:
+        os.close(directory)
     return descriptor
 
 
