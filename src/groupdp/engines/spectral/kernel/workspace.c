@@ -12,7 +12,7 @@
 #define LARGEST_WORK 6e8
 #endif
 /* With random allocations, whose tables take n^2 for every node: about two seconds. */
-#define LARGEST_ALLOCATION_WORK 4e9
+#define LARGEST_ALLOCATION_WORK (LARGEST_WORK * 20.0 / 3.0)
 #define CHUNK ((size_t)4 << 20)
 
 struct chunk {
