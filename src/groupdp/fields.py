@@ -23,7 +23,8 @@ from groupdp.printing import given
 LONGEST_NUMBER = 100
 
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
-_RATIO = re.compile(r"(\d{1,18})\s*/\s*(\d{1,18})", re.ASCII)
+#: A saved run has the ratio of a decimal that no double is: 45 digits are enough for what is typed.
+_RATIO = re.compile(r"(\d{1,45})\s*/\s*(\d{1,45})", re.ASCII)
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}", re.ASCII)
 #: Names that a run file, a command or a question has already.
 _OF_PHASES = ("mechanism", "sampling", "epochs")

@@ -105,6 +105,21 @@ def test_a_trivial_claim_is_verified_as_exactly_that(certificate, tmp_path):
     assert (found["claim"]["epsilon"], found["width"]) == ({"lower": "0", "upper": "1000"}, 1000.0)
 
 
+def test_the_plain_words_count_people_where_people_are_sampled(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    path = tmp_path / "claim.json"
+    run = "--sampling poisson-people --sampling-rate 0.01 --examples-per-person 4 --noise-multiplier 8 --steps 100"
+    for size, plain, whom in (
+        (1, "of one person is", "for one person (group size 1), "),
+        (2, "of a group of at most 2 people is", "for groups of up to 2 people, "),
+    ):
+        made = groupdp(f"certify {run} --delta 1e-6 --group-size {size} --out '{path}' --force")
+        assert made.status == 0
+        printed = groupdp(f"verify '{path}'").output
+        assert f"the privacy loss (epsilon) {plain} at most " in printed
+        assert whom in printed
+
+
 def test_tight_is_part_of_what_is_checked(tmp_path):
     path = tmp_path / "claim.json"
     run = "--sampling fixed-batch --batch-size 10 --dataset-size 1000 --noise-multiplier 4 --steps 1 --delta 1e-6"

@@ -339,3 +339,12 @@ def test_an_audit_tells_its_run_and_its_own_delta(run_file):
     told = groupdp(f"audit worst-case {run_file} --steps 300 --trials 100").output
     assert "Poisson sampling" in told
     assert "audited at delta = 0.001 (--delta), not at the run's 1e-06" in told
+
+
+def test_a_rate_with_more_digits_than_a_double_is_answered_and_saved_exactly(tmp_path):
+    path = tmp_path / "run.toml"
+    run = "--sampling poisson --sampling-rate 0.1234567890123456789 --noise-multiplier 4 --steps 10"
+    outcome = groupdp(f"epsilon {run} --delta 1e-6 --group-size 1 --save '{path}'")
+    assert outcome.status == 0, outcome
+    assert '"1234567890123456789/10000000000000000000"' in path.read_text()
+    assert groupdp(f"epsilon '{path}' --json").json == groupdp(f"epsilon {run} --delta 1e-6 --group-size 1 --json").json

@@ -33,7 +33,9 @@ RUN = "--sampling-rate 0.01 --noise-multiplier 1 --steps 10"
         ("plan rows.csv --by user --epsilon 8 --batch-size 4", ("delta must", "--delta", "--run RUN.TOML")),
         ("cap rows.csv --by user --epsilon 8 --delta 1e-6", ("batch_size must", "--batch-size", "--run RUN.TOML")),
         ("doctor indices.csv --sampling poisson --dataset-size 100", ("sampling_rate must", "--sampling-rate")),
-        (f"calibrate noise {RUN}", ("Missing option '--epsilon'",)),
+        (f"calibrate noise {RUN}", ("Missing option '--epsilon'", "like --epsilon 8")),
+        ("ledger new", ("Missing option '--delta'", "like --delta 1e-6")),
+        ("verify", ("Missing argument", "groupdp verify claim.json")),
     ],
 )
 def test_an_error_about_something_missing_names_the_option(command, words, tmp_path, monkeypatch):

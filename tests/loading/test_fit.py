@@ -122,6 +122,12 @@ def test_a_family_pays_for_its_size():
     assert binomial("x", [30, 10, 11, 9], 100, 0.1).p_value == pytest.approx(4 * alone)
 
 
+@pytest.mark.parametrize(("value", "named"), [(6, "exactly 6"), (60, f"at most {stats.binom.ppf(0.98, 60, 0.1):.0f}")])
+def test_a_finding_names_the_value_that_it_counts(value, named):
+    found = quantile_counts("Batches with {} examples", np.full(500, value), binomial_law(60, 0.1))
+    assert found.what.startswith(f"Batches with {named} examples: ")
+
+
 def test_laws_are_scipys():
     assert binomial_law(30, 0.2) == pytest.approx(stats.binom.pmf(np.arange(31), 30, 0.2))
     assert hypergeometric_law(6, 60) == pytest.approx(stats.hypergeom.pmf(np.arange(7), 60, 6, 6))

@@ -298,4 +298,4 @@ def test_only_a_phase_that_has_a_noise_multiplier_states_one():
     said = " ".join(formats.as_text(make_statement(replace(run, group_size=3))).split())
     assert "noise multiplier -" not in said
     assert "phase 1: a Gaussian release" in said
-    assert "of which a person has 3 examples; noise multiplier 1.5; 10 rounds" in said
+    assert "where a person has 3 examples; noise multiplier 1.5; 10 rounds" in said

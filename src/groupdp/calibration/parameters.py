@@ -138,7 +138,7 @@ def calibrate_batch_size(
         lambda size, side: target.try_run(put(sampling=sampling(size)), adjacency=side),
         replace(one, sampling=sampling(1)),
         largest=max(one.sampling.values()["dataset_size"] - target.kept_places(), 1),
-        even="even a batch of one example",
+        even=f"even a batch of one {one.unit}",
     )
     return result_of(target, "batch_size", found, put(sampling=sampling(int(found.value))))
 

@@ -107,6 +107,21 @@ def _stray_run(error: Any, sentence: str) -> str | None:
     return f"{sentence.rstrip('.')}: a run file is given as --run RUN.TOML." if "--run" in options else None
 
 
+def _missing(error: Any, sentence: str) -> str | None:
+    """The sentence about a missing option or argument, with what the command's example has for it."""
+    import shlex
+
+    context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
+    if context is None or parameter is None or not sentence.startswith("Missing "):
+        return None
+    example = " ".join((context.command.epilog or "").replace("\\\n", " ").split()).partition("Example: ")[2]
+    given = shlex.split(example)
+    if not example or parameter.param_type_name == "argument":
+        return f"{sentence.rstrip('.')}, as in {example}" if example else None
+    name = parameter.opts[0]
+    return f"{sentence.rstrip('.')}, like {shlex.join(given[given.index(name) :][:2])}." if name in given else None
+
+
 def _lay_out(command: Any) -> None:
     """Help in panels; plainly where the panels would cut the names of options off."""
     if shutil.get_terminal_size().columns < _PANELS and not hasattr(command, "commands"):
@@ -191,7 +206,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
             if not hasattr(error, "format_message"):
                 raise  # a bug keeps its traceback
             sentence = " ".join(error.format_message().split())
-            sentence = _unknown_option(error) or _stray_run(error, sentence) or sentence
+            sentence = _unknown_option(error) or _stray_run(error, sentence) or _missing(error, sentence) or sentence
             if sentence == "Missing command.":
                 context: Any = getattr(error, "ctx")  # noqa: B009
                 sentence = f"A command must be given: {', '.join(context.command.list_commands(context))}."

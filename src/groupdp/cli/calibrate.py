@@ -177,7 +177,7 @@ def _optimality(found: Calibration) -> str:
     normalisation=words("NAME", "as-given, or unit-columns: the noise is times the column norm.", RUN, required=True),
     assigned=words("NAME", "What decides an example's part: person, example or position.", RUN, required=True),
     delta=number("The delta of (epsilon, delta)-DP.", required=True),
-    group_size=integer("Examples that one person may have.", default="1"),
+    group_size=integer("Examples that one person may have.", required=True),
     epsilon=number("Also the noise that meets this epsilon, and its error."),
     adjacency=choice(ADJACENCIES, f"Which datasets are neighbours: {', '.join(ADJACENCIES)}.", default=ADJACENCIES[0]),
 )

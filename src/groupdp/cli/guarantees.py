@@ -53,7 +53,7 @@ def epsilon(asked: Asked, *, explain: bool, memory: int, as_json: bool) -> None:
         )
     if meaning is not None:
         for sentence in meaning.sentences():
-            emit_text(f"- {sentence}", indent="  ")
+            emit_text(f"- {sentence}")
 
 
 def _poisson_claim(asked: Asked) -> Bounds | None:

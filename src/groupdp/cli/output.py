@@ -40,10 +40,13 @@ def output_width() -> int:
 
 
 def wrapped(text: str, *, width: int, indent: str = "") -> str:
-    """Every line of `text` broken between words, with thousands apart; what follows a break begins with `indent`."""
+    """Every line of `text` broken between words, with thousands apart; what follows a break begins with `indent`, in a
+    list with two spaces."""
+    lines = grouped(text, space="\u00a0").split("\n")
+    indents = [indent or ("  " if line.startswith("- ") else "") for line in lines]
     return "\n".join(
-        textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        for line in grouped(text, space="\u00a0").split("\n")
+        textwrap.fill(line, width, subsequent_indent=own, break_long_words=False, break_on_hyphens=False)
+        for line, own in zip(lines, indents, strict=True)
     ).replace("\u00a0", " ")
 
 

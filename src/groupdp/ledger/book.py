@@ -27,7 +27,7 @@ from groupdp._version import VERSION
 from groupdp.baselines.adaptive import FILTER_ORDERS, filter_epsilon
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
-from groupdp.errors import InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded
 from groupdp.groups import not_given
 from groupdp.guarantees import epsilon
 from groupdp.ledger.chain import Line, append_line, make_file, read_lines
@@ -249,8 +249,8 @@ def add_release(
 def require_chosen(chosen: str | None, *, first: bool) -> str:
     """When parameters were chosen; it must be given from the second entry on."""
     if chosen is None and not first:
-        requirement = f"be {BEFOREHAND} or {AFTER_LOOKING} from the second entry on"
-        raise InvalidArgument("chosen", InWords("nothing"), requirement)
+        requirement = f"be given from the second entry on, like --chosen {BEFOREHAND}, or --chosen {AFTER_LOOKING}"
+        raise InvalidArgument("chosen", NOT_SHOWN, requirement)
     return require_choice("chosen", BEFOREHAND if chosen is None else chosen, CHOSEN)
 
 

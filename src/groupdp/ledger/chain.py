@@ -65,7 +65,7 @@ def make_file(path: str | Path, first: Line) -> None:
         try:
             files.place_new(destination)
         except FileExistsError:
-            raise InvalidArgument("ledger", str(path), "be a new file") from None
+            raise InvalidArgument("ledger", str(path), "be a new file, as in --ledger next.jsonl") from None
 
 
 def append_line(path: str | Path, make: Callable[[list[Line]], Line]) -> None:

@@ -11,7 +11,7 @@ row. The column person says whose an example is, where the claim is about people
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from scipy import special
 from groupdp._validation import shown
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.floats import FloatArray, IntArray
+from groupdp.printing import counted
 
 #: Assumed relative error of the incomplete beta function; p-values are taken that much larger.
 _SLACK = 1e-6
@@ -75,8 +76,10 @@ class Drawn:
         return places
 
 
-def binomial(what: str, counts: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike) -> Finding | None:
-    """Two-sided exact tests of a family of counts; None where there is nothing to count."""
+def binomial(
+    what: str | Sequence[str], counts: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike
+) -> Finding | None:
+    """Two-sided exact tests of a family of counts, named together or one by one; None without trials."""
     given = (np.asarray(one, dtype=np.float64) for one in (counts, trials, chance))
     c, n, p = (one.reshape(-1) for one in np.broadcast_arrays(*given))
     if n.size == 0 or not np.any(n > 0):
@@ -86,7 +89,8 @@ def binomial(what: str, counts: npt.ArrayLike, trials: npt.ArrayLike, chance: np
     each = np.minimum(1.0, 2.0 * np.minimum(upper, lower) * (1.0 + _SLACK))
     worst = int(np.argmin(each))
     family = f" (the most unusual of {each.size})" if each.size > 1 else ""
-    said = f"{what}: {c[worst]:.0f} of {n[worst]:.0f}{family}, expected {n[worst] * p[worst]:.4g}"
+    named = what if isinstance(what, str) else what[worst]
+    said = f"{named}: {counted(int(c[worst]))} of {counted(int(n[worst]))}{family}, expected {n[worst] * p[worst]:.4g}"
     return Finding(said, float(min(1.0, each[worst] * each.size)))
 
 
@@ -99,13 +103,15 @@ def excluded(what: str, times: int) -> Finding:
 
 def quantile_counts(what: str, values: IntArray, law: FloatArray) -> Finding | None:
     """How many of independent values are at most each of five quantiles of their law (a probability for 0, 1, ...), and
-    how many are equal to its mode: constant values are caught, too wide and too narrow ones as well."""
+    how many are equal to its mode: constant values are caught, too wide and too narrow ones as well. `what` has braces
+    for the value."""
     below = np.cumsum(law)
     points = np.unique(np.searchsorted(below, (0.02, 0.25, 0.5, 0.75, 0.98)))
     mode = int(np.argmax(law))
     counts = [int((values <= point).sum()) for point in points] + [int((values == mode).sum())]
     chances = [min(1.0, float(below[point])) for point in points] + [float(law[mode])]
-    return binomial(what, counts, len(values), chances)
+    names = [what.format(f"at most {point}") for point in points] + [what.format(f"exactly {mode}")]
+    return binomial(names, counts, len(values), chances)
 
 
 def binomial_law(trials: int, chance: float) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_number
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.floats import IntArray
 from groupdp.loading.draws import (
     Drawn,
@@ -67,7 +67,7 @@ class Fit:
     def __str__(self) -> str:
         seen = f"{self.draws} indices of {self.epochs} epochs"
         if not self.contradicted:
-            return f"{seen} do not contradict {self.claim.describe()}, which proves nothing."
+            return f"{seen} do not contradict {self.claim.describe()}. That does not prove the claim."
         said = "; ".join(one.what for one in self.contradicting)
         return (
             f"{seen} contradict {self.claim.describe()} (a false alarm has a probability of at most "
@@ -143,7 +143,7 @@ def _poisson(drawn: Drawn, rate: float) -> Iterator[Finding | None]:
     yield binomial("Examples drawn", len(drawn.index), size * rounds, rate)
     counts = np.bincount(drawn.index, minlength=size)
     yield binomial("Steps with one particular example", counts, rounds, rate)
-    yield quantile_counts("Batches with at most some size", drawn.sizes().reshape(-1), binomial_law(size, rate))
+    yield quantile_counts("Batches with {} examples", drawn.sizes().reshape(-1), binomial_law(size, rate))
     even = np.arange(0, rounds - 1, 2)
     shared = shared_rounds(drawn, even, even + 1)
     yield binomial("Examples of a batch that are in the next one as well", shared.sum(), size * len(even), rate**2)
@@ -191,15 +191,15 @@ def _thrown(drawn: Drawn, alone: IntArray) -> Iterator[Finding | None]:
         held[:, batch] = (places == batch).sum(axis=0)
     yield binomial("Epochs with one particular example in one particular batch", held, drawn.epochs, 1.0 / batches)
     sizes = (places == 0).sum(axis=1)
-    yield quantile_counts(
-        "Epochs whose first batch has at most some size", sizes, binomial_law(len(alone), 1 / batches)
-    )
+    yield quantile_counts("Epochs whose first batch has {} examples", sizes, binomial_law(len(alone), 1 / batches))
 
 
 def _spread(drawn: Drawn, people: IntArray | None) -> Iterator[Finding | None]:
     if people is None or len(people) != drawn.dataset_size:
         raise InvalidArgument(
-            "people", InWords("none"), "say whose each example is, where the claim is spread allocation"
+            "people",
+            NOT_SHOWN,
+            "be given for spread allocation: the person of every example (in a log, the column person)",
         )
     _, first, person = np.unique(people, return_index=True, return_inverse=True)
     counts = np.bincount(person)
@@ -253,12 +253,10 @@ def _fixed_batch(drawn: Drawn, batch_size: int) -> Iterator[Finding | None]:
     yield binomial("Steps with one particular example", counts, rounds, batch_size / size)
     law = hypergeometric_law(batch_size, size)
     even = np.arange(0, rounds - 1, 2)
-    yield quantile_counts(
-        "Batches that share at most some examples with the next", shared_rounds(drawn, even, even + 1), law
-    )
+    yield quantile_counts("Batches that share {} examples with the next", shared_rounds(drawn, even, even + 1), law)
     again = _epoch_pairs(drawn)
     shared = shared_rounds(drawn, again, again + drawn.steps)
-    yield quantile_counts("Batches that share at most some examples with that of the next epoch", shared, law)
+    yield quantile_counts("Batches that share {} examples with that of the next epoch", shared, law)
 
 
 def _fixed_order(drawn: Drawn, batch_size: int) -> Iterator[Finding | None]:

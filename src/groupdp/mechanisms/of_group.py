@@ -97,7 +97,7 @@ class OfGroup(Wrapper):
         return {**self.mechanism.stated(), "group_size": self.group_size}
 
     def describe(self) -> str:
-        return f"{self.mechanism.describe()}, of which {self._counted()}" if self._enters else self.mechanism.describe()
+        return f"{self.mechanism.describe()}, where {self._counted()}" if self._enters else self.mechanism.describe()
 
 
 def with_own_groups(run: Any, group_size: Any) -> tuple[Any, Any]:

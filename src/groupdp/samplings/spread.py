@@ -76,9 +76,7 @@ class SpreadSampling(Sampling):
 
     def _require_places(self, size: int) -> None:
         if size > self.batches and not self.evenly:
-            requirement = (
-                f"be at most batches={self.batches}, or SpreadSampling must have evenly=True for more examples"
-            )
+            requirement = f"be at most batches={self.batches}, or be given with evenly=True (--evenly) to be larger"
             raise InvalidArgument("group_size", size, requirement)
 
     def _one_sided(self, size: int, noise: float, steps: int) -> Rounds:

@@ -35,9 +35,7 @@ def in_plain_words(outcome: str, claim: dict[str, Any]) -> str:
         return "In plain words: the claim is false. Do not rely on it."
     if outcome != "verified":
         return "In plain words: the claim could be neither proved nor refuted. Do not rely on it before it is proved."
-    upper, size = claim["epsilon"]["upper"], claim.get("group_size")
-    own = any("group_size" in phase for phase in claim["run"])
-    person = "such a person" if size is None or own else f"a person with at most {_text(size)} examples"
+    upper, person = claim["epsilon"]["upper"], _protected(claim)
     if upper == "infinity":
         return f"In plain words: it is proved that nothing is promised to {person}."
     most = Context(prec=4, rounding=ROUND_CEILING).create_decimal(upper)
@@ -45,6 +43,23 @@ def in_plain_words(outcome: str, claim: dict[str, Any]) -> str:
         "In plain words: a second program, which shares nothing with the one that made the claim, has proved that "
         f"the privacy loss (epsilon) of {person} is at most {most:f}."
     )
+
+
+def _protected(claim: dict[str, Any]) -> str:
+    """Whom the claim is about, for a reader who has to decide."""
+    unit, own = _unit(claim), any("group_size" in phase for phase in claim["run"])
+    if claim["adjacency"] == "removed-and-added":
+        return f"a change that removes {_text(claim['removed'])} {unit} and adds {_text(claim['added'])}"
+    most = "the stated number of" if own else _text(claim["group_size"])
+    where = " in each phase" if own else ""
+    if unit == "people":
+        return "one person" if most == "1" else f"a group of at most {most} people{where}"
+    return "a person with one example" if most == "1" else f"a person with at most {most} examples{where}"
+
+
+def _unit(claim: dict[str, Any]) -> str:
+    """What the group size counts."""
+    return "people" if all(str(phase.get("sampling")).endswith("-people") for phase in claim["run"]) else "examples"
 
 
 def widths(claim: dict[str, Any]) -> dict[str, str]:
@@ -66,13 +81,16 @@ def _rounded_up(value: fmpq) -> str:
 
 def sentences(claim: dict[str, Any], *, verified: bool) -> list[str]:
     """For whom, under which adjacency, about which run, and whether tight or only valid."""
-    what = "people" if all(str(phase.get("sampling")).endswith("-people") for phase in claim["run"]) else "examples"
+    what = _unit(claim)
     if claim["adjacency"] == "removed-and-added":
         whom = f"for {_text(claim['removed'])} {what} removed and {_text(claim['added'])} added, in either order"
     else:
         own = any("group_size" in phase for phase in claim["run"])
-        size = f"{_text(claim['group_size'])} {what}{', or the group_size of a phase that has one' if own else ''}"
-        whom = f"for groups of up to {size}, adjacency {claim['adjacency']}"
+        size = f"groups of up to {_text(claim['group_size'])} {what}"
+        if claim["group_size"] == 1:
+            size = f"one {'person' if what == 'people' else 'example'} (group size 1)"
+        size += ", or the group_size of a phase that has one" if own else ""
+        whom = f"for {size}, adjacency {claim['adjacency']}"
     lines = [whom]
     for index, phase in enumerate(claim["run"], 1):
         parts = (f"{name} = {_text(value)}" for name, value in phase.items())
