@@ -223,7 +223,7 @@ def test_statements_of_ledgers_name_the_figure_that_applies(path):
     assert composed["figure"] == "composed"
     assert composed["epsilon"]["upper"] == spent(read_ledger(path))[-1].composed.upper
     text = command(f"statement {path}").output
-    assert "Everything released so far (3 entries) is (epsilon, delta)-differentially private" in text
+    assert "Everything released so far (3 entries) about everybody is (epsilon, delta)-differentially private" in text
     assert "8 examples" in text
     add_release(path, run_of(HISTOGRAM, 1), chosen="after-looking")
     looked = command(f"statement {path} --json").json

@@ -74,7 +74,7 @@ def sections(statement: Statement) -> list[tuple[str, list[str], bool]]:
 
 
 def _subject(statement: Statement) -> str:
-    return "the training run" if statement.ledger is None else statement.run.title
+    return "the training run" if statement.ledger is None else f"{statement.run.title} about {statement.ledger.covers}"
 
 
 def _choices(statement: Statement) -> str:
