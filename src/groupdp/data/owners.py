@@ -187,7 +187,7 @@ def chosen_records(
     first: IntArray, owners: npt.NDArray[np.int32], people: int, at_most: int, progress: Progress | None = None
 ) -> npt.NDArray[np.bool_]:
     """Which records are kept: record i, in order of preference, has the owners owners[first[i]:first[i + 1]]."""
-    ends, names = memoryview(first), memoryview(owners)  # type: ignore[arg-type]
+    ends, names = first.data, owners.data
     left, kept = [at_most] * people, bytearray(len(first) - 1)
     filling, *swapping = stages(progress, 4, *[3] * _PASSES)
     _fill(ends, names, left, kept, filling)
