@@ -62,6 +62,34 @@ static PyObject *allocation_bounds(PyObject *Py_UNUSED(module), PyObject *argume
     return shown(&at, composition, NULL, look_at_bounds);
 }
 
+/* All rays up to a frequency, with what underflow may take and the error of each (S-42). */
+static PyObject *look_at_rays(view *at)
+{
+    double w = at->a;
+    int reverse = at->whole[0].allocated != NULL && at->whole[0].allocated->reverse;
+    at->space.allocates = 1;
+    allocation_table table = tabulate_allocation(&at->space, first_factor(at), at->nodes, w, w, 0.0, at->c);
+    tilted_factor found = tilt_factor(&at->space, &table, reverse, reverse ? -w : w - 1.0, 0.0);
+    add_rays(&at->space, first_factor(at), at->nodes, w, at->b, at->c, &found);
+    double *underflow = doubles(&at->space, found.rays), *error = doubles(&at->space, found.rays);
+    for (int i = 0; i < found.rays; i++) {
+        underflow[i] = found.ray[i].log_underflow;
+        error[i] = found.ray[i].error;
+    }
+    const ray *first = &found.ray[0];
+    return Py_BuildValue("{s:d,s:N,s:N,s:N}", "step", first->step, "u", list_of(first->u, first->nodes),
+                         "log_underflow", list_of(underflow, found.rays), "error", list_of(error, found.rays));
+}
+
+static PyObject *rays_of(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    view at = {.rounds = 0};
+    PyObject *composition;
+    if (!PyArg_ParseTuple(arguments, "Oiddd", &composition, &at.nodes, &at.a, &at.b, &at.c))
+        return NULL;
+    return shown(&at, composition, NULL, look_at_rays);
+}
+
 static PyObject *gamma_of(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     double a, s, real, imaginary, size;
@@ -76,6 +104,8 @@ PyMethodDef allocations[] = {
      "allocation(composition, n, w, frequency, log_tolerance): the table of p_n and its errors (S-29 to S-33)."},
     {"allocation_bounds", allocation_bounds, METH_VARARGS,
      "allocation_bounds(composition, n, w, step, place_step, frequency, z, u, log_most): each bound on its own."},
+    {"rays", rays_of, METH_VARARGS,
+     "rays(composition, n, w, frequency, log_tolerance): nodes of the first ray, underflow and error of all (S-42)."},
     {"gamma_ratio", gamma_of, METH_VARARGS,
      "gamma_ratio(a, s): log Gamma(a) - log Gamma(a - is) - is log a, the size of its parts, log Gamma(a) (S-34)."},
     {NULL, NULL, 0, NULL},

@@ -186,6 +186,23 @@ def exact_count(rate, weights, ratios, places, p, n):
     return result[n]
 
 
+def test_s_33_where_the_exponential_underflows():
+    """S-33: with one place, p_63 lacks its terms with x > 746, whose e^{-x} is 0."""
+    n, shift = 63, 1.0
+    found = kernel.allocation(packed_round(1, shift), n, 2.0, 0.0, -30.0)
+    assert found is not None
+    z = np.arange(-math.floor(found["place_low"] / found["place_step"]), found["place_high"] / found["place_step"])
+    z = z[:-1] * found["place_step"]
+    seen = 0
+    for j, log_lost in enumerate(found["log_lost"]):
+        log_x = found["step"] * (found["first"] + j) + shift * z - shift**2 / 2
+        terms = norm.logpdf(z) + math.log(found["place_step"]) + n * log_x - np.exp(log_x) - gammaln(n + 1)
+        lost = terms[log_x > math.log(746.0)]
+        seen += lost.size > 0
+        assert np.max(lost, initial=-math.inf) <= log_lost
+    assert seen > 10
+
+
 @pytest.mark.parametrize("a", [24.0, 60.5, 2400.0])
 @pytest.mark.parametrize("s", [0.0, 1e-6, 3.0, 77.0, 4000.0])
 def test_s_34_the_ratio_of_gamma_functions(a, s):
@@ -274,3 +291,23 @@ def test_s_42_many_places_on_rays(places, tilt, reverse):
         error = abs(turned) * math.expm1(found["log_error"][i])
         assert abs(turned - exact) <= error + 1e-11
         assert error < 1e-8
+
+
+def test_s_42_underflow_next_to_small_probabilities():
+    """S-42: b_k / b_0 loses 2^-1075 / |b_0|^2; next to X = 1, |b_0| <= e^{-lambda / M} (1 + s^2 (lambda / M)^2)."""
+    places, shift, n, w = 2, 0.02, 300, 2.0
+    found = kernel.rays(packed_round(places, shift), n, w, 10.0, -30.0)
+    assert found is not None
+    u = np.array(found["u"])
+    rate = np.exp(u)
+    log_none = -rate / places + np.log1p((shift * rate / places) ** 2)
+    log_likely = n * u - rate - gammaln(n + 1)
+    lost = -1075 * math.log(2) - 2 * log_none - w * u + log_likely + math.log(places * found["step"])
+    assert max(lost) <= found["log_underflow"][0]
+
+
+def test_s_42_points_whose_exponential_underflows():
+    """S-42: half of Gamma(690) is where e^{-x} may be 0, and phi(0) would be 1 + 9e-7; Gamma(400) ends before."""
+    assert kernel.rays(packed_round(2, 0.5), 692, 2.0, 10.0, -30.0) is None
+    found = kernel.rays(packed_round(2, 0.5), 402, 2.0, 10.0, -30.0)
+    assert max(found["error"]) < 1e-9

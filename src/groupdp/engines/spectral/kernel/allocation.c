@@ -153,8 +153,8 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
         }
         spend(space, larger(0.25 * terms - 100.0 * nodes, 0.0)); /* long windows */
     }
-    /* 2^-1074 in every term of b_k, k <= n, in M places; where e^{-x} underflows, less than 1e-240 of x^k e^{-x} / k!. */
-    double underflow = (n > 500 ? -540.0 : -730.0) + 2.0 * log(n + 1.0) + log(of->places + 1.0);
+    /* 2^-1074 in every term of b_k, k <= n, in M places; where e^{-x} underflows, x^k e^{-x} / k! for k < 64. */
+    double many = 2.0 * log(n + 1.0) + log(of->places + 1.0);
     for (int j = 0; j < nodes; j++) {
         const double *row = b + (size_t)j * (n + 1);
         double missing = whole(weight, lost + (size_t)fine * j, places), rho = absent * exp(table->step * (table->first + j));
@@ -169,6 +169,7 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
         for (int m = 0; m <= n; m++)
             most = larger(most, g[m]);
         double log_start = of->places * log_none - rho + scale;
+        double underflow = many + (x[(size_t)fine * j + places - 1] > LARGEST_POINT ? LOG_WITHOUT_POINTS : -730.0);
         table->log_count[j] = log(last) + log_start;
         table->log_lost[j] = log(most) + log_start + underflow - larger(log_none, -700.0);
         table->log_none[j] = log_none;

@@ -142,7 +142,7 @@ double log_rates_below(double shape, double step, double u, double log_most)
 }
 
 /* The same beyond log lambda = u, if X is at least e^log_least. */
-static double log_rates_beyond(double shape, double step, double u, double log_least)
+double log_rates_beyond(double shape, double step, double u, double log_least)
 {
     double log_y = u + log_least, y = exp(smaller(log_y, 600.0));
     if (!(y > shape))

@@ -202,7 +202,8 @@ static void tabulate_turned(workspace *space, const allocation_table *table, ray
         double rounding = powers + 2.0 * n + 2.2 * exponent * RAY_SUM + 60.0 * (rho / cos(one->angle) + n);
         rounding += 10.0 * (fabs(log_size[j]) + large + fabs(of->places * angle) + rho * slope + fabs(w * u) + back + 700.0);
         worst = larger(worst, 1.05 * rounding);
-        underflow = log_add(underflow, LOG_2 * (halvings * n - 990.0) - w * u + log_likeliest(of, n, rate) - log_none);
+        double log_one = larger(LOG_2 * (halvings * n - 990.0), -LOG_2 * 1060.0 - log_none); /* of a coefficient */
+        underflow = log_add(underflow, log_one - log_none - w * u + log_likeliest(of, n, rate));
     }
     one->log_underflow = underflow + 2.0 * log(n + 1.0) + log(of->places + 1.0) + log(table->step);
     one->top = top;
@@ -237,6 +238,8 @@ static void make_ray(workspace *space, const allocation *of, int n, double w, do
     double proved = ray_place_error(of, a, one->angle, table.place_step);
     proved = log_add(proved, allocation_range_error(&table, w, log_moment - 0.1));
     proved = log_add(proved, one->log_underflow - log_total);
+    if (n > 0) /* where e^{-x} underflows, lambda X is large */
+        proved = log_add(proved, log_rates_beyond(a, table.step, log(LARGEST_POINT), 0.0) + 1.0);
     double of_points = 1.1 * U * (table.point_rounding + 16.0) * (sqrt(w * w + a) + a * tan(one->angle));
     double farthest = larger(fabs(one->u[0]), fabs(one->u[table.nodes - 1]));
     one->error = 1.02 * (exp(proved) + U * (one->rounding + 400.0) + of_points);

@@ -298,6 +298,9 @@ typedef struct {
 #define SMALLEST_SHAPE 24.0
 /* Of the lines off the real axis in S-29 and S-30; below pi / 2. */
 #define LARGEST_ANGLE 1.45
+/* Up to this x, e^{-x} is a normal double, with factors of 2^-12; beyond it, x^k e^{-x} / k! is below e^-525 for k < 64. */
+#define LARGEST_POINT 700.0
+#define LOG_WITHOUT_POINTS -525.0
 
 int is_gaussian(const allocation *of);
 double log_gamma(double x);
@@ -311,6 +314,7 @@ double log_left_out_above(const allocation *of, double w, double z);
 double log_left_out_below(const allocation *of, double w, double z, double log_moment);
 double log_rates_above(const allocation *of, double w, double shape, double step, double u);
 double log_rates_below(double shape, double step, double u, double log_most);
+double log_rates_beyond(double shape, double step, double u, double log_least);
 double log_rates_right(const allocation_table *table, double w, double u);
 void gamma_ratio(double a, double s, double *real, double *imaginary, double *size);
 double count_rounding(const allocation_table *table, int j);
