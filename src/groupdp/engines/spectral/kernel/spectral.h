@@ -298,7 +298,8 @@ typedef struct {
 #define SMALLEST_SHAPE 24.0
 /* Of the lines off the real axis in S-29 and S-30; below pi / 2. */
 #define LARGEST_ANGLE 1.45
-/* Up to this x, e^{-x} is a normal double, with factors of 2^-12; beyond it, x^k e^{-x} / k! is below e^-525 for k < 64. */
+/* Up to this x, e^{-x} is a normal double, and some factors of it are; where it underflows, x^k e^{-x} / k! is below e^-525
+ * for k < 64. */
 #define LARGEST_POINT 700.0
 #define LOG_WITHOUT_POINTS -525.0
 
