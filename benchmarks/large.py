@@ -56,7 +56,7 @@ def sweep(points: int, workers: int) -> dict[str, str]:
     )
     with (
         tempfile.TemporaryDirectory() as folder,
-        LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
     ):
         parts = Parts(str(Path(folder) / "grid.parquet"), grid)
         parts.begin()

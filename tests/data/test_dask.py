@@ -26,7 +26,7 @@ def started(*, processes: bool):
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=None) as running,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=":0") as running,
         Client(running) as client,
     ):
         yield client

@@ -158,7 +158,7 @@ def test_the_same_rows_on_a_cluster(tmp_path: Path):
     by = ["author", "coauthor"]
     here = bound(rows, by=by, key="id", at_most=3, seed="s")
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as running,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as running,
         Client(running) as client,
     ):
         out = tmp_path / "out" / "kept.parquet"

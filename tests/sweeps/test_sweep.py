@@ -153,7 +153,7 @@ def test_dask_workers_finish_a_sweep_that_was_killed(tmp_path):
     )
     folder = Path(f"{out}.parts")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=":0", silence_logs=50
     ) as cluster:
         asked = [sys.executable, "-c", _ONE_PART, *shlex.split(arguments), "--scheduler", cluster.scheduler_address]
         with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
