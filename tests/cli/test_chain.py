@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import os
 import re
 import subprocess
@@ -21,7 +22,7 @@ from groupdp.errors import InvalidArgument
 from groupdp.printing import counted
 from paths import ROOT
 
-ROWS = ROOT / "examples" / "rows.csv"
+ROWS = shlex.quote(str(ROOT / "examples" / "rows.csv"))
 
 
 @pytest.fixture(scope="module")
