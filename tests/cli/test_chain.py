@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
