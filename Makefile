@@ -51,7 +51,8 @@ docs: $(DOCS_STAMP)  ## the guides as a site, in build/site; a warning or a dead
 wheel: $(WHEEL_STAMP)  ## sdist and wheel in dist/, installed into empty environments without a compiler and tried out
 	$(BIN)/python tools/wheel.py
 
-study: $(STAMP)  ## slow: both engines on thousands of random runs, the audit at full size, certificates, mutations of their checker and of the kernel
+study: $(STAMP)  ## slow: every case of the tests, both engines on thousands of random runs, the audit at full size, certificates, mutations of their checker and of the kernel
+	$(BIN)/python -m pytest -n 2 --dist worksteal --whole
 	$(BIN)/python studies/engines_agree.py
 	$(BIN)/python studies/audit_tightness.py
 	$(BIN)/python studies/certificates.py

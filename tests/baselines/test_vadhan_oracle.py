@@ -18,6 +18,7 @@ from refusals import refused
 CASES = json.loads((TESTS / "golden" / "vadhan.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['rate']:.3g}-{case['steps']}-{case['size']}" for case in CASES])
 def test_the_smallest_feasible_value_agrees_with_bisection(case):
     sampling = groupdp.PoissonSampling(rate=case["rate"])
@@ -40,6 +41,7 @@ def test_the_oracle_in_doubles_agrees_with_balls(rate, noise, steps, epsilon, di
     assert found == pytest.approx(float(truth.mid()), rel=1e-9, abs=1e-11)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("direction", "epsilon"), [("remove", 1.0), ("add", 1.0)])
 def test_the_oracle_by_densities_agrees_with_balls(direction, epsilon):
     phase = {"sampling_rate": 0.2, "noise_multiplier": 2.0, "steps": 20}

@@ -25,6 +25,7 @@ def relative_error(value: arb, truth: str) -> float:
         return float(abs(value / arb(truth) - 1).upper())
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("number", SELECTION)
 def test_golden_epsilons(number: int, direction: str):
@@ -35,6 +36,7 @@ def test_golden_epsilons(number: int, direction: str):
     assert relative_error(epsilon, case[f"epsilon_{direction}"]) < 1e-15
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("case", ONE_ROUND, ids=lambda case: f"k={case['group_size']},eps={case['epsilon']}")
 def test_golden_deltas_of_one_round(case: dict, direction: str):
@@ -69,6 +71,7 @@ def test_one_round_is_a_gaussian_when_the_group_is_always_there():
             assert relative_error(value, truth.str(40, radius=False)) < 1e-25
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_two_rounds_by_plain_integration(direction: str):
     """delta of a Gaussian round and a mixture round: E[delta_1(epsilon - L)] over the Gaussian's loss L."""

@@ -71,6 +71,7 @@ def test_a_curve_is_evaluated_by_few_lattices() -> None:
     assert small._made <= 16
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("steps", "prior"), [(1, 0.5), (2, 0.5), (3, 0.3), (8, 0.9)])
 def test_a_right_guess_is_known_however_few_rounds_there_are(steps: int, prior: float) -> None:
     """At prior 1/2 it is 1/2 + advantage / 2; asked after other questions, too."""
@@ -89,6 +90,7 @@ def test_a_right_guess_is_known_however_few_rounds_there_are(steps: int, prior: 
         assert found.lower >= prior * (1.0 - 1e-12)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("adjacency", ["zero-out", "substitute"])
 def test_fixed_batches_with_examples_replaced_have_a_trade_off(adjacency: str) -> None:
     """A round known by its profile: the contour knows nothing of it, and declines."""

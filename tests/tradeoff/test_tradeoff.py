@@ -130,6 +130,7 @@ def test_where_the_attacker_nearly_always_wins_small_rates_keep_their_digits() -
         assert found.upper - found.lower <= 1e-6 * fnr
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("adjacency", ["add", "remove"])
 def test_the_two_engines_agree(adjacency: str) -> None:
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.1), noise_multiplier=2.0, steps=60)

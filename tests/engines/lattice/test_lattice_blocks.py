@@ -100,6 +100,7 @@ def only_blocks(monkeypatch):
     monkeypatch.setattr(lattice_engine, "refine", wide)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize(
     "parts",
@@ -167,6 +168,7 @@ def test_two_rounds_by_quadrature_in_balls(only_blocks, group_size, rate, noise,
     assert found.relative_width <= 1e-5
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("group_size", "rate", "noise", "log_delta", "valid"),
     [
