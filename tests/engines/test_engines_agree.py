@@ -61,3 +61,20 @@ def test_the_order_of_phases_does_not_matter(one, other, noise, another, count, 
     except groupdp.LimitExceeded:
         assume(False)
     assert forward.intersects(backward)
+
+
+def test_heavy_tails_whose_contour_is_short_or_long_are_answered_by_it():
+    short = groupdp.epsilon(run(0.1, 1.0, 50), delta=1e-300, group_size=1, adjacency="remove", engine="spectral")
+    lattice = groupdp.epsilon(run(0.1, 1.0, 50), delta=1e-300, group_size=1, adjacency="remove", engine="lattice")
+    assert short.intersects(lattice)
+    assert short.relative_width < 1e-9
+    batches = [(10, 2.021, 9913), (100, 0.665, 30)]
+    phases = [
+        groupdp.DPSGD(
+            groupdp.FixedBatchSampling(batch_size=size, dataset_size=50_000), noise_multiplier=noise, steps=count
+        )
+        for size, noise, count in batches
+    ]
+    long = groupdp.epsilon(phases, delta=1e-11, group_size=1, adjacency="remove", engine="spectral")
+    # the lattice engine, after 14 s: [20.8803471753, 20.8804036705]
+    assert 20.8803471753 < long.lower <= long.upper < 20.8804036705

@@ -200,7 +200,7 @@ def test_a_hard_question_is_declined_for_its_work_or_answered_within_the_limits(
             composition = pairs_of(compose_run(runs, 50), direction)
             found = kernel.epsilon(packed(composition), -130.0)
             if isinstance(found, str):
-                assert found in ("nodes", "work")
+                assert found in ("nodes", "work", "rounding")
             else:
                 _, _, nodes, samples, evaluations = found
                 assert nodes <= 150_000

@@ -17,7 +17,7 @@
 /* What one way of answering leaves for the next. */
 typedef struct {
     job *work;
-    int settled, heavy, scanned, insists, roughly;
+    int settled, heavy, scanned, insists, roughly, last;
     enum way way;
     double start, ceiling;
     near_root nearly;
@@ -75,7 +75,7 @@ static void epsilon_directly(workspace *space, course *along)
     job *work = along->work;
     begin(space, PREPARE);
     prepared problem = prepare(space, work->rounds, work->whole, work->argument);
-    if (!along->insists && thinned_narrowly(&problem)) {
+    if (!along->insists && !along->last && thinned_narrowly(&problem)) {
         along->heavy = 1;
         along->ceiling = INFINITY;
         return;
@@ -86,10 +86,10 @@ static void epsilon_directly(workspace *space, course *along)
     along->ceiling = chernoff_ceiling(space, &problem, &at.found, work->argument);
     along->scanned = 1;
     along->heavy = heavy_tailed(&problem, &at) || (at.exploded && problem.deviation < SMALL_DEVIATION);
-    if (along->heavy && at.epsilon > 0.0)
-        return;
+    int heavy = along->heavy && at.epsilon > 0.0;
     answer found = {.lower = 0.0};
-    space->brief = space->few && !along->roughly; /* all digits if that is a short contour */
+    /* all digits if that is a short contour; of heavy tails a short one alone */
+    space->brief = (heavy && !along->last) || (space->few && !along->roughly);
     along->settled = certified_epsilon(space, &problem, &at, work->argument, &found);
     /* A contour planned for a larger epsilon, and so for a smaller delta: its width is rounding, and another has it too. */
     if (problem.allocates && at.epsilon >= found.upper && acceptable(&found, ACCEPTABLE))
@@ -267,7 +267,7 @@ int solve(workspace *space, job *work)
     }
     if (work->question == EPSILON) {
         int done = attempt(space, epsilon_directly, &along);
-        if (!done && space->brief) {
+        if (!done && space->brief && !along.heavy) {
             space->brief = 0;
             along.roughly = 1;
             attempt(space, epsilon_directly, &along);
@@ -285,6 +285,11 @@ int solve(workspace *space, job *work)
             space->brief = ORDER[i].brief;
             attempt(space, epsilon_by_search, &along);
             space->brief = 0;
+        }
+        if (!along.settled && along.heavy && !given(space, &along.best)) {
+            space->work = 0.0; /* a long contour comes last, and has as much work of its own */
+            along.last = 1;
+            attempt(space, epsilon_directly, &along);
         }
     } else if (work->argument < 0.0) {
         attempt(space, log_delta_below_zero, &along);
