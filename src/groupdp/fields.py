@@ -163,12 +163,12 @@ def add_to(registry: dict[str, Kind], kind: Kind) -> Kind:
     """`kind`, offered by its name from now on; a name or a field that already means something else is refused."""
     if registry.get(kind.name, kind) is not kind:
         raise InvalidArgument("name", kind.name, f"not be taken: {', '.join(registry)} are")
-    for one in kind.fields:
-        if one.name in RESERVED:
-            raise InvalidArgument("field", one.name, f"not be a name that every question has: {sorted(RESERVED)}")
+    for field in kind.fields:
+        if field.name in RESERVED:
+            raise InvalidArgument("field", field.name, f"not be a name that every question has: {sorted(RESERVED)}")
         for other in registry.values():
-            if any(its.name == one.name and its.kind != one.kind for its in other.fields):
-                raise InvalidArgument("field", one.name, f"be of the same kind as in {other.name}")
+            if any(its.name == field.name and its.kind != field.kind for its in other.fields):
+                raise InvalidArgument("field", field.name, f"be of the same kind as in {other.name}")
     registry[kind.name] = kind
     return kind
 

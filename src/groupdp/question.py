@@ -32,7 +32,7 @@ class Question:
     def of_mixtures(self, index: int) -> Composition:
         """A composition that dominates one change: of mixtures of Gaussians alone, if there is one."""
         options = self.options(index)
-        return next((one for one in options if all(isinstance(part, Round) for part, _ in one)), options[0])
+        return next((option for option in options if all(isinstance(part, Round) for part, _ in option)), options[0])
 
     @property
     def is_empty(self) -> bool:
@@ -92,7 +92,7 @@ def sources_of(mechanisms: tuple[Mechanism, ...]) -> tuple[str, ...] | None:
     """The sources that all mechanisms draw from, None where a group is a number."""
     if len(mechanisms) == 1:
         return mechanisms[0].sources or None
-    different = {one.sources for one in mechanisms} - {()}
+    different = {mechanism.sources for mechanism in mechanisms} - {()}
     if len(different) > 1:
         raise InvalidArgument("run", InWords("phases with different ones"), "draw from the same sources in every phase")
     return next(iter(different), None)
@@ -100,7 +100,7 @@ def sources_of(mechanisms: tuple[Mechanism, ...]) -> tuple[str, ...] | None:
 
 def unit_of(mechanisms: tuple[Mechanism, ...]) -> str:
     """What a group size counts in all of them: examples or people."""
-    different = sorted({one.unit for one in mechanisms} - {""})
+    different = sorted({mechanism.unit for mechanism in mechanisms} - {""})
     if len(different) > 1:
         raise InvalidArgument(
             "run",

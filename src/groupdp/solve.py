@@ -66,7 +66,7 @@ def _worst(
         choices = question.options(index)
         if results and options.engine != "lattice" and not every_change:
             worst = max(done.lower for done in results.values())
-            if any(is_below(worst, one) for one in choices):
+            if any(is_below(worst, choice) for choice in choices):
                 continue
         part = _part_of(options, index, len(question.compositions))
         if len(choices) == 1:
@@ -86,9 +86,9 @@ def decisive_compositions(question: Question, options: Options) -> tuple[Composi
             chosen.append(first)
             continue
         uppers: dict[Composition, float] = {}
-        for one in choices:
+        for choice in choices:
             try:
-                uppers[one] = epsilon_of(one, _TYPICAL_LOG_DELTA, replace(options, engine="spectral")).upper
+                uppers[choice] = epsilon_of(choice, _TYPICAL_LOG_DELTA, replace(options, engine="spectral")).upper
             except LimitExceeded:
                 continue
         chosen.append(min(uppers, key=uppers.__getitem__, default=first))

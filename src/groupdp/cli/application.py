@@ -92,7 +92,7 @@ def _unknown_option(error: Any) -> str | None:
     if type(error).__name__ != "NoSuchOption" or name is None or context is None:
         return None
     bare = name.lstrip("-").replace("_", "-")
-    known = [one for parameter in context.command.get_params(context) for one in parameter.opts if one[:2] == "--"]
+    known = [opt for parameter in context.command.get_params(context) for opt in parameter.opts if opt[:2] == "--"]
     meant = [one for one in known if one[2:].startswith(bare) or one == _KNOWN_AS.get(bare.lower())]
     meant = list(dict.fromkeys(meant)) or difflib.get_close_matches(f"--{bare}", known, n=2, cutoff=0.7)
     return f"No such option: {name}." + (f" Did you mean {' or '.join(meant[:3])}?" if meant else "")
@@ -103,7 +103,7 @@ def _stray_run(error: Any, sentence: str) -> str | None:
     context = getattr(error, "ctx", None)
     if context is None or not sentence.startswith("Got unexpected extra argument"):
         return None
-    options = [one for parameter in context.command.get_params(context) for one in parameter.opts]
+    options = [opt for parameter in context.command.get_params(context) for opt in parameter.opts]
     return f"{sentence.rstrip('.')}: a run file is given as --run RUN.TOML." if "--run" in options else None
 
 

@@ -44,7 +44,9 @@ class _Declared:
         """The options that become arguments of the function: those declared, then those that commands share."""
         parameters = inspect.signature(self.function).parameters.values()
         names = [
-            one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD and one.name != "asked"
+            parameter.name
+            for parameter in parameters
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD and parameter.name != "asked"
         ]
         return {**self.options, **{name: SHARED[name] for name in names if name not in self.options}}
 
@@ -70,7 +72,7 @@ class _Declared:
         in_order = sorted(options.items(), key=lambda pair: last.get(pair[1].panel, 0))
         parameters = [option.parameter(name) for name, option in in_order]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
     def _asked(self, texts: dict[str, Any], given: Mapping[str, Any]) -> Asked:

@@ -104,7 +104,8 @@ def spend(asked: Asked, *, target: float | None, plot: str | None, as_json: bool
         emit_json(
             {
                 "points": [
-                    {"steps": one.steps, "epoch": one.epoch, "epsilon": sides(one.epsilon)} for one in found.points
+                    {"steps": point.steps, "epoch": point.epoch, "epsilon": sides(point.epsilon)}
+                    for point in found.points
                 ],
                 "tight": _is_tight(found),
                 "target": found.target,
@@ -121,8 +122,8 @@ def spend(asked: Asked, *, target: float | None, plot: str | None, as_json: bool
 
 def _emit_spending(found: Spending, title: str) -> None:
     """The ends of epochs, or steps evenly spread; about twenty rows, the last step among them."""
-    by_epoch = any(one.epoch for one in found.points)
-    rows = [one for one in found.points if one.epoch or not by_epoch]
+    by_epoch = any(point.epoch for point in found.points)
+    rows = [point for point in found.points if point.epoch or not by_epoch]
     every = max(1, math.ceil(len(rows) / 20))
     shown = [one for index, one in enumerate(rows, 1) if index % every == 0]
     if not shown or shown[-1] is not found.points[-1]:
@@ -144,7 +145,7 @@ def _emit_spending(found: Spending, title: str) -> None:
 
 
 def _is_tight(found: Spending) -> bool:
-    return all(one.epsilon.tight for one in found.points)
+    return all(point.epsilon.tight for point in found.points)
 
 
 def _reached(found: Spending) -> str:

@@ -142,7 +142,9 @@ def people(
         emit_json(
             {
                 "people": view.total,
-                "protected": [{"threshold": one, "people": view.protected(one)} for one in thresholds],
+                "protected": [
+                    {"threshold": threshold, "people": view.protected(threshold)} for threshold in thresholds
+                ],
                 "quantiles": {str(share): view.quantile(share) for share in (0.5, 0.9, 0.99, 1.0)},
                 "counts": [
                     {"count": count, "people": n, "epsilon": sides(bounds)}
@@ -157,8 +159,8 @@ def people(
         )
         return
     note = "\n".join(
-        f"{counted(view.protected(one))} of {counted(view.total)} people have an epsilon of at most {given(one)}."
-        for one in thresholds
+        f"{counted(view.protected(most))} of {counted(view.total)} people have an epsilon of at most {given(most)}."
+        for most in thresholds
     )
     if view.unprotected:
         without = f"{counted(view.unprotected)} of {counted(view.total)} people"

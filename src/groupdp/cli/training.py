@@ -92,8 +92,8 @@ def doctor(
                 "indices": result.draws,
                 "false_alarm": result.false_alarm,
                 "findings": [
-                    {"what": one.what, "p_value": one.p_value, "contradicts": one in result.contradicting}
-                    for one in result.findings
+                    {"what": finding.what, "p_value": finding.p_value, "contradicts": finding in result.contradicting}
+                    for finding in result.findings
                 ],
             }
         )

@@ -187,12 +187,12 @@ def draw_spending(spending: Spending, *, title: str) -> Figure:
     """epsilon (certified upper bounds) after each step drawn, with the target and where it is reached."""
     figure = new_figure(7.2, 4.6, title=title)
     axes = figure.subplots()
-    steps = [0, *(one.steps for one in spending.points)]
-    values = [0.0, *(one.epsilon.upper for one in spending.points)]
+    steps = [0, *(point.steps for point in spending.points)]
+    values = [0.0, *(point.epsilon.upper for point in spending.points)]
     axes.plot(steps, values, color=BLUE, linewidth=1.8, label="spent so far (certified upper bound)")
-    ends = [one for one in spending.points if one.epoch]
+    ends = [point for point in spending.points if point.epoch]
     if ends:
-        spots = ([one.steps for one in ends], [one.epsilon.upper for one in ends])
+        spots = ([end.steps for end in ends], [end.epsilon.upper for end in ends])
         axes.plot(*spots, ".", color=BLUE, markersize=7, label="at the end of each epoch")
     if spending.target is not None:
         axes.axhline(spending.target, color=ORANGE, linestyle="--", label=f"target: epsilon = {given(spending.target)}")
@@ -238,10 +238,10 @@ def draw_ledger(book: Ledger, states: Sequence[State], *, title: str) -> Figure:
     figure = new_figure(7.2, 4.6, title=title)
     axes = figure.subplots()
     places = list(range(1, len(states) + 1))
-    axes.bar(places, [_finite(one.alone.upper) for one in states], color=SKY, width=0.55, label="alone")
+    axes.bar(places, [_finite(state.alone.upper) for state in states], color=SKY, width=0.55, label="alone")
     for name, style, colour, values in (
-        ("filter: chosen after looking", "s--", ORANGE, [one.filtered.upper for one in states]),
-        ("composed: fixed beforehand", "o-", BLUE, [one.composed.upper for one in states]),
+        ("filter: chosen after looking", "s--", ORANGE, [state.filtered.upper for state in states]),
+        ("composed: fixed beforehand", "o-", BLUE, [state.composed.upper for state in states]),
     ):
         axes.plot(places, [_finite(value) for value in values], style, color=colour, label=name)
     if book.epsilon is not None:

@@ -34,7 +34,7 @@ def draw_people(view: PeopleView, *, title: str, thresholds: Sequence[float] = (
         xs.append(upper)
         ys.append(100.0 * covered / view.total)
     logarithmic = bool(xs) and min(xs) > 0.0
-    marked = [one for one in thresholds if one > 0.0 or not logarithmic]
+    marked = [threshold for threshold in thresholds if threshold > 0.0 or not logarithmic]
     edges = [*xs, *marked] or [1.0]
     if logarithmic:
         first, last = min(edges) / 1.5, max(edges) * 1.5

@@ -105,9 +105,9 @@ def dp_params_of(values: dict[str, Any]) -> Any:
     methods = {method.name: method for method in _accounting.SamplingMethod}
     noises = fields.get("noise_multipliers")
     if isinstance(noises, list):
-        if not all(isinstance(one, list) and len(one) == 2 for one in noises):
+        if not all(isinstance(noise, list) and len(noise) == 2 for noise in noises):
             raise InvalidArgument("noise_multipliers", noises, "be a number or pairs [update, number]")
-        fields["noise_multipliers"] = [tuple(one) for one in noises]
+        fields["noise_multipliers"] = [tuple(noise) for noise in noises]
     return _accounting.DpParams(
         **fields, sampling_method=methods[require_choice("sampling_method", name, tuple(methods))]
     )

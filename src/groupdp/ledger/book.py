@@ -287,15 +287,15 @@ def _header(values: Mapping[str, Any]) -> Ledger:
         delta=require_number("delta", values["delta"], above=0.0, below=1.0),
         adjacency=adjacency,
         epsilon=None if budget is None else require_number("epsilon", budget, above=0.0),
-        filter_orders=tuple(require_number("filter_orders", one, above=1.0, at_most=1e4) for one in orders),
+        filter_orders=tuple(require_number("filter_orders", order, above=1.0, at_most=1e4) for order in orders),
     )
 
 
 def _entry(values: Mapping[str, Any]) -> Entry:
     if tuple(values) != (*_ENTRY, "previous", "digest"):
         raise ValueError(f"an entry has {', '.join(_ENTRY)}")
-    phases = tuple(phase_of(one) for one in values["phases"])
-    if not phases or not all(isinstance(one, OfGroup) for one in phases):
+    phases = tuple(phase_of(value) for value in values["phases"])
+    if not phases or not all(isinstance(phase, OfGroup) for phase in phases):
         raise ValueError("an entry has phases, each with a group_size")
     require_choice("chosen", values["chosen"], CHOSEN)
     own = {key: values[key] for key in _ENTRY if key not in ("entry", "phases")}

@@ -81,7 +81,7 @@ def binomial(
 ) -> Finding | None:
     """Two-sided exact tests of a family of counts, named together or one by one; None without trials."""
     given = (np.asarray(one, dtype=np.float64) for one in (counts, trials, chance))
-    c, n, p = (one.reshape(-1) for one in np.broadcast_arrays(*given))
+    c, n, p = (array.reshape(-1) for array in np.broadcast_arrays(*given))
     if n.size == 0 or not np.any(n > 0):
         return None
     upper = np.where(c > 0, special.betainc(np.maximum(c, 1.0), n - np.maximum(c, 1.0) + 1.0, p), 1.0)

@@ -58,7 +58,7 @@ class Fit:
     def contradicting(self) -> tuple[Finding, ...]:
         """The findings that a true claim would not have had, with the stated probability."""
         share = self.false_alarm / len(self.findings)
-        return tuple(one for one in self.findings if one.p_value < share)
+        return tuple(finding for finding in self.findings if finding.p_value < share)
 
     @property
     def contradicted(self) -> bool:
@@ -128,7 +128,7 @@ def fit(drawn: Drawn, claim: Sampling, *, people: IntArray | None = None, false_
             tests = _fixed_order(drawn, claim.batch_size)
         case _:
             tests = _shuffled(drawn, getattr(claim, "batch_size", 1))
-    found += [one for one in tests if one is not None]
+    found += [test for test in tests if test is not None]
     return Fit(claim, tuple(found), alarm, drawn.epochs, len(drawn.index))
 
 
@@ -287,8 +287,8 @@ def drawn_from(epochs: Epochs, *, count: int, steps: int, dataset_size: int) -> 
             raise InvalidArgument("loader", InWords(f"{made} batches in an epoch"), f"have {steps} as the claim has")
     lengths = [length for _, _, length in owners]
     return Drawn(
-        epoch=np.repeat(np.array([one[0] for one in owners], dtype=np.int64), lengths),
-        step=np.repeat(np.array([one[1] for one in owners], dtype=np.int64), lengths),
+        epoch=np.repeat(np.array([owner[0] for owner in owners], dtype=np.int64), lengths),
+        step=np.repeat(np.array([owner[1] for owner in owners], dtype=np.int64), lengths),
         index=np.concatenate(parts),
         epochs=count,
         steps=steps,

@@ -132,12 +132,12 @@ def inspect(
         raise InvalidArgument("world_size", world_size, f"be {len(ranks)}, the number of loaders, or left out")
     trainer = ranks[0] if is_trainer(ranks[0]) else None
     if trainer is not None:
-        ranks = [one.get_train_dataloader() if is_trainer(one) else one for one in ranks]
+        ranks = [rank.get_train_dataloader() if is_trainer(rank) else rank for rank in ranks]
         stated = getattr(trainer.args, "world_size", None)
         world_size = stated if world_size is None and isinstance(stated, int) else world_size
         model = getattr(trainer, "model", None) if model is None else model
     world = len(ranks) if len(ranks) > 1 else require_world(world_size)
-    readings = [_read(one, world) for one in ranks]
+    readings = [_read(rank, world) for rank in ranks]
     reading = readings[0]
     times = trainer.args.gradient_accumulation_steps if accumulation is None and trainer is not None else accumulation
     times = 1 if times is None else require_integer("accumulation", times, at_least=1)
@@ -228,7 +228,7 @@ def _test(
 
 def drawn_epochs(sources: Sequence[Any], *, count: int, accumulation: int, dataset_size: int) -> Drawn | str:
     """`count` epochs of the batches that the sources of all ranks make together; a sentence where they make none."""
-    copies = [_copy(one, alone=len(sources) == 1) for one in sources]
+    copies = [_copy(source, alone=len(sources) == 1) for source in sources]
     for one in copies:
         part = one if hasattr(one, "num_replicas") else getattr(one, "sampler", None)
         if len(copies) == 1 and getattr(part, "num_replicas", 1) > 1:
@@ -294,7 +294,7 @@ def _indices(batch: Any) -> Any:
 def _restored(sources: Sequence[Any]) -> Iterator[None]:
     """Put the global generators, and those of PyTorch's samplers, back as they were."""
     torch: Any = sys.modules.get("torch")
-    parts = [part for one in sources for part in (one, getattr(one, "sampler", None))]
+    parts = [part for source in sources for part in (source, getattr(source, "sampler", None))]
     generators: list[Any] = [getattr(part, "generator", None) for part in parts]
     known = [(one, one.get_state()) for one in generators if hasattr(one, "get_state") and hasattr(one, "set_state")]
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - a custom sampler may use it

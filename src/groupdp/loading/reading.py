@@ -48,7 +48,7 @@ class Reading:
 def of_module(name: str, thing: Any, *classes: str) -> str | None:
     """The name of the class of a loaded module that `thing` is of exactly; a subclass may do anything else."""
     module = sys.modules.get(name)
-    return next((one for one in classes if module is not None and type(thing) is getattr(module, one, None)), None)
+    return next((name for name in classes if module is not None and type(thing) is getattr(module, name, None)), None)
 
 
 def processes() -> int | None:

@@ -57,7 +57,7 @@ class ImportedLosses(Mechanism):
         if largest > self.group_size:
             known = f"be at most {self.group_size}, the group that the imported losses are about"
             raise InvalidArgument("group_size", largest, known)
-        return tuple((one, self.releases) for one in _parts(self._law(change)))
+        return tuple((part, self.releases) for part in _parts(self._law(change)))
 
     def divergence(self, change: Change, order: float) -> tuple[float, float]:
         """That of the losses with an atom; what has none is a share of P."""

@@ -185,7 +185,7 @@ def mechanisms_of(run: Any) -> tuple[Mechanism, ...]:
         return (run,)
     if isinstance(run, list | tuple) and run and all(isinstance(one, Mechanism) for one in run):
         mechanisms = tuple(run)
-        total = sum(one.releases for one in mechanisms)
+        total = sum(mechanism.releases for mechanism in mechanisms)
         if total > LARGEST_COUNT:
             raise InvalidArgument("steps", total, f"add up to at most {LARGEST_COUNT} over all phases")
         return mechanisms

@@ -108,7 +108,7 @@ def with_own_groups(run: Any, group_size: Any) -> tuple[Any, Any]:
     if not isinstance(run, list | tuple) or not any(isinstance(one, OfGroup | tuple) for one in run):
         return run, group_size
     releases = [one if not isinstance(one, tuple) else _release(one) for one in run]
-    own = [one.group for one in releases if isinstance(one, OfGroup)]
+    own = [release.group for release in releases if isinstance(release, OfGroup)]
     if len(own) == len(releases):
         if group_size is not None and any(isinstance(one, tuple) for one in run):
             raise InvalidArgument("group_size", group_size, "be left out where every release has one of its own")

@@ -25,7 +25,7 @@ def with_sizes(values: Mapping[str, Any], data: Manifest, adjacency: str) -> Map
     from person to person: it is never filled in.
     """
     kind = SAMPLINGS.get(values.get("sampling", ""))
-    names = {one.name for one in kind.fields} if kind is not None else set()
+    names = {field.name for field in kind.fields} if kind is not None else set()
     if kind is None or not kind.leaks_most_where_smallest or not {"sampling_rate", "dataset_size"} & names:
         return values
     rows, largest, what = (data.people, 1, "people") if kind.unit == "person" else (data.rows, data.largest, "rows")
@@ -53,7 +53,7 @@ def adjacency_for(phases: Sequence[Mapping[str, Any]], *, several: bool = False)
 
     Where records have `several` owners, one that leaves the graph of owners as it is.
     """
-    kinds = [_mechanism(one) or SAMPLINGS.get(one.get("sampling", "")) for one in phases]
+    kinds = [_mechanism(phase) or SAMPLINGS.get(phase.get("sampling", "")) for phase in phases]
     known = [kind.adjacencies for kind in kinds if kind is not None]
     wanted = (ZERO_OUT, SUBSTITUTE) if several else (ADJACENCIES[0], ZERO_OUT)
     return next((one for one in wanted if all(one in names for names in known)), wanted[0])

@@ -110,11 +110,11 @@ def _coin(sampling: TruncatedPoissonSampling, size: int, noise: float, keeps_pla
 
     classes = truncated_classes(sampling.rate, sampling.largest_batch, sampling.dataset_size, size)
     branches = []
-    for one in classes:
-        right = Side.from_sensitivities(one.sensitivities, one.law, noise)
-        left = Side.from_sensitivities(one.displaced, one.displaced_law, noise) if keeps_places else ZERO
+    for sizes in classes:
+        right = Side.from_sensitivities(sizes.sensitivities, sizes.law, noise)
+        left = Side.from_sensitivities(sizes.displaced, sizes.displaced_law, noise) if keeps_places else ZERO
         branches.append(Branch(right, left))
-    log_weights = [one.log_weight for one in classes]
+    log_weights = [sizes.log_weight for sizes in classes]
     if not classes[-1].is_catch_all:
         return Round(branches, log_weights)
     # Sizes that share one class: k members and k displaced for the upper side, nothing for the lower side (P-6).

@@ -56,7 +56,12 @@ def as_markdown(statement: Statement) -> str:
         f"| {number} | {_markdown(what)} | {noise} | {rounds} |" for number, what, noise, rounds in phase_rows(run)
     ]
     for heading, sentences, listed in sections(statement):
-        lines += ["", f"## {heading}", "", *(f"{'- ' if listed else ''}{_markdown(one)}" for one in sentences)]
+        lines += [
+            "",
+            f"## {heading}",
+            "",
+            *(f"{'- ' if listed else ''}{_markdown(sentence)}" for sentence in sentences),
+        ]
     return "\n".join([*lines, ""])
 
 
@@ -99,7 +104,7 @@ def as_text(statement: Statement, *, width: int = TEXT_WIDTH) -> str:
         phases.append(filled(apart(f"phase {i + 1}: {batches(run, i)}{noise}; {rounds}"), "  ", "    "))
     blocks.append("\n".join(["THE RUN", *phases]))
     for heading, sentences, listed in sections(statement):
-        texts = [filled(apart(one), *(("  - ", "    ") if listed else ("  ", "  "))) for one in sentences]
+        texts = [filled(apart(sentence), *(("  - ", "    ") if listed else ("  ", "  "))) for sentence in sentences]
         blocks.append("\n".join([heading.upper(), *texts]))
     return "\n\n".join(blocks) + "\n"
 
@@ -119,9 +124,9 @@ def as_latex(statement: Statement) -> str:
         lines.append(" & ".join((number, _latex(what), noise, rounds.replace(" ", r"\,"))) + r" \\")
     lines += [r"\end{tabular}", r"\end{center}", ""]
     for heading, sentences, listed in sections(statement):
-        texts = [_with_mathematics(one) for one in sentences]
+        texts = [_with_mathematics(sentence) for sentence in sentences]
         if listed:
-            lines += [rf"\paragraph{{{heading}.}}", r"\begin{itemize}", *(rf"\item {one}" for one in texts)]
+            lines += [rf"\paragraph{{{heading}.}}", r"\begin{itemize}", *(rf"\item {text}" for text in texts)]
             lines += [r"\end{itemize}", ""]
         else:
             lines += [rf"\paragraph{{{heading}.}} {' '.join(texts)}", ""]

@@ -196,10 +196,10 @@ class _Found:
         above = np.max([line[0] for line in lines], axis=0)
         below = np.min([line[1] for line in lines], axis=0)
         points = [_Point.of(curve.half, about) for curve, (_, about, _) in zip(curves, tests, strict=True)]
-        for one in points:
+        for point in points:
             for other in points:
-                if one is not other:
-                    power, miss = _chord(levels, one, other)
+                if point is not other:
+                    power, miss = _chord(levels, point, other)
                     self.power.lower[rows] = np.fmax(self.power.lower[rows], power)
                     self.miss.upper[rows] = np.fmin(self.miss.upper[rows], miss)
         self.slope[rows] = np.where(above < self.power.upper[rows], t, self.slope[rows])

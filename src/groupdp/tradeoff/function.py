@@ -86,7 +86,7 @@ class TradeOff:
         reversed_pairs = [mirrored(composition) for composition in ordered]
         every = {one: DeltaCurve(one, options) for one in (*ordered, *reversed_pairs)}
         self._curves = tuple(every[one] for one in ordered)
-        self._mirrored = tuple(every[one] for one in reversed_pairs)
+        self._mirrored = tuple(every[reversed_pair] for reversed_pair in reversed_pairs)
         rounds_alone = [curve.in_closed_form() for curve in self._curves] if self.composition else [None]
         found = [one for one in rounds_alone if one is not None]
         self._closed = Envelope(found) if len(found) == len(rounds_alone) else None

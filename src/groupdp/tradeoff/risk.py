@@ -126,7 +126,7 @@ def _error(mu: float, epsilons: FloatArray, lower: FloatArray, upper: FloatArray
         (np.maximum(lower - room, 0.0), upper + room),
         (np.maximum(gaussian - _CLOSED_FORM - room, 0.0), gaussian + _CLOSED_FORM + room),
     )
-    worst = max(float(one[1][-1]) for one in sides) / (1.0 + float(x[-1]))
+    worst = max(float(side[1][-1]) for side in sides) / (1.0 + float(x[-1]))
     for (_, above), below in (sides, sides[::-1]):
         ends, lines = Minorant(x, x, below[0][None], below[1][None]).pieces()
         # A chord decreases: taken at a place rounded down and a slope rounded up it is not below itself.

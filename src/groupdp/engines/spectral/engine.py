@@ -211,7 +211,10 @@ def epsilon_ceilings(questions: Iterable[tuple[Composition, float, float]], *, t
     """What `epsilon_ceiling` answers for each (composition, log_delta, enough); inf where it would raise."""
     require_kernel()
     asked = [(packed(composition), target, enough) for composition, target, enough in questions]
-    return [math.inf if isinstance(one, str) else one for one in _on_threads(_kernel.epsilon_ceilings, asked, threads)]
+    return [
+        math.inf if isinstance(ceiling, str) else ceiling
+        for ceiling in _on_threads(_kernel.epsilon_ceilings, asked, threads)
+    ]
 
 
 def require_kernel() -> None:
