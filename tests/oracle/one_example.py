@@ -27,6 +27,8 @@ _SMALL = 1e-13
 _CANCELLED = 1e-5
 #: The slope of the contour after its turn.
 _TURN = 0.2
+#: Where losses begin to be large.
+_LARGE = 1.0
 
 
 class Declined(Exception):
@@ -173,14 +175,15 @@ class OneExample:
             total += float(weights @ values.real)
             self.absolute += float(weights @ np.abs(values))
             height = float(ends[-1])
-            if np.abs(values[-32:]).max() * height < _SMALL * first * width:
+            small_enough = _SMALL * first * width / height
+            if np.abs(values[-32:]).max() < small_enough and self._most_beyond(c, height, None) < small_enough:
                 return total
             # a panel of 16 nodes holds about four oscillations of e^{-i s eps}
             length = min(1.5 * length, 20.0 / (epsilon + 1e-300), 0.3 * abs(complex(c, height)))
             if height > 12.0 * width:
                 at = np.array([complex(c, height)])
                 whole, small = integrand(at)[0], integrand(at, cut)[0]
-                if abs(whole - small) * height < _SMALL * first * width:
+                if abs(whole - small) < small_enough and self._most_beyond(c, height, cut) < small_enough:
                     break
         # Turned to the right by so little that what decays on a vertical line decays here too.
         turn = complex(_TURN, 1.0) / abs(complex(_TURN, 1.0))
@@ -196,9 +199,30 @@ class OneExample:
                 return total
             length = min(1.5 * length, 4.0 / (epsilon + 1e-300), 0.3 * (height + start))
 
+    def _most_beyond(self, c: float, height: float, without: tuple[float, float] | None) -> float:
+        """About the most that the integrand may be beyond the height, over e^scale; less the small losses, or with them.
+
+        Losses that are nearly multiples of one number interfere: the composed integrand may be 0 at one height and
+        large at the next. One round's large losses do not: (p + |m|)^T - p^T, p the share of the small losses and m
+        the rest's part of G, falls with the height.
+        """
+        if not self.removes:
+            return 0.0
+        cut = self._cut()
+        at = np.array([complex(c, 0.0), complex(c, height), complex(c, 1.2 * height)])
+        whole, small = self._cgf(at) / self.steps, self._cgf(at, cut) / self.steps
+        shares = np.exp(small - whole[0].real)
+        # What doubles do not resolve in one round is not waited for.
+        others = max(float(np.abs(np.exp(whole - whole[0].real) - shares)[1:].max()) - 1e-15, 0.0)
+        p = float(shares[0].real) if without is not None else float(np.abs(shares[1:]).max())
+        size = min(p + others, 1.0) ** self.steps
+        if without is not None and p > 0.0:
+            size = p**self.steps * math.expm1(min(self.steps * math.log1p(others / p), 700.0))
+        return size / abs(at[1] * (at[1] + 1.0))
+
     def _cut(self) -> tuple[float, float]:
-        """Where losses begin to be large: Psi = 0.2, and over how wide a distance they are faded out."""
-        at = (math.log(max((math.expm1(0.2) + self.q) / self.q, 1.0 + 1e-9)) + 0.5 * self.m**2) / self.m
+        """The outcome whose loss is large, and over how wide a distance they are faded out."""
+        at = (math.log(max((math.expm1(_LARGE) + self.q) / self.q, 1.0 + 1e-9)) + 0.5 * self.m**2) / self.m
         return at, 0.25
 
 

@@ -215,7 +215,10 @@ class _Curve:
         if not self.has_contours:
             return None
         self.has_contours = False  # a plan that comes to nothing may take a second
-        planned = spectral.neighbourhood(self.composition, at)
+        try:
+            planned = spectral.neighbourhood(self.composition, at)
+        except LimitExceeded:
+            return None
         if planned is not None:
             lower, upper = planned.log_delta(at)
             if not upper - lower <= _CONTOUR_WIDTH * max(1.0, abs(upper)) < math.inf:

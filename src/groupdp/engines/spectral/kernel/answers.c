@@ -14,6 +14,9 @@
 /* An edge this narrow makes for tens of thousands of nodes: closed forms for large losses are tried first. */
 #define NARROW_EDGE 0.01
 
+/* Below this log delta a short contour with everything kept is tried before closed forms for large losses. */
+#define FAR_OUT -100.0
+
 /* What one way of answering leaves for the next. */
 typedef struct {
     job *work;
@@ -162,6 +165,34 @@ static void log_delta_by_search(workspace *space, course *along)
     along->settled = along->best.upper - along->best.lower <= NARROW * larger(1.0, fabs(along->best.upper));
 }
 
+/* Far out, with every shift and outcome kept: the tilted law is not wide, and no edge is needed. */
+static void log_delta_far_out(workspace *space, course *along)
+{
+    job *work = along->work;
+    prepared problem = trim(space, work->rounds, work->whole, -INFINITY);
+    saddle at = saddle_far_out(space, &problem, work->argument);
+    if (space->brief && !(at.log_delta < FAR_OUT))
+        decline(space, STEPS);
+    keep_narrower(along, certified_log_delta(space, &problem, &at, work->argument));
+    along->settled = along->best.upper - along->best.lower <= NARROW * larger(1.0, fabs(along->best.upper));
+}
+
+/* The same for rounds that are seldom of consequence, beside their small losses (S-43). */
+static void log_delta_beside_small(workspace *space, course *along)
+{
+    job *work = along->work;
+    prepared problem = trim(space, work->rounds, work->whole, -INFINITY);
+    saddle at = saddle_far_out(space, &problem, work->argument);
+    if (space->brief && !(at.log_delta < FAR_OUT))
+        decline(space, STEPS);
+    space->few = 1;
+    contour path = build_remainder(space, &problem, &at, LOG_NEAR);
+    answer found = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
+    corrected(&problem, &path, work->argument, &found.lower, &found.upper);
+    keep_narrower(along, found);
+    along->settled = along->best.upper - along->best.lower <= NARROW * larger(1.0, fabs(along->best.upper));
+}
+
 /* P and Q exchanged. */
 round_law *exchanged(workspace *space, const job *work)
 {
@@ -210,9 +241,21 @@ static const struct {
     int brief;
 } ORDER[] = {{NEAR, 1}, {SPLIT, 0}, {NEAR, 0}, {WHOLE, 0}};
 
+static void ask_far_out(workspace *space, course *along, int brief)
+{
+    space->far = 1;
+    space->brief = brief;
+    attempt(space, log_delta_far_out, along);
+    if (!along->settled && space->reason != WORK)
+        attempt(space, log_delta_beside_small, along);
+    space->far = space->brief = 0;
+}
+
 static void ask_log_delta(workspace *space, course *along)
 {
     attempt(space, log_delta_directly, along);
+    if (!along->settled && space->reason != WORK)
+        ask_far_out(space, along, 1);
     space->brief = 0;
     for (int i = 0; i < 3 && !along->settled && space->reason != WORK; i++) {
         along->way = ORDER[i].way;
@@ -223,6 +266,8 @@ static void ask_log_delta(workspace *space, course *along)
     along->insists = 1;
     if (!along->settled && along->heavy && space->reason != WORK && !given(space, &along->best))
         attempt(space, log_delta_directly, along);
+    if (!along->settled && space->reason != WORK && !given(space, &along->best))
+        ask_far_out(space, along, 0);
     if (along->settled || given(space, &along->best))
         return;
     /* Without cuts and lines off the axis: the last ways have as much work of their own, whatever the others took. */

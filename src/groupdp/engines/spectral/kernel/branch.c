@@ -130,10 +130,11 @@ static range range_by_slope(const branch *of, double lowest, double highest, dou
     double room = 2.0 - log_tolerance, steepest = (1.0 + highest) * largest_shift(&of->right);
     double bottom = (1.0 + lowest) * of->right.shift[0] + lowest * of->left.shift[0];
     steepest += highest * largest_shift(&of->left);
-    if (of->thin.thinned)
+    int has_edge = of->thin.thinned && of->thin.edge < INFINITY;
+    if (has_edge)
         bottom = smaller(bottom, of->thin.edge); /* beyond the edge there is nothing to peak */
     range result = {bottom - sqrt(2.0 * room), steepest + sqrt(2.0 * room)};
-    if (of->thin.thinned) {
+    if (has_edge) {
         /* From the edge on, log(phi chi A^{1+c} B^{-c}) rises at most like (steepest - edge) t - stiffness t^2 / 2. */
         double stiffness = stiffness_of(of), excess = steepest - of->thin.edge;
         double beyond = (excess + sqrt(excess * excess + 2.0 * stiffness * room)) / stiffness;

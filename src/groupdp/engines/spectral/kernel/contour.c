@@ -13,8 +13,6 @@
 /* Deviations: a longer period has too many steps. */
 #define LONGEST_PERIOD 4e5
 #define RECTANGLES 128
-/* An estimate of the reach beyond so many times that of a Gaussian is not trusted. */
-#define TRUSTED 20.0
 /* How far log delta may be from what is expected, with allocations. */
 #define UNSURE 4.0
 
@@ -69,39 +67,6 @@ static double choose_period(workspace *space, const saddle *at, double deviation
     return period;
 }
 
-static double truncation_level(const decay *decays, int rounds, double frequency)
-{
-    double level = -log(PI * frequency);
-    for (int i = 0; i < rounds; i++)
-        level += log_decay(&decays[i], frequency);
-    return level;
-}
-
-/* The smallest frequency S (to 2 per cent) with prod B(S)^T / (pi S) below e^goal; infinite if there is none near. By the
- * chord in log S, its end moved up by 1 per cent so that it lands on the right side. */
-static double choose_truncation(const decay *decays, int rounds, double reach, double goal)
-{
-    double low = 0.5 * reach, high = 1.2 * reach, factor = 1.4, above = INFINITY, below, level;
-    for (; !((below = truncation_level(decays, rounds, high)) <= goal); high *= factor, factor *= 1.4) {
-        low = high;
-        above = below;
-        if (!(high < 1e8 * reach))
-            return INFINITY;
-    }
-    for (int tries = 0; high > 1.02 * low; tries++) {
-        double share = above < INFINITY && tries % 3 != 2 ? (above - goal) / (above - below) : 0.5;
-        double next = smaller(larger(1.01 * low * pow(high / low, share), 1.019 * low), high / 1.019);
-        if ((level = truncation_level(decays, rounds, next)) <= goal) {
-            high = next;
-            below = level;
-        } else {
-            low = next;
-            above = level;
-        }
-    }
-    return high;
-}
-
 static double interpolated_variance(const scan *found, double tilt)
 {
     int i = 1;
@@ -112,85 +77,39 @@ static double interpolated_variance(const scan *found, double tilt)
     return (1.0 - share) * found->variance[i - 1] + share * found->variance[i];
 }
 
-/* The shares of a round of allocations, and log G, from the tables of the scan. */
-static double rough_allocations(workspace *space, const allocation_scan *tables, tilted_round *rough)
+/* Where losses that are not small would have decayed, if they were Gaussian with the largest shift; only a beginning. */
+static double first_reach(const prepared *problem, double log_planned)
 {
-    const allocation_law *of = rough->law->allocated;
-    tilted_allocation *parts = allocate(space, sizeof(tilted_allocation));
-    double log_moment, upper, mean, variance;
-    parts->mu = doubles(space, of->products);
-    parts->log_share = doubles(space, of->products);
-    for (int b = 0; b < of->products; b++) {
-        parts->mu[b] = allocation_mu(of, b);
-        parts->log_share[b] = of->log_weight[b];
-    }
-    rough->allocated = parts;
-    allocation_moment(space, tables, rough->law, rough->tilt, &log_moment, &upper, &mean, &variance);
-    return log_moment;
+    double largest = 0.0;
+    for (int i = 0; i < problem->rounds; i++)
+        for (int b = 0; b < problem->round[i].branches; b++)
+            largest = larger(largest, largest_shift(&problem->round[i].branch[b].right) +
+                                          largest_shift(&problem->round[i].branch[b].left));
+    return 2.0 * sqrt(-2.0 * log_planned) / largest;
 }
 
-/* How far the contour will have to reach, from the coarse grids of the scan. A poor answer costs time only. */
-static double expected_reach(workspace *space, const saddle *at, double reach, double log_planned)
+/* The decay of a round without its small losses, and their share of it (S-43). */
+static decay beside(workspace *space, const tilted_round *tilted, int small)
 {
-    const prepared *problem = at->by.problem;
-    decay *decays = allocate(space, problem->rounds * sizeof(decay));
-    double log_scale = 0.0, c = at->tilt, half = 0.5 * c * (c + 1.0);
-    for (int i = 0; i < problem->rounds; i++) {
-        const round_law *law = &problem->round[i];
-        tilted_round rough = {.law = law, .tilt = c, .branches = law->branches};
-        if (law->allocated != NULL) {
-            log_scale += law->count * rough_allocations(space, &at->by.allocated[i], &rough);
-            decays[i] = certify(space, &rough, 64, 0);
-            continue;
-        }
-        rough.branch = allocate(space, (law->branches + 1) * sizeof(tilted_branch));
-        rough.omega = doubles(space, law->gaussians + 1);
-        rough.gaussian_error = doubles(space, law->gaussians + 1);
-        double top = -INFINITY, all = 0.0;
-        for (int b = 0; b < law->branches; b++) {
-            const quadrature *grid = &at->by.grids[i][b];
-            double *weight = doubles(space, grid->table.nodes), log_weight = law->branch[b].log_weight;
-            for (int j = 0; j < grid->table.nodes; j++) {
-                weight[j] = log_weight + grid->table.right.log[j] + c * grid->table.psi[j] + grid->log_weight[j];
-                top = larger(top, weight[j]);
-            }
-            rough.branch[b] = (tilted_branch){.grid = *grid, .weight = weight};
-        }
-        for (int b = 0; b < law->gaussians; b++) {
-            rough.omega[b] = law->gaussian_log_weight[b] + half * law->mu[b] * law->mu[b];
-            rough.gaussian_error[b] = 0.0;
-            top = larger(top, rough.omega[b]);
-        }
-        for (int b = 0; b < law->branches; b++) {
-            tilted_branch *part = &rough.branch[b];
-            for (int j = 0; j < part->grid.table.nodes; j++)
-                part->weight[j] = exp(part->weight[j] - top);
-            part->share = sum(part->weight, part->grid.table.nodes);
-            part->log_moment = top + log(part->share) - law->branch[b].log_weight;
-            all += part->share;
-        }
-        for (int b = 0; b < law->gaussians; b++)
-            all += rough.omega[b] = exp(rough.omega[b] - top);
-        for (int b = 0; b < law->branches; b++) {
-            rough.branch[b].share /= all;
-            for (int j = 0; j < rough.branch[b].grid.table.nodes; j++)
-                rough.branch[b].weight[j] /= all;
-        }
-        for (int b = 0; b < law->gaussians; b++)
-            rough.omega[b] /= all;
-        log_scale += law->count * (top + log(all));
-        decays[i] = certify(space, &rough, 64, 0);
-    }
-    double goal = at->log_delta - (log_scale - at->tilt * at->epsilon) + log_planned;
-    double found = choose_truncation(decays, problem->rounds, reach, goal);
-    if (found > TRUSTED * reach && !problem->allocates) /* too coarse a grid to tell, with few rounds */
-        return 3.5 * reach;
-    return problem->allocates ? 1.02 * found : larger(1.15 * found, 1.2 * reach);
+    tilted_round others = *tilted;
+    double share = 0.0;
+    others.branch += small;
+    others.branches -= small;
+    for (int b = 0; b < small; b++)
+        share += tilted->branch[b].share;
+    decay bound = certify(space, &others, RECTANGLES, 1);
+    bound.small = share * (1.0 + 1e-12);
+    return bound;
 }
 
 /* A contour through the saddle. Aliases, truncation and quadrature are each planned to stay below e^log_planned of the
  * delta expected there. */
 contour build(workspace *space, const prepared *problem, saddle *at, double log_planned)
+{
+    return build_beside(space, problem, at, log_planned, NULL);
+}
+
+contour build_beside(workspace *space, const prepared *problem, saddle *at, double log_planned, const int *small)
 {
     int rounds = problem->rounds;
     double total_rounds = 0.0, deviation = sqrt(interpolated_variance(&at->found, at->tilt));
@@ -199,7 +118,7 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
     /* A Gaussian characteristic function would be negligible beyond this frequency; the certificate asks for more. */
     double reach = sqrt(-2.0 * log_planned) / deviation;
     begin(space, REACH);
-    double planned = expected_reach(space, at, reach, log_planned);
+    double planned = small == NULL ? expected_reach(space, at, reach, log_planned) : first_reach(problem, log_planned);
     double log_tolerance = log_planned - 3.0 - log(total_rounds);
     tilted_round *tilted = allocate(space, rounds * sizeof(tilted_round));
     decay *decays = allocate(space, rounds * sizeof(decay));
@@ -217,7 +136,7 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
             /* To 2 U of its size: an error of the centre moves epsilon, and 4 U is what is charged for it. */
             add_compensated(&path.centre, &centre_lost, count * tilted[i].centre);
             path.centre_size += count * fabs(tilted[i].centre);
-            decays[i] = certify(space, &tilted[i], RECTANGLES, 1);
+            decays[i] = small == NULL ? certify(space, &tilted[i], RECTANGLES, 1) : beside(space, &tilted[i], small[i]);
         }
         path.log_scale = scale + lost;
         path.centre += centre_lost;
@@ -268,10 +187,12 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
     }
     for (int i = 0; i < rounds; i++) {
         add_characteristic(space, &tilted[i], rounds, &path, log_error_of, log_largest);
-        path.log_truncation += log_decay(&decays[i], path.frequency[samples - 1]);
         path.nodes += tilted[i].nodes;
     }
+    path.log_truncation = log_decay_of_all(decays, rounds, path.frequency[samples - 1], 0.0);
     finish_samples(space, &path, log_error_of, log_largest);
+    if (small != NULL)
+        subtract_small(space, tilted, small, rounds, &path);
     path.found = at->found;
     path.alias = doubles(space, at->found.size);
     for (int i = 0; i < at->found.size; i++)

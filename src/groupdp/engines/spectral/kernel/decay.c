@@ -8,6 +8,9 @@
 /* Everything here is inequality; this covers all rounding in the sums below. */
 #define SHORT_OF (1.0 - 1e-7)
 #define LARGEST_NUMBER_OF_PEAKS 12
+/* Peaks are peeled until this share of the mass is left, or this many rounds' worth of it. */
+#define REST 0.02
+#define REST_OF_ALL 0.2
 /* The strip of the first line, in deviations of phi chi. */
 #define WIDEST_LINE 9.0
 
@@ -95,6 +98,8 @@ void minorant(workspace *space, const tilted_branch *part, double c, int caution
 static void certify_branch(workspace *space, const tilted_branch *part, double c, int rectangles, int caution,
                            decay *bound)
 {
+    /* Far out the rounds are many, and what is rare in each of them decides: (1 - mass)^T. */
+    double rest = space->far ? smaller(REST, REST_OF_ALL / bound->count) : REST;
     int cells = part->grid.table.nodes;
     double *width = doubles(space, cells), *height = doubles(space, cells), mass = 0.0;
     minorant(space, part, c, caution, width, height);
@@ -102,7 +107,7 @@ static void certify_branch(workspace *space, const tilted_branch *part, double c
         mass += part->weight[j];
     for (int i = 0; i < LARGEST_NUMBER_OF_PEAKS; i++) {
         peel(space, width, height, cells, rectangles, bound);
-        if (dot(width, height, cells) < 0.02 * mass)
+        if (dot(width, height, cells) < rest * mass)
             break;
     }
 }

@@ -13,6 +13,9 @@
 /* Tilts around the saddle, as multiples of it, for the Chernoff bounds. */
 static const double AROUND[] = {0.4, 0.6, 0.8, 1.15, 1.3, 1.5, 2.0, 3.0};
 
+/* The same where the deviation of the loss is many times the inverse of the tilt, in units of the inverse deviation. */
+static const double DEVIATIONS[] = {4.0, 6.0, 9.0, 12.0};
+
 /* More tilts, as multiples of the saddle's. */
 void extend(workspace *space, saddle *at, const double *multiples, int count)
 {
@@ -209,5 +212,43 @@ saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsi
         return saddle_of_allocations(space, problem, what, 1.5 * distance + 10.0 / deviation);
     saddle at = find_saddle(space, problem, what, 2.0 * distance + 24.0 / deviation, distance + 1.0 / deviation);
     extend_around(space, &at);
+    return at;
+}
+
+/* The same far out, where the loss's deviation says nothing about the tilt: as if the largest shift were taken in every
+ * round, whose losses are log a + x u - x^2 / 2 with u about (1 + c) x. */
+saddle saddle_far_out(workspace *space, const prepared *problem, double epsilon)
+{
+    double squares = 0.0, loss = epsilon;
+    for (int i = 0; i < problem->rounds; i++) {
+        const round_law *law = &problem->round[i];
+        double largest = 0.0, log_weight = 0.0;
+        for (int b = 0; b < law->branches; b++) {
+            const side *right = &law->branch[b].right;
+            if (largest_shift(right) > largest) {
+                largest = largest_shift(right);
+                log_weight = law->branch[b].log_weight + right->log_p[right->size - 1];
+            }
+        }
+        for (int b = 0; b < law->gaussians; b++)
+            if (law->mu[b] > largest) {
+                largest = law->mu[b];
+                log_weight = law->gaussian_log_weight[b];
+            }
+        squares += law->count * largest * largest;
+        loss -= law->count * log_weight;
+    }
+    double tilt = loss / squares;
+    if (!(squares > 0.0 && !problem->allocates && tilt < INFINITY))
+        decline(space, RARE_LOSSES);
+    wanted what = {.by_epsilon = 1, .value = epsilon};
+    saddle at = find_saddle(space, problem, what, 2.0 * tilt + 24.0 / sqrt(squares), tilt);
+    extend_around(space, &at);
+    for (int i = 0; i < (int)(sizeof DEVIATIONS / sizeof DEVIATIONS[0]); i++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            double near = at.tilt + sign * DEVIATIONS[i] / at.deviation;
+            if (near > at.by.largest * SMALLEST_SHARE && near <= at.by.largest)
+                add_tilt(space, &at.by, &at.found, near);
+        }
     return at;
 }

@@ -118,23 +118,12 @@ static void sample_gaussians(workspace *space, const tilted_round *tilted, const
     }
 }
 
-/* Adds T log(phi(s) e^{-i s centre}) of one round to the samples, with the bounds that its error adds (S-19, S-20). */
-void add_characteristic(workspace *space, const tilted_round *tilted, int rounds, contour *path,
-                        double *log_error_of, double *log_largest)
+/* The computed E[D] is within s error_by[0] + s^2 error_by[1] + error_by[2] (S-19); so is a part of it, over some nodes. */
+static void errors_of(const tilted_round *tilted, double *error_by)
 {
-    if (tilted->allocated != NULL) {
-        add_allocations(space, tilted, rounds, path, log_error_of, log_largest);
-        return;
-    }
-    int samples = path->samples, nodes = tilted->nodes;
     const round_law *law = tilted->law;
-    double *real = doubles(space, samples), *imaginary = doubles(space, samples);
-    for (int i = 0; i < samples; i++)
-        real[i] = imaginary[i] = 0.0;
-    if (nodes > 0)
-        sample_nodes(space, tilted, path, real, imaginary);
-    sample_gaussians(space, tilted, path, real, imaginary);
-    double distance = 0.0, count = law->count, square = 0.0, left_out = 0.0;
+    int nodes = tilted->nodes;
+    double distance = 0.0, square = 0.0, left_out = 0.0;
     for (int j = 0; j < nodes; j++)
         distance += tilted->weight[j] * fabs(tilted->loss[j] - tilted->centre);
     for (int b = 0; b < law->gaussians; b++) {
@@ -147,10 +136,18 @@ void add_characteristic(workspace *space, const tilted_round *tilted, int rounds
     double by_frequency = tilted->first_order_error + (EXPONENTIAL + 2.0 * SUMMED + adding) * distance;
     double by_square = tilted->second_order_error + 3.0 * (nodes + 60.0) * U * 0.25 * tilted->variance;
     by_square += (24.0 * U + adding) * square;
-    double constant = tilted->constant_error + left_out;
-    for (int i = 0; i < samples; i++) {
+    error_by[0] = by_frequency;
+    error_by[1] = by_square;
+    error_by[2] = tilted->constant_error + left_out;
+}
+
+/* Adds T log(1 + d + ie) to the samples, d + ie right to s error_by[0] + s^2 error_by[1] + error_by[2] (S-20). */
+static void add_logarithms(contour *path, double count, int rounds, const double *real, const double *imaginary,
+                           const double *error_by, double *log_error_of, double *log_largest)
+{
+    for (int i = 0; i < path->samples; i++) {
         double s = path->frequency[i], d = real[i], e = imaginary[i];
-        double error = s * by_frequency + s * s * by_square + constant, log_modulus;
+        double error = s * error_by[0] + s * s * error_by[1] + error_by[2], log_modulus;
         /* Near 1 the modulus comes from |1 + d|^2 - 1; away from 1, where that would cancel, from 1 + d itself. Below
          * 1e-15, 1e-15 stands in, with its error. */
         double squared = 2.0 * d + (d * d + e * e), modulus = hypot(1.0 + d, e);
@@ -169,6 +166,26 @@ void add_characteristic(workspace *space, const tilted_round *tilted, int rounds
         log_error_of[i] += count * (rounding - log1p(-smaller(relative, 1.0 - 1e-12)));
         log_largest[i] += count * (log_modulus + rounding + log1p(relative) * (1.0 + ELEMENTARY));
     }
+}
+
+/* Adds T log(phi(s) e^{-i s centre}) of one round to the samples, with the bounds that its error adds (S-19, S-20). */
+void add_characteristic(workspace *space, const tilted_round *tilted, int rounds, contour *path,
+                        double *log_error_of, double *log_largest)
+{
+    if (tilted->allocated != NULL) {
+        add_allocations(space, tilted, rounds, path, log_error_of, log_largest);
+        return;
+    }
+    int samples = path->samples;
+    double *real = doubles(space, samples), *imaginary = doubles(space, samples);
+    for (int i = 0; i < samples; i++)
+        real[i] = imaginary[i] = 0.0;
+    if (tilted->nodes > 0)
+        sample_nodes(space, tilted, path, real, imaginary);
+    sample_gaussians(space, tilted, path, real, imaginary);
+    double error_by[3];
+    errors_of(tilted, error_by);
+    add_logarithms(path, tilted->law->count, rounds, real, imaginary, error_by, log_error_of, log_largest);
 }
 
 /* From logarithms to samples, with what every evaluation of the sum needs of them. */
@@ -195,4 +212,44 @@ void finish_samples(workspace *space, contour *path, const double *log_error_of,
         path->error_angle += size * modulus;
         path->error_frequency += size * modulus * s;
     }
+}
+
+/* Takes from the samples what small losses alone would have: T log E[e^{isl}; small], exponentiated, with its errors. The
+ * first `small` branches of every round are small, and E[1; small] = 1 - E[1; others] (S-43). */
+void subtract_small(workspace *space, const tilted_round *tilted, const int *small, int rounds, contour *path)
+{
+    int samples = path->samples;
+    contour alone = {.tilt = path->tilt, .step = path->step, .samples = samples, .frequency = path->frequency};
+    double *log_error_of = doubles(space, samples), *log_largest = doubles(space, samples);
+    double *real = doubles(space, samples), *imaginary = doubles(space, samples), error_by[3];
+    alone.real = doubles(space, samples);
+    alone.imaginary = doubles(space, samples);
+    for (int i = 0; i < samples; i++)
+        alone.real[i] = alone.imaginary[i] = log_error_of[i] = log_largest[i] = 0.0;
+    for (int r = 0; r < rounds; r++) {
+        tilted_round part = tilted[r];
+        double others = 0.0, most = 0.0;
+        part.nodes = 0;
+        for (int b = 0; b < small[r]; b++)
+            part.nodes += part.branch[b].grid.table.nodes;
+        for (int b = small[r]; b < part.branches; b++) {
+            others += sum(part.branch[b].weight, part.branch[b].grid.table.nodes);
+            most += part.branch[b].share;
+        }
+        sample_nodes(space, &part, path, real, imaginary);
+        errors_of(&tilted[r], error_by);
+        for (int i = 0; i < samples; i++)
+            real[i] -= others;
+        /* What is stated of a share is at most its error more than the sum of its weights. */
+        error_by[2] += fabs(most - others) + (2.0 * SUMMED + 8.0 * U) * most + 4.0 * U;
+        add_logarithms(&alone, part.law->count, rounds, real, imaginary, error_by, log_error_of, log_largest);
+    }
+    finish_samples(space, &alone, log_error_of, log_largest);
+    for (int i = 0; i < samples; i++) {
+        path->real[i] -= alone.real[i];
+        path->imaginary[i] -= alone.imaginary[i];
+    }
+    path->error_plain += alone.error_plain;
+    path->error_angle += alone.error_angle;
+    path->error_frequency += alone.error_frequency;
 }

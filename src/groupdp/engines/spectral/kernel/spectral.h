@@ -9,12 +9,14 @@
  *     small_loss.c  G(c) - 1 without cancellation
  *     rounds.c      a composition made ready for a given size of delta: what is too rare is left out, at a price
  *     split.c       rounds with a middling loss told from those with a small one: one contour for each number of them
+ *     remainder.c   one contour for what is left beside small losses
  *     discard.c     outcomes whose loss alone exceeds epsilon, left to closed forms
  *     scan.c        K(c) on a set of tilts, and Chernoff's bounds from it
  *     saddle.c      where to cross the real axis
  *     tilted.c      one round under its tilted law: weights, losses, log G, every error bounded
  *     decay.c       how fast its characteristic function falls, for every frequency beyond a given one
  *     samples.c     the composed characteristic function on the contour's frequencies
+ *     reach.c       how far the contour reaches
  *     contour.c     the sampled integral, its aliases and its truncation: certified delta(epsilon)
  *     root.c        from delta to epsilon
  *     allocation.c  E[X^w] of a random allocation: the table behind it
@@ -64,6 +66,7 @@ typedef struct {
     int allocates; /* whether it is about random allocations, which may take longer */
     int few;       /* whether there are so few rounds that each must decay by a line off the axis (S-40) */
     int plain;     /* whether neither cuts (S-38) nor lines off the axis (S-40) are used, which far tilts may decline */
+    int far;       /* whether everything is kept, and the rounds decay by the rarest part of their tilted law */
     int brief;     /* whether a long contour is declined, since there may be shorter ones (S-39) */
     jmp_buf *declined;
     enum reason reason;
@@ -400,6 +403,7 @@ typedef struct {
     double *log_share; /* of the Gaussian branches, an upper bound */
     double on_grids;   /* the share of all others */
     double count;
+    double small; /* the share of small losses, which it is not about (S-43); 0 otherwise */
     int branches;
     const double *branch_share; /* upper bounds */
     decay_line *line;           /* LINES of each branch, without entries where there are none */
@@ -409,6 +413,7 @@ decay_line line_decay(workspace *space, const tilted_branch *part, double c, dou
 void minorant(workspace *space, const tilted_branch *part, double c, int caution, double *width, double *height);
 decay certify(workspace *space, const tilted_round *tilted, int rectangles, int caution);
 double log_decay(const decay *bound, double frequency);
+double log_decay_of_all(const decay *decays, int rounds, double frequency, double level);
 
 /* The smallest tilt considered, as a share of the largest. */
 #define SMALLEST_SHARE 3e-5
@@ -443,6 +448,7 @@ int add_tilt(workspace *space, const scanner *by, scan *found, double tilt);
 saddle saddle_for_delta(workspace *space, const prepared *problem, double log_delta);
 saddle saddle_alone_for_delta(workspace *space, const prepared *problem, double log_delta);
 saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsilon);
+saddle saddle_far_out(workspace *space, const prepared *problem, double epsilon);
 void extend(workspace *space, saddle *at, const double *multiples, int count);
 void extend_around(workspace *space, saddle *at);
 double epsilon_ceiling(const scan *found, double log_delta);
@@ -469,7 +475,15 @@ void add_allocations(workspace *space, const tilted_round *tilted, int rounds, c
                      double *log_largest);
 void sample_nodes(workspace *space, const tilted_round *tilted, const contour *path, double *d, double *e);
 void finish_samples(workspace *space, contour *path, const double *log_error_of, const double *log_largest);
+double choose_truncation(const decay *decays, int rounds, double reach, double goal);
+double expected_reach(workspace *space, const saddle *at, double reach, double log_planned);
 contour build(workspace *space, const prepared *problem, saddle *at, double log_planned);
+contour build_remainder(workspace *space, const prepared *problem, saddle *at, double log_planned);
+/* A contour of what its rounds leave beside their small losses, the first `small` branches of each (S-43); all if that is
+ * NULL. */
+contour build_beside(workspace *space, const prepared *problem, saddle *at, double log_planned, const int *small);
+double log_chernoff(const scan *found, double epsilon);
+void subtract_small(workspace *space, const tilted_round *tilted, const int *small, int rounds, contour *path);
 contour build_split(workspace *space, prepared *problem, double epsilon, double log_delta, double log_planned);
 void contour_log_delta(const contour *path, double epsilon, double *lower, double *upper);
 void contour_slope(const contour *path, double epsilon, double *value, double *slope);

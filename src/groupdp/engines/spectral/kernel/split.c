@@ -115,7 +115,7 @@ static prepared rounds_of(workspace *space, const split *all, const prepared *pr
 }
 
 /* log of Chernoff's bound on a term, at every epsilon that the rest is bounded for. */
-static double log_chernoff(const scan *found, double epsilon)
+double log_chernoff(const scan *found, double epsilon)
 {
     double best = 0.0;
     for (int i = 0; i < found->size; i++)
