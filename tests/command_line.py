@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import shlex
+import tempfile
 from typing import Any, NamedTuple
 
 from groupdp.cli.application import build_app
@@ -40,13 +42,20 @@ class Outcome(NamedTuple):
         return json.loads(self.output)
 
 
+def words_of(line: str) -> list[str]:
+    """The words of a shell's line, in which the folder of temporary files counts as quoted where no quote precedes it:
+    its name may have spaces."""
+    folder = tempfile.gettempdir()
+    return shlex.split(re.sub(f"(?<!['\"]){re.escape(folder)}", lambda _: shlex.quote(folder), line))
+
+
 def groupdp(line: str) -> Outcome:
-    """`groupdp LINE`, split as a shell would."""
+    """`groupdp LINE`, split as a shell would; the folder of temporary files needs no quotes."""
     output, errors = io.StringIO(), io.StringIO()
     status = 0
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:
-            build_app()(args=shlex.split(line), prog_name="groupdp")
+            build_app()(args=words_of(line), prog_name="groupdp")
         except SystemExit as leaving:
             status = int(leaving.code or 0)
     return Outcome(status, output.getvalue(), errors.getvalue())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import assert_one_sentence, groupdp
+from command_line import assert_one_sentence, groupdp, words_of
 from groupdp.cli import sweep as sweep_command
 from groupdp.cli.output import table_text, waiting, wrapped
 
@@ -177,7 +176,7 @@ main()
 
 def test_a_sweep_stopped_with_ctrl_c_goes_on_where_it_stopped(run_file, tmp_path):
     line = f"sweep {run_file} --vary noise_multiplier=0.5:4:100 --vary group_size=1:10 -o {tmp_path}/new/grid.csv"
-    command = [sys.executable, "-c", _ONE_PART, *shlex.split(line)]
+    command = [sys.executable, "-c", _ONE_PART, *words_of(line)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     parts = tmp_path / "new" / "grid.csv.parts"
     assert process.stdout is not None

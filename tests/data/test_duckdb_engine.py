@@ -31,7 +31,12 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
-    line = f"bound {tmp_path}/rows.parquet --by user_id --key k --at-most 8 -o {tmp_path}/out.parquet".split()
+    line = [
+        "bound",
+        f"{tmp_path}/rows.parquet",
+        *["--by", "user_id", "--key", "k", "--at-most", "8", "-o"],
+        f"{tmp_path}/out.parquet",
+    ]
     done = subprocess.run(
         [*SCRIPT, *line],
         capture_output=True,

@@ -200,7 +200,7 @@ class OneExample:
             length = min(1.5 * length, 4.0 / (epsilon + 1e-300), 0.3 * (height + start))
 
     def _most_beyond(self, c: float, height: float, without: tuple[float, float] | None) -> float:
-        """About the most that the integrand may be beyond the height, over e^scale; less the small losses, or with them.
+        """About the most that the integrand may be beyond the height, over e^scale: less the small losses or with them.
 
         Losses that are nearly multiples of one number interfere: the composed integrand may be 0 at one height and
         large at the next. One round's large losses do not: (p + |m|)^T - p^T, p the share of the small losses and m
