@@ -123,7 +123,7 @@ static double log_above(const quadrature *grid, const strip_cells *cells, const 
 }
 
 /* log of e^{top_j} summed over some cells, times `factor`. */
-static double log_sum_over(const quadrature *grid, const strip_line *line, int first, int last, double factor)
+double log_sum_over(const quadrature *grid, const strip_line *line, int first, int last, double factor)
 {
     const strip_cells *cells = &grid->cells;
     double top = -INFINITY, total = 0.0;
@@ -140,13 +140,23 @@ static double log_sum_over(const quadrature *grid, const strip_line *line, int f
 }
 
 /* log of a bound on the integral of phi chi A^{1+c} B^{-c} e^{turn} over the line (S-37). */
-static double log_over_line(const quadrature *grid, const strip_line *line)
+double log_over_line(const quadrature *grid, const strip_line *line)
 {
     double all = log_sum_over(grid, line, 0, grid->cells.size, grid->cells.width);
     all = log_add(all, log_below(grid->of, &grid->cells, line));
     if (!grid->of->thin.is_cut)
         all = log_add(all, log_above(grid, &grid->cells, line));
     return all;
+}
+
+/* log of a bound on phi chi A^{1+c} B^{-c} e^{turn} at the cut. */
+double log_at_end(const quadrature *grid, const strip_line *line)
+{
+    const strip_cells *cells = &grid->cells;
+    int j = cells->size - 1;
+    while (j > 0 && cells->edge[j] > grid->end)
+        j--;
+    return log_most_in(grid->of, cells, line, j);
 }
 
 /* log of the error of the trapezoid rule with step h, not relative to anything (S-37). */
@@ -158,12 +168,8 @@ double log_strip_error(const quadrature *grid, double tilt, double frequency)
     double decay = 2.0 * PI * strip / grid->step * (1.0 - 8.0 * U);
     double value = LOG_2 + growth + log_over_line(grid, &line) - decay - (decay < 40.0 ? log1p(-exp(-decay)) : 0.0);
     if (of->thin.is_cut) { /* the two ends of the lines, from the axis to the strip's edges */
-        const strip_cells *cells = &grid->cells;
         strip_line axis = {.tilt = tilt};
-        int j = cells->size - 1;
-        while (j > 0 && cells->edge[j] > grid->end)
-            j--;
-        double on_axis = log_most_in(of, cells, &axis, j), off_axis = log_most_in(of, cells, &line, j) + growth - decay;
+        double on_axis = log_at_end(grid, &axis), off_axis = log_at_end(grid, &line) + growth - decay;
         value = log_add(value, log(2.0 * strip) + larger(on_axis, off_axis));
     }
     return value + 1e-9;
@@ -194,23 +200,18 @@ decay_line line_decay(workspace *space, const tilted_branch *part, double c, dou
     if (!of->thin.is_cut) {
         rest = log_add(rest, log_above(grid, cells, &line));
     } else {
-        int j = cells->size - 1;
-        while (j > 0 && cells->edge[j] > grid->end)
-            j--;
-        double end = larger(log_most_in(of, cells, &axis, j), log_most_in(of, cells, &line, j));
-        rest = log_add(rest, log(strip) + end);
+        rest = log_add(rest, log(strip) + larger(log_at_end(grid, &axis), log_at_end(grid, &line)));
     }
     result.log_mass[result.entries] = larger(rest + constant, LEAST_MASS);
     result.rate[result.entries++] = 0.0;
     return result;
 }
 
-/* log of a bound on what the nodes leave out of the trapezoid sum over all of them. */
-double log_strip_tails(const quadrature *grid, double tilt)
+/* log of a bound on what the nodes leave out of the trapezoid sum over all of them, on the axis or on a line off it. */
+double log_strip_tails(const quadrature *grid, const strip_line *line)
 {
     const strip_cells *cells = &grid->cells;
     const branch_table *table = &grid->table;
-    strip_line line = {.tilt = tilt};
     int low = 0, high = cells->size;
     while (low < cells->size && cells->edge[low] < table->u[0])
         low++;
@@ -218,23 +219,22 @@ double log_strip_tails(const quadrature *grid, double tilt)
         high--;
     /* At most width / h + 1 nodes lie in a cell, and h Phi'(u) summed over nodes below one is at most Phi + h phi. */
     double factor = cells->width + grid->step;
-    double all = log_add(log_sum_over(grid, &line, 0, low, factor), log_sum_over(grid, &line, high, cells->size, factor));
-    all = log_add(all, log_below(grid->of, cells, &line) + log1p(grid->step));
+    double all = log_add(log_sum_over(grid, line, 0, low, factor), log_sum_over(grid, line, high, cells->size, factor));
+    all = log_add(all, log_below(grid->of, cells, line) + log1p(grid->step));
     if (!grid->of->thin.is_cut)
-        all = log_add(all, log_above(grid, cells, &line));
+        all = log_add(all, log_above(grid, cells, line));
     return all + 1e-9;
 }
 
 /* The first and the last edge between which all but e^log_tolerance of the sum lies, for one tilt. */
-static void narrow_to(const quadrature *grid, double tilt, double log_tolerance, double *low, double *high)
+void narrow_to(const quadrature *grid, const strip_line *line, double log_tolerance, double *low, double *high)
 {
     const strip_cells *cells = &grid->cells;
-    strip_line line = {.tilt = tilt};
     int first = 0, last = cells->size;
-    double most = log_sum_over(grid, &line, 0, last, 1.0) + log_tolerance - 2.0 - log(cells->size);
-    while (first < last - 1 && log_most_in(grid->of, cells, &line, first) < most)
+    double most = log_sum_over(grid, line, 0, last, 1.0) + log_tolerance - 2.0 - log(cells->size);
+    while (first < last - 1 && log_most_in(grid->of, cells, line, first) < most)
         first++;
-    while (last > first + 1 && log_most_in(grid->of, cells, &line, last - 1) < most)
+    while (last > first + 1 && log_most_in(grid->of, cells, line, last - 1) < most)
         last--;
     *low = smaller(*low, cells->edge[first]);
     *high = larger(*high, cells->edge[last]);
@@ -258,10 +258,10 @@ static double find_end(const branch *of, const strip_line *line, double from, do
     return from + direction * distance;
 }
 
-/* Cells, strip and step for the tilts up to `highest`; 0 if the step would not be longer than the one there is. The ends
- * in `reach` come with it. */
+/* Cells, strip and step for the tilts up to `highest`; 0 if the step would not be longer than the one there is and nobody
+ * `insists`. The ends in `reach` come with it. */
 int plan_strip(workspace *space, quadrature *grid, double lowest, double highest, double frequency, double log_tolerance,
-               const double *first, double *low, double *high)
+               int insists, const double *first, double *low, double *high)
 {
     const branch *of = grid->of;
     double stiffness = stiffness_of(of), best = of->thin.is_cut ? 0.0 : grid->step, chosen = grid->strip;
@@ -278,7 +278,13 @@ int plan_strip(workspace *space, quadrature *grid, double lowest, double highest
     double size = log_sum_over(grid, &real, 0, grid->cells.size, grid->cells.width);
     double smallest = log_sum_over(grid, &(strip_line){.tilt = lowest}, 0, grid->cells.size, grid->cells.width);
     double level = smaller(size, smallest) + room, farthest = smaller(widest, 9.0 / sqrt(stiffness));
-    for (int i = 0; i < HALVINGS; i++, farthest *= 0.5) {
+    for (int i = 0; i < 2 * HALVINGS; i++, farthest *= 0.5) {
+        if (i == HALVINGS) { /* tilts whose moments differ too much for one level */
+            if (high_end - low_end < FARTHEST)
+                break;
+            level = size + room;
+            farthest = smaller(widest, 9.0 / sqrt(stiffness));
+        }
         line = line_at(of, highest, farthest, frequency);
         low_end = smaller(start, find_end(of, &line, start + 0.5, -1.0, level));
         if (!is_cut)
@@ -304,7 +310,7 @@ int plan_strip(workspace *space, quadrature *grid, double lowest, double highest
             break; /* past the best */
         }
     }
-    if (!is_cut && !space->few && !(best > 1.5 * grid->step)) {
+    if (!is_cut && !insists && !(best > 1.5 * grid->step)) {
         grid->cells.size = 0;
         rewind_to(space, place);
         return 0;
@@ -313,7 +319,7 @@ int plan_strip(workspace *space, quadrature *grid, double lowest, double highest
     grid->step = shortened(is_cut ? smaller(best, 0.5 * margin_of(&of->thin)) : best);
     *low = INFINITY;
     *high = -INFINITY;
-    narrow_to(grid, lowest, log_tolerance, low, high);
-    narrow_to(grid, highest, log_tolerance, low, high);
+    narrow_to(grid, &(strip_line){.tilt = lowest}, log_tolerance, low, high);
+    narrow_to(grid, &real, log_tolerance, low, high);
     return 1;
 }
