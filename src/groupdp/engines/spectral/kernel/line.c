@@ -163,19 +163,22 @@ static double log_off_axis(const side *law, const double *less, const double *si
         *imaginary = atan2(y, 1.0 + x);
         return 1.01 * error / hypot(1.0 + x, y) + U * (14.0 * (2.0 * fabs(x) + square) + 10.0 * (fabs(*real) + *imaginary));
     }
+    double top = -INFINITY;
+    for (int i = 0; i < law->size; i++)
+        top = larger(top, law->shift[i] * v - 0.5 * law->shift[i] * law->shift[i]);
     x = y = size = doubt = 0.0;
     for (int i = 0; i < law->size; i++) {
-        double m = law->shift[i], term = law->p[i] * exp(m * v - 0.5 * m * m);
+        double m = law->shift[i], term = law->p[i] * exp(m * v - 0.5 * m * m - top);
         x += term * (1.0 + less[i]);
         y += term * sine[i];
         size += term;
-        doubt += term * (10.0 * (m * fabs(v) + 0.5 * m * m) + 6.0 * m * d);
+        doubt += term * (10.0 * (m * fabs(v) + 0.5 * m * m) + 6.0 * m * d + 2.0 * fabs(top));
     }
     error = U * (doubt + (law->size + 40.0) * size);
     double modulus = hypot(x, y);
-    *real = log(modulus);
+    *real = top + log(modulus);
     *imaginary = atan2(y, x);
-    return 1.01 * error / modulus + U * (12.0 + 10.0 * (fabs(*real) + *imaginary));
+    return 1.01 * error / modulus + U * (12.0 + 10.0 * (fabs(*real) + *imaginary + fabs(top)));
 }
 
 /* cos(m d) - 1 and sin(m d) of every shift. */
