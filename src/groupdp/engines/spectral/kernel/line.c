@@ -34,7 +34,7 @@ int plan_line(quadrature *grid, double tilt, double log_tolerance, double *low, 
     double strip = LARGEST_TURN / larger(largest_shift(&of->right), largest_shift(&of->left)), best = 0.0;
     strip = smaller(strip, sqrt(2.0 * LARGEST_GROWTH / stiffness_of(of)));
     strip_line axis = {.tilt = tilt};
-    double size = log_sum_over(grid, &axis, 0, grid->cells.size, grid->cells.width);
+    double size = log_sum_over(grid, &axis, 0, grid->cells.size, 0.0);
     for (int i = 0; i < STRIPS; i++, strip *= NARROWER) {
         strip_line line = line_at(of, tilt, strip, 0.0);
         double growth = growth_at(of, strip) + larger(log_over_line(grid, &line) - size, 0.0);

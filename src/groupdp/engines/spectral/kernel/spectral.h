@@ -216,6 +216,7 @@ typedef struct {
 typedef struct {
     int size;
     double width, doubt; /* the relative error of a posterior mean */
+    double *each;        /* the widths of the cells, NULL if they are all `width`, else their mean */
     double *edge, *log_density; /* size + 1 edges; log of a bound on phi chi in each cell */
     side_table right, left;     /* at the edges */
 } strip_cells;
@@ -253,7 +254,7 @@ int plan_strip(workspace *space, quadrature *grid, double lowest, double highest
                int insists, const double *first, double *low, double *high);
 strip_cells cells_between(workspace *space, const branch *of, double low, double high);
 strip_line line_at(const branch *of, double tilt, double strip, double frequency);
-double log_sum_over(const quadrature *grid, const strip_line *line, int first, int last, double factor);
+double log_sum_over(const quadrature *grid, const strip_line *line, int first, int last, double extra);
 double log_over_line(const quadrature *grid, const strip_line *line);
 double log_at_end(const quadrature *grid, const strip_line *line);
 void narrow_to(const quadrature *grid, const strip_line *line, double log_tolerance, double *low, double *high);
