@@ -132,6 +132,22 @@ MUTATIONS = tuple(
             "bound",
         ),
         (
+            "S-51",
+            "line.c",
+            "both = log_add(log_moment + 0.01, log_over_line(grid, &far) + growth);",
+            "both = log_moment - 60.0;",
+            "how large the integrand is on both lines",
+            "bound",
+        ),
+        (
+            "S-51",
+            "line.c",
+            "value = log_add(value, log_strip_tails(grid, &line) + growth_at(of, distance));",
+            "value = value + 0.0 * growth_at(of, distance);",
+            "the nodes left out off the axis",
+            "bound",
+        ),
+        (
             "S-8",
             "branch.c",
             "return log(integral + step) +",

@@ -12,6 +12,12 @@
  * plan them costs as much as hundreds of nodes. */
 #define OSCILLATION 25.0
 #define MANY_NODES 400.0
+/* So many nodes are worth planning cells at any rate. */
+#define TOO_MANY_NODES 2500.0
+/* With more nodes than this on the axis, and less than this share of them off it, those for frequencies above 0 leave it
+ * (S-51). */
+#define LINE_ABOVE 3000.0
+#define LINE_SHARE 0.7
 
 typedef struct {
     double low, high;
@@ -239,23 +245,26 @@ branch_table tabulate(workspace *space, const branch *of, double step, double fi
     return table;
 }
 
-/* A grid on which every tilt in between has relative error about e^log_tolerance; `with_identity` also covers E[A] and
- * E[B], for sums that use E[A] = E[B] = 1. */
-quadrature plan(workspace *space, const branch *of, double lowest, double highest, double frequency,
-                double log_tolerance, int with_identity)
+/* Step and range for `plan`, and the number of nodes; with `on_line` those for frequencies above 0 lie off the axis, and
+ * the number is infinite where that is not possible. */
+static double lay_out(workspace *space, quadrature *grid, double lowest, double highest, double frequency,
+                      double log_tolerance, int with_identity, int on_line, double *first)
 {
-    quadrature grid = {.of = of};
-    double oscillation = choose_step(&grid, highest, frequency, log_tolerance);
+    const branch *of = grid->of;
+    double on_axis = on_line ? 0.0 : frequency, oscillation = choose_step(grid, highest, on_axis, log_tolerance);
     range reach = range_of(space, of, lowest, highest, log_tolerance), one;
-    int by_cells = 0;
-    int is_long = oscillation > OSCILLATION && reach.high - reach.low > MANY_NODES * grid.step;
-    if (of->thin.is_cut || is_long || (space->few && frequency > 0.0)) {
+    int by_cells = 0, insists = space->few || on_line;
+    double length = (reach.high - reach.low) / grid->step;
+    int is_long = (oscillation > OSCILLATION && length > MANY_NODES) || length > TOO_MANY_NODES;
+    if (of->thin.is_cut || is_long || (insists && frequency > 0.0)) {
         one = range_of(space, of, 0.0, 0.0, log_tolerance);
-        by_cells = plan_strip(space, &grid, lowest, highest, frequency, log_tolerance,
+        by_cells = plan_strip(space, grid, lowest, highest, on_axis, log_tolerance, insists,
                               (double[]){smaller(reach.low, one.low), larger(reach.high, one.high)}, &reach.low, &reach.high);
         if (of->thin.is_cut && !by_cells)
             decline(space, NODES);
     }
+    if (on_line && !(by_cells && plan_line(grid, highest, log_tolerance, &reach.low, &reach.high)))
+        return INFINITY;
     if (with_identity) {
         one = range_of(space, of, 0.0, 0.0, log_tolerance);
         range other = range_of_left(of, log_tolerance);
@@ -263,16 +272,35 @@ quadrature plan(workspace *space, const branch *of, double lowest, double highes
         reach.high = larger(reach.high, larger(one.high, other.high));
     }
     if (of->thin.is_cut) { /* halfway between two nodes, for a contour at the cut or before it, for a scan beyond it */
-        double nodes_to = of->thin.cut / grid.step + 0.5;
-        grid.end = ((frequency > 0.0 ? floor(nodes_to) : ceil(nodes_to)) - 0.5) * grid.step;
-        reach.high = smaller(reach.high, grid.end - 0.5 * grid.step);
+        double nodes_to = of->thin.cut / grid->step + 0.5;
+        grid->end = ((frequency > 0.0 ? floor(nodes_to) : ceil(nodes_to)) - 0.5) * grid->step;
+        reach.high = smaller(reach.high, grid->end - 0.5 * grid->step);
     }
     double farthest = larger(-reach.low, reach.high);
     double shift = larger(largest_shift(&of->right), largest_shift(&of->left));
     double exponent = larger(farthest * farthest, shift * (farthest + shift));
-    if (!(reach.low < reach.high && exponent <= LARGEST_EXPONENT && farthest <= EXACT_MULTIPLES * grid.step))
+    if (!(reach.low < reach.high && exponent <= LARGEST_EXPONENT && farthest <= EXACT_MULTIPLES * grid->step))
         decline(space, ROUNDED);
-    double first = floor(reach.low / grid.step), count = ceil(reach.high / grid.step) - first + 1.0;
+    *first = floor(reach.low / grid->step);
+    return ceil(reach.high / grid->step) - *first + 1.0;
+}
+
+/* A grid on which every tilt in between has relative error about e^log_tolerance; `with_identity` also covers E[A] and
+ * E[B], for sums that use E[A] = E[B] = 1. */
+quadrature plan(workspace *space, const branch *of, double lowest, double highest, double frequency,
+                double log_tolerance, int with_identity)
+{
+    quadrature grid = {.of = of};
+    double first, count = lay_out(space, &grid, lowest, highest, frequency, log_tolerance, with_identity, 0, &first);
+    if (frequency > 0.0 && count > LINE_ABOVE && !space->plain && !space->far) {
+        quadrature other = {.of = of};
+        double start, fewer = lay_out(space, &other, lowest, highest, frequency, log_tolerance, with_identity, 1, &start);
+        if (fewer < LINE_SHARE * count) {
+            grid = other;
+            count = fewer;
+            first = start;
+        }
+    }
     if (!(count <= (space->brief ? BRIEF_QUADRATURE : LARGEST_QUADRATURE) && count * (of->right.size + of->left.size) <= LARGEST_TABLE))
         decline(space, NODES);
     int nodes = (int)count;
@@ -368,7 +396,8 @@ double log_error(const quadrature *grid, double tilt, double log_moment, double 
 {
     /* Relative to the trapezoid sum; 0.7 > log 2 turns that into relative to G where it is below 1/2. */
     if (grid->cells.size > 0 && tilt >= 0.0)
-        return log_add(log_strip_error(grid, tilt, frequency), log_strip_tails(grid, tilt)) - log_moment + 0.7;
+        return log_add(log_strip_error(grid, tilt, frequency), log_strip_tails(grid, &(strip_line){.tilt = tilt})) -
+               log_moment + 0.7;
     double tails = (tilt < 0.0 ? log_tails_of_left(grid) : log_tails(grid, tilt)) - log_moment;
     return log_add(log_discretisation_error(grid, tilt, frequency), tails) + 0.7;
 }

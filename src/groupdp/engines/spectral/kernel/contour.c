@@ -173,7 +173,7 @@ contour build_beside(workspace *space, const prepared *problem, saddle *at, doub
     if (!(steps >= 2.0 && steps <= LARGEST_CONTOUR))
         decline(space, STEPS);
     for (int i = 0; i < rounds; i++)
-        if (space->brief && tilted[i].nodes * steps > BRIEF_WORK)
+        if (space->brief && tilted[i].nodes * steps > (space->few ? BRIEF_WORK_OF_FEW : BRIEF_WORK))
             decline(space, STEPS);
     int samples = path.samples = (int)steps + 1;
     path.period = 2.0 * PI / path.step * (1.0 - 1e-15);

@@ -11,14 +11,23 @@
  * 14 times that D_{j + k} = D_j + D_k + D_j D_k is used (S-19). */
 #define EXPONENTIAL (94.0 * U)
 
-/* Rows of e^{i n s l} - 1, n = 0, ..., rows - 1, one per multiple of the frequency s. */
-WIDE static void exponentials(double s, int rows, const double *offset, int nodes, double *real, double *imaginary)
+/* What a loss off the axis adds to that: e^{-s Im l} - 1 has 8 U, and 1 + that 9 U, in absolute terms (S-52). */
+#define EXPONENTIAL_OFF_AXIS (16.0 * U)
+
+/* Rows of e^{i n s l} - 1, n = 0, ..., rows - 1, one per multiple of the frequency s; Im l is `height`, 0 if NULL. */
+WIDE static void exponentials(double s, int rows, const double *offset, const double *height, int nodes, double *real,
+                              double *imaginary)
 {
     for (int j = 0; j < nodes; j++)
         real[j] = imaginary[j] = 0.0;
     if (rows == 1)
         return;
-    for (int j = 0; j < nodes; j++) {
+    for (int j = 0; j < nodes && height != NULL; j++) {
+        double half = 0.5 * s * offset[j], sine = sin(half), less = expm1(-s * height[j]), factor = 1.0 + less;
+        real[nodes + j] = less - factor * (2.0 * sine * sine);
+        imaginary[nodes + j] = factor * (2.0 * sine * cos(half));
+    }
+    for (int j = 0; j < nodes && height == NULL; j++) {
         double half = 0.5 * s * offset[j], sine = sin(half);
         real[nodes + j] = -2.0 * sine * sine;
         imaginary[nodes + j] = 2.0 * sine * cos(half);
@@ -71,16 +80,26 @@ void sample_nodes(workspace *space, const tilted_round *tilted, const contour *p
         offset[j] = tilted->loss[j] - tilted->centre;
     double *fine_real = doubles(space, (size_t)rows * nodes), *fine_imaginary = doubles(space, (size_t)rows * nodes);
     double *real = doubles(space, (size_t)blocks * nodes), *imaginary = doubles(space, (size_t)blocks * nodes);
-    exponentials(path->step, rows, offset, nodes, fine_real, fine_imaginary);
-    exponentials(path->step * rows, blocks, offset, nodes, real, imaginary);
+    const double *height = tilted->loss_imaginary, *turned = tilted->weight_imaginary;
+    exponentials(path->step, rows, offset, height, nodes, fine_real, fine_imaginary);
+    exponentials(path->step * rows, blocks, offset, height, nodes, real, imaginary);
     double *row_real = doubles(space, rows), *row_imaginary = doubles(space, rows);
     for (int j = 0; j < rows; j++) {
         row_real[j] = dot(weight, fine_real + (size_t)j * nodes, nodes);
         row_imaginary[j] = dot(weight, fine_imaginary + (size_t)j * nodes, nodes);
+        if (turned != NULL) {
+            row_real[j] -= dot(turned, fine_imaginary + (size_t)j * nodes, nodes);
+            row_imaginary[j] += dot(turned, fine_real + (size_t)j * nodes, nodes);
+        }
     }
     for (int b = 0; b < blocks; b++) {
         double *x = real + (size_t)b * nodes, *y = imaginary + (size_t)b * nodes;
-        for (int j = 0; j < nodes; j++) {
+        for (int j = 0; j < nodes && turned != NULL; j++) {
+            double product = x[j] * weight[j] - y[j] * turned[j];
+            y[j] = x[j] * turned[j] + y[j] * weight[j];
+            x[j] = product;
+        }
+        for (int j = 0; j < nodes && turned == NULL; j++) {
             x[j] *= weight[j];
             y[j] *= weight[j];
         }
@@ -118,14 +137,20 @@ static void sample_gaussians(workspace *space, const tilted_round *tilted, const
     }
 }
 
-/* The computed E[D] is within s error_by[0] + s^2 error_by[1] + error_by[2] (S-19); so is a part of it, over some nodes. */
+/* The computed E[D] is within s error_by[0] + s^2 error_by[1] + error_by[2] + min(s^2 error_by[3], error_by[4]) (S-19,
+ * S-52); so is a part of it, over some nodes. */
 static void errors_of(const tilted_round *tilted, double *error_by)
 {
     const round_law *law = tilted->law;
     int nodes = tilted->nodes;
-    double distance = 0.0, square = 0.0, left_out = 0.0;
-    for (int j = 0; j < nodes; j++)
+    double distance = 0.0, square = 0.0, left_out = 0.0, mass = 0.0;
+    for (int j = 0; j < nodes && tilted->loss_imaginary == NULL; j++)
         distance += tilted->weight[j] * fabs(tilted->loss[j] - tilted->centre);
+    for (int j = 0; j < nodes && tilted->loss_imaginary != NULL; j++) {
+        double modulus = hypot(tilted->weight[j], tilted->weight_imaginary[j]);
+        mass += modulus;
+        distance += modulus * hypot(tilted->loss[j] - tilted->centre, tilted->loss_imaginary[j]);
+    }
     for (int b = 0; b < law->gaussians; b++) {
         double one = law->mu[b] * law->mu[b];
         distance += tilted->omega[b] * fabs((tilted->tilt + 0.5) * one - tilted->centre);
@@ -134,20 +159,26 @@ static void errors_of(const tilted_round *tilted, double *error_by)
     }
     double adding = (law->gaussians + 4.0) * U; /* of the sum over the Gaussian branches */
     double by_frequency = tilted->first_order_error + (EXPONENTIAL + 2.0 * SUMMED + adding) * distance;
-    double by_square = tilted->second_order_error + 3.0 * (nodes + 60.0) * U * 0.25 * tilted->variance;
+    by_frequency += tilted->loss_imaginary != NULL ? EXPONENTIAL_OFF_AXIS * distance : 0.0;
+    /* Of the inner products: |D_j| |D_k| is at most s^2 l^2 / 4, and at most 4 (the latter counts off the axis). */
+    double products = 3.0 * (nodes + 60.0) * U, by_square = tilted->second_order_error;
+    by_square += tilted->loss_imaginary == NULL ? products * 0.25 * tilted->variance : 0.0;
     by_square += (24.0 * U + adding) * square;
     error_by[0] = by_frequency;
     error_by[1] = by_square;
     error_by[2] = tilted->constant_error + left_out;
+    error_by[3] = tilted->loss_imaginary != NULL ? products * 0.25 * tilted->variance : 0.0;
+    error_by[4] = tilted->loss_imaginary != NULL ? products * 4.0 * mass : 0.0;
 }
 
-/* Adds T log(1 + d + ie) to the samples, d + ie right to s error_by[0] + s^2 error_by[1] + error_by[2] (S-20). */
+/* Adds T log(1 + d + ie) to the samples, d + ie right to what errors_of says (S-20). */
 static void add_logarithms(contour *path, double count, int rounds, const double *real, const double *imaginary,
                            const double *error_by, double *log_error_of, double *log_largest)
 {
     for (int i = 0; i < path->samples; i++) {
         double s = path->frequency[i], d = real[i], e = imaginary[i];
         double error = s * error_by[0] + s * s * error_by[1] + error_by[2], log_modulus;
+        error += smaller(s * s * error_by[3], error_by[4]);
         /* Near 1 the modulus comes from |1 + d|^2 - 1; away from 1, where that would cancel, from 1 + d itself. Below
          * 1e-15, 1e-15 stands in, with its error. */
         double squared = 2.0 * d + (d * d + e * e), modulus = hypot(1.0 + d, e);
@@ -183,7 +214,7 @@ void add_characteristic(workspace *space, const tilted_round *tilted, int rounds
     if (tilted->nodes > 0)
         sample_nodes(space, tilted, path, real, imaginary);
     sample_gaussians(space, tilted, path, real, imaginary);
-    double error_by[3];
+    double error_by[5];
     errors_of(tilted, error_by);
     add_logarithms(path, tilted->law->count, rounds, real, imaginary, error_by, log_error_of, log_largest);
 }
@@ -221,7 +252,7 @@ void subtract_small(workspace *space, const tilted_round *tilted, const int *sma
     int samples = path->samples;
     contour alone = {.tilt = path->tilt, .step = path->step, .samples = samples, .frequency = path->frequency};
     double *log_error_of = doubles(space, samples), *log_largest = doubles(space, samples);
-    double *real = doubles(space, samples), *imaginary = doubles(space, samples), error_by[3];
+    double *real = doubles(space, samples), *imaginary = doubles(space, samples), error_by[5];
     alone.real = doubles(space, samples);
     alone.imaginary = doubles(space, samples);
     for (int i = 0; i < samples; i++)

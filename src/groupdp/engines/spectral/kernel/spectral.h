@@ -6,6 +6,7 @@
  *     spread.c      how far apart the shifts are that an outcome leaves likely
  *     branch.c      G(c) = E[A^{1+c} B^{-c}] of one branch by the trapezoid rule: step, range, proved error
  *     strip.c       how large its integrand is off the real axis, where the largest shift says too much
+ *     line.c        its characteristic function by nodes off the real axis, as few for high frequencies as for low ones
  *     small_loss.c  G(c) - 1 without cancellation
  *     rounds.c      a composition made ready for a given size of delta: what is too rare is left out, at a price
  *     split.c       rounds with a middling loss told from those with a small one: one contour for each number of them
@@ -218,6 +219,7 @@ typedef struct {
 typedef struct {
     int size;
     double width, doubt; /* the relative error of a posterior mean */
+    double *each;        /* the widths of the cells, NULL if they are all `width`, else their mean */
     double *edge, *log_density; /* size + 1 edges; log of a bound on phi chi in each cell */
     side_table right, left;     /* at the edges */
 } strip_cells;
@@ -236,6 +238,7 @@ typedef struct {
     double end; /* where a cut is, halfway between two nodes */
     branch_table table;
     double *log_weight; /* log(step phi(u) chi(u)) */
+    double line; /* how far off the axis the nodes for frequencies above 0 lie (S-51); 0 if they do not */
 } quadrature;
 
 branch_table tabulate(workspace *space, const branch *of, double step, double first, int nodes);
@@ -246,15 +249,31 @@ double widest_strip(const side *law);
 double log_modulus(const side *law, double strip);
 double largest_turn(const side *law, double strip);
 double log_beyond(const quadrature *grid, double log_factor, double slope, double end, double direction);
-/* Nodes, and products of nodes and steps, of a brief contour. */
+/* Nodes, and products of nodes and steps, of a brief contour; the latter with few rounds, where other ways are long too. */
 #define BRIEF_QUADRATURE 8000
 #define BRIEF_WORK 1.2e7
+#define BRIEF_WORK_OF_FEW 3e7
 int plan_strip(workspace *space, quadrature *grid, double lowest, double highest, double frequency, double log_tolerance,
-               const double *first, double *low, double *high);
+               int insists, const double *first, double *low, double *high);
 strip_cells cells_between(workspace *space, const branch *of, double low, double high);
 strip_line line_at(const branch *of, double tilt, double strip, double frequency);
+double log_sum_over(const quadrature *grid, const strip_line *line, int first, int last, double extra);
+double log_over_line(const quadrature *grid, const strip_line *line);
+double log_at_end(const quadrature *grid, const strip_line *line);
+void narrow_to(const quadrature *grid, const strip_line *line, double log_tolerance, double *low, double *high);
 double log_strip_error(const quadrature *grid, double tilt, double frequency);
-double log_strip_tails(const quadrature *grid, double tilt);
+double log_strip_tails(const quadrature *grid, const strip_line *line);
+
+/* A branch on the nodes of its line: weights phi chi A^{1+c} B^{-c} step / G and losses, both complex, with their errors. */
+typedef struct {
+    double *weight, *weight_imaginary, *loss, *loss_imaginary;
+    double *weight_error, *loss_error; /* absolute */
+} line_table;
+
+int plan_line(quadrature *grid, double tilt, double log_tolerance, double *low, double *high);
+double log_line_error(const quadrature *grid, double tilt, double log_moment);
+line_table tabulate_line(workspace *space, const quadrature *grid, double tilt, double log_moment);
+double normal_tail_off_axis(double x, double y, double *real, double *imaginary);
 double log_error(const quadrature *grid, double tilt, double log_moment, double frequency);
 double log_tails(const quadrature *grid, double tilt);
 double log_tails_of_left(const quadrature *grid);
@@ -279,6 +298,7 @@ typedef struct {
     int branches, nodes; /* nodes of all branches, one after the other */
     tilted_branch *branch;
     double *weight, *loss;
+    double *weight_imaginary, *loss_imaginary; /* where some nodes lie off the axis (S-51); NULL otherwise */
     double *omega, *gaussian_error; /* shares of the Gaussian branches, and their relative errors */
     double log_moment, log_moment_error, centre, variance;
     double first_order_error, second_order_error, constant_error; /* of E[D]: times s, times s^2, on its own (S-19) */

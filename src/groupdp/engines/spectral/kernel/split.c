@@ -14,8 +14,9 @@
 #define MOST_KINDS 4
 #define MOST_TERMS 40
 #define MOST_MIDDLING 12
-/* What has no contour may add this much (e^-34) to delta. */
+/* What has no contour may add this much (e^-34) to delta, or e^-7 of the errors planned for the others if that is more. */
 #define LOG_REST -34.0
+#define BELOW_PLANNED 7.0
 /* The rest is bounded for epsilons from this part of the one planned for. */
 #define NEARLY 0.98
 /* Between the edges: so many widths at least. */
@@ -123,12 +124,17 @@ double log_chernoff(const scan *found, double epsilon)
     return best + 1e-9;
 }
 
+static double log_negligible(const split *all)
+{
+    return all->log_delta + larger(LOG_REST, all->log_planned - BELOW_PLANNED);
+}
+
 static void add_rest(split *all, double log_bound) { all->log_rest = log_add(all->log_rest, log_bound) + 1e-12; }
 
 /* One term: its contour, or Chernoff's bound on it if that is next to nothing. */
 static void add_term(workspace *space, split *all, const prepared *problem, const int *j)
 {
-    double log_count = 0.0, most = 0.0, negligible = all->log_delta + LOG_REST;
+    double log_count = 0.0, most = 0.0, negligible = log_negligible(all);
     int middling = 0;
     for (int i = 0; i < all->kinds; i++) {
         log_count += log_choose(all->of[i].kept.count, j[i]);
@@ -244,7 +250,7 @@ contour build_split(workspace *space, prepared *problem, double epsilon, double 
         double more = -INFINITY;
         if (middling > 0)
             choose(space, &all, problem, j, 0, middling + 1, &more);
-        if (middling > 0 && more < log_delta + LOG_REST) {
+        if (middling > 0 && more < log_negligible(&all)) {
             add_rest(&all, more);
             break;
         }

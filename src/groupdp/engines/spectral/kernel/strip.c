@@ -10,6 +10,9 @@
 /* Cells are this wide, or as wide as the thinning if that is less, and at most so many. */
 #define CELL 0.06
 #define MOST_CELLS 2500
+/* With a thinning narrower than this, cells are as narrow only next to its edges, and so many widths before them. */
+#define NARROW_CELL 0.05
+#define INSIDE 9.0
 /* Strips tried. */
 #define STRIPS 50
 #define NARROWER 0.8
@@ -29,17 +32,46 @@ static double log_density_on(const branch *of, double a, double b)
     return value + (of->thin.thinned ? log_keep_most(&of->thin, a, b) : 0.0);
 }
 
+/* The next edge after `at`: as far as the thinning is wide next to its edges, where chi changes, and CELL elsewhere. */
+static double next_edge(const thinning *thin, double at, double high)
+{
+    double width = thin->width, to = at + CELL, inside = INSIDE * width, outside = (BEYOND_THE_EDGE + 2.0) * width;
+    double first[2] = {thin->edge - inside, thin->lower - outside}, last[2] = {thin->edge + outside, thin->lower + inside};
+    for (int i = 0; i < (thin->has_lower ? 2 : 1); i++) {
+        if (at >= first[i] && at < last[i])
+            return smaller(at + width, high);
+        if (at < first[i])
+            to = smaller(to, first[i]);
+    }
+    return smaller(to, high);
+}
+
 /* Edges from `low` to `high`, with both sides' logarithms and means there. */
 strip_cells cells_between(workspace *space, const branch *of, double low, double high)
 {
-    double width = of->thin.thinned ? smaller(CELL, of->thin.width) : CELL;
-    int size = (int)smaller(ceil((high - low) / width), MOST_CELLS);
-    strip_cells cells = {.size = size < 1 ? 1 : size};
+    strip_cells cells = {.size = 0};
+    if (of->thin.thinned && of->thin.width < NARROW_CELL) {
+        for (double at = low; at < high && cells.size <= MOST_CELLS; cells.size++)
+            at = next_edge(&of->thin, at, high);
+    }
+    int even = cells.size == 0 || cells.size > MOST_CELLS;
+    if (even) {
+        double width = of->thin.thinned ? smaller(CELL, of->thin.width) : CELL;
+        int size = (int)smaller(ceil((high - low) / width), MOST_CELLS);
+        cells.size = size < 1 ? 1 : size;
+    } else {
+        cells.each = doubles(space, cells.size);
+    }
     cells.width = (high - low) / cells.size * (1.0 + 4.0 * U);
     cells.edge = doubles(space, cells.size + 1);
     cells.log_density = doubles(space, cells.size);
-    for (int j = 0; j <= cells.size; j++)
+    cells.edge[0] = low;
+    for (int j = 0; j <= cells.size && even; j++)
         cells.edge[j] = j == cells.size ? high : low + (high - low) * ((double)j / cells.size);
+    for (int j = 0; j < cells.size && !even; j++) {
+        cells.edge[j + 1] = next_edge(&of->thin, cells.edge[j], high);
+        cells.each[j] = (cells.edge[j + 1] - cells.edge[j]) * (1.0 + 4.0 * U);
+    }
     cells.right = tabulate_side(space, &of->right, 0, cells.edge, cells.size + 1);
     cells.left = tabulate_side(space, &of->left, 1, cells.edge, cells.size + 1);
     for (int j = 0; j < cells.size; j++)
@@ -122,31 +154,42 @@ static double log_above(const quadrature *grid, const strip_cells *cells, const 
     return log_beyond(grid, value, slope, u, 1.0);
 }
 
-/* log of e^{top_j} summed over some cells, times `factor`. */
-static double log_sum_over(const quadrature *grid, const strip_line *line, int first, int last, double factor)
+/* log of e^{top_j} summed over some cells, each times its width and `extra`. */
+double log_sum_over(const quadrature *grid, const strip_line *line, int first, int last, double extra)
 {
     const strip_cells *cells = &grid->cells;
     double top = -INFINITY, total = 0.0;
     for (int j = first; j < last; j++) {
-        double value = log_most_in(grid->of, cells, line, j);
+        double value = log_most_in(grid->of, cells, line, j), factor = cells->each == NULL ? 1.0 : cells->each[j] + extra;
         if (value > top) {
-            total = total * exp(top - value) + 1.0;
+            total = total * exp(top - value) + factor;
             top = value;
         } else if (!(value <= top - 60.0)) { /* what is left out is below the slack; a NaN is not */
-            total += exp(value - top);
+            total += exp(value - top) * factor;
         }
     }
-    return first < last ? top + log(total * factor) + 1e-9 : -INFINITY;
+    total *= cells->each == NULL ? cells->width + extra : 1.0;
+    return first < last ? top + log(total) + 1e-9 : -INFINITY;
 }
 
 /* log of a bound on the integral of phi chi A^{1+c} B^{-c} e^{turn} over the line (S-37). */
-static double log_over_line(const quadrature *grid, const strip_line *line)
+double log_over_line(const quadrature *grid, const strip_line *line)
 {
-    double all = log_sum_over(grid, line, 0, grid->cells.size, grid->cells.width);
+    double all = log_sum_over(grid, line, 0, grid->cells.size, 0.0);
     all = log_add(all, log_below(grid->of, &grid->cells, line));
     if (!grid->of->thin.is_cut)
         all = log_add(all, log_above(grid, &grid->cells, line));
     return all;
+}
+
+/* log of a bound on phi chi A^{1+c} B^{-c} e^{turn} at the cut. */
+double log_at_end(const quadrature *grid, const strip_line *line)
+{
+    const strip_cells *cells = &grid->cells;
+    int j = cells->size - 1;
+    while (j > 0 && cells->edge[j] > grid->end)
+        j--;
+    return log_most_in(grid->of, cells, line, j);
 }
 
 /* log of the error of the trapezoid rule with step h, not relative to anything (S-37). */
@@ -158,12 +201,8 @@ double log_strip_error(const quadrature *grid, double tilt, double frequency)
     double decay = 2.0 * PI * strip / grid->step * (1.0 - 8.0 * U);
     double value = LOG_2 + growth + log_over_line(grid, &line) - decay - (decay < 40.0 ? log1p(-exp(-decay)) : 0.0);
     if (of->thin.is_cut) { /* the two ends of the lines, from the axis to the strip's edges */
-        const strip_cells *cells = &grid->cells;
         strip_line axis = {.tilt = tilt};
-        int j = cells->size - 1;
-        while (j > 0 && cells->edge[j] > grid->end)
-            j--;
-        double on_axis = log_most_in(of, cells, &axis, j), off_axis = log_most_in(of, cells, &line, j) + growth - decay;
+        double on_axis = log_at_end(grid, &axis), off_axis = log_at_end(grid, &line) + growth - decay;
         value = log_add(value, log(2.0 * strip) + larger(on_axis, off_axis));
     }
     return value + 1e-9;
@@ -184,7 +223,7 @@ decay_line line_decay(workspace *space, const tilted_branch *part, double c, dou
     decay_line result = {.log_mass = doubles(space, entries), .rate = doubles(space, entries)};
     for (int first = 0; first < cells->size; first += joined) {
         int last = first + joined < cells->size ? first + joined : cells->size;
-        double mass = log_sum_over(grid, &line, first, last, cells->width) + constant;
+        double mass = log_sum_over(grid, &line, first, last, 0.0) + constant;
         if (mass < LEAST_MASS)
             mass = LEAST_MASS;
         result.log_mass[result.entries] = mass;
@@ -194,47 +233,41 @@ decay_line line_decay(workspace *space, const tilted_branch *part, double c, dou
     if (!of->thin.is_cut) {
         rest = log_add(rest, log_above(grid, cells, &line));
     } else {
-        int j = cells->size - 1;
-        while (j > 0 && cells->edge[j] > grid->end)
-            j--;
-        double end = larger(log_most_in(of, cells, &axis, j), log_most_in(of, cells, &line, j));
-        rest = log_add(rest, log(strip) + end);
+        rest = log_add(rest, log(strip) + larger(log_at_end(grid, &axis), log_at_end(grid, &line)));
     }
     result.log_mass[result.entries] = larger(rest + constant, LEAST_MASS);
     result.rate[result.entries++] = 0.0;
     return result;
 }
 
-/* log of a bound on what the nodes leave out of the trapezoid sum over all of them. */
-double log_strip_tails(const quadrature *grid, double tilt)
+/* log of a bound on what the nodes leave out of the trapezoid sum over all of them, on the axis or on a line off it. */
+double log_strip_tails(const quadrature *grid, const strip_line *line)
 {
     const strip_cells *cells = &grid->cells;
     const branch_table *table = &grid->table;
-    strip_line line = {.tilt = tilt};
     int low = 0, high = cells->size;
     while (low < cells->size && cells->edge[low] < table->u[0])
         low++;
     while (high > 0 && cells->edge[high] > table->u[table->nodes - 1])
         high--;
     /* At most width / h + 1 nodes lie in a cell, and h Phi'(u) summed over nodes below one is at most Phi + h phi. */
-    double factor = cells->width + grid->step;
-    double all = log_add(log_sum_over(grid, &line, 0, low, factor), log_sum_over(grid, &line, high, cells->size, factor));
-    all = log_add(all, log_below(grid->of, cells, &line) + log1p(grid->step));
+    double step = grid->step;
+    double all = log_add(log_sum_over(grid, line, 0, low, step), log_sum_over(grid, line, high, cells->size, step));
+    all = log_add(all, log_below(grid->of, cells, line) + log1p(grid->step));
     if (!grid->of->thin.is_cut)
-        all = log_add(all, log_above(grid, cells, &line));
+        all = log_add(all, log_above(grid, cells, line));
     return all + 1e-9;
 }
 
 /* The first and the last edge between which all but e^log_tolerance of the sum lies, for one tilt. */
-static void narrow_to(const quadrature *grid, double tilt, double log_tolerance, double *low, double *high)
+void narrow_to(const quadrature *grid, const strip_line *line, double log_tolerance, double *low, double *high)
 {
     const strip_cells *cells = &grid->cells;
-    strip_line line = {.tilt = tilt};
     int first = 0, last = cells->size;
-    double most = log_sum_over(grid, &line, 0, last, 1.0) + log_tolerance - 2.0 - log(cells->size);
-    while (first < last - 1 && log_most_in(grid->of, cells, &line, first) < most)
+    double most = log_sum_over(grid, line, 0, last, 0.0) - log(cells->width) + log_tolerance - 2.0 - log(cells->size);
+    while (first < last - 1 && log_most_in(grid->of, cells, line, first) < most)
         first++;
-    while (last > first + 1 && log_most_in(grid->of, cells, &line, last - 1) < most)
+    while (last > first + 1 && log_most_in(grid->of, cells, line, last - 1) < most)
         last--;
     *low = smaller(*low, cells->edge[first]);
     *high = larger(*high, cells->edge[last]);
@@ -258,10 +291,10 @@ static double find_end(const branch *of, const strip_line *line, double from, do
     return from + direction * distance;
 }
 
-/* Cells, strip and step for the tilts up to `highest`; 0 if the step would not be longer than the one there is. The ends
- * in `reach` come with it. */
+/* Cells, strip and step for the tilts up to `highest`; 0 if the step would not be longer than the one there is and nobody
+ * `insists`. The ends in `reach` come with it. */
 int plan_strip(workspace *space, quadrature *grid, double lowest, double highest, double frequency, double log_tolerance,
-               const double *first, double *low, double *high)
+               int insists, const double *first, double *low, double *high)
 {
     const branch *of = grid->of;
     double stiffness = stiffness_of(of), best = of->thin.is_cut ? 0.0 : grid->step, chosen = grid->strip;
@@ -275,10 +308,16 @@ int plan_strip(workspace *space, quadrature *grid, double lowest, double highest
     if (!(stop - start < FARTHEST))
         return 0;
     grid->cells = cells_between(space, of, start, stop);
-    double size = log_sum_over(grid, &real, 0, grid->cells.size, grid->cells.width);
-    double smallest = log_sum_over(grid, &(strip_line){.tilt = lowest}, 0, grid->cells.size, grid->cells.width);
+    double size = log_sum_over(grid, &real, 0, grid->cells.size, 0.0);
+    double smallest = log_sum_over(grid, &(strip_line){.tilt = lowest}, 0, grid->cells.size, 0.0);
     double level = smaller(size, smallest) + room, farthest = smaller(widest, 9.0 / sqrt(stiffness));
-    for (int i = 0; i < HALVINGS; i++, farthest *= 0.5) {
+    for (int i = 0; i < 2 * HALVINGS; i++, farthest *= 0.5) {
+        if (i == HALVINGS) { /* tilts whose moments differ too much for one level */
+            if (high_end - low_end < FARTHEST)
+                break;
+            level = size + room;
+            farthest = smaller(widest, 9.0 / sqrt(stiffness));
+        }
         line = line_at(of, highest, farthest, frequency);
         low_end = smaller(start, find_end(of, &line, start + 0.5, -1.0, level));
         if (!is_cut)
@@ -304,7 +343,7 @@ int plan_strip(workspace *space, quadrature *grid, double lowest, double highest
             break; /* past the best */
         }
     }
-    if (!is_cut && !space->few && !(best > 1.5 * grid->step)) {
+    if (!is_cut && !insists && !(best > 1.5 * grid->step)) {
         grid->cells.size = 0;
         rewind_to(space, place);
         return 0;
@@ -313,7 +352,7 @@ int plan_strip(workspace *space, quadrature *grid, double lowest, double highest
     grid->step = shortened(is_cut ? smaller(best, 0.5 * margin_of(&of->thin)) : best);
     *low = INFINITY;
     *high = -INFINITY;
-    narrow_to(grid, lowest, log_tolerance, low, high);
-    narrow_to(grid, highest, log_tolerance, low, high);
+    narrow_to(grid, &(strip_line){.tilt = lowest}, log_tolerance, low, high);
+    narrow_to(grid, &real, log_tolerance, low, high);
     return 1;
 }

@@ -17,6 +17,8 @@ typedef struct {
     double excess, excess_error; /* not finite where it is of no use */
     double mean_doubt, largest_doubt;
     double *doubt;
+    double log_samples; /* the relative error of the trapezoid rule at frequencies above 0 */
+    line_table line;    /* where they have nodes off the axis */
 } branch_moment;
 
 /* The quadrature of one branch, its weights (which sum to 1 for now) and its moment (S-17). */
@@ -52,10 +54,14 @@ static branch_moment tilt_branch(workspace *space, const branch *of, double c, d
         found.largest_doubt = larger(found.largest_doubt, found.doubt[j]);
     }
     found.mean_doubt = dot(weight, found.doubt, nodes);
-    found.log_trapezoid = log_error(grid, c, found.log_moment, frequency);
+    found.log_trapezoid = log_error(grid, c, found.log_moment, grid->line > 0.0 ? 0.0 : frequency);
+    found.log_samples = grid->line > 0.0 ? log_line_error(grid, c, found.log_moment) : found.log_trapezoid;
     /* Errors are treated to first order from here on; the factors 1.01 cover the rest while they are this small. */
-    if (!(found.largest_doubt <= LARGEST_ERROR && found.log_trapezoid <= LOG_LARGEST_ERROR))
+    if (!(found.largest_doubt <= LARGEST_ERROR && found.log_trapezoid <= LOG_LARGEST_ERROR &&
+          found.log_samples <= LOG_LARGEST_ERROR))
         decline(space, ROUNDED);
+    if (grid->line > 0.0)
+        found.line = tabulate_line(space, grid, c, found.log_moment);
     found.log_moment_error = found.mean_doubt + SUMMED + 4.0 * U * fabs(found.log_moment) + exp(found.log_trapezoid);
     if (!(found.log_moment < SMALL_LOG_MOMENT) || of->thin.has_lower) /* G is next to 0, not to 1 */
         return found;
@@ -117,12 +123,38 @@ static void join_moments(const round_law *law, const branch_moment *found, doubl
     }
 }
 
+/* The same with nodes off the axis (S-52): weights and losses are complex, errors those of the moduli. */
+static void add_line(tilted_round *result, const branch_moment *found, double share, double share_error, int start,
+                     int nodes)
+{
+    const line_table *line = &found->line;
+    double scale = 1.01 * (found->log_moment_error + share_error);
+    for (int j = 0; j < nodes; j++) {
+        double x = line->loss[j], y = line->loss_imaginary[j], distance = hypot(x - result->centre, y);
+        double modulus = hypot(line->weight[j], line->weight_imaginary[j]);
+        double error = line->loss_error[j] + 4.0 * U * (hypot(x, y) + fabs(result->centre));
+        double doubt = line->weight_error[j] + (scale + 4.0 * U) * modulus;
+        result->weight[start + j] = line->weight[j] * share;
+        result->weight_imaginary[start + j] = line->weight_imaginary[j] * share;
+        result->loss[start + j] = x;
+        result->loss_imaginary[start + j] = y;
+        result->first_order_error += share * ((modulus + doubt) * error + doubt * distance);
+        result->variance += share * modulus * distance * distance;
+    }
+}
+
 /* Tilted means and errors over the nodes of one branch, its weights scaled to its share of the round. */
 static void add_branch(tilted_round *result, tilted_branch *part, const branch_moment *found, double share,
                        double share_error, int start)
 {
     const branch_table *table = &part->grid.table;
-    for (int j = 0; j < table->nodes; j++) {
+    int off_axis = part->grid.line > 0.0;
+    if (off_axis) {
+        for (int j = 0; j < table->nodes; j++)
+            part->weight[j] *= share;
+        add_line(result, found, share, share_error, start, table->nodes);
+    }
+    for (int j = 0; j < table->nodes && !off_axis; j++) {
         double weight = part->weight[j] * share;
         result->weight[start + j] = weight;
         result->loss[start + j] = table->psi[j];
@@ -132,12 +164,13 @@ static void add_branch(tilted_round *result, tilted_branch *part, const branch_m
         result->first_order_error += weight * (error + doubt * distance);
         result->variance += weight * distance * distance;
     }
-    part->weight = result->weight + start;
+    if (!off_axis)
+        part->weight = result->weight + start;
     part->log_moment = found->log_moment;
     part->weight_error = 1.01 * (found->largest_doubt + found->mean_doubt + SUMMED + exp(found->log_trapezoid));
     part->weight_error += 1.01 * share_error;
     part->share = share_error > 0.0 ? share * (1.0 + 1.01 * share_error) : 1.0;
-    result->constant_error += share * exp(found->log_trapezoid + 1.0); /* of a ratio of two such moments */
+    result->constant_error += share * exp(found->log_samples + 1.0); /* of a ratio of two such moments */
 }
 
 tilted_round tilt_round(workspace *space, const round_law *law, double c, double frequency, double log_tolerance)
@@ -177,6 +210,13 @@ tilted_round tilt_round(workspace *space, const round_law *law, double c, double
     }
     result.weight = doubles(space, result.nodes);
     result.loss = doubles(space, result.nodes);
+    for (int b = 0; b < law->branches; b++)
+        if (result.branch[b].grid.line > 0.0 && result.weight_imaginary == NULL) {
+            result.weight_imaginary = doubles(space, result.nodes);
+            result.loss_imaginary = doubles(space, result.nodes);
+            for (int j = 0; j < result.nodes; j++)
+                result.weight_imaginary[j] = result.loss_imaginary[j] = 0.0;
+        }
     for (int b = 0, start = 0; b < law->branches; start += result.branch[b++].grid.table.nodes) {
         double error = coin ? found[b].log_moment_error + result.log_moment_error +
                                   U * (32.0 + 8.0 * fabs(law->branch[b].log_weight) + 4.0 * fabs(found[b].log_moment) +
