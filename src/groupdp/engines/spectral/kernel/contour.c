@@ -118,8 +118,7 @@ static double rough_allocations(workspace *space, const allocation_scan *tables,
     const allocation_law *of = rough->law->allocated;
     tilted_allocation *parts = allocate(space, sizeof(tilted_allocation));
     double log_moment, upper, mean, variance;
-    parts->mu = doubles(space, of->products);
-    parts->log_share = doubles(space, of->products);
+    *parts = (tilted_allocation){.mu = doubles(space, of->products), .log_share = doubles(space, of->products)};
     for (int b = 0; b < of->products; b++) {
         parts->mu[b] = allocation_mu(of, b);
         parts->log_share[b] = of->log_weight[b];
