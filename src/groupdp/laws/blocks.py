@@ -26,8 +26,8 @@ from groupdp.laws.precise import CONTEXT, as_law, total
 #: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no
 #: effect on validity.
 LEAVING_ORDERS, JOINING_ORDERS = (2.6, 3.1), (1.8,)
-#: Where collisions are so rare that their blocks take less than this share of the batches at all of these orders, blocks
-#: of this share are tried: the losses are small then, and large ones of rare collisions cost most; no effect on validity.
+#: Where collisions are so rare that their blocks take less than this share of the batches at these orders, blocks of this
+#: share are tried too: losses are small then, and a large one of a rare collision costs most; no effect on validity.
 _SHARE_OF_RARE = 0.02
 #: Histograms less likely than this have blocks of a common size; no effect on validity.
 _RARE = Decimal(10) ** -8
@@ -208,8 +208,8 @@ def _block_sizes(k: int, labels: list[tuple[int, float]], n: int, shift: float, 
     """Sizes of a single's block and of every label's, k times the first and all others at most N in all.
 
     The Renyi divergence of order a grows with sum p^a e^{a (a - 1) (c shift)^2 / 2} M^{1 - a}, which is smallest
-    where M is proportional to p e^{(a - 1) (c shift)^2 / 2}. At least 1, and at most a quarter of N for a label; at least
-    2 for one where collisions are rare, so that all factors are allocations.
+    where M is proportional to p e^{(a - 1) (c shift)^2 / 2}. At least 1, and at most a quarter of N for a label; where
+    collisions are rare at least 2, so that all factors are allocations.
     """
     rare = order > max(LEAVING_ORDERS) and k + 2 * len(labels) <= n
     least = [1, *(2 if rare else 1 for _ in labels)]

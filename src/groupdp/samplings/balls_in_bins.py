@@ -15,7 +15,13 @@ from groupdp._validation import LARGEST_DATASET, require_integer
 from groupdp.allocations import AllocationRound
 from groupdp.fields import BATCHES, Field
 from groupdp.laws.allocation import thrown_squares_law
-from groupdp.laws.blocks import JOINING_ORDERS, LEAVING_ORDERS, hidden_collisions, order_of_rare_collisions, thrown_blocks
+from groupdp.laws.blocks import (
+    JOINING_ORDERS,
+    LEAVING_ORDERS,
+    hidden_collisions,
+    order_of_rare_collisions,
+    thrown_blocks,
+)
 from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted

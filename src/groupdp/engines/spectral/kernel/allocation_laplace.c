@@ -182,17 +182,24 @@ void transform_at(const transform *at, double re, double im, double *log_modulus
         v = next;
         doubt = doubt * size + at->doubt[k];
     }
-    double distance = hypot(re, im);
+    double distance = hypot(re, im), along = 0.0, turned = 0.0, all = 0.0;
     for (int i = 0; i < at->nodes; i++) {
         double exponent = re * at->x[i] - im * at->x_turned[i], turn = re * at->x_turned[i] + im * at->x[i];
         double level = exp(exponent);
+        double size = level * (fabs(at->weight[i]) + fabs(at->weight_turned[i]));
         doubt += level * (at->wrong[i] + distance * at->wrong_turned[i]);
-        if (exponent < LEFT_OUT)
-            continue; /* what that leaves out is a share e^LEFT_OUT of the path's weights */
+        if (exponent < LEFT_OUT) {
+            doubt += size;
+            continue;
+        }
+        all += size;
         double cosine = level * cos(turn), sine = level * sin(turn);
-        v += at->weight[i] * cosine - at->weight_turned[i] * sine;
-        w += at->weight[i] * sine + at->weight_turned[i] * cosine;
+        along += at->weight[i] * cosine - at->weight_turned[i] * sine;
+        turned += at->weight[i] * sine + at->weight_turned[i] * cosine;
     }
+    v += along;
+    w += turned;
+    doubt += 2.0 * U * (at->nodes + 4.0) * all + 2.0 * U * (fabs(v) + fabs(w));
     double modulus = hypot(1.0 + v, w), beside = hypot(v, w), square = 2.0 * v + (v * v + w * w), places = at->of->places;
     double one = square > -0.75 ? 0.5 * log1p(square) : log(modulus), turn = atan2(w, 1.0 + v);
     double relative = (1.01 * doubt + at->rest) / modulus;

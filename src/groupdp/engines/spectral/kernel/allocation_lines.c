@@ -12,11 +12,61 @@
 #define BISECTIONS 60
 /* theta x at the cut, up to which aliases are bounded. */
 #define FARTHEST_EXPONENT 300.0
+/* Cut places may cost this much (e^-20 of delta). */
+#define LOG_CUT -20.0
+/* Tables of p_n do well where a place turns e^{i theta x} often, unless losses are tiny; no effect on validity. */
+#define MOST_TURNS 450.0
+#define TINY_DEVIATION 0.03
+/* The frequencies that matter, over the deviation; and, as a logarithm, what the cut's edge may add to a characteristic
+ * function: no effect on validity. */
+#define FREQUENCIES 7.4
+#define FLOOR 28.0
 
 /* Tilts for the aliases, as multiples of theta. */
 static const double ASIDE[] = {0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.94, 0.97,
                                1.03, 1.06, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0};
 #define ASIDES ((int)(sizeof ASIDE / sizeof ASIDE[0]))
+
+/* log of a bound on the probability, under P, that some place's Z exceeds z (S-43). */
+double log_cut_off(const allocation *of, double z)
+{
+    double apart = z - of->shift, present = of->log_probability + (apart > 0.0 ? -LOG_2 - 0.5 * apart * apart : 0.0);
+    return log_add(present, log(of->places) - LOG_2 - 0.5 * z * z) + 1e-9;
+}
+
+/* Cuts the places of every concentrated factor of a round in which the group leaves, where a composition's loss is small. */
+void cut_places(workspace *space, round_law *law, prepared *result, double log_delta)
+{
+    const allocation_law *whole = law->allocated;
+    double frequency = FREQUENCIES / result->deviation;
+    if (whole == NULL || whole->reverse || !(result->deviation < SMALL_DEVIATION))
+        return;
+    allocation *factor = allocate(space, whole->factors * sizeof(allocation));
+    for (int f = 0; f < whole->factors; f++) {
+        allocation *of = &factor[f];
+        double times = 0.0, most = 0.0, z = 4.0;
+        *of = whole->factor[f];
+        for (int b = 0; b < whole->products; b++) {
+            times += exp(whole->log_weight[b]) * whole->times[b * whole->factors + f];
+            most = larger(most, whole->times[b * whole->factors + f]);
+        }
+        double budget = smaller(log_delta, 0.0) + LOG_CUT - log(times * law->count * whole->factors * result->rounds);
+        while (z < 36.0 && !(log_cut_off(of, z) <= budget))
+            z += 0.03125;
+        double jump = allocation_jump(of, z), room = 0.5 * z * z + 1.0 - log(of->places) + log(of->shift * frequency);
+        int often = frequency * jump > MOST_TURNS && result->deviation > TINY_DEVIATION;
+        if (is_gaussian(of) || often || !(z < 36.0))
+            continue;
+        of->is_cut = result->cuts = 1;
+        of->cut = z;
+        of->largest_tilt = larger(room - FLOOR / (most * law->count), 1.0) / jump;
+        result->log_dropped = log_add(result->log_dropped, log_cut_off(of, z) + log(times * law->count) + 1e-9);
+    }
+    allocation_law *cut = allocate(space, sizeof(allocation_law));
+    *cut = *whole;
+    cut->factor = factor;
+    law->allocated = cut;
+}
 
 /* theta with theta E'[X] = a, E' under the law tilted by e^{theta X}. */
 static double saddle_theta(const transform *at, double a)
@@ -181,6 +231,8 @@ void add_line(workspace *space, const allocation *of, double c, double frequency
     one->log_fall = log_fall(of, theta, log_first, last);
     while (!(log_line_beyond(one, frequency, gamma, last) <= log_tolerance - 1.0 && log_line_beyond(one, 0.0, 0.0, last) <= log_tolerance - 1.0)) {
         last *= 1.03;
+        if (!(last < MOST_ON_A_LINE * one->step))
+            decline(space, NODES);
         one->log_fall = log_fall(of, theta, log_first, last);
     }
     double nodes = ceil(last / one->step) + 1.0;

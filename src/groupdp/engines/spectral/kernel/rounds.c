@@ -11,15 +11,6 @@
 #define LOG_TRIM -36.0
 /* Products of allocations may cost this much more (e^-23 of delta): each takes a table. */
 #define RARE_PRODUCTS 13.0
-/* Cut places may cost this much (e^-20 of delta). */
-#define LOG_CUT -20.0
-/* Tables of p_n do well where a place turns e^{i theta x} often, unless losses are tiny; no effect on validity. */
-#define MOST_TURNS 450.0
-#define TINY_DEVIATION 0.03
-/* The frequencies that matter, over the deviation; and, as a logarithm, what the cut's edge may add to a characteristic
- * function: no effect on validity. */
-#define FREQUENCIES 7.4
-#define FLOOR 28.0
 #define NARROWEST_THINNING 1e-3
 #define THINNED_ABOVE -20.0
 #define FEW 64.0
@@ -266,47 +257,6 @@ static round_law trim_round(workspace *space, const round_law *whole, prepared *
         result->log_dropped = log_add(result->log_dropped, log(lost) + 1e-9 + log(law.count));
     result->shift += law.count * worst * (1.0 + 1e-9);
     return law;
-}
-
-/* log of a bound on the probability, under P, that some place's Z exceeds z (S-43). */
-static double log_cut_off(const allocation *of, double z)
-{
-    double apart = larger(z - of->shift, 0.0), present = of->log_probability - LOG_2 - 0.5 * apart * apart;
-    return log_add(present, log(of->places) - LOG_2 - 0.5 * z * z) + 1e-9;
-}
-
-/* Cuts the places of every concentrated factor of a round in which the group leaves, where a composition's loss is small. */
-static void cut_places(workspace *space, round_law *law, prepared *result, double log_delta)
-{
-    const allocation_law *whole = law->allocated;
-    double frequency = FREQUENCIES / result->deviation;
-    if (whole == NULL || whole->reverse || !(result->deviation < SMALL_DEVIATION))
-        return;
-    allocation *factor = allocate(space, whole->factors * sizeof(allocation));
-    for (int f = 0; f < whole->factors; f++) {
-        allocation *of = &factor[f];
-        double times = 0.0, most = 0.0, z = 4.0;
-        *of = whole->factor[f];
-        for (int b = 0; b < whole->products; b++) {
-            times += exp(whole->log_weight[b]) * whole->times[b * whole->factors + f];
-            most = larger(most, whole->times[b * whole->factors + f]);
-        }
-        double budget = smaller(log_delta, 0.0) + LOG_CUT - log(times * law->count * whole->factors * result->rounds);
-        while (z < 36.0 && !(log_cut_off(of, z) <= budget))
-            z += 0.03125;
-        double jump = allocation_jump(of, z), room = 0.5 * z * z + 1.0 - log(of->places) + log(of->shift * frequency);
-        int often = frequency * jump > MOST_TURNS && result->deviation > TINY_DEVIATION;
-        if (is_gaussian(of) || often || !(z < 36.0))
-            continue;
-        of->is_cut = result->cuts = 1;
-        of->cut = z;
-        of->largest_tilt = larger(room - FLOOR / (most * law->count), 1.0) / jump;
-        result->log_dropped = log_add(result->log_dropped, log_cut_off(of, z) + log(times * law->count) + 1e-9);
-    }
-    allocation_law *cut = allocate(space, sizeof(allocation_law));
-    *cut = *whole;
-    cut->factor = factor;
-    law->allocated = cut;
 }
 
 /* The rounds, trimmed for a delta of e^log_delta. */

@@ -362,6 +362,8 @@ typedef struct {
     double *x, *x_turned, *weight, *weight_turned, *wrong, *wrong_turned; /* complex; the last times |theta| */
 } transform;
 
+double log_cut_off(const allocation *of, double z);
+void cut_places(workspace *space, round_law *law, prepared *result, double log_delta);
 double allocation_jump(const allocation *of, double z);
 transform transform_on_axis(workspace *space, const allocation *of, double reach);
 transform transform_off_axis(workspace *space, const allocation *of, double real, double reach, double log_tolerance);
