@@ -26,8 +26,9 @@ from groupdp.laws.precise import CONTEXT, as_law, total
 #: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no
 #: effect on validity.
 LEAVING_ORDERS, JOINING_ORDERS = (2.6, 3.1), (1.8,)
-#: Where collisions are so rare that their blocks take less than this share of the batches at these orders, blocks of this
-#: share are tried too: losses are small then, and a large one of a rare collision costs most; no effect on validity.
+#: Where collisions are so rare that their blocks take less than this share of the batches at these orders, blocks of
+#: this share are tried too: losses are small then, and a large one of a rare collision costs most; no effect on
+#: validity.
 _SHARE_OF_RARE = 0.02
 #: Histograms less likely than this have blocks of a common size; no effect on validity.
 _RARE = Decimal(10) ** -8
