@@ -13,7 +13,13 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent / ".venv-bench"
 #: Each file is installed by itself, so that one that fails does not take others with it.
-REQUIREMENTS = ("requirements.txt", "requirements-autodp.txt", "requirements-opacus.txt", "requirements-jax.txt")
+REQUIREMENTS = (
+    "requirements.txt",
+    "requirements-allocation.txt",
+    "requirements-autodp.txt",
+    "requirements-opacus.txt",
+    "requirements-jax.txt",
+)
 
 
 def main() -> None:

@@ -39,6 +39,7 @@ SECTIONS = {
     "corner": "Corner cases",
     "rare": "Rare sampling: sigma = 1, up to 10 000 steps",
     "few rounds": "Few rounds: sigma = 1, q = 0.01, delta = 1e-6",
+    "allocation": "Random allocation of one example: delta = 1e-6, by direction",
     "mechanisms": "Other samplings and mechanisms: groupdp alone",
 }
 

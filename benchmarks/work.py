@@ -44,6 +44,13 @@ OPACUS_PRV = setting("opacus PRV", "opacus_accountants", "default (eps_error 0.0
 OPACUS_RDP = setting("opacus RDP", "opacus_accountants", "default", "upper bound", accountant="rdp")
 AUTODP_RDP = setting("autodp RDP", "autodp_mechanisms", "default", "upper bound", route="rdp")
 AUTODP_PHI = setting("autodp AFA", "autodp_mechanisms", "default", "estimate", route="phi")
+RANDOM_ALLOCATION = setting(
+    "random_allocation",
+    "random_allocation_combined",
+    "combined method, the authors' orders 2 to 60",
+    "upper bound",
+    largest_order=60,
+)
 
 #: Every tool at its defaults, where one example is asked about.
 ONE_EXAMPLE = [GROUPDP, PLD_DEFAULT, RDP, PRV_DEFAULT, OPACUS_PRV, OPACUS_RDP, AUTODP_RDP]
@@ -114,6 +121,7 @@ def items() -> list[Item]:
         *_corners(),
         *_rare(),
         *_few(),
+        *_allocation(),
         *_mechanisms(),
     ]
 
@@ -134,6 +142,7 @@ def quick_items() -> list[Item]:
         *_corners()[:2],
         *_rare()[:1],
         *_few()[:1],
+        *_allocation()[1:2],
         *_mechanisms()[:1],
     ]
     names = {(one["tool"], one["name"]) for one in smoke}
@@ -293,6 +302,21 @@ def _few() -> list[Item]:
             group_size=k,
         )
         for steps, k in ((2, 1), (3, 1), (6, 4), (20, 1))
+    ]
+
+
+def _allocation() -> list[Item]:
+    """One example in one batch of every epoch, by direction; dp_accounting 0.6.0 has no event for it."""
+    return [
+        item(
+            "allocation",
+            f"N={batches}, {epochs} epochs, sigma={noise}, {adjacency}",
+            [{"sampling": "balls-in-bins", "batches": batches, "noise_multiplier": noise, "steps": batches * epochs}],
+            [GROUPDP, RANDOM_ALLOCATION],
+            adjacency=adjacency,
+        )
+        for batches, epochs, noise in ((100, 1, 1.0), (100, 20, 4.0), (1000, 5, 1.0), (100_000, 1, 1.0))
+        for adjacency in ("remove", "add")
     ]
 
 

@@ -90,6 +90,55 @@ static PyObject *rays_of(PyObject *Py_UNUSED(module), PyObject *arguments)
     return shown(&at, composition, NULL, look_at_rays);
 }
 
+/* log E[e^{theta X}; cut] off the real axis, and its error (S-44). */
+static PyObject *look_at_transform(view *at)
+{
+    allocation of = *first_factor(at);
+    of.is_cut = 1;
+    of.cut = at->a;
+    transform found = transform_off_axis(&at->space, &of, at->b, hypot(at->b, at->d), at->e);
+    double log_modulus, angle, error;
+    transform_at(&found, at->b, at->c, &log_modulus, &angle, &error);
+    return Py_BuildValue("{s:d,s:d,s:d,s:i,s:d}", "log_modulus", log_modulus, "angle", angle, "error", error, "nodes",
+                         found.nodes, "log_cut_off", log_cut_off(&of, of.cut));
+}
+
+static PyObject *transform_of(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    view at = {.rounds = 0};
+    PyObject *composition;
+    if (!PyArg_ParseTuple(arguments, "Oddddd", &composition, &at.a, &at.b, &at.c, &at.d, &at.e))
+        return NULL;
+    return shown(&at, composition, NULL, look_at_transform);
+}
+
+/* log G(1 + c) of cut places from a line, the characteristic function at one frequency, and their errors (S-45, S-46). */
+static PyObject *look_at_line(view *at)
+{
+    allocation of = *first_factor(at);
+    of.is_cut = 1;
+    of.cut = at->a;
+    double own = of.shift * of.shift / of.places, real, imaginary, error;
+    tilted_factor found = {.rate = of.log_probability == 0.0 ? 0.5 * own * (1.0 - 1e-14) : 0.0};
+    at->space.allocates = 1;
+    add_line(&at->space, &of, at->b, at->d, at->e, &found);
+    sample_line(&found, at->c, &real, &imaginary, &error);
+    transform axis = transform_on_axis(&at->space, &of, 1.1 * (1.0 + at->b));
+    return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d}", "log_moment", found.of.log_moment, "log_moment_error",
+                         found.of.log_moment_error, "centre", found.of.centre, "real", real, "imaginary", imaginary,
+                         "error", error, "log_decay", log_factor_decay(&found, at->c), "log_upper",
+                         tilt_concentrated(&axis, at->b).of.log_moment);
+}
+
+static PyObject *line_of(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    view at = {.rounds = 0};
+    PyObject *composition;
+    if (!PyArg_ParseTuple(arguments, "Oddddd", &composition, &at.a, &at.b, &at.c, &at.d, &at.e))
+        return NULL;
+    return shown(&at, composition, NULL, look_at_line);
+}
+
 static PyObject *gamma_of(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     double a, s, real, imaginary, size;
@@ -106,6 +155,10 @@ PyMethodDef allocations[] = {
      "allocation_bounds(composition, n, w, step, place_step, frequency, z, u, log_most): each bound on its own."},
     {"rays", rays_of, METH_VARARGS,
      "rays(composition, n, w, frequency, log_tolerance): nodes of the first ray, underflow and error of all (S-42)."},
+    {"transform", transform_of, METH_VARARGS,
+     "transform(composition, cut, re, im, largest im, log_tolerance): log E[e^{theta X}; cut] and its error (S-44)."},
+    {"line", line_of, METH_VARARGS,
+     "line(composition, cut, c, frequency, largest frequency, log_tolerance): moments and decay of cut places (S-45)."},
     {"gamma_ratio", gamma_of, METH_VARARGS,
      "gamma_ratio(a, s): log Gamma(a) - log Gamma(a - is) - is log a, the size of its parts, log Gamma(a) (S-34)."},
     {NULL, NULL, 0, NULL},

@@ -120,12 +120,23 @@ def test_hidden_allocations_tend_to_revealed_ones_as_noise_falls(kind: str):
 
 @pytest.mark.parametrize("adjacency", ["remove", "add"])
 def test_one_example_in_more_batches_has_less(adjacency: str):
-    """P-13: from the table to the rays (S-41) and on, without a jump: about N^{-1/2}, ten times the batches each."""
+    """P-13: from tables to lines (S-45) without a jump, about N^{-1/2}; 10^5 batches were declined."""
     before = None
-    for batches in (100, 1000, 10_000):
+    for batches in (100, 1000, 10_000, 100_000, 1_000_000):
         run = DPSGD(groupdp.BallsInBinsSampling(batches=batches), noise_multiplier=2.0, steps=5 * batches)
         found = groupdp.epsilon(run, delta=1e-6, group_size=1, adjacency=adjacency, engine="spectral")
         assert found.relative_width < 1e-6
         if before is not None:
             assert 0.2 * before.lower <= found.upper <= 0.4 * before.upper
         before = found
+
+
+def test_groups_in_a_million_batches_are_hidden():
+    """P-17 with blocks for rare collisions: 16 examples in 10^6 batches had 3.28, by Chernoff's bound, of a curve that
+    is below 0.2: below the one of the same number in fewer batches, and above those of a smaller group."""
+    found = {}
+    for size, batches in ((1, 10**6), (16, 10**6), (4, 10**5)):
+        run = DPSGD(groupdp.BallsInBinsSampling(batches=batches), noise_multiplier=1.0, steps=5 * batches)
+        found[size] = groupdp.epsilon(run, delta=1e-6, group_size=size, adjacency="remove")
+        assert found[size].relative_width < 1e-6
+    assert found[1].upper < found[4].lower < found[16].lower < 0.2

@@ -26,6 +26,10 @@ from groupdp.laws.precise import CONTEXT, as_law, total
 #: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no
 #: effect on validity.
 LEAVING_ORDERS, JOINING_ORDERS = (2.6, 3.1), (1.8,)
+#: Where collisions are so rare that their blocks take less than this share of the batches at these orders, blocks of
+#: this share are tried too: losses are small then, and a large one of a rare collision costs most; no effect on
+#: validity.
+_SHARE_OF_RARE = 0.02
 #: Histograms less likely than this have blocks of a common size; no effect on validity.
 _RARE = Decimal(10) ** -8
 #: Revealed histograms whose probabilities differ by less than this factor share a branch; no effect on validity.
@@ -146,6 +150,26 @@ def hidden_collisions(group_size: int, batches: int, shift: float, order: float)
     return _coin((tuple(factors.items()), *revealed), [CONTEXT.subtract(Decimal(1), mass), *masses])
 
 
+@lru_cache(maxsize=64)
+def order_of_rare_collisions(group_size: int, batches: int, shift: float) -> float | None:
+    """The order at which the blocks of collisions take 2 % of the batches; None where they take more at lower ones."""
+    labelled = _labels(group_size, batches)
+    if labelled is None:
+        return None
+    labels = [(c, log_p) for c, _, log_p in labelled[0]]
+
+    def share(order: float) -> float:
+        return sum(_block_sizes(group_size, labels, batches, shift, order)[1:]) / batches
+
+    low, high = max(LEAVING_ORDERS), 1.0 + _LARGEST_EXPONENT / (shift * shift)
+    if high <= low or share(low) > _SHARE_OF_RARE:
+        return None
+    for _ in range(_BISECTIONS // 4):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if share(middle) <= _SHARE_OF_RARE else (low, middle)
+    return low
+
+
 def collision_blocks(
     group_size: int, batches: int, shift: float, order: float
 ) -> tuple[int, list[tuple[int, int, int]]] | None:
@@ -185,14 +209,20 @@ def _block_sizes(k: int, labels: list[tuple[int, float]], n: int, shift: float, 
     """Sizes of a single's block and of every label's, k times the first and all others at most N in all.
 
     The Renyi divergence of order a grows with sum p^a e^{a (a - 1) (c shift)^2 / 2} M^{1 - a}, which is smallest
-    where M is proportional to p e^{(a - 1) (c shift)^2 / 2}. At least 1, and at most a quarter of N for a label.
+    where M is proportional to p e^{(a - 1) (c shift)^2 / 2}. At least 1, and at most a quarter of N for a label; where
+    collisions are rare at least 2, so that all factors are allocations.
     """
+    rare = order > max(LEAVING_ORDERS) and k + 2 * len(labels) <= n
+    least = [1, *(2 if rare else 1 for _ in labels)]
     weights = [_weight(0.0, shift, order), *(_weight(log_p, c * shift, order) for c, log_p in labels)]
     times = [k, *(1 for _ in labels)]
     limits = [n, *(max(1, n // 4) for _ in labels)]
 
     def sizes(scale: float) -> list[int]:
-        return [min(max(1, math.floor(scale * weight)), most) for weight, most in zip(weights, limits, strict=True)]
+        return [
+            max(min(math.floor(scale * weight), most), few)
+            for weight, most, few in zip(weights, limits, least, strict=True)
+        ]
 
     low, high = 0.0, float(n) / weights[0]
     for _ in range(_BISECTIONS):

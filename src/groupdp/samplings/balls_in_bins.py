@@ -15,7 +15,13 @@ from groupdp._validation import LARGEST_DATASET, require_integer
 from groupdp.allocations import AllocationRound
 from groupdp.fields import BATCHES, Field
 from groupdp.laws.allocation import thrown_squares_law
-from groupdp.laws.blocks import JOINING_ORDERS, LEAVING_ORDERS, hidden_collisions, thrown_blocks
+from groupdp.laws.blocks import (
+    JOINING_ORDERS,
+    LEAVING_ORDERS,
+    hidden_collisions,
+    order_of_rare_collisions,
+    thrown_blocks,
+)
 from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
@@ -67,7 +73,9 @@ class BallsInBinsSampling(Sampling):
             return (revealed(1.0, self.batches, noise / unit, steps),)
         orders = JOINING_ORDERS if leave == 0 else LEAVING_ORDERS if join == 0 else LEAVING_ORDERS[:1]
         if max(leave, join) < self.batches:
-            for order in orders if leave + join <= _FEW else orders[:1]:
+            tried = orders if leave + join <= _FEW else orders[:1]
+            rare = order_of_rare_collisions(max(leave, join), self.batches, unit / noise)
+            for order in tried if rare is None or leave == 0 else (*tried[:1], rare):
                 one_sided = partial(self._one_sided, partial(_hidden, order), steps)
                 found.append(noise_split(change, noise / unit, one_sided))
         largest = max(leave, join)

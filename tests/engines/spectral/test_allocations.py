@@ -182,7 +182,7 @@ def test_rare_products_are_left_out_at_their_price():
     assert both.provenance.evaluations["nodes"] == alone.provenance.evaluations["nodes"]
 
 
-@pytest.mark.parametrize(("places", "shift"), [(10**6, 1.0), (5, 1e-5), (7, 50.0)])
+@pytest.mark.parametrize(("places", "shift"), [(5, 1e-5), (7, 50.0)])
 def test_what_is_beyond_the_limits_is_declined(places, shift):
     with pytest.raises(LimitExceeded):
         spectral.epsilon(((AllocationRound.of(places, shift), 1),), log_delta=-14.0)

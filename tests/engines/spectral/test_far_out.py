@@ -1,4 +1,4 @@
-"""log delta far below the ordinary range: contours with everything kept, and beside small losses (S-43).
+"""log delta far below the ordinary range: contours with everything kept, and beside small losses (S-50).
 
 The truth is that of oracle.one_example, doubles on another contour, to about twelve digits.
 """
@@ -58,7 +58,7 @@ def test_the_tilted_law_is_narrow_where_every_round_is_of_consequence(rate, nois
     ],
 )
 def test_rounds_that_are_seldom_of_consequence_have_one_contour_beside_their_small_losses(rate, noise, steps, epsilon):
-    """S-43: small losses hardly decay, and the other ways took tens of thousands of steps, or declined."""
+    """S-50: small losses hardly decay, and the other ways took tens of thousands of steps, or declined."""
     bounds = spectral.log_delta(pairs.compose([(removing(rate, noise), steps)]), epsilon=epsilon)
     assert contains(bounds, OneExample(rate, noise, steps, "remove").log_delta(epsilon))
     assert bounds.width <= 2e-7 * abs(bounds.upper)
@@ -66,7 +66,7 @@ def test_rounds_that_are_seldom_of_consequence_have_one_contour_beside_their_sma
 
 
 def test_two_kinds_of_rounds_are_beside_their_small_losses_together():
-    """S-43 with a product over kinds: as many rounds in two parts are the same composition."""
+    """S-50 with a product over kinds: as many rounds in two parts are the same composition."""
     one = removing(0.000584, 0.7345)
     nearly = removing(0.000584, 0.7345 * (1.0 + 1e-13))
     whole = spectral.log_delta(pairs.compose([(one, 167)]), epsilon=31.338)

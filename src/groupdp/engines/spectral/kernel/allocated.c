@@ -52,6 +52,10 @@ double largest_allocation_tilt(const allocation_law *law)
         const allocation *of = &law->factor[f];
         if (is_gaussian(of))
             continue;
+        if (of->is_cut) {
+            largest = smaller(largest, of->largest_tilt);
+            continue;
+        }
         /* Up to here a single large place is within the range of doubles, or (S-31, halves) far below G. */
         double log_places = log(of->places) - of->log_probability, linear = log_places - LOG_2;
         double inside = linear * linear - 2.0 * of->shift * of->shift * (log_places + 45.0);
@@ -197,8 +201,13 @@ static void join_products(const allocation_law *law, const tilted_factor *factor
 allocation_scan scan_allocations(workspace *space, const round_law *law, double smallest, double largest)
 {
     const allocation_law *of = law->allocated;
-    allocation_scan result = {.table = allocate(space, of->factors * sizeof(allocation_table))};
+    allocation_scan result = {.table = allocate(space, of->factors * sizeof(allocation_table)),
+                              .axis = allocate(space, of->factors * sizeof(transform))};
     for (int f = 0; f < of->factors; f++) {
+        if (of->factor[f].is_cut) {
+            result.axis[f] = transform_on_axis(space, &of->factor[f], 1.02 * (1.0 + largest));
+            continue;
+        }
         double low = of->reverse ? -largest : 1.0 + smallest, high = of->reverse ? -smallest : 1.0 + largest;
         double n = ceil(larger(high, 0.0) + SMALLEST_SHAPE + 2.0);
         if (!(n < 1e6))
@@ -216,9 +225,15 @@ void allocation_moment(workspace *space, const allocation_scan *tables, const ro
     const allocation_law *of = law->allocated;
     tilted_factor *factor = allocate(space, of->factors * sizeof(tilted_factor));
     double *share = doubles(space, of->products), error;
-    for (int f = 0; f < of->factors; f++)
-        factor[f] = is_gaussian(&of->factor[f]) ? tilt_gaussian(&of->factor[f], c)
-                                                : tilt_factor(space, &tables->table[f], of->reverse, c, 0.0);
+    for (int f = 0; f < of->factors; f++) {
+        if (of->factor[f].is_cut) {
+            spend(space, 500.0 * tables->axis[f].terms);
+            factor[f] = tilt_concentrated(&tables->axis[f], c);
+        } else {
+            factor[f] = is_gaussian(&of->factor[f]) ? tilt_gaussian(&of->factor[f], c)
+                                                    : tilt_factor(space, &tables->table[f], of->reverse, c, 0.0);
+        }
+    }
     join_products(of, factor, log, &error, share, mean, variance);
     *upper = *log + error;
 }
@@ -245,6 +260,12 @@ tilted_round tilt_allocations(workspace *space, const round_law *law, double c, 
             continue;
         }
         double own = one->log_probability == 0.0 ? one->shift * one->shift / one->places : 0.0;
+        if (one->is_cut) {
+            parts->factor[f] = (tilted_factor){.rate = 0.5 * own * (1.0 - 1e-14)};
+            add_line(space, one, c, frequency, log_tolerance, &parts->factor[f]);
+            result.nodes += parts->factor[f].of.nodes;
+            continue;
+        }
         double shape = 1.0 / (larger(0.7 * slowness - own, 0.0) + 0.25 * slowness);
         double n = ceil(larger(larger(shape, SMALLEST_SHAPE) + w, 0.0));
         int turns = n > MANY_TERMS;

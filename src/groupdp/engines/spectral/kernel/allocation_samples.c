@@ -25,13 +25,16 @@ void gamma_ratio(double a, double s, double *real, double *imaginary, double *si
     *size = a * half_log + s * (angle + half_log + 2.0) + 0.1;
 }
 
-/* The same from rays. */
+/* The same from rays, or from a line. */
 static void sample_turned(workspace *space, const tilted_factor *factor, const contour *path, double *real,
                           double *imaginary, double *log_error_of, double *log_largest)
 {
     for (int i = 0; i < path->samples; i++) {
         double s = path->frequency[i], x, y, error;
-        sample_rays(space, factor, s, &x, &y, &error);
+        if (factor->line != NULL)
+            sample_line(factor, s, &x, &y, &error);
+        else
+            sample_rays(space, factor, s, &x, &y, &error);
         double modulus = hypot(x, y), log_modulus = log(larger(modulus, UNRESOLVED)), angle = atan2(y, x);
         if (modulus < UNRESOLVED)
             error += 2.0 * UNRESOLVED;
@@ -39,7 +42,7 @@ static void sample_turned(workspace *space, const tilted_factor *factor, const c
         real[i] = log_modulus;
         imaginary[i] = factor->sign * angle;
         log_error_of[i] = rounding - log1p(-smaller(relative, 1.0 - 1e-12));
-        log_largest[i] = smaller(real[i] + rounding + log1p(relative) * (1.0 + ELEMENTARY), -s * s * factor->rate);
+        log_largest[i] = smaller(real[i] + rounding + log1p(relative) * (1.0 + ELEMENTARY), log_factor_decay(factor, s));
     }
 }
 
@@ -60,8 +63,8 @@ static void sample_factor(workspace *space, const tilted_factor *factor, const c
         }
         return;
     }
-    if (factor->rays > 0) { /* S-41 */
-        spend(space, 60.0 * path->samples * factor->ray[0].nodes);
+    if (factor->rays > 0 || factor->line != NULL) { /* S-41, S-45 */
+        spend(space, 60.0 * path->samples * (factor->rays > 0 ? factor->ray[0].nodes : factor->line->nodes));
         sample_turned(space, factor, path, real, imaginary, log_error_of, log_largest);
         return;
     }

@@ -9,8 +9,6 @@
 #define SETTLED 1e-8
 /* The same with allocations, which the lattice engine answers to 1e-3. */
 #define ACCEPTABLE_ALLOCATED 1e-3
-/* Losses of allocations with a smaller deviation take rays: a coarse contour is tried before a fine one. */
-#define SMALL_DEVIATION 0.06
 /* An edge this narrow makes for tens of thousands of nodes: closed forms for large losses are tried first. */
 #define NARROW_EDGE 0.01
 
@@ -88,8 +86,10 @@ static void epsilon_directly(workspace *space, course *along)
     along->start = at.epsilon;
     along->ceiling = chernoff_ceiling(space, &problem, &at.found, work->argument);
     along->scanned = 1;
-    along->heavy = heavy_tailed(&problem, &at) || (at.exploded && problem.deviation < SMALL_DEVIATION);
+    along->heavy = heavy_tailed(&problem, &at) || (at.exploded && !problem.cuts && problem.deviation < SMALL_DEVIATION);
     int heavy = along->heavy && at.epsilon > 0.0;
+    if (heavy && problem.allocates && !along->last)
+        return;
     answer found = {.lower = 0.0};
     /* all digits if that is a short contour; of heavy tails a short one alone */
     space->brief = (heavy && !along->last) || (space->few && !along->roughly);
@@ -177,7 +177,7 @@ static void log_delta_far_out(workspace *space, course *along)
     along->settled = along->best.upper - along->best.lower <= NARROW * larger(1.0, fabs(along->best.upper));
 }
 
-/* The same for rounds that are seldom of consequence, beside their small losses (S-43). */
+/* The same for rounds that are seldom of consequence, beside their small losses (S-50). */
 static void log_delta_beside_small(workspace *space, course *along)
 {
     job *work = along->work;

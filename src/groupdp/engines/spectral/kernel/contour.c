@@ -88,7 +88,7 @@ static double first_reach(const prepared *problem, double log_planned)
     return 2.0 * sqrt(-2.0 * log_planned) / largest;
 }
 
-/* The decay of a round without its small losses, and their share of it (S-43). */
+/* The decay of a round without its small losses, and their share of it (S-50). */
 static decay beside(workspace *space, const tilted_round *tilted, int small)
 {
     tilted_round others = *tilted;

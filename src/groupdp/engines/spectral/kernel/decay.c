@@ -120,6 +120,8 @@ decay certify(workspace *space, const tilted_round *tilted, int rectangles, int 
         bound.gaussians = law->allocated->products;
         bound.mu = tilted->allocated->mu;
         bound.log_share = tilted->allocated->log_share;
+        bound.allocated = law->allocated;
+        bound.factor = tilted->allocated->factor;
         return bound;
     }
     /* Branches share what one of them alone would have. */
@@ -188,6 +190,17 @@ static double log_by_lines(const decay *bound, double frequency)
     return all;
 }
 
+/* log of a bound on |phi(s)| of one product of allocations, for all s >= frequency (S-35, S-46). */
+static double log_product_decay(const decay *bound, int product, double frequency)
+{
+    const allocation_law *law = bound->allocated;
+    double total = 0.0;
+    for (int f = 0; f < law->factors; f++)
+        if (law->times[product * law->factors + f] > 0.0)
+            total += law->times[product * law->factors + f] * log_factor_decay(&bound->factor[f], frequency);
+    return total * SHORT_OF;
+}
+
 /* (number of rounds) * log of a bound on |phi(s)| for all s >= frequency. */
 double log_decay(const decay *bound, double frequency)
 {
@@ -196,8 +209,10 @@ double log_decay(const decay *bound, double frequency)
         captured += bound->mass[r] * one_minus_envelope(0.5 * frequency * bound->width[r]);
     /* |phi| <= sum_b omega_b |phi_b|: what the rectangles leave, and the Gaussian branches' e^{-s^2 mu^2 / 2}. */
     double rest = -INFINITY, square = 0.5 * frequency * frequency * SHORT_OF;
-    for (int b = 0; b < bound->gaussians; b++)
-        rest = log_add(rest, bound->log_share[b] - square * bound->mu[b] * bound->mu[b]);
+    for (int b = 0; b < bound->gaussians; b++) {
+        double falls = bound->factor != NULL ? log_product_decay(bound, b, frequency) : -square * bound->mu[b] * bound->mu[b];
+        rest = log_add(rest, bound->log_share[b] + falls);
+    }
     if (bound->on_grids > 0.0) {
         double left = larger(bound->on_grids - captured * SHORT_OF, 1e-15), log_left = log(left);
         if (bound->branches > 0)

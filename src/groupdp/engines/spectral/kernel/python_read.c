@@ -129,7 +129,7 @@ static int read_allocations(workspace *space, PyObject *source, round_law *law)
         return 0;
     }
     for (Py_ssize_t f = 0; fits && f < factors; f++)
-        factor[f] = (allocation){content[0][f], content[1][f], content[2][f]};
+        factor[f] = (allocation){.places = content[0][f], .shift = content[1][f], .log_probability = content[2][f]};
     *of = (allocation_law){.factors = (int)factors, .products = (int)products, .reverse = reverse, .factor = factor};
     of->log_weight = content[3];
     of->times = content[4];

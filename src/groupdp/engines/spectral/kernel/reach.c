@@ -1,4 +1,4 @@
-/* How far a contour reaches: where what lies beyond is negligible (S-6, S-43). */
+/* How far a contour reaches: where what lies beyond is negligible (S-6, S-50). */
 #include "arithmetic.h"
 #include "spectral.h"
 
@@ -6,7 +6,7 @@
 #define TRUSTED 20.0
 
 /* `level` and log of prod D_r^{T_r}, D_r a bound on |phi_r| beyond the frequency; of prod (p_r + D_r)^{T_r} - prod p_r^{T_r}
- * where small losses have the shares p_r, and D_r is about all others (S-43). */
+ * where small losses have the shares p_r, and D_r is about all others (S-50). */
 double log_decay_of_all(const decay *decays, int rounds, double frequency, double level)
 {
     double more = 0.0, size = 0.0;
@@ -64,8 +64,7 @@ static double rough_allocations(workspace *space, const allocation_scan *tables,
     const allocation_law *of = rough->law->allocated;
     tilted_allocation *parts = allocate(space, sizeof(tilted_allocation));
     double log_moment, upper, mean, variance;
-    parts->mu = doubles(space, of->products);
-    parts->log_share = doubles(space, of->products);
+    *parts = (tilted_allocation){.mu = doubles(space, of->products), .log_share = doubles(space, of->products)};
     for (int b = 0; b < of->products; b++) {
         parts->mu[b] = allocation_mu(of, b);
         parts->log_share[b] = of->log_weight[b];

@@ -1,4 +1,4 @@
-/* Rounds that are seldom of consequence: one contour for what is left beside small losses (S-43).
+/* Rounds that are seldom of consequence: one contour for what is left beside small losses (S-50).
  *
  * An outcome is small if u + w Z <= edge. With small parts of a round's two measures,
  *

@@ -297,6 +297,8 @@ prepared trim(workspace *space, int rounds, const round_law *whole, double log_d
     /* The sum of positive terms, rounded up. */
     result.largest_loss = ceiling * (1.0 + 1e-14 + rounds * 4.0 * U);
     loss_scale(space, &result);
+    for (int j = 0; j < rounds; j++)
+        cut_places(space, &result.round[j], &result, log_delta);
     return result;
 }
 

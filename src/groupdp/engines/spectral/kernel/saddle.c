@@ -175,6 +175,8 @@ static saddle saddle_of_allocations(workspace *space, const prepared *problem, w
     if (at.exploded || best == found->size - 1)
         while (chosen > 0 && chernoff_at(found, chosen - 1, at.epsilon) < least + RETREAT)
             chosen--;
+    if (chosen == found->size - 1 && chosen > 0) /* no tilt above it would bound the aliases */
+        chosen--;
     at.tilt = found->tilt[chosen];
     at.deviation = problem->deviation;
     at.log_delta = what.by_epsilon ? smaller(least - EXCESS, 0.0) : what.value;

@@ -246,7 +246,7 @@ void finish_samples(workspace *space, contour *path, const double *log_error_of,
 }
 
 /* Takes from the samples what small losses alone would have: T log E[e^{isl}; small], exponentiated, with its errors. The
- * first `small` branches of every round are small, and E[1; small] = 1 - E[1; others] (S-43). */
+ * first `small` branches of every round are small, and E[1; small] = 1 - E[1; others] (S-50). */
 void subtract_small(workspace *space, const tilted_round *tilted, const int *small, int rounds, contour *path)
 {
     int samples = path->samples;

@@ -24,6 +24,8 @@
  *     allocation_powers.c   powers of series, for that table
  *     allocation_rays.c     the same off the real axis, for high frequencies
  *     allocation_errors.c   proved errors of its steps and ranges
+ *     allocation_laplace.c  E[e^{theta X}] of an allocation whose places are cut
+ *     allocation_lines.c    E[X^w] from it, where X is concentrated
  *     allocated.c   rounds of random allocations under their tilted law
  *     allocation_samples.c  their characteristic function on the contour's frequencies
  *     answers.c     the questions, and which of the ways above answers them
@@ -125,6 +127,8 @@ typedef struct {
 /* R(M, s) of a group that takes part with probability p: X = 1 - p + p mean of M lognormals e^{s Z - s^2 / 2}. */
 typedef struct {
     double places, shift, log_probability;
+    int is_cut; /* whether outcomes with a Z_t above the cut, in any place, are left out (S-43) */
+    double cut, largest_tilt;
 } allocation;
 
 /* A coin over products of allocations, P against Q, or Q against P where it is reversed. Product b has factor f
@@ -160,8 +164,11 @@ typedef struct {
     double shift;       /* what epsilon may lose (S-11) */
     double largest_loss, mean, deviation;
     discarded_part discarded;
-    int allocates; /* whether there are rounds of allocations */
+    int allocates, cuts; /* whether there are rounds of allocations, and any with cut places */
 } prepared;
+
+/* Losses of allocations with a smaller deviation have cut places (S-50), or take rays (S-41). */
+#define SMALL_DEVIATION 0.06
 
 /* Whether a side is a law, and the weights of a round, or of its products of allocations, are one (S-28). */
 int is_law(const side *law);
@@ -369,6 +376,30 @@ typedef struct {
     double *u, *real, *imaginary;
 } ray;
 
+/* log E[e^{theta X}; cut] for |theta| <= reach: moments of x up to Z = near, and nodes beyond (S-44). */
+typedef struct {
+    const allocation *of;
+    double reach, near, absent, rest; /* `rest` bounds what is left out of one place's, `absent` is 1 - p */
+    int terms, nodes;
+    double *term, *doubt; /* and what they may be wrong by */
+    double *x, *x_turned, *weight, *weight_turned, *wrong, *wrong_turned; /* complex; the last times |theta| */
+} transform;
+
+double log_cut_off(const allocation *of, double z);
+void cut_places(workspace *space, round_law *law, prepared *result, double log_delta);
+double allocation_jump(const allocation *of, double z);
+transform transform_on_axis(workspace *space, const allocation *of, double reach);
+transform transform_off_axis(workspace *space, const allocation *of, double real, double reach, double log_tolerance);
+void transform_at(const transform *at, double re, double im, double *log_modulus, double *angle, double *error);
+void transform_slope(const transform *at, double theta, double *first, double *second);
+
+/* theta^{-a} V on the nodes theta + i step j, relative to the first, and sums over them (S-45). */
+typedef struct {
+    double shape, theta, step, centre, total, alias, relative, log_fall;
+    int nodes;
+    double *log_term, *log_distance, *angle, *phase, *error;
+} line;
+
 /* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-34); a Gaussian
  * has no nodes. */
 typedef struct {
@@ -377,7 +408,15 @@ typedef struct {
     int rays; /* for frequencies above 0, if any; the nodes are then for the frequency 0 alone */
     ray *ray;
     double log_total;
+    const line *line; /* in place of both where places are cut; NULL otherwise */
+    double log_floor; /* |phi(s)| <= e^{-s^2 rate} + e^{log_floor} / s then (S-46) */
 } tilted_factor;
+
+tilted_factor tilt_concentrated(const transform *at, double c);
+void add_line(workspace *space, const allocation *of, double c, double frequency, double log_tolerance,
+              tilted_factor *factor);
+void sample_line(const tilted_factor *factor, double s, double *real, double *imaginary, double *error);
+double log_factor_decay(const tilted_factor *factor, double s);
 
 double log_ray_growth(double a, double s, double angle);
 double ray_step_error(double a, double s, double angle, double step);
@@ -395,6 +434,7 @@ typedef struct tilted_allocation {
 
 typedef struct {
     allocation_table *table; /* of every factor; of a Gaussian without nodes */
+    transform *axis;         /* of every factor whose places are cut */
 } allocation_scan;
 
 tilted_factor tilt_factor(workspace *space, const allocation_table *table, int reverse, double c, double frequency);
@@ -423,10 +463,12 @@ typedef struct {
     double *log_share; /* of the Gaussian branches, an upper bound */
     double on_grids;   /* the share of all others */
     double count;
-    double small; /* the share of small losses, which it is not about (S-43); 0 otherwise */
+    double small; /* the share of small losses, which it is not about (S-50); 0 otherwise */
     int branches;
     const double *branch_share; /* upper bounds */
     decay_line *line;           /* LINES of each branch, without entries where there are none */
+    const allocation_law *allocated; /* then the products decay as their factors do, if those are given */
+    const tilted_factor *factor;
 } decay;
 
 decay_line line_decay(workspace *space, const tilted_branch *part, double c, double strip);
@@ -499,7 +541,7 @@ double choose_truncation(const decay *decays, int rounds, double reach, double g
 double expected_reach(workspace *space, const saddle *at, double reach, double log_planned);
 contour build(workspace *space, const prepared *problem, saddle *at, double log_planned);
 contour build_remainder(workspace *space, const prepared *problem, saddle *at, double log_planned);
-/* A contour of what its rounds leave beside their small losses, the first `small` branches of each (S-43); all if that is
+/* A contour of what its rounds leave beside their small losses, the first `small` branches of each (S-50); all if that is
  * NULL. */
 contour build_beside(workspace *space, const prepared *problem, saddle *at, double log_planned, const int *small);
 double log_chernoff(const scan *found, double epsilon);
