@@ -330,15 +330,15 @@ MUTATIONS = tuple(
         (
             "S-19",
             "samples.c",
-            "tilted->second_order_error + 3.0 * (nodes + 60.0) * U * 0.25 * tilted->variance",
-            "tilted->second_order_error",
+            "tilted->loss_imaginary == NULL ? products * 0.25 * tilted->variance : 0.0;",
+            "0.0;",
             "the rounding of products",
             "formula",
         ),
         (
             "S-19",
             "tilted.c",
-            "result->constant_error += share * exp(found->log_trapezoid + 1.0);",
+            "result->constant_error += share * exp(found->log_samples + 1.0);",
             "result->constant_error += 0.0;",
             "the trapezoid rule",
             "bound",

@@ -51,7 +51,7 @@ static PyObject *look_at_line(view *at)
                          grid.line, "end", grid.end);
 }
 
-static PyObject *line(PyObject *Py_UNUSED(module), PyObject *arguments)
+static PyObject *off_axis(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     view at = {.rounds = 0};
     PyObject *composition;
@@ -105,8 +105,8 @@ PyMethodDef charges[] = {
     {"cells", cells, METH_VARARGS,
      "cells(composition, edge, width, tilt, frequency, log_tolerance): widths and heights of a minorant of the density of "
      "the loss (S-22), thinned where the width is positive."},
-    {"line", line, METH_VARARGS,
-     "line(composition, edge, width, tilt, frequency, log_tolerance, lower=0, cut=0): nodes off the axis (S-51, S-52), "
+    {"off_axis", off_axis, METH_VARARGS,
+     "off_axis(composition, edge, width, tilt, frequency, log_tolerance, lower=0, cut=0): nodes off the axis (S-51, S-52), "
      "thinned where the width is positive; None where they stay on it."},
     {"normal_tail", normal_tail, METH_VARARGS, "normal_tail(x, y): erfc(x + iy) / 2, both parts, and its error (S-52)."},
     {"root", root, METH_VARARGS, "root(composition, log_delta): both sides of epsilon, with what certifies them (S-25)."},

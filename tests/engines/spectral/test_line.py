@@ -62,7 +62,7 @@ def line_of(name: str, log_tolerance: float = -30.0) -> dict[str, object]:
     right, left, tilt, frequency, (edge, width), lower, cut = LINES[name]
     branch = Branch(oracle.Mixture(*SIDES[right], 1), oracle.Mixture(*SIDES[left], 1))
     one = packed(composition_of([(Round([(1, branch)]), 1)]))
-    found = kernel.line(one, edge, width, tilt, frequency, log_tolerance, lower, cut)
+    found = kernel.off_axis(one, edge, width, tilt, frequency, log_tolerance, lower, cut)
     assert found is not None
     return found
 

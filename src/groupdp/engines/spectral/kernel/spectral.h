@@ -167,7 +167,7 @@ typedef struct {
     int allocates, cuts; /* whether there are rounds of allocations, and any with cut places */
 } prepared;
 
-/* Losses of allocations with a smaller deviation have cut places (S-50), or take rays (S-41). */
+/* Losses of allocations with a smaller deviation have cut places (S-43), or take rays (S-41). */
 #define SMALL_DEVIATION 0.06
 
 /* Whether a side is a law, and the weights of a round, or of its products of allocations, are one (S-28). */

@@ -124,7 +124,7 @@ static void join_moments(const round_law *law, const branch_moment *found, doubl
 }
 
 /* The same with nodes off the axis (S-52): weights and losses are complex, errors those of the moduli. */
-static void add_line(tilted_round *result, const branch_moment *found, double share, double share_error, int start,
+static void add_line_of(tilted_round *result, const branch_moment *found, double share, double share_error, int start,
                      int nodes)
 {
     const line_table *line = &found->line;
@@ -152,7 +152,7 @@ static void add_branch(tilted_round *result, tilted_branch *part, const branch_m
     if (off_axis) {
         for (int j = 0; j < table->nodes; j++)
             part->weight[j] *= share;
-        add_line(result, found, share, share_error, start, table->nodes);
+        add_line_of(result, found, share, share_error, start, table->nodes);
     }
     for (int j = 0; j < table->nodes && !off_axis; j++) {
         double weight = part->weight[j] * share;
