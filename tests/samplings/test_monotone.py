@@ -140,3 +140,13 @@ def test_groups_in_a_million_batches_are_hidden():
         found[size] = groupdp.epsilon(run, delta=1e-6, group_size=size, adjacency="remove")
         assert found[size].relative_width < 1e-6
     assert found[1].upper < found[4].lower < found[16].lower < 0.2
+
+
+def test_places_that_are_cut_in_vain_are_kept_whole():
+    """S-43: one epoch of 2 000 batches has too few rounds for the cut law, and is answered without a cut."""
+    found = []
+    for batches in (1000, 2000, 5000):
+        run = DPSGD(groupdp.BallsInBinsSampling(batches=batches), noise_multiplier=1.0, steps=batches)
+        found.append(groupdp.epsilon(run, delta=1e-6, group_size=1, adjacency="remove", engine="spectral"))
+        assert found[-1].relative_width < 1e-6
+    assert found[0].lower > found[1].upper > found[1].lower > found[2].upper

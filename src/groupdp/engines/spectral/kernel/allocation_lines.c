@@ -39,7 +39,7 @@ void cut_places(workspace *space, round_law *law, prepared *result, double log_d
 {
     const allocation_law *whole = law->allocated;
     double frequency = FREQUENCIES / result->deviation;
-    if (whole == NULL || whole->reverse || !(result->deviation < SMALL_DEVIATION))
+    if (whole == NULL || whole->reverse || space->uncut || !(result->deviation < SMALL_DEVIATION))
         return;
     allocation *factor = allocate(space, whole->factors * sizeof(allocation));
     for (int f = 0; f < whole->factors; f++) {
@@ -57,7 +57,7 @@ void cut_places(workspace *space, round_law *law, prepared *result, double log_d
         int often = frequency * jump > MOST_TURNS && result->deviation > TINY_DEVIATION;
         if (is_gaussian(of) || often || !(z < 36.0))
             continue;
-        of->is_cut = result->cuts = 1;
+        of->is_cut = result->cuts = space->cuts = 1;
         of->cut = z;
         of->largest_tilt = larger(room - FLOOR / (most * law->count), 1.0) / jump;
         result->log_dropped = log_add(result->log_dropped, log_cut_off(of, z) + log(times * law->count) + 1e-9);

@@ -294,7 +294,7 @@ static void log_delta_below_zero(workspace *space, course *along)
     along->best.upper = log_from_exchanged(work->argument, other.best.upper, 1.0);
 }
 
-int solve(workspace *space, job *work)
+static int solve_once(workspace *space, job *work)
 {
     course along = {.work = work, .best = {.lower = -INFINITY, .upper = INFINITY}};
     space->reason = ANSWERED;
@@ -351,4 +351,19 @@ int solve(workspace *space, job *work)
     if (space->reason == ANSWERED || along.best.upper < INFINITY)
         space->reason = TOO_WIDE;
     return 0;
+}
+
+/* Where places were cut in vain, whole ones are tried. */
+int solve(workspace *space, job *work)
+{
+    space->cuts = space->uncut = 0;
+    int done = solve_once(space, work);
+    if (done || !space->cuts || work->question == CEILING)
+        return done;
+    answer before = work->found;
+    space->uncut = 1;
+    done = solve_once(space, work);
+    if (!done && before.upper - before.lower < work->found.upper - work->found.lower)
+        work->found = before;
+    return done;
 }

@@ -69,6 +69,7 @@ typedef struct {
     int allocates; /* whether it is about random allocations, which may take longer */
     int few;       /* whether there are so few rounds that each must decay by a line off the axis (S-40) */
     int plain;     /* whether neither cuts (S-38) nor lines off the axis (S-40) are used, which far tilts may decline */
+    int cuts, uncut; /* whether places of allocations were cut (S-43), and whether they are kept whole */
     int far;       /* whether everything is kept, and the rounds decay by the rarest part of their tilted law */
     int brief;     /* whether a long contour is declined, since there may be shorter ones (S-39) */
     jmp_buf *declined;
