@@ -116,7 +116,7 @@ def test_the_error_bar_covers_as_often_as_stated() -> None:
     assert _bernstein(0.25, 10**6, 1e-3) < 0.002  # and it shrinks like a standard error
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("group_size", [1, 9])
 @pytest.mark.parametrize(
     ("sampling", "noise", "steps", "samples"),

@@ -87,7 +87,7 @@ AUDITED: list[tuple[Sampling, object, str, int, float]] = [
 ]
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize(("sampling", "group", "adjacency", "steps", "noise"), AUDITED, ids=str)
 def test_what_is_proved_is_not_contradicted(
     sampling: Sampling, group: object, adjacency: str, steps: int, noise: float

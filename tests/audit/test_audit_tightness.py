@@ -24,7 +24,7 @@ def run_of(sampling: Sampling, *, group_size: int, steps: int, level: float) -> 
     return DPSGD(sampling=sampling, noise_multiplier=max(0.5, shift * math.sqrt(steps) / level), steps=steps)
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("level", [0.7, 2.0])
 @pytest.mark.parametrize("steps", [1, 40])
 @pytest.mark.parametrize("group_size", [1, 9])
@@ -44,7 +44,7 @@ def test_measured_and_certified_delta_agree_wherever_trials_resolve(
     assert sum(int(one.resolved.sum()) for one in measured) >= 4
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("factor", [0.97, 1.03])
 @pytest.mark.parametrize("sampling", [POISSON, FIXED], ids=["poisson", "fixed"])
 def test_a_curve_for_three_per_cent_more_or_less_noise_does_not_agree(sampling: Sampling, factor: float) -> None:

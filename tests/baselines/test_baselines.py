@@ -201,7 +201,7 @@ def gaussian_vadhan(mu: float, k: int, form: str, delta: str) -> float:
         return float((k * high).mid())
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("mu", "k"), [(0.5, 2), (1.0, 3), (1.0, 9), (2.0, 5)])
 def test_vadhan_of_a_gaussian_mechanism_agrees_with_ball_arithmetic(mu, k, form):

@@ -35,7 +35,7 @@ def found():
     return dict(zip(SIZES, vadhan_epsilons(RUN, delta=1e-6, group_sizes=SIZES, form="geometric"), strict=True))
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("k", SIZES)
 def test_the_search_finds_what_a_dense_grid_finds(k, grid, found):
     epsilons, lower, upper = grid

@@ -24,7 +24,7 @@ def test_all_golden_values_are_there():
     assert len(TRUTHS) == 2 * 59 + 22 + 2 * 6 + 4 + 2 + 2 * 2 + 3
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("truth", SAMPLE, ids=named)
 def test_a_golden_epsilon_is_verified_and_a_moved_one_is_not(truth):
     by = margin(truth)

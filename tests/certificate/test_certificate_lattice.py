@@ -55,7 +55,7 @@ EPSILONS = {"remove": (0.05, 1.0), "add": (0.008, 0.017), "pair": (1.0, 3.0), "c
 ASKED = [(name, epsilon) for name, some in EPSILONS.items() for epsilon in some]
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("name", "epsilon"), ASKED)
 def test_two_rounds_are_enclosed_however_coarse_the_lattice_is(name, epsilon):
     # C-22, C-23: every width is an error of second order, where the lattice resolves the losses
@@ -109,7 +109,7 @@ def test_thresholds_that_are_off_are_charged_for(name, monkeypatch):
             assert upper >= truth * (1 - 1e-9)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("name", "epsilon"), ASKED)
 def test_a_round_that_is_cut_short_is_charged_for(name, epsilon):
     # C-22: what is below the first point, and what is above the last one
@@ -219,7 +219,7 @@ def few_rounds() -> list[tuple[Any, float, float, float]]:
     return found
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("parts", "epsilon", "delta", "error"), few_rounds(), ids=lambda value: "")
 def test_a_few_rounds_are_those_of_the_oracle(parts, epsilon, delta, error):
     # C-22, C-23
@@ -246,7 +246,7 @@ def many_rounds(name: str) -> tuple[Any, float, float]:
     return parts, float(epsilon.p) / float(epsilon.q), float(delta.p) / float(delta.q)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", MANY)
 def test_windows_that_cut_are_charged_for(name):
     # C-25: thousands of rounds in windows that are ever shorter, below and above

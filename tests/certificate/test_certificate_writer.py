@@ -95,7 +95,7 @@ def test_where_epsilon_has_a_coarser_law_only_the_upper_side_is_claimed(monkeypa
     assert made.document["claim"]["epsilon"]["lower"] == "0"
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     ("sampling", "noise", "adjacency"),
     [

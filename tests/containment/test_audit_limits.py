@@ -26,7 +26,7 @@ def at_least(successes: int, trials: int, p: arb) -> arb:
     return p.beta_lower(arb(successes), arb(trials - successes + 1), regularized=1)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("seed", range(24))
 def test_clopper_pearson_limits_keep_their_level(seed: int) -> None:
     """At the limit, what was seen or more (less) has a chance of at most alpha: never more, and not much less."""

@@ -15,7 +15,7 @@ from containment.half_line_truth import ZERO, Truth, exact, mixture_side
 from groupdp.pld import PrivacyLossDistribution
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_one_round(seed: int, direction: str) -> None:

@@ -176,7 +176,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("mechanism", "make"), KNOWN, ids=[mechanism.name for mechanism, _ in KNOWN])
 def test_a_pessimistic_distribution_composes_as_a_release_and_is_never_below_the_mechanism(mechanism, make):
     """Beside a run with a group of 3: at or above our own law of the mechanism, and as near as their grid allows."""

@@ -173,7 +173,7 @@ def test_p_21_every_probability_is_enclosed(a: Dealing):
     assert math.fsum(found.most - found.least) < 1e-9
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("a", [Dealing(1000, 234, 256, 96), Dealing(1500, 100), Dealing(3000, 700, 64)])
 def test_p_21_the_mean_of_large_groups_in_few_batches(a: Dealing):
     """P-21: E[r] = k + k (k - 1) P(two share a batch), and a simulation's quantiles."""

@@ -134,7 +134,7 @@ def test_p_14_blocks_use_every_batch(k, n):
     assert {factor.shift for factor, _ in product} == {0.5}
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("k", "n"), [(2, 2), (4, 6), (8, 100), (40, 1000), (200, 300), (500, 100)])
 def test_p_15_blocks_fit_and_weights_add_up(k, n):
     one = thrown_blocks(k, n, 1.0)

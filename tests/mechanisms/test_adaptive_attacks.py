@@ -90,7 +90,7 @@ def claimed(column: tuple[float, ...], assigned: str, rounds: int) -> dict[str, 
     }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("rounds", [2, 3, 4])
 @pytest.mark.parametrize("column", [(1.0, 0.6), (1.0, -0.6)])
 def test_adaptive_members_of_one_part_attain_the_pair_and_no_more(rounds: int, column: tuple[float, float]):
@@ -103,7 +103,7 @@ def test_adaptive_members_of_one_part_attain_the_pair_and_no_more(rounds: int, c
         assert np.all(attained[name] >= claim[name] - ERROR[rounds])
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("rounds", [2, 3, 4])
 @pytest.mark.parametrize("column", [(1.0, 0.6), (1.0, -0.6)])
 def test_adaptive_members_of_two_parts_stay_below_any_split(rounds: int, column: tuple[float, float]):

@@ -128,7 +128,7 @@ def test_a_laplace_law_on_a_lattice_bounds_its_curve(up, cells):
         assert abs(found - exact) <= (shift / cells) ** 2
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("times", [1, 2, 4])
 def test_atoms_composed_are_all_outcomes(times):
     law = oracle.composed([oracle.discrete_gaussian(1.5, 2)] * times)
@@ -181,7 +181,7 @@ MIXTURES = [
 ]
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("exact", "run"), MIXTURES)
 def test_mixtures_of_mechanisms_meet_the_oracle(exact, run):
     for epsilon in (0.2, 1.0):

@@ -25,7 +25,7 @@ def relative_error(value: arb, truth: str) -> float:
         return float(abs(value / arb(truth) - 1).upper())
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("number", SELECTION)
 def test_golden_epsilons(number: int, direction: str):
@@ -36,7 +36,7 @@ def test_golden_epsilons(number: int, direction: str):
     assert relative_error(epsilon, case[f"epsilon_{direction}"]) < 1e-15
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("case", ONE_ROUND, ids=lambda case: f"k={case['group_size']},eps={case['epsilon']}")
 def test_golden_deltas_of_one_round(case: dict, direction: str):

@@ -31,7 +31,7 @@ def law_of(side: oracle.Mixture) -> dict[Fraction, Fraction]:
     return {fraction(m): fraction(p) for m, p in zip(side.shifts, side.probabilities, strict=True)}
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("number", SELECTION)
 def test_golden_epsilons_of_pairs(number: int):
     case = GOLDEN[number]

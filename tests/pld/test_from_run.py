@@ -12,7 +12,7 @@ FIXED = groupdp.DPSGD(
 )
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("adjacency", ["remove", "add"])
 @pytest.mark.parametrize("run", [POISSON, [POISSON, FIXED]], ids=["one phase", "two phases"])
 def test_it_encloses_what_the_accountant_says(run, adjacency):

@@ -72,7 +72,7 @@ CASES = {
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", CASES)
 def test_no_adaptive_attack_exceeds_the_bound(name):
     sampling, members, law = CASES[name]

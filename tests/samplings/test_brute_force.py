@@ -128,7 +128,7 @@ def test_poisson_sources():
 FIXED = [(8, 3, 1), (8, 3, 2), (8, 3, 3), (6, 3, 3), (20, 5, 1), (20, 5, 2), (5, 1, 2)]
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("noise", [1, 3])
 @pytest.mark.parametrize(("n", "batch", "k"), FIXED)
 def test_fixed_batch_substitution_and_zero_out(n: int, batch: int, k: int, noise: int):
@@ -171,7 +171,7 @@ TRUNCATED = [
 ]
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("noise", [1, 3])
 @pytest.mark.parametrize(("n", "k", "top", "rate"), TRUNCATED)
 @pytest.mark.parametrize("zero_out", [False, True], ids=["remove and add", "zero out"])
@@ -252,7 +252,7 @@ def test_two_rounds_of_truncated_poisson(zero_out: bool):
     assert joint_worst(two_rounds(back, 3), noise, epsilon) <= bound(laws.mirrored(rounds), epsilon) * (1 + TWO)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("epsilon", [0.3, 1.5])
 @pytest.mark.parametrize(("batch", "k"), [(1, 1), (2, 1), (2, 2), (3, 2), (4, 3), (10, 2)])
 def test_one_epoch_shuffled_into_two_batches(batch: int, k: int, epsilon: float):

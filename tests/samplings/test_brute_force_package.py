@@ -260,7 +260,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_attack_exceeds_the_bound(name: str):
     attack = ATTACKS[name]
@@ -275,7 +275,7 @@ def test_no_attack_exceeds_the_bound(name: str):
         assert not bound.tight or found >= bound.lower * (1 - RELATIVE) - ABSOLUTE
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if not attack.joint])
 def test_no_attack_on_two_rounds_exceeds_the_bound(name: str):
     """The worst gradients of one round twice, and choices that differ from round to round."""

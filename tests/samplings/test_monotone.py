@@ -57,7 +57,7 @@ def answer(run: DPSGD, size: int, adjacency: str) -> Bounds:
     return groupdp.epsilon(run, delta=1e-5, group_size=size, adjacency=adjacency)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @KINDS
 @given(draw=st.data())
 @settings(max_examples=8)

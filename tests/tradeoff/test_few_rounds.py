@@ -71,7 +71,7 @@ def test_a_curve_is_evaluated_by_few_lattices() -> None:
     assert small._made <= 16
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("steps", "prior"), [(1, 0.5), (2, 0.5), (3, 0.3), (8, 0.9)])
 def test_a_right_guess_is_known_however_few_rounds_there_are(steps: int, prior: float) -> None:
     """At prior 1/2 it is 1/2 + advantage / 2; asked after other questions, too."""

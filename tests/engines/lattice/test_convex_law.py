@@ -95,7 +95,7 @@ ROUNDS = {
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 @pytest.mark.parametrize("name", ROUNDS)
 def test_the_engines_intersect(name, reverse):

@@ -100,7 +100,7 @@ def only_blocks(monkeypatch):
     monkeypatch.setattr(lattice_engine, "refine", wide)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize(
     "parts",

@@ -48,7 +48,7 @@ def test_the_oracle_of_a_few_rounds_knows_the_gaussian_mechanism(rounds, epsilon
     assert found.rel_accuracy_bits() > 25
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize(("phases", "epsilon", "step"), FEW_ROUNDS)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_few_rounds_against_ball_arithmetic(phases, epsilon, step, direction):
@@ -79,7 +79,7 @@ def test_a_group_that_is_rarely_sampled_against_ball_arithmetic(law, rounds, eps
     assert float(truth.rad()) < 0.3 * found.width
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("phases", "about", "step"), [FEW_ROUNDS[1], FEW_ROUNDS[6]])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_epsilons_of_a_few_rounds_against_ball_arithmetic(phases, about, step, direction):
@@ -93,7 +93,7 @@ def test_epsilons_of_a_few_rounds_against_ball_arithmetic(phases, about, step, d
     assert below <= arb(target) <= above
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("case", [case for case in ORACLE["cases"] if case.get("steps", 10**9) <= 400], ids=named)
 def test_oracle_epsilons_are_enclosed(case, direction):
@@ -105,7 +105,7 @@ def test_oracle_epsilons_are_enclosed(case, direction):
     assert bounds.provenance.tolerance_met == (bounds.relative_width <= 1e-5)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("case", ORACLE["mixtures"], ids=lambda case: f"{case['sensitivities']}-{case['rounds']}")
 def test_oracle_epsilons_of_arbitrary_mixtures_are_enclosed(case, direction):
@@ -159,7 +159,7 @@ def test_epsilon_and_delta_at_the_ends():
     assert near_the_end.relative_width <= 1e-6
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("epsilon", [-5.0, -1.2, -0.2])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_negative_epsilons_by_duality(epsilon, direction):

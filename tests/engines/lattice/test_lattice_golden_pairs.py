@@ -32,7 +32,7 @@ def assert_enclosed(one, rounds, case, key="epsilon", tolerance=1e-5):
     assert found.relative_width <= tolerance
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize(
     "case", of_kind("poisson-substitute"), ids=lambda c: f"{c['removed']}-{c['added']}-{c['delta']}"
 )
@@ -48,7 +48,7 @@ def test_balls_in_bins_are_enclosed(case):
     assert_enclosed(one, case["epochs"], case)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize(
     "case", of_kind("truncated-poisson")[:2], ids=lambda c: f"k{c['group_size']}-{c['largest_batch']}"

@@ -46,7 +46,7 @@ def measure_of(composition, step, tilt, up):
     return mass, mass.tilt.offset + step * np.unique(np.concatenate(points))
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("up", [False, True], ids=["lower", "upper"])
 def test_one_round_is_bracketed_at_every_order(case, up):

@@ -143,7 +143,7 @@ FEW = [
 ]
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("coin", "rounds", "epsilon"), FEW)
 def test_a_few_rounds_of_pairs_and_coins_against_ball_arithmetic(coin, rounds, epsilon):
     # tries to break L-7, L-8 and L-9

@@ -26,7 +26,7 @@ def test_below_the_gaussian_mechanism(rounds, epsilon):
     assert exact >= bound
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
 def test_below_a_narrow_bracket(direction, share):

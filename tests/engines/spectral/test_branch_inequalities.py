@@ -201,7 +201,7 @@ def test_s_7_the_quadrature_is_within_its_stated_error(right, left, tilt):
     assert_quadrature(right, left, tilt, 3.0, -6.0)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     ("right", "left", "tilt"),
     [

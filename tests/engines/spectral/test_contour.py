@@ -95,7 +95,7 @@ def test_s_21_coarse_contours_enclose_delta_at_many_epsilons(log_planned):
     assert answered > 20
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     ("name", "epsilon"),
     [(name, epsilon) for name in COINS for epsilon in (-2.0, 0.0, 4.0) if name != "coin" or epsilon < 0.0],

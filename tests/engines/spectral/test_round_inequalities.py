@@ -48,7 +48,7 @@ def precision():
         yield
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     ("name", "tilt"),
     [(name, tilt) for name in ROUNDS for tilt in (0.25, 3.0) if (name, tilt) != ("wide on both sides", 3.0)],
@@ -128,7 +128,7 @@ def test_s_22_gaussian_branches_decay_as_they_do_even_in_one_round(name):
         assert -0.5 * frequency**2 * square - 2.0 <= level <= -0.5 * frequency**2 * square + 0.1
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("times", [100, 10**7])
 @pytest.mark.parametrize("name", [name for name in ROUNDS if name != "tiny"])
 def test_s_24_the_scan_bounds_the_cumulants_from_above(name, times):
