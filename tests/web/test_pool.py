@@ -68,6 +68,8 @@ def test_a_worker_that_does_not_listen_is_replaced(monkeypatch):
 
     monkeypatch.setattr(pools, "GRACE", 0.0)
     monkeypatch.setattr(pools.Worker, "cancel", lambda _: None)
+    ask = pools.Worker.ask  # the process is not told the limit of time: it would end by itself at the same moment
+    monkeypatch.setattr(pools.Worker, "ask", lambda self, name, body, _: ask(self, name, body, 600.0))
 
     async def work(pool):
         await all_there(pool)
