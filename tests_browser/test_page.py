@@ -162,6 +162,7 @@ def test_a_dropped_file_shows_everybody(open_page):
 
 def test_downloads_and_hand_over(open_page):
     page = open_page()
+    expect(page.locator("#curve circle")).to_have_count(32)
     with page.expect_download() as taken:
         page.click('[data-take="csv"]')
     rows = taken.value.path().read_text().splitlines()
