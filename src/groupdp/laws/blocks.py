@@ -152,7 +152,7 @@ def hidden_collisions(group_size: int, batches: int, shift: float, order: float)
 
 @lru_cache(maxsize=64)
 def order_of_rare_collisions(group_size: int, batches: int, shift: float) -> float | None:
-    """The order at which the blocks of collisions take 2 % of the batches; None where they take more at lower ones."""
+    """The order at which the blocks of collisions take 2 % of the batches; None where the lowest order takes more."""
     labelled = _labels(group_size, batches)
     if labelled is None:
         return None

@@ -123,9 +123,9 @@ static void join_moments(const round_law *law, const branch_moment *found, doubl
     }
 }
 
-/* The same with nodes off the axis (S-52): weights and losses are complex, errors those of the moduli. */
+/* What `add_branch` does, for nodes off the axis (S-52): weights and losses are complex, errors those of the moduli. */
 static void add_line_of(tilted_round *result, const branch_moment *found, double share, double share_error, int start,
-                     int nodes)
+                        int nodes)
 {
     const line_table *line = &found->line;
     double scale = 1.01 * (found->log_moment_error + share_error);
