@@ -28,7 +28,7 @@ from groupdp.engines.spectral.engine import packed
 from groupdp.pairs import Composition
 from groupdp.question import question_of
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "shared"))
 from kernel_inspect import kernel as inspected
 
 GROUPS = (1, 9, 32)

@@ -1,13 +1,15 @@
 """Large inputs: the per-person view of 10^7 people, and a sweep on one and on two Dask workers.
 
-    python benchmarks/large.py [--people 10000000] [--points 1000000]
+    python benchmarks/large.py [--people 10000000] [--sweep] [--points 1000000]
 
-Stores what it measured in results.json, and writes the report again.
+Stores what it measured in results.json, and writes the report again. The sweeps take a quarter of an hour: without
+--sweep the report keeps those measured last, with their date.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import resource
@@ -21,11 +23,11 @@ import work
 
 import groupdp
 from groupdp.people.view import people_view
-from groupdp.sweeps.files import Parts
 from groupdp.sweeps.grid import grid_of
-from groupdp.sweeps.sweep import finished_chunks
+from groupdp.sweeps.sweep import Parts, finished_chunks
 
 HERE = Path(__file__).resolve().parent
+SWEEP = "sweep to Parquet"
 
 
 def people(number: int) -> dict[str, str]:
@@ -70,7 +72,7 @@ def sweep(points: int, workers: int) -> dict[str, str]:
     half = len(done) // 2
     first, last = _pace(done[: half + 1]), _pace(done[half:])
     told = f"{seconds:.0f} s; {first:.0f} points/s in the first half, {last:.0f} in the second; {memory:.0f} MB"
-    return {"what": "sweep to Parquet", "how": f"{len(grid)} points, Dask workers: {workers}", "result": told}
+    return {"what": SWEEP, "how": f"{len(grid)} points, Dask workers: {workers}", "result": told}
 
 
 def _pace(done: list[tuple[float, int]]) -> float:
@@ -80,16 +82,22 @@ def _pace(done: list[tuple[float, int]]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--people", type=int, default=10_000_000)
+    parser.add_argument("--sweep", action="store_true", help="measure the sweeps, too")
     parser.add_argument("--points", type=int, default=1_000_000)
     arguments = parser.parse_args()
+    file = HERE / "results.json"
+    stored = json.loads(file.read_text())
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
     found: list[dict[str, str]] = []
-    for workers in (0, 1, 2):
+    for workers in (0, 1, 2) if arguments.sweep else (0,):
         one = sweep(arguments.points, workers) if workers else people(arguments.people)
         one["how"] += f" (load {os.getloadavg()[0]:.0f})"
+        one["at"] = now
         print(one, flush=True)
         found.append(one)
-    file = HERE / "results.json"
-    stored = {**json.loads(file.read_text()), "large": found}
+    if not arguments.sweep:
+        found += [one for one in stored.get("large", []) if one["what"] == SWEEP]
+    stored["large"] = found
     file.write_text(json.dumps(stored, indent=1) + "\n")
     report.write(stored, json.loads((HERE / "truth.json").read_text()), work.items(), HERE.parent / "docs")
 

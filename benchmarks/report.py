@@ -173,10 +173,12 @@ def _not_ahead(table: Table) -> str:
 
 def _large(table: Table) -> str:
     """The per-person view and sweeps (benchmarks/large.py), as they were last measured."""
-    rows = [[one["what"], one["how"], one["result"]] for one in table.results.get("large", [])]
+    rows = [[one["what"], one["how"], one["at"], one["result"]] for one in table.results.get("large", [])]
     if not rows:
         return ""
-    return "\n".join(["## Large inputs", "", *_markdown(["what", "how", "measured"], rows)]) + "\n"
+    lines = ["## Large inputs", "", *_markdown(["what", "how", "measured on", "result"], rows)]
+    lines += ["", "`make bench` measures the view; sweeps keep their last measurement unless `--sweep` asks for them."]
+    return "\n".join(lines) + "\n"
 
 
 def _promises(table: Table) -> Iterable[list[str]]:

@@ -3,8 +3,10 @@
     python benchmarks/run.py [--quick] [--fresh] [--sections NAME,NAME] [--peers PYTHON] [--limit SECONDS]
 
 Results are stored after every item. A run that was interrupted on the same machine is continued; --fresh begins a
-new one. --sections measures these again, beside a finished run on the same machine. --quick is a smoke test of about a
-minute, with results and report in build/benchmarks.
+new one. --sections measures these again, beside a finished run on the same machine: an earlier result stays until the
+new one is there, and a section counts as measured again once all of it is. --quick is a smoke test of about a minute,
+with results and report in build/benchmarks. The truth is what truth.json has: `python benchmarks/truth.py` computes
+what it lacks, in hours.
 """
 
 from __future__ import annotations
@@ -48,13 +50,9 @@ def main() -> None:
     limits = {**LIMITS, **dict.fromkeys(arguments.sections or LIMITS, same)} if same else LIMITS
     results = _begin(file, limits, fresh=arguments.fresh or arguments.quick, sections=arguments.sections)
     chosen = [one for one in items if not arguments.sections or one["section"] in arguments.sections]
-    # Of single sections the truth is what is there: `python benchmarks/truth.py` computes what is missing, in hours.
-    truths = collections.defaultdict(dict, truth.known()) if arguments.sections else truth.complete(chosen)
-    if arguments.sections:
-        again = {report.result_key(one, setting) for one in chosen for setting in one["settings"]}
-        results["results"] = {key: value for key, value in results["results"].items() if key not in again}
-        for section in arguments.sections:
-            results.setdefault("measured", {})[section] = {"at": _now(), "load": os.getloadavg()[0]}
+    truths: dict[str, Any] = collections.defaultdict(dict, truth.known())
+    again = {report.result_key(one, setting) for one in chosen for setting in one["settings"]}
+    again = again if arguments.sections else set()
     tools: dict[str, Tool] = {}
     try:
         for number, one in enumerate(chosen, start=1):
@@ -65,7 +63,7 @@ def main() -> None:
                 if adapter not in tools:
                     ours = adapter == "groupdp_bounds"
                     tools[adapter] = Tool(adapter, Path(sys.executable if ours else arguments.peers))
-                quick += _run(results, one, setting, tools[adapter], truths, limits[one["section"]])
+                quick += _run(results, one, setting, tools[adapter], truths, limits[one["section"]], again)
                 results["tools"][adapter] = (
                     tools[adapter].versions or results["tools"].get(adapter) or {"failure": tools[adapter].failure}
                 )
@@ -73,6 +71,8 @@ def main() -> None:
             for _ in range(TURNS - 1):
                 for turn in quick:
                     turn()
+            if arguments.sections and one["section"] not in {later["section"] for later in chosen[number:]}:
+                results.setdefault("measured", {})[one["section"]] = {"at": _now(), "load": os.getloadavg()[0]}
             _store(file, results)
     finally:
         for tool in tools.values():
@@ -91,15 +91,18 @@ def _run(
     tool: Tool,
     truths: dict[str, Any],
     limit: float,
+    again: set[str],
 ) -> list[Callable[[], None]]:
-    """One tool at one setting on one item, repeated if it is quick; nothing if that has been done already.
+    """One tool at one setting on one item, repeated if it is quick; nothing if that has been done already, unless it is
+    to be done again.
 
     What is returned makes another turn of a quick call and takes the median over all turns.
     """
     key = report.result_key(one, setting)
     name = f"{setting['tool']}, {setting['name']}"
-    if key in results["results"]:
+    if key in results["results"] and key not in again:
         return []
+    again.discard(key)
     known = truths[truth.key_of(one)]
     sent = {name: one[name] for name in ("question", "phases", "group_size", "delta", "adjacency")}
     if one["question"] == "noise":

@@ -129,7 +129,7 @@ static void ask(workspace *space, job work)
     answered += done;
 }
 
-static void ask_near(workspace *space, job work, double log_delta, double apart)
+static void ask_near(workspace *space, job work, double apart)
 {
     workspace keep;
     neighbourhood found;
@@ -137,7 +137,7 @@ static void ask_near(workspace *space, job work, double log_delta, double apart)
     keep.chunk = 1 << 16;
     calls++;
     memset(&found, 0, sizeof found);
-    if (neighbourhood_of(space, &keep, &work, log_delta, &found) == 1) {
+    if (neighbourhood_of(space, &keep, &work, &found) == 1) {
         answered++;
         for (int i = -2; i <= 2; i++) {
             double lower, upper, value, slope;
@@ -256,7 +256,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (mode >= 192) {
         take(&space, NULL);
         space.chunk = 1 << 16;
-        ask_near(&space, work, number(&from), number(&from));
+        ask_near(&space, work, number(&from));
         forget(release(&space));
     }
     return 0;

@@ -50,7 +50,7 @@ MUTATIONS = tuple(
             "the rounding of c' eps",
             "roundings",
         ),
-        ("S-5", "contour.c", "path.step * (1.0 - 1e-15)", "path.step", "to round the period down", "roundings"),
+        ("S-5", "contour.c", "PI / step * (1.0 - 1e-15)", "PI / step", "to round the period down", "roundings"),
         (
             "S-5",
             "contour.c",
@@ -372,7 +372,7 @@ MUTATIONS = tuple(
         (
             "S-21",
             "contour.c",
-            "path.log_scale_error += 1.01 * count * tilted[i].log_moment_error;",
+            "path->log_scale_error += 1.01 * count * tilted[i].log_moment_error;",
             "path.log_scale_error += 0.0;",
             "the rounds' part of the error of K(c)",
             "formula",

@@ -88,7 +88,7 @@ def citing(tests: Sequence[Path], inequality: str) -> list[str]:
 
 def failing(source: Path, tests: Sequence[str]) -> str | None:
     """The first of these tests that fails."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--whole", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     found = re.search(r"^(?:FAILED|ERROR) \S*::(\S+)", done.stdout, re.MULTILINE)

@@ -74,8 +74,8 @@ class HalvedSampling(Sampling):
     def sampled_batches(self, generator, *, trials, dataset_size):
         return self.poisson.sampled_batches(generator, trials=trials, dataset_size=dataset_size)
 
-    def audited_worlds(self, change, *, ordinary_examples):
-        return self.poisson.audited_worlds(change, ordinary_examples=ordinary_examples)
+    def audited_datasets(self, change, *, ordinary_examples):
+        return self.poisson.audited_datasets(change, ordinary_examples=ordinary_examples)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -64,11 +65,7 @@ class Provenance:
         # A read-only mapping can be neither pickled nor copied; results must be, to come back from other processes.
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values.update(directions=dict(self.directions), evaluations=dict(self.evaluations))
-        return _provenance, (values,)
-
-
-def _provenance(values: dict[str, Any]) -> Provenance:
-    return Provenance(**values)
+        return partial(Provenance, **values), ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from groupdp.engines import spectral
 from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Progress
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.noiseless import Noiseless, epsilon_with, log_delta_with, split
-from groupdp.pairs import Composition, lower_composition
+from groupdp.pairs import Composition, Round, lower_composition
 
 #: Engines by name; `auto` takes the spectral one where it answers narrowly, and the lattice where not.
 ENGINES = ("auto", "spectral", "lattice")
@@ -280,5 +280,7 @@ _ENGINES = {"spectral": _by_contour, "lattice": _by_lattice}
 
 
 def _is_one_round(noisy: Composition) -> bool:
-    """Whether the lattice engine's closed form is called for."""
-    return len(noisy) == 1 and noisy[0][1] == 1 and are_few(noisy)
+    """Whether the lattice engine's closed form is called for; the kernel has its own without a coin (S-71)."""
+    if not (len(noisy) == 1 and noisy[0][1] == 1 and are_few(noisy)):
+        return False
+    return not spectral.AVAILABLE or not isinstance(noisy[0][0], Round) or len(noisy[0][0].branches) > 1

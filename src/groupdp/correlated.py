@@ -19,7 +19,7 @@ from typing import Any
 from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
 from groupdp.calibration import calibrate_noise
-from groupdp.data.keyed_hash import priority
+from groupdp.data.choice import priority
 from groupdp.errors import InvalidArgument
 from groupdp.guarantees import epsilon as epsilon_of
 from groupdp.mechanisms.correlated import (
@@ -129,7 +129,7 @@ def part_of(person: Any, parts: int, key: str) -> int:
     """The part, from 0 to parts - 1, of all examples of a person: a keyed hash of the id, which M-2 needs.
 
     It depends on the person and the key alone, so that adding or removing others moves nobody, and it is the same in
-    every version (the hash of `data/keyed_hash.py`). `person` is text, an integer or a UUID.
+    every version (the hash of `data/choice.py`). `person` is text, an integer or a UUID.
     """
     count = require_integer("parts", parts, at_least=1)
     if not isinstance(key, str) or not key:

@@ -28,7 +28,6 @@ import numpy as np
 
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import spectral
-from groupdp.engines.lattice.curves import curve_of, first_at_most, last_above
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.losses import AtomsRound, LaplaceRound, compose_atoms, laplace_atoms
@@ -52,6 +51,8 @@ def enclosed_epsilon(noisy: Composition, log_delta: float) -> Bounds | None:
     coins = coins_of(noisy) if log_delta > _SMALLEST_LOG_DELTA else None
     if coins is None:
         return None
+    from groupdp.engines.lattice.curves import curve_of, first_at_most, last_above
+
     below, above, log_rarest = coins
     # P(r > r_0) <= delta < P(r >= r_0): epsilon is near the middle of the loss of N(sqrt r_0, 1), r_0 / 2.
     tails = np.logaddexp.accumulate(np.array(above.log_weights)[::-1])[::-1]
@@ -93,10 +94,10 @@ def coins_of(noisy: Composition) -> tuple[Round, Round, float] | None:
     """Rounds with the curve C, their shifts rounded down and up, and log w; None where P-25 does not apply or help."""
     if len(noisy) != 1:
         return None
-    one, times = noisy[0]
-    if not (isinstance(one, Round) and len(one.branches) == 1 and one.branches[0].left.is_zero):
+    round_, times = noisy[0]
+    if not (isinstance(round_, Round) and len(round_.branches) == 1 and round_.branches[0].left.is_zero):
         return None
-    side = one.branches[0].right
+    side = round_.branches[0].right
     if not (len(side.shifts) > 1 and side.largest > 1.0):
         return None
     positive = side.shifts[side.shifts > 0.0]
@@ -156,14 +157,16 @@ def split_known(composition: Composition) -> tuple[Composition, Composition]:
 
 def shifted_log_delta(known: Composition, rest: Composition, *, epsilon: float) -> Bounds:
     """Certified bounds on log delta(epsilon), for any real epsilon (R-6)."""
-    curve = _Curve.of(known, rest, _CUT)
+    curve = _ShiftedCurve.of(known, rest, _CUT)
     lower, upper = curve.below(epsilon), curve.above(epsilon)
     return Bounds(min(lower, upper), upper, curve.provenance)
 
 
 def shifted_epsilon(known: Composition, rest: Composition, *, log_delta: float) -> Bounds:
     """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta (R-6)."""
-    curve = _Curve.of(known, rest, log_delta - 40.0)
+    from groupdp.engines.lattice.curves import first_at_most, last_above
+
+    curve = _ShiftedCurve.of(known, rest, log_delta - 40.0)
     if curve.above(0.0) <= log_delta:
         return Bounds(0.0, 0.0, curve.provenance)
     start = curve.start(log_delta)
@@ -175,7 +178,7 @@ def shifted_epsilon(known: Composition, rest: Composition, *, log_delta: float) 
 
 
 @dataclass(slots=True)
-class _Curve:
+class _ShiftedCurve:
     """The curve of a composition, from both sides."""
 
     upper: AtomsRound
@@ -184,7 +187,7 @@ class _Curve:
     contours: list[spectral.Neighbourhood]
 
     @classmethod
-    def of(cls, known: Composition, rest: Composition, log_cut: float) -> _Curve:
+    def of(cls, known: Composition, rest: Composition, log_cut: float) -> _ShiftedCurve:
         return cls(_law_of(known, log_cut, up=True), _law_of(known, log_cut, up=False), rest, [])
 
     @property
@@ -251,11 +254,11 @@ def _law_of(known: Composition, log_cut: float, *, up: bool) -> AtomsRound:
     """All known losses composed, from above or from below."""
     cut = max(log_cut, -650.0)
     atoms = compose_atoms(tuple(part for part in known if isinstance(part[0], AtomsRound)), log_cut=cut)
-    size = math.prod(len(one.losses) for one, _ in atoms if isinstance(one, AtomsRound))
-    kinds = [(one, times) for one, times in known if isinstance(one, LaplaceRound)]
+    size = math.prod(len(round_.losses) for round_, _ in atoms if isinstance(round_, AtomsRound))
+    kinds = [(round_, times) for round_, times in known if isinstance(round_, LaplaceRound)]
     room = min((_SUMS_OF_KINDS / size) ** (1.0 / max(len(kinds), 1)), _OF_LAPLACE)
     discretised = tuple(
-        (laplace_atoms(one.shift, max(4, math.floor(0.5 * room / times)), up=up), times) for one, times in kinds
+        (laplace_atoms(round_.shift, max(4, math.floor(0.5 * room / times)), up=up), times) for round_, times in kinds
     )
     composed = compose_atoms((*atoms, *discretised), log_cut=cut)
     law = composed[0][0]

@@ -66,7 +66,7 @@ class Field:
     attribute: str = ""
     """The attribute of the class that it sets, where that has another name."""
     label: str = ""
-    unit: str
+    unit: str = ""
     meaning: str
     """One sentence, for the help of the option and for the page."""
     kind: Literal["number", "integer", "flag", "table"]
@@ -82,6 +82,7 @@ class Field:
     """Two other fields whose ratio may be given in its place."""
     option: str = ""
     example: str = ""
+    """The start of its slider, where that is a number and no other example is given."""
     slider: Slider
 
     def __post_init__(self) -> None:
@@ -91,6 +92,7 @@ class Field:
             ("attribute", self.name),
             ("label", self.name.replace("_", " ").capitalize()),
             ("option", f"--{self.name.replace('_', '-')}"),
+            ("example", given(self.slider.start) if self.kind in ("number", "integer") else ""),
         ):
             object.__setattr__(self, attribute, getattr(self, attribute) or value)
 
@@ -106,7 +108,7 @@ class Field:
         if self.kind == "flag":
             return truth(self.name, value)
         if self.kind == "table":
-            return table(self.name, value, lambda key, one: number(key, one, **self._limits))
+            return table(self.name, value, lambda key, text: number(key, text, **self._limits))
         if self.kind == "number":
             return number(self.name, value, **self._limits)
         return integer(self.name, value, **self._whole_limits)
@@ -176,16 +178,16 @@ def add_to(registry: dict[str, Kind], kind: Kind) -> Kind:
 def exact(key: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> Fraction:
     """A number exactly as it was written: a text is a decimal or a ratio, a double the decimal it prints as."""
     if isinstance(value, str):
-        found = _exact_text(key, value)
+        fraction = _exact_text(key, value)
     else:
         double = require_number(key, float(value) if isinstance(value, Decimal) else value)
         if double == 0.0:  # the exact fraction of 1e-999999999 would have a thousand million digits
             if value:
                 raise InvalidArgument(key, value, "be 0 or a number that a double can hold")
             value = 0
-        found = Fraction(value) if isinstance(value, int | Decimal | Fraction) else Fraction(repr(double))
-    require_number(key, _as_double(key, found, value), above=above, at_least=at_least)
-    return found
+        fraction = Fraction(value) if isinstance(value, int | Decimal | Fraction) else Fraction(repr(double))
+    require_number(key, _as_double(key, fraction, value), above=above, at_least=at_least)
+    return fraction
 
 
 def _exact_text(key: str, text: str) -> Fraction:
@@ -245,7 +247,7 @@ def table(key: str, value: Any, entry: Callable[[str, Any], Any]) -> dict[str, A
     """A value for each source, each read by `entry`."""
     if not isinstance(value, Mapping):
         raise InvalidArgument(key, value, "be a table of sources with their numbers")
-    return {str(source): entry(f"{key}.{source}", one) for source, one in value.items()}
+    return {str(source): entry(f"{key}.{source}", text) for source, text in value.items()}
 
 
 def flag(name: str, meaning: str) -> Field:
@@ -280,7 +282,7 @@ BATCH_SIZE = Field(
 DATASET_SIZE = Field(
     name="dataset_size",
     unit="examples",
-    meaning="Examples in the dataset; of two neighbours, in the smaller one.",
+    meaning="Examples in the dataset; in the smaller of two neighbours.",
     kind="integer",
     at_least=1,
     at_most=LARGEST_DATASET,
@@ -294,6 +296,5 @@ BATCHES = Field(
     kind="integer",
     at_least=1,
     at_most=LARGEST_DATASET,
-    example="100",
     slider=Slider(start=100, low=2, high=10_000),
 )

@@ -9,21 +9,24 @@ magnitude.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+Value = TypeVar("Value")
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 #: Unit roundoff: a single operation is off by at most this, relatively.
 UNIT = 2.0**-53
 #: Relative error of an elementary function: 4 units in the last place, of 2^-52 each.
 ELEMENTARY = 8.0 * UNIT
-#: Relative error of the Mills ratio: 16 units in the last place of erfcx, then the roundings of argument and factor.
+#: Relative error of the Mills ratio, and of erfcx(z / sqrt(2)) for z >= -1: 16 units in the last place of erfcx, then
+#: the roundings of argument and factor.
 MILLS = 40.0 * UNIT
 #: Relative error of a complex product (Brent, Percival and Zimmermann 2007: sqrt(5) units), rounded up.
 COMPLEX_PRODUCT = 2.5 * UNIT
@@ -37,10 +40,10 @@ def fft_error(length: int) -> float:
     Every output is a sum over the inputs of input x (product of one twiddle factor per level). A level of
     radix 2 multiplies by a factor that is off by one unit (1 u), rounds the product (sqrt(5) u) and the sum
     (1 u): below 4.3 u. Levels of radix 3 and 5 add up to 5 and 7 more roundings of real parts (sqrt(2) u
-    each): below 10.4 u and 13.2 u. Charged are 8 u log2(radix), that is 8 u, 12.6 u and 18.5 u. Real
+    each): below 10.4 u and 13.2 u. The bound is 8 u log2(radix), that is 8 u, 12.6 u and 18.5 u. Real
     transforms do the same operations on half of the outputs.
     """
-    if length < 2 or _odd_part(length) not in (1, 3, 5):
+    if length < 2 or length // (length & -length) not in (1, 3, 5):
         raise AssertionError("the length must be 2^a, 3 x 2^a or 5 x 2^a")
     return 8.0 * math.log2(length) * UNIT
 
@@ -52,18 +55,12 @@ def fft_error_in_norm(length: int) -> float:
     transforms, sqrt(r) times a unitary matrix (Higham 2002, Theorem 24.2). The sums of radix 2 are off by u:
     4.3 u in all. An output of radix 3 or 5 has up to 5 or 7 roundings (sqrt(2) u each, of at most sqrt(r)
     times the norm of its inputs), so a level is off by 5 sqrt(6) u + 3.3 u = 15.6 u or 7 sqrt(10) u + 3.3 u
-    = 25.5 u. Charged are 12 u log2(radix), that is 12 u, 19 u and 27.8 u. Of real transforms, half of the
+    = 25.5 u. The bound is 12 u log2(radix), that is 12 u, 19 u and 27.8 u. Of real transforms, half of the
     outputs and half of the operations are mirror images.
     """
     return 1.5 * fft_error(length)
 
 
-def _odd_part(length: int) -> int:
-    return length // (length & -length)
-
-
-#: Relative error of erfcx(z / sqrt(2)) for z >= -1: 16 units in the last place and the rounding of its argument.
-_SCALED = 40.0 * UNIT
 #: Beyond this the square of z is close to the largest double.
 _FARTHEST = 1e150
 #: Room for underflow in quantities that are otherwise of order 1.
@@ -97,7 +94,7 @@ def log_normal_tail(z: FloatArray, z_error: FloatArray) -> Sides:
         value = scaled - square - _LOG_2
         # The hazard rate at y >= -1 is at most max(y, 0) + 1, and grows by at most the displacement.
         error = (np.maximum(y, 0.0) + 1.0 + z_error) * z_error
-        error += UNIT * (2.0 * square + 2.0 * np.abs(value)) + _SCALED + ELEMENTARY * (np.abs(scaled) + 1.0)
+        error += UNIT * (2.0 * square + 2.0 * np.abs(value)) + MILLS + ELEMENTARY * (np.abs(scaled) + 1.0)
         lower = np.where(z > _FARTHEST, -np.inf, value - error)
         upper = value + error
         # For z < -1 the probability is 1 - s, s = P(N > -z) <= 0.16, off by a factor of at most e where error <= 1.
@@ -132,6 +129,15 @@ def _log_sum(terms: FloatArray, sign: float) -> FloatArray:
         return np.asarray(np.where(np.isfinite(top), value + sign * room, top))
 
 
+def log_sum_exp(values: FloatArray) -> float:
+    """log sum exp(values), within 1e-9 of itself (callers leave room)."""
+    top = float(values.max())
+    if top == -math.inf:
+        return -math.inf
+    with np.errstate(under="ignore"):
+        return top + math.log(float(np.sum(np.exp(values - top))))
+
+
 def _sum(values: FloatArray) -> FloatArray:
     """The sum along the last axis in blocks of about sqrt(n): relative error below 2 (sqrt(n) + 2) roundings."""
     count = values.shape[-1]
@@ -139,6 +145,20 @@ def _sum(values: FloatArray) -> FloatArray:
         return np.asarray(values.sum(axis=-1))
     starts = np.arange(0, count, math.isqrt(count) + 1)
     return np.asarray(np.add.reduceat(values, starts, axis=-1).sum(axis=-1))
+
+
+def composed(base: Value, times: int, product: Callable[[Value, Value], Value]) -> Value:
+    """`times` >= 1 copies of `base`, multiplied by repeated squaring."""
+    if times < 1:
+        raise AssertionError("a power must be at least 1")
+    result: Value | None = None
+    while True:
+        if times & 1:
+            result = base if result is None else product(result, base)
+        times >>= 1
+        if times == 0 and result is not None:
+            return result
+        base = product(base, base)
 
 
 def at_zero_of(log_weights: Sequence[float], masses: Sequence[tuple[float, float]]) -> tuple[float, float, float]:

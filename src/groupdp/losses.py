@@ -15,7 +15,7 @@ import numpy as np
 
 from groupdp._validation import require_number
 from groupdp.errors import LimitExceeded
-from groupdp.floats import UNIT, FloatArray
+from groupdp.floats import UNIT, FloatArray, composed
 from groupdp.pairs import Composition, Immutable
 
 #: Most products that a convolution of two laws takes: about two seconds of work.
@@ -129,21 +129,14 @@ class AtomsRound(KnownLosses, Immutable):
             total = top + math.log(math.fsum(np.exp(terms - top).tolist()))
         # The terms: two logarithms and their sum; the sum of positive numbers is exact but for one rounding.
         room = self.mass_error + UNIT * (4.0 * float(np.max(np.abs(log_p))) + 4.0 * abs(top) + 40.0)
-        found = total + sign * (room + 4.0 * UNIT * abs(total))
+        value = total + sign * (room + 4.0 * UNIT * abs(total))
         if up:
-            return min(float(np.logaddexp(found, lost)) + 1e-15, 0.0)
-        return found if found > _LOG_SMALLEST else -math.inf
+            return min(float(np.logaddexp(value, lost)) + 1e-15, 0.0)
+        return value if value > _LOG_SMALLEST else -math.inf
 
     def composed(self, times: int, *, log_cut: float = -650.0) -> AtomsRound:
         """The law of the sum of `times` independent losses, its tails cut off where P has about e^log_cut (R-5)."""
-        result, power = None, self._trimmed(log_cut)
-        while True:
-            if times & 1:
-                result = power if result is None else _sum(result, power, log_cut)
-            times >>= 1
-            if times == 0 and result is not None:
-                return result
-            power = _sum(power, power, log_cut)
+        return composed(self._trimmed(log_cut), times, lambda left, right: _sum(left, right, log_cut))
 
     def coarsened(self, most: int, *, up: bool) -> AtomsRound:
         """A law of at most about `most` atoms above (below) this one: dots connected, or cells merged (L-5, L-6)."""
@@ -195,7 +188,7 @@ def _restored(losses: FloatArray, log_p: FloatArray, *numbers: float) -> AtomsRo
 def _sum(left: AtomsRound, right: AtomsRound, log_cut: float) -> AtomsRound:
     """The law of the sum of two independent losses; its mirror image is not kept."""
     on_one_lattice = left.spacing == right.spacing > 0.0 or len(left.losses) == 1 or len(right.losses) == 1
-    shorter, longer = sorted((left, right), key=lambda one: len(one.losses))
+    shorter, longer = sorted((left, right), key=lambda law: len(law.losses))
     work = float(len(left.losses)) * len(right.losses)
     if work > (_MOST_PRODUCTS if on_one_lattice else _MOST_SUMS):
         raise LimitExceeded(
@@ -323,19 +316,19 @@ def laplace_factors(cells: int, step: float, *, up: bool) -> FloatArray:
 
 def compose_atoms(composition: Composition, *, log_cut: float = -650.0) -> Composition:
     """The composition with all laws of atoms composed into one, as far as the limits allow (R-5)."""
-    laws = [(one, times) for one, times in composition if isinstance(one, AtomsRound)]
+    laws = [(law, times) for law, times in composition if isinstance(law, AtomsRound)]
     others = [part for part in composition if not isinstance(part[0], AtomsRound)]
     if not laws or (len(laws) == 1 and laws[0][1] == 1):
         return composition
-    composed: list[AtomsRound] = []
-    for one, times in laws:
-        power = one.composed(times, log_cut=log_cut)
-        for index, other in enumerate(composed):
+    sums: list[AtomsRound] = []
+    for law, times in laws:
+        power = law.composed(times, log_cut=log_cut)
+        for index, other in enumerate(sums):
             try:
-                composed[index] = _sum(other, power, log_cut)
+                sums[index] = _sum(other, power, log_cut)
                 break
             except LimitExceeded:
                 continue
         else:
-            composed.append(power)
-    return (*others, *((one, 1) for one in composed))
+            sums.append(power)
+    return (*others, *((law, 1) for law in sums))

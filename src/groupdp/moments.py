@@ -8,7 +8,7 @@ and laws of atoms have closed forms. The way back, from divergences to known los
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 
@@ -37,9 +37,9 @@ def renyi_divergence(composition: Composition, order: float) -> tuple[float, flo
     The share is the P-mass of known losses that have no atom.
     """
     alpha = require_number("order", order, above=1.0, at_most=1e4)
-    total = math.fsum(times * log_moment(one, alpha) for one, times in composition if times)
+    total = math.fsum(times * log_moment(round_, alpha) for round_, times in composition if times)
     lost = math.fsum(
-        times * math.exp(min(one.log_lost, 0.0)) for one, times in composition if isinstance(one, AtomsRound)
+        times * math.exp(min(round_.log_lost, 0.0)) for round_, times in composition if isinstance(round_, AtomsRound)
     )
     return (total / (alpha - 1.0) * (1.0 + 1e-14) if total > 0.0 else 0.0), lost * (1.0 + 1e-14)
 
@@ -51,31 +51,34 @@ def log_delta_of_divergence(divergence: float, order: float, epsilon: float) -> 
     return min(value + _ROOM * (1.0 + excess * (divergence + abs(epsilon))), 0.0)
 
 
+def log_delta_by(divergences: Mapping[float, float]) -> Callable[[float], float]:
+    """log of at least delta(epsilon), from divergences by order."""
+    return lambda epsilon: min(log_delta_of_divergence(value, order, epsilon) for order, value in divergences.items())
+
+
 @lru_cache(maxsize=4096)
-def log_moment(one: AnyRound, alpha: float) -> float:
+def log_moment(round_: AnyRound, alpha: float) -> float:
     """An upper bound on log E_P[e^{(alpha - 1) L}] of one round."""
-    if not one.has_noise:
+    if not round_.has_noise:
         return math.inf
     c = alpha - 1.0
-    if isinstance(one, LaplaceRound):
-        return _laplace(one.shift, c)
-    if isinstance(one, AtomsRound):
-        terms = one.log_p + c * one.losses
-        size = float(np.max(np.abs(one.log_p) + c * np.abs(one.losses)))
-        found = _log_sum(terms)
-        return float(max(found, 0.0) + one.mass_error + c * one.loss_error + _ROOM * (1.0 + size))
-    if isinstance(one, Round):
-        logs = [weight + _branch(branch, alpha) for weight, branch in zip(one.log_weights, one.branches, strict=True)]
+    if isinstance(round_, LaplaceRound):
+        return _laplace(round_.shift, c)
+    if isinstance(round_, AtomsRound):
+        terms = round_.log_p + c * round_.losses
+        size = float(np.max(np.abs(round_.log_p) + c * np.abs(round_.losses)))
+        value = _log_sum(terms)
+        return float(max(value, 0.0) + round_.mass_error + c * round_.loss_error + _ROOM * (1.0 + size))
+    if isinstance(round_, Round):
+        pairs = zip(round_.log_weights, round_.branches, strict=True)
+        logs = [weight + _branch(branch, alpha) for weight, branch in pairs]
         return float(np.logaddexp.reduce(logs)) + _ROOM * (1.0 + max(map(abs, logs)))
     return math.inf  # a sampling that is known by a profile or by allocations
 
 
 def law_of_divergences(curve: Mapping[float, float]) -> AtomsRound:
     """Known losses that dominate every pair with these divergences, by order, in both directions (R-10)."""
-
-    def log_delta(epsilon: float) -> float:
-        return min(log_delta_of_divergence(value, order, epsilon) for order, value in curve.items())
-
+    log_delta = log_delta_by(curve)
     end = min(
         (value + _LOG_LOST / (order - 1.0) for order, value in curve.items() if value < math.inf), default=math.inf
     )
@@ -160,11 +163,11 @@ def _branch(branch: Branch, alpha: float) -> float:
     u: FloatArray = np.asarray(low + step * np.arange(count + 1), dtype=np.float64)
     exponents = alpha * _log_side(right, u) - c * _log_side(left, -u) - 0.5 * u * u
     size = float(np.max(np.abs(exponents) + alpha * right.largest * np.abs(u) + c * left.largest * np.abs(u)))
-    found = _log_sum(exponents) + math.log(step) - 0.5 * math.log(2.0 * math.pi)
+    integral = _log_sum(exponents) + math.log(step) - 0.5 * math.log(2.0 * math.pi)
     constant = -c * log_b + 0.5 * c * y * y
     left_tail = constant + _log_tail(reach - step)
     right_tail = constant + 0.5 * slope * slope + _log_tail(reach - step)
-    whole = float(np.logaddexp.reduce([found - math.log1p(-relative), left_tail, right_tail]))
+    whole = float(np.logaddexp.reduce([integral - math.log1p(-relative), left_tail, right_tail]))
     return max(whole, 0.0) + _ROOM * (2.0 + size)
 
 

@@ -173,13 +173,13 @@ _TABLE = {
 ADJACENCIES = tuple(_TABLE)
 #: Label and meaning of every adjacency; "exchange" stands for the two numbers removed and added.
 MEANINGS = {
-    **{name: (name.replace("-", " "), one.meaning) for name, one in _TABLE.items()},
+    **{name: (name.replace("-", " "), row.meaning) for name, row in _TABLE.items()},
     EXCHANGE: ("removed and added", "`removed` examples leave and `added` others join."),
 }
 #: Where one dataset contains the other: both orders, and either alone.
-ONE_SIDED = tuple(name for name, one in _TABLE.items() if one.one_sided)
+ONE_SIDED = tuple(name for name, row in _TABLE.items() if row.one_sided)
 #: Where both datasets have the same size.
-SAME_SIZE = tuple(name for name, one in _TABLE.items() if one.same_size)
+SAME_SIZE = tuple(name for name, row in _TABLE.items() if row.same_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ class Neighbours:
 def directions_of(adjacency: Any) -> tuple[Direction, ...]:
     """The directions in which an adjacency compares its first change's datasets."""
     chosen = require_choice("adjacency", adjacency, ADJACENCIES)
-    return tuple(one for one in DIRECTIONS if chosen == one) or DIRECTIONS
+    return tuple(direction for direction in DIRECTIONS if chosen == direction) or DIRECTIONS
 
 
 def require_direction(value: Any) -> Direction:

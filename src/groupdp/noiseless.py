@@ -42,13 +42,13 @@ class Noiseless:
 
 def split(composition: Composition) -> tuple[Composition, Noiseless | None]:
     """The noisy rounds, and what the noiseless ones reveal; None where they reveal nothing."""
-    revealing = [(one, times) for one, times in composition if not one.has_noise]
+    revealing = [(round_, times) for round_, times in composition if not round_.has_noise]
     if not revealing:
         return composition, None
     noisy = tuple(part for part in composition if part[0].has_noise)
     log_p, log_q, most = [], [], []
-    for one, times in revealing:
-        p, q, largest = one.at_zero
+    for round_, times in revealing:
+        p, q, largest = round_.at_zero
         log_p.append(times * p)
         log_q.append(times * q)
         most.append(times * largest)

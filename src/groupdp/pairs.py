@@ -11,12 +11,17 @@ their norms on the line (P-0). Who removes or adds examples is decided before (n
 compositions and know nothing of directions, samplings or groups.
 
 A round without noise has infinite shifts: noiseless.py treats it in closed form, and no engine sees it.
+
+A *profile* is a round known by a bound on its hockey stick alone, which no pair of mixtures has; docs/samplings.md has
+the proof that it bounds the sampling it is made for. Only the lattice engine composes profiles: from above by
+connecting the dots, from below by merging, so that its bounds enclose the composition of the profile.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -156,11 +161,67 @@ class Round(Immutable):
         return terms[0] if len(terms) == 1 else float(np.logaddexp.reduce(terms))
 
 
+@dataclass(frozen=True, slots=True)
+class SubstitutionEnvelope:
+    """Fixed batches of which up to k members are replaced or zeroed: h_i with the shift mu_i, h = Hypergeom(B, n, k).
+
+    For alpha >= 1, with phi_i(g) = Phi(Phi^-1(g) + mu_i), the hockey stick of a round is at most
+
+        R(alpha) = sup_{0 <= g0 <= 1} { (1 - alpha) h_0 g0 + sum_{i >= 1} h_i max_{g <= g0} [phi_i(g) - alpha g] }
+
+    and R(alpha) = 1 - alpha + alpha R(1 / alpha) below 1: the profile is its own mirror image. At k = 1 it is attained.
+    """
+
+    side: Side
+    engines: ClassVar[tuple[str, ...]] = ("lattice",)
+    is_gaussian: ClassVar[bool] = False
+
+    @classmethod
+    def from_law(cls, law: Law, unit: float) -> SubstitutionEnvelope:
+        """From the law of how many of the replaced examples a batch holds, and the shift of each: 2 / noise multiplier.
+
+        An infinite `unit` is a round without noise.
+        """
+        possible = np.flatnonzero(np.isfinite(law[1]))
+        shifts = np.array([count * unit if count else 0.0 for count in possible.tolist()])
+        return cls(Side.merged(shifts, (law[0][possible], law[1][possible])))
+
+    @property
+    def mirrored(self) -> SubstitutionEnvelope:
+        """The profile with P and Q exchanged: itself."""
+        return self
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether P and Q are identical."""
+        return self.side.is_zero
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether all shifts are finite."""
+        return math.isfinite(self.side.largest)
+
+    @property
+    def largest_shift(self) -> float:
+        """It is dominated by N(largest_shift, 1) against N(0, 1): no component is farther from another."""
+        return self.side.largest
+
+    @property
+    def at_zero(self) -> tuple[float, float, float]:
+        """(log h_0, log h_0, 0): without noise the outcome is 0 where nobody of the group is in the batch."""
+        return self.side.log_mass_at_zero, self.side.log_mass_at_zero, 0.0
+
+    @property
+    def log_mass_above_zero(self) -> float:
+        """log(1 - h_0), a bound on its hockey stick at alpha = 1."""
+        return self.side.log_mass_above_zero
+
+
 class AnyRound(Protocol):
     """What a round says about itself, whatever it is made of. Immutable and hashable.
 
-    `Round` is a pair of mixtures; profiles.py has rounds known by a bound on their hockey sticks alone, allocations.py
-    rounds in which one allocation decides many steps.
+    `Round` is a pair of mixtures, `SubstitutionEnvelope` is known by a bound on its hockey stick alone; allocations.py
+    has rounds in which one allocation decides many steps, losses.py rounds whose losses are known.
     """
 
     @property
@@ -211,19 +272,20 @@ Composition = tuple[tuple[AnyRound, int], ...]
 def compose(rounds: Iterable[tuple[AnyRound, int]]) -> Composition:
     """Equal rounds counted together; rounds in which P and Q are identical, and rounds run 0 times, left out."""
     counts: dict[AnyRound, int] = {}
-    for one, times in rounds:
-        if times > 0 and not one.is_trivial:
-            counts[one] = counts.get(one, 0) + times
+    for round_, times in rounds:
+        if times > 0 and not round_.is_trivial:
+            counts[round_] = counts.get(round_, 0) + times
     return tuple(counts.items())
 
 
 def mirrored(composition: Composition) -> Composition:
     """The composition with P and Q exchanged in every round."""
-    return tuple((one.mirrored, times) for one, times in composition)
+    return tuple((round_.mirrored, times) for round_, times in composition)
 
 
 def lower_composition(composition: Composition) -> Composition | None:
     """The composition for lower sides, if it is another one: every round replaced by its `lower` one."""
-    if all(not isinstance(one, Round) or one.lower is None for one, _ in composition):
+    lower = [(round_.lower if isinstance(round_, Round) else None, times) for round_, times in composition]
+    if all(round_ is None for round_, _ in lower):
         return None
-    return compose((one.lower or one if isinstance(one, Round) else one, times) for one, times in composition)
+    return compose((own or part[0], times) for (own, times), part in zip(lower, composition, strict=True))

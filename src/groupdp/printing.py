@@ -32,7 +32,7 @@ def counted(number: int) -> str:
 
 def grouped(sentence: str, *, space: str = " ") -> str:
     """A sentence with spaces between the thousands of what it counts: "2 000 steps"."""
-    return _COUNT.sub(lambda found: f"{int(found[1]):,}".replace(",", space), sentence)
+    return _COUNT.sub(lambda match: f"{int(match[1]):,}".replace(",", space), sentence)
 
 
 def complement(value: float) -> str:

@@ -10,7 +10,7 @@ from groupdp._validation import require_integer
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
-from groupdp.mechanisms.of_group import with_own_groups
+from groupdp.mechanisms.wrappers import with_own_groups
 from groupdp.neighbours import ADJACENCIES, Change, Neighbours
 from groupdp.pairs import Composition, Round, compose
 
@@ -105,7 +105,7 @@ def unit_of(mechanisms: tuple[Mechanism, ...]) -> str:
         raise InvalidArgument(
             "run",
             InWords("releases that count examples and releases that count people"),
-            "have a group size for each release, or count the same in all of them",
+            "have a group size for each release, like (run, 8), or count the same unit in all of them",
         )
     return different[0] if different else "example"
 

@@ -21,6 +21,10 @@ from groupdp.question import Question
 _Answer = Callable[[Composition, Options], Bounds]
 #: Where a curve's composition is chosen; no effect on validity.
 _TYPICAL_LOG_DELTA = math.log(1e-6)
+#: From so many batches in a block on, contours of heavy tails that decline take seconds. After an answer that its
+#: Chernoff bound is so many times as large as, those with a bound that is far above it are not evaluated; no effect on
+#: validity.
+_MANY_PLACES, _NEARLY, _FAR_ABOVE = 1500, 1.1, 1.3
 
 
 def epsilon_of_question(
@@ -28,11 +32,11 @@ def epsilon_of_question(
 ) -> Bounds:
     """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta: the worst of the ordered changes."""
 
-    def is_below(worst: float, one: Composition) -> bool:
-        return epsilon_ceiling_of(one, log_delta, enough=worst) < worst
+    def is_below(worst: float, composition: Composition) -> bool:
+        return epsilon_ceiling_of(composition, log_delta, enough=worst) < worst
 
-    def answer(one: Composition, own: Options) -> Bounds:
-        return epsilon_of(one, log_delta, own)
+    def answer(composition: Composition, own: Options) -> Bounds:
+        return epsilon_of(composition, log_delta, own)
 
     return _worst(question, options, every_change, answer, is_below, 0.0, log_delta)
 
@@ -42,11 +46,11 @@ def log_delta_of_question(
 ) -> Bounds:
     """Bounds on log delta(epsilon): the worst of the ordered changes."""
 
-    def is_below(worst: float, one: Composition) -> bool:
-        return worst > -math.inf and epsilon_ceiling_of(one, worst, enough=epsilon) <= epsilon
+    def is_below(worst: float, composition: Composition) -> bool:
+        return worst > -math.inf and epsilon_ceiling_of(composition, worst, enough=epsilon) <= epsilon
 
-    def answer(one: Composition, own: Options) -> Bounds:
-        return log_delta_of(one, epsilon, own)
+    def answer(composition: Composition, own: Options) -> Bounds:
+        return log_delta_of(composition, epsilon, own)
 
     return _worst(question, options, every_change, answer, is_below, -math.inf, None)
 
@@ -116,36 +120,57 @@ def _smallest(
             return answer(choices[0], options)
         except LimitExceeded:
             others = _smallest(choices[1:], answer, options, None, log_delta)
-            found = [one for one in (others, _chernoff(choices[0], log_delta)) if one is not None]
-            return replace(min(found, key=lambda one: one.upper), lower=floor)
+            known = [bound for bound in (others, _chernoff(choices[0], log_delta)) if bound is not None]
+            return replace(min(known, key=lambda bound: bound.upper), lower=floor)
     quick = replace(options, engine="spectral") if options.engine == "auto" else options
     answers: list[Bounds] = []
     bounds: list[Bounds] = []
     refused: LimitExceeded | None = None
     slowly = False
-    for index, one in enumerate(choices):
+    enough = hidden = math.inf
+    for choice, bound in _in_order(choices, log_delta):
+        if bound is not None and bound.upper > enough:
+            continue
         try:
-            answers.append(answer(one, quick))
+            answers.append(answer(choice, quick))
+            if _most_places((choice,)):
+                hidden = min(hidden, answers[-1].upper)
+            if bound is not None and bound.upper < _NEARLY * answers[-1].upper:
+                enough = min(enough, _FAR_ABOVE * answers[-1].upper)
         except LimitExceeded as error:
             refused = refused or error
-            bound = _chernoff(one, log_delta)
+            bound = bound or _chernoff(choice, log_delta)
             bounds += [] if bound is None else [bound]
-            slowly |= index == 0 and options.engine == "auto"
-    if slowly and min((one.upper for one in answers), default=math.inf) >= min(
-        (one.upper for one in bounds), default=0.0
-    ):
+            slowly |= choice is choices[0] and options.engine == "auto"
+    if slowly and hidden >= min((bound.upper for bound in bounds), default=math.inf):
         try:
             answers.append(answer(choices[0], options))
         except LimitExceeded as error:
             refused = error
     if not answers + bounds and refused is not None:
         raise refused
-    return min(answers + bounds, key=lambda one: one.upper)
+    return min(answers + bounds, key=lambda bound: bound.upper)
+
+
+def _in_order(
+    choices: tuple[Composition, ...], log_delta: float | None
+) -> tuple[tuple[Composition, Bounds | None], ...]:
+    """The choices; where a contour that declines takes long, with Chernoff's bounds, the smallest first."""
+    if log_delta is None or _most_places(choices) < _MANY_PLACES:
+        return tuple((choice, None) for choice in choices)
+    bounds = ((choice, _chernoff(choice, log_delta)) for choice in choices)
+    return tuple(sorted(bounds, key=lambda pair: math.inf if pair[1] is None else pair[1].upper))
+
+
+def _most_places(choices: tuple[Composition, ...]) -> int:
+    """The most batches in one block."""
+    rounds = (part for choice in choices for part, _ in choice if isinstance(part, AllocationRound))
+    return max((factor.places for part in rounds for product in part.products for factor, _ in product), default=0)
 
 
 def _chernoff(composition: Composition, log_delta: float | None) -> Bounds | None:
     """Chernoff's bound on epsilon, of random allocations: rare collisions may be all that is too much for a contour."""
-    if log_delta is None or not any(isinstance(one, AllocationRound) for one, _ in composition):
+    if log_delta is None or not any(isinstance(round_, AllocationRound) for round_, _ in composition):
         return None
     upper = epsilon_ceiling_of(composition, log_delta, enough=0.0)
     return Bounds(0.0, upper, Provenance(engine="spectral", tolerance_met=False)) if upper < math.inf else None

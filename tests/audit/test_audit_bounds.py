@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -21,6 +21,7 @@ from groupdp.audit import (
 )
 from groupdp.audit.lower_bounds import candidate_thresholds, limits_at
 from refusals import refused
+from strategies import examples
 
 SHIFT = 1.0  # N(SHIFT, 1) against N(0, 1): a Gaussian mechanism
 
@@ -111,7 +112,7 @@ def test_perfect_scores_prove_what_their_number_allows() -> None:
     assert epsilon_lower_bound(infinite, delta=0.0, confidence=confidence).value == pytest.approx(bound.value)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(seed=st.integers(0, 10**6), scale=st.floats(0.01, 100.0), order=st.booleans())
 def test_only_the_order_of_scores_matters(seed: int, scale: float, order: bool) -> None:
     scores = gaussian_scores(300, seed)

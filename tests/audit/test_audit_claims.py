@@ -83,6 +83,7 @@ def test_a_claim_for_one_example_is_caught_when_the_group_has_four() -> None:
         assert not check_claim(scores, right, confidence=CONFIDENCE, seed=seed).contradicted
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("run", [poisson(0.2, 0.5, steps=1), fixed(3, 9, 1.0, steps=1)], ids=["poisson", "fixed"])
 def test_true_claims_raise_false_alarms_at_most_as_often_as_stated(run: DPSGD) -> None:
     """The claims are tight, the attack optimal: no true claim is easier to mistake for a wrong one."""

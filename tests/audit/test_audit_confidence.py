@@ -7,13 +7,14 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from groupdp.audit import lower_limit, simultaneous_band, upper_limit
 from groupdp.audit.lower_bounds import rank_grid, require_confidence
 from refusals import refused
+from strategies import examples
 
 
 def tail(trials: int, successes: int, probability: Fraction) -> Fraction:
@@ -25,7 +26,7 @@ def tail(trials: int, successes: int, probability: Fraction) -> Fraction:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     trials=st.integers(1, 60),
     data=st.data(),

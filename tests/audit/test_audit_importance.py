@@ -12,7 +12,7 @@ from scipy import stats
 import groupdp
 from groupdp.audit import importance_delta
 from groupdp.audit.importance import _bernstein
-from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
+from groupdp.audit.tilted import CappedTilt, RoundLaw, TiltedRound, log_normaliser
 from groupdp.errors import LimitExceeded
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
@@ -71,26 +71,26 @@ def test_the_gaussian_mechanism_agrees_with_its_closed_form(epsilon: float) -> N
 @pytest.mark.parametrize("rate", [0.3, 1.0, 2.5])
 def test_normalisers_agree_with_plain_quadrature_and_with_algebra(direction: str, rate: float) -> None:
     for cap in (math.inf, 0.7) if direction == "remove" else (math.inf,):
-        tilt = Tilt(direction=direction, rate=rate, cap=cap)
+        tilt = CappedTilt(direction=direction, rate=rate, cap=cap)
         u = np.linspace(-25.0, 25.0, 2_000_001)
         density = np.exp(tilt.log_density(LAW.log_ratio(u), u)) / math.sqrt(2.0 * math.pi)
         assert log_normaliser(LAW, tilt) == pytest.approx(math.log(float(density.sum() * (u[1] - u[0]))), abs=1e-9)
     # E[R^2] = sum_ij p_i p_j exp(m_i m_j), E[R] = 1.
     shifts, p = 0.8 * np.arange(3), np.array([0.5, 0.3, 0.2])
     second = float(p @ np.exp(np.outer(shifts, shifts)) @ p)
-    assert log_normaliser(LAW, Tilt(direction="remove", rate=1.0)) == pytest.approx(math.log(second), abs=1e-13)
-    assert log_normaliser(LAW, Tilt(direction="remove", rate=0.0)) == pytest.approx(0.0, abs=1e-13)
+    assert log_normaliser(LAW, CappedTilt(direction="remove", rate=1.0)) == pytest.approx(math.log(second), abs=1e-13)
+    assert log_normaliser(LAW, CappedTilt(direction="remove", rate=0.0)) == pytest.approx(0.0, abs=1e-13)
 
 
 @pytest.mark.parametrize(
     "tilt",
     [
-        Tilt(direction="remove", rate=1.5),
-        Tilt(direction="remove", rate=6.0, cap=0.9),
-        Tilt(direction="add", rate=4.0),
+        CappedTilt(direction="remove", rate=1.5),
+        CappedTilt(direction="remove", rate=6.0, cap=0.9),
+        CappedTilt(direction="add", rate=4.0),
     ],
 )
-def test_draws_follow_the_tilted_law(tilt: Tilt) -> None:
+def test_draws_follow_the_tilted_law(tilt: CappedTilt) -> None:
     u = np.linspace(-20.0, 20.0, 400_001)
     log_ratio = LAW.log_ratio(u)
     weights = np.exp(tilt.log_density(log_ratio, u) - log_normaliser(LAW, tilt)) / math.sqrt(2.0 * math.pi)

@@ -255,13 +255,13 @@ def test_densities_are_sums_over_all_batches(name: str):
     sampling, adjacency, group, steps = WORLDS[name]
     noise, sums = 0.8, np.random.default_rng(3).normal(size=(steps, 6)) * 2.0
     change = Neighbours(group_of("group_size", group, sampling.sources), adjacency).changes[0]
-    for world in sampling.audited_worlds(change, ordinary_examples=2):
-        moves = world.moves
+    for dataset in sampling.audited_datasets(change, ordinary_examples=2):
+        moves = dataset.moves
         total = np.zeros(sums.shape[1])
         for pattern, p in law_of(sampling, len(moves), steps).items():
             means = np.array([sum(m for i, m in enumerate(moves) if batch >> i & 1) for batch in pattern])[:, None]
             total += float(p) * np.exp(np.sum((2 * sums - means) * means, axis=0) / (2 * noise**2))
-        np.testing.assert_allclose(world.releases.log_density(sums, noise), np.log(total), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(dataset.releases.log_density(sums, noise), np.log(total), rtol=1e-9, atol=1e-9)
 
 
 def test_the_density_of_several_sources():
@@ -269,10 +269,10 @@ def test_the_density_of_several_sources():
     group = group_of("group_size", {"web": 1, "books": 2}, sampling.sources)
     (change,) = Neighbours(group, "substitute").changes
     sums = np.random.default_rng(3).normal(size=(1, 6))
-    for world in sampling.audited_worlds(change, ordinary_examples=0):
+    for dataset in sampling.audited_datasets(change, ordinary_examples=0):
         rates = [Fraction(1, 4), Fraction(1, 2)] * 2
         total = np.zeros(6)
         for (batch,), p in poisson(rates).items():
-            mean = sum(m for i, m in enumerate(world.moves) if batch >> i & 1)
+            mean = sum(m for i, m in enumerate(dataset.moves) if batch >> i & 1)
             total += float(p) * np.exp((2 * sums[0] - mean) * mean / 2)
-        np.testing.assert_allclose(world.releases.log_density(sums, 1.0), np.log(total), rtol=1e-9)
+        np.testing.assert_allclose(dataset.releases.log_density(sums, 1.0), np.log(total), rtol=1e-9)

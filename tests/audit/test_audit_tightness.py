@@ -44,7 +44,7 @@ def test_measured_and_certified_delta_agree_wherever_trials_resolve(
     assert sum(int(one.resolved.sum()) for one in measured) >= 4
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned
 @pytest.mark.parametrize("factor", [0.97, 1.03])
 @pytest.mark.parametrize("sampling", [POISSON, FIXED], ids=["poisson", "fixed"])
 def test_a_curve_for_three_per_cent_more_or_less_noise_does_not_agree(sampling: Sampling, factor: float) -> None:

@@ -41,7 +41,7 @@ def test_the_oracle_in_doubles_agrees_with_balls(rate, noise, steps, epsilon, di
     assert found == pytest.approx(float(truth.mid()), rel=1e-9, abs=1e-11)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned
 @pytest.mark.parametrize(("direction", "epsilon"), [("remove", 1.0), ("add", 1.0)])
 def test_the_oracle_by_densities_agrees_with_balls(direction, epsilon):
     phase = {"sampling_rate": 0.2, "noise_multiplier": 2.0, "steps": 20}

@@ -6,10 +6,12 @@ import pytest
 
 import groupdp
 from groupdp.baselines import vadhan_epsilon, vadhan_epsilons
+from groupdp.baselines.fdp import fdp_epsilon
 from groupdp.baselines.one_example import Growth
 from groupdp.baselines.vadhan import _always_sampled
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import Options
+from groupdp.engines import lattice, spectral
 from groupdp.question import question_of
 from groupdp.tradeoff import delta_curve
 
@@ -80,3 +82,39 @@ def test_a_curve_of_quick_contours_is_not_left_to_lattices(monkeypatch):
     for epsilon in range(40):  # 4e8 in all
         curve.log_delta(float(epsilon))
     assert not curve.is_costly
+
+
+@pytest.fixture
+def contours(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The epsilons for which contours are planned; a lattice is an error."""
+    planned: list[float] = []
+    plan = spectral.neighbourhood
+
+    def counted(composition, epsilon):
+        planned.append(epsilon)
+        return plan(composition, epsilon)
+
+    def refused(*_, **__):
+        raise AssertionError("no lattice is needed")
+
+    monkeypatch.setattr(spectral, "neighbourhood", counted)
+    monkeypatch.setattr(lattice, "neighbourhood", refused)
+    return planned
+
+
+@pytest.mark.parametrize(("rate", "steps", "most"), [(0.01, 2000, 400), (1e-4, 10_000, 40), (1e-6, 10_000, 40)])
+def test_a_curve_of_32_sizes_plans_few_contours(contours, rate, steps, most):
+    found = vadhan_epsilons(poisson(rate, 1.0, steps), delta=1e-9, group_sizes=range(1, 33), form="geometric")
+    assert len(contours) <= most
+    assert all(one.provenance.tolerance_met for one in found[1:])
+
+
+@pytest.mark.parametrize(("rate", "steps", "k"), [(0.01, 2000, 9), (1e-4, 10_000, 9), (1e-6, 10_000, 4)])
+def test_the_f_dp_bound_plans_few_contours_and_is_known_closely(contours, rate, steps, k):
+    run = poisson(rate, 1.0, steps)
+    found = fdp_epsilon(run, delta=1e-9, group_size=k)
+    assert len(contours) <= 120
+    assert found.width <= 1e-6 * found.upper
+    # Between the group's own epsilon and Vadhan's lemma, whose chain has equal epsilons.
+    assert groupdp.epsilon(run, delta=1e-9, group_size=k).lower <= found.upper
+    assert found.lower <= vadhan_epsilon(run, delta=1e-9, group_size=k, form="geometric").upper

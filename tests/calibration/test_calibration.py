@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import Phase, assume, given, settings
+from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import ndtr
@@ -21,6 +21,8 @@ from groupdp.calibration import (
     calibrate_steps,
 )
 from groupdp.errors import InvalidArgument
+from refusals import refused
+from strategies import examples
 
 #: Shrinking would repeat seconds of work hundreds of times; the failing example is printed as it is.
 GENERATE = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -70,7 +72,7 @@ def test_noise_at_extreme_targets(epsilon: float, delta: float) -> None:
     assert_optimal(found, better=found.value * (1 - 1e-9))
 
 
-@settings(max_examples=20, deadline=None, phases=GENERATE)
+@examples(20, phases=GENERATE)
 @given(
     rate=st.floats(1e-3, 0.3),
     steps=st.integers(1000, 100_000),
@@ -94,7 +96,7 @@ def test_no_smaller_noise_meets_the_target(
     assert_optimal(found, better=found.value * (1 - 1e-6))
 
 
-@settings(max_examples=12, deadline=None, phases=GENERATE)
+@examples(12, phases=GENERATE)
 @given(
     rate=st.floats(1e-3, 0.05),
     noise=st.floats(0.8, 4.0),
@@ -183,37 +185,49 @@ def test_noise_is_zero_where_the_group_is_hardly_ever_sampled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "argument", "value"),
     [
-        (lambda: calibrate_group_size(PAPER, epsilon=0.5, delta=1e-6), "even a single example"),
+        (lambda: calibrate_group_size(PAPER, epsilon=0.5, delta=1e-6), "epsilon", 0.5),
         (
             lambda: calibrate_steps([PAPER, FIXED], epsilon=8.0, delta=1e-6, group_size=9, phase=1),
-            "even no step of that phase has an epsilon that is at least 40.8",
+            "epsilon",
+            8.0,
         ),
         (
             lambda: calibrate_steps(EVERYONE, epsilon=1.0, delta=1e-6, group_size=9),
-            "even one step has an epsilon that is at least",
+            "epsilon",
+            1.0,
         ),
-        (lambda: calibrate_steps([PAPER, FIXED], epsilon=8.0, delta=1e-6, group_size=9), "phase must say"),
-        (lambda: calibrate_noise(PAPER, epsilon=0.0, delta=1e-6, group_size=9), "epsilon must be"),
-        (lambda: calibrate_noise(PAPER, epsilon=1.0, delta=1.0, group_size=9), "delta must be"),
-        (lambda: calibrate_noise(PAPER, epsilon=1.0, delta=0.5, group_size=0), "group_size must be"),
+        (lambda: calibrate_steps([PAPER, FIXED], epsilon=8.0, delta=1e-6, group_size=9), "phase", None),
+        (lambda: calibrate_noise(PAPER, epsilon=0.0, delta=1e-6, group_size=9), "epsilon", 0.0),
+        (lambda: calibrate_noise(PAPER, epsilon=1.0, delta=1.0, group_size=9), "delta", 1.0),
+        (lambda: calibrate_noise(PAPER, epsilon=1.0, delta=0.5, group_size=0), "group_size", 0),
         (
             lambda: calibrate_noise(PAPER, epsilon=1.0, delta=0.5, group_size=1, tolerance=0.0),
-            "tolerance must be",
+            "tolerance",
+            0.0,
         ),
-        (lambda: calibrate_rate(FIXED, epsilon=1.0, delta=0.5, group_size=1), "grows with a sampling rate"),
-        (lambda: calibrate_batch_size(PAPER, epsilon=1.0, delta=0.5, group_size=1), "grows with a batch size"),
+        (
+            lambda: calibrate_rate(FIXED, epsilon=1.0, delta=0.5, group_size=1),
+            "sampling",
+            ...,
+        ),
+        (
+            lambda: calibrate_batch_size(PAPER, epsilon=1.0, delta=0.5, group_size=1),
+            "sampling",
+            ...,
+        ),
         (
             lambda: calibrate_noise(
                 [PAPER, replace(FIXED, noise_multiplier=0.0)], epsilon=1.0, delta=1e-6, group_size=1
             ),
-            "noise_multiplier must be above 0 in every phase",
+            "noise_multiplier",
+            "0 in one of them",
         ),
     ],
 )
-def test_impossible_targets_and_bad_arguments_get_a_sentence(call, words: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(InvalidArgument, match=words) as caught:
+def test_impossible_targets_and_bad_arguments_get_a_sentence(call, argument, value) -> None:  # type: ignore[no-untyped-def]
+    with refused(argument, value=value) as caught:
         call()
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
@@ -232,3 +246,44 @@ def test_ten_engine_calls_are_enough(rate: float, steps: int, delta: float, epsi
     for one in found:
         assert one.proved_optimal
         assert one.evaluations <= 10
+
+
+#: The most calls of an engine; the targets below took most of some hundred drawn at random.
+_MOST_CALLS = 10
+
+
+@pytest.mark.parametrize(
+    ("calibrate", "rate", "noise", "steps", "size", "epsilon", "delta", "adjacency"),
+    [
+        (calibrate_noise, 3.1e-5, 1.0, 217, 1, 1.74, 1.2e-6, "remove"),
+        (calibrate_noise, 2.3e-5, 1.0, 2, 13, 10.36, 1.4e-4, "add-or-remove"),
+        (calibrate_noise, 0.015, 1.0, 1, 2, 3.6, 3.9e-7, "add-or-remove"),
+        (calibrate_noise, 0.3, 1.0, 6, 4, 0.02, 1e-8, "add-or-remove"),
+        (calibrate_noise, 1e-6, 1.0, 10_000, 8, 0.005, 1.3e-10, "add-or-remove"),
+        (calibrate_steps, 0.0029, 0.868, 1, 9, 16.03, 6.5e-5, "add-or-remove"),
+        (calibrate_steps, 0.2, 3.0, 1, 2, 4.0, 1e-7, "add"),
+        (calibrate_rate, 0.5, 0.695, 12_391, 9, 0.101, 2.9e-6, "remove"),
+        (calibrate_rate, 0.5, 0.992, 375, 21, 9.83, 3.7e-10, "add-or-remove"),
+        (calibrate_group_size, 0.01, 2.0, 2000, None, 9.0, 1e-6, "add-or-remove"),
+        (calibrate_group_size, 1e-5, 1.0, 5000, None, 0.5, 1e-9, "remove"),
+    ],
+)
+def test_a_calibration_asks_an_engine_ten_times_at_most(
+    calibrate, rate, noise, steps, size, epsilon, delta, adjacency
+) -> None:
+    run = groupdp.DPSGD(groupdp.PoissonSampling(rate=rate), noise_multiplier=noise, steps=steps)
+    group = {} if size is None else {"group_size": size}
+    found = calibrate(run, epsilon=epsilon, delta=delta, adjacency=adjacency, **group)
+    assert found.epsilon.upper <= epsilon
+    assert found.proved_optimal
+    assert 0 < found.evaluations <= _MOST_CALLS
+
+
+@pytest.mark.parametrize(("batch", "dataset", "size", "epsilon"), [(24, 197_936, 4, 0.1), (119, 21_199, 1, 0.73)])
+def test_a_batch_or_noise_for_fixed_batches_takes_ten_calls_at_most(batch, dataset, size, epsilon) -> None:
+    sampling = groupdp.FixedBatchSampling(batch_size=batch, dataset_size=dataset)
+    run = groupdp.DPSGD(sampling, noise_multiplier=1.4, steps=103)
+    for calibrate in (calibrate_noise, calibrate_batch_size):
+        found = calibrate(run, epsilon=epsilon, delta=2e-8, group_size=size)
+        assert found.proved_optimal
+        assert found.evaluations <= _MOST_CALLS

@@ -63,6 +63,7 @@ def test_waves_hold_every_cap_once(number):
 
 def test_a_batch_of_people_is_not_calibrated_and_the_refusal_names_what_is():
     run = DPSGD(groupdp.PoissonPeople(rate=0.01, examples_per_person=2), noise_multiplier=1.0, steps=5)
-    with pytest.raises(groupdp.InvalidArgument, match="calibrate_rate") as refused:
+    with pytest.raises(groupdp.InvalidArgument) as refused:
         groupdp.calibrate_batch_size(run, epsilon=3.0, delta=1e-6, group_size=1)
     assert refused.value.argument == "sampling"
+    assert "calibrate_rate" in refused.value.value

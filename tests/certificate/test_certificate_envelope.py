@@ -121,6 +121,7 @@ def test_an_early_end_is_charged_for(name):
                 assert moment(envelope_of(one, end)[0], z).overlaps(exact)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", PROFILES)
 def test_the_decay_bound_holds_beyond_the_last_point(name):
     # C-20

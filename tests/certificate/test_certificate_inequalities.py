@@ -181,6 +181,7 @@ def test_dropped_shifts_are_charged_for(name):
                 assert_encloses(bounds(name, change))
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", [*CASES, "fixed-batch-sigma8-add-k4-1e-6"])
 def test_the_decay_bound_holds_beyond_the_last_point(name):
     # C-7, C-10: |G(c + i s)| / G(c) for s well beyond, from a contour that goes there

@@ -219,7 +219,7 @@ def few_rounds() -> list[tuple[Any, float, float, float]]:
     return found
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned
 @pytest.mark.parametrize(("parts", "epsilon", "delta", "error"), few_rounds(), ids=lambda value: "")
 def test_a_few_rounds_are_those_of_the_oracle(parts, epsilon, delta, error):
     # C-22, C-23

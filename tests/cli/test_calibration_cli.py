@@ -187,7 +187,7 @@ def test_people_and_cap_read_rows(tmp_path: Path):
     question = "--epsilon 8 --delta 1e-6 --batch-size 4 --steps 1000 --minimum-share 0.5 --json"
     assert groupdp(f"cap {rows} --by who {question}").json == groupdp(f"cap {table} --counts n {question}").json
     for line, words in (
-        (f"people {table} --counts n {options} --out {tmp_path / 'x.csv'}", "out must go with by"),
+        (f"people {table} --counts n {options} --out {tmp_path / 'x.csv'}", "out must be given with by"),
         (f"people {table} --counts n --by who {options}", "exclude each other"),
         (f"people {table} {table} --counts n {options}", "one file"),
     ):

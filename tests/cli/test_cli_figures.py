@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from command_line import assert_one_sentence, groupdp
-from groupdp.cli.figures import emit_summary
+from groupdp.cli.tools import emit_summary
 from groupdp.figures import paper
 from groupdp.figures.paper import figure_process, write_figure
 
@@ -124,9 +124,9 @@ def test_a_figure_in_a_process_of_its_own_is_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(paper, "command_of", lambda _, *arguments: [sys.executable, "-c", program, *arguments])
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     here, there = tmp_path / "here.svg", tmp_path / "there.svg"
-    with figure_process("fixed-batch", there) as process:
+    with figure_process("fixed-batch", there) as panels:
         own = write_figure("fixed-batch", here)
-        other = process.panels()
+        other = panels()
     assert [panel.noise_multiplier for panel in other] == [2.0, 4.0, 8.0]
     assert own == other
     assert here.read_bytes() == there.read_bytes()
@@ -135,20 +135,22 @@ def test_a_figure_in_a_process_of_its_own_is_the_same(tmp_path, monkeypatch):
 def test_a_figure_whose_process_fails_is_drawn_here(computed, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr(paper, "command_of", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
-    with figure_process("poisson", tmp_path / "poisson.png") as process:
-        assert len(process.panels()) == 3
+    with figure_process("poisson", tmp_path / "poisson.png") as panels:
+        assert len(panels()) == 3
     assert (tmp_path / "poisson.png").stat().st_size > 10_000
     monkeypatch.setattr(paper, "command_of", lambda *_: [str(tmp_path / "absent")])
-    with figure_process("poisson", tmp_path / "again.png") as process:
-        assert len(process.panels()) == 3
+    with figure_process("poisson", tmp_path / "again.png") as panels:
+        assert len(panels()) == 3
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "poisson.png").read_bytes()
 
 
 def test_a_figure_that_nobody_waits_for_is_not_drawn_later(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    with figure_process("poisson", tmp_path / "poisson.png") as process:
-        running = process._process
-    assert running is not None
+    start, started = subprocess.Popen, []
+    monkeypatch.setattr(subprocess, "Popen", lambda *about, **how: started.append(start(*about, **how)) or started[-1])
+    with figure_process("poisson", tmp_path / "poisson.png"):
+        pass
+    (running,) = started
     assert running.returncode == -signal.SIGKILL
     assert list(tmp_path.iterdir()) == []
 

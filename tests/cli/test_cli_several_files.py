@@ -7,9 +7,9 @@ import pytest
 import groupdp
 from command_line import assert_one_sentence
 from command_line import groupdp as run_cli
-from groupdp.mechanisms.of_group import OfGroup
+from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.run_file.read import parse_run_file
-from groupdp.run_file.write import run_file_text
+from groupdp.run_file.run import run_file_text
 
 TRAINING = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=300)
 HISTOGRAM = groupdp.GaussianRelease(10.0)

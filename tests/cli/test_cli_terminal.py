@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from command_line import assert_one_sentence, groupdp, words_of
-from groupdp.cli import sweep as sweep_command
+from groupdp.cli import curves as sweep_command
 from groupdp.cli.output import table_text, waiting, wrapped
 
 
@@ -160,7 +160,7 @@ def test_a_wait_of_unknown_length_says_how_long_it_takes_and_wipes_that_away(mon
 #: The command, which waits for a signal once it has written the first part.
 _ONE_PART = """
 import time
-from groupdp.sweeps.files import Parts
+from groupdp.sweeps.sweep import Parts
 write = Parts.write
 
 def write_and_wait(self, *part):
@@ -184,7 +184,7 @@ def test_a_sweep_stopped_with_ctrl_c_goes_on_where_it_stopped(run_file, tmp_path
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130
-    assert "the same command goes on there" in errors
+    assert "run the same command again to continue" in errors
     assert not (tmp_path / "new" / "grid.csv").exists()
     assert list(parts.glob("part-*.csv"))
     again = groupdp(line)

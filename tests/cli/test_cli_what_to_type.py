@@ -7,7 +7,7 @@ import pytest
 
 from command_line import assert_one_sentence, groupdp
 
-RUN = "--sampling-rate 0.01 --noise-multiplier 1 --steps 10"
+RUN = "--sampling-rate 0.01 --noise-multiplier 1 --steps 500"
 
 
 @pytest.mark.parametrize(

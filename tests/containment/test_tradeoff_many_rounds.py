@@ -73,7 +73,7 @@ def test_one_round_by_duality(rate: float, noise: float, adjacency: str, alpha: 
         assert_contains(function.false_negative_rate(alpha), miss)
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned
 @pytest.mark.parametrize("adjacency", ["add", "remove"])
 @pytest.mark.parametrize("alpha", [1e-25, 1.0 - 1e-12])
 def test_sampled_rounds_between_exact_lines(adjacency: str, alpha: float) -> None:

@@ -12,13 +12,14 @@ import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from data import reference
 from groupdp.data import bound, priority
-from groupdp.errors import InvalidArgument
+from refusals import refused
+from strategies import examples
 
 USERS = st.sampled_from(["a", "b", "7", "007", "Zoë", "x:1", "a b"])
 
@@ -37,7 +38,7 @@ def some_rows(people: int = 12, rows: int = 200) -> list[tuple[str, int, str]]:
     return [(f"p{int(people * rng.random() ** 2)}", i, rng.choice(["red", "green"])) for i in range(rows)]
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(users=st.lists(USERS, min_size=1, max_size=40), at_most=st.integers(1, 6), seed=st.text("ab'é", max_size=3))
 def test_the_rows_kept_are_those_of_the_definition(users, at_most, seed):
     rows = [(user, key) for key, user in enumerate(users)]
@@ -48,7 +49,7 @@ def test_the_rows_kept_are_those_of_the_definition(users, at_most, seed):
     assert found.largest_kept == min(at_most, found.largest)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(
     rows=st.lists(st.tuples(USERS, st.integers(0, 2), st.none() | st.sampled_from("xy")), min_size=1, max_size=40),
     at_most=st.integers(1, 4),
@@ -153,7 +154,7 @@ def test_caps_per_source():
     content = bound(table_of(rows), by="who", at_most={"red": 1, "green": 2}, per="word")
     counts = Counter((who, word) for who, _, word in rows_of(content.table).elements())
     assert all(n <= (1 if word == "red" else 2) for (_, word), n in counts.items())
-    with pytest.raises(InvalidArgument, match="none for 'green'"):
+    with refused("at_most", value="none for 'green'"):
         bound(table_of(rows), by="who", key="key", at_most={"red": 1}, per="word")
 
 
@@ -167,41 +168,41 @@ def test_columns_named_like_our_own_do_no_harm():
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "argument"),
     [
-        ({"key": "word"}, "key must tell a person's examples apart, got 'word'"),
-        ({"by": "nobody"}, "'nobody' must be one of the columns"),
-        ({"key": "nothing"}, "'nothing' must be one of the columns"),
-        ({"at_most": 0}, "at_most must be an integer of at least 1"),
-        ({"at_most": {"red": 1}}, "unless per"),
-        ({"seed": 1.5}, "seed must be text or an integer"),
-        ({"seed": "a\x00"}, "NUL"),
-        ({"memory": 1000}, "memory must be"),
-        ({"out": "rows.xlsx"}, "out must end in"),
+        ({"key": "word"}, "key"),
+        ({"by": "nobody"}, "'nobody'"),
+        ({"key": "nothing"}, "'nothing'"),
+        ({"at_most": 0}, "at_most"),
+        ({"at_most": {"red": 1}}, "at_most"),
+        ({"seed": 1.5}, "seed"),
+        ({"seed": "a\x00"}, "a name, path or seed"),
+        ({"memory": 1000}, "memory"),
+        ({"out": "rows.xlsx"}, "out"),
     ],
 )
-def test_bad_questions_get_a_sentence(change, words):
+def test_bad_questions_get_a_sentence(change, argument):
     question = {"by": "who", "key": "key", "at_most": 2, "seed": "s"}
-    with pytest.raises(InvalidArgument, match=words):
+    with refused(argument):
         bound(table_of(some_rows()), **{**question, **change})
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "got"),
     [
-        ([1.0, 2.0], "got 'DOUBLE'"),
-        ([None, "a"], "must not be missing, got 1 row "),
-        (["", "a"], "must not be missing"),
-        (["a", "a "], "must not begin or end with spaces"),
-        ([b"a", b"b"], "got 'BLOB'"),
+        ([1.0, 2.0], "DOUBLE"),
+        ([None, "a"], "1 row without it, row 1"),
+        (["", "a"], "1 row without it, row 1"),
+        (["a", "a "], "a "),
+        ([b"a", b"b"], "BLOB"),
     ],
 )
-def test_bad_identifiers_get_a_sentence(values, words):
-    with pytest.raises(InvalidArgument, match=words):
+def test_bad_identifiers_get_a_sentence(values, got):
+    with refused("'who'", value=got):
         bound(pyarrow.table({"who": values, "key": [1, 2]}), by="who", key="key", at_most=1)
 
 
 def test_content_that_has_no_single_text_needs_a_key():
     table = pyarrow.table({"who": ["a", "a"], "x": [1.5, 2.5]})
-    with pytest.raises(InvalidArgument, match="where no key is given, got 'DOUBLE'"):
+    with refused("'x'", value="DOUBLE"):
         bound(table, by="who", at_most=1)

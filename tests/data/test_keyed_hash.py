@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groupdp.data.choice import literal, priority, priority_sql
 from groupdp.data.duckdb_engine import Engine
-from groupdp.data.keyed_hash import literal, priority, priority_sql
 from refusals import refused
 
 TEXTS = st.one_of(st.text(max_size=12), st.text("0123456789:-", max_size=6)).filter(lambda text: "\x00" not in text)

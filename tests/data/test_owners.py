@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_matrix
@@ -25,8 +25,9 @@ from groupdp.data import bound, count
 from groupdp.data.owners import chosen_records, possible_records
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.run_file.read import parse_run_file, read_run_file
-from groupdp.run_file.write import run_file_text
+from groupdp.run_file.run import run_file_text
 from groupdp.statement.text import assumptions
+from strategies import examples
 
 GRAPHS = st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=4, unique=True), min_size=1, max_size=40)
 
@@ -52,7 +53,7 @@ def preferred(graph: list[list[int]]) -> list[list[int]]:
 
 
 @given(graph=GRAPHS, at_most=st.integers(1, 4))
-@settings(max_examples=60)
+@examples(60)
 def test_nobody_keeps_more_and_nothing_fits_any_more(graph: list[list[int]], at_most: int):
     kept = chosen_records(*arrays(graph), 9, at_most)
     left = Counter(dict.fromkeys(range(9), at_most))

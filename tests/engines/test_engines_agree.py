@@ -5,12 +5,13 @@ Few questions: `make study` asks thousands (studies/engines_agree.py).
 
 from __future__ import annotations
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import groupdp
+from strategies import examples
 
-SETTINGS = settings(deadline=None, max_examples=12)
+SETTINGS = examples(12)
 
 rates = st.floats(1e-3, 0.9)
 noises = st.floats(0.7, 30.0)
@@ -50,7 +51,7 @@ def test_log_deltas_intersect(rate, noise, count, size, share, direction):
     assert contour.intersects(lattice)
 
 
-@settings(deadline=None, max_examples=4)
+@examples(4)
 @given(rates, rates, noises, noises, st.integers(2, 500), st.integers(2, 500), sizes, directions)
 def test_the_order_of_phases_does_not_matter(one, other, noise, another, count, more, size, direction):
     phases = [run(one, noise, count), run(other, another, more)]

@@ -13,8 +13,8 @@ from groupdp.audit import audit_worst_case
 from groupdp.baselines.comparison import Point
 from groupdp.bounds import Bounds
 from groupdp.drawing import COLOURS, GREY, new_figure, title_lines
-from groupdp.figures import audit as audit_picture
-from groupdp.figures import people
+from groupdp.figures import curves as audit_picture
+from groupdp.figures import studies as people
 from groupdp.figures.curves import draw_curves, rates_to_draw
 from groupdp.people.view import PeopleView
 

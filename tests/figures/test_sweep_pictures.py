@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from groupdp.drawing import BLUE, ORANGE, save_figure
-from groupdp.figures.sweeps import draw_sweep
+from groupdp.figures.studies import draw_sweep
 from groupdp.sweeps.sweep import Row
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import groupdp
 from groupdp.correlated import BandedToeplitz, CyclicPoisson, part_of
+from refusals import refused
 
 pytest.importorskip("jax_privacy", reason="needs the extra jax_privacy: make test-integrations")
 
@@ -93,7 +94,7 @@ def test_parts_of_equal_size_are_refused_where_people_move():
             accountant=dp_accounting.pld.PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_SPECIAL),
         )
     )
-    with pytest.raises(groupdp.InvalidArgument, match="moves everybody behind"):
+    with refused("adjacency"):
         groupdp.epsilon(run, delta=1e-6, group_size=3)
     assert groupdp.epsilon(run, delta=1e-6, group_size=3, adjacency="zero-out").upper > 0.0
 

@@ -11,8 +11,7 @@ from dp_accounting import dp_event as events
 from dp_accounting import privacy_accountant_test
 
 import groupdp
-from groupdp.integrations.dp_accounting import GroupPrivacyAccountant, NeighboringRelation
-from groupdp.integrations.dp_events import from_dp_event, to_dp_event
+from groupdp.integrations.dp_accounting import GroupPrivacyAccountant, NeighboringRelation, from_dp_event, to_dp_event
 from refusals import refused
 
 ADD_OR_REMOVE, REPLACE, ZERO_OUT = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import groupdp
+from refusals import refused
 
 pytest.importorskip("jax_privacy", reason="needs the extra jax-privacy: make test-integrations")
 
@@ -71,7 +72,7 @@ def test_other_adjacencies(adjacency):
     fixed = run_of(groupdp.FixedBatchSampling(batch_size=100, dataset_size=10_000), steps=20)
     expected = groupdp.epsilon(fixed, delta=1e-6, group_size=2, adjacency=adjacency).upper
     assert accountant.compute_epsilon(20, params(sampling_method=FIXED, examples_per_user=2)) == expected
-    with pytest.raises(groupdp.InvalidArgument, match="adjacency must be one of"):
+    with refused("adjacency"):
         GroupTrainingAccountant(adjacency="remove")
 
 
@@ -184,7 +185,7 @@ def test_several_bands_are_fine_for_one_example():
 
 
 def test_several_bands_are_refused_for_groups_by_the_training_accountant():
-    with pytest.raises(groupdp.InvalidArgument, match="cycle_length must be 1 for a group of 8, got 4"):
+    with refused("cycle_length"):
         GroupTrainingAccountant().compute_epsilon(2000, params(cycle_length=4))
 
 
@@ -217,7 +218,7 @@ def test_fixed_batches_disguised_as_poisson_are_refused():
 
 def test_bands_disguised_as_fewer_steps_are_refused():
     theirs = accounting.DpsgdTrainingAccountant(TheirConfig())
-    with pytest.raises(groupdp.InvalidArgument, match="cycle_length must be 1 for a group of 8, got 4"):
+    with refused("cycle_length"):
         theirs.compute_epsilon(2000, params(examples_per_user=None, cycle_length=4))
 
 
@@ -266,14 +267,14 @@ def test_balls_thrown_once_are_not_balls_thrown_anew():
     strategy = batch_selection.BallsInBinsSampling(iterations=10, cycle_length=5)
     batches = list(strategy.batch_iterator(50, rng=0))
     assert all(np.array_equal(a, b) for a, b in zip(batches[:5], batches[5:], strict=True))
-    for refused, sentence in (
-        (strategy, "iterations must be at most cycle_length=5"),
-        (batch_selection.CyclicPoissonSampling(sampling_prob=0.1, iterations=10, cycle_length=5), "cycle_length must"),
-        (batch_selection.FixedBatchSampling(batch_size=10, iterations=7, replace=True), "replace must be False"),
-        ("poisson", "strategy must be"),
+    for given, argument in (
+        (strategy, "iterations"),
+        (batch_selection.CyclicPoissonSampling(sampling_prob=0.1, iterations=10, cycle_length=5), "cycle_length"),
+        (batch_selection.FixedBatchSampling(batch_size=10, iterations=7, replace=True), "replace"),
+        ("poisson", "strategy"),
     ):
-        with pytest.raises(groupdp.InvalidArgument, match=sentence):
-            from_batch_selection(refused, num_examples=500, noise_multiplier=1.0, group_size=4)
+        with refused(argument):
+            from_batch_selection(given, num_examples=500, noise_multiplier=1.0, group_size=4)
 
 
 @pytest.mark.parametrize(

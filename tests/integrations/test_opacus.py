@@ -8,6 +8,7 @@ import pickle
 import pytest
 
 import groupdp
+from refusals import refused
 
 pytest.importorskip("opacus", reason="needs the extra opacus: make test-integrations")
 
@@ -102,9 +103,9 @@ def test_every_group_size_has_a_class_of_its_own():
         train(*engine.make_private(**parts(batch_size=6), **PRIVATE), steps=5)
         epsilons.append(engine.get_epsilon(1e-5))
     assert epsilons == [epsilon_of((2.0, 1 / 31, 5), k=k).upper for k in (1, 2, 4)]
-    with pytest.raises(groupdp.InvalidArgument, match="group_size must be"):
+    with refused("group_size"):
         group_opacus.register(group_size=0)
-    with pytest.raises(groupdp.InvalidArgument, match="adjacency must be"):
+    with refused("adjacency"):
         group_opacus.register(group_size=2, adjacency="remove")
 
 
@@ -204,7 +205,7 @@ def test_adaptive_clipping_is_calibrated_with_its_count(make):
 
 
 def test_too_noisy_counts_cannot_reach_every_target(group_engine):
-    with pytest.raises(groupdp.InvalidArgument, match="unclipped_num_std must be above"):
+    with refused("unclipped_num_std"):
         group_engine.make_private_with_epsilon(
             **parts(batch_size=6), target_epsilon=0.5, target_delta=1e-5, epochs=1, max_grad_norm=1.0, **ADAPTIVE
         )
@@ -259,7 +260,7 @@ def test_shuffled_batches_are_refused_before_anything_is_wrapped(group_engine):
     with pytest.raises(groupdp.InvalidArgument, match=r"poisson_sampling must be True.*shuffled_run"):
         group_engine.make_private(**given, **PRIVATE, poisson_sampling=False)
     assert not hasattr(given["module"].weight, "grad_sample")
-    with pytest.raises(groupdp.InvalidArgument, match="poisson_sampling must be True"):
+    with refused("poisson_sampling"):
         group_engine.make_private_with_epsilon(
             **parts(), target_epsilon=3.0, target_delta=1e-5, epochs=1, max_grad_norm=1.0, poisson_sampling=False
         )
@@ -302,7 +303,7 @@ def test_gradients_added_up_over_batches_are_refused(group_engine):
     for _ in range(2):
         inputs, labels = next(batches)
         CRITERION(module(inputs), labels).backward()
-    with pytest.raises(groupdp.InvalidArgument, match="accumulated_iterations must be 1, got 2"):
+    with refused("accumulated_iterations"):
         optimizer.step()
 
 
@@ -311,7 +312,7 @@ def test_adaptive_ghost_clipping_is_refused():
     module, optimizer, criterion, loader = engine.make_private(
         **parts(batch_size=93), **PRIVATE, grad_sample_mode="ghost", criterion=torch.nn.CrossEntropyLoss()
     )
-    with pytest.raises(groupdp.InvalidArgument, match="clipping must not be adaptive together with ghost"):
+    with refused("clipping"):
         train(module, optimizer, loader, criterion=criterion)
 
 
@@ -333,9 +334,9 @@ def test_shuffled_runs_are_described_as_they_are():
     )
     assert dropped.steps == 2
     weighted = DataLoader(loader.dataset, batch_size=2, sampler=WeightedRandomSampler([1.0] * EXAMPLES, EXAMPLES))
-    with pytest.raises(groupdp.InvalidArgument, match="data_loader must shuffle the whole dataset"):
+    with refused("data_loader"):
         group_opacus.shuffled_run(weighted, noise_multiplier=4.0, epochs=1)
-    with pytest.raises(groupdp.InvalidArgument, match="data_loader must cut one order into batches"):
+    with refused("data_loader"):
         group_opacus.shuffled_run(DPDataLoader.from_data_loader(loader), noise_multiplier=4.0, epochs=1)
 
 
@@ -348,7 +349,7 @@ def test_phases_of_a_step_schedule_come_back_as_runs(group_engine):
     runs = group_opacus.from_opacus(group_engine)
     assert [(run.noise_multiplier, run.steps) for run in runs] == [(2.0, 12), (1.0, 12)]
     assert group_opacus.to_opacus(runs) == group_engine.accountant.history
-    with pytest.raises(groupdp.InvalidArgument, match="run must have Poisson sampling"):
+    with refused("run"):
         group_opacus.to_opacus(group_opacus.shuffled_run(parts()["data_loader"], noise_multiplier=1.0, epochs=1))
 
 

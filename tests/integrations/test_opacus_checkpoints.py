@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import groupdp
+from refusals import refused
 
 pytest.importorskip("opacus", reason="needs the extra opacus: make test-integrations")
 
@@ -99,5 +100,5 @@ def test_a_spoiled_history_is_refused(history, sentence):
     with pytest.raises(groupdp.InvalidArgument, match=sentence):
         accountant.load_state_dict({"mechanism": "groupdp-8", "history": history})
     assert accountant.history == [(1.0, 0.5, 1)]
-    with pytest.raises(groupdp.InvalidArgument, match="state_dict must be of the accountant"):
+    with refused("state_dict"):
         accountant.load_state_dict({})

@@ -9,6 +9,7 @@ import pytest
 import groupdp
 from groupdp.integrations import loaders
 from groupdp.integrations.tensorflow_privacy import from_tensorflow_privacy, statement, to_tensorflow_privacy
+from refusals import refused
 
 USUAL = {
     "number_of_examples": 20_000,
@@ -80,20 +81,20 @@ def test_one_example_and_microbatches():
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "argument"),
     [
-        ({"max_examples_per_user": None}, "max_examples_per_user must be given"),
-        ({"max_examples_per_user": 0}, "max_examples_per_user must be"),
-        ({"batch_size": 30_000}, "batch_size must be"),
-        ({"num_epochs": -1}, "num_epochs must be"),
-        ({"num_epochs": math.inf}, "num_epochs must be"),
-        ({"noise_multiplier": "4"}, "noise_multiplier must be"),
-        ({"used_microbatching": 3}, "used_microbatching must be"),
-        ({"number_of_examples": 0}, "number_of_examples must be"),
+        ({"max_examples_per_user": None}, "max_examples_per_user"),
+        ({"max_examples_per_user": 0}, "max_examples_per_user"),
+        ({"batch_size": 30_000}, "batch_size"),
+        ({"num_epochs": -1}, "num_epochs"),
+        ({"num_epochs": math.inf}, "num_epochs"),
+        ({"noise_multiplier": "4"}, "noise_multiplier"),
+        ({"used_microbatching": 3}, "used_microbatching"),
+        ({"number_of_examples": 0}, "number_of_examples"),
     ],
 )
-def test_wrong_hyperparameters_get_a_sentence(changes, sentence):
-    with pytest.raises(groupdp.InvalidArgument, match=sentence):
+def test_wrong_hyperparameters_get_a_sentence(changes, argument):
+    with refused(argument):
         from_tensorflow_privacy(**{**USUAL, **changes})
 
 
@@ -105,10 +106,10 @@ def test_runs_become_hyperparameters_and_come_back():
         odd = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=7 / 93), noise_multiplier=1.0, steps=steps)
         told = to_tensorflow_privacy(odd, number_of_examples=93, max_examples_per_user=2)
         assert from_tensorflow_privacy(**told).poisson_run == odd
-    with pytest.raises(groupdp.InvalidArgument, match="rate must be batch_size / 20001"):
+    with refused("rate", value=run.sampling.rate):
         to_tensorflow_privacy(run, number_of_examples=20_001, max_examples_per_user=8)
     shuffled = from_tensorflow_privacy(**USUAL).shuffled_run
-    with pytest.raises(groupdp.InvalidArgument, match="run must have Poisson sampling"):
+    with refused("run"):
         to_tensorflow_privacy(shuffled, number_of_examples=20_000, max_examples_per_user=8)
 
 
@@ -120,5 +121,5 @@ def test_loaders_have_rules_of_their_own():
     assert loaders.batches_of(187, 2, drop_last=True) == 93
     assert loaders.opacus_steps(1, 1 / 93) == 92
     assert loaders.opacus_steps(10, 1 / 93) == int(10 / (1 / 93))
-    with pytest.raises(groupdp.InvalidArgument, match="batch_size must be at most dataset_size=5"):
+    with refused("batch_size", value=6):
         loaders.batches_of(5, 6, drop_last=True)

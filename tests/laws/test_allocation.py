@@ -8,13 +8,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import groupdp
 from groupdp.laws import allocation, allocation_transform
 from groupdp.laws.allocation import LARGEST_EXACT_GROUP, dealt_squares_law, thrown_squares_law
 from groupdp.laws.allocation_tails import Dealing, Tails
+from strategies import examples
 
 
 def squares(batches: list[int]) -> int:
@@ -78,7 +79,7 @@ def survival(pairs: np.ndarray, probabilities: np.ndarray, at: np.ndarray) -> np
 
 
 @given(a=allocations)
-@settings(max_examples=60)
+@examples(60)
 def test_tails_are_nowhere_below_the_exact_ones(a: Dealing):
     """P-9: both tails, for thrown and for dealt groups, with a smaller last batch."""
     pairs, probabilities = exact(a)
@@ -90,7 +91,7 @@ def test_tails_are_nowhere_below_the_exact_ones(a: Dealing):
 
 
 @given(a=allocations)
-@settings(max_examples=60)
+@examples(60)
 def test_the_exact_law_is_between_the_two(a: Dealing):
     """P-20 or P-21, with P-9 beyond: larger than the exact law, and smaller."""
     pairs, probabilities = exact(a)
@@ -109,7 +110,7 @@ def test_the_exact_law_is_between_the_two(a: Dealing):
 
 
 @given(a=allocations)
-@settings(max_examples=40)
+@examples(40)
 def test_the_exact_law_is_between_bounds_on_the_tails_alone(a: Dealing):
     """P-9, as for groups whose law would take too long."""
     pairs, probabilities = exact(a)

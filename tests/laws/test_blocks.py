@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -27,6 +28,13 @@ from groupdp.laws.histograms import allocated_histograms, nested_histograms, thr
 
 def histogram_of(counts) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(Counter(c for c in counts if c).items(), reverse=True))
+
+
+def is_below(histogram, roof) -> bool:
+    """Whether the roof has at least as many batches with at least c members, for every c."""
+    return all(
+        sum(m for d, m in histogram if d >= c) <= sum(m for d, m in roof if d >= c) for c, _ in (*histogram, (1, 0))
+    )
 
 
 def enumerated(group_size: int, batches: int, participations: int = 1) -> dict:
@@ -71,28 +79,43 @@ def test_p_16_merged_histograms_are_larger_than_those_they_replace(k, n, monkeyp
     exact = dict(thrown_histograms(k, n).histograms)
     monkeypatch.setattr(histograms, "MOST_HISTOGRAMS", 3 + len(exact) * 2 // 3)
     monkeypatch.setattr(histograms, "_LIKELIEST", 3)
+    monkeypatch.setattr(histograms, "_CELLS", len(exact) // 2)
     merged = histograms._merged(list(exact.items()))
     assert len(merged) < len(exact)
     assert sum(Fraction(p) for _, p in merged) == pytest.approx(float(sum(map(Fraction, exact.values()))), abs=1e-30)
     for histogram, p in exact.items():  # all that is above it has at least its probability
-        above = [q for roof, q in merged if all(dict(roof).get(c, 0) >= m for c, m in histogram)]
+        above = [q for roof, q in merged if is_below(histogram, roof)]
         assert sum(map(Fraction, above)) >= Fraction(p) * (1 - Fraction(1, 10**30))
     kept = {histogram for histogram, _ in merged[:3]}
     assert kept == set(sorted(exact, key=exact.__getitem__, reverse=True)[:3])
 
 
-@pytest.mark.parametrize(("k", "n"), [(4, 3), (5, 4), (6, 3)])
+@pytest.mark.parametrize("grid", [1, 2, 3, 8])
+@pytest.mark.parametrize(("k", "n"), [(12, 9), (14, 9), (15, 40)])
+def test_p_16_histograms_that_are_rounded_by_their_larger_counts_are_larger(k, n, grid):
+    """Every event that grows with the histogram is at least as likely: those of all histograms above one or two."""
+    exact = {histogram: Fraction(p) for histogram, p in thrown_histograms(k, n).histograms}
+    search = histograms._Search(k, n, Decimal(0), 10**6)
+    rounded = [(roof, Fraction(p)) for roof, p in histograms._rounded_prefixes(search, grid)]
+    assert search.left_out == 0
+    assert len(rounded) < len(exact) or grid == 8
+    for some in itertools.pairwise(exact):
+        true, larger = (
+            sum(p for one, p in law if any(is_below(low, one) for low in some)) for law in (exact.items(), rounded)
+        )
+        assert larger >= true - Fraction(1, 10**30)
+
+
+@pytest.mark.parametrize(("k", "n"), [(4, 3), (5, 4), (6, 3), (6, 4)])
 def test_p_16_nested_histograms_have_the_tails_they_claim(k, n):
     exact = enumerated(k, n)
     law = nested_histograms(k, n)
     tail, before = Fraction(1), None
     for histogram, probability in law.histograms:
-        most = dict(histogram)
-        if before is not None:
-            assert all(most.get(c, 0) >= m for c, m in before)
+        assert before is None or is_below(before, histogram)
         before = histogram
         tail -= Fraction(probability)
-        beyond = sum(p for one, p in exact.items() if any(m > most.get(c, 0) for c, m in one))
+        beyond = sum(p for one, p in exact.items() if not is_below(one, histogram))
         assert beyond <= tail + Fraction(1, 10**30)
 
 

@@ -25,9 +25,8 @@ from groupdp import (
 )
 from groupdp.ledger import add_release, afford, make_ledger, read_ledger, spent
 from groupdp.ledger.chain import append_line
-from groupdp.mechanisms.of_group import OfGroup
-from groupdp.run_file.run import RunFile
-from groupdp.run_file.write import run_file_text
+from groupdp.mechanisms.wrappers import OfGroup
+from groupdp.run_file.run import RunFile, run_file_text
 
 TRAINING = DPSGD(PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=200)
 TUNING = DPSGD(PoissonSampling(rate=0.02), noise_multiplier=1.5, steps=100)

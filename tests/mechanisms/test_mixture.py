@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from groupdp import InvalidArgument, MixtureOfGaussians
+from groupdp import MixtureOfGaussians
 from groupdp.mechanisms.mixture import LARGEST_MIXTURE, SUM_SLACK
 from refusals import refused
 
@@ -143,7 +143,7 @@ def test_mixtures_cannot_be_changed():
 )  # fmt: skip
 def test_bad_vectors_of_numbers(name, bad):
     arguments = {"sensitivities": [0.0, 1.0], "probabilities": [0.5, 0.5], "standard_deviation": 1.0, name: bad}
-    with pytest.raises(InvalidArgument, match=f"^{name} must ") as caught:
+    with refused(name) as caught:
         MixtureOfGaussians(**arguments)
     assert len(str(caught.value)) < 200
 
@@ -185,7 +185,7 @@ def test_the_largest_mixture_is_merged():
     mixture = MixtureOfGaussians(sensitivities, np.full(size, 1.0 / size), 1.0)
     assert len(mixture.sensitivities) == size - 1
     assert mixture.probabilities[0] == pytest.approx(2.0 / size, rel=1e-14)
-    with pytest.raises(InvalidArgument, match="at most 200000 in number, got 200001"):
+    with refused("sensitivities", value=size + 1):
         MixtureOfGaussians(np.arange(size + 1.0), np.full(size + 1, 1.0 / (size + 1)), 1.0)
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupdp.errors import InvalidArgument
@@ -22,6 +22,7 @@ from groupdp.mechanisms.correlated import (
 )
 from groupdp.mechanisms.correlated.sensitivities import fixed_order, one_example, spread_group, window_factor
 from groupdp.mechanisms.correlated.strategies import Strategy
+from strategies import examples
 
 entries = st.just(0.0) | st.floats(1e-9, 2.0)
 
@@ -71,7 +72,7 @@ def largest(strategy: Strategy, rounds: int, patterns: Iterator[tuple[int, ...]]
     return max(float(np.linalg.norm(matrix @ np.array(pattern))) for pattern in patterns)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), st.integers(2, 8), st.integers(1, 4), st.integers(1, 4))
 def test_one_example_is_never_below_the_worst_pattern(data: st.DataObject, rounds: int, separation: int, most: int):
     """M-4, M-5 and M-9."""
@@ -83,7 +84,7 @@ def test_one_example_is_never_below_the_worst_pattern(data: st.DataObject, round
         assert found.value <= truth * (1 + 1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data(), st.integers(2, 7), st.integers(1, 4), st.integers(1, 2), st.integers(1, 3))
 def test_a_spread_group_is_never_below_the_worst_sum(
     data: st.DataObject, rounds: int, separation: int, most: int, group: int
@@ -97,7 +98,7 @@ def test_a_spread_group_is_never_below_the_worst_sum(
         assert found.value <= truth * (1 + 1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data(), st.integers(2, 8), st.integers(1, 5))
 def test_fixed_order_is_the_worst_batch(data: st.DataObject, rounds: int, batches: int):
     """M-8."""
@@ -169,5 +170,6 @@ def test_prefix_error_of_independent_noise_is_a_triangle_number():
     ],
 )
 def test_what_is_not_a_strategy_is_refused(make, argument: str):
-    with pytest.raises(InvalidArgument, match=f"^{argument}"):
+    with pytest.raises(InvalidArgument) as caught:
         make()
+    assert caught.value.name == argument

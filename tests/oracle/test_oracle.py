@@ -52,6 +52,7 @@ def test_golden_deltas_of_one_round(case: dict, direction: str):
     assert relative_error(back, case["epsilon"]) < 1e-18
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("epsilon", ["0", "0.25", "2", "40", "150"])
 def test_the_contour_reproduces_composed_gaussians(epsilon: str, direction: str):
@@ -71,7 +72,7 @@ def test_one_round_is_a_gaussian_when_the_group_is_always_there():
             assert relative_error(value, truth.str(40, radius=False)) < 1e-25
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.whole
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_two_rounds_by_plain_integration(direction: str):
     """delta of a Gaussian round and a mixture round: E[delta_1(epsilon - L)] over the Gaussian's loss L."""

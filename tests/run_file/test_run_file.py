@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupdp import DPSGD, FixedBatchSampling, InvalidArgument, PoissonSampling
-from groupdp.run_file.read import LARGEST_FILE, parse_run_file, read_run_file
-from groupdp.run_file.toml_lines import line_of
+from groupdp.run_file.read import LARGEST_FILE, line_of, parse_run_file, read_run_file
 from paths import ROOT
 from refusals import refused
+from strategies import examples
 
 EXAMPLE = ROOT / "examples" / "run.toml"
 
@@ -242,7 +242,7 @@ def test_a_file_that_cannot_be_read(tmp_path, name):
         read_run_file(f"{tmp_path}/{name}")
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     keys=st.lists(st.from_regex(r"[a-z]{1,5}", fullmatch=True), unique=True, min_size=1, max_size=12),
     data=st.data(),
@@ -308,7 +308,7 @@ def test_dots_in_texts_comments_and_numbers_are_not_parts_of_a_key():
 
 def test_a_value_of_ten_thousand_lines_is_searched_by_few_parses(monkeypatch):
     """Every line of the value used to be tried: the search took minutes."""
-    from groupdp.run_file import toml_lines
+    from groupdp.run_file import read as toml_lines
 
     parsed = []
     loads = toml_lines.tomllib.loads

@@ -238,6 +238,7 @@ def test_two_rounds_of_fixed_batches(n: int, batch: int, k: int, epsilon: float)
     assert joint_worst(two_rounds(pairs, 2), noise, epsilon) <= allowed * (1 + TWO)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("zero_out", [False, True], ids=["remove and add", "zero out"])
 def test_two_rounds_of_truncated_poisson(zero_out: bool):
     (n, k, top), rate, noise, epsilon = (5, 2, 3), Fraction(2, 5), 2, 0.5

@@ -15,10 +15,10 @@ from groupdp import DPSGD, FixedPeople, InvalidArgument, PoissonPeople, PoissonS
 from groupdp.audit import attack_scores, check_claim, claimed_curve, worst_case
 from groupdp.certificate import certify
 from groupdp.certificate.prover.writer import certificate_of
-from groupdp.mechanisms.of_group import OfGroup
+from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.question import question_of
 from groupdp.run_file.read import parse_run_file
-from groupdp.run_file.write import run_file_text
+from groupdp.run_file.run import run_file_text
 from groupdp.statement.formats import as_text
 from groupdp.statement.numbers import make_statement
 from samplings import enumeration as every

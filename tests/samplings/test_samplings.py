@@ -282,6 +282,7 @@ def test_more_examples_than_batches_are_spread_only_if_it_is_said_how():
     assert caught.value.argument == "evenly"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("batches", "noise", "members"), [(100, 1.0, 4), (100, 4.0, 8)])
 def test_a_trade_off_is_that_of_the_smaller_bound(batches, noise, members):
     """At most what delta = 1e-6 at its epsilon implies: TPR <= e^eps FPR + delta."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import groupdp
@@ -20,7 +20,7 @@ from groupdp.at_once import epsilons
 from groupdp.engines import spectral
 from groupdp.laws import binomial_law
 from groupdp.pairs import Composition, Round, Side
-from strategies import deltas, group_sizes, poisson_runs
+from strategies import deltas, examples, group_sizes, poisson_runs
 
 PACKAGE = Path(groupdp.__file__).resolve().parent
 
@@ -37,7 +37,7 @@ def forget_everything() -> None:
 
 
 @given(poisson_runs(least_steps=20), group_sizes, st.lists(deltas, min_size=2, max_size=3, unique=True))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_a_warm_call_returns_the_bits_of_a_cold_one(run: DPSGD, group_size: int, several: list[float]) -> None:
     def answers(*, cold: bool) -> list[tuple[Bounds, Any] | str]:
         found: list[tuple[Bounds, Any] | str] = []
@@ -57,7 +57,7 @@ def test_a_warm_call_returns_the_bits_of_a_cold_one(run: DPSGD, group_size: int,
 
 
 @given(st.floats(1e-3, 0.05), st.floats(0.6, 4.0), st.integers(500, 5000), group_sizes, st.floats(-9.0, -5.0))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_the_answer_is_the_worst_of_what_the_kernel_says_of_each_order(
     rate: float, noise: float, steps: int, group_size: int, exponent: float
 ) -> None:
@@ -110,7 +110,7 @@ def test_a_warm_call_passes_through_eight_files():
         max_size=12,
     )
 )
-@settings(max_examples=6, deadline=None)
+@examples(6)
 def test_a_batch_on_threads_has_the_answers_of_single_calls(settings_of_runs: list[tuple[float, ...]]) -> None:
     """The worst order, both sides and what is said about them; one question of the batch is refused."""
     asked = [

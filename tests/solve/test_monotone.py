@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import groupdp
+from strategies import examples
 
-SETTINGS = settings(deadline=None, max_examples=30)
+SETTINGS = examples(30)
 
 # Enough expected samples for the contour to be short: the lattice engine has its own tests.
 rates = st.sampled_from([0.004, 0.02, 0.1, 0.5])

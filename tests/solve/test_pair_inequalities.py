@@ -7,13 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
 import groupdp
 from groupdp.compositions import Options, _log_distance, epsilon_of, log_delta_ceiling, log_delta_of
 from groupdp.pairs import ZERO, Branch, Round, Side, compose
+from strategies import examples
 
 seeds = st.integers(0, 10**6)
 
@@ -25,7 +26,7 @@ def side(generator: np.random.Generator, size: int) -> Side:
 
 
 @given(seed=seeds)
-@settings(max_examples=40)
+@examples(40)
 def test_vectors_are_dominated_by_their_norms(seed: int):
     """P-0: half-planes and strips in the plane never beat the half-line on the line."""
     generator = np.random.default_rng(seed)
@@ -52,7 +53,7 @@ def test_vectors_are_dominated_by_their_norms(seed: int):
 
 
 @given(seed=seeds, epsilon=st.floats(0.0, 4.0))
-@settings(max_examples=40)
+@examples(40)
 def test_rounds_without_noise_in_closed_form(seed: int, epsilon: float):
     """P-10: outcomes of the noiseless round enumerated, the noisy one in closed form."""
     generator = np.random.default_rng(seed)
@@ -108,7 +109,7 @@ def test_what_a_noiseless_coin_reveals_is_right_next_to_nothing(rate: float, siz
 
 
 @given(seed=seeds)
-@settings(max_examples=20)
+@examples(20)
 def test_the_closed_form_ceiling_and_the_distance(seed: int):
     """P-11 and P-12: above what the engines certify from below, for random pairs and coins."""
     generator = np.random.default_rng(seed)

@@ -19,10 +19,9 @@ import pytest
 import groupdp
 from command_line import assert_one_sentence
 from command_line import groupdp as command
-from groupdp.cli.sweep import values_of
-from groupdp.sweeps.files import Parts
+from groupdp.cli.curves import values_of
 from groupdp.sweeps.grid import grid_of
-from groupdp.sweeps.sweep import finished_chunks
+from groupdp.sweeps.sweep import Parts, finished_chunks
 from refusals import refused
 
 RUN = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
@@ -128,7 +127,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, suffix):
 #: The command, which waits to be killed once it has written the first part.
 _ONE_PART = """
 import time
-from groupdp.sweeps.files import Parts
+from groupdp.sweeps.sweep import Parts
 write = Parts.write
 
 def write_and_wait(self, *part):

@@ -8,7 +8,7 @@ from fractions import Fraction
 import flint
 import numpy as np
 import pytest
-from hypothesis import Phase, example, given, settings
+from hypothesis import Phase, example, given
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
@@ -16,13 +16,13 @@ import groupdp
 from groupdp.baselines.fdp import fdp_epsilon
 from groupdp.bounds import Bounds
 from groupdp.compositions import Options
-from groupdp.errors import InvalidArgument
 from groupdp.question import question_of
 from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.minorant import Minorant, smallest_sum
 from groupdp.tradeoff.risk import gaussian_delta, posterior, risk
 from refusals import refused
+from strategies import examples
 
 PAPER = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
 RATES = [1e-12, 1e-9, 1e-6, 1e-3, 0.05, 0.2, 0.5, 0.8, 0.99, 1 - 1e-6, 1 - 2.0**-40]
@@ -92,7 +92,7 @@ def test_add_is_the_inverse_of_remove_and_the_envelope_is_symmetric_and_below_bo
         assert mirrored.upper >= alpha * (1 - 1e-8)
 
 
-@settings(max_examples=6, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@examples(6, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(
     rate=st.floats(5e-3, 0.2),
     noise=st.floats(0.9, 5.0),
@@ -130,7 +130,7 @@ def test_where_the_attacker_nearly_always_wins_small_rates_keep_their_digits() -
         assert found.upper - found.lower <= 1e-6 * fnr
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned
 @pytest.mark.parametrize("adjacency", ["add", "remove"])
 def test_the_two_engines_agree(adjacency: str) -> None:
     run = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.1), noise_multiplier=2.0, steps=60)
@@ -291,7 +291,7 @@ def test_what_is_no_rate_is_refused(steps: int) -> None:
         if rates is not None:
             with refused("false_positive_rates"):
                 function.curve(rates)
-        with pytest.raises(InvalidArgument, match="false_positive_rate"):
+        with refused("false_positive_rate" if rates is None else "false_positive_rates"):
             risk(run, group_size=2, false_positive_rates=[math.nan] if rates is None else rates)  # type: ignore[arg-type]
     for tolerance in (0.0, -1.0, math.nan, "1e-3"):
         with refused("tolerance"):

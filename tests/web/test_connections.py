@@ -18,12 +18,12 @@ from web.questions import question, without_group
 HEAVY = without_group(name="fdp", group_sizes=list(range(20, 100)))
 #: Seconds after which a test fails that would wait for ever.
 PATIENCE = 600
-#: The command, with constants of connections.py replaced, and two workers to start.
+#: The command, with constants of app.py replaced, and two workers to start.
 _PROGRAM = """
 from functools import partial
-from groupdp.web import connections, pool
+from groupdp.web import app, pool
 pool.Limits = partial(pool.Limits, quick=1, middling=0, slow=1, old=0, young_seconds=600.0)
-connections.HEADER_SECONDS, connections.MOST_WAITING = {seconds}, {waiting}
+app.HEADER_SECONDS, app.MOST_WAITING = {seconds}, {waiting}
 from groupdp.cli import main
 main()
 """

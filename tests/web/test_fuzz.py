@@ -6,11 +6,12 @@ import json
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from groupdp.web.answers import QUESTIONS
 from groupdp.web.openapi import description
+from strategies import examples
 from web.schemas import nearly_valid
 
 DESCRIPTION = description()
@@ -32,7 +33,7 @@ def test_every_question_is_described():
 
 
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_whatever_is_asked_the_answer_is_as_described(client, name, data):
     document = data.draw(nearly_valid(request_schema(name), DESCRIPTION))
@@ -48,7 +49,7 @@ def test_whatever_is_asked_the_answer_is_as_described(client, name, data):
         assert "site-packages" not in response.text
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.binary(max_size=200))
 def test_bytes_are_refused_or_answered(client, body):
     response = client.post("/api/curve", content=body, headers={"content-type": "application/json"})

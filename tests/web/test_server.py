@@ -157,6 +157,7 @@ main()
 """
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", -signal.SIGTERM)])
 def test_a_signal_before_the_loop_runs_ends_the_server_without_a_word(name, status):
     command = [sys.executable, "-c", _AT_THE_LOOP.format(name=name), "serve", "--port", "0", "--no-browser"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from groupdp.web.turns import Lane
+from groupdp.web.pool import Lane
 
 
 async def served(lane, asked, seconds):

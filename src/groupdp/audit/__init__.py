@@ -3,101 +3,47 @@
 The simulation (trainer, worst_cases, simulation) shares nothing with the accountant; `claims` compares the two.
 """
 
-from groupdp.audit.audit import (
-    AuditReport,
-    EmpiricalTradeoff,
-    MeasuredDelta,
-    WorstCaseAudit,
-    audit_scores,
-    audit_worst_case,
-    empirical_tradeoff,
-    measured_curve,
-    measured_delta,
-)
-from groupdp.audit.claims import (
-    ClaimedCurve,
-    Verdict,
-    check_claim,
-    claimed_curve,
-    claimed_point,
-    runs_to_contradict,
-    runs_to_see_gap,
-)
-from groupdp.audit.importance import ImportanceEstimate, importance_delta
-from groupdp.audit.lower_bounds import (
-    LowerBound,
-    Operation,
-    SimultaneousBand,
-    delta_lower_bound,
-    epsilon_lower_bound,
-    lower_limit,
-    simultaneous_band,
-    upper_limit,
-)
-from groupdp.audit.simulation import Scores, attack_scores, read_scores
-from groupdp.audit.trainer import (
-    DescribedSampler,
-    ReusedBatchSampler,
-    Sampler,
-    TrainingPhase,
-    clip,
-    sampler_of,
-    train,
-    train_many,
-    training_phases,
-)
-from groupdp.audit.worst_cases import (
-    WorstCase,
-    log_likelihood_ratio,
-    presence_log_probabilities,
-    revealed_log_likelihood_ratio,
-    slope_gradient,
-    worst_case,
-)
-
-__all__ = [
-    "AuditReport",
-    "ClaimedCurve",
-    "DescribedSampler",
-    "EmpiricalTradeoff",
-    "ImportanceEstimate",
-    "LowerBound",
-    "MeasuredDelta",
-    "Operation",
-    "ReusedBatchSampler",
-    "Sampler",
-    "Scores",
-    "SimultaneousBand",
-    "TrainingPhase",
-    "Verdict",
-    "WorstCase",
-    "WorstCaseAudit",
-    "attack_scores",
-    "audit_scores",
-    "audit_worst_case",
-    "check_claim",
-    "claimed_curve",
-    "claimed_point",
-    "clip",
-    "delta_lower_bound",
-    "empirical_tradeoff",
-    "epsilon_lower_bound",
-    "importance_delta",
-    "log_likelihood_ratio",
-    "lower_limit",
-    "measured_curve",
-    "measured_delta",
-    "presence_log_probabilities",
-    "read_scores",
-    "revealed_log_likelihood_ratio",
-    "runs_to_contradict",
-    "runs_to_see_gap",
-    "sampler_of",
-    "simultaneous_band",
-    "slope_gradient",
-    "train",
-    "train_many",
-    "training_phases",
-    "upper_limit",
-    "worst_case",
-]
+from groupdp.audit.audit import AuditReport as AuditReport
+from groupdp.audit.audit import EmpiricalTradeoff as EmpiricalTradeoff
+from groupdp.audit.audit import MeasuredDelta as MeasuredDelta
+from groupdp.audit.audit import WorstCaseAudit as WorstCaseAudit
+from groupdp.audit.audit import audit_scores as audit_scores
+from groupdp.audit.audit import audit_worst_case as audit_worst_case
+from groupdp.audit.audit import empirical_tradeoff as empirical_tradeoff
+from groupdp.audit.audit import measured_curve as measured_curve
+from groupdp.audit.audit import measured_delta as measured_delta
+from groupdp.audit.claims import ClaimedCurve as ClaimedCurve
+from groupdp.audit.claims import Verdict as Verdict
+from groupdp.audit.claims import check_claim as check_claim
+from groupdp.audit.claims import claimed_curve as claimed_curve
+from groupdp.audit.claims import claimed_point as claimed_point
+from groupdp.audit.claims import runs_to_contradict as runs_to_contradict
+from groupdp.audit.claims import runs_to_see_gap as runs_to_see_gap
+from groupdp.audit.importance import ImportanceEstimate as ImportanceEstimate
+from groupdp.audit.importance import importance_delta as importance_delta
+from groupdp.audit.lower_bounds import LowerBound as LowerBound
+from groupdp.audit.lower_bounds import Operation as Operation
+from groupdp.audit.lower_bounds import SimultaneousBand as SimultaneousBand
+from groupdp.audit.lower_bounds import delta_lower_bound as delta_lower_bound
+from groupdp.audit.lower_bounds import epsilon_lower_bound as epsilon_lower_bound
+from groupdp.audit.lower_bounds import lower_limit as lower_limit
+from groupdp.audit.lower_bounds import simultaneous_band as simultaneous_band
+from groupdp.audit.lower_bounds import upper_limit as upper_limit
+from groupdp.audit.simulation import Scores as Scores
+from groupdp.audit.simulation import attack_scores as attack_scores
+from groupdp.audit.simulation import read_scores as read_scores
+from groupdp.audit.trainer import DescribedSampler as DescribedSampler
+from groupdp.audit.trainer import ReusedBatchSampler as ReusedBatchSampler
+from groupdp.audit.trainer import Sampler as Sampler
+from groupdp.audit.trainer import TrainingPhase as TrainingPhase
+from groupdp.audit.trainer import clip as clip
+from groupdp.audit.trainer import sampler_of as sampler_of
+from groupdp.audit.trainer import train as train
+from groupdp.audit.trainer import train_many as train_many
+from groupdp.audit.trainer import training_phases as training_phases
+from groupdp.audit.worst_cases import WorstCase as WorstCase
+from groupdp.audit.worst_cases import log_likelihood_ratio as log_likelihood_ratio
+from groupdp.audit.worst_cases import presence_log_probabilities as presence_log_probabilities
+from groupdp.audit.worst_cases import revealed_log_likelihood_ratio as revealed_log_likelihood_ratio
+from groupdp.audit.worst_cases import slope_gradient as slope_gradient
+from groupdp.audit.worst_cases import worst_case as worst_case

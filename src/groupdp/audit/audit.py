@@ -205,7 +205,11 @@ def audit_scores(
         scores, epsilon=verdict.epsilon, confidence=confidence, adjacency=adjacency, seed=seed
     )
     runs = min(len(scores.with_group), len(scores.without_group))
-    needed = _planned(epsilon_lower, claimed, excess, confidence, power)
+    needed = None
+    if claimed.upper <= 600.0:
+        hit_rate = epsilon_lower.operation.hits / epsilon_lower.operation.hit_trials
+        rates = {"hit_rate": hit_rate, "confidence": confidence, "power": power}
+        needed = runs_to_see_gap(claimed_epsilon=claimed.upper, delta=level, gap=excess, **rates)
     return AuditReport(
         claimed_epsilon=claimed,
         delta=level,
@@ -269,7 +273,7 @@ def audit_worst_case(
         seed=seed,
     )
     consistent = all(
-        one.consistent_with(curve.lower_deltas[one.direction], curve.deltas[one.direction]) for one in measured
+        part.consistent_with(curve.lower_deltas[part.direction], curve.deltas[part.direction]) for part in measured
     )
     return WorstCaseAudit(
         instance=instance, scores=scores, claim=curve, measured=measured, consistent=consistent, report=report
@@ -288,17 +292,3 @@ def _require_question(delta: Any, confidence: Any, gap: Any) -> tuple[float, flo
 def _part(progress: Progress | None, start: float, stop: float) -> Progress | None:
     """Progress of a part of the work, as progress of the whole."""
     return None if progress is None else lambda fraction: progress(start + (stop - start) * fraction)
-
-
-def _planned(bound: LowerBound, claimed: Bounds, gap: float, confidence: float, power: float) -> int | None:
-    if claimed.upper > 600.0:
-        return None
-    operation = bound.operation
-    return runs_to_see_gap(
-        claimed_epsilon=claimed.upper,
-        delta=bound.delta,
-        gap=gap,
-        hit_rate=operation.hits / operation.hit_trials,
-        confidence=confidence,
-        power=power,
-    )

@@ -87,30 +87,30 @@ def claimed_curve(
     # Short enough to be printed in full: a claim is about the very epsilon beside it.
     spread = np.linspace(0.0, last, count if last > 0.0 else 1)
     epsilons = np.array([float(f"{epsilon:.8g}") for epsilon in spread])
-    found = []
+    bounds = []
     for i, epsilon in enumerate(epsilons.tolist()):
-        found.append(guarantees.log_delta(run, epsilon=epsilon, adjacency=adjacency, every_change=True, **asked))
+        bounds.append(guarantees.log_delta(run, epsilon=epsilon, adjacency=adjacency, every_change=True, **asked))
         if progress is not None:
             progress((i + 1) / len(epsilons))
-    claims = {direction: [_claim(one, direction) for one in found] for direction in directions_of(adjacency)}
+    claims = {direction: [_claim(at, direction) for at in bounds] for direction in directions_of(adjacency)}
     return ClaimedCurve(
         epsilons=epsilons,
-        deltas={one: np.array([guarantees.exp_up(high) for _, high in table]) for one, table in claims.items()},
-        lower_deltas={one: np.array([guarantees.exp_down(low) for low, _ in table]) for one, table in claims.items()},
+        deltas={side: np.array([guarantees.exp_up(high) for _, high in table]) for side, table in claims.items()},
+        lower_deltas={side: np.array([guarantees.exp_down(low) for low, _ in table]) for side, table in claims.items()},
     )
 
 
-def _claim(found: Bounds, direction: Direction) -> tuple[float, float]:
+def _claim(bounds: Bounds, direction: Direction) -> tuple[float, float]:
     """Bounds on log delta for one direction, from those of all ordered changes.
 
     One change is its own mirror image, two are each other's; of more, the worst is claimed. Only where the analysis is
     tight, and the worst case is that of the change, does the lower side say anything about a mechanism.
     """
-    changes = list(found.provenance.directions.values())
+    changes = list(bounds.provenance.directions.values())
     if len(changes) > 2:
-        return -math.inf, found.upper
+        return -math.inf, bounds.upper
     low, high = changes[-1 if direction == BACKWARD else 0]
-    return (low if found.tight else -math.inf), high
+    return (low if bounds.tight else -math.inf), high
 
 
 def claimed_point(*, epsilon: float, delta: float, adjacency: str = "add-or-remove") -> ClaimedCurve:
@@ -119,13 +119,6 @@ def claimed_point(*, epsilon: float, delta: float, adjacency: str = "add-or-remo
     level = require_number("delta", delta, at_least=0.0, at_most=1.0)
     table = {direction: np.array([level]) for direction in directions_of(adjacency)}
     return ClaimedCurve(epsilons=np.array([at]), deltas=table, lower_deltas=table)
-
-
-def require_claim(claim: object) -> ClaimedCurve:
-    """`claim` if it is a ClaimedCurve."""
-    if not isinstance(claim, ClaimedCurve):
-        raise InvalidArgument("claim", NOT_SHOWN, "be a ClaimedCurve, made by claimed_curve or claimed_point")
-    return claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +137,14 @@ class Verdict:
 
 def check_claim(scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.999, seed: int = 0) -> Verdict:
     """Test a claimed curve against scores from independent runs; see the module's first lines."""
-    curve = require_claim(claim)
+    if not isinstance(claim, ClaimedCurve):
+        raise InvalidArgument("claim", NOT_SHOWN, "be a ClaimedCurve, made by claimed_curve or claimed_point")
     sure = require_confidence(confidence)
     alpha = 1.0 - sure
     halves = split(scores, seed)
-    factors = np.exp(curve.epsilons)
+    factors = np.exp(claim.epsilons)
     best: tuple[float, Direction, float, int] | None = None
-    for direction, claimed in curve.deltas.items():
+    for direction, claimed in claim.deltas.items():
         thresholds = candidate_thresholds(halves.choosing, direction)
         hit, false_alarm = limits_at(halves.choosing, direction, thresholds, alpha)
         margin = hit[:, None] - factors * false_alarm[:, None] - claimed
@@ -168,10 +162,10 @@ def check_claim(scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.99
     _, chosen, threshold, where = best
     operation = operate(halves.confirming, chosen, threshold, alpha)
     measured = operation.hit_rate_lower - float(factors[where]) * operation.false_alarm_rate_upper
-    claimed_delta = float(curve.deltas[chosen][where])
+    claimed_delta = float(claim.deltas[chosen][where])
     return Verdict(
         contradicted=measured > claimed_delta,
-        epsilon=float(curve.epsilons[where]),
+        epsilon=float(claim.epsilons[where]),
         claimed_delta=claimed_delta,
         delta_lower=max(0.0, measured),
         confidence=sure,

@@ -23,7 +23,7 @@ import numpy as np
 from groupdp._validation import require_integer, require_number
 from groupdp.audit.lower_bounds import require_confidence
 from groupdp.audit.simulation import Progress
-from groupdp.audit.tilted import RoundLaw, Tilt, TiltedRound, log_normaliser
+from groupdp.audit.tilted import CappedTilt, RoundLaw, TiltedRound, log_normaliser
 from groupdp.audit.worst_cases import presence_of
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.mechanisms.dpsgd import phases_of
@@ -105,8 +105,8 @@ def importance_delta(
         return ImportanceEstimate(direction=side, epsilon=at, confidence=sure, samples=0, tilt=1.0, **nothing)
     lowest = sum(law.log_absence * repeats for law, repeats in laws) if side == FORWARD else -math.inf
 
-    def tilt_at(rate: float) -> Tilt:
-        return Tilt(direction=side, rate=rate, cap=at - lowest - _log_kappa(rate) / rate)
+    def tilt_at(rate: float) -> CappedTilt:
+        return CappedTilt(direction=side, rate=rate, cap=at - lowest - _log_kappa(rate) / rate)
 
     def log_scale(rate: float) -> float:
         cumulant = sum(repeats * log_normaliser(law, tilt_at(rate)) for law, repeats in laws)
@@ -125,9 +125,9 @@ def importance_delta(
         loss, capped = np.zeros(size), np.zeros(size)
         for law, repeats in tilted:
             for _ in range(repeats):
-                one = law.draw(generator, size)
-                loss += one
-                capped += np.minimum(one, cap)
+                losses = law.draw(generator, size)
+                loss += losses
+                capped += np.minimum(losses, cap)
         gain = -np.expm1(-np.maximum(loss - at, 0.0))
         y = np.where(gain > 0.0, np.exp(np.where(gain > 0.0, rate * (at - capped) - _log_kappa(rate), 0.0)), 0.0) * gain
         if y.max() > 1.0 + 1e-9:

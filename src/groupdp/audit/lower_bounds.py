@@ -46,16 +46,16 @@ def lower_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -
     """One-sided lower limit of a binomial probability at level 1 - alpha; 0 where nothing succeeded."""
     s, n = _counts(successes, trials)
     inside = s > 0
-    one = np.where(inside, s, 1.0)  # any valid argument, where the answer is known
-    return np.where(inside, beta_lower_quantile(one, n - one + 1.0, alpha), 0.0)
+    counts = np.where(inside, s, 1.0)  # any valid argument, where the answer is known
+    return np.where(inside, beta_lower_quantile(counts, n - counts + 1.0, alpha), 0.0)
 
 
 def upper_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -> FloatArray:
     """One-sided upper limit of a binomial probability at level 1 - alpha; 1 where nothing failed."""
     s, n = _counts(successes, trials)
     inside = s < n
-    one = np.where(inside, s, 0.0)
-    return np.where(inside, beta_upper_quantile(one + 1.0, n - one, alpha), 1.0)
+    counts = np.where(inside, s, 0.0)
+    return np.where(inside, beta_upper_quantile(counts + 1.0, n - counts, alpha), 1.0)
 
 
 def beta_lower_quantile(a: FloatArray, b: FloatArray, alpha: float) -> FloatArray:
@@ -75,8 +75,8 @@ def _checked(
     guess: FloatArray, chance: Callable[..., FloatArray], a: FloatArray, b: FloatArray, alpha: float, *, rises: bool
 ) -> FloatArray:
     """The guess where its chance is at most alpha and hardly less; elsewhere what bisection finds."""
-    guess, found = np.asarray(guess), chance(a, b, guess)
-    wrong = ~np.asarray((found <= alpha) & (found >= (1.0 - _TOLERANCE) * alpha))
+    guess, left = np.asarray(guess), chance(a, b, guess)
+    wrong = ~np.asarray((left <= alpha) & (left >= (1.0 - _TOLERANCE) * alpha))
     if np.any(wrong):
         low, high = np.zeros(int(wrong.sum())), np.ones(int(wrong.sum()))
         for _ in range(200):

@@ -105,7 +105,7 @@ def attack_scores(
         )
     chunk = chunk_size(instance)
     both = []
-    moves = np.stack([world.moves for world in instance.worlds[0]], axis=1) if reveal_batches else np.zeros((0, 2))
+    moves = np.stack([data.moves for data in instance.datasets[0]], axis=1) if reveal_batches else np.zeros((0, 2))
     streams = root.spawn(2)
     for side, dataset in enumerate((instance.with_group, instance.without_group)):
         scores = np.empty(count)

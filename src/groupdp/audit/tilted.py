@@ -72,7 +72,7 @@ class RoundLaw:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tilt:
+class CappedTilt:
     """exp(rate * min(L, cap)), in one direction."""
 
     direction: str
@@ -91,7 +91,7 @@ class Tilt:
         return (-self.rate, -self.rate) if self.direction == BACKWARD else (1.0 + self.rate, 1.0)
 
 
-def log_normaliser(law: RoundLaw, tilt: Tilt) -> float:
+def log_normaliser(law: RoundLaw, tilt: CappedTilt) -> float:
     """K = log E_P[exp(c min(L, a))], by Gauss-Legendre panels on both sides of the cap.
 
     The integrand is analytic where |Im u| m_max < pi / 2; panels of half-width 1 / (4 m_max sqrt(1 + |w|))
@@ -119,7 +119,7 @@ def log_normaliser(law: RoundLaw, tilt: Tilt) -> float:
 class TiltedRound:
     """Exact draws from a tilted round."""
 
-    def __init__(self, law: RoundLaw, tilt: Tilt) -> None:
+    def __init__(self, law: RoundLaw, tilt: CappedTilt) -> None:
         self._law, self._tilt = law, tilt
         low, high = _where_it_is(law, tilt)
         self._width = (high - low) / CELLS
@@ -167,7 +167,7 @@ class TiltedRound:
         return result
 
 
-def _range(law: RoundLaw, tilt: Tilt) -> tuple[float, float, float]:
+def _range(law: RoundLaw, tilt: CappedTilt) -> tuple[float, float, float]:
     """(low, where the cap is, high): outside [low + 13, high - 13] the density falls at least like a normal
     one.
 
@@ -193,12 +193,12 @@ def _require_few(nodes: int, law: RoundLaw) -> None:
         )
 
 
-def _bend(law: RoundLaw, tilt: Tilt) -> float:
+def _bend(law: RoundLaw, tilt: CappedTilt) -> float:
     """A bound on |h''| = |w Psi'' - 1|, away from the cap: Psi'' is the variance of a variable in [0, m_max]."""
     return max(1.0, max(map(abs, tilt.exponents)) * law.largest_shift**2 / 4.0)
 
 
-def _where_it_is(law: RoundLaw, tilt: Tilt) -> tuple[float, float]:
+def _where_it_is(law: RoundLaw, tilt: CappedTilt) -> tuple[float, float]:
     """An interval outside of which the density is below e^-59 of its peak.
 
     The grid is at least as fine as the narrowest peak, so it finds the highest one to within a factor e^(1/8).

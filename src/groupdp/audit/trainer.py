@@ -119,8 +119,7 @@ def train(
 
     The gradient is asked for sampled examples only, one at a time.
     """
-    norm, step = _scales(clipping_norm, step_size)
-    model = _model(initial_model)
+    norm, step, model = _start(clipping_norm, step_size, initial_model)
     iterates = [model]
     for phase in phases:
         deviation = phase.noise_multiplier * norm
@@ -129,8 +128,8 @@ def train(
             batch = np.flatnonzero(next(batches)[0])
             total = np.zeros_like(model)
             for index in batch.tolist():
-                one = np.asarray(gradient(model, dataset[index]), dtype=np.float64).reshape(model.shape)
-                total = total + clip(one, norm)
+                example = np.asarray(gradient(model, dataset[index]), dtype=np.float64).reshape(model.shape)
+                total = total + clip(example, norm)
             noise = deviation * generator.standard_normal((1, len(model)))[0]
             model = model - step * (total + noise)
             iterates.append(model)
@@ -154,8 +153,7 @@ def train_many(
     Every trial draws its own batches and its own noise; every example's gradient is clipped by itself. `observer` is
     shown every round's batches, of shape (trials, n).
     """
-    norm, step = _scales(clipping_norm, step_size)
-    model = _model(initial_model)
+    norm, step, model = _start(clipping_norm, step_size, initial_model)
     rounds = sum(phase.rounds for phase in phases)
     iterates = np.empty((rounds + 1, trials, len(model)))
     iterates[0] = model
@@ -183,15 +181,9 @@ def _sum_over_batch(included: npt.NDArray[np.bool_], clipped: FloatArray) -> Flo
     return np.asarray(np.einsum("tn,tnd->td", weights, clipped))
 
 
-def _scales(clipping_norm: float, step_size: float) -> tuple[float, float]:
-    return (
-        require_number("clipping_norm", clipping_norm, above=0.0),
-        require_number("step_size", step_size, above=0.0),
-    )
-
-
-def _model(initial_model: npt.ArrayLike) -> FloatArray:
+def _start(clipping_norm: float, step_size: float, initial_model: npt.ArrayLike) -> tuple[float, float, FloatArray]:
     model = np.atleast_1d(np.asarray(initial_model, dtype=np.float64))
     if model.ndim != 1 or not np.all(np.isfinite(model)):
         raise InvalidArgument("initial_model", InWords(f"shape {model.shape}"), "be a finite vector")
-    return model
+    norm = require_number("clipping_norm", clipping_norm, above=0.0)
+    return norm, require_number("step_size", step_size, above=0.0), model

@@ -1,7 +1,7 @@
 """Worst cases, as datasets and a loss, and the optimal attack on them.
 
 Every example is a slope s with loss l(theta; s) = s theta: its gradient is s everywhere. Each sampling says which
-slopes leak most under a change of the dataset (`audited_worlds`). For Poisson sampling ordinary examples have slope 0
+slopes leak most under a change of the dataset (`audited_datasets`). For Poisson sampling ordinary examples have slope 0
 and the group's -1, for fixed batches +1 and -1 (Ganesh 2024, section 3.3): with H examples of the group in the batch,
 (theta_i - theta_{i-1}) / (eta L) is H, or 2 H - B, plus noise.
 
@@ -10,7 +10,7 @@ The attack is the exact log-likelihood ratio of the released iterates,
     log p(theta_1, ..., theta_T | first dataset) - log p(theta_1, ..., theta_T | second dataset),
 
 the privacy loss of the pair (with, without); its level sets are the most powerful tests. The densities
-(samplings/worlds.py) share nothing with the accountant. Where batches are released too, the ratio is that of two
+(samplings/audited.py) share nothing with the accountant. Where batches are released too, the ratio is that of two
 Gaussians in every round.
 """
 
@@ -27,7 +27,7 @@ from groupdp.floats import FloatArray
 from groupdp.groups import group_of, is_empty
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.neighbours import BACKWARD, FORWARD, Change, Neighbours
-from groupdp.samplings.worlds import IndependentSums, World, log_mixture_ratio
+from groupdp.samplings.audited import AuditedDataset, IndependentSums, log_mixture_ratio
 
 #: Most examples a simulated dataset may have.
 LARGEST_SIMULATED_DATASET = 1_000_000
@@ -45,7 +45,7 @@ class WorstCase:
     run: tuple[DPSGD, ...]
     group_size: Any
     adjacency: str
-    worlds: tuple[tuple[World, World], ...]
+    datasets: tuple[tuple[AuditedDataset, AuditedDataset], ...]
     """For every phase, what both datasets release."""
     with_group: FloatArray
     """Slopes of the first dataset, of shape (n, 1): the one with the group, or with those who leave."""
@@ -85,18 +85,18 @@ def worst_case(
     step = require_number("step_size", step_size, above=0.0)
     slope = norm * require_number("steepness", steepness, at_least=1.0)
     ordinary = require_integer("ordinary_examples", ordinary_examples, at_least=0)
-    worlds = _worlds(phases, group_size, adjacency, ordinary)
-    size = max(world.size for world in worlds[0])
+    datasets = _datasets(phases, group_size, adjacency, ordinary)
+    size = max(dataset.size for dataset in datasets[0])
     if size > LARGEST_SIMULATED_DATASET:
         raise LimitExceeded(
             f"A simulated dataset may have at most {LARGEST_SIMULATED_DATASET} examples, this one would have {size}."
         )
-    first, second = (-slope * world.moves[:, np.newaxis] for world in worlds[0])
+    first, second = (-slope * dataset.moves[:, np.newaxis] for dataset in datasets[0])
     return WorstCase(
         run=phases,
         group_size=group_size,
         adjacency=adjacency,
-        worlds=worlds,
+        datasets=datasets,
         with_group=first,
         without_group=second,
         clipping_norm=norm,
@@ -104,9 +104,9 @@ def worst_case(
     )
 
 
-def _worlds(
+def _datasets(
     phases: tuple[DPSGD, ...], group_size: Any, adjacency: str, ordinary: int
-) -> tuple[tuple[World, World], ...]:
+) -> tuple[tuple[AuditedDataset, AuditedDataset], ...]:
     sampling = phases[0].sampling
     for phase in phases:
         if phase.microbatch_size != 1:
@@ -123,15 +123,15 @@ def _worlds(
         raise InvalidArgument("group_size", InWords("0 of every source"), "have somebody in it to be attacked")
     # the other order of an adjacency is the same pair of datasets, looked at from the other side
     change = Neighbours(group, FORWARD if adjacency == BACKWARD else adjacency).changes[0]
-    worlds = tuple(phase.sampling.audited_worlds(change, ordinary_examples=ordinary) for phase in phases)
-    for phase, pair in zip(phases, worlds, strict=True):
-        if [world.census for world in pair] != [world.census for world in worlds[0]]:
+    datasets = tuple(phase.sampling.audited_datasets(change, ordinary_examples=ordinary) for phase in phases)
+    for phase, pair in zip(phases, datasets, strict=True):
+        if [dataset.census for dataset in pair] != [dataset.census for dataset in datasets[0]]:
             raise InvalidArgument(
                 "dataset_size",
                 InWords(f"{sampling.describe()} and {phase.sampling.describe()}"),
                 "be the same in all phases",
             )
-    return worlds
+    return datasets
 
 
 def log_likelihood_ratio(iterates: FloatArray, instance: WorstCase) -> FloatArray:
@@ -142,9 +142,9 @@ def log_likelihood_ratio(iterates: FloatArray, instance: WorstCase) -> FloatArra
     moves = _moves(iterates, instance)
     ratio = np.zeros(iterates.shape[1])
     start = 0
-    for phase, worlds in zip(instance.run, instance.worlds, strict=True):
+    for phase, datasets in zip(instance.run, instance.datasets, strict=True):
         sums = moves[start : start + phase.steps]
-        first, second = (world.releases.log_density(sums, _noise(phase)) for world in worlds)
+        first, second = (dataset.releases.log_density(sums, _noise(phase)) for dataset in datasets)
         ratio += first - second
         start += phase.steps
     return ratio
@@ -178,7 +178,7 @@ def presence_of(phase: DPSGD, *, group_size: int) -> tuple[float, FloatArray]:
     """
     phase.sampling.require_adjacency(FORWARD)
     change = Change(FORWARD, group_size, 0)
-    first, second = (world.releases for world in phase.sampling.audited_worlds(change, ordinary_examples=1))
+    first, second = (dataset.releases for dataset in phase.sampling.audited_datasets(change, ordinary_examples=1))
     if not (isinstance(first, IndependentSums) and isinstance(second, IndependentSums) and len(second.values) == 1):
         raise InvalidArgument(
             "run", InWords(phase.sampling.title), "be one mixture against one Gaussian in every round"

@@ -15,8 +15,7 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import options_of
 from groupdp.errors import InvalidArgument
 from groupdp.mechanisms.mechanism import mechanisms_of
-from groupdp.mechanisms.of_group import with_own_groups
-from groupdp.mechanisms.search import GEOMETRIC, ORDERS, POISSON, search_divergences
+from groupdp.mechanisms.wrappers import GEOMETRIC, ORDERS, POISSON, search_divergences, with_own_groups
 from groupdp.moments import renyi_divergence
 from groupdp.neighbours import ADD_OR_REMOVE, DIRECTIONS
 from groupdp.pairs import Composition

@@ -23,7 +23,7 @@ from groupdp.engines.interface import Progress
 from groupdp.guarantees import epsilon
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import mechanisms_of
-from groupdp.mechanisms.of_group import require_one_group
+from groupdp.mechanisms.wrappers import require_one_group
 from groupdp.neighbours import ADD_OR_REMOVE, ONE_SIDED, ZERO_OUT
 from groupdp.samplings import PoissonSampling, SpreadSampling
 

@@ -26,6 +26,8 @@ from groupdp.tradeoff import TradeOff, trade_off
 
 #: Tangents that one direction may take: group size times iterations on log alpha.
 _MOST_TANGENTS = 400
+#: Steps of the search for a start, which interpolates.
+_MOST_GUESSES = 60
 #: The bounds are to agree to this much, relative to epsilon.
 TOLERANCE = 1e-8
 _ROUNDING = 2.0**-46
@@ -70,7 +72,7 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     best_upper, best_lower = math.inf, 0.0
     # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta.
     low, high = -math.inf, 0.0
-    log_alpha = log_target
+    log_alpha = _start(example, size, log_target)
     before: tuple[float, float] | None = None
     for iteration in range(max(_MOST_TANGENTS // size, 12)):
         total, log_intercept, log_image = _chain(example, size, log_alpha)
@@ -104,8 +106,26 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
             break
         log_alpha = following
     if best_upper == math.inf:
-        raise LimitExceeded(f"the f-DP group bound did not settle within {_MOST_TANGENTS} tangents.")
+        raise LimitExceeded(f"the f-DP group bound did not converge within {_MOST_TANGENTS} tangents.")
     return Bounds(min(best_lower, best_upper), best_upper)
+
+
+def _start(example: TradeOff, size: int, log_target: float) -> float:
+    """About the log alpha whose chain has the intercept delta, from values of delta interpolated between contours."""
+    low, high, log_alpha = -math.inf, 0.0, log_target
+    for _ in range(_MOST_GUESSES):
+        guessed = example.rough_chain(size, log_alpha)
+        if guessed is None:
+            return log_target
+        excess = guessed - log_target
+        low, high = (max(low, log_alpha), high) if excess <= 0.0 else (low, min(high, log_alpha))
+        if abs(excess) <= 1e-4:
+            break
+        following = log_alpha - excess
+        if not low < following < high:
+            following = 0.5 * (low + high) if math.isfinite(low) else 2.0 * log_alpha
+        log_alpha = max(following, 2.0 * log_alpha)
+    return log_alpha
 
 
 def _chain(example: TradeOff, size: int, log_alpha: float) -> tuple[float, float, float]:

@@ -88,16 +88,16 @@ def example_composition(run: Any) -> Composition:
     require_walk(run)
     ((_, composition),) = question_of(run, group_size=1, adjacency=FORWARD).compositions
     mixtures = []
-    for one, times in composition:
-        if not isinstance(one, Round) or len(one.branches) > 1 or not one.branches[0].left.is_zero:
+    for round_, times in composition:
+        if not isinstance(round_, Round) or len(round_.branches) > 1 or not round_.branches[0].left.is_zero:
             raise NoBaseline(
                 "run",
                 InWords("a public coin"),
                 "have rounds that are one mixture against one Gaussian for this baseline",
             )
-        side = one.branches[0].right
+        side = round_.branches[0].right
         law = (side.probabilities, side.log_probabilities)
-        if one.has_noise:
+        if round_.has_noise:
             mixtures.append((MixtureOfGaussians.from_law(side.shifts, law, 1.0), times))
         else:
             mixtures.append((MixtureOfGaussians.from_law(np.minimum(side.shifts, 1.0), law, 0.0), times))
@@ -109,7 +109,7 @@ def require_walk(run: Any) -> None:
 
     The datasets of a walk from none of the group to all of it have a larger common part than the first one.
     """
-    if any(not isinstance(one, DPSGD) for one in mechanisms_of(run)):
+    if any(not isinstance(mechanism, DPSGD) for mechanism in mechanisms_of(run)):
         raise NoBaseline("run", run, "be a DPSGD or a sequence of them for this baseline")
     for phase in phases_of(run):
         if not phase.sampling.leaks_most_where_smallest:

@@ -28,6 +28,10 @@ from groupdp.errors import LimitExceeded
 
 #: Values of delta that one search may take. It decides how wide the bounds may be, not whether they hold.
 MOST_VALUES = 2_000
+#: What only covers an interval may be this wide, relative to the excess at its left end.
+_ROUGH = 0.05
+#: Slopes are taken between points that are this far apart, relatively.
+_APART = 1e-3
 #: The first feasible point is looked for up to this epsilon.
 LARGEST_EPSILON = 2.0**40
 
@@ -38,8 +42,9 @@ class Values:
     Where the engines decline, a value is bounded by its neighbours: delta falls.
     """
 
-    def __init__(self, curve: Callable[[float], Bounds]) -> None:
+    def __init__(self, curve: Callable[[float], Bounds], *, roughly: Callable[[float], Bounds] | None = None) -> None:
         self.curve = curve
+        self.roughly = roughly
         self.known: dict[float, Bounds] = {}
         self.points: list[float] = []
         self.declined: list[LimitExceeded] = []
@@ -59,6 +64,14 @@ class Values:
             self.known[epsilon] = found
             insort(self.points, epsilon)
         return self.known[epsilon]
+
+    def take_if_within(self, epsilon: float, width: float) -> None:
+        """Keep the bounds that are at hand without a computation of their own, if they are not wider than this."""
+        if self.roughly is not None and epsilon not in self.known:
+            found = self.roughly(epsilon)
+            if found.upper - found.lower <= width:
+                self.known[epsilon] = found
+                insort(self.points, epsilon)
 
     def before(self, epsilon: float) -> float | None:
         """The largest point below."""
@@ -119,6 +132,8 @@ def smallest_feasible(
     decline or the search takes more than `problem.most_values` values. `upper` is infinite if no feasible point was
     found; that alone does not prove that there is none.
     """
+    if proved == 0.0 and 0.0 < start < math.inf and _is_above_from_zero(problem, start):
+        proved = start
     if proved == 0.0:
         if problem.is_feasible(0.0):
             return Bounds(0.0, 0.0)
@@ -132,6 +147,14 @@ def smallest_feasible(
         if earlier is None:
             return Bounds(min(proved, right), right)
         left, right = proved, earlier
+
+
+def _is_above_from_zero(problem: Problem, b: float) -> bool:
+    """Whether B-1 shows that nothing in [0, b] is feasible."""
+    at_b, line = problem.values.at(b).lower, problem.growth.value(0.0) - problem.log_target
+    if not problem.is_infeasible(b):
+        return False
+    return at_b > -math.inf and line + at_b - 8.0 * ROUNDING * (1.0 + abs(problem.log_target) + abs(at_b)) > 0.0
 
 
 def _first_feasible(problem: Problem, start: float, ceiling: float) -> tuple[float, float]:
@@ -150,7 +173,8 @@ def _first_feasible(problem: Problem, start: float, ceiling: float) -> tuple[flo
         elif found.lower <= 0.0:
             reach = right
         else:
-            before, left = left, right
+            left = right
+            before = problem.values.before((1.0 - _APART) * left) or 0.0
             slope = (found.lower - problem.excess(before).lower) / (left - before)
             step = -1.05 * found.lower / slope if slope < 0.0 else math.inf  # along the chord
             right = left + min(max(step, 0.02 * left), 3.0 * left)
@@ -241,6 +265,7 @@ def _covered(problem: Problem, proved: float, top: float) -> tuple[float, float 
         middle = at + min(0.5 * (right - at), _provable_length(problem, at, right))
         if found.lower <= 0.0 or problem.exhausted or not at < middle < right:
             break
+        problem.values.take_if_within(middle, _ROUGH * problem.excess(at).lower)
         problem.excess(middle)
     return at, None
 

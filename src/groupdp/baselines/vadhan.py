@@ -19,7 +19,6 @@ from groupdp.baselines.renyi import best_example_epsilon
 from groupdp.baselines.smallest_feasible import Problem, Values, smallest_feasible
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import Options, epsilon_ceiling_of, log_delta_ceiling, log_delta_of, options_of
-from groupdp.engines import spectral
 from groupdp.engines.interface import Progress
 from groupdp.errors import LimitExceeded
 from groupdp.groups import LARGEST_GROUP
@@ -28,6 +27,7 @@ from groupdp.neighbours import BACKWARD
 from groupdp.pairs import ZERO, Round, Side, compose
 from groupdp.pairs import Composition as Pairs
 from groupdp.question import question_of
+from groupdp.tradeoff.delta_curve import Contours, largest_loss
 
 if TYPE_CHECKING:
     from groupdp.engines.lattice import Solution
@@ -44,10 +44,6 @@ _LATTICE_UP_TO = 50.0
 _LATTICE_MEMORY = 256_000_000
 _LATTICE_TOLERANCE = 1e-6
 _NARROW = 2e-6
-#: Nodes times steps of all contours of one curve: one to two seconds' work.
-_MOST_CONTOURS = 2e9
-#: Relative width at which a contour planned for one epsilon is narrow there.
-_CONTOUR_WIDTH = 1e-10
 
 
 def vadhan_epsilon(
@@ -98,20 +94,20 @@ def vadhan_epsilons(
     named = question_of(run, group_size=1, adjacency=adjacency).compositions
     options = options_of(engine=engine)
     lemma = _Lemma([composition for _, composition in named], example, options, log_target)
-    one = epsilon(run, delta=delta, group_size=1, adjacency=adjacency, engine=engine) if example else None
+    single = epsilon(run, delta=delta, group_size=1, adjacency=adjacency, engine=engine) if example else None
     revealed = _log_revealed(example) if adjacency != BACKWARD else -math.inf
     results: dict[int, Bounds] = {0: Bounds(0.0, 0.0)}
     for done, size in enumerate(sorted(set(sizes))):
         if progress is not None:
             progress(done / len(set(sizes)))
-        if one is None or size == 0:
+        if single is None or size == 0:
             results[size] = results[0]
         elif size == 1:
-            results[size] = one
+            results[size] = single
         elif revealed + math.log(size) - log_target > 1e-12:
             results[size] = Bounds(math.inf, math.inf)
         else:
-            results[size] = lemma.epsilon(Growth(form, size), start=one.upper)
+            results[size] = lemma.epsilon(Growth(form, size), start=single.upper)
     return [results[size] for size in sizes]
 
 
@@ -125,13 +121,15 @@ class _Lemma:
         curves = [_Curve(composition, options) for composition in compositions]
 
         def worst(at: float) -> Bounds:
-            found = [curve(at) for curve in curves]
-            return Bounds(max(one.lower for one in found), max(one.upper for one in found))
+            return _larger([curve(at) for curve in curves])
+
+        def roughly_worst(at: float) -> Bounds:
+            return _larger([curve.roughly(at) for curve in curves])
 
         # The first ordered change is the worse one almost always, and what is infeasible for it is infeasible for both.
-        self.first = Values(curves[0])
+        self.first = Values(curves[0], roughly=curves[0].roughly)
         self.second = curves[1:]
-        self.both = Values(worst) if len(curves) > 1 else self.first
+        self.both = Values(worst, roughly=roughly_worst) if len(curves) > 1 else self.first
         self.proved = self.reached = 0.0
 
     def epsilon(self, growth: Growth, *, start: float) -> Bounds:
@@ -160,7 +158,7 @@ class _Lemma:
         """Whether the other ordered change is certainly feasible there too."""
         allowed = self.log_target - growth.value(at) - growth.rounding(at) - 1e-12 * (1.0 + abs(self.log_target))
         for composition, curve in zip(self.compositions[1:], self.second, strict=True):
-            if epsilon_ceiling_of(composition, allowed, enough=at) <= at:
+            if at >= largest_loss(composition) or epsilon_ceiling_of(composition, allowed, enough=at) <= at:
                 continue
             try:
                 if curve(at).upper > allowed:
@@ -174,6 +172,11 @@ class _Lemma:
         return math.exp(max(self.first.at(0.0).upper, -600.0))
 
 
+def _larger(found: list[Bounds]) -> Bounds:
+    """Bounds on the largest of several values."""
+    return Bounds(max(side.lower for side in found), max(side.upper for side in found))
+
+
 class _Curve:
     """log delta of one composition, at any epsilon >= 0.
 
@@ -183,48 +186,26 @@ class _Curve:
 
     def __init__(self, composition: Pairs, options: Options) -> None:
         self.composition, self.options = composition, options
-        self.contour_work = 0
+        self.contours = Contours(composition)
         self.lattices: list[tuple[float, Solution]] = []
         self.made = 0
         rounds = sum(times for _, times in composition)
-        noisy = all(one.has_noise and not one.is_trivial for one, _ in composition)
-        self.has_contours = spectral.AVAILABLE and all(isinstance(one, Round) for one, _ in composition)
+        noisy = all(round_.has_noise and not round_.is_trivial for round_, _ in composition)
         self.is_direct = options.engine != "auto" or rounds == 1 or not noisy
 
     def __call__(self, at: float) -> Bounds:
         if self.is_direct:
             return log_delta_of(self.composition, at, self.options)
-        if self.contour_work < _MOST_CONTOURS:
-            try:
-                near = self._near(at)
-                if near is not None:
-                    return near
-                found = log_delta_of(self.composition, at, replace(self.options, engine="spectral"))
-            except LimitExceeded:
-                pass
-            else:
-                used = found.provenance.evaluations
-                self.contour_work += used.get("nodes", 0) * used.get("contour steps", 0)
-                return found
+        found = self.contours.evaluate(at)
+        if found is not None:
+            return Bounds(*found[:2])
         if at > _LATTICE_UP_TO:
             return Bounds(_always_sampled(self.composition, at), 0.0)
         return self._by_lattices(at)
 
-    def _near(self, at: float) -> Bounds | None:
-        """By a contour planned for this epsilon: quicker than a question far out, whose answer is searched for."""
-        if not self.has_contours:
-            return None
-        self.has_contours = False  # a plan that comes to nothing may take a second
-        try:
-            planned = spectral.neighbourhood(self.composition, at)
-        except LimitExceeded:
-            return None
-        if planned is not None:
-            lower, upper = planned.log_delta(at)
-            if not upper - lower <= _CONTOUR_WIDTH * max(1.0, abs(upper)) < math.inf:
-                return None
-        self.has_contours = True
-        return None if planned is None else Bounds(lower, upper)
+    def roughly(self, at: float) -> Bounds:
+        """Certified bounds by the contours at hand, however wide."""
+        return Bounds(-math.inf, 0.0) if self.is_direct else Bounds(*self.contours.at_hand(at))
 
     def _by_lattices(self, at: float) -> Bounds:
         """By the lattices at hand, if one of them is narrow here; else by one more."""
@@ -254,10 +235,15 @@ def _always_sampled(composition: Pairs, at: float) -> float:
     delta(eps) >= w delta_mu(eps - log w), delta_mu being that of the Gaussian mechanism.
     """
     log_weight = squares = 0.0
-    for one, times in composition:
-        if not (isinstance(one, Round) and len(one.branches) == 1 and one.branches[0].left.is_zero and one.has_noise):
+    for round_, times in composition:
+        if not (
+            isinstance(round_, Round)
+            and len(round_.branches) == 1
+            and round_.branches[0].left.is_zero
+            and round_.has_noise
+        ):
             return -math.inf
-        side = one.branches[0].right
+        side = round_.branches[0].right
         log_weight += times * float(side.log_probabilities[-1])
         squares += times * side.largest**2
     gaussian = Round.of(Side.merged(np.array([math.sqrt(squares)]), (np.ones(1), np.zeros(1))), ZERO)

@@ -2,9 +2,8 @@
 
 result.py       what is returned, and the evidence of optimality in it
 target.py       the target, and one certified trial
-search.py       the secant search, for real parameters and for counts
+search.py       the secant search, for real parameters and for counts; where to start
 real.py         real parameters: certificates on both sides; many searches in batches
-guess.py        where to start
 noise.py        the least noise
 parameters.py   the most steps, the largest rate, batch and group; counts: the next one fails
 """

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from groupdp._validation import require_number
-from groupdp.calibration.guess import gaussian_mu, growth, noise_factor_for, noise_slope
 from groupdp.calibration.real import Candidates, alone, calibrate_real, together
 from groupdp.calibration.result import Calibration, Found, result_of
-from groupdp.calibration.search import Scale
+from groupdp.calibration.search import Scale, gaussian_mu, growth, noise_factor_for, noise_slope
 from groupdp.calibration.target import Run, Target, cannot, phase_index, read_target
 from groupdp.engines.interface import Progress
 from groupdp.errors import GroupDPError, InvalidArgument, InWords
@@ -59,13 +58,16 @@ def calibrate_noises(
     """`calibrate_noise`, or what it raises, for each (run, group size, start); the kernel answers their trials in
     batches."""
     targets, searches = [], []
-    for one, group_size, start in asked:
-        run, target = read_target(one, epsilon, delta, (group_size, adjacency, None, None), engine, None, tolerance)
+    for described, group_size, start in asked:
+        run, target = read_target(
+            described, epsilon, delta, (group_size, adjacency, None, None), engine, None, tolerance
+        )
         targets.append(target)
         searches.append(_search(run, target, None, start))
     found = together(targets, [search for search, _ in searches])
     return [
-        one if isinstance(one, GroupDPError) else result(one) for one, (_, result) in zip(found, searches, strict=True)
+        value if isinstance(value, GroupDPError) else result(value)
+        for value, (_, result) in zip(found, searches, strict=True)
     ]
 
 
@@ -79,7 +81,8 @@ def _search(run: Any, target: Target, phase: Any, start: Any) -> tuple[Candidate
     single = len(chosen) == 1
     parameter = "noise_multiplier" if single else "noise_factor"
     unit = [
-        Wrapper.changed(one, noise_multiplier=1.0) if single and i in chosen else one for i, one in enumerate(phases)
+        Wrapper.changed(mechanism, noise_multiplier=1.0) if single and i in chosen else mechanism
+        for i, mechanism in enumerate(phases)
     ]
     noises = [Wrapper.innermost(unit[i]).noise_multiplier for i in chosen if unit[i].releases > 0] or [1.0]
     if 0.0 in noises:

@@ -15,10 +15,9 @@ from typing import Any
 
 from groupdp._validation import LARGEST_COUNT
 from groupdp.bounds import Bounds
-from groupdp.calibration.guess import composed_mu, gaussian_mu, growth, rare_share
 from groupdp.calibration.real import alone, calibrate_real
 from groupdp.calibration.result import Calibration, Found, result_of
-from groupdp.calibration.search import Scale, largest_integer
+from groupdp.calibration.search import Scale, composed_mu, gaussian_mu, growth, largest_integer, rare_share
 from groupdp.calibration.target import Run, Target, Trial, cannot, phase_index, read_target, target_of
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, InWords
@@ -87,15 +86,15 @@ def calibrate_rate(
     The rate in `run` is ignored; of several phases, `phase` (counted from 0) says which one's to choose.
     """
     run, target = read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance)
-    one, put = _one_phase(run, phase)
-    sampling = _maker(one, "rate", "a sampling rate")
+    training, put = _one_phase(run, phase)
+    sampling = _maker(training, "rate", "a sampling rate")
 
     def make(rate: float) -> Run:
         return put(sampling=sampling(rate))
 
     # Where rates are small, mu is nearly proportional to the rate.
     reference = 1e-4
-    composition = target.composition(replace(one, sampling=sampling(reference)))
+    composition = target.composition(replace(training, sampling=sampling(reference)))
     share, mu = rare_share(composition, target.epsilon, target.delta), composed_mu(composition)
     if share is None:
         share = gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else 1.0
@@ -131,14 +130,14 @@ def calibrate_batch_size(
     The batch size in `run` is ignored; of several phases, `phase` (counted from 0) says which one's to choose.
     """
     run, target = read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress)
-    one, put = _one_phase(run, phase)
-    sampling = _maker(one, "batch_size", "a batch size")
+    training, put = _one_phase(run, phase)
+    sampling = _maker(training, "batch_size", "a batch size")
     found = _largest_count(
         target,
         lambda size, side: target.try_run(put(sampling=sampling(size)), adjacency=side),
-        replace(one, sampling=sampling(1)),
-        largest=max(one.sampling.values()["dataset_size"] - target.kept_places(), 1),
-        even=f"even a batch of one {one.unit}",
+        replace(training, sampling=sampling(1)),
+        largest=max(training.sampling.values()["dataset_size"] - target.kept_places(), 1),
+        even=f"even a batch of one {training.unit}",
     )
     return result_of(target, "batch_size", found, put(sampling=sampling(int(found.value))))
 
@@ -156,7 +155,9 @@ def calibrate_group_size(
     phases = phases_of(run)
     whole: Run = phases[0] if len(phases) == 1 else phases
     if any(phase.sampling.sources is not None for phase in phases):
-        raise InvalidArgument("run", InWords("several sources"), "draw from one source for its group size to be chosen")
+        raise InvalidArgument(
+            "run", InWords("several sources"), "draw from one source for the group size to be calibrated"
+        )
     target = target_of(
         run, epsilon=epsilon, delta=delta, group_size=1, adjacency=adjacency, engine=engine, progress=progress
     )
@@ -247,26 +248,26 @@ def _one_phase(run: Any, phase: Any) -> tuple[DPSGD, Callable[..., Run]]:
     """The phase of DP-SGD to change, and the run with other values of it."""
     phases = mechanisms_of(run)
     index = phase_index(phases, phase)
-    one = Wrapper.innermost(phases[index])
-    if not isinstance(one, DPSGD):
-        raise InvalidArgument("run", one, "be a DPSGD or a sequence in which the phase to change is one")
+    training = Wrapper.innermost(phases[index])
+    if not isinstance(training, DPSGD):
+        raise InvalidArgument("run", training, "be DP-SGD in the phase to change")
 
     def put(**values: Any) -> Run:
         changed: Mechanism = Wrapper.changed(phases[index], **values)
         return changed if isinstance(run, Mechanism) else (*phases[:index], changed, *phases[index + 1 :])
 
-    return one, put
+    return training, put
 
 
 def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], Any]:
     """Its sampling with another value of an attribute, in which epsilon must grow."""
     if attribute not in phase.sampling.epsilon_grows_with:
-        others = [_COMMANDS[one] for one in phase.sampling.epsilon_grows_with if one in _COMMANDS]
+        others = [_COMMANDS[field] for field in phase.sampling.epsilon_grows_with if field in _COMMANDS]
         instead = f": use {' or '.join(others)} instead" if others else ""
         raise InvalidArgument(
             "sampling",
             InWords(f"{phase.sampling.name}{instead}"),
-            f"be one whose epsilon grows with {what} for it to be chosen",
+            f"be one whose epsilon grows with {what}, for {what} to be calibrated",
         )
     values = {field.attribute: getattr(phase.sampling, field.attribute) for field in phase.sampling.fields}
 

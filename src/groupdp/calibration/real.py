@@ -47,7 +47,7 @@ def together(targets: Sequence[Target], searches: Sequence[Candidates]) -> list[
                 results[i] = ended.value
             except GroupDPError as error:
                 results[i] = error
-        trials = try_together([(targets[i], *one) for i, one in asked.items()])
+        trials = try_together([(targets[i], *request) for i, request in asked.items()])
         answers = dict(zip(asked, trials, strict=True))
     return [results[i] for i in range(len(searches))]
 

@@ -15,7 +15,7 @@ from groupdp.engines.interface import Progress, work_done
 from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
 from groupdp.groups import LARGEST_GROUP, not_given, total
 from groupdp.mechanisms.mechanism import Mechanism
-from groupdp.mechanisms.of_group import with_own_groups
+from groupdp.mechanisms.wrappers import with_own_groups
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, SAME_SIZE, Neighbours
 from groupdp.pairs import Composition
 from groupdp.printing import round_down

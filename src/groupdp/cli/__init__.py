@@ -28,7 +28,7 @@ def main() -> None:
         sys.exit(printed(version_line() if arguments else FIRST_SCREEN))
     import gc
 
-    gc.set_threshold(20_000, 20, 20)  # looking for cycles in what modules have made takes a tenth of a command's time
+    gc.set_threshold(200_000, 20, 20)  # looking for cycles in what modules have made takes a tenth of a command's time
     from groupdp.cli.application import build_app
 
     application = build_app()

@@ -21,23 +21,23 @@ PANELS = {
         "epsilon": "guarantees",
         "delta": "guarantees",
         "curve": "curves",
-        "calibrate": "calibrate",
-        "sweep": "sweep",
+        "calibrate": "guarantees",
+        "sweep": "curves",
         "spend": "curves",
         "tradeoff": "statement",
-        "bands": "calibrate",
+        "bands": "guarantees",
         "ledger": "ledger",
     },
     "The data": {"count": "data", "people": "people", "cap": "plan", "plan": "plan", "bound": "data"},
     "For readers and reviewers": {
         "explain": "statement",
         "statement": "statement",
-        "certify": "certificate",
-        "verify": "certificate",
+        "certify": "statement",
+        "verify": "statement",
         "audit": "audit",
-        "figures": "figures",
+        "figures": "tools",
     },
-    "The tool": {"doctor": "training", "import-run": "training", "serve": "serve"},
+    "The tool": {"doctor": "tools", "import-run": "tools", "serve": "tools"},
 }
 #: The module of every command, in the order of the help.
 COMMANDS = {name: f"groupdp.cli.{module}" for panel in PANELS.values() for name, module in panel.items()}
@@ -93,7 +93,7 @@ def _unknown_option(error: Any) -> str | None:
         return None
     bare = name.lstrip("-").replace("_", "-")
     known = [opt for parameter in context.command.get_params(context) for opt in parameter.opts if opt[:2] == "--"]
-    meant = [one for one in known if one[2:].startswith(bare) or one == _KNOWN_AS.get(bare.lower())]
+    meant = [option for option in known if option[2:].startswith(bare) or option == _KNOWN_AS.get(bare.lower())]
     meant = list(dict.fromkeys(meant)) or difflib.get_close_matches(f"--{bare}", known, n=2, cutoff=0.7)
     return f"No such option: {name}." + (f" Did you mean {' or '.join(meant[:3])}?" if meant else "")
 
@@ -146,10 +146,10 @@ class OneSentenceErrors(typer.core.TyperGroup):
             self._load(name)
         command = super().get_command(ctx, cmd_name)
         if command is not None:
-            for one in (command, *getattr(command, "commands", {}).values()):
-                _take_as_text(one.get_params(ctx))
-                _name_no_type(one.get_params(ctx))
-                _lay_out(one)
+            for part in (command, *getattr(command, "commands", {}).values()):
+                _take_as_text(part.get_params(ctx))
+                _name_no_type(part.get_params(ctx))
+                _lay_out(part)
         return command
 
     def _load(self, name: str) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 from groupdp._validation import shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.mechanisms.mechanism import Mechanism
-from groupdp.mechanisms.of_group import OfGroup
+from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.printing import given
-from groupdp.run_file.run import RunFile
-from groupdp.run_file.write import described, remarks_on, run_file_text
+from groupdp.run_file.run import RunFile, described, run_file_text
 
 #: What is said before an answer that rests on a sampling rate alone.
 _ASSUMES_POISSON = (
@@ -58,16 +57,13 @@ class Asked:
         if self.file.removed is not None or self.file.added is not None:
             return {"removed": self._of_sources("removed"), "added": self._of_sources("added")}
         if self.file.group_size is None and self.file.sources is None:
-            raise InvalidArgument(
-                "group_size",
-                NOT_SHOWN,
-                "be given: how many examples one person may have, like --group-size 9, or --group-size 1 for one",
-            )
+            needed = "be given: how many examples one person may have, like --group-size 9, or --group-size 1 for one"
+            raise InvalidArgument("group_size", NOT_SHOWN, needed)
         return {"group_size": self._of_sources("group_size"), "adjacency": self.file.adjacency}
 
     def require_counted_by_source(self) -> None:
         """Refuses one number for a group of a run that draws from several sources."""
-        for key in ("group_size", "removed", "added"):
+        for key in GROUPS:
             if getattr(self.file, key) is not None:
                 self._of_sources(key)
 
@@ -75,13 +71,9 @@ class Asked:
         """Refuses several sources for an answer whose group sizes are one number each."""
         sources = self.file.sources
         if sources is not None:
-            written = ",".join(f"{source}=1" for source in sources[:2])
-            raise InvalidArgument(
-                "run",
-                InWords(f"{len(sources)} sources"),
-                f"draw from one source for {what}, whose group sizes are one number each",
-                f"use groupdp epsilon --group-size {written} for each group instead",
-            )
+            needed = f"draw from one source for {what}, whose group sizes are one number each"
+            instead = f"use groupdp epsilon --group-size {_each(sources)} for each group instead"
+            raise InvalidArgument("run", InWords(f"{len(sources)} sources"), needed, instead)
 
     def _of_sources(self, key: str) -> Any:
         """The number of examples under `key`, or a number for each source; 0 if `removed` or `added` is not given."""
@@ -89,22 +81,20 @@ class Asked:
         sources = self.file.sources
         if sources is None:
             return 0 if size is None else size
-        if size is None and key != "group_size":
-            size = {}
-        if not isinstance(size, Mapping):
-            written = f"--{key.replace('_', '-')} {','.join(f'{source}=1' for source in sources[:2])}"
-            got = "nothing" if size is None else shown(size)
-            raise InvalidArgument(key, InWords(got), f"say how many examples of each source, like {written}")
-        return {**dict.fromkeys(sources, 0), **size}
-
-    def as_json_fields(self) -> dict[str, Any]:
-        """The question and the run under the names of the run file."""
-        return {**self.neighbours, "run": self.run_as_json()}
+        if not isinstance(size, Mapping) and (size is not None or key == "group_size"):
+            got, option = "nothing" if size is None else shown(size), f"--{key.replace('_', '-')}"
+            needed = f"say how many examples of each source, like {option} {_each(sources)}"
+            raise InvalidArgument(key, InWords(got), needed)
+        return {**dict.fromkeys(sources, 0), **(size or {})}
 
     def run_as_json(self) -> Any:
         """The run under the names of the run file: one phase, or a list of phases."""
         phases = [phase.values() for phase in self.file.phases]
         return phases[0] if len(phases) == 1 else phases
+
+    def as_json_fields(self) -> dict[str, Any]:
+        """The question and the run under the names of the run file."""
+        return {**self.neighbours, "run": self.run_as_json()}
 
     def group_text(self) -> str:
         """Whom the answer is about: "groups of up to 9"."""
@@ -140,17 +130,22 @@ class Asked:
             lines.append(self.file.adjacency)
         return [*lines[:-1], f"{lines[-1]}, δ = {given(self.delta)}"] if delta else lines
 
-    def remarks(self, *, group: bool = True) -> list[str]:
-        """Sentences about a question whose answer says little."""
-        return remarks_on(self.file, group=group)
-
     def run_text(self) -> str:
         """The run file that --save writes."""
         return run_file_text(self.file, folder=Path(self.save_as or "").parent)
 
 
+def _each(sources: tuple[str, ...]) -> str:
+    """What to type for a group of several sources."""
+    return ",".join(f"{source}=1" for source in sources[:2])
+
+
 def _in_words(size: Any) -> str:
     """A number, or a number of each source."""
-    if isinstance(size, Mapping):
-        return " and ".join(f"{count} of {source}" for source, count in size.items()) if any(size.values()) else "0"
-    return str(size)
+    if not isinstance(size, Mapping):
+        return str(size)
+    return " and ".join(f"{count} of {source}" for source, count in size.items()) if any(size.values()) else "0"
+
+
+#: What says how many examples change.
+GROUPS = ("group_size", "removed", "added")

@@ -14,11 +14,20 @@ import typer
 from groupdp._files import NewFiles
 from groupdp._validation import require_integer
 from groupdp.cli.asked import Asked
-from groupdp.cli.certificate import need_flint
 from groupdp.cli.command import command
 from groupdp.cli.options import OUTPUT, argument, flag, integer, number, words
-from groupdp.cli.output import emit_json, emit_run, emit_table, emit_text, name_written, new_files, progress_bar
-from groupdp.drawing import save_figure, title_lines
+from groupdp.cli.output import (
+    emit_json,
+    emit_run,
+    emit_table,
+    emit_text,
+    name_written,
+    new_files,
+    progress_bar,
+    save_picture,
+    values_of,
+)
+from groupdp.cli.statement import need_flint
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import ONE_SIDED
 from groupdp.printing import counted, given, lower_text, sides, upper_text
@@ -43,13 +52,13 @@ def _shared(delta: str) -> dict[str, Any]:
         "delta": number(text, _AUDIT, default=delta, above=0.0, below=1.0),
         "confidence": number("Confidence of every statement.", _AUDIT, default="0.999"),
         "gap": number(
-            "How many runs would show an epsilon this far above the claim?",
+            "Say how many runs would show an epsilon this far above the claim.",
             _AUDIT,
             default="0.1",
             above=0.0,
             at_most=100.0,
         ),
-        "seed": integer("Seed of everything that is random.", _AUDIT, default="0", at_least=0),
+        "seed": integer("Random seed.", _AUDIT, default="0", at_least=0),
         "certificate": words("FILE", "Also write the certificate of the claimed epsilon: see groupdp verify.", OUTPUT),
     }
 
@@ -64,7 +73,7 @@ def _shared(delta: str) -> dict[str, Any]:
     importance_samples=integer(
         "Also check the claimed epsilon at --delta by importance sampling (0: do not).", _AUDIT, default="0", at_least=0
     ),
-    reveal_batches=flag("Release who was in each batch too (shuffled epochs, balls in bins, fixed order).", _AUDIT),
+    reveal_batches=flag("Also release who was in each batch (shuffled epochs, fixed order).", _AUDIT),
 )
 def worst_case(
     asked: Asked,
@@ -102,7 +111,7 @@ def worst_case(
                 **question,
             )
         checks = []
-        for direction in (one.direction for one in audit.measured if importance_samples > 0):
+        for direction in (measured.direction for measured in audit.measured if importance_samples > 0):
             with progress_bar(f"importance sampling, {direction}") as progress:
                 check = importance_delta(
                     run,
@@ -116,11 +125,7 @@ def worst_case(
                 )
             certified = guarantees.delta(run, epsilon=check.epsilon, group_size=size, adjacency=direction)
             checks.append((check, certified))
-        if plot is not None:
-            from groupdp.figures.audit import draw_audit
-
-            title = title_lines(asked.title(delta=False), 120)
-            save_figure(draw_audit(audit, title=title), files.temporary(plot))
+        save_picture(files, plot, "curves.draw_audit", audit, title=asked.title(delta=False), width=120)
         _certify(files, certificate, run, claimed_group_size or size, chosen, question["delta"])
     if as_json:
         emit_json(
@@ -129,7 +134,7 @@ def worst_case(
                 **asked.as_json_fields(),
                 "seed": seed,
                 "consistent": audit.consistent,
-                "measured": [measured_as_json(audit, one) for one in audit.measured],
+                "measured": [measured_as_json(audit, measured) for measured in audit.measured],
                 "importance_sampling": [importance_as_json(*check) for check in checks],
             }
         )
@@ -175,12 +180,8 @@ def scores(
         with progress_bar("claim") as progress:
             claim = claimed_curve(run, group_size=size, adjacency=chosen, progress=progress)
         report = audit_scores(measured, run, group_size=size, claim=claim, adjacency=chosen, seed=seed, **question)
-        if plot is not None:
-            from groupdp.figures.audit import draw_scores
-
-            title = title_lines(asked.title(delta=False), 75)
-            figure = draw_scores(measured, claim, confidence=report.confidence, title=title)
-            save_figure(figure, files.temporary(plot))
+        about: dict[str, Any] = {"confidence": report.confidence, "title": asked.title(delta=False), "width": 75}
+        save_picture(files, plot, "curves.draw_scores", measured, claim, **about)
         _certify(files, certificate, run, size, chosen, question["delta"])
     if as_json:
         emit_json({**report_as_json(report), **asked.as_json_fields(), "seed": seed})
@@ -224,20 +225,20 @@ def _certify(files: NewFiles, path: str | None, run: Any, size: Any, adjacency: 
 
 def emit_measured(audit: WorstCaseAudit) -> None:
     """About ten of the measured epsilons per direction."""
-    for one in audit.measured:
-        certified = audit.claim.deltas[one.direction]
+    for measured in audit.measured:
+        certified = audit.claim.deltas[measured.direction]
         rows = [
             (
-                given(one.epsilons[i]),
+                given(measured.epsilons[i]),
                 upper_text(float(certified[i]), 4),
-                f"{max(0.0, one.estimate[i]):.4g}",
-                lower_text(float(one.lower[i]), 4),
-                upper_text(float(one.upper[i]), 4),
+                f"{max(0.0, measured.estimate[i]):.4g}",
+                lower_text(float(measured.lower[i]), 4),
+                upper_text(float(measured.upper[i]), 4),
             )
-            for i in range(0, len(one.epsilons), max(1, len(one.epsilons) // 10))
+            for i in range(0, len(measured.epsilons), max(1, len(measured.epsilons) // 10))
         ]
         emit_table(
-            f"delta over epsilon, {one.direction}: {one.trials} runs of each kind",
+            f"delta over epsilon, {measured.direction}: {measured.trials} runs of each kind",
             ("epsilon", "claimed", "measured", "at least", "at most"),
             rows,
         )
@@ -270,60 +271,53 @@ def _runs(count: int | None) -> str:
 
 
 def emit_checks(checks: list[tuple[ImportanceEstimate, Bounds]]) -> None:
-    if not checks:
-        return
-    rows = [
-        (
-            one.direction,
-            given(one.epsilon),
-            upper_text(certified.upper, 6),
-            f"{one.delta:.6g}",
-            lower_text(one.lower, 6),
-            upper_text(one.upper, 6),
+    if checks:
+        emit_table(
+            "Importance sampling: a check of the numerics, not an audit",
+            ("direction", "epsilon", "certified delta", "estimate", "at least", "at most"),
+            [
+                (
+                    check.direction,
+                    given(check.epsilon),
+                    upper_text(certified.upper, 6),
+                    f"{check.delta:.6g}",
+                    lower_text(check.lower, 6),
+                    upper_text(check.upper, 6),
+                )
+                for check, certified in checks
+            ],
         )
-        for one, certified in checks
-    ]
-    emit_table(
-        "Importance sampling: a check of the numerics, not an audit",
-        ("direction", "epsilon", "certified delta", "estimate", "at least", "at most"),
-        rows,
-    )
 
 
 def report_as_json(report: AuditReport) -> dict[str, Any]:
     tested = report.verdict
+    runs = ("runs_with_group", "runs_without_group", "gap", "runs_for_gap", "more_runs_for_gap")
     return {
         "contradicted": tested.contradicted,
-        **{name: getattr(report, name) for name in ("confidence", "delta")},
+        **values_of(report, ("confidence", "delta")),
         "claimed_epsilon": sides(report.claimed_epsilon),
         "epsilon_lower": _bound_as_json(report.epsilon_lower),
         "delta_lower": _bound_as_json(report.delta_lower),
         "verdict": {
-            **{name: getattr(tested, name) for name in ("epsilon", "claimed_delta", "delta_lower")},
-            **{name: getattr(tested.operation, name) for name in ("direction", "threshold")},
+            **values_of(tested, ("epsilon", "claimed_delta", "delta_lower")),
+            **values_of(tested.operation, ("direction", "threshold")),
         },
-        **{
-            name: getattr(report, name)
-            for name in ("runs_with_group", "runs_without_group", "gap", "runs_for_gap", "more_runs_for_gap")
-        },
+        **values_of(report, runs),
     }
 
 
 def _bound_as_json(bound: LowerBound) -> dict[str, Any]:
     counts = ("direction", "threshold", "hits", "hit_trials", "false_alarms", "false_alarm_trials")
-    return {
-        **{name: getattr(bound, name) for name in ("value", "epsilon", "delta")},
-        **{name: getattr(bound.operation, name) for name in counts},
-    }
+    return {**values_of(bound, ("value", "epsilon", "delta")), **values_of(bound.operation, counts)}
 
 
-def measured_as_json(audit: WorstCaseAudit, one: MeasuredDelta) -> dict[str, Any]:
+def measured_as_json(audit: WorstCaseAudit, measured: MeasuredDelta) -> dict[str, Any]:
     return {
-        "direction": one.direction,
-        "epsilon": one.epsilons.tolist(),
-        "certified_lower": audit.claim.lower_deltas[one.direction].tolist(),
-        "certified_upper": audit.claim.deltas[one.direction].tolist(),
-        **{name: getattr(one, name).tolist() for name in ("estimate", "lower", "upper")},
+        "direction": measured.direction,
+        "epsilon": measured.epsilons.tolist(),
+        "certified_lower": audit.claim.lower_deltas[measured.direction].tolist(),
+        "certified_upper": audit.claim.deltas[measured.direction].tolist(),
+        **{name: getattr(measured, name).tolist() for name in ("estimate", "lower", "upper")},
     }
 
 
@@ -332,5 +326,5 @@ def importance_as_json(check: ImportanceEstimate, certified: Bounds) -> dict[str
     return {
         "about": "a check of the numerics, not a black-box audit",
         "certified_delta": sides(certified),
-        **{name: getattr(check, name) for name in names},
+        **values_of(check, names),
     }

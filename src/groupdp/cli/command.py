@@ -92,12 +92,12 @@ class _Declared:
         with NewFiles("save") as files:
             files.temporary(asked.save_as)  # a file that cannot be written is refused before any work
             try:
-                found = self.function(asked=asked, **values)
+                answer = self.function(asked=asked, **values)
             except typer.Exit as left:
                 if left.exit_code == 2:
                     raise
-                found, leaving = None, left
-            files.write_text(asked.save_as, (found or asked).run_text())
+                answer, leaving = None, left
+            files.write_text(asked.save_as, (answer or asked).run_text())
         name_written(asked.save_as)
         if leaving is not None:
             raise leaving

@@ -1,18 +1,37 @@
-"""`groupdp curve` and `groupdp spend`: epsilon against group size, and against steps."""
+"""`groupdp curve`, `spend` and `sweep`: epsilon against group size, against steps, and for every combination."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from groupdp.bounds import Bounds, upper_or_both
+import typer
+
+from groupdp import fields
+from groupdp._files import check_writable
+from groupdp.bounds import upper_or_both
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
-from groupdp.cli.options import OUTPUT, number, read_counts, words
-from groupdp.cli.output import NOT_TIGHT, emit_json, emit_run, emit_table, name_written, new_files, progress_bar
-from groupdp.drawing import save_figure, title_lines
+from groupdp.cli.options import COMPUTATION, OUTPUT, Option, number, out, read_counts, words
+from groupdp.cli.output import (
+    NOT_TIGHT,
+    emit_json,
+    emit_run,
+    emit_table,
+    emit_text,
+    name_written,
+    new_files,
+    progress_bar,
+    require_new,
+    save_picture,
+)
+from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.mechanisms.named_values import phase_fields
+from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import counted, given, lower_text, sides, upper_text
+from groupdp.run_file.run import remarks_on
 
 if TYPE_CHECKING:
     from groupdp.baselines.comparison import Point
@@ -35,11 +54,7 @@ def curve(asked: Asked, *, group_sizes: list[int], plot: str | None, csv: str | 
     with new_files(force=asked.force, plot=plot, csv=csv) as files:
         with progress_bar("curve") as progress:
             points = compare(run, delta=target, group_sizes=group_sizes, adjacency=chosen, progress=progress)
-        if plot is not None:
-            from groupdp.figures.curves import draw_curves
-
-            title = title_lines(asked.title(group=False), 90)
-            save_figure(draw_curves([("", points)], title=title), files.temporary(plot))
+        save_picture(files, plot, "curves.draw_curves", [("", points)], title=asked.title(group=False), width=90)
         if csv is not None:
             files.write_text(csv, as_csv(points))
     if as_json:
@@ -53,14 +68,7 @@ def curve(asked: Asked, *, group_sizes: list[int], plot: str | None, csv: str | 
         )
         return
     emit_run(asked, group=False)
-    columns: list[tuple[str, Callable[[Point], float | Bounds | None]]] = [
-        ("this analysis", lambda point: point.epsilon.upper),
-        ("k x one", lambda point: point.linear.upper),
-        ("Vadhan, exact", lambda point: point.vadhan),
-        ("Vadhan, old tool", lambda point: point.old_tool),
-        ("Poisson claim", lambda point: point.poisson_claim),
-    ]
-    present = [(name, value) for name, value in columns if any(value(point) is not None for point in points)]
+    present = {name: of for name, of in _CURVES.items() if any(getattr(point, of) is not None for point in points)}
     notes = ["k x one example is a reference line, not a guarantee."]
     if any(point.vadhan is not None and not point.vadhan.provenance.tolerance_met for point in points):
         notes.append("Where two numbers are shown, what Vadhan's lemma gives is only known to lie between them.")
@@ -70,24 +78,35 @@ def curve(asked: Asked, *, group_sizes: list[int], plot: str | None, csv: str | 
         notes.append("The Poisson claim is not a guarantee for this run: its batches are not sampled like that.")
     emit_table(
         f"epsilon at delta = {target!r} against group size ({chosen}); upper bounds, rounded up",
-        ("k", *(name for name, _ in present)),
-        [(str(point.group_size), *(_bound_text(value(point)) for _, value in present)) for point in points],
+        ("k", *present),
+        [(str(point.group_size), *(_bound_text(point, of) for of in present.values())) for point in points],
         note=" ".join(notes),
     )
     name_written(plot, csv)
 
 
-def _bound_text(value: float | Bounds | None) -> str:
+#: The columns of the table, and what they show of a `Point`.
+_CURVES = {
+    "this analysis": "epsilon",
+    "k x one": "linear",
+    "Vadhan, exact": "vadhan",
+    "Vadhan, old tool": "old_tool",
+    "Poisson claim": "poisson_claim",
+}
+
+
+def _bound_text(point: Point, of: str) -> str:
     """A guarantee's side, or both sides where they differ."""
-    if value is None:
-        return ""
-    return upper_or_both(value, 6) if isinstance(value, Bounds) else upper_text(value, 6)
+    value = getattr(point, of)
+    if value is None or of == "vadhan":
+        return "" if value is None else upper_or_both(value, 6)
+    return upper_text(getattr(value, "upper", value), 6)
 
 
 @command(
     "spend",
     "run.toml --target 8 --plot spend.png",
-    target=number("An epsilon: at which step is it reached?", above=0.0),
+    target=number("Say at which step this epsilon is reached.", above=0.0),
 )
 def spend(asked: Asked, *, target: float | None, plot: str | None, as_json: bool) -> None:
     """epsilon against steps: the budget spent after each epoch."""
@@ -95,64 +114,229 @@ def spend(asked: Asked, *, target: float | None, plot: str | None, as_json: bool
 
     with new_files(force=asked.force, plot=plot) as files:
         with progress_bar("spend") as progress:
-            found = spent(asked.run, delta=asked.delta, target=target, progress=progress, **asked.neighbours)
-        if plot is not None:
-            from groupdp.figures.curves import draw_spending
-
-            save_figure(draw_spending(found, title=title_lines(asked.title())), files.temporary(plot))
+            spending = spent(asked.run, delta=asked.delta, target=target, progress=progress, **asked.neighbours)
+        save_picture(files, plot, "curves.draw_spending", spending, title=asked.title())
+    tight = all(point.epsilon.tight for point in spending.points)
     if as_json:
         emit_json(
             {
                 "points": [
                     {"steps": point.steps, "epoch": point.epoch, "epsilon": sides(point.epsilon)}
-                    for point in found.points
+                    for point in spending.points
                 ],
-                "tight": _is_tight(found),
-                "target": found.target,
-                "last_step_within": found.last_step_within,
+                "tight": tight,
+                "target": spending.target,
+                "last_step_within": spending.last_step_within,
                 "delta": asked.delta,
                 **asked.as_json_fields(),
             }
         )
         return
     emit_run(asked)
-    _emit_spending(found, f"epsilon spent at delta = {asked.delta!r} for {asked.group_text()}")
-    name_written(plot)
-
-
-def _emit_spending(found: Spending, title: str) -> None:
-    """The ends of epochs, or steps evenly spread; about twenty rows, the last step among them."""
-    by_epoch = any(point.epoch for point in found.points)
-    rows = [point for point in found.points if point.epoch or not by_epoch]
+    # The ends of epochs, or steps evenly spread; about twenty rows, the last step among them.
+    by_epoch = any(point.epoch for point in spending.points)
+    rows = [point for point in spending.points if point.epoch or not by_epoch]
     every = max(1, math.ceil(len(rows) / 20))
-    shown = [one for index, one in enumerate(rows, 1) if index % every == 0]
-    if not shown or shown[-1] is not found.points[-1]:
-        shown.append(found.points[-1])
+    shown = rows[every - 1 :: every]
+    if not shown or shown[-1] is not spending.points[-1]:
+        shown.append(spending.points[-1])
     emit_table(
-        title,
+        f"epsilon spent at delta = {asked.delta!r} for {asked.group_text()}",
         (*(["after epoch"] if by_epoch else []), "after step", "at least", "at most (the guarantee)"),
         [
             (
-                *([str(one.epoch or "")] if by_epoch else []),
-                counted(one.steps),
-                lower_text(one.epsilon.lower),
-                upper_text(one.epsilon.upper),
+                *([str(point.epoch or "")] if by_epoch else []),
+                counted(point.steps),
+                lower_text(point.epsilon.lower),
+                upper_text(point.epsilon.upper),
             )
-            for one in shown
+            for point in shown
         ],
-        note="\n".join(note for note in (_reached(found), "" if _is_tight(found) else NOT_TIGHT) if note),
+        note="\n".join([*_reached(spending), *([] if tight else [NOT_TIGHT])]),
+    )
+    name_written(plot)
+
+
+def _reached(spending: Spending) -> list[str]:
+    """At which step the target is reached, if there is one."""
+    if spending.target is None:
+        return []
+    target, last = f"epsilon = {given(spending.target)}", spending.last_step_within
+    if last is None:
+        return [f"{target} is exceeded from the first step on."]
+    if last == spending.points[-1].steps:
+        return [f"{target} is not reached: all {last} steps are within it."]
+    return [f"The last step within {target} is step {counted(last)}."]
+
+
+_INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
+#: Rows printed where no file is asked for.
+_MOST_ROWS = 200
+
+
+@command(
+    "sweep",
+    "run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png",
+    vary=Option(
+        text="first:last:count (count values), first:last (integers), or a list 1,2,4; repeat for each name.",
+        metavar="NAME=VALUES",
+        required=True,
+        several=True,
+    ),
+    out=out("FILE", "Write the rows: .csv or .parquet."),
+    scheduler=words("ADDRESS", "Compute on this Dask scheduler.", COMPUTATION),
+)
+def sweep(
+    asked: Asked, *, vary: list[str], out: str | None, plot: str | None, scheduler: str | None, as_json: bool
+) -> None:
+    """epsilon for every combination of values; with --out an interrupted sweep goes on where it stopped."""
+    from groupdp.sweeps.grid import grid_of
+
+    values = values_of(vary)
+    if "group_size" in values and asked.file.group_size is None and asked.file.sources is None:
+        asked = replace(asked, file=replace(asked.file, group_size=1))  # it varies: this one is not asked about
+    neighbours = asked.neighbours
+    if "removed" in neighbours:
+        raise InvalidArgument("group_size", NOT_SHOWN, "be given for a sweep in place of removed and added")
+    grid = grid_of(asked.run, delta=asked.file.delta, vary=values, **neighbours)
+    require_new(out, "out", force=asked.force)
+    if plot is not None:
+        from groupdp.figures.studies import check_names
+
+        check_names(grid.names)
+    with new_files(force=asked.force, plot=plot) as files:
+        rows = _computed(grid, out, scheduler, wanted=as_json or plot is not None)
+        save_picture(files, plot, "studies.draw_sweep", rows, title=_title(asked, grid.names))
+    if as_json:
+        question = {"delta": grid.delta, **asked.as_json_fields()}
+        fixed = {name: value for name, value in question.items() if name not in grid.names}
+        emit_json({"rows": [row.as_dict() for row in rows], **fixed})
+        return
+    about = [line.replace("δ", "delta") for line in _title(asked, grid.names, exact=True)]
+    for line in (*about, *remarks_on(asked.file, group="group_size" not in grid.names)):
+        emit_text(line, indent="  ")
+    if out is None:
+        _emit(rows, grid.names)
+    name_written(out, plot)
+
+
+def _computed(grid: Any, out: str | None, scheduler: str | None, *, wanted: bool) -> list[Any]:
+    """The rows, if they are wanted: a large file is never in memory as a whole."""
+    from groupdp.sweeps.sweep import Parts, finished_chunks, rows_of
+
+    with progress_bar("sweep") as progress:
+        if out is None:
+            return rows_of(grid, scheduler=scheduler, progress=progress)
+        parts = Parts(out, grid)
+        check_writable("out", out)
+        done = parts.begin()
+        count = sum(min(grid.chunk, len(grid) - start) for start in done)
+        try:
+            for start, rows in finished_chunks(grid, done=done, scheduler=scheduler):
+                parts.write(start, rows)
+                count += len(rows)
+                progress(count / len(grid))
+        except KeyboardInterrupt:
+            typer.echo(
+                f"\rstopped after {count} of {len(grid)} rows: run the same command again to continue.", err=True
+            )
+            raise
+    kept = list(parts.rows()) if wanted else []
+    parts.assemble()
+    return kept
+
+
+def _title(asked: Asked, names: tuple[str, ...], *, exact: bool = False) -> list[str]:
+    """The run and the question without what varies, a line each: of a picture's title, or with all digits."""
+    phases = asked.file.training
+    lines = []
+    for place, phase in enumerate(phases, 1):
+        parts = [] if {"sampling_rate", "batch_size", "dataset_size"} & set(names) else [phase.sampling.describe()]
+        if "noise_multiplier" not in names:
+            noise = phase.noise_multiplier
+            parts.append(f"noise multiplier {noise!r}" if exact else f"noise multiplier {given(noise)}")
+        if not {"steps", "epochs"} & set(names):
+            parts.append(f"{phase.steps} steps")
+        prefix = f"phase {place}: " if len(phases) > 1 else ""
+        lines.append(prefix + ", ".join(parts or [phase.sampling.title]))
+    question = [] if "group_size" in names else [asked.group_text()]
+    question += [] if "adjacency" in names else [asked.file.adjacency]
+    question += [] if "delta" in names or asked.file.delta is None else [f"δ = {given(asked.file.delta)}"]
+    return [*lines, ", ".join(question)]
+
+
+def _emit(rows: list[Any], names: tuple[str, ...]) -> None:
+    refusals = [row.refused for row in rows if row.refused is not None]
+    notes = [f"{len(rows) - _MOST_ROWS} more rows: --out FILE has all of them."] if len(rows) > _MOST_ROWS else []
+    notes += [f"{len(refusals)} refused; the first: {refusals[0]}"] if refusals else []
+    loose = sum(row.tight is False for row in rows)
+    if loose:
+        some = f"Valid, not tight in {loose} of {len(rows)} rows: there 'at least' limits this analysis only."
+        notes.append(NOT_TIGHT if loose == len(rows) - len(refusals) else some)
+    emit_table(
+        "epsilon for every combination",
+        (*(name.replace("_", " ") for name in names), "at least", "at most"),
+        [
+            (
+                *(given(value) if isinstance(value, float) else str(value) for value in row.values.values()),
+                "refused" if row.refused else lower_text(row.epsilon_lower, 8),
+                "refused" if row.refused else upper_text(row.epsilon_upper, 8),
+            )
+            for row in rows[:_MOST_ROWS]
+        ],
+        note="\n".join(notes),
     )
 
 
-def _is_tight(found: Spending) -> bool:
-    return all(point.epsilon.tight for point in found.points)
+def values_of(texts: list[str]) -> dict[str, list[Any]]:
+    """The values that NAME=first:last:count, NAME=first:last and NAME=1,2,4 spell."""
+    varied: dict[str, list[Any]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not name or not values or name in varied or len(text) > 100_000:
+            raise InvalidArgument("vary", text, "be written NAME=VALUES, each name once")
+        varied[name] = _spelled(text, name, values)
+    return varied
 
 
-def _reached(found: Spending) -> str:
-    if found.target is None:
-        return ""
-    if found.last_step_within is None:
-        return f"epsilon = {given(found.target)} is exceeded from the first step on."
-    if found.last_step_within == found.points[-1].steps:
-        return f"epsilon = {given(found.target)} is not reached: all {found.last_step_within} steps are within it."
-    return f"The last step within epsilon = {given(found.target)} is step {counted(found.last_step_within)}."
+def _spelled(text: str, name: str, values: str) -> list[Any]:
+    if name == "adjacency":
+        chosen = [value.strip() for value in values.split(",")]
+        if all(value in ADJACENCIES for value in chosen):
+            return list(chosen)
+    parts = values.split(":")
+    integers = name == "group_size" or getattr(phase_fields().get(name), "kind", "") == "integer"
+    try:
+        if len(parts) == 1:
+            listed = [value.strip() for value in values.split(",")]
+            return [int(value) if _INTEGER.fullmatch(value) else fields.number("vary", value) for value in listed]
+        if len(parts) == 2:
+            first, last = (int(part) for part in parts)
+            if first <= last <= first + 1_000_000:
+                return list(range(first, last + 1))
+        low, high, count = float(parts[0]), float(parts[1]), int(parts[2]) if len(parts) == 3 else 0
+    except (ValueError, OverflowError):
+        count = 0
+    if 2 <= count <= 1_000_000 and math.isfinite(low) and math.isfinite(high):
+        return _spread(text, name, low, high, count, integers=integers)
+    spread = "10:50:5" if integers else "0.5:4:200"
+    raise InvalidArgument("vary", text, f"look like {name}=1:50, {name}={spread} or {name}=1,2,4")
+
+
+def _spread(text: str, name: str, low: float, high: float, count: int, *, integers: bool) -> list[Any]:
+    """`count` values from low to high, equally far apart."""
+    step = (high - low) / (count - 1)
+    if not integers:
+        return [low + i * step for i in range(count - 1)] + [high]
+    apart, rest = divmod(int(high) - int(low), count - 1)
+    if rest or not (low.is_integer() and high.is_integer()):
+        between = f"{given(low)}, {given(low + step)}, ..., {given(high)}"
+        raise InvalidArgument(
+            "vary",
+            text,
+            f"give integers for {name}",
+            f"{count} values from {given(low)} to {given(high)} are {between}, "
+            f"a list like {name}=1,2,4 may hold any integers",
+        )
+    return [int(low) + place * apart for place in range(count)]

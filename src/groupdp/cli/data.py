@@ -26,7 +26,7 @@ _SEVERAL_OWNERS = (
 FILES = argument("FILES", "CSV (also .gz), Parquet or JSONL files, globs or directories; - is stdin.", several=True)
 KIND = words("csv|parquet|jsonl", "The files' format, where the suffix does not say.", DATA, names=("--format",))
 MEMORY = words(
-    "SIZE", "Most memory, such as 1G; more than that spills to TMPDIR.", COMPUTATION, default="1.5G", read=read_memory
+    "SIZE", "Memory limit, such as 1G; data beyond it spill to TMPDIR.", COMPUTATION, default="1.5G", read=read_memory
 )
 #: The options of commands that read rows: --by several times, or a column of lists, where a record has several owners.
 _ROWS: dict[str, Any] = {
@@ -40,12 +40,12 @@ _ROWS: dict[str, Any] = {
 }
 
 
-def warn_of_alike(found: Any) -> None:
+def warn_of_alike(counts: Any) -> None:
     """Say on stderr how many people look alike, if any do."""
-    from groupdp.data.report import alike_in_words
+    from groupdp.data.manifest import alike_in_words
 
-    if found.alike:
-        typer.echo(alike_in_words(found.alike), err=True)
+    if counts.alike:
+        typer.echo(alike_in_words(counts.alike), err=True)
 
 
 def require_by(files: list[str], by: list[str] | None, *, kind: str | None, memory: int) -> str | list[str]:
@@ -60,7 +60,7 @@ def require_by(files: list[str], by: list[str] | None, *, kind: str | None, memo
 
         with Engine(memory=memory) as engine:
             columns = f" ({names_of(open_relation(engine, files, kind=kind).columns)})"
-    raise InvalidArgument("by", NOT_SHOWN, f"be given, as --by COLUMN: which column{columns} says whose a row is?")
+    raise InvalidArgument("by", NOT_SHOWN, f"be given, as --by COLUMN: which column{columns} has the person of a row?")
 
 
 @command(
@@ -86,22 +86,22 @@ def count(
     from groupdp.data import count as count_rows
 
     with terminated_as_interrupted(), progress_bar("count") as progress:
-        found = count_rows(files, by=columns, out=out, memory=memory, kind=kind, client=scheduler, progress=progress)
-    warn_of_alike(found)
-    quantiles = {share: found.quantile(share) for share in (0.5, 0.9, 0.99, 0.999)}
+        counts = count_rows(files, by=columns, out=out, memory=memory, kind=kind, client=scheduler, progress=progress)
+    warn_of_alike(counts)
+    quantiles = {share: counts.quantile(share) for share in (0.5, 0.9, 0.99, 0.999)}
     if as_json:
         emit_json(
             {
-                "rows": found.rows,
-                "people": found.people,
-                "largest": found.largest,
-                "alike": found.alike,
+                "rows": counts.rows,
+                "people": counts.people,
+                "largest": counts.largest,
+                "alike": counts.alike,
                 "quantiles": {str(share): value for share, value in quantiles.items()},
                 "by": columns,
-                "records": found.records,
+                "records": counts.records,
                 "histogram": [
                     {"examples": int(n), "people": int(people)}
-                    for n, people in zip(found.examples, found.people_with, strict=True)
+                    for n, people in zip(counts.examples, counts.people_with, strict=True)
                 ],
             }
         )
@@ -109,11 +109,11 @@ def count(
     rows = [
         (f"{given_percent(share)} of the people", f"at most {counted(value)}") for share, value in quantiles.items()
     ]
-    records = f"{counted(found.records)} records, " if found.records is not None else ""
+    records = f"{counted(counts.records)} records, " if counts.records is not None else ""
     emit_table(
-        f"{records}{found.rows} examples of {found.people} people",
+        f"{records}{counts.rows} examples of {counts.people} people",
         ("who", "examples"),
-        [*rows, ("everybody", f"at most {counted(found.largest)}")],
+        [*rows, ("everybody", f"at most {counted(counts.largest)}")],
         note=f"{out} holds one row per person; do not publish it." if out is not None else "",
     )
     name_written(out)
@@ -127,18 +127,18 @@ _AUTO = "With --at-most auto"
     "bound",
     "rows.parquet --by user_id --key example_id --at-most 8 --seed 2026 --out bounded.parquet",
     **_ROWS,
-    key=words("COLUMNS", "Tells a person's examples apart: a column or a,b (else the whole row).", _CHOICE),
+    key=words("COLUMNS", "Column that numbers a person's examples, or a,b (default: the whole row).", _CHOICE),
     at_most=words("INTEGER|auto", "Examples to keep of each person.", _CHOICE),
-    run=words("RUN.TOML", "Instead: the group size of a run file, as cap saves one.", _CHOICE),
+    run=words("RUN.TOML", "Instead: the group size of a run file, such as cap saves.", _CHOICE),
     at_most_per=words("COLUMN=CAPS", "Instead, for each source: source=8, or source=web:3,books:5.", _CHOICE),
     seed=words("TEXT", "Seed of the choice: another seed chooses other examples.", _CHOICE, default="0"),
     epsilon=number("The epsilon to reach.", _AUTO),
-    delta=number("The delta to reach it at.", _AUTO),
+    delta=number("The delta of the target.", _AUTO),
     batch_size=integer("Examples in a batch.", _AUTO),
     steps=replace(SHARED["steps"], panel=_AUTO),
     epochs=replace(SHARED["epochs"], panel=_AUTO),
     minimum_share=number("Share of the examples that must be kept.", _AUTO),
-    adjacency=choice(ADJACENCIES, "The adjacency to reach it under (default add-or-remove).", _AUTO),
+    adjacency=choice(ADJACENCIES, "The adjacency of the target (default add-or-remove).", _AUTO),
     out=out("FILE", "The rows kept: Parquet, CSV or JSONL by suffix.", required=True),
 )
 def bound(
@@ -160,7 +160,7 @@ def bound(
     **question: Any,
 ) -> None:
     """Keep at most k examples of each person, chosen by a keyed hash of seed, person and key."""
-    if sum(one is not None for one in (at_most, at_most_per, run)) != 1:
+    if sum(given is not None for given in (at_most, at_most_per, run)) != 1:
         raise InvalidArgument(
             "at_most",
             NOT_SHOWN,
@@ -180,7 +180,7 @@ def bound(
                 raise InvalidArgument("files", NOT_SHOWN, "not be standard input with --at-most auto: it is read twice")
             caps = _recommended(files, {**question, "adjacency": adjacency or ADJACENCIES[0]}, common)
         with progress_bar("bound") as progress:
-            found = bound_rows(
+            bounded = bound_rows(
                 files,
                 key=None if key is None else tuple(name.strip() for name in key.split(",")),
                 at_most=caps,
@@ -190,28 +190,30 @@ def bound(
                 progress=progress,
                 **common,
             )
-    warn_of_alike(found)
+    warn_of_alike(bounded)
     if as_json:
-        emit_json({**found.as_json(), "by": columns, "key": key, "out": out})
+        emit_json({**bounded.as_json(), "by": columns, "key": key, "out": out})
         return
-    share = found.kept / found.rows
+    share = bounded.kept / bounded.rows
+    most = "records that any choice can keep, at most"
+    possible = [] if bounded.possible is None else [(most, str(bounded.possible))]
     emit_table(
-        f"{counted(found.kept)} of {found.rows} examples kept ({lower_percent(share)})",
+        f"{counted(bounded.kept)} of {bounded.rows} examples kept ({lower_percent(share)})",
         ("what", "number"),
         [
-            ("people", counted(found.people)),
+            ("people", counted(bounded.people)),
             (
                 "people who lost examples" if per is None else "people with fewer examples of a source",
-                counted(found.people_cut),
+                counted(bounded.people_cut),
             ),
-            ("most examples of one person before", counted(found.largest)),
-            ("most examples of one person now", counted(found.largest_kept)),
-            ("at most", str(found.at_most)),
-            ("seed", found.seed),
-            ("digest", found.digest),
-            *([] if found.possible is None else [("records that any choice can keep, at most", str(found.possible))]),
+            ("most examples of one person before", counted(bounded.largest)),
+            ("most examples of one person now", counted(bounded.largest_kept)),
+            ("at most", str(bounded.at_most)),
+            ("seed", bounded.seed),
+            ("digest", bounded.digest),
+            *possible,
         ],
-        note="" if found.owners is None else _SEVERAL_OWNERS,
+        note="" if bounded.owners is None else _SEVERAL_OWNERS,
     )
     name_written(out)
 

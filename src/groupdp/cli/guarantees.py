@@ -1,24 +1,29 @@
-"""`groupdp epsilon` and `groupdp delta`: one question about one run, answered with both bounds."""
+"""`groupdp epsilon`, `delta`, `calibrate` and `bands`: one question about one run, answered with both bounds."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from groupdp import fields
 from groupdp.bounds import Bounds
 from groupdp.cli.asked import Asked
-from groupdp.cli.command import command
-from groupdp.cli.options import flag, number
-from groupdp.cli.output import NOT_TIGHT, emit_json, emit_run, emit_table, emit_text, progress_bar
-from groupdp.printing import lower_text, sides, upper_text
+from groupdp.cli.command import QUESTION, command
+from groupdp.cli.options import RUN, SHARED, choice, flag, integer, number, read_counts, words
+from groupdp.cli.output import NOT_TIGHT, emit_json, emit_run, emit_table, emit_text, progress_bar, waiting
+from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.neighbours import ADJACENCIES
+from groupdp.printing import given, lower_text, round_up, sides, upper_text
 
 if TYPE_CHECKING:
+    from groupdp.calibration import Calibration
     from groupdp.statement.numbers import Explanation
 
 
 @command(
     "epsilon",
     "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9",
-    explain=flag("Also say what it means for one person."),
+    explain=flag("Also say what epsilon means for one person."),
 )
 def epsilon(asked: Asked, *, explain: bool, memory: int, as_json: bool) -> None:
     """The smallest epsilon for groups of up to k examples, between two proved bounds."""
@@ -26,18 +31,18 @@ def epsilon(asked: Asked, *, explain: bool, memory: int, as_json: bool) -> None:
     from groupdp import guarantees
 
     with progress_bar("epsilon") as progress:
-        found = guarantees.epsilon(
+        bounds = guarantees.epsilon(
             asked.run, delta=target, every_change=True, memory_budget=memory, progress=progress, **asked.neighbours
         )
-    meaning = _meaning(asked, found) if explain else None
-    changes = _changes(found)
+    meaning = _meaning(asked, bounds) if explain else None
+    changes = _changes(bounds)
     claim = _poisson_claim(asked)
     if as_json:
         emit_json(
             {
-                "epsilon": sides(found),
-                "tight": found.tight,
-                **{name: sides(bounds) for name, bounds in changes.items()},
+                "epsilon": sides(bounds),
+                "tight": bounds.tight,
+                **{name: sides(change) for name, change in changes.items()},
                 "delta": target,
                 **({} if claim is None else {"poisson_claim_not_a_guarantee": claim.upper}),
                 **({} if meaning is None else {"explanation": meaning.as_json()}),
@@ -45,15 +50,14 @@ def epsilon(asked: Asked, *, explain: bool, memory: int, as_json: bool) -> None:
             }
         )
         return
-    _emit("epsilon", found, changes, f"delta = {target!r}", asked)
+    _emit(f"epsilon at delta = {target!r}", bounds, changes, asked)
     if claim is not None:
         emit_text(
             f"Poisson accounting would claim {upper_text(claim.upper, 6)}. That is not a guarantee for this run: its "
             "batches are not Poisson samples."
         )
-    if meaning is not None:
-        for sentence in meaning.sentences():
-            emit_text(f"- {sentence}")
+    for sentence in () if meaning is None else meaning.sentences():
+        emit_text(f"- {sentence}")
 
 
 def _poisson_claim(asked: Asked) -> Bounds | None:
@@ -88,47 +92,222 @@ def delta(asked: Asked, *, epsilon: float, memory: int, as_json: bool) -> None:
         logarithm = guarantees.log_delta(
             asked.run, epsilon=epsilon, every_change=True, memory_budget=memory, progress=progress, **asked.neighbours
         )
-    found = guarantees.exponential(logarithm)
-    changes = {name: guarantees.exponential(bounds) for name, bounds in _changes(logarithm).items()}
+    bounds = guarantees.exponential(logarithm)
+    changes = {name: guarantees.exponential(change) for name, change in _changes(logarithm).items()}
     if as_json:
         emit_json(
             {
-                "delta": sides(found),
+                "delta": sides(bounds),
                 "log_delta": sides(logarithm),
-                "tight": found.tight,
-                **{name: sides(bounds) for name, bounds in changes.items()},
+                "tight": bounds.tight,
+                **{name: sides(change) for name, change in changes.items()},
                 "epsilon": epsilon,
                 **asked.as_json_fields(),
             }
         )
         return
     # The smallest doubles have few digits: then the logarithm is printed as well.
-    small = 0.0 < found.upper < 1e-300
-    note = f"log delta is at most {upper_text(logarithm.upper, 12)}." if small else ""
-    _emit("delta", found, changes, f"epsilon = {epsilon!r}", asked, note)
+    small = 0.0 < bounds.upper < 1e-300
+    notes = [f"log delta is at most {upper_text(logarithm.upper, 12)}."] if small else []
+    _emit(f"delta at epsilon = {epsilon!r}", bounds, changes, asked, notes)
 
 
-def _changes(found: Bounds) -> dict[str, Bounds]:
+def _changes(bounds: Bounds) -> dict[str, Bounds]:
     """The ordered changes one by one, where there are several; in the order of their names."""
-    changes = found.provenance.directions
-    if len(changes) < 2:
-        return {}
-    return {name: Bounds(*changes[name]) for name in sorted(changes)}
+    changes = bounds.provenance.directions
+    return {name: Bounds(*changes[name]) for name in sorted(changes)} if len(changes) > 1 else {}
 
 
-def _emit(
-    quantity: str, answer: Bounds, changes: dict[str, Bounds], question: str, asked: Asked, note: str = ""
-) -> None:
+def _emit(title: str, answer: Bounds, changes: dict[str, Bounds], asked: Asked, notes: list[str] | None = None) -> None:
     emit_run(asked)
     first = "in either order" if "removed" in asked.neighbours else asked.file.adjacency
-    rows = [(first, lower_text(answer.lower, 12), upper_text(answer.upper, 12))]
-    if len(changes) <= 12:
-        rows += [(name, lower_text(bounds.lower, 12), upper_text(bounds.upper, 12)) for name, bounds in changes.items()]
-    notes = [note] if note else []
-    notes += [] if answer.tight else [NOT_TIGHT]
+    shown = {first: answer, **(changes if len(changes) <= 12 else {})}
     emit_table(
-        f"{quantity} at {question} for {asked.group_text()}",
+        f"{title} for {asked.group_text()}",
         ("adjacency", "at least", "at most (the guarantee)"),
-        rows,
-        note="\n".join(notes),
+        [(name, lower_text(bounds.lower, 12), upper_text(bounds.upper, 12)) for name, bounds in shown.items()],
+        note="\n".join([*(notes or []), *([] if answer.tight else [NOT_TIGHT])]),
+    )
+
+
+GROUPS = {
+    "calibrate": (
+        "The least noise, or the most steps, rate, batch or group size, that meets a target.",
+        "groupdp calibrate noise run.toml --epsilon 8",
+    )
+}
+#: Of every command `calibrate NAME`: the library's `calibrate_PARAMETER`, the help, the example, and values of the run
+#: that it does not need.
+_CALIBRATIONS: dict[str, tuple[str, str, str, dict[str, str]]] = {
+    "noise": (
+        "noise",
+        "The smallest noise multiplier of one phase, or the common factor on the noise of all.",
+        "--sampling-rate 0.01 --steps 2000 --group-size 9 --epsilon 8 --delta 1e-6",
+        {"noise_multiplier": "1"},
+    ),
+    "steps": (
+        "steps",
+        "The largest number of steps.",
+        "--sampling-rate 0.01 --noise-multiplier 4 --group-size 9 --epsilon 8 --delta 1e-6",
+        {"steps": "1"},
+    ),
+    "rate": (
+        "rate",
+        "The largest Poisson sampling rate.",
+        "--noise-multiplier 4 --steps 2000 --group-size 9 --epsilon 8 --delta 1e-6",
+        {"sampling": "poisson", "sampling_rate": "1"},
+    ),
+    "batch": (
+        "batch_size",
+        "The largest fixed batch size.",
+        "--dataset-size 50000 --noise-multiplier 8 --steps 2000 --group-size 9 --epsilon 8 --delta 1e-6",
+        {"sampling": "fixed-batch", "batch_size": "1"},
+    ),
+    "group": (
+        "group_size",
+        "The largest number of examples per person.",
+        "--sampling-rate 0.01 --noise-multiplier 4 --steps 2000 --epsilon 8 --delta 1e-6",
+        {},
+    ),
+}
+
+
+def _calibration(name: str, parameter: str, text: str, example: str, assumed: dict[str, str]) -> Any:
+    """The command `calibrate NAME`."""
+    options: dict[str, Any] = {"epsilon": SHARED["epsilon"]}
+    if name != "group":
+        options["which_phase"] = words("INTEGER", "Which of several phases to change: a number from 1, or last.")
+    if name in ("noise", "rate"):
+        options["tolerance"] = number("Largest relative distance from the best value.", default="1e-9")
+
+    def calibrate(asked: Asked, *, as_json: bool, **question: Any) -> Asked:
+        if name == "group":
+            question["adjacency"] = asked.file.adjacency
+        else:
+            which = question.pop("which_phase")
+            all_phases = name == "noise" and which is None
+            question |= {"phase": None if all_phases else _phase(asked, which), **asked.neighbours}
+        return _answer(f"calibrate_{parameter}", asked, as_json=as_json, **question)
+
+    calibrate.__doc__ = text
+    asks = ("delta", "adjacency") if name == "group" else QUESTION
+    return command(f"calibrate {name}", example, question=asks, assumed=assumed, **options)(calibrate)
+
+
+for _name, _row in _CALIBRATIONS.items():
+    globals()[f"calibrate_{_name}"] = _calibration(_name, *_row)
+
+
+def _phase(asked: Asked, text: str | None) -> int:
+    """The index of the phase to change; the library counts from 0, the command line from 1."""
+    count = len(asked.file.phases)
+    if text is None and count > 1:
+        raise InvalidArgument(
+            "which_phase", NOT_SHOWN, f"say which of the {count} phases to change: --which-phase 1 to {count}"
+        )
+    if text is None or text == "last":
+        return count - 1
+    return fields.integer("which_phase", text, at_least=1, at_most=count) - 1
+
+
+def _answer(calibrate: str, asked: Asked, *, as_json: bool, **question: Any) -> Asked:
+    """Print the calibrated value; the run with it."""
+    from groupdp import calibration
+    from groupdp.mechanisms.mechanism import mechanisms_of
+
+    with progress_bar("calibrate") as progress:
+        result = getattr(calibration, calibrate)(asked.run, delta=asked.delta, progress=progress, **question)
+    file = replace(asked.file, phases=mechanisms_of(result.run))
+    if result.parameter == "group_size":
+        file = replace(file, group_size=result.group_size, removed=None, added=None)
+    asked = replace(asked, file=file)
+    if as_json:
+        emit_json({**result.as_dict(), "run": asked.run_as_json()})
+        return asked
+    emit_run(asked)
+    tried = [(result.value, result.epsilon, "meets it")]
+    if result.failing_value is not None and result.failing_epsilon is not None:
+        fails = "fails, proved" if result.epsilon.tight else "fails by this analysis"
+        tried.append((result.failing_value, result.failing_epsilon, fails))
+    name = result.parameter.replace("_", " ")
+    emit_table(
+        f"{name} for epsilon = {result.target_epsilon!r} at delta = {result.delta!r}, {asked.group_text()}",
+        (name, "epsilon at least", "epsilon at most", "target"),
+        [
+            (str(value), lower_text(bounds.lower, 12), upper_text(bounds.upper, 12), meets)
+            for value, bounds, meets in tried
+        ],
+        note=_optimality(result) if result.epsilon.tight else f"{_optimality(result)}\n{NOT_TIGHT}",
+    )
+    return asked
+
+
+def _optimality(result: Calibration) -> str:
+    by = "" if result.epsilon.tight else " for this analysis"
+    if not result.proved_optimal:
+        if result.proved_gap is None:
+            return "The value meets the target; it is not proved to be the best one."
+        gap = round_up(result.proved_gap, 2)
+        return f"Proved optimal{by} to a relative {gap}, not to the tolerance asked for."
+    if result.failing_value is None:
+        return "No larger or smaller value is accepted."
+    if result.tolerance is not None:
+        return f"Proved optimal{by} to a relative {given(result.tolerance)}."
+    return f"Proved optimal{by}."
+
+
+@command(
+    "bands",
+    "--bands 1,2,4,8 --sampling-rate 0.01 --steps 2000 --noise-multiplier 2 --normalisation unit-columns "
+    "--assigned person --delta 1e-6 --group-size 3 --epsilon 8",
+    bands=words("NUMBERS", "Numbers of bands: 1,2,4 or 1:8.", RUN, default="1,2,4,8,16", read=read_counts),
+    sampling_rate=number("Expected batch over the whole dataset, for every row.", RUN, required=True),
+    steps=integer("Number of rounds.", RUN, required=True),
+    noise_multiplier=number("Noise over the clipping norm, as --normalisation says.", RUN, required=True),
+    normalisation=words("NAME", "as-given, or unit-columns: the noise is times the column norm.", RUN, required=True),
+    assigned=words("NAME", "What decides an example's part: person, example or position.", RUN, required=True),
+    delta=number("The delta of (epsilon, delta)-DP.", required=True),
+    group_size=integer("Examples that one person may have.", required=True),
+    epsilon=number("Also the noise that meets this epsilon, and its error."),
+    adjacency=choice(ADJACENCIES, f"Which datasets are neighbours: {', '.join(ADJACENCIES)}.", default=ADJACENCIES[0]),
+)
+def bands_of_noise(*, bands: list[int], as_json: bool, **question: Any) -> None:
+    """Bands of correlated noise against epsilon and the error of prefix sums."""
+    from groupdp.correlated import bands_table
+
+    with waiting("bands"):
+        rows = bands_table(bands, **question)
+    if as_json:
+        described: list[dict[str, Any]] = [
+            {
+                "bands": row.bands,
+                "epsilon": sides(row.epsilon),
+                "tight": row.epsilon.tight,
+                "column_norm": row.run.column_norm,
+                "standard_deviation": row.run.standard_deviation,
+                "squared_error": row.squared_error,
+            }
+            for row in rows
+        ]
+        for row, fields_of_row in zip(rows, described, strict=True):
+            if row.calibrated is not None:
+                fields_of_row["calibrated_noise_multiplier"] = row.calibrated.noise_multiplier
+                fields_of_row["calibrated_squared_error"] = row.calibrated_error
+        emit_json({"rows": described, **question})
+        return
+    columns, cells = ["bands", "epsilon", "sigma / clip", "squared error"], []
+    if question["epsilon"] is not None:
+        columns += [f"noise for {given(question['epsilon'])}", "its squared error"]
+    for row in rows:
+        noises = upper_text(row.epsilon.upper, 6), upper_text(row.run.standard_deviation, 6)
+        cells.append([str(row.bands), *noises, f"{row.squared_error:.5g}"])
+        if row.calibrated is not None:
+            cells[-1] += [upper_text(row.calibrated.noise_multiplier, 6), f"{row.calibrated_error:.5g}"]
+    emit_table(
+        f"Bands against epsilon at delta = {question['delta']!r} for a group of {question['group_size']} "
+        f"({question['adjacency']}, {question['assigned']}, {question['normalisation']})",
+        columns,
+        cells,
+        note="Squared error: the total over all prefix sums of gradients clipped to 1, not certified."
+        + ("" if all(row.epsilon.tight for row in rows) else f" {NOT_TIGHT}"),
     )

@@ -10,8 +10,17 @@ from groupdp.bounds import Bounds
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
 from groupdp.cli.options import choice, number, words
-from groupdp.cli.output import emit_json, emit_run, emit_table, emit_text, name_written, new_files, progress_bar
-from groupdp.drawing import save_figure
+from groupdp.cli.output import (
+    emit_json,
+    emit_run,
+    emit_table,
+    emit_text,
+    name_written,
+    new_files,
+    progress_bar,
+    save_picture,
+    values_of,
+)
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, sides, upper_text
@@ -118,11 +127,8 @@ def show(*, ledger: str, has: str | None, plot: str | None, force: bool, as_json
     with new_files(force=force, plot=plot) as files:
         with progress_bar("ledger") as progress:
             states = spent(book, progress=progress)
-        if plot is not None:
-            from groupdp.figures.curves import draw_ledger
-
-            title = f"Released so far: {book.covers}, δ = {given(book.delta)}, {book.adjacency}"
-            save_figure(draw_ledger(book, states, title=title), files.temporary(plot))
+        title = f"Released so far: {book.covers}, δ = {given(book.delta)}, {book.adjacency}"
+        save_picture(files, plot, "curves.draw_ledger", book, states, title=[title])
     if as_json:
         emit_json(
             {
@@ -130,10 +136,7 @@ def show(*, ledger: str, has: str | None, plot: str | None, force: bool, as_json
                 **_header(book),
                 "entries": [
                     {
-                        "title": entry.title,
-                        "date": entry.date,
-                        "covers": entry.covers,
-                        "chosen": entry.chosen,
+                        **values_of(entry, ("title", "date", "covers", "chosen")),
                         "run": [phase.values() for phase in entry.phases],
                         "run_file_sha256": entry.run_file_sha256,
                         "alone": sides(state.alone),
@@ -176,19 +179,19 @@ def _sentences(book: Ledger, states: Any) -> list[str]:
             lines.append(
                 f"Entry {place} states an epsilon that its run does not have; the figure here is computed from the run."
             )
-    found = _guaranteed(book, states)
+    guaranteed = _guaranteed(book, states)
     if not states:
         lines.append("Nothing has been released so far.")
     elif not book.looked:
         lines.append(
-            f"All parameters were fixed beforehand, so the composed figure applies: epsilon = {_upper(found)}."
+            f"All parameters were fixed beforehand, so the composed figure applies: epsilon = {_upper(guaranteed)}."
         )
     elif book.epsilon is None:
         lines.append(
             "Some parameters were chosen after looking, and no budget was fixed when the ledger was made: nothing is "
             "guaranteed. A filter would need the last figure as its budget."
         )
-    elif found is None:
+    elif guaranteed is None:
         lines.append(
             f"Some parameters were chosen after looking, and what was released exceeds the budget of "
             f"{given(book.epsilon)} that was fixed when the ledger was made: nothing is guaranteed."
@@ -228,19 +231,17 @@ def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | No
     book = read_ledger(ledger)
     asked.neighbours  # noqa: B018 - as above
     with progress_bar("ledger") as progress:
-        found = afforded(book, asked.file, epsilon=epsilon, chosen=chosen, progress=progress)
+        fit = afforded(book, asked.file, epsilon=epsilon, chosen=chosen, progress=progress)
     if as_json:
         emit_json(
             {
                 "ledger": ledger,
-                "fits": found.fits,
-                "budget": found.budget,
+                **values_of(fit, ("fits", "budget")),
                 "delta": book.delta,
-                "figure": found.figure,
-                "composed": sides(found.composed),
-                "filter": found.filtered.upper,
-                "least_noise": found.least_noise,
-                "most_steps": found.most_steps,
+                "figure": fit.figure,
+                "composed": sides(fit.composed),
+                "filter": fit.filtered.upper,
+                **values_of(fit, ("least_noise", "most_steps")),
                 **asked.as_json_fields(),
             }
         )
@@ -248,22 +249,22 @@ def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | No
     emit_run(asked)
 
     def row(name: str, label: str, bounds: Bounds) -> tuple[str, str, str]:
-        applies = " (applies)" if found.figure == name else ""
-        return f"{label}{applies}", _upper(bounds.upper), "fits" if bounds.upper <= found.budget else "does not fit"
+        applies = " (applies)" if fit.figure == name else ""
+        return f"{label}{applies}", _upper(bounds.upper), "fits" if bounds.upper <= fit.budget else "does not fit"
 
     notes = []
-    if found.least_noise is not None:
-        notes.append(f"The least noise multiplier of its last phase that fits: {upper_text(found.least_noise, 5)}.")
-    if found.most_steps is not None:
-        notes.append(f"The most steps of its last phase that fit: {found.most_steps}.")
-    if not found.fits and not notes:
+    if fit.least_noise is not None:
+        notes.append(f"The least noise multiplier of its last phase that fits: {upper_text(fit.least_noise, 5)}.")
+    if fit.most_steps is not None:
+        notes.append(f"The most steps of its last phase that fit: {fit.most_steps}.")
+    if not fit.fits and not notes:
         notes.append("No noise and no number of steps of its last phase fits.")
     emit_table(
-        f"After {ledger}: does the run fit epsilon = {given(found.budget)} at delta = {given(book.delta)}?",
+        f"After {ledger}: does the run fit epsilon = {given(fit.budget)} at delta = {given(book.delta)}?",
         ("with the run", "epsilon at most", "budget"),
         [
-            row("composed", "composed: all parameters fixed beforehand", found.composed),
-            row("filter", "filter: parameters chosen after looking", found.filtered),
+            row("composed", "composed: all parameters fixed beforehand", fit.composed),
+            row("filter", "filter: parameters chosen after looking", fit.filtered),
         ],
         note="\n".join(notes),
     )
@@ -271,7 +272,7 @@ def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | No
 
 def _header(book: Ledger) -> dict[str, Any]:
     names = ("date", "covers", "delta", "adjacency", "epsilon")
-    return {**{name: getattr(book, name) for name in names}, "filter_orders": list(book.filter_orders)}
+    return {**values_of(book, names), "filter_orders": list(book.filter_orders)}
 
 
 def _upper(value: Any) -> str:

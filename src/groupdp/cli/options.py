@@ -71,7 +71,7 @@ class Option:
         if given is None or self.kind == "flag":
             return given
         name = self.names[0].removeprefix("--").replace("-", "_") if self.names else name
-        return [self.read(name, one) for one in given] if self.several else self.read(name, given)
+        return [self.read(name, text) for text in given] if self.several else self.read(name, given)
 
 
 def number(
@@ -112,7 +112,7 @@ def choice(
 
 def numbers(text: str, default: str, **limits: float) -> Option:
     """An option whose value is a list of numbers, separated by commas."""
-    read = lambda name, given: [fields.number(name, one, **limits) for one in given.split(",")]  # noqa: E731
+    read = lambda name, given: [fields.number(name, part, **limits) for part in given.split(",")]  # noqa: E731
     return Option(text=text, metavar="LIST", read=read, default=default)
 
 
@@ -143,8 +143,8 @@ def read_memory(_: str, text: str) -> int:
     """The bytes that a size such as 512M, 1.5G or 64000000 spells; K, M, G and T are powers of a thousand."""
     from groupdp.engines.interface import SMALLEST_MEMORY
 
-    found = _SIZE.fullmatch(text.strip()) if len(text) <= LONGEST_NUMBER else None
-    size = int(Fraction(found[1]) * _BYTES[found[2].upper()]) if found else 0
+    match = _SIZE.fullmatch(text.strip()) if len(text) <= LONGEST_NUMBER else None
+    size = int(Fraction(match[1]) * _BYTES[match[2].upper()]) if match else 0
     if size < SMALLEST_MEMORY:
         least = f"{SMALLEST_MEMORY // 10**6}M"
         raise InvalidArgument("memory", text, f"be a size of at least {least}, such as 512M or 2G")
@@ -188,9 +188,9 @@ SHARED: dict[str, Option] = {
     "steps": integer("Number of steps, each with one batch.", RUN),
     "epochs": number("Instead of --steps: passes over the data, rounded up to whole steps.", RUN),
     "memory": words(
-        "SIZE", "Most memory for lattices, such as 512M or 2G.", COMPUTATION, default="1G", read=read_memory
+        "SIZE", "Memory limit for lattices, such as 512M or 2G.", COMPUTATION, default="1G", read=read_memory
     ),
-    "plot": words("FILE", "Draw it: PNG, PDF or SVG by suffix.", OUTPUT),
+    "plot": words("FILE", "Write a picture: PNG, PDF or SVG by suffix.", OUTPUT),
     "force": flag("Replace files that exist."),
     "as_json": replace(flag("Machine-readable output, in full precision."), names=("--json",)),
 }
@@ -198,7 +198,7 @@ SHARED: dict[str, Option] = {
 #: The options about a run and its question, as texts: `asked.py` reads them together.
 _ABOUT_RUN: dict[str, Option] = {
     "run_file": Option(
-        text="A run file (- for standard input), which options override; or several, with groups of K in each.",
+        text="A run file (- for standard input); options override it. Several are composed, with groups of K in each.",
         metavar="RUN.TOML[:K]",
         kind="argument",
         several=True,
@@ -207,7 +207,7 @@ _ABOUT_RUN: dict[str, Option] = {
     "data": words("FILE", "The table that groupdp bound wrote: fills in group size and dataset size.", RUN),
     "phases": words(
         "KEY=VALUE,...",
-        "A whole phase, with the keys of a run file; once for each.",
+        "A whole phase, with the keys of a run file; repeat for each phase.",
         RUN,
         names=("--phase",),
         several=True,
@@ -217,8 +217,8 @@ _ABOUT_RUN: dict[str, Option] = {
     "delta": words("NUMBER", f"The delta of (epsilon, delta)-DP; {_IN_FILE}."),
     "group_size": words("INTEGER", f"Examples that one person may have; {_IN_FILE}; with sources web=3,books=5."),
     "adjacency": words("NAME", _NEIGHBOURS, choices=ADJACENCIES),
-    "removed": words("INTEGER", "Instead of a group: this many examples leave ..."),
-    "added": words("INTEGER", "... and this many join, in either order."),
+    "removed": words("INTEGER", "Instead of --group-size, with --added: examples that leave."),
+    "added": words("INTEGER", "With --removed: examples that join. Both orders are asked."),
 }
 
 
@@ -243,11 +243,11 @@ def _of_fields() -> dict[str, Option]:
     """An option for every field of every sampling and mechanism that is registered."""
     kinds: list[Any] = [*SAMPLINGS.values(), *(kind for kind in MECHANISMS.values() if kind is not DPSGD)]
     common = {field.name for field in (*DPSGD.fields, EPOCHS)}
-    found = {}
+    options = {}
     for name, field in phase_fields().items():
-        of = [kind.name for kind in kinds if any(one.name == name for one in kind.fields)]
-        found[name] = _of_field(field, [] if name in common or field.ratio_of or len(of) > 3 else of)
-    return found
+        of = [kind.name for kind in kinds if any(own.name == name for own in kind.fields)]
+        options[name] = _of_field(field, [] if name in common or field.ratio_of or len(of) > 3 else of)
+    return options
 
 
 def _of_field(field: Field, of: Sequence[str]) -> Option:

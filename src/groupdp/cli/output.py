@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import os
@@ -10,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,10 @@ import typer
 from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp._version import VERSION
+from groupdp.drawing import save_figure, title_lines
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.printing import given, grouped, json_ready
+from groupdp.run_file.run import remarks_on
 
 if TYPE_CHECKING:
     from groupdp.cli.asked import Asked
@@ -137,6 +140,11 @@ def dump_json(payload: Mapping[str, Any]) -> str:
     return json.dumps(json_ready({**payload, "version": VERSION}), indent=2, allow_nan=False)
 
 
+def values_of(thing: Any, names: Iterable[str]) -> dict[str, Any]:
+    """The attributes of these names, for JSON."""
+    return {name: getattr(thing, name) for name in names}
+
+
 def emit_json(payload: Mapping[str, Any]) -> None:
     """Print a JSON answer; the version is added to it."""
     typer.echo(dump_json(payload))
@@ -159,7 +167,7 @@ def emit_text(text: str, *, indent: str = "") -> None:
 
 def emit_run(asked: Asked, *, group: bool = True) -> None:
     """Print the run as it was understood, with its group if `group`, and the remarks on the question."""
-    for line in (*asked.summary(group=group), *asked.remarks(group=group)):
+    for line in (*asked.summary(group=group), *remarks_on(asked.file, group=group)):
         emit_text(line, indent="  ")
 
 
@@ -198,6 +206,17 @@ def new_files(*, force: bool, **paths: str | None) -> Iterator[NewFiles]:
             if first != name:
                 raise InvalidArgument(name, InWords(f"{shown(path)} for both"), f"be another file than {first}")
         yield files
+
+
+def save_picture(
+    files: NewFiles, path: str | None, picture: str, *what: Any, title: list[str], width: int = 95, **more: Any
+) -> None:
+    """Draw `what` by a function of `groupdp.figures`, "module.function", if a picture is asked for."""
+    if path is None:
+        return
+    module, _, function = picture.partition(".")
+    draw = getattr(importlib.import_module(f"groupdp.figures.{module}"), function)
+    save_figure(draw(*what, title=title_lines(title, width), **more), files.temporary(path))
 
 
 def _is_file(path: str) -> bool:

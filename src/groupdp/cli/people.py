@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -12,8 +13,16 @@ from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
 from groupdp.cli.data import DATA, FILES, KIND, MEMORY, warn_of_alike
 from groupdp.cli.options import numbers, out, words
-from groupdp.cli.output import NOT_TIGHT, emit_json, emit_run, emit_table, name_written, new_files, progress_bar
-from groupdp.drawing import save_figure, title_lines
+from groupdp.cli.output import (
+    NOT_TIGHT,
+    emit_json,
+    emit_run,
+    emit_table,
+    name_written,
+    new_files,
+    progress_bar,
+    save_picture,
+)
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.printing import counted, given, given_percent, lower_text, sides, upper_text
 
@@ -24,8 +33,8 @@ _SHARES = (0.5, 0.9, 0.99)
 #: The options of commands that read rows or a file of counts.
 COUNTS: dict[str, Any] = {
     "files": FILES,
-    "by": words("COLUMN", "Every row is an example; this column says whose.", DATA),
-    "counts": words("COLUMN", "Every row is a person; this column says with how many examples.", DATA),
+    "by": words("COLUMN", "Every row is an example; this column says whose it is.", DATA),
+    "counts": words("COLUMN", "Every row is a person; this column has their number of examples.", DATA),
     "column": words("COLUMN", "The name of --counts in version 0.1.", DATA, hidden=True),
     "kind": KIND,
     "memory": MEMORY,
@@ -68,27 +77,21 @@ def read_people(
     table: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Any:
-    """The counts of all people: a `groupdp.data.Counts` from rows, or an array from a file of counts."""
+    """The counts of all people, from rows or from a file of counts."""
     if by is not None:
         from groupdp.data import count
 
-        found = count(files, by=by, kind=kind, memory=memory, table=table, progress=progress)
-        warn_of_alike(found)
-        return found
+        people = count(files, by=by, kind=kind, memory=memory, table=table, progress=progress)
+        warn_of_alike(people)
+        return people
     from groupdp.data.manifest import find_manifest
     from groupdp.people.counts_file import read_counts
 
     if len(files) != 1:
         raise InvalidArgument("counts", InWords(f"{len(files)} (rows may be in several, with --by)"), "be in one file")
-    listed = read_counts(files[0], counts)
     known = find_manifest(files[0]) if files[0] != "-" else None
-    if known is None or known.owners is None:
-        return listed
-    from groupdp.data.report import Counts
-    from groupdp.people.view import histogram_of
-
-    values, people = histogram_of(listed)
-    return Counts(examples=values, people_with=people, records=known.rows)
+    people = read_counts(files[0], counts)
+    return people if known is None or known.owners is None else replace(people, records=known.rows)
 
 
 @command(
@@ -97,7 +100,7 @@ def read_people(
     question=("delta", "adjacency"),
     run_as_option=True,
     **COUNTS,
-    thresholds=numbers("Count the people with an epsilon of at most these.", "1,2,4,8", at_least=0.0),
+    thresholds=numbers("Count the people whose epsilon is at most each of these.", "1,2,4,8", at_least=0.0),
     out=out("FILE", "Write each person's examples and epsilon: Parquet, CSV or JSONL (with --by)."),
 )
 def people(
@@ -118,26 +121,24 @@ def people(
     asked.require_one_source("people")
     run, target, chosen = asked.run, asked.delta, asked.file.adjacency
     if out is not None and by is None:
-        raise InvalidArgument("out", NOT_SHOWN, "go with by: a file of counts does not say who the people are")
-    from groupdp.data.counting import checked_suffix
+        raise InvalidArgument("out", NOT_SHOWN, "be given with by: a file of counts does not say who the people are")
     from groupdp.people.view import people_view
 
     if out is not None:
+        from groupdp.data.counting import checked_suffix
+
         checked_suffix(out)
     with new_files(force=asked.force, plot=plot, out=out) as new:
         with progress_bar("count") as progress:
-            found = read_people(files, by=by, counts=counts, table=out is not None, progress=progress, **reading)
+            read = read_people(files, by=by, counts=counts, table=out is not None, progress=progress, **reading)
         with progress_bar("people") as progress:
-            view = people_view(run, found, delta=target, adjacency=chosen, progress=progress)
-        if plot is not None:
-            from groupdp.figures.people import draw_people
-
-            title = title_lines(asked.title(group=False))
-            save_figure(draw_people(view, title=title, thresholds=thresholds), new.temporary(plot))
+            view = people_view(run, read, delta=target, adjacency=chosen, progress=progress)
+        title = asked.title(group=False)
+        save_picture(new, plot, "studies.draw_people", view, title=title, thresholds=thresholds)
         if out is not None:
             from groupdp.people.counts_file import write_people
 
-            write_people(found.table, view, new.temporary(out))
+            write_people(read.table, view, new.temporary(out))
     if as_json:
         emit_json(
             {

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from groupdp.cli.command import command, require_run_option
 from groupdp.cli.options import OUTPUT, RUN, SHARED, integer, number, words
-from groupdp.cli.output import emit_json, emit_table, emit_text, name_written, new_files, progress_bar
+from groupdp.cli.output import (
+    emit_json,
+    emit_table,
+    emit_text,
+    name_written,
+    new_files,
+    progress_bar,
+    save_picture,
+    values_of,
+)
 from groupdp.cli.people import COUNTS, columns_of, read_people
-from groupdp.drawing import save_figure, title_lines
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.fields import integer as read_integer
 from groupdp.mechanisms.dpsgd import DPSGD
@@ -16,8 +25,7 @@ from groupdp.mechanisms.named_values import phase_of
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, given_percent, lower_percent, round_down, sides, upper_text
 from groupdp.run_file.read import read_run_file
-from groupdp.run_file.run import RunFile
-from groupdp.run_file.write import run_file_text, stated
+from groupdp.run_file.run import RunFile, run_file_text, stated
 from groupdp.samplings import BallsInBinsSampling
 
 if TYPE_CHECKING:
@@ -45,7 +53,7 @@ STUDY: dict[str, Any] = {
     "rows.parquet --by user_id --epsilon 8 --delta 1e-6 --batch-size 1024 --steps 2000 --minimum-share 0.8",
     **COUNTS,
     **STUDY,
-    largest_cap=integer("Consider no cap above this."),
+    largest_cap=integer("Largest cap to consider."),
     save=words("RUN.TOML", "Write the run with the recommended cap to this file.", OUTPUT),
 )
 def cap(
@@ -53,19 +61,11 @@ def cap(
 ) -> None:
     """How many examples of each person to keep: the noise that each cap needs, and a recommendation."""
     default_share = options["minimum_share"] is None
-    reading, question = _parted(files, run, options)
     from groupdp.people.cap import choose_cap
 
     with new_files(force=force, plot=plot, save=save) as new:
-        with progress_bar("count") as progress:
-            found = read_people(files, progress=progress, **reading)
-        question, remarks = with_batch(question, found)
-        with progress_bar("cap") as progress:
-            study = choose_cap(found, **question, progress=progress)
-        if plot is not None:
-            from groupdp.figures.people import draw_caps
-
-            save_figure(draw_caps(study, title=title_lines(_cap_title(study, question))), new.temporary(plot))
+        study, question, remarks = _computed("cap", choose_cap, files, run, options)
+        save_picture(new, plot, "studies.draw_caps", study, title=_cap_title(study, question))
         if save is not None:
             new.write_text(save, run_file_text(_run_of(study, question)))
     if not as_json:
@@ -76,12 +76,20 @@ def cap(
         name_written(plot, save)
 
 
-def _parted(files: list[str], run: str | None, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """How to read the counts, and the question about them, with what the run file says."""
+def _computed(
+    label: str, compute: Callable[..., Any], files: list[str], run: str | None, options: dict[str, Any]
+) -> tuple[Any, dict[str, Any], list[str]]:
+    """(what is computed, its question with what the run file says, remarks on it)."""
     by, counts = columns_of(files, *(options.pop(name) for name in ("by", "counts", "column")))
     require_run_option(files, run)
     reading = {"by": by, "counts": counts, "kind": options.pop("kind"), "memory": options.pop("memory")}
-    return reading, filled(options, run)
+    question = filled(options, run)
+    with progress_bar("count") as progress:
+        people = read_people(files, progress=progress, **reading)
+    question, remarks = with_batch(question, people)
+    stated_values = {name: value for name, value in question.items() if value is not None}
+    with progress_bar(label) as progress:
+        return compute(people, **stated_values, progress=progress), question, remarks
 
 
 def _run_of(study: CapStudy, question: dict[str, Any]) -> RunFile:
@@ -153,13 +161,10 @@ def with_batch(question: dict[str, Any], counts: Any) -> tuple[dict[str, Any], l
 
 def emit_study(study: CapStudy, question: dict[str, Any], *, as_json: bool, default_share: bool) -> None:
     """The table and the advice in words, or both as JSON; `default_share`: whether no minimum share was given."""
-    from groupdp.people.advice import advice
+    from groupdp.people.plan import advice
 
     if as_json:
-        rows = []
-        for row in study.rows:
-            fields = {name: getattr(row, name) for name in row.__dataclass_fields__ if name != "epsilon"}
-            rows.append({**fields, "epsilon": sides(row.epsilon)})
+        rows = [{**values_of(row, row.__dataclass_fields__), "epsilon": sides(row.epsilon)} for row in study.rows]
         emit_json({"recommended": study.recommended, "advice": advice(study), "rows": rows, **question})
         return
     notes = advice(study)
@@ -182,7 +187,7 @@ def emit_study(study: CapStudy, question: dict[str, Any], *, as_json: bool, defa
 
 
 def _split(name: str, text: str) -> list[str]:
-    return [one.strip() for one in text.split(",")]
+    return [part.strip() for part in text.split(",")]
 
 
 @command(
@@ -193,7 +198,7 @@ def _split(name: str, text: str) -> list[str]:
     caps=words(
         "LIST",
         "Examples of a person to compare, such as 1,4,16.",
-        read=lambda name, text: [read_integer(name, one, at_least=1) for one in _split(name, text)],
+        read=lambda name, text: [read_integer(name, cap, at_least=1) for cap in _split(name, text)],
     ),
     ways=words(
         "LIST",
@@ -208,7 +213,6 @@ def plan(
     files: list[str],
     *,
     run: str | None,
-    ways: list[str] | None,
     choose: int | None,
     save: str | None,
     plot: str | None,
@@ -217,26 +221,23 @@ def plan(
     **options: Any,
 ) -> None:
     """Compare sampling examples, people or whole epochs, at equal compute, by noise and signal-to-noise ratio."""
-    reading, question = _parted(files, run, options)
-    if ways is not None:
-        question["ways"] = ways
     from groupdp.people.plan import plan as compare
 
     with new_files(force=force, plot=plot, save=save) as new:
-        with progress_bar("count") as progress:
-            found = read_people(files, progress=progress, **reading)
-        question, remarks = with_batch(question, found)
-        with progress_bar("plan") as progress:
-            made = compare(found, **question, progress=progress)
+        made, _, remarks = _computed("plan", compare, files, run, options)
         if choose is not None and choose > len(made.rows):
             raise InvalidArgument("choose", choose, f"be a row of the table, from 1 to {len(made.rows)}")
         chosen = made.recommended if choose is None else made.rows[choose - 1]
-        if plot is not None:
-            from groupdp.figures.people import draw_plan
-
-            save_figure(draw_plan(made, title=title_lines(_title(made))), new.temporary(plot))
+        title = [
+            f"{made.batch_size} gradients in a step on average",
+            f"noise for ε = {given(made.epsilon)} at δ = {given(made.delta)}, {made.adjacency}",
+        ]
+        save_picture(new, plot, "studies.draw_plan", made, title=title)
         if save is not None:
-            new.write_text(save, run_file_text(_chosen_run(made, chosen)))
+            chosen_run = RunFile(
+                phases=(chosen.run,), delta=made.delta, group_size=chosen.group_size, adjacency=made.adjacency
+            )
+            new.write_text(save, run_file_text(chosen_run))
     if as_json:
         _emit_json(made, chosen)
         return
@@ -246,30 +247,17 @@ def plan(
     name_written(plot, save)
 
 
-def _chosen_run(made: Plan, row: PlanRow) -> RunFile:
-    return RunFile(phases=(row.run,), delta=made.delta, group_size=row.group_size, adjacency=made.adjacency)
-
-
-def _title(made: Plan) -> list[str]:
-    return [
-        f"{made.batch_size} gradients in a step on average",
-        f"noise for ε = {given(made.epsilon)} at δ = {given(made.delta)}, {made.adjacency}",
-    ]
-
-
-def _as_json(row: PlanRow) -> dict[str, Any]:
-    names = ("way", "cap", "group_size", "noise_multiplier", "share_used", "signal_to_noise", "allowed")
-    return {**{name: getattr(row, name) for name in names}, "run": row.run.values(), "assumes": list(row.assumes)}
-
-
 def _emit_json(made: Plan, chosen: PlanRow) -> None:
-    names = ("epsilon", "delta", "batch_size", "adjacency", "alike", "minimum_share")
+    of_row = ("way", "cap", "group_size", "noise_multiplier", "share_used", "signal_to_noise", "allowed")
+    of_plan = ("epsilon", "delta", "batch_size", "adjacency", "alike", "minimum_share")
     emit_json(
         {
-            "rows": [_as_json(row) for row in made.rows],
+            "rows": [
+                {**values_of(row, of_row), "run": row.run.values(), "assumes": list(row.assumes)} for row in made.rows
+            ],
             "chosen": made.rows.index(chosen) + 1,
-            "refused": [{"way": way, "cap": cap, "reason": reason} for way, cap, reason in made.refused],
-            **{name: getattr(made, name) for name in names},
+            "refused": [dict(zip(("way", "cap", "reason"), refusal, strict=True)) for refusal in made.refused],
+            **values_of(made, of_plan),
         }
     )
 

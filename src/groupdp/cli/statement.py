@@ -1,7 +1,8 @@
-"""`groupdp statement` and `groupdp tradeoff`: what a guarantee says to reviewers, and what it leaves an attacker."""
+"""`groupdp statement`, `tradeoff`, `certify` and `verify`: what reviewers are told, and how they check it."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import typer
 from groupdp._files import read_file
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
-from groupdp.cli.options import OUTPUT, choice, flag, number, numbers, out, words
+from groupdp.cli.options import COMPUTATION, OUTPUT, argument, choice, flag, number, numbers, out, words
 from groupdp.cli.output import (
     dump_json,
     emit_json,
@@ -22,8 +23,11 @@ from groupdp.cli.output import (
     new_files,
     output_width,
     progress_bar,
+    save_picture,
+    values_of,
+    waiting,
+    wrapped,
 )
-from groupdp.drawing import save_figure, title_lines
 from groupdp.errors import InvalidArgument
 from groupdp.printing import given, lower_text, sides, upper_text
 
@@ -32,15 +36,14 @@ if TYPE_CHECKING:
     from groupdp.tradeoff import TradeOffCurve
     from groupdp.tradeoff.risk import Risk
 
+
 #: Bytes of a certificate, at most (certificate/checker/reading.py refuses more).
 _LARGEST_CERTIFICATE = 1_000_000
 #: Every format, with the suffix of its files.
 _FORMATS = {"markdown": ".md", "text": ".txt", "latex": ".tex", "json": ".json"}
 
 _ATTACK: dict[str, Any] = {
-    "prior": number(
-        "With --short: probability, before the release, of what an alarm claims (default 0.5).", above=0.0, below=1.0
-    ),
+    "prior": number("With --short: prior probability of what an alarm claims (default 0.5).", above=0.0, below=1.0),
     "false_alarms": number("With --short: the attacker's rate of false alarms (default 0.01).", above=0.0, below=1.0),
 }
 
@@ -49,7 +52,7 @@ _ATTACK: dict[str, Any] = {
     "statement",
     "run.toml --out statement.md",
     form=replace(
-        choice(tuple(_FORMATS), "How to write it; if not given, by the suffix of --out, or markdown.", OUTPUT),
+        choice(tuple(_FORMATS), "Format; if not given, by the suffix of --out, or markdown.", OUTPUT),
         metavar="|".join(_FORMATS),
         names=("--format",),
     ),
@@ -121,13 +124,13 @@ def say_in_short(asked: Asked, prior: float | None, false_alarms: float | None, 
     from groupdp.statement.numbers import explain
 
     with progress_bar("statement") as progress:
-        found = explain(asked.run, delta=asked.delta, progress=progress, **attack, **asked.neighbours)
+        meaning = explain(asked.run, delta=asked.delta, progress=progress, **attack, **asked.neighbours)
     if as_json:
-        emit_json({**found.as_json(), **asked.as_json_fields()})
+        emit_json({**meaning.as_json(), **asked.as_json_fields()})
         return
     emit_run(asked)
     typer.echo()
-    for sentence in found.sentences():
+    for sentence in meaning.sentences():
         emit_text(f"- {sentence}", indent="  ")
 
 
@@ -137,7 +140,7 @@ def _format(form: str | None, out: str | None, *, as_json: bool) -> str:
         raise InvalidArgument("format", form, "be json together with --json")
     asked = "json" if as_json else form
     suffix = "" if out is None else Path(out).suffix.lower()
-    named = next((one for one, its in _FORMATS.items() if its == suffix), None)
+    named = next((form for form, its in _FORMATS.items() if its == suffix), None)
     if asked is not None and named is not None and asked != named:
         raise InvalidArgument("out", out, f"end in {_FORMATS[asked]} for the format {asked}")
     return asked or named or "markdown"
@@ -147,7 +150,7 @@ def _format(form: str | None, out: str | None, *, as_json: bool) -> str:
     "tradeoff",
     "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --group-size 4 --plot tradeoff.png",
     question=("group_size", "adjacency", "removed", "added"),
-    prior=number("Probability, before the attack, of what an alarm claims.", default="0.5", above=0.0, below=1.0),
+    prior=number("Prior probability of what an alarm claims.", default="0.5", above=0.0, below=1.0),
     rates=numbers("False positive rates.", "1e-6,1e-3,0.01,0.1,0.5", at_least=0.0, at_most=1.0),
 )
 def tradeoff(asked: Asked, *, prior: float, rates: list[float], plot: str | None, as_json: bool) -> None:
@@ -159,30 +162,29 @@ def tradeoff(asked: Asked, *, prior: float, rates: list[float], plot: str | None
         function = trade_off(asked.run, **asked.neighbours)
         points = function.curve(rates, progress=progress)
         asked_of = {"false_positive_rates": rates, "prior": prior, "function": function, **asked.neighbours}
-        found = risk(asked.run, progress=progress, **asked_of)
+        attack = risk(asked.run, progress=progress, **asked_of)
         if plot is not None:
-            from groupdp.figures.curves import draw_trade_off, rates_to_draw
+            from groupdp.figures.curves import rates_to_draw
 
             drawn = function.curve(rates_to_draw(), tolerance=2e-3, progress=progress)
-            title = title_lines(asked.title(delta=False), 110)
-            save_figure(draw_trade_off(drawn, title=title), files.temporary(plot))
+            save_picture(files, plot, "curves.draw_trade_off", drawn, title=asked.title(delta=False), width=110)
     if as_json:
-        emit_json({**_payload(found, points), "tight": function.tight, **asked.as_json_fields()})
+        emit_json({**_payload(attack, points), "tight": function.tight, **asked.as_json_fields()})
         return
     emit_run(asked)
-    _emit(found, points, asked)
+    _emit(attack, points, asked)
     if not function.tight:
         emit_text("Valid, not tight: a better analysis may leave an attacker less.")
     name_written(plot)
 
 
-def _payload(found: Risk, points: TradeOffCurve) -> dict[str, object]:
+def _payload(attack: Risk, points: TradeOffCurve) -> dict[str, object]:
     return {
-        "advantage": sides(found.advantage),
-        "gaussian_mu": found.gaussian.mu,
-        "gaussian_mu_error": found.gaussian.error,
-        "prior": found.prior,
-        "success": sides(found.success),
+        "advantage": sides(attack.advantage),
+        "gaussian_mu": attack.gaussian.mu,
+        "gaussian_mu_error": attack.gaussian.error,
+        "prior": attack.prior,
+        "success": sides(attack.success),
         "points": [
             {
                 "false_positive_rate": float(rate),
@@ -194,14 +196,14 @@ def _payload(found: Risk, points: TradeOffCurve) -> dict[str, object]:
                     "lower": float(points.true_positive_rate_lower[i]),
                     "upper": float(points.true_positive_rate_upper[i]),
                 },
-                "posterior": sides(found.posterior[float(rate)]),
+                "posterior": sides(attack.posterior[float(rate)]),
             }
             for i, rate in enumerate(points.false_positive_rate)
         ],
     }
 
 
-def _emit(found: Risk, points: TradeOffCurve, asked: Asked) -> None:
+def _emit(attack: Risk, points: TradeOffCurve, asked: Asked) -> None:
     from groupdp.question import neighbours_of
 
     emit_table(
@@ -213,15 +215,109 @@ def _emit(found: Risk, points: TradeOffCurve, asked: Asked) -> None:
                 upper_text(float(points.true_positive_rate_upper[i]), 8),
                 lower_text(float(points.false_negative_rate_lower[i]), 8),
                 # An alarm that never sounds accuses nobody.
-                upper_text(found.posterior[float(rate)].upper, 8) if points.true_positive_rate_upper[i] > 0.0 else "-",
+                upper_text(attack.posterior[float(rate)].upper, 8) if points.true_positive_rate_upper[i] > 0.0 else "-",
             )
             for i, rate in enumerate(points.false_positive_rate)
         ],
         note=(
             f"{neighbours_of(asked.run, **asked.neighbours).cases.alarm()}\n"
-            f"Advantage (largest TPR - FPR): at most {upper_text(found.advantage.upper, 8)}. "
-            f"A right guess with prior {given(found.prior)}: at most {upper_text(found.success.upper, 8)}.\n"
-            f"Closest Gaussian mechanism: mu = {given(found.gaussian.mu)}, within "
-            f"{upper_text(found.gaussian.error, 2)} in both error rates."
+            f"Advantage (largest TPR - FPR): at most {upper_text(attack.advantage.upper, 8)}. "
+            f"A right guess with prior {given(attack.prior)}: at most {upper_text(attack.success.upper, 8)}.\n"
+            f"Closest Gaussian mechanism: mu = {given(attack.gaussian.mu)}, within "
+            f"{upper_text(attack.gaussian.error, 2)} in both error rates."
         ),
     )
+
+
+#: Exit status of each outcome.
+STATUS = {"verified": 0, "refuted": 1, "undecided": 3}
+
+
+@command(
+    "certify",
+    "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9 -o claim.json",
+    out=out("FILE", "Write it to a file instead of the terminal."),
+    seconds=number("Fail after this many seconds (default: no limit).", COMPUTATION, above=0.0),
+)
+def certify(asked: Asked, *, out: str | None, seconds: float | None, as_json: bool) -> None:
+    """A certificate of the run's epsilon that others can check without trusting this program."""
+    target = asked.delta
+    asked.file.require_covered()
+    need_flint()
+    from groupdp import certificate
+    from groupdp.certificate.checker import claim_text
+
+    with new_files(force=asked.force, out=out) as files:
+        with waiting("certify", seconds or math.inf):
+            made = certificate.certify(asked.run, delta=target, seconds=seconds, **asked.neighbours)
+        if out is not None:
+            files.write_text(out, made.text)
+        elif not as_json:
+            typer.echo(made.text, nl=False)
+    verdict = made.verdict
+    if as_json:
+        outcome = values_of(verdict, ("outcome", "reason"))
+        emit_json({**outcome, **_widths(verdict.claim), "sha256": made.digest, "certificate": made.text})
+    else:
+        typer.echo(wrapped(f"{verdict.outcome}: {verdict.reason}", width=output_width(), indent="  "), err=True)
+        claimed = claim_text.headline("  claimed", verdict.claim)
+        typer.echo(wrapped(claimed, width=output_width(), indent="    "), err=True)
+        typer.echo(f"  sha256 {made.digest}", err=True)
+        name_written(out)
+    raise typer.Exit(STATUS[verdict.outcome])
+
+
+@command(
+    "verify",
+    "claim.json",
+    claim=argument("CLAIM.JSON", "The certificate (- for standard input): docs/certificate.md."),
+    seconds=number("Stop, undecided, after this many seconds.", COMPUTATION, default="300", above=0.0),
+)
+def verify(claim: str, *, seconds: float, as_json: bool) -> None:
+    """Prove or refute a certificate. Exit status: 0 verified, 1 refuted, 3 undecided, 2 not a certificate."""
+    need_flint()
+    from groupdp import certificate
+    from groupdp.certificate.checker import claim_text
+    from groupdp.certificate.checker.reading import LARGEST_FILE
+
+    text = read_file("claim", claim, most=LARGEST_FILE)
+    try:
+        with waiting("verify", seconds):
+            verdict = certificate.verify(text, seconds=seconds)
+    except certificate.NotACertificate as error:
+        raise InvalidArgument("claim", claim, "be a certificate", f"{error}") from None
+    if as_json:
+        emit_json(
+            {
+                "outcome": verdict.outcome,
+                "reason": verdict.reason,
+                "claim": verdict.claim,
+                **_widths(verdict.claim),
+                "sha256": verdict.digest,
+                "details": list(verdict.details),
+            }
+        )
+    else:
+        emit_text(claim_text.headline(verdict.outcome, verdict.claim), indent="  ")
+        emit_text(f"  {claim_text.in_plain_words(verdict.outcome, verdict.claim)}", indent="    ")
+        about = claim_text.sentences(verdict.claim, verified=verdict.outcome == "verified")
+        for line in (*about, verdict.reason, *verdict.details):
+            emit_text(f"  {line}", indent="    ")
+        typer.echo(f"  sha256 {verdict.digest}")
+    raise typer.Exit(STATUS[verdict.outcome])
+
+
+def _widths(claim: dict[str, Any]) -> dict[str, float]:
+    """`width` and `relative_width` of the claimed interval."""
+    from groupdp.certificate.checker import claim_text
+
+    return {name: float(value) for name, value in claim_text.widths(claim).items()}
+
+
+def need_flint() -> None:
+    """Complain in one sentence where the extra is not installed."""
+    try:
+        import flint  # noqa: F401
+    except ImportError:
+        sentence = "certificates need python-flint: install groupdp with its extra 'verify'."
+        raise InvalidArgument.saying("certificate", sentence) from None

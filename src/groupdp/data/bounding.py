@@ -8,14 +8,12 @@ from typing import Any
 
 from groupdp._files import NewFiles
 from groupdp._validation import shown
-from groupdp.data.choice import Choice
+from groupdp.data.choice import Choice, hexadecimal, literal, quoted
 from groupdp.data.counting import COPY_FORMATS, alike_people, checked_suffix, tally_people
 from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
-from groupdp.data.keyed_hash import hexadecimal, literal, quoted
-from groupdp.data.manifest import write_manifest
+from groupdp.data.manifest import Bounded, write_manifest
 from groupdp.data.owners import Owners, are_several, bounded_owners, columns_of
 from groupdp.data.relations import Relation, open_relation
-from groupdp.data.report import Bounded
 from groupdp.errors import GroupDPError, InvalidArgument, InWords
 
 #: Where fewer than this share of the rows are of people who lose some, the others are left out of the sorting.
@@ -38,7 +36,7 @@ def bound(
 ) -> Bounded:
     """Keep at most `at_most` examples of each person, the distinct values of the column `by`.
 
-    Every person keeps min(at_most, their examples), those whose number (`keyed_hash.priority` of seed, person and key)
+    Every person keeps min(at_most, their examples), those whose number (`choice.priority` of seed, person and key)
     is smallest. The choice does not depend on the order of rows, on files, on the engine or on anybody else's rows.
     `key` is a column, or several, that tells a person's examples apart; without it the row's own content does. With
     `per`, a column of sources, `at_most` holds for each source of a person: one number, or one for each source.
@@ -57,14 +55,14 @@ def bound(
         destination = None if out is None else files.temporary(checked_suffix(out))
         if is_for_cluster(source, client):
             where = {"kind": kind, "client": client, "progress": progress}
-            found = bounded_on_cluster(engine, source, by, given, destination, memory=memory, **where)
+            bounded = bounded_on_cluster(engine, source, by, given, destination, memory=memory, **where)
         else:
             opened = open_relation(engine, source, kind=kind)
             if are_several(by, opened.columns):
                 owners = Owners.of(by=names, **given)
-                found = bounded_owners(engine, opened, owners, destination, memory, progress)
+                bounded = bounded_owners(engine, opened, owners, destination, memory, progress)
             else:
-                found = _bounded(engine, opened, Choice.of(by=by, **given), destination, progress)
+                bounded = _bounded(engine, opened, Choice.of(by=by, **given), destination, progress)
         if out is not None and destination is not None:
             write_manifest(
                 files,
@@ -72,18 +70,18 @@ def bound(
                 destination,
                 made_by="bound",
                 by=", ".join(names),
-                rows=found.kept,
-                people=found.people,
-                largest=found.largest_kept,
-                cap=found.at_most,
+                rows=bounded.kept,
+                people=bounded.people,
+                largest=bounded.largest_kept,
+                cap=bounded.at_most,
                 per=per,
                 key=[key] if isinstance(key, str) else list(key or ()),
-                seed=found.seed,
-                digest=found.digest,
-                share_kept=found.kept / found.rows,
-                owners=None if found.owners is None else {"columns": found.owners, "possible": found.possible},
+                seed=bounded.seed,
+                digest=bounded.digest,
+                share_kept=bounded.kept / bounded.rows,
+                owners=None if bounded.owners is None else {"columns": bounded.owners, "possible": bounded.possible},
             )
-        return found
+        return bounded
 
 
 def _bounded(

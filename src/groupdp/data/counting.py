@@ -11,12 +11,10 @@ import numpy as np
 
 from groupdp._files import NewFiles
 from groupdp._validation import shown
-from groupdp.data.choice import check_type, kind_of
+from groupdp.data.choice import check_type, kind_of, literal, quoted, visible_sql
 from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
-from groupdp.data.keyed_hash import literal, quoted, visible_sql
-from groupdp.data.manifest import write_manifest
+from groupdp.data.manifest import Counts, write_manifest
 from groupdp.data.relations import NO_ROWS, Relation, open_relation
-from groupdp.data.report import Counts
 from groupdp.errors import InvalidArgument, InWords
 
 #: What a spreadsheet takes for the beginning of a formula.
@@ -63,14 +61,14 @@ def count(
             else:
                 tally_people(engine, opened, columns_of(by), counting)
         name = by if isinstance(by, str) else "owner"
-        found = replace(histogram(engine, name, out=destination, table=table, progress=writing), records=records)
+        counts = replace(histogram(engine, name, out=destination, table=table, progress=writing), records=records)
         if out is not None and destination is not None:
-            known = {"people": found.people, "largest": found.largest, "by": ", ".join(columns_of(by))}
+            known = {"people": counts.people, "largest": counts.largest, "by": ", ".join(columns_of(by))}
             if records is not None:
                 known["owners"] = {"columns": list(columns_of(by))}
-            rows = found.rows if records is None else records
+            rows = counts.rows if records is None else records
             write_manifest(files, out, destination, made_by="count", rows=rows, **known)
-        return found
+        return counts
 
 
 def tally_people(engine: Engine, source: Relation, group: tuple[str, ...], progress: Progress | None = None) -> None:

@@ -19,10 +19,10 @@ from typing import Any
 
 from groupdp._validation import shown
 from groupdp.data.bounding import check_kept, check_sources, convert, kept_rows, stored_path
-from groupdp.data.choice import Choice
+from groupdp.data.choice import Choice, hexadecimal, quoted, visible_sql
 from groupdp.data.counting import check_people, tally_people
 from groupdp.data.duckdb_engine import LEAST_MEMORY, Engine, Progress
-from groupdp.data.keyed_hash import hexadecimal, quoted, visible_sql
+from groupdp.data.manifest import Bounded
 from groupdp.data.owners import (
     Owners,
     are_several,
@@ -35,7 +35,6 @@ from groupdp.data.owners import (
     tally_owners,
 )
 from groupdp.data.relations import NO_ROWS, PREFIX, Relation, find_files, open_relation
-from groupdp.data.report import Bounded
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 
 #: Hexadecimal digits of a person's hash that name the bucket: 16 buckets, or 256 for many partitions.
@@ -56,11 +55,11 @@ def counted_on_cluster(engine: Engine, source: Any, by: Any, *, kind: str | None
         parts = _partitions(running, source, kind, Path(folder))
         several = running.submit(_have_several, parts[0], by, pure=False).result()
         tally = _tally_owners if several else _tally
-        found = _gathered(running, [running.submit(_on_part, tally, part, names, pure=False) for part in parts])
+        tallies = _gathered(running, [running.submit(_on_part, tally, part, names, pure=False) for part in parts])
     if not several:
-        _people_of(engine, found, names)
+        _people_of(engine, tallies, names)
         return None
-    counts = [one for one in found if one is not None]
+    counts = [tally_of_part for tally_of_part in tallies if tally_of_part is not None]
     _people_of(engine, [table for table, _ in counts], names[:1])
     return int(sum(records for _, records in counts))
 
@@ -89,14 +88,14 @@ def bounded_on_cluster(
         split = [running.submit(_on_part, _candidates, part, choice, digits, empty={}, pure=False) for part in parts]
         chosen = []
         for name in names:
-            pieces = [running.submit(dict.get, one, name, pure=False) for one in split]
+            pieces = [running.submit(dict.get, future, name, pure=False) for future in split]
             chosen.append(running.submit(_chosen, pieces, choice, pure=False))
-        reports = [running.submit(operator.itemgetter(1), one, pure=False) for one in chosen]
-        tables = [running.submit(operator.itemgetter(0), one, pure=False) for one in chosen]
-        found = [one for one in _gathered(running, reports, progress) if one is not None]
-        if not found:
+        reports = [running.submit(operator.itemgetter(1), future, pure=False) for future in chosen]
+        tables = [running.submit(operator.itemgetter(0), future, pure=False) for future in chosen]
+        checked = [report for report in _gathered(running, reports, progress) if report is not None]
+        if not checked:
             raise InvalidArgument(*NO_ROWS)
-        report = _summed(found, choice)
+        report = _summed(checked, choice)
         if destination is not None:
             _write(engine, running, tables, destination)
             return Bounded(**report)
@@ -126,9 +125,9 @@ def _bounded_owners(
     kept = [
         running.submit(_on_part, _kept_records, part, owners, chosen, empty=(None, None), pure=False) for part in parts
     ]
-    found = _gathered(running, [running.submit(operator.itemgetter(1), one, pure=False) for one in kept])
-    rows = [running.submit(operator.itemgetter(0), one, pure=False) for one in kept]
-    report |= finished(engine, owners, [one for one in found if one is not None])
+    checks = _gathered(running, [running.submit(operator.itemgetter(1), part, pure=False) for part in kept])
+    rows = [running.submit(operator.itemgetter(0), part, pure=False) for part in kept]
+    report |= finished(engine, owners, [check for check in checks if check is not None])
     if destination is not None:
         _write(engine, running, rows, destination)
         return Bounded(**report)
@@ -207,8 +206,8 @@ def _partitions(running: Any, source: Any, kind: str | None, folder: Path) -> li
     paths = [source] if isinstance(source, str | Path) else list(source)
     if "-" in paths:
         raise InvalidArgument("files", NOT_SHOWN, "be given where a scheduler is: workers cannot read standard input")
-    files, found = find_files([str(path) for path in paths], kind, folder)
-    return [(str(Path(file).resolve()), found) for file in files]
+    files, common = find_files([str(path) for path in paths], kind, folder)
+    return [(str(Path(file).resolve()), common) for file in files]
 
 
 def _gathered(running: Any, futures: list[Any], progress: Progress | None = None) -> list[Any]:
@@ -291,14 +290,14 @@ def _people_of(engine: Engine, tables: list[Any], group: tuple[str, ...]) -> Non
     check_people(engine, group)
 
 
-def _summed(found: list[tuple[dict[str, Any], int]], choice: Choice) -> dict[str, Any]:
+def _summed(buckets: list[tuple[dict[str, Any], int]], choice: Choice) -> dict[str, Any]:
     """One report from those of the buckets, which have no person in common."""
-    reports = [report for report, _ in found]
+    reports = [report for report, _ in buckets]
     total = {
         name: sum(report[name] for report in reports) for name in ("rows", "people", "kept", "people_cut", "alike")
     }
     most = {name: max(report[name] for report in reports) for name in ("largest", "largest_kept")}
-    digest = functools.reduce(operator.xor, (number for _, number in found))
+    digest = functools.reduce(operator.xor, (number for _, number in buckets))
     return {**total, **most, "at_most": reports[0]["at_most"], "seed": choice.seed, "digest": hexadecimal(digest)}
 
 
@@ -324,8 +323,5 @@ def _frame(running: Any, tables: list[Any]) -> Any:
 
     empty = running.gather([running.submit(operator.is_, table, None, pure=False) for table in tables])
     filled = [table for table, nothing in zip(tables, empty, strict=True) if not nothing]
-    return dask.dataframe.from_delayed([running.submit(_pandas, table, pure=False) for table in filled])
-
-
-def _pandas(table: Any) -> Any:
-    return table.to_pandas()
+    to_pandas = operator.methodcaller("to_pandas")
+    return dask.dataframe.from_delayed([running.submit(to_pandas, table, pure=False) for table in filled])

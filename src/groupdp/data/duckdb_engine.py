@@ -17,7 +17,7 @@ from typing import Any
 
 from groupdp._files import own_folder, remove_dead_folders
 from groupdp._validation import require_integer, shown
-from groupdp.data.keyed_hash import literal, priority, priority_sql
+from groupdp.data.choice import literal, priority, priority_sql
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
 
 #: Bytes a computation may take if nothing is said, and the least it can work with.
@@ -140,8 +140,8 @@ class Engine:
         """DuckDB's functions must give the numbers that are documented, in this version too."""
         for seed, user, key in (("0", "a", "b"), ("seed", "Zoë", "")):
             columns = f"SELECT {literal(user)} AS u, {literal(key)} AS k, NULL AS m"
-            found = self.value(f"SELECT CAST({priority_sql(seed, ['u', 'k', 'm'])} AS VARCHAR) FROM ({columns})")
-            if int(found) != priority(seed, user, key, None):
+            number = self.value(f"SELECT CAST({priority_sql(seed, ['u', 'k', 'm'])} AS VARCHAR) FROM ({columns})")
+            if int(number) != priority(seed, user, key, None):
                 raise GroupDPError("this version of DuckDB computes md5_number differently: another is needed.")
 
 

@@ -1,4 +1,4 @@
-"""The manifest beside a table that `count` or `bound` wrote: what later commands need to know of the data.
+"""What was counted and what was kept; and the manifest of that beside the table written, for later commands.
 
 It is JSON, named after its table (bounded.parquet.manifest.json), and holds no name of a person. A table that is not
 the one described (by its SHA-256 digest) is refused. The format is in docs/data.md.
@@ -14,6 +14,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp._version import VERSION
@@ -22,6 +25,92 @@ from groupdp.printing import lower_percent
 
 SUFFIX = ".manifest.json"
 _LARGEST = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many people have how many examples."""
+
+    examples: npt.NDArray[np.int64]
+    """The distinct numbers of examples, increasing."""
+
+    people_with: npt.NDArray[np.int64]
+    """How many people have each of them."""
+
+    table: Any = None
+    """Each person with their number of examples: a pyarrow table, if asked for."""
+
+    alike: int = 0
+    """People whose identifiers differ from another's only in invisible characters: they may be fewer people."""
+
+    records: int | None = None
+    """Rows where records may have several owners; None where each example has one."""
+
+    @property
+    def rows(self) -> int:
+        """Examples in all; a record counts for each of its owners."""
+        return int(self.examples @ self.people_with)
+
+    @property
+    def people(self) -> int:
+        """People in all."""
+        return int(self.people_with.sum())
+
+    @property
+    def largest(self) -> int:
+        """The most examples of one person."""
+        return int(self.examples[-1])
+
+    def quantile(self, share: float) -> int:
+        """The smallest number of examples that at least this share of the people do not exceed."""
+        wanted = share * self.people
+        return int(self.examples[min(int(np.searchsorted(self.people_with.cumsum(), wanted)), len(self.examples) - 1)])
+
+
+def alike_in_words(alike: int) -> str:
+    """The warning about people whose identifiers look the same."""
+    return (
+        f"Warning: the identifiers of {alike} people differ only in invisible characters (no-break spaces, zero-width "
+        "characters, byte order marks): if some of them are one person, that person was counted as several."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded:
+    """What a bounded dataset contains, as found in the rows written."""
+
+    rows: int
+    people: int
+    largest: int
+    """The most examples of one person before."""
+
+    kept: int
+    people_cut: int
+    """People who lost examples; with caps per source, pairs of a person and a source."""
+
+    largest_kept: int
+    """The most examples that one person still has."""
+
+    at_most: int | dict[str, int]
+    seed: str
+    digest: str
+    """The same for the same rows in any order, file or engine: see docs/data.md."""
+
+    alike: int = 0
+    """People whose identifiers differ from another's only in invisible characters: one person may keep double."""
+
+    owners: list[str] | None = None
+    """The columns of owners where records may have several: `people` are then owners, and `rows` records."""
+
+    possible: int | None = None
+    """With several owners: no choice keeps more records."""
+
+    table: Any = None
+    """The rows kept, unless they went to a file: a pyarrow table, or a Dask DataFrame."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The report without the rows."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "table"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +149,9 @@ class Manifest:
         caps = self.cap.values() if isinstance(self.cap, dict) else [] if self.cap is None else [self.cap]
         sound = (
             self.made_by in ("count", "bound")
-            and all(isinstance(one, str) for one in (self.file, self.sha256, self.by, self.version))
-            and all(isinstance(one, str | None) for one in (self.per, self.seed, self.digest))
-            and all(type(one) is int and one >= 0 for one in (*counts, *caps))
+            and all(isinstance(value, str) for value in (self.file, self.sha256, self.by, self.version))
+            and all(isinstance(value, str | None) for value in (self.per, self.seed, self.digest))
+            and all(type(value) is int and value >= 0 for value in (*counts, *caps))
             and isinstance(self.key, list)
             and (self.owners is None or _are_names(self.owners.get("columns")))
             and isinstance(self.share_kept, float | int)
@@ -88,7 +177,8 @@ class Manifest:
 
     def text(self) -> str:
         """The file."""
-        said = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("path", "checked")}
+        names = [entry.name for entry in fields(self) if entry.name not in ("path", "checked")]
+        said = {name: getattr(self, name) for name in names}
         return json.dumps({"groupdp_manifest": 1, **said}, indent=2, ensure_ascii=False) + "\n"
 
     def sentences(self) -> list[str]:
@@ -110,7 +200,7 @@ class Manifest:
 
 
 def _are_names(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
 
 
 def manifest_of(path: str | Path) -> Path:
@@ -141,7 +231,7 @@ def read_manifest(path: str | Path, *, name: str = "data") -> Manifest:
         document = json.loads(content.decode("utf-8"))
         if not isinstance(document, Mapping) or document.get("groupdp_manifest") != 1 or len(content) > _LARGEST:
             raise ValueError("it is not a manifest")
-        said = {one.name: document[one.name] for one in fields(Manifest) if one.name in document}
+        said = {entry.name: document[entry.name] for entry in fields(Manifest) if entry.name in document}
         manifest = Manifest(**{**said, "path": place, "checked": table.is_file()})
         same = not manifest.checked or _sha256(table) == manifest.sha256
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:

@@ -4,7 +4,7 @@ Who owns which record is a public graph here, and the contents are protected: a 
 makes room for others of a co-owner, so that removing a person changes which records of other people are kept.
 
 The choice goes through the records in order of (records of all their owners together, number), the number being
-`keyed_hash.priority` of seed and key, and keeps what fits. Then a kept record gives way where at least two others fit
+`choice.priority` of seed and key, and keeps what fits. Then a kept record gives way where at least two others fit
 in its place. The result is maximal, so that at least 1/d of the largest possible number is kept, d the most owners of
 a record; `Chosen.possible` bounds that number by linear programming duality.
 """
@@ -20,12 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, shown
-from groupdp.data.choice import check_type, kind_of, seed_of
+from groupdp.data.choice import check_type, hexadecimal, kind_of, priority_sql, quoted, seed_of
 from groupdp.data.counting import alike_people, check_people
 from groupdp.data.duckdb_engine import Engine, Progress, stages
-from groupdp.data.keyed_hash import hexadecimal, priority_sql, quoted
+from groupdp.data.manifest import Bounded
 from groupdp.data.relations import NO_ROWS, PREFIX, Relation
-from groupdp.data.report import Bounded
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
 from groupdp.floats import IntArray
 
@@ -137,6 +136,8 @@ def read_records(engine: Engine, source: Relation, owners: Owners, progress: Pro
 
 def choose(engine: Engine, owners: Owners, memory: int, progress: Progress | None = None) -> dict[str, Any]:
     """Make the table `chosen` (h) of the records to keep from `records`; returns the first part of the report."""
+    import pyarrow
+
     rows = people_of_records(engine, owners.by)
     if not rows:
         raise InvalidArgument(*NO_ROWS)
@@ -163,7 +164,7 @@ def choose(engine: Engine, owners: Owners, memory: int, progress: Progress | Non
     first, ids = np.searchsorted(edges.pop("place"), np.arange(rows + 1, dtype=np.int32)), np.asarray(edges.pop("id"))
     kept = chosen_records(first, ids, int(people), owners.at_most, progress)
     still = np.repeat(kept, np.diff(first))
-    engine.connection.register(f"{PREFIX}places", _table(np.flatnonzero(kept)))
+    engine.connection.register(f"{PREFIX}places", pyarrow.table({"place": np.flatnonzero(kept)}))
     engine.rows(f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT h FROM placed SEMI JOIN {PREFIX}places USING (place)")
     return {
         "rows": rows,
@@ -175,12 +176,6 @@ def choose(engine: Engine, owners: Owners, memory: int, progress: Progress | Non
         "alike": alike_people(engine),
         "possible": possible_records(first, ids, int(people), owners.at_most),
     }
-
-
-def _table(places: IntArray) -> Any:
-    import pyarrow
-
-    return pyarrow.table({"place": places})
 
 
 def chosen_records(

@@ -25,9 +25,8 @@ from typing import Any, BinaryIO, cast
 
 from groupdp._files import standard_input
 from groupdp._validation import require_choice
-from groupdp.data.choice import names_of
+from groupdp.data.choice import literal, names_of, quoted
 from groupdp.data.duckdb_engine import Engine
-from groupdp.data.keyed_hash import literal, quoted
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, shown
 
 _SUFFIXES = {
@@ -43,7 +42,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 #: Longest line of a CSV file, and of its header.
 _LONGEST_LINE = 16 * 2**20
 #: The error about files and tables without rows.
-NO_ROWS = ("the files or table", InWords("none"), "have at least one row of data (a header is none)")
+NO_ROWS = ("the files or table", InWords("none"), "have at least one row of data besides a header")
 #: Columns with this prefix are ours.
 PREFIX = "__groupdp_"
 
@@ -59,7 +58,7 @@ class Relation:
 def open_relation(engine: Engine, source: Any, *, kind: str | None = None) -> Relation:
     """The relation of paths (files, globs, directories, - for standard input) or of a table in memory."""
     if isinstance(source, str | os.PathLike) or (
-        isinstance(source, Sequence) and source and all(isinstance(one, str | os.PathLike) for one in source)
+        isinstance(source, Sequence) and source and all(isinstance(path, str | os.PathLike) for path in source)
     ):
         paths = [source] if isinstance(source, str | os.PathLike) else list(source)
         return _files(engine, *find_files([os.fspath(path) for path in paths], kind, engine.folder))
@@ -79,21 +78,21 @@ def find_files(paths: Sequence[str], kind: str | None, folder: Path) -> tuple[li
             files.append(_stored_input(folder / f"stdin.{kind}"))
         elif os.path.isdir(path):
             inside = [os.path.join(root, name) for root, _, names in os.walk(path) for name in names]
-            found = [name for name in inside if _kind_of(name) and not os.path.basename(name).startswith((".", "_"))]
-            if not found:
+            matches = [name for name in inside if _kind_of(name) and not os.path.basename(name).startswith((".", "_"))]
+            if not matches:
                 raise InvalidArgument(
                     "files", InWords(f"none in the directory {shown(path)}"), "be CSV, Parquet or JSONL"
                 )
-            files += sorted(found)
+            files += sorted(matches)
         elif os.path.exists(path):
             files.append(path)
         else:
-            found = sorted(glob.glob(path, recursive=True))
-            if not found:
+            matches = sorted(glob.glob(path, recursive=True))
+            if not matches:
                 raise InvalidArgument("files", InWords(f"{shown(path)}, which matches nothing"), "exist")
-            files += found
+            files += matches
     if len(set(map(os.path.realpath, files))) < len(files):
-        raise InvalidArgument("files", InWords("one more than once"), "be different ones")
+        raise InvalidArgument("files", InWords("one of them more than once"), "be different files")
     kinds = {kind or _kind_of(file) for file in files}
     if None in kinds:
         unknown = next(file for file in files if not _kind_of(file))
@@ -105,8 +104,8 @@ def find_files(paths: Sequence[str], kind: str | None, folder: Path) -> tuple[li
 
 def _kind_of(path: str) -> str | None:
     name = path.lower()
-    found = _SUFFIXES.get(os.path.splitext(name.removesuffix(".gz"))[1])
-    return None if found == "parquet" and name.endswith(".gz") else found
+    kind = _SUFFIXES.get(os.path.splitext(name.removesuffix(".gz"))[1])
+    return None if kind == "parquet" and name.endswith(".gz") else kind
 
 
 def _stored_input(file: Path) -> str:
@@ -203,14 +202,14 @@ def _parquet(engine: Engine, files: list[str]) -> Relation:
 
 def _jsonl(engine: Engine, files: list[str]) -> Relation:
     # All of it is read to find the columns: a field that appears late must not be dropped.
-    found = _described(engine, f"read_json({_list(files)}, format = 'newline_delimited', sample_size = -1)")
-    if any(re.search(r"_\d+$", name) for name in found):  # perhaps a_1 is what DuckDB calls the second of a and A
+    types = _described(engine, f"read_json({_list(files)}, format = 'newline_delimited', sample_size = -1)")
+    if any(re.search(r"_\d+$", name) for name in types):  # perhaps a_1 is what DuckDB calls the second of a and A
         objects = f"read_json_objects({_list(files)}, format = 'newline_delimited')"
         names = engine.rows(f"SELECT DISTINCT unnest(json_keys(json)) FROM {objects}")
         _check_names([str(name) for (name,) in names])
     # Texts that look like dates or UUIDs stay the texts that they are; so do identifiers of mixed types.
     texts = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID", "JSON")
-    kinds = {name: "VARCHAR" if kind in texts else kind for name, kind in found.items()}
+    kinds = {name: "VARCHAR" if kind in texts else kind for name, kind in types.items()}
     columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in kinds.items())
     return Relation(f"read_json({_list(files)}, format = 'newline_delimited', columns = {{{columns}}})", kinds)
 
@@ -249,11 +248,8 @@ def _described(engine: Engine, sql: str) -> dict[str, str]:
 
 def _list(files: Sequence[str]) -> str:
     """Paths in SQL; what would be a pattern in them stands for itself."""
-    return "[" + ", ".join(literal(os.path.abspath(_escaped(file))) for file in files) + "]"
-
-
-def _escaped(path: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
+    plain = (re.sub(r"[*?[]", r"[\g<0>]", file) for file in files)
+    return "[" + ", ".join(literal(os.path.abspath(file)) for file in plain) + "]"
 
 
 #: Bytes looked at in one go.
@@ -328,8 +324,8 @@ def _with_line_feeds(source: BinaryIO, target: BinaryIO, delimiter: str) -> None
     token = re.compile(rb"(?:(?<=[\r\n])|(?<=" + mark + rb')|\A)"(?:[^"]++|"")*+(?:"|\Z)|\r\n?+|\n')
     with mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as content:
         end = 0
-        for found in token.finditer(content):
-            if found[0][:1] in (b"\r", b"\n"):
-                target.write(content[end : found.start()] + b"\n")
-                end = found.end()
+        for match in token.finditer(content):
+            if match[0][:1] in (b"\r", b"\n"):
+                target.write(content[end : match.start()] + b"\n")
+                end = match.end()
         target.write(content[end:])

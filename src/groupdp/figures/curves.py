@@ -1,4 +1,4 @@
-"""Pictures of curves: epsilon against group size, against steps and against releases, and trade-off curves.
+"""Pictures of curves: epsilon against group size, steps and releases; trade-off curves; what an audit saw.
 
 Every curve has its own line and marker, so that nothing depends on colour. Infinite values stand at the upper edge,
 marked as such.
@@ -30,6 +30,8 @@ from groupdp.drawing import (
     plain_logarithmic,
     powers_of_ten,
 )
+from groupdp.floats import FloatArray
+from groupdp.neighbours import BACKWARD, DIRECTIONS
 from groupdp.printing import given
 from groupdp.sweeps.spend import Spending
 
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from groupdp.audit import ClaimedCurve, Scores, WorstCaseAudit
     from groupdp.ledger import Ledger, State
     from groupdp.tradeoff import TradeOffCurve
+
 
 #: name, label, and how it is drawn; the most important last, on top.
 _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -72,7 +76,9 @@ def draw_curves(panels: Sequence[tuple[str, Sequence[Point]]], *, title: str = "
     axes[0].set_ylabel("ε (log scale)")
     handles, labels = axes[0].get_legend_handles_labels()
     if any(math.isinf(_value(point, series)) for _, points in panels for point in points for series in _NAMES):
-        handles.insert(0, _infinity_handle())
+        from matplotlib.lines import Line2D
+
+        handles.insert(0, Line2D([], [], linestyle="none", marker=infinity_sign(), markersize=10, color="#444444"))
         labels.insert(0, "infinite")
     columns = 2 if len(panels) == 1 else 3
     figure.legend(handles[::-1], labels[::-1], loc="lower center", ncols=columns, frameon=False, fontsize=9)
@@ -144,35 +150,13 @@ def _mark_infinite(axis: Axes, sizes: Sequence[int], color: str, *, named: bool)
     for size in sizes[1:]:
         if size - kept[-1] >= max(apart, 1):
             kept.append(size)
-    axis.plot(
-        kept,
-        [0.955] * len(kept),
-        transform=axis.get_xaxis_transform(),
-        linestyle="none",
-        marker=infinity_sign(),
-        markersize=11,
-        color=color,
-        clip_on=False,
-    )
-    if not named:  # no room to the left
-        return
-    axis.annotate(
-        f"from k = {sizes[0]}",
-        (sizes[0], 0.955),
-        xycoords=axis.get_xaxis_transform(),
-        xytext=(-8, 0),
-        textcoords="offset points",
-        ha="right",
-        va="center",
-        fontsize=8.5,
-        color="#333333",
-    )
-
-
-def _infinity_handle() -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], linestyle="none", marker=infinity_sign(), markersize=10, color="#444444")
+    across = axis.get_xaxis_transform()
+    sign: dict[str, Any] = {"linestyle": "none", "marker": infinity_sign(), "markersize": 11, "clip_on": False}
+    axis.plot(kept, [0.955] * len(kept), transform=across, color=color, **sign)
+    if named:  # there is room to the left
+        beside: dict[str, Any] = {"xytext": (-8, 0), "textcoords": "offset points", "ha": "right", "va": "center"}
+        text = f"from k = {sizes[0]}"
+        axis.annotate(text, (sizes[0], 0.955), xycoords=across, fontsize=8.5, color="#333333", **beside)
 
 
 def _value(point: Point, name: str) -> float:
@@ -256,3 +240,96 @@ def draw_ledger(book: Ledger, states: Sequence[State], *, title: str) -> Figure:
 def _finite(value: float) -> float:
     """An infinite epsilon is not drawn."""
     return value if math.isfinite(value) else math.nan
+
+
+_COLOURS = dict(zip(DIRECTIONS, (BLUE, ORANGE), strict=True))
+
+
+def draw_audit(audit: WorstCaseAudit, *, title: str = "") -> Figure:
+    """The certified curve beside what was measured, and the attack's trade-off curve; `title` names the run."""
+    about = (
+        f"The worst case trained and attacked: {len(audit.scores.with_group)} runs of each kind, "
+        f"confidence {given(audit.report.confidence)}"
+    )
+    figure = new_figure(10.0, 5.2, title=f"{about}\n{title}".strip())
+    left, right = figure.subplots(1, 2)
+    draw_delta(left, audit)
+    draw_tradeoff(right, audit.scores, audit.claim, confidence=audit.report.confidence)
+    return figure
+
+
+def draw_scores(scores: Scores, claim: ClaimedCurve, *, confidence: float, title: str = "") -> Figure:
+    """Draw the trade-off curve of measured scores, its confidence band, and the lower bound that the claim implies."""
+    runs = f"{len(scores.with_group)} runs with the group, {len(scores.without_group)} without"
+    figure = new_figure(5.5, 4.5, title=f"{runs}, confidence {given(confidence)}\n{title}".strip())
+    draw_tradeoff(figure.subplots(), scores, claim, confidence=confidence)
+    return figure
+
+
+def draw_delta(axes: Any, audit: WorstCaseAudit) -> None:
+    """delta over epsilon: certified lines, and what was measured; open circles where the interval reaches 0."""
+    floor = 0.1 / min(measured.trials for measured in audit.measured)
+    reaching = False
+    for measured in audit.measured:
+        colour = _COLOURS[measured.direction]
+        certified = audit.claim.deltas[measured.direction]
+        drawn = certified > 0.0
+        axes.plot(measured.epsilons[drawn], certified[drawn], color=colour, label=f"certified, {measured.direction}")
+        # Both directions next to each other.
+        shift = 0.2 / len(measured.epsilons) * measured.epsilons[-1] * (1 if measured.direction == BACKWARD else -1)
+        at = np.maximum(measured.epsilons + shift, 0.0)
+        seen = measured.upper > floor
+        low, high = np.maximum(measured.lower[seen], floor), measured.upper[seen]
+        axes.vlines(at[seen], low, high, color=colour, linewidth=2, alpha=0.4, label=f"interval, {measured.direction}")
+        seen_above = measured.lower > 0.0
+        axes.plot(
+            at[seen_above], measured.estimate[seen_above], ".", color=colour, label=f"measured, {measured.direction}"
+        )
+        height = np.maximum(measured.estimate[~seen_above], floor)  # on the lower edge, if not above it
+        axes.plot(
+            at[~seen_above], height, "o", color=colour, markerfacecolor="white", markersize=4, clip_on=False, zorder=3
+        )
+        reaching |= not bool(np.all(seen_above))
+    if reaching:
+        axes.plot([], [], "o", color=GREY, markerfacecolor="white", markersize=4, label="measured, interval reaches 0")
+    axes.set(yscale="log", xlabel="epsilon", ylabel="delta", ylim=(floor, 1.0))
+    finish(axes)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False, fontsize=8.5)
+
+
+def draw_tradeoff(axes: Any, scores: Scores, claim: ClaimedCurve, *, confidence: float) -> None:
+    """False alarms against misses: the attack's curve with its band, and the certified floor."""
+    from groupdp.audit import empirical_tradeoff
+
+    alphas = np.linspace(0.0, 1.0, 401)
+    for direction in claim.deltas:
+        colour = _COLOURS[direction]
+        curve = empirical_tradeoff(scores, direction=direction, confidence=confidence)
+        # For every threshold the truth is in a rectangle: join their lower left and their upper right corners.
+        lower = np.interp(alphas, curve.false_alarm_lower[::-1], curve.miss_lower[::-1])
+        upper = np.interp(alphas, curve.false_alarm_upper[::-1], curve.miss_upper[::-1])
+        axes.fill_between(alphas, lower, upper, color=colour, alpha=0.25, linewidth=0, label=f"band, {direction}")
+        floor = claimed_tradeoff(claim, direction, alphas)
+        axes.plot(alphas, floor, "--", color=colour, linewidth=1, label=f"certified floor, {direction}")
+        axes.plot(curve.false_alarm_rate, curve.miss_rate, color=colour, linewidth=1, label=f"attack, {direction}")
+    axes.plot([0.0, 1.0], [1.0, 0.0], "--", label="guessing", **GUIDE)
+    axes.set(xlabel="false alarm rate", ylabel="miss rate", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    finish(axes, legend="upper right")
+
+
+def claimed_tradeoff(claim: ClaimedCurve, direction: str, false_alarm_rates: FloatArray) -> FloatArray:
+    """The miss rate below which the claim lets no test of this direction go, at every false alarm rate.
+
+    With P the law that is to be detected and Q the other one, for every epsilon of the table:
+
+        miss >= 1 - delta(epsilon) - e^epsilon false_alarm                       P(E) <= e^epsilon Q(E) + delta
+        miss >= e^-epsilon (1 - delta'(epsilon) - false_alarm)           the other direction, complement of E
+    """
+    factor = np.exp(claim.epsilons)[:, None]
+    floor = np.zeros(len(false_alarm_rates))
+    for other, deltas in claim.deltas.items():
+        certain = 1.0 - deltas[:, None]
+        straight = other == direction
+        lines = certain - factor * false_alarm_rates if straight else (certain - false_alarm_rates) / factor
+        floor = np.maximum(floor, lines.max(axis=0))
+    return floor

@@ -8,6 +8,7 @@ Two figures in two processes take the time of one: importing matplotlib and draw
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import pickle
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from groupdp._files import command_of
 from groupdp._version import VERSION
@@ -33,11 +35,11 @@ from groupdp.printing import round_down, round_up
 from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 
 
-def known(value: float | None) -> float:
-    """A baseline that every run of the paper has."""
-    if value is None:
+def old_tool(point: Point) -> float:
+    """What the old tool's arithmetic ends with."""
+    if point.old_tool is None:
         raise AssertionError("the paper's samplings have every baseline")
-    return value
+    return point.old_tool
 
 
 def lemma(point: Point) -> Bounds:
@@ -109,20 +111,20 @@ def panels_of(
         points = compare(run, delta=DELTA, group_sizes=group_sizes or GROUP_SIZES, progress=lambda _: _go_on(stop))
         return Panel(sampling=name, noise_multiplier=noise, points=tuple(points))
 
-    found: list[Panel] = []
+    panels: list[Panel] = []
     with ThreadPoolExecutor(max_workers=2) as threads:
         try:
             pending = [threads.submit(panel, factor * noise) for noise in NOISES]
             if meanwhile is not None:
                 meanwhile()
             for future in pending:
-                found.append(future.result())
+                panels.append(future.result())
                 if progress is not None:
-                    progress(len(found) / len(NOISES))
+                    progress(len(panels) / len(NOISES))
         finally:  # an interrupted caller does not wait for the rest
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)
-    return tuple(found)
+    return tuple(panels)
 
 
 class _Stopped(Exception):
@@ -160,7 +162,6 @@ def summary(panels: Sequence[Panel]) -> str:
 
 
 def _nine(point: Point) -> str:
-    old = "infinite" if known(point.old_tool) == math.inf else _up(known(point.old_tool))
     return "\n".join(
         (
             "| analysis | ε |",
@@ -168,7 +169,7 @@ def _nine(point: Point) -> str:
             f"| this one (tight) | between {round_down(point.epsilon.lower, 10)} "
             f"and {round_up(point.epsilon.upper, 10)} |",
             f"| Vadhan's lemma on the exact curve of one example | {_up(lemma(point).upper)} |",
-            f"| Vadhan's lemma as the old tool computes it | {old} |",
+            f"| Vadhan's lemma as the old tool computes it | {_up(old_tool(point))} |",
             f"| 9 x the ε of one example (a reference, not a guarantee) | {_up(point.linear.upper)} |",
         )
     )
@@ -184,9 +185,9 @@ def _nearly_linear(panels: Sequence[Panel]) -> str:
     ]
     for panel in panels:
         last = [point for point in panel.points if point.epsilon.upper <= MODERATE][-1]
-        one = panel.points[0].epsilon.upper
+        single = panel.points[0].epsilon.upper
         ratio = last.epsilon.upper / last.linear.lower
-        exponent = math.log(last.epsilon.upper / one) / math.log(last.group_size) if last.group_size > 1 else 1.0
+        exponent = math.log(last.epsilon.upper / single) / math.log(last.group_size) if last.group_size > 1 else 1.0
         lines.append(
             f"| {panel.noise_multiplier:g} | {last.group_size} | {_up(last.epsilon.upper)} | {ratio:.3f} "
             f"| {exponent:.3f} |"
@@ -201,7 +202,7 @@ def _explosion(panel: Panel) -> str:
     first, last = inside[0].group_size, inside[-1].group_size
     verdict = (
         "every factor is larger than the one before: faster than exponential"
-        if all(one < two for one, two in pairwise(factors))
+        if all(before < after for before, after in pairwise(factors))
         else "the factors do not grow throughout"
     )
     return (
@@ -213,7 +214,7 @@ def _explosion(panel: Panel) -> str:
 def _infinity(panels: Sequence[Panel]) -> str:
     parts = []
     for panel in panels:
-        infinite = [point.group_size for point in panel.points if known(point.old_tool) == math.inf]
+        infinite = [point.group_size for point in panel.points if old_tool(point) == math.inf]
         where = f"for every k >= {infinite[0]}" if infinite else f"for no k up to {panel.points[-1].group_size}"
         if infinite and len(infinite) != panel.points[-1].group_size - infinite[0] + 1:
             where = f"for k in {infinite}"
@@ -246,8 +247,8 @@ def _always_better(panels: Sequence[Panel]) -> str:
 
 def _same_samplings(poisson: Sequence[Panel], fixed: Sequence[Panel]) -> str:
     worst = 0.0
-    for one, other in zip(poisson, fixed, strict=True):
-        for left, right in zip(one.points, other.points, strict=True):
+    for panel, other in zip(poisson, fixed, strict=True):
+        for left, right in zip(panel.points, other.points, strict=True):
             worst = max(worst, abs(right.epsilon.upper / left.epsilon.upper - 1.0))
     return (
         "**Claim: the two samplings have nearly the same ε (fixed batches with twice the noise).** Measured: over all "
@@ -270,55 +271,36 @@ def write_figure(name: str, path: Path, *, progress: Progress | None = None) -> 
     return panels
 
 
-class FigureProcess:
-    """`write_figure` in another process."""
-
-    def __init__(self, name: str, path: Path) -> None:
-        self._name, self._path = name, path
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Begins, where there is a second processor."""
-        if (os.cpu_count() or 1) < 2:
-            return
-        try:
-            self._process = subprocess.Popen(
-                command_of(__name__, self._name, str(self._path)),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the command, which ends this one
-            )
-        except OSError:
-            self._process = None
-
-    def panels(self) -> Panels:
-        """The panels drawn; if the process failed they are drawn here, so that its error is raised here."""
-        if self._process is not None:
-            answer, _ = self._process.communicate()
-            if self._process.returncode == 0:
-                found: Panels = pickle.loads(answer)  # written by `main` below
-                return found
-        return write_figure(self._name, self._path)
-
-    def end(self) -> None:
-        """Leaves nothing that still runs."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
-
-
 @contextmanager
-def figure_process(name: str, path: Path) -> Iterator[FigureProcess]:
-    """A process that has ended when the block has."""
-    process = FigureProcess(name, path)
+def figure_process(name: str, path: Path) -> Iterator[Callable[[], Panels]]:
+    """`write_figure` in another process, where there is a second processor; it has ended when the block has.
+
+    Yields what returns the panels. If the process failed they are drawn here, so that its error is raised here.
+    """
+    process: subprocess.Popen[bytes] | None = None
+
+    def panels() -> Panels:
+        if process is not None:
+            answer, _ = process.communicate()
+            if process.returncode == 0:
+                drawn: Panels = pickle.loads(answer)  # written by `main` below
+                return drawn
+        return write_figure(name, path)
+
     try:
-        process.start()
-        yield process
+        if (os.cpu_count() or 1) > 1:
+            with contextlib.suppress(OSError):
+                # Ctrl-C is for the command, which ends this process: it has a session of its own.
+                pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+                command = command_of(__name__, name, str(path))
+                process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, **pipes)
+        yield panels
     finally:
-        process.end()
+        if process is not None:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def main() -> None:

@@ -4,14 +4,12 @@
     dp_events.py            runs to and from its DpEvents, mixtures of Gaussians among them
     dp_accounting_pld.py    privacy loss distributions to and from its own
     opacus.py               register(group_size=8), GroupPrivacyEngine, adaptive clipping
-    opacus_loaders.py       what a PyTorch data loader really does, and the runs that follow
     jax_privacy.py          GroupTrainingAccountant, runs to and from its DpParams and strategies
     bandmf.py               JAX Privacy's banded noise for groups, and batches in which a person is in one part
     tensorflow_privacy.py   runs from its hyperparameters, a statement in its layout (the package is not imported)
     riskcal.py              trade-off curves as evaluators for its calibration
-    loaders.py              each loader's rule for rates and steps, in plain numbers
+    loaders.py              each loader's rule for rates and steps, and the runs that follow; missing packages, callers
     import_run.py           runs from checkpoints, histories and hyperparameters in files
-    callers.py              missing packages; what a calling tool knows and does not pass on
 
 Each refuses what its tool would account for wrongly for a group, and says why (docs/integrations.md). Nothing here is
 imported by `import groupdp`, and no module imports a tool other than its own (JAX Privacy itself needs dp_accounting).

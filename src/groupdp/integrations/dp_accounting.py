@@ -19,10 +19,10 @@ from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
-from groupdp.integrations.callers import refuse_misdescribed_events, require_package
 from groupdp.integrations.dp_events import MixtureLaw, UnsupportedEvent, dp_event, rounds_of
 from groupdp.integrations.dp_events import from_dp_event as from_dp_event
 from groupdp.integrations.dp_events import to_dp_event as to_dp_event
+from groupdp.integrations.loaders import refuse_misdescribed_events, require_package
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import ZERO_OUT
 
@@ -50,9 +50,8 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
     def __init__(self, group_size: int, neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
         self._group_size = require_integer("group_size", group_size, at_least=1, at_most=LARGEST_GROUP)
         if neighboring_relation not in ADJACENCIES:
-            raise InvalidArgument(
-                "neighboring_relation", neighboring_relation, "be a NeighboringRelation of dp_accounting"
-            )
+            needed = "be a NeighboringRelation of dp_accounting"
+            raise InvalidArgument("neighboring_relation", neighboring_relation, needed)
         super().__init__(neighboring_relation)
         self._rounds: dict[DPSGD, int] = {}
         self._contains_non_private_event = False
@@ -76,11 +75,10 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
     @property
     def run(self) -> tuple[DPSGD, ...]:
         """What was composed so far, as phases; `InvalidArgument` if it is not a run of DP-SGD."""
-        if self._contains_non_private_event or any(isinstance(one.sampling, MixtureLaw) for one in self._rounds):
-            raise InvalidArgument(
-                "what was composed", InWords("other events among them"), "be steps of DP-SGD to be a run"
-            )
-        return tuple(replace(one, steps=count) for one, count in self._rounds.items())
+        if self._contains_non_private_event or any(isinstance(step.sampling, MixtureLaw) for step in self._rounds):
+            others = InWords("other events among them")
+            raise InvalidArgument("what was composed", others, "be steps of DP-SGD to be a run")
+        return self._phases
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         refuse_misdescribed_events(self._group_size)
@@ -94,9 +92,9 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
             return self.CompositionErrorDetails(invalid_event=event, error_message=str(error))
         if do_compose:
             self._contains_non_private_event |= non_private
-            for one, number in rounds:
+            for step, number in rounds:
                 if number > 0:
-                    self._rounds[one] = self._rounds.get(one, 0) + number
+                    self._rounds[step] = self._rounds.get(step, 0) + number
         return None
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -125,16 +123,19 @@ class GroupPrivacyAccountant(_accountant.PrivacyAccountant):  # type: ignore[mis
         if not self._rounds:
             return Bounds(0.0, 0.0)
         if target_epsilon == math.inf:
-            if all(one.noise_multiplier > 0.0 for one in self._rounds):
+            if all(step.noise_multiplier > 0.0 for step in self._rounds):
                 return Bounds(0.0, 0.0)
             bounds = self._ask(groupdp.delta, epsilon=_LARGEST_EPSILON)
             return Bounds(0.0, bounds.upper, bounds.provenance)
         epsilon = require_number("target_epsilon", target_epsilon, at_least=0.0)
         return self._ask(groupdp.delta, epsilon=epsilon)
 
+    @property
+    def _phases(self) -> tuple[DPSGD, ...]:
+        return tuple(replace(step, steps=count) for step, count in self._rounds.items())
+
     def _ask(self, question: Any, **target: float) -> Bounds:
-        run = [replace(one, steps=count) for one, count in self._rounds.items()]
-        bounds: Bounds = question(run, **target, group_size=self._group_size, adjacency=self.adjacency)
+        bounds: Bounds = question(self._phases, **target, group_size=self._group_size, adjacency=self.adjacency)
         return bounds
 
 
@@ -143,10 +144,10 @@ def _without_non_private(event: Any) -> tuple[bool, Any]:
     if isinstance(event, dp_event.NonPrivateDpEvent):
         return True, dp_event.NoOpDpEvent()
     if isinstance(event, dp_event.SelfComposedDpEvent):
-        found, rest = _without_non_private(event.event)
-        return found, dp_event.SelfComposedDpEvent(rest, event.count) if found else event
+        inside, rest = _without_non_private(event.event)
+        return inside, dp_event.SelfComposedDpEvent(rest, event.count) if inside else event
     if isinstance(event, dp_event.ComposedDpEvent):
         parts = [_without_non_private(part) for part in event.events]
-        found = any(one for one, _ in parts)
-        return found, dp_event.ComposedDpEvent([rest for _, rest in parts]) if found else event
+        inside = any(non_private for non_private, _ in parts)
+        return inside, dp_event.ComposedDpEvent([rest for _, rest in parts]) if inside else event
     return False, event

@@ -18,9 +18,9 @@ import numpy as np
 
 from groupdp._validation import require_choice, require_number, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.integrations.callers import require_package
+from groupdp.integrations.loaders import require_package
 from groupdp.losses import AtomsRound
-from groupdp.mechanisms.imported import ABOUT, ImportedLosses
+from groupdp.mechanisms.black_box import ABOUT, ImportedLosses
 from groupdp.neighbours import ADD_OR_REMOVE, BACKWARD, DIRECTIONS, FORWARD, SAME_SIZE, SUBSTITUTE, require_direction
 from groupdp.pairs import Round
 from groupdp.pld.distribution import LARGEST_GRID, PrivacyLossDistribution
@@ -45,20 +45,20 @@ def to_dp_accounting(remove: PrivacyLossDistribution, add: PrivacyLossDistributi
     result is at least that of the mechanism at every epsilon, up to the rounding of dp_accounting's own sums.
     """
     measures = []
-    for direction, one in zip(DIRECTIONS, (remove, add), strict=True):
-        if one is None and direction == BACKWARD:
+    for direction, half in zip(DIRECTIONS, (remove, add), strict=True):
+        if half is None and direction == BACKWARD:
             continue
-        if not isinstance(one, PrivacyLossDistribution):
-            raise InvalidArgument(direction, one, "be a PrivacyLossDistribution of groupdp")
-        if add is not None and one.direction != direction:
-            raise InvalidArgument(direction, InWords(one.direction), f"have direction {direction}")
-        if add is None and one.direction in DIRECTIONS:
+        if not isinstance(half, PrivacyLossDistribution):
+            raise InvalidArgument(direction, half, "be a PrivacyLossDistribution of groupdp")
+        if add is not None and half.direction != direction:
+            raise InvalidArgument(direction, InWords(half.direction), f"have direction {direction}")
+        if add is None and half.direction in DIRECTIONS:
             raise InvalidArgument(
-                BACKWARD, NOT_SHOWN, f"be given: a distribution with direction {one.direction} is one half"
+                BACKWARD, NOT_SHOWN, f"be given: a distribution with direction {half.direction} is one half"
             )
-        if one.grid_step != remove.grid_step:
-            raise InvalidArgument(direction, one.grid_step, f"have grid_step {remove.grid_step!r}")
-        measures.append(_exported(one))
+        if half.grid_step != remove.grid_step:
+            raise InvalidArgument(direction, half.grid_step, f"have grid_step {remove.grid_step!r}")
+        measures.append(_exported(half))
     return _theirs.PrivacyLossDistribution(*measures)
 
 
@@ -81,29 +81,29 @@ def run_to_dp_accounting(
         raise InvalidArgument(
             "run", InWords("a run with no steps or an empty group"), "have steps and group_size be at least 1"
         )
-    found = []
+    halves = []
     for index in range(len(question.compositions)):
         composition = question.of_mixtures(index)
         composed: PrivacyLossDistribution | None = None
-        for one, times in composition:
-            if not (isinstance(one, Round) and one.has_noise):
+        for law, times in composition:
+            if not (isinstance(law, Round) and law.has_noise):
                 raise InvalidArgument(
                     "run",
                     InWords(f"adjacency {adjacency!r} for {shown(run)}"),
                     "have noise and a law by pairs to be a distribution of dp_accounting",
                 )
             part = PrivacyLossDistribution.from_round(
-                one, direction="pair", grid_step=grid_step, tail_mass=tail_mass
+                law, direction="pair", grid_step=grid_step, tail_mass=tail_mass
             ).self_compose(times)
             composed = part if composed is None else composed.compose(part)
         if composed is None:
             raise AssertionError("a question that is not empty has a round")
-        found.append(_exported(composed))
-    return _theirs.PrivacyLossDistribution(*found)
+        halves.append(_exported(composed))
+    return _theirs.PrivacyLossDistribution(*halves)
 
 
-def _exported(one: PrivacyLossDistribution) -> Any:
-    upper = one.upper
+def _exported(distribution: PrivacyLossDistribution) -> Any:
+    upper = distribution.upper
     return _pmf.DensePLDPmf(upper.step, upper.first, np.array(upper.masses), upper.infinite_mass, True)
 
 

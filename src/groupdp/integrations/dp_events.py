@@ -21,14 +21,14 @@ from groupdp._validation import require_choice, require_integer, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.fields import Field
 from groupdp.groups import is_empty
-from groupdp.integrations.callers import require_package
+from groupdp.integrations.loaders import require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.neighbours import ADD_AND_REMOVE, ADD_OR_REMOVE, EXCHANGE, ONE_SIDED, SAME_SIZE, Change
 from groupdp.pairs import ZERO, Round
 from groupdp.samplings import Rounds, Sampling
+from groupdp.samplings.audited import AuditedDataset
 from groupdp.samplings.sampling import BoolArray
-from groupdp.samplings.worlds import World
 
 dp_event: Any = require_package("dp_accounting.dp_event", extra="dp_accounting", tool="dp_accounting")
 
@@ -70,18 +70,17 @@ def rounds_of(event: Any, count: int, *, group_size: int, adjacency: str) -> lis
         return rounds_of(event.event, times * count, group_size=group_size, adjacency=adjacency)
     if isinstance(event, dp_event.ComposedDpEvent):
         parts = (rounds_of(part, count, group_size=group_size, adjacency=adjacency) for part in event.events)
-        return [one for part in parts for one in part]
+        return [times for part in parts for times in part]
     try:
-        one = _one_round(event, group_size=group_size, adjacency=adjacency)
-        if one is not None:
-            one.sampling.require_adjacency(adjacency)
+        step = _step_of(event, group_size=group_size, same_size=adjacency in SAME_SIZE)
+        if step is not None:
+            step.sampling.require_adjacency(adjacency)
     except InvalidArgument as error:
         raise UnsupportedEvent(event, str(error)) from None
-    return [] if one is None else [(one, count)]
+    return [] if step is None else [(step, count)]
 
 
-def _one_round(event: Any, *, group_size: int, adjacency: str) -> DPSGD | None:
-    same_size = adjacency in SAME_SIZE
+def _step_of(event: Any, *, group_size: int, same_size: bool) -> DPSGD | None:
     if isinstance(event, dp_event.GaussianDpEvent):
         return _step(groupdp.PoissonSampling(rate=1.0), event.noise_multiplier)
     if isinstance(event, dp_event.PoissonSampledDpEvent):
@@ -106,7 +105,14 @@ def _one_round(event: Any, *, group_size: int, adjacency: str) -> DPSGD | None:
         )
         return _step(sampling, event.noise_multiplier)
     if isinstance(event, dp_event.MixtureOfGaussiansDpEvent):
-        return _mixture(event, group_size=group_size)
+        if group_size != 1:
+            raise UnsupportedEvent(
+                event,
+                "a mixture of Gaussians says what one unit does to the sum; what a group of several does to it cannot "
+                f"be read off: describe the sampling instead, or use group_size=1 (got {group_size})",
+            )
+        mixture = MixtureOfGaussians(event.sensitivities, event.sampling_probs, event.standard_deviation)
+        return _step(MixtureLaw(mixture), event.standard_deviation)
     raise UnsupportedEvent(event, _REASONS.get(type(event).__name__, "groupdp has no group-level law for this event"))
 
 
@@ -116,33 +122,18 @@ def _step(sampling: Any, noise_multiplier: Any) -> DPSGD:
 
 def _gaussian_inside(event: Any) -> Any:
     if not isinstance(event.event, dp_event.GaussianDpEvent):
-        raise UnsupportedEvent(
-            event,
-            f"only a GaussianDpEvent may be sampled: how a group's examples enter {type(event.event).__name__} "
-            "together is not known",
-        )
+        inner = type(event.event).__name__
+        reason = f"how a group's examples enter {inner} together is not known"
+        raise UnsupportedEvent(event, f"only a GaussianDpEvent may be sampled: {reason}")
     return event.event.noise_multiplier
 
 
 def _common_part(event: Any, name: str, size: Any, group_size: int) -> int:
     whole = require_integer(name, size, at_least=1)
     if whole <= group_size:
-        raise UnsupportedEvent(
-            event,
-            f"{name} must be above group_size={group_size}, for a dataset without the group to exist, got {whole}",
-        )
+        reason = f"be above group_size={group_size}, for a dataset without the group to exist"
+        raise UnsupportedEvent(event, f"{name} must {reason}, got {whole}")
     return whole - group_size
-
-
-def _mixture(event: Any, *, group_size: int) -> DPSGD:
-    if group_size != 1:
-        raise UnsupportedEvent(
-            event,
-            "a mixture of Gaussians says what one unit does to the sum; what a group of several does to it cannot be "
-            f"read off: describe the sampling instead, or use group_size=1 (got {group_size})",
-        )
-    mixture = MixtureOfGaussians(event.sensitivities, event.sampling_probs, event.standard_deviation)
-    return _step(MixtureLaw(mixture), event.standard_deviation)
 
 
 def from_dp_event(event: Any, *, group_size: int, adjacency: str = "add-or-remove") -> tuple[DPSGD, ...]:
@@ -159,13 +150,13 @@ def from_dp_event(event: Any, *, group_size: int, adjacency: str = "add-or-remov
     except UnsupportedEvent as error:
         raise InvalidArgument("event", InWords(error), "be one that groupdp has a law for") from None
     phases: list[DPSGD] = []
-    for one, count in rounds:
-        if isinstance(one.sampling, MixtureLaw):
+    for step, count in rounds:
+        if isinstance(step.sampling, MixtureLaw):
             raise InvalidArgument("event", InWords("a MixtureOfGaussiansDpEvent"), "describe steps of DP-SGD")
-        if phases and replace(phases[-1], steps=1) == one:
-            phases[-1] = replace(one, steps=phases[-1].steps + count)
+        if phases and replace(phases[-1], steps=1) == step:
+            phases[-1] = replace(step, steps=phases[-1].steps + count)
         else:
-            phases.append(replace(one, steps=count))
+            phases.append(replace(step, steps=count))
     return tuple(phases)
 
 
@@ -186,9 +177,8 @@ def to_dp_event(run: DPSGD | Sequence[DPSGD], *, group_size: int, adjacency: str
 def _event_of(phase: DPSGD, group_size: int, adjacency: str) -> Any:
     if phase.microbatch_size != 1:
         raise InvalidArgument("microbatch_size", phase.microbatch_size, "be 1 for a DpEvent, which cannot say more")
-    sampling = phase.sampling
     gaussian = dp_event.GaussianDpEvent(phase.noise_multiplier)
-    match sampling:
+    match phase.sampling:
         case groupdp.PoissonSampling(rate=rate):
             return gaussian if rate == 1.0 else dp_event.PoissonSampledDpEvent(rate, gaussian)
         case groupdp.FixedBatchSampling(batch_size=batch_size, dataset_size=dataset_size):
@@ -202,14 +192,8 @@ def _event_of(phase: DPSGD, group_size: int, adjacency: str) -> Any:
                 noise_multiplier=phase.noise_multiplier,
             )
         case _:
-            raise InvalidArgument(
-                "sampling",
-                NOT_SHOWN,
-                (
-                    "be Poisson, truncated Poisson or of fixed batches for a DpEvent: there is no event for "
-                    f"{shown(sampling)}"
-                ),
-            )
+            needed = "be Poisson, truncated Poisson or of fixed batches for a DpEvent: there is no event for "
+            raise InvalidArgument("sampling", NOT_SHOWN, f"{needed}{shown(phase.sampling)}")
 
 
 _ONE_SIDED = "a mixture of Gaussians is about adding and removing: describe the sampling instead"
@@ -244,7 +228,6 @@ class MixtureLaw(Sampling):
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         raise AssertionError("a stated mixture cannot be sampled")
 
-    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
-        raise InvalidArgument(
-            "run", InWords("a stated mixture"), "have a sampling that can be carried out to be audited"
-        )
+    def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
+        needed = "have a sampling that can be carried out to be audited"
+        raise InvalidArgument("run", InWords("a stated mixture"), needed)

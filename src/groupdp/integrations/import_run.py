@@ -24,7 +24,7 @@ from typing import Any
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.integrations.callers import require_package
+from groupdp.integrations.loaders import require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.neighbours import SAME_SIZE
 
@@ -76,11 +76,8 @@ def _checkpoint(file: Path) -> Any:
         return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises what the archive, the unpickler or its checks happen to raise
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-        raise InvalidArgument(
-            "source",
-            InWords(f"{shown(str(file))} ({reason})"),
-            ("be a checkpoint of tensors and plain containers, which are read without executing anything"),
-        ) from None
+        needed = "be a checkpoint of tensors and plain containers, which are read without executing anything"
+        raise InvalidArgument("source", InWords(f"{shown(str(file))} ({reason})"), needed) from None
 
 
 def _from_content(content: Any) -> ImportedRun:
@@ -102,34 +99,26 @@ def _from_content(content: Any) -> ImportedRun:
 
 def _from_opacus(state: Mapping[str, Any]) -> ImportedRun:
     mechanism = state.get("mechanism")
-    found = _OURS.fullmatch(mechanism) if isinstance(mechanism, str) else None
+    match = _OURS.fullmatch(mechanism) if isinstance(mechanism, str) else None
     return ImportedRun(
         phases=from_opacus(state),
         source=f"a history of Opacus's accountant {mechanism}" if mechanism else "a history of Opacus",
-        group_size=int(found[1]) if found else None,
-        adjacency=found[2] if found else None,
+        group_size=int(match[1]) if match else None,
+        adjacency=match[2] if match else None,
     )
 
 
 def _from_tensorflow_privacy(content: dict[str, Any]) -> ImportedRun:
-    from groupdp.integrations.tensorflow_privacy import from_tensorflow_privacy
+    from groupdp.integrations.tensorflow_privacy import Hyperparameters, from_tensorflow_privacy
 
-    delta = content.pop("delta", None)
-    known = (
-        "number_of_examples",
-        "batch_size",
-        "num_epochs",
-        "noise_multiplier",
-        "used_microbatching",
-        "max_examples_per_user",
-    )
+    delta, known = content.pop("delta", None), tuple(Hyperparameters.__dataclass_fields__)
     _refuse_unknown(content, known, required=known[:4])
     content.setdefault("max_examples_per_user", 1)
-    found = from_tensorflow_privacy(**content)
+    hyperparameters = from_tensorflow_privacy(**content)
     return ImportedRun(
-        phases=(found.poisson_run,),
+        phases=(hyperparameters.poisson_run,),
         source="hyperparameters of TensorFlow Privacy, under Poisson sampling",
-        group_size=found.max_examples_per_user,
+        group_size=hyperparameters.max_examples_per_user,
         delta=delta,
     )
 
@@ -138,17 +127,9 @@ def _from_jax_privacy(content: dict[str, Any]) -> ImportedRun:
     from groupdp.integrations.jax_privacy import dp_params_of, from_dp_params
 
     updates = content.pop("num_updates", None)
-    known = (
-        "num_samples",
-        "batch_size",
-        "noise_multipliers",
-        "delta",
-        "examples_per_user",
-        "cycle_length",
-        "sampling_method",
-        "truncated_batch_size",
-    )
-    _refuse_unknown(content, known, required=known[:4])
+    required = ("num_samples", "batch_size", "noise_multipliers", "delta")
+    optional = ("examples_per_user", "cycle_length", "sampling_method", "truncated_batch_size")
+    _refuse_unknown(content, (*required, *optional), required=required)
     if updates is None:
         raise InvalidArgument("num_updates", NOT_SHOWN, "be given with num_samples")
     params = dp_params_of(content)

@@ -21,7 +21,7 @@ import groupdp
 from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.bounds import Bounds
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.integrations.callers import refuse_bands, require_package
+from groupdp.integrations.loaders import refuse_bands, require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.neighbours import ADD_OR_REMOVE, SAME_SIZE
 
@@ -114,34 +114,31 @@ def dp_params_of(values: dict[str, Any]) -> Any:
 
 
 def _sampling(dp_params: Any, batch_size: Any, examples: int, group_size: int, adjacency: str) -> Any:
-    same_size = adjacency in SAME_SIZE
     method, largest = dp_params.sampling_method, dp_params.truncated_batch_size
     if method is _accounting.SamplingMethod.FIXED_BATCH_SIZE:
         if largest is not None:
             raise InvalidArgument("truncated_batch_size", largest, "be None for fixed batches")
         if dp_params.cycle_length not in (None, 1):
             raise InvalidArgument("cycle_length", dp_params.cycle_length, "be 1 for fixed batches")
-        size = examples if same_size else _without_user(examples, group_size)
+        size = examples if adjacency in SAME_SIZE else _without_user(examples, group_size)
         return groupdp.FixedBatchSampling(batch_size=_integer("batch_size", batch_size, at_least=1), dataset_size=size)
     if method is not _accounting.SamplingMethod.POISSON:
         raise InvalidArgument("sampling_method", method, "be POISSON or FIXED_BATCH_SIZE")
-    rate = float(batch_size) / float(examples)
+    return _poisson(float(batch_size) / float(examples), largest, examples, group_size)
+
+
+def _poisson(rate: float, largest: Any, examples: int, group_size: int) -> Any:
+    """Poisson sampling, truncated where a largest batch is stated."""
     if largest is None:
         return groupdp.PoissonSampling(rate=rate)
-    return groupdp.TruncatedPoissonSampling(
-        rate=rate,
-        largest_batch=_integer("truncated_batch_size", largest, at_least=1),
-        dataset_size=_without_user(examples, group_size),
-    )
+    batch, size = _integer("truncated_batch_size", largest, at_least=1), _without_user(examples, group_size)
+    return groupdp.TruncatedPoissonSampling(rate=rate, largest_batch=batch, dataset_size=size)
 
 
 def _without_user(examples: int, group_size: int) -> int:
     if examples <= group_size:
-        raise InvalidArgument(
-            "num_samples",
-            InWords(examples),
-            f"be above examples_per_user={group_size}, for a dataset without the user",
-        )
+        needed = f"be above examples_per_user={group_size}, for a dataset without the user"
+        raise InvalidArgument("num_samples", InWords(examples), needed)
     return examples - group_size
 
 
@@ -161,7 +158,8 @@ def _schedule(name: str, values: Any) -> list[tuple[int, Any]]:
     """[(update, value from then on)], beginning with update 0."""
     if not isinstance(values, list | tuple):
         return [(0, values)]
-    schedule = sorted(((_integer(name, start, at_least=0), value) for start, value in values), key=lambda one: one[0])
+    changes = [(_integer(name, start, at_least=0), value) for start, value in values]
+    schedule = sorted(changes, key=lambda change: change[0])
     if not schedule or schedule[0][0] != 0:
         raise InvalidArgument(name, values, "say what holds from update 0 on")
     return schedule
@@ -248,38 +246,24 @@ def from_batch_selection(
     """
     size = require_integer("group_size", group_size, at_least=1)
     examples = require_integer("num_examples", num_examples, at_least=1)
-    same_size = adjacency in SAME_SIZE
     sampling: Any
     if isinstance(strategy, _batches.CyclicPoissonSampling):
         refuse_bands(strategy.cycle_length, size, "cycle_length")
         if strategy.cycle_length != 1:
             raise InvalidArgument("cycle_length", InWords(strategy.cycle_length), "be 1 for a run of plain steps")
-        if strategy.truncated_batch_size is None:
-            sampling = groupdp.PoissonSampling(rate=strategy.sampling_prob)
-        else:
-            sampling = groupdp.TruncatedPoissonSampling(
-                rate=strategy.sampling_prob,
-                largest_batch=strategy.truncated_batch_size,
-                dataset_size=_without_user(examples, size),
-            )
+        sampling = _poisson(strategy.sampling_prob, strategy.truncated_batch_size, examples, size)
     elif isinstance(strategy, _batches.FixedBatchSampling):
         if strategy.replace:
             raise InvalidArgument(
                 "replace", NOT_SHOWN, "be False: batches drawn with replacement have no group-level law here"
             )
-        common = examples if same_size else _without_user(examples, size)
+        common = examples if adjacency in SAME_SIZE else _without_user(examples, size)
         sampling = groupdp.FixedBatchSampling(batch_size=strategy.batch_size, dataset_size=common)
     elif isinstance(strategy, _batches.BallsInBinsSampling):
         if strategy.iterations > strategy.cycle_length:
-            raise InvalidArgument(
-                "iterations",
-                InWords(strategy.iterations),
-                f"be at most cycle_length={strategy.cycle_length} for balls in bins",
-                (
-                    "JAX Privacy throws once and repeats the same batches in every cycle, while groupdp's "
-                    "law is for batches thrown anew"
-                ),
-            )
+            needed = f"be at most cycle_length={strategy.cycle_length} for balls in bins"
+            reason = "JAX Privacy draws once and repeats the batches in every cycle; groupdp's law is for fresh draws"
+            raise InvalidArgument("iterations", InWords(strategy.iterations), needed, reason)
         sampling = groupdp.BallsInBinsSampling(batches=strategy.cycle_length)
     else:
         raise InvalidArgument(

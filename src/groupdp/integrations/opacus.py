@@ -31,19 +31,20 @@ from groupdp._validation import require_choice, require_integer, require_number,
 from groupdp.bounds import Bounds
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
-from groupdp.integrations.callers import calling_frames, require_package
 from groupdp.integrations.import_run import Entry, entries_of
 from groupdp.integrations.import_run import from_opacus as from_opacus
 from groupdp.integrations.import_run import to_opacus as to_opacus
-from groupdp.integrations.opacus_loaders import (
+from groupdp.integrations.loaders import (
+    calling_frames,
     epoch_of,
     poisson_rate_of,
     refusal_of_loader,
+    require_package,
     run_of,
     warn_about_empty_batches,
 )
-from groupdp.integrations.opacus_loaders import poisson_run as poisson_run
-from groupdp.integrations.opacus_loaders import shuffled_run as shuffled_run
+from groupdp.integrations.loaders import poisson_run as poisson_run
+from groupdp.integrations.loaders import shuffled_run as shuffled_run
 from groupdp.neighbours import ADD_OR_REMOVE, SAME_SIZE
 
 _opacus: Any = require_package("opacus", extra="opacus", tool="Opacus")

@@ -96,17 +96,10 @@ def from_tensorflow_privacy(
     used_microbatching: bool = True,
     max_examples_per_user: int | None = None,
 ) -> Hyperparameters:
-    """TensorFlow Privacy's hyperparameters, checked; no bound on the examples per user is refused."""
+    """TensorFlow Privacy's hyperparameters, checked; `max_examples_per_user` must be given."""
     if max_examples_per_user is None:
-        raise InvalidArgument(
-            "max_examples_per_user",
-            None,
-            "be given",
-            (
-                "without a bound on the examples of a user there is no guarantee for users (1 is the "
-                "guarantee for single examples)"
-            ),
-        )
+        reason = "without a bound on a user's examples there is no guarantee for users (1: for single examples)"
+        raise InvalidArgument("max_examples_per_user", None, "be given", reason)
     return Hyperparameters(
         number_of_examples=number_of_examples,
         batch_size=batch_size,
@@ -133,7 +126,7 @@ def to_tensorflow_privacy(run: DPSGD, *, number_of_examples: int, max_examples_p
         epochs = math.nextafter(epochs, 0.0)
     if tensorflow_privacy_steps(epochs, batch_size, examples) != run.steps:
         raise InvalidArgument("steps", InWords(run.steps), "be a number of epochs that a double holds")
-    found = from_tensorflow_privacy(
+    hyperparameters = from_tensorflow_privacy(
         number_of_examples=examples,
         batch_size=batch_size,
         num_epochs=epochs,
@@ -141,7 +134,7 @@ def to_tensorflow_privacy(run: DPSGD, *, number_of_examples: int, max_examples_p
         used_microbatching=run.microbatch_size > 1,
         max_examples_per_user=max_examples_per_user,
     )
-    return {name: getattr(found, name) for name in Hyperparameters.__slots__}
+    return {name: getattr(hyperparameters, name) for name in Hyperparameters.__slots__}
 
 
 def statement(hyperparameters: Hyperparameters, *, delta: float) -> str:
@@ -167,7 +160,7 @@ def statement(hyperparameters: Hyperparameters, *, delta: float) -> str:
     lines += _table("Example-level DP", h, 1, target)
     lines += _table(f"User-level DP, {h.max_examples_per_user} examples per user", h, h.max_examples_per_user, target)
     lines += [
-        "(*) Only if batches are Poisson samples: shuffled data are not, and the number is then no guarantee.",
+        "(*) Only if batches are Poisson samples: for shuffled data the number is not a guarantee.",
     ]
     if h.max_examples_per_user > 1 and not h.used_microbatching:
         old = old_tool_epsilon(h.poisson_run, delta=target, group_size=h.max_examples_per_user)

@@ -25,14 +25,20 @@ from groupdp.laws.precise import CONTEXT, as_law, total
 
 #: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no
 #: effect on validity.
-LEAVING_ORDERS, JOINING_ORDERS = (2.6, 3.1), (1.8,)
+LEAVING_ORDERS, JOINING_ORDERS = (2.6, 3.1), (1.8, 1.4)
+#: More of them where collisions are rare.
+RARE_ORDERS = (4.2, 6.0)
 #: Where collisions are so rare that their blocks take less than this share of the batches at these orders, blocks of
 #: this share are tried too: losses are small then, and a large one of a rare collision costs most; no effect on
 #: validity.
 _SHARE_OF_RARE = 0.02
 #: Histograms less likely than this have blocks of a common size; no effect on validity.
 _RARE = Decimal(10) ** -8
-#: Revealed histograms whose probabilities differ by less than this factor share a branch; no effect on validity.
+#: Of histograms less likely than this, counts with larger shifts are revealed, in small blocks and others: no contour
+#: takes them; no effect on validity.
+_SELDOM, _LARGE_SHIFTS, _SMALL_BLOCK = Decimal(10) ** -4, (7.0, 9.0), 4
+#: Revealed histograms share a branch up to where those with at least as many pairs are this much likelier; no effect on
+#: validity.
 _LEVEL = Decimal(10) ** 4
 #: Collisions less likely than this are revealed in P-17.
 _LEAST_COLLISION = 1e-18
@@ -54,12 +60,15 @@ def thrown_blocks(group_size: int, batches: int, shift: float) -> AllocationRoun
     kept = [probability for _, probability in law.histograms]
     # Rare histograms share blocks of floor(N / k): any sizes are valid, and fewer different ones take less time.
     common = max(batches // group_size, 1)
-    products = [
-        _product(histogram, batches, shift, group_size)
-        if probability > _RARE
-        else tuple((Allocation(common, count * shift), bins) for count, bins in histogram)
-        for histogram, probability in law.histograms
-    ]
+    products = []
+    for histogram, probability in law.histograms:
+        if probability > _RARE:
+            product = _product(histogram, batches, shift, group_size)
+        else:
+            product = tuple((Allocation(common, count * shift), bins) for count, bins in histogram)
+        if probability <= _SELDOM:
+            product = tuple((_revealed_if_large(factor), bins) for factor, bins in product)
+        products.append(product)
     scale = CONTEXT.divide(CONTEXT.subtract(Decimal(1), law.left_out), total(kept))
     revealed, masses = _revealed(group_size, batches, shift, law.left_out)
     return _coin((*products, *revealed), [*(CONTEXT.multiply(probability, scale) for probability in kept), *masses])
@@ -93,6 +102,11 @@ def _product(histogram: Histogram, batches: int, shift: float, most: int | None 
     return tuple(factors)
 
 
+def _revealed_if_large(factor: Allocation) -> Allocation:
+    large = _LARGE_SHIFTS[factor.places > _SMALL_BLOCK]
+    return Allocation(1, factor.shift) if factor.shift > large else factor
+
+
 def _revealed(group_size: int, batches: int, shift: float, mass: Decimal) -> tuple[list[Product], list[Decimal]]:
     """The likeliest `mass` of the largest r = sum_t c_t^2, each N(shift sqrt(r)) against N(0): all places revealed.
 
@@ -103,15 +117,17 @@ def _revealed(group_size: int, batches: int, shift: float, mass: Decimal) -> tup
     if mass <= 0:
         return products, masses
     values, (_, logarithms) = thrown_squares_law(group_size, batches).upper
-    left = mass
+    left, least, reached = mass, Decimal(0), Decimal(0)
     for r, log_probability in zip(values[::-1].tolist(), logarithms[::-1].tolist(), strict=True):
         share = min(left, CONTEXT.exp(Decimal(log_probability)))
         left = CONTEXT.subtract(left, share)
-        if masses and share < CONTEXT.multiply(_LEVEL, masses[-1]):  # with those of the larger r
+        reached = CONTEXT.add(reached, share)
+        if masses and reached < CONTEXT.multiply(_LEVEL, least):  # with those of the larger r
             masses[-1] = CONTEXT.add(masses[-1], share)
-        else:
+        elif share > 0:
             products.append(((Allocation(1, shift * math.sqrt(r)), 1),))
             masses.append(share)
+            least = reached
         if left <= 0:
             break
     masses[0] = CONTEXT.add(masses[0], max(left, Decimal(0)))

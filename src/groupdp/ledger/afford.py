@@ -16,7 +16,7 @@ from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.ledger.book import AFTER_LOOKING, Ledger, releases_of, require_chosen
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import SMALLEST_NOISE, Wrapper
-from groupdp.mechanisms.of_group import OfGroup
+from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.run_file.run import RunFile
 
 #: The two figures.

@@ -33,8 +33,9 @@ from groupdp.guarantees import epsilon
 from groupdp.ledger.chain import Line, append_line, make_file, read_lines
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.named_values import phase_of
-from groupdp.mechanisms.of_group import OfGroup
+from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.neighbours import ADD_AND_REMOVE, ADJACENCIES
+from groupdp.printing import json_ready, sides
 from groupdp.run_file.run import RunFile
 
 #: What the last part of a ledger's name is.
@@ -115,12 +116,13 @@ class Ledger:
             return Bounds(0.0, 0.0)
         filtered = self.filtered(more)  # valid here as well: smaller where only divergences of a search are known
         try:
-            found = epsilon(phases, delta=self.delta, adjacency=self.adjacency, progress=progress)
+            composed = epsilon(phases, delta=self.delta, adjacency=self.adjacency, progress=progress)
         except LimitExceeded:
             if filtered.upper == math.inf:
                 raise
             return filtered
-        return found if found.upper <= filtered.upper else replace(filtered, lower=min(found.lower, filtered.upper))
+        smaller = composed.upper <= filtered.upper
+        return composed if smaller else replace(filtered, lower=min(composed.lower, filtered.upper))
 
     def filtered(self, more: Sequence[OfGroup] = ()) -> Bounds:
         """The smallest budget, fixed beforehand, of a filter that lets all releases, and `more`, pass (R-8)."""
@@ -228,7 +230,7 @@ def add_release(
         "phases": described,
         "run_file_sha256": hashlib.sha256(run_file).hexdigest() if run_file else "",
         "bound": {
-            "epsilon": {side: _number(getattr(alone, side)) for side in ("lower", "upper")},
+            "epsilon": json_ready(sides(alone)),
             "delta": before.delta,
             "tight": alone.tight,
             "engine": alone.provenance.engine,
@@ -313,7 +315,3 @@ def _date(value: str | None) -> str:
         return calendar_date.fromisoformat(value).isoformat()
     except (TypeError, ValueError):
         raise InvalidArgument("date", value, "be a date like 2026-01-31") from None
-
-
-def _number(value: float) -> float | str:
-    return value if math.isfinite(value) else "Infinity"

@@ -80,7 +80,7 @@ def binomial(
     what: str | Sequence[str], counts: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike
 ) -> Finding | None:
     """Two-sided exact tests of a family of counts, named together or one by one; None without trials."""
-    given = (np.asarray(one, dtype=np.float64) for one in (counts, trials, chance))
+    given = (np.asarray(array, dtype=np.float64) for array in (counts, trials, chance))
     c, n, p = (array.reshape(-1) for array in np.broadcast_arrays(*given))
     if n.size == 0 or not np.any(n > 0):
         return None
@@ -188,8 +188,8 @@ class IndexLog:
 
 def read_index_log(path: str, *, steps: int, dataset_size: int) -> IndexLog:
     """The log at `path`: CSV, Parquet or JSON lines."""
+    from groupdp.data.choice import quoted
     from groupdp.data.duckdb_engine import Engine
-    from groupdp.data.keyed_hash import quoted
     from groupdp.data.relations import open_relation
 
     with Engine() as engine:

@@ -68,7 +68,7 @@ class Fit:
         seen = f"{self.draws} indices of {self.epochs} epochs"
         if not self.contradicted:
             return f"{seen} do not contradict {self.claim.describe()}. That does not prove the claim."
-        said = "; ".join(one.what for one in self.contradicting)
+        said = "; ".join(finding.what for finding in self.contradicting)
         return (
             f"{seen} contradict {self.claim.describe()} (a false alarm has a probability of at most "
             f"{self.false_alarm:g}): {said}."
@@ -113,7 +113,8 @@ def fit(drawn: Drawn, claim: Sampling, *, people: IntArray | None = None, false_
     outside = (drawn.index < 0) | (drawn.index >= drawn.dataset_size)
     if np.any(outside):
         return Fit(claim, (excluded("An index outside of the dataset", int(outside.sum())),), alarm, drawn.epochs, 0)
-    found = [_repeated(drawn)]
+    keys = drawn.rounds * drawn.dataset_size + drawn.index
+    findings = [excluded("An example more than once in a batch", int(keys.size - np.unique(keys).size))]
     tests: Iterator[Finding | None]
     match claim:
         case PoissonSampling():
@@ -125,16 +126,11 @@ def fit(drawn: Drawn, claim: Sampling, *, people: IntArray | None = None, false_
         case FixedBatchSampling():
             tests = _fixed_batch(drawn, claim.batch_size)
         case FixedOrderSampling():
-            tests = _fixed_order(drawn, claim.batch_size)
+            tests = iter([at_most_once(drawn), _largest(drawn, claim.batch_size)])
         case _:
             tests = _shuffled(drawn, getattr(claim, "batch_size", 1))
-    found += [test for test in tests if test is not None]
-    return Fit(claim, tuple(found), alarm, drawn.epochs, len(drawn.index))
-
-
-def _repeated(drawn: Drawn) -> Finding:
-    keys = drawn.rounds * drawn.dataset_size + drawn.index
-    return excluded("An example more than once in a batch", int(keys.size - np.unique(keys).size))
+    findings += [test for test in tests if test is not None]
+    return Fit(claim, tuple(findings), alarm, drawn.epochs, len(drawn.index))
 
 
 def _poisson(drawn: Drawn, rate: float) -> Iterator[Finding | None]:
@@ -173,9 +169,9 @@ def _neighbours(drawn: Drawn) -> int:
 def _thrown(drawn: Drawn, alone: IntArray) -> Iterator[Finding | None]:
     """Examples `alone`, of different people, are thrown independently and uniformly, in every epoch anew."""
     batches = drawn.steps
-    for one in exactly_once(drawn):
-        yield one
-        if one.p_value == 0.0:
+    for finding in exactly_once(drawn):
+        yield finding
+        if finding.p_value == 0.0:
             return
     places = drawn.place()[:, alone]
     by_batch = np.bincount(places.reshape(-1), minlength=batches)
@@ -216,9 +212,9 @@ def _spread(drawn: Drawn, people: IntArray | None) -> Iterator[Finding | None]:
 def _shuffled(drawn: Drawn, batch_size: int) -> Iterator[Finding | None]:
     """Epochs are independent; within one, places are those of a permutation."""
     size = drawn.dataset_size
-    for one in (at_most_once(drawn), _largest(drawn, batch_size)):
-        yield one
-        if one.p_value == 0.0:
+    for finding in (at_most_once(drawn), _largest(drawn, batch_size)):
+        yield finding
+        if finding.p_value == 0.0:
             return
     whole = size // batch_size
     yield excluded(
@@ -257,11 +253,6 @@ def _fixed_batch(drawn: Drawn, batch_size: int) -> Iterator[Finding | None]:
     again = _epoch_pairs(drawn)
     shared = shared_rounds(drawn, again, again + drawn.steps)
     yield quantile_counts("Batches that share {} examples with that of the next epoch", shared, law)
-
-
-def _fixed_order(drawn: Drawn, batch_size: int) -> Iterator[Finding | None]:
-    yield at_most_once(drawn)
-    yield _largest(drawn, batch_size)
 
 
 def _largest(drawn: Drawn, batch_size: int) -> Finding:

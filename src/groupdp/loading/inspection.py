@@ -32,11 +32,9 @@ from groupdp.loading.known_loaders import (
     read_own,
     read_trainer,
 )
-from groupdp.loading.other_tools import read_engine, read_other, read_selection
-from groupdp.loading.reading import Reading, accumulate, compare, require_world
+from groupdp.loading.reading import Reading, accumulate, compare, read_engine, read_other, read_selection, require_world
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.run_file.run import RunFile
-from groupdp.run_file.write import run_file_text
+from groupdp.run_file.run import RunFile, run_file_text
 from groupdp.samplings import Sampling
 
 #: Batches of an epoch that are drawn at most: a stream that repeats never ends.
@@ -182,7 +180,7 @@ def _agree(reading: Reading, readings: Sequence[Reading]) -> None:
         reading.problems += other.problems
         if other.sampling != reading.sampling:
             reading.refuse("The ranks do not sample alike.")
-    samplers = [getattr(one.batches, "sampler", one.batches) for one in readings]
+    samplers = [getattr(rank.batches, "sampler", rank.batches) for rank in readings]
     numbers = [getattr(sampler, "rank", None) for sampler in samplers]
     if sorted(number for number in numbers if isinstance(number, int)) != list(range(len(readings))):
         reading.refuse(f"The loaders have the ranks {numbers}, and must have 0 to {len(readings) - 1}, each once.")
@@ -201,7 +199,7 @@ def _test(
         raise InvalidArgument(
             "claim", InWords("none" if claim is None else "only a name"), "be a sampling with its numbers, for draw"
         )
-    if any(one.batches is None for one in readings):
+    if any(rank.batches is None for rank in readings):
         raise InvalidArgument("draw", NOT_SHOWN, f"be left out: no indices can be drawn from {reading.kind}")
     size = reading.dataset_size
     size = getattr(stated, "dataset_size", None) if size is None else size
@@ -209,7 +207,7 @@ def _test(
         size = len(owners)
     if size is None:
         raise InvalidArgument("owners", None, "be given, one for each example, where the dataset is not known")
-    drawn = drawn_epochs([one.batches for one in readings], count=count, accumulation=times, dataset_size=size)
+    drawn = drawn_epochs([rank.batches for rank in readings], count=count, accumulation=times, dataset_size=size)
     if isinstance(drawn, str):
         reading.refuse(drawn)
         return None
@@ -229,19 +227,19 @@ def _test(
 def drawn_epochs(sources: Sequence[Any], *, count: int, accumulation: int, dataset_size: int) -> Drawn | str:
     """`count` epochs of the batches that the sources of all ranks make together; a sentence where they make none."""
     copies = [_copy(source, alone=len(sources) == 1) for source in sources]
-    for one in copies:
-        part = one if hasattr(one, "num_replicas") else getattr(one, "sampler", None)
+    for source in copies:
+        part = source if hasattr(source, "num_replicas") else getattr(source, "sampler", None)
         if len(copies) == 1 and getattr(part, "num_replicas", 1) > 1:
             raise InvalidArgument("draw", NOT_SHOWN, "be left out, or asked of a list with the loaders of all ranks")
-    if any(iter(one) is one for one in copies if hasattr(one, "__iter__")) or not all(
-        hasattr(one, "__iter__") for one in copies
+    if any(iter(source) is source for source in copies if hasattr(source, "__iter__")) or not all(
+        hasattr(source, "__iter__") for source in copies
     ):
         return "Iterating over it does not give one epoch after another, so none can be drawn."
     kept: list[list[Any]] = []
     with _restored(copies):
         for _ in range(count):
             try:
-                parts = [list(_epoch(one)) for one in copies]
+                parts = [list(_epoch(source)) for source in copies]
             except _Endless:
                 return f"An epoch does not end within {_MOST_BATCHES} batches, so none can be tested."
             except (TypeError, ValueError):
@@ -296,7 +294,10 @@ def _restored(sources: Sequence[Any]) -> Iterator[None]:
     torch: Any = sys.modules.get("torch")
     parts = [part for source in sources for part in (source, getattr(source, "sampler", None))]
     generators: list[Any] = [getattr(part, "generator", None) for part in parts]
-    known = [(one, one.get_state()) for one in generators if hasattr(one, "get_state") and hasattr(one, "set_state")]
+    settable = [
+        generator for generator in generators if hasattr(generator, "get_state") and hasattr(generator, "set_state")
+    ]
+    known = [(generator, generator.get_state()) for generator in settable]
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - a custom sampler may use it
     state = None if torch is None else torch.get_rng_state()
     try:

@@ -164,35 +164,28 @@ def _read_cut(reading: Reading, batches: Any, world: int | None) -> None:
     if kind == "DistributedSampler":
         _read_distributed(reading, batches, world)
         return
-    if kind == "RandomSampler" and not sampler.replacement and sampler.num_samples == size:
-        reading.found(
-            ShuffledSampling(batch_size=min(batch, size), dataset_size=size),
-            len(batches),
+    whole = not getattr(sampler, "replacement", False) and getattr(sampler, "num_samples", size) == size
+    evidence: list[str] = []
+    if kind == "RandomSampler" and whole:
+        evidence = [
             f"RandomSampler permutes all {size} examples anew in every epoch; batches have {batch} of that order.",
             "Shuffling amplifies nothing here: groupdp.loading's samplers need less noise.",
-        )
-        reading.check.append(_secret(sampler.generator))
+        ]
+    elif kind == "SubsetRandomSampler" and sorted(sampler.indices) == list(range(size)):
+        evidence = [f"SubsetRandomSampler permutes all {size} examples anew in every epoch."]
     elif kind == "SequentialSampler":
-        reading.found(
-            FixedOrderSampling(batch_size=min(batch, size), dataset_size=size),
-            len(batches),
-            f"SequentialSampler goes through the {size} examples in order, in batches of {batch}.",
-        )
-    elif kind == "SeedableRandomSampler" and not sampler.replacement and sampler.num_samples == size:
-        reading.found(
-            FixedOrderSampling(batch_size=min(batch, size), dataset_size=size),
-            len(batches),
+        evidence = [f"SequentialSampler goes through the {size} examples in order, in batches of {batch}."]
+    elif kind == "SeedableRandomSampler" and whole:
+        evidence = [
             f"Accelerate's sampler deals one order of the {size} examples in batches of {batch}.",
             f"The order follows from seed={sampler.initial_seed} and the epoch, which an attacker may know: it counts "
             "as a fixed order, whatever it is.",
-        )
-    elif kind == "SubsetRandomSampler" and sorted(sampler.indices) == list(range(size)):
-        reading.found(
-            ShuffledSampling(batch_size=min(batch, size), dataset_size=size),
-            len(batches),
-            f"SubsetRandomSampler permutes all {size} examples anew in every epoch.",
-        )
-        reading.check.append(_secret(sampler.generator))
+        ]
+    if evidence:
+        shuffled = kind in ("RandomSampler", "SubsetRandomSampler")
+        law: Any = ShuffledSampling if shuffled else FixedOrderSampling
+        reading.found(law(batch_size=min(batch, size), dataset_size=size), len(batches), *evidence)
+        reading.check += [_secret(sampler.generator)] if shuffled else []
     else:
         reading.refuse(_REASONS.get(kind or "", _UNKNOWN).format(sampler=unknown(sampler)))
         reading.check += BY_HAND if kind is None else ()

@@ -9,7 +9,7 @@ from typing import Any
 
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.samplings import SAMPLINGS, PoissonSampling, Sampling, SpreadSampling
+from groupdp.samplings import SAMPLINGS, BallsInBinsSampling, PoissonSampling, Sampling, SpreadSampling
 
 #: What to check by hand of a sampler whose code is not known.
 BY_HAND = (
@@ -62,8 +62,8 @@ def processes() -> int | None:
 
 def compare(reading: Reading, claim: Any) -> None:
     """Note where the accounting does not describe what the loader does."""
-    found = reading.sampling
-    if found is None or claim is None:
+    sampling = reading.sampling
+    if sampling is None or claim is None:
         return
     history = history_of(claim)
     if history is not None:
@@ -75,20 +75,20 @@ def compare(reading: Reading, claim: Any) -> None:
         raise InvalidArgument(
             "claim", claim, f"be a sampling, its name ({', '.join(SAMPLINGS)}) or an engine of Opacus"
         )
-    if name != found.name:
+    if name != sampling.name:
         reading.refuse(
-            f"The accounting assumes {SAMPLINGS[name].title}, and the loader does {found.describe()}: the claimed "
+            f"The accounting assumes {SAMPLINGS[name].title}, and the loader does {sampling.describe()}: the claimed "
             "epsilon is not a bound."
         )
-    elif isinstance(stated, PoissonSampling) and isinstance(found, PoissonSampling):
-        if stated.rate < found.rate - reading.rate_tolerance:
+    elif isinstance(stated, PoissonSampling) and isinstance(sampling, PoissonSampling):
+        if stated.rate < sampling.rate - reading.rate_tolerance:
             reading.refuse(
-                f"The accounting assumes a rate of {stated.rate!r}, and the loader draws with {found.rate!r}."
+                f"The accounting assumes a rate of {stated.rate!r}, and the loader draws with {sampling.rate!r}."
             )
-    elif isinstance(stated, SpreadSampling) and isinstance(found, SpreadSampling) and stated.batches == found.batches:
+    elif isinstance(stated, SpreadSampling) and stated.batches == getattr(sampling, "batches", None):
         pass  # without `evenly`, groups that this matters for are refused
-    elif isinstance(stated, Sampling) and stated.values() != found.values():
-        reading.refuse(f"The accounting assumes {stated.describe()}, and the loader does {found.describe()}.")
+    elif isinstance(stated, Sampling) and stated.values() != sampling.values():
+        reading.refuse(f"The accounting assumes {stated.describe()}, and the loader does {sampling.describe()}.")
 
 
 def history_of(claim: Any) -> list[Any] | None:
@@ -99,9 +99,9 @@ def history_of(claim: Any) -> list[Any] | None:
 
 
 def _compare_history(reading: Reading, history: list[Any]) -> None:
-    found = reading.sampling
-    if not isinstance(found, PoissonSampling):
-        described = "" if found is None else found.describe()
+    sampling = reading.sampling
+    if not isinstance(sampling, PoissonSampling):
+        described = "" if sampling is None else sampling.describe()
         reading.refuse(
             f"Opacus accounts for Poisson sampling, and the loader does {described}: its epsilon is not a bound."
         )
@@ -110,8 +110,8 @@ def _compare_history(reading: Reading, history: list[Any]) -> None:
         reading.check.append("The accountant has counted no step yet: inspect again after the first epoch.")
         return
     least = min(float(entry[1]) for entry in history)
-    if least < found.rate - reading.rate_tolerance:
-        reading.refuse(f"Opacus has accounted for a rate of {least!r}, and the loader draws with {found.rate!r}.")
+    if least < sampling.rate - reading.rate_tolerance:
+        reading.refuse(f"Opacus has accounted for a rate of {least!r}, and the loader draws with {sampling.rate!r}.")
     reading.evidence.append(f"The accountant has counted {sum(int(entry[2]) for entry in history)} steps.")
 
 
@@ -167,3 +167,113 @@ def alone(reading: Reading, world: int | None) -> None:
 def unknown(value: Any) -> InWords:
     """The type of an object, for a sentence."""
     return InWords(f"{type(value).__module__}.{type(value).__qualname__}")
+
+
+_SELECTIONS = "jax_privacy.batch_selection"
+_ONCE = "No step of the pipeline drops, filters or repeats examples, and processes read disjoint parts of the dataset."
+#: Tools whose order of the data cannot be read from outside, by the package that an object comes from: why, and what to
+#: check by hand.
+_PIPELINES = {
+    "tensorflow": (
+        "A tf.data pipeline shuffles within a buffer, and neither its size nor its seed can be read from it.",
+        (
+            "Its epochs are shuffled epochs only if shuffle has a buffer_size of at least the dataset's size and "
+            "reshuffle_each_iteration=True, comes before batch and repeat, and no seed is written in the code.",
+            _ONCE,
+        ),
+    ),
+    "grain": (
+        "A Grain pipeline does not say from outside in which order it reads the dataset.",
+        (
+            "Its order counts as a fixed order, shuffled or not: Grain's seeds have 32 bits, so an attacker can try "
+            "all of them. A batch of all processes together has at most the batch size that is accounted for.",
+            _ONCE,
+        ),
+    ),
+    "datasets": (
+        "A stream of Hugging Face datasets shuffles within a buffer, which is not a uniform permutation.",
+        (
+            "Its order counts as a fixed order if every epoch reads each example once; a dataset that is not streamed "
+            "can be given to a DataLoader with one of groupdp.loading's samplers.",
+            _ONCE,
+        ),
+    ),
+}
+
+
+def read_engine(engine: Any) -> Reading | None:
+    """An engine or accountant of Opacus: it knows what was accounted for, and nothing about the loader."""
+    root = type(engine).__module__.split(".")[0]
+    history = history_of(engine)
+    if root not in ("opacus", "groupdp") or history is None:
+        return None
+    reading = Reading(f"an engine of {unknown(engine)}")
+    reading.evidence += [
+        f"{entry[2]} steps are accounted at rate {entry[1]!r} and noise {entry[0]!r}." for entry in history
+    ]
+    reading.refuse("An engine does not say how batches were drawn: inspect the loader with claim=engine.")
+    return reading
+
+
+def read_selection(strategy: Any) -> Reading | None:
+    """A batch selection strategy of JAX Privacy; None for anything else."""
+    kind = of_module(
+        _SELECTIONS,
+        strategy,
+        "CyclicPoissonSampling",
+        "BallsInBinsSampling",
+        "FixedBatchSampling",
+        "BMinSepSampling",
+        "UserSelectionStrategy",
+    )
+    if kind is None:
+        return None
+    reading = Reading(f"JAX Privacy's {kind}")
+    if kind == "CyclicPoissonSampling" and strategy.cycle_length != 1:
+        reading.refuse(f"Its cycle_length is {strategy.cycle_length}: examples take part in turns, not in every step.")
+    elif kind == "CyclicPoissonSampling" and strategy.truncated_batch_size is not None:
+        reading.refuse(
+            "Batches are truncated, and the law depends on the dataset and the group: "
+            "groupdp.integrations.jax_privacy.from_batch_selection describes the run."
+        )
+    elif kind == "CyclicPoissonSampling":
+        rate = float(strategy.sampling_prob)
+        reading.found(
+            PoissonSampling(rate=rate),
+            int(strategy.iterations),
+            f"Every step draws each example independently with rate {rate!r}; one epoch here is all "
+            f"{strategy.iterations} iterations of the strategy.",
+        )
+    elif kind == "BallsInBinsSampling" and strategy.iterations > strategy.cycle_length:
+        reading.refuse(
+            "JAX Privacy assigns the examples to batches once and repeats these in every cycle: nothing is drawn again."
+        )
+    elif kind == "BallsInBinsSampling":
+        reading.found(
+            BallsInBinsSampling(batches=int(strategy.cycle_length)),
+            int(strategy.iterations),
+            f"Each example is thrown into one of {strategy.cycle_length} batches, in one cycle.",
+        )
+    elif kind == "FixedBatchSampling" and strategy.replace:
+        reading.refuse("Batches are drawn with replacement: no law for groups is known.")
+    elif kind == "FixedBatchSampling":
+        reading.refuse(
+            "Batches of one size have a law that depends on the dataset and the group: "
+            "groupdp.integrations.jax_privacy.from_batch_selection describes the run."
+        )
+    else:
+        reading.refuse(f"No law for groups is known for {kind}.")
+    if reading.sampling is not None:
+        reading.check.append("The generator that batch_iterator is given has a secret seed, and is used for one run.")
+    return reading
+
+
+def read_other(thing: Any) -> Reading:
+    """Anything else: why it is refused, and what to check by hand."""
+    reading = Reading(str(unknown(thing)), batches=thing)
+    root = type(thing).__module__.split(".")[0]
+    unread = f"Objects of {unknown(thing)} are not known, so how they choose batches is not."
+    problem, check = _PIPELINES.get(root, (unread, BY_HAND))
+    reading.refuse(f"{problem} Log the indices that were drawn and test them: groupdp doctor.")
+    reading.check += check
+    return reading

@@ -1,13 +1,11 @@
-"""What releases something about people: one file a mechanism, each with its rounds, assumptions and names.
+"""What releases something about people: mechanisms, each with its rounds, assumptions and names.
 
     mechanism.py   what every mechanism says about itself
     dpsgd.py       a DP-SGD run, or one phase of it
-    gaussian.py    a Gaussian release of a statistic
-    laplace.py, discrete_gaussian.py   releases with other noise
-    approximate_dp.py   a black box known by its (epsilon, delta)
+    releases.py    statistics with Gaussian, Laplace or discrete Gaussian noise
+    black_box.py   what is known by its (epsilon, delta), or by losses that another accountant computed
     correlated/    correlated noise: DP-FTRL, BandMF, BLT
-    imported.py    privacy losses that another accountant computed
-    of_group.py, search.py   a mechanism with a group size of its own; the best of several runs
+    wrappers.py    a mechanism with a group size of its own; the best of several runs
     mixture.py     a mixture of Gaussians against one Gaussian
     named_values.py   a phase from named values: a run file's, the command line's, a request's
 
@@ -15,15 +13,16 @@ A run is a mechanism or a sequence of mechanisms, composed.
 """
 
 from groupdp.fields import add_to
-from groupdp.mechanisms.approximate_dp import ApproximateDP
-from groupdp.mechanisms.correlated.mechanism import BandMF, CorrelatedNoise
-from groupdp.mechanisms.discrete_gaussian import DiscreteGaussianRelease
-from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.mechanisms.gaussian import GaussianRelease
-from groupdp.mechanisms.laplace import LaplaceRelease
-from groupdp.mechanisms.mechanism import Mechanism
-from groupdp.mechanisms.mixture import MixtureOfGaussians
-from groupdp.mechanisms.search import Search
+from groupdp.mechanisms.black_box import ApproximateDP as ApproximateDP
+from groupdp.mechanisms.correlated.noise import BandMF
+from groupdp.mechanisms.correlated.noise import CorrelatedNoise as CorrelatedNoise
+from groupdp.mechanisms.dpsgd import DPSGD as DPSGD
+from groupdp.mechanisms.mechanism import Mechanism as Mechanism
+from groupdp.mechanisms.mixture import MixtureOfGaussians as MixtureOfGaussians
+from groupdp.mechanisms.releases import DiscreteGaussianRelease as DiscreteGaussianRelease
+from groupdp.mechanisms.releases import GaussianRelease as GaussianRelease
+from groupdp.mechanisms.releases import LaplaceRelease as LaplaceRelease
+from groupdp.mechanisms.wrappers import Search as Search
 
 #: Mechanisms that a run file can describe, by their names there; a phase that names none is DP-SGD.
 MECHANISMS: dict[str, type[Mechanism]] = {}
@@ -39,17 +38,3 @@ def register(kind: type[Mechanism]) -> type[Mechanism]:
 
 for _kind in (DPSGD, GaussianRelease, LaplaceRelease, DiscreteGaussianRelease, ApproximateDP, BandMF):
     register(_kind)
-
-__all__ = [
-    "DPSGD",
-    "MECHANISMS",
-    "ApproximateDP",
-    "CorrelatedNoise",
-    "DiscreteGaussianRelease",
-    "GaussianRelease",
-    "LaplaceRelease",
-    "Mechanism",
-    "MixtureOfGaussians",
-    "Search",
-    "register",
-]

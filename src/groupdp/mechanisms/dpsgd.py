@@ -74,7 +74,6 @@ class DPSGD(Mechanism):
             meaning="Number of steps, each with one batch.",
             kind="integer",
             at_least=0,
-            example="2000",
             slider=Slider(start=2000, low=1, high=100_000),
         ),
         Field(
@@ -181,7 +180,7 @@ _AVERAGES_CLIPPED = (
 
 def phases_of(run: Any) -> tuple[DPSGD, ...]:
     """A run or a sequence of runs, as a tuple of phases."""
-    phases = tuple(one for one in mechanisms_of(run) if isinstance(one, DPSGD))
+    phases = tuple(phase for phase in mechanisms_of(run) if isinstance(phase, DPSGD))
     if len(phases) < (1 if isinstance(run, Mechanism) else len(run)):
         raise InvalidArgument("run", run, "be a DPSGD or a non-empty sequence of them")
     return phases

@@ -49,7 +49,7 @@ RELEASES = Field(
     slider=Slider(start=1, low=1, high=1000),
 )
 PER_PERSON = flag(
-    "per_person", "Whether what is stated is about all examples of a person together, not about one example."
+    "per_person", "The stated noise or guarantee is about all examples of a person together, not about one."
 )
 
 
@@ -134,25 +134,33 @@ class Wrapper(Mechanism):
     def unit(self) -> str:
         return self.mechanism.unit
 
-    def divergence(self, change: Change, order: float) -> tuple[float, float]:
-        return self.mechanism.divergence(change, order)
+    @property
+    @abstractmethod
+    def added_values(self) -> dict[str, Any]:
+        """What a run file says of it besides its mechanism."""
+
+    def values(self) -> dict[str, Any]:
+        return {**self.mechanism.values(), **self.added_values}
+
+    def stated(self) -> dict[str, Any]:
+        return {**self.mechanism.stated(), **self.added_values}
 
     def require_adjacency(self, adjacency: str) -> None:
         self.mechanism.require_adjacency(adjacency)
 
     @staticmethod
-    def innermost(one: Any) -> Any:
+    def innermost(mechanism: Any) -> Any:
         """The mechanism inside of all wrappers."""
-        while isinstance(one, Wrapper):
-            one = one.mechanism
-        return one
+        while isinstance(mechanism, Wrapper):
+            mechanism = mechanism.mechanism
+        return mechanism
 
     @staticmethod
-    def changed(one: Any, **values: Any) -> Any:
+    def changed(mechanism: Any, **values: Any) -> Any:
         """The same with other values of the innermost mechanism's attributes."""
-        if isinstance(one, Wrapper):
-            return replace(one, mechanism=Wrapper.changed(one.mechanism, **values))  # type: ignore[type-var]
-        return replace(one, **values)
+        if isinstance(mechanism, Wrapper):
+            return replace(mechanism, mechanism=Wrapper.changed(mechanism.mechanism, **values))  # type: ignore[type-var]
+        return replace(mechanism, **values)
 
 
 def moving(*, per_person: bool) -> str:
@@ -183,7 +191,7 @@ def mechanisms_of(run: Any) -> tuple[Mechanism, ...]:
     """A mechanism or a sequence of mechanisms, as a tuple."""
     if isinstance(run, Mechanism):
         return (run,)
-    if isinstance(run, list | tuple) and run and all(isinstance(one, Mechanism) for one in run):
+    if isinstance(run, list | tuple) and run and all(isinstance(part, Mechanism) for part in run):
         mechanisms = tuple(run)
         total = sum(mechanism.releases for mechanism in mechanisms)
         if total > LARGEST_COUNT:

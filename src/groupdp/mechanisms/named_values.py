@@ -17,8 +17,7 @@ from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field, integer
 from groupdp.mechanisms import MECHANISMS
 from groupdp.mechanisms.dpsgd import DPSGD, EPOCHS, steps_of_epochs
 from groupdp.mechanisms.mechanism import Mechanism
-from groupdp.mechanisms.of_group import OfGroup
-from groupdp.mechanisms.search import FIELDS, Search
+from groupdp.mechanisms.wrappers import FIELDS, OfGroup, Search
 from groupdp.samplings import SAMPLINGS, Sampling
 
 #: The key of a phase in which a person has another number of examples.
@@ -121,22 +120,22 @@ def known_keys() -> tuple[str, ...]:
 
 def phase_fields() -> dict[str, Field]:
     """Every field that some phase may have, by its name: of samplings, of DP-SGD, of other mechanisms."""
-    found: dict[str, Field] = {}
     of_samplings = [field for kind in SAMPLINGS.values() for field in kind.fields]
     of_mechanisms = [field for kind in MECHANISMS.values() for field in kind.fields]
+    fields: dict[str, Field] = {}
     for field in (*of_samplings, *_training_fields().values(), *of_mechanisms, *FIELDS.values()):
-        found.setdefault(field.name, field)
-    return found
+        fields.setdefault(field.name, field)
+    return fields
 
 
 def _training_fields() -> dict[str, Field]:
     """The fields of DP-SGD without its sampling's, epochs beside steps."""
-    found = {}
+    fields = {}
     for field in DPSGD.fields:
-        found[field.name] = field
+        fields[field.name] = field
         if field.name == "steps":
-            found[EPOCHS.name] = EPOCHS
-    return found
+            fields[EPOCHS.name] = EPOCHS
+    return fields
 
 
 def _sampling(kind: type[Sampling], values: Mapping[str, Any]) -> tuple[Sampling, Callable[[], Fraction]]:
@@ -147,7 +146,7 @@ def _sampling(kind: type[Sampling], values: Mapping[str, Any]) -> tuple[Sampling
         if field.ratio_of is None:
             checked[field.name] = _checked(field, values)
         else:
-            share = _rate(field, values, own={one.name for one in kind.fields})
+            share = _rate(field, values, own={other.name for other in kind.fields})
             checked[field.name] = float(share)
     sampling = _made(kind, checked)
     return sampling, (sampling.share_of_data if share is None else lambda: share)
@@ -166,14 +165,14 @@ def _rate(field: Field, values: Mapping[str, Any], *, own: set[str]) -> Fraction
     """A rate, or the ratio of two sizes in its place."""
     numerator, denominator = field.ratio_of or ("", "")
     if field.name in values:
-        other = next((one for one in (numerator, denominator) if one in values and one not in own), None)
+        other = next((size for size in (numerator, denominator) if size in values and size not in own), None)
         if other is not None:
             raise InvalidArgument(other, NOT_SHOWN, f"not be given together with {field.name}")
         rate: Fraction = field.read(values[field.name])
         return rate
     if numerator not in values:
         raise InvalidArgument(field.name, NOT_SHOWN, f"be given, or {numerator} and {denominator} instead")
-    batch, dataset = (_checked(_SIZES[one], values) for one in (numerator, denominator))
+    batch, dataset = (_checked(_SIZES[size], values) for size in (numerator, denominator))
     if batch > dataset:
         raise InvalidArgument(numerator, batch, f"be at most {denominator}={dataset}")
     return Fraction(batch, dataset)

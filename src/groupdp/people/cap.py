@@ -276,15 +276,15 @@ class Study:
                 start = near.noise_multiplier * (cap * sampling.rate) / (near.cap * near.sampling_rate)
                 person_start = near.person_noise_multiplier
             asked += [(run, cap, start or None), (run, 1, person_start or None)]
-        found = self.least_noises(asked, tolerance)
-        for cap, (run, _, _), of_cap, of_person in zip(caps, asked[::2], found[::2], found[1::2], strict=True):
-            refused = next((one for one in (of_cap, of_person) if isinstance(one, GroupDPError)), None)
+        answers = self.least_noises(asked, tolerance)
+        for cap, (run, _, _), of_cap, of_person in zip(caps, asked[::2], answers[::2], answers[1::2], strict=True):
+            refused = next((answer for answer in (of_cap, of_person) if isinstance(answer, GroupDPError)), None)
             if isinstance(of_cap, Calibration) and isinstance(of_person, Calibration):
                 rows[cap] = self._row(cap, run.steps, of_cap, of_cap if cap == 1 else of_person)
             elif refused is not None and not (rows and isinstance(refused, LimitExceeded)):
                 raise refused
 
-    def _row(self, cap: int, steps: int, found: Calibration, single: Calibration) -> CapRow:
+    def _row(self, cap: int, steps: int, examples: Calibration, people: Calibration) -> CapRow:
         kept = self.kept(cap)
         rate = float(Fraction(self.batch_size, kept))
         people_per_batch = rate * int(self.people.sum())
@@ -295,15 +295,15 @@ class Study:
             people_capped=int(self.people[self.values > cap].sum()),
             sampling_rate=rate,
             steps=steps,
-            noise_multiplier=found.value,
-            epsilon=found.epsilon,
-            proved_optimal=found.proved_optimal,
-            noise_per_average=found.value / self.batch_size,
+            noise_multiplier=examples.value,
+            epsilon=examples.epsilon,
+            proved_optimal=examples.proved_optimal,
+            noise_per_average=examples.value / self.batch_size,
             people_per_batch=people_per_batch,
-            person_noise_multiplier=single.value,
-            person_noise_per_average=single.value / people_per_batch,
+            person_noise_multiplier=people.value,
+            person_noise_per_average=people.value / people_per_batch,
             threshold=(
-                found.value * people_per_batch / (self.batch_size * single.value) if single.value > 0.0 else math.inf
+                examples.value * people_per_batch / (self.batch_size * people.value) if people.value > 0.0 else math.inf
             ),
             allowed=self.allows(cap),
         )

@@ -10,15 +10,16 @@ import csv
 import io
 import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from groupdp._validation import shown
+from groupdp.data.manifest import Counts
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
-from groupdp.floats import IntArray
-from groupdp.people.view import MOST_PEOPLE, PeopleView, counts_of, histogram_of
+from groupdp.people.view import MOST_PEOPLE, PeopleView, histogram_of_parts
 
 _DELIMITERS = (",", ";", "\t", "|")
 #: Larger files with several columns are read by DuckDB, if it is there.
@@ -32,46 +33,52 @@ _NAME_OF_COUNTS = re.compile(r"(?i)count|number|examples|rows|(^|[_\W])(n|num|pe
 #: What a file of several columns needs, on the command line and on the page.
 _COLUMN_TYPED = "be a column (say --counts NAME, or --by NAME where rows are examples)"
 _COLUMN_ENTERED = "be a column, whose name is entered beside the file"
+#: Rows of a Parquet file that are counted at once.
+_ROWS = 1 << 20
 #: Fewer numbers than this are not judged by their values.
 _FEW = 20
 
 
-def read_counts(path: str, column: str | None = None) -> IntArray:
-    """The column named, or the only one; a CSV file may do without a header if it has one column of integers."""
+def read_counts(path: str, column: str | None = None) -> Counts:
+    """How many people have how many examples, by the column named or the only one.
+
+    A CSV file may do without a header if it has one column of integers.
+    """
     try:
         if Path(path).suffix.lower() == ".parquet":
-            name, values = _parquet(path, column)
+            name, parts = _parquet(path, column)
         else:
             name, values = _digits(path, column) or _large(path, column) or _csv(path, column)
+            parts = iter([values])
+        return _counts(name, parts, column)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidArgument("counts", InWords(f"{shown(path)} ({reason})"), "be a readable file") from None
-    counts = counts_of(values)
-    if column is None:
-        _refuse_ids(name, counts)
-    return counts
 
 
-def _refuse_ids(name: str, counts: IntArray, *, typed: bool = True) -> None:
-    """Ask, where a lone column looks like identifiers: by its name, or because its numbers are not like counts.
+def _counts(name: str, parts: Iterable[Any], column: str | None, *, typed: bool = True) -> Counts:
+    """The histogram of a column; one that was not named and looks like identifiers is refused with a question.
 
     Of many people some have the same number of examples, and some have few.
     """
-    odd = counts.size >= _FEW and (int(counts.min()) >= 1000 or histogram_of(counts)[0].size > counts.size / 2)
-    if (_NAME_OF_IDS.fullmatch(name) and not _NAME_OF_COUNTS.search(name)) or odd:
+    values, people = histogram_of_parts(parts)
+    counts = Counts(examples=values, people_with=people)
+    odd = counts.people >= _FEW and (int(values[0]) >= 1000 or values.size > counts.people / 2)
+    if column is None and ((_NAME_OF_IDS.fullmatch(name) and not _NAME_OF_COUNTS.search(name)) or odd):
         what = f"the column {shown(name)}" if name else "a column without a name"
         called = name or "NAME (after adding a line with that name)"
         options = (
             f"is every row an example (then say --by {called}), or a person with that many examples "
             f"(then say --counts {called})?"
         )
-        asked = f"if they are the numbers of examples of people, enter {called} as the column"
+        entered = f"if they are the numbers of examples of people, enter {called} as the column"
         raise InvalidArgument(
             "counts",
             InWords(f"{what} that looks like identifiers"),
             "be numbers of examples",
-            options if typed else asked,
+            options if typed else entered,
         )
+    return counts
 
 
 def _digits(path: str, column: str | None) -> tuple[str, Any] | None:
@@ -98,8 +105,8 @@ def _large(path: str, column: str | None) -> tuple[str, Any] | None:
     if column is None or os.path.getsize(path) < _LARGE or Path(path).suffix.lower() != ".csv":
         return None
     try:
+        from groupdp.data.choice import quoted
         from groupdp.data.duckdb_engine import Engine
-        from groupdp.data.keyed_hash import quoted
         from groupdp.data.relations import open_relation
 
         with Engine() as engine:
@@ -107,7 +114,7 @@ def _large(path: str, column: str | None) -> tuple[str, Any] | None:
             if column not in source.columns:
                 return None
             value = quoted(column)
-            digits, zero = (f"regexp_full_match({value}, '{one}')" for one in ("[0-9]{1,18}", "0+"))
+            digits, zero = (f"regexp_full_match({value}, '{pattern}')" for pattern in ("[0-9]{1,18}", "0+"))
             fine = f"bool_and(coalesce({digits} AND NOT {zero}, false))"
             if not engine.value(f"SELECT {fine} FROM {source.sql}"):
                 return None
@@ -116,18 +123,14 @@ def _large(path: str, column: str | None) -> tuple[str, Any] | None:
         return None
 
 
-def parse_counts(text: str, column: str | None = None) -> IntArray:
+def parse_counts(text: str, column: str | None = None) -> Counts:
     """The counts in the text of a CSV file, as `read_counts` reads them from one."""
+    file = io.StringIO(text.removeprefix("\ufeff"), newline="")
     try:
-        name, values = _rows(
-            io.StringIO(text.removeprefix("\ufeff"), newline=""), column, name="text", which=_COLUMN_ENTERED
-        )
+        name, values = _rows(file, column, name="text", which=_COLUMN_ENTERED)
     except csv.Error as error:
         raise InvalidArgument("counts", NOT_SHOWN, f"be CSV, and the text is not ({error})") from None
-    counts = counts_of(values)
-    if column is None:
-        _refuse_ids(name, counts, typed=False)
-    return counts
+    return _counts(name, [values], column, typed=False)
 
 
 def _csv(path: str, column: str | None) -> tuple[str, Any]:
@@ -144,11 +147,11 @@ def _rows(file: TextIO, column: str | None, *, name: str, which: str = "") -> tu
     header = next(rows, [])
     values: list[int] = []
     if column is None and len(header) == 1 and header[0].strip().isdecimal():
-        index, found = 0, ""
+        index, title = 0, ""
         values.append(_at_least_one(header[0][:30].strip(), 1))
     else:
         index = _position(header, column, which or _COLUMN_TYPED)
-        found = header[index].strip()
+        title = header[index].strip()
     blank = 0
     for row in rows:
         number = rows.line_num
@@ -167,7 +170,7 @@ def _rows(file: TextIO, column: str | None, *, name: str, which: str = "") -> tu
         values.append(_at_least_one(text, number))
         if len(values) > MOST_PEOPLE:
             raise InvalidArgument("counts", InWords("more"), f"be of at most {MOST_PEOPLE} people")
-    return found, np.array(values, dtype=np.int64)
+    return title, np.array(values, dtype=np.int64)
 
 
 def _at_least_one(text: str, number: int) -> int:
@@ -176,25 +179,30 @@ def _at_least_one(text: str, number: int) -> int:
     return int(text)
 
 
-def _parquet(path: str, column: str | None) -> tuple[str, Any]:
+def _parquet(path: str, column: str | None) -> tuple[str, Iterator[Any]]:
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
     except ImportError:
         raise GroupDPError("Parquet files need pyarrow: pip install 'groupdp[parquet]'.") from None
     try:
-        with parquet.ParquetFile(path) as file:  # read_table would import pandas, which takes half a second
-            names = file.schema_arrow.names
-            chosen = names[_position(names, column, _COLUMN_TYPED)]
-            table = file.read(columns=[chosen])
+        file = parquet.ParquetFile(path)  # read_table would import pandas, which takes half a second
     except arrow.ArrowInvalid as error:
         raise InvalidArgument("counts", InWords(f"{shown(path)} ({shown(str(error))})"), "be a Parquet file") from None
-    values = table.column(0)
-    if values.null_count:
-        raise InvalidArgument("counts", InWords(f"{values.null_count} missing in {shown(chosen)}"), "not be missing")
-    if arrow.types.is_integer(values.type):  # to_numpy would import pandas, too
-        return chosen, np.concatenate([np.from_dlpack(chunk) for chunk in values.chunks] or [np.zeros(0, np.int64)])
-    return chosen, values.to_numpy()
+    names = file.schema_arrow.names
+    chosen = names[_position(names, column, _COLUMN_TYPED)]
+
+    def parts() -> Iterator[Any]:
+        with file:
+            for batch in file.iter_batches(_ROWS, columns=[chosen], use_threads=False):
+                values = batch.column(0)
+                if values.null_count:
+                    missing = InWords(f"{values.null_count} missing in {shown(chosen)}")
+                    raise InvalidArgument("counts", missing, "not be missing")
+                # to_numpy would import pandas, too
+                yield np.from_dlpack(values) if arrow.types.is_integer(values.type) else values.to_numpy(False)
+
+    return chosen, parts()
 
 
 def _position(names: list[str], column: str | None, which: str) -> int:
@@ -202,12 +210,7 @@ def _position(names: list[str], column: str | None, which: str) -> int:
     if column is None:
         if len(stripped) == 1:
             return 0
-        raise InvalidArgument(
-            "counts",
-            InWords("several"),
-            which,
-            f"{shown(', '.join(stripped))}",
-        )
+        raise InvalidArgument("counts", InWords("several"), which, shown(", ".join(stripped)))
     if stripped.count(column) > 1:
         raise InvalidArgument("counts", InWords(f"{shown(column)} more than once"), "name a single column")
     if column not in stripped:
@@ -226,9 +229,9 @@ def people_table(counted: Any, view: PeopleView) -> Any:
 
 def write_people(counted: Any, view: PeopleView, destination: Path) -> None:
     """That table in a file, in the format of its suffix. It has a row for each person: do not publish it."""
+    from groupdp.data.choice import literal, quoted
     from groupdp.data.counting import COPY_FORMATS, spreadsheet_safe
     from groupdp.data.duckdb_engine import Engine
-    from groupdp.data.keyed_hash import literal, quoted
 
     with Engine() as engine:
         engine.connection.register("people_table", people_table(counted, view))

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -33,7 +34,8 @@ from groupdp.engines.interface import Progress, work_done
 from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
 from groupdp.groups import in_words
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.people.cap import FRONTIER, LARGEST_STUDY, Study
+from groupdp.people.cap import FRONTIER, LARGEST_STUDY, CapRow, CapStudy, Study
+from groupdp.printing import given_percent, lower_percent, round_down, round_up
 from groupdp.samplings import BallsInBinsSampling, PoissonPeople, PoissonSampling, Sampling, SpreadSampling
 
 #: What a way of sampling is called, and what it makes of (rate, batches of an epoch, cap).
@@ -172,13 +174,13 @@ def _caps(study: Study, highest: int, caps: Sequence[int] | None) -> list[int]:
     if caps is None:
         wanted = {1, *(study.smallest(share, highest) for share in (*FRONTIER, study.minimum_share))}
         return sorted(cap for cap in wanted if study.keeps(cap, 0.0))
-    found = sorted({require_integer("caps", cap, at_least=1, at_most=highest) for cap in caps})
-    if not found or len(found) > MOST_CAPS:
-        raise InvalidArgument("caps", len(found), f"be from 1 to {MOST_CAPS} different ones")
-    short = next((cap for cap in found if not study.keeps(cap, 0.0)), None)
+    chosen = sorted({require_integer("caps", cap, at_least=1, at_most=highest) for cap in caps})
+    if not chosen or len(chosen) > MOST_CAPS:
+        raise InvalidArgument("caps", len(chosen), f"be from 1 to {MOST_CAPS} different ones")
+    short = next((cap for cap in chosen if not study.keeps(cap, 0.0)), None)
     if short is not None:
         raise InvalidArgument("caps", short, f"keep at least batch_size = {study.batch_size} examples")
-    return found
+    return chosen
 
 
 def _row(study: Study, way: str, cap: int, alike: float) -> PlanRow:
@@ -188,10 +190,10 @@ def _row(study: Study, way: str, cap: int, alike: float) -> PlanRow:
     by_people = sampling.unit == "person"
     group = 1 if by_people else cap
     run = DPSGD(sampling, noise_multiplier=1.0, steps=study.length(share))
-    (found,) = study.least_noises([(run, group, None)])
-    if isinstance(found, GroupDPError):
-        raise found
-    run = replace(run, noise_multiplier=found.value)
+    (noise,) = study.least_noises([(run, group, None)])
+    if isinstance(noise, GroupDPError):
+        raise noise
+    run = replace(run, noise_multiplier=noise.value)
     batch = kept * float(sampling.share_of_data())  # an epoch has whole batches: at most batch_size on average
     signal = _together(study, cap, float(share), alike) if way == "people-together" else batch
     used = 1.0 if by_people else kept / study.total
@@ -210,3 +212,69 @@ def _together(study: Study, cap: int, rate: float, alike: float) -> float:
     """rate sum_people 1 / r(j), j = min(cap, count), with r(j)^2 = alike + (1 - alike) / j."""
     given = np.minimum(study.values, cap)
     return rate * float(study.people @ (1.0 / np.sqrt(alike + (1.0 - alike) / given)))
+
+
+#: Caps that keep less than this share of the examples are not passed over in silence.
+_MUCH = 0.8
+
+
+def advice(study: CapStudy) -> list[str]:
+    """Sentences: the recommended cap, or the frontier where no minimum share was given; then the way of sampling."""
+    if study.recommended is None:
+        compared = next((row for row in study.rows if row.share_kept >= _MUCH), study.rows[-1])
+        return [*_frontier(study), _sampling(compared)]
+    row = study.row(study.recommended)
+    kept = f"{lower_percent(row.share_kept)} of the examples"
+    sentences = [f"Recommended: keep up to {row.cap} examples per person, {kept} (marked <)."]
+    if row.share_kept < _MUCH:
+        lost = Decimal(100) - Decimal(lower_percent(row.share_kept).removesuffix(" %"))
+        sentences.append(f"This discards {lost} % of the data, as --minimum-share allows.")
+    return [*sentences, _sampling(row)]
+
+
+def _frontier(study: CapStudy) -> list[str]:
+    """The least noise and the largest share, and caps between, without choosing for anybody."""
+    first, last = study.rows[0], study.rows[-1]
+    sentences = [
+        "No cap is recommended: only you can say what the discarded examples are worth (--minimum-share).",
+        f"From a cap of {first.cap} to {last.cap}, the share kept rises from {lower_percent(first.share_kept)} to "
+        f"{lower_percent(last.share_kept)} and the noise per averaged gradient by a factor of "
+        f"{_ratio(last.noise_per_average, first.noise_per_average)}.",
+    ]
+    for share in FRONTIER:
+        row = next((row for row in study.rows if row.share_kept >= share), None)
+        if row is not None and row.cap not in (first.cap, last.cap):
+            sentences.append(
+                f"To keep {given_percent(share)}: a cap of {row.cap}, with "
+                f"{_ratio(row.noise_per_average, first.noise_per_average)} times the noise of a cap of {first.cap}."
+            )
+    return sentences
+
+
+def _sampling(row: CapRow) -> str:
+    """Which way of sampling has less noise at a cap, or what decides it.
+
+    C_user / C_example is about 1 where a person's gradients agree, and about 1 / sqrt(K) where they are independent.
+    """
+    average = row.examples_kept * row.sampling_rate / row.people_per_batch  # K
+    independent = 1.0 / math.sqrt(average)
+    facts = (
+        f"Sampling people instead (noise multiplier {round_up(row.person_noise_multiplier, 6)} at equal compute) needs "
+        f"less noise as long as their clipping norm is below {round_down(row.threshold, 4)} times that of single "
+        f"examples"
+    )
+    if row.threshold >= 1.0:
+        return f"{facts}, which always holds: an average is no longer than the gradients averaged. Sample people."
+    if row.threshold <= independent:
+        return (
+            f"{facts}. That is hardly possible: even independent gradients of one person average to "
+            f"{round_down(independent, 4)} of their norm. Sample examples."
+        )
+    return (
+        f"{facts}. That ratio is between {round_down(independent, 4)} (a person's gradients are independent) and 1 "
+        "(they are alike): measure it on public data."
+    )
+
+
+def _ratio(value: float, other: float) -> str:
+    return f"{value / other:.3g}" if other > 0.0 else "infinity"

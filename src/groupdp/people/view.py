@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from groupdp._validation import LARGEST_COUNT, require_number
 from groupdp.at_once import is_quick, quick_epsilons
@@ -19,7 +20,7 @@ from groupdp.floats import IntArray
 from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon as epsilon_of_run
 from groupdp.mechanisms.mechanism import mechanisms_of
-from groupdp.mechanisms.of_group import require_one_group
+from groupdp.mechanisms.wrappers import require_one_group
 from groupdp.neighbours import SAME_SIZE
 from groupdp.question import unit_of
 
@@ -115,52 +116,60 @@ def people_view(
         )
     require_one_owner(counts, adjacency)
     distinct, people = tally(counts)
+    asked: dict[str, Any] = {"delta": delta, "adjacency": adjacency, **({} if engine == "auto" else {"engine": engine})}
     chosen = _chosen([count for count in distinct if count <= LARGEST_GROUP] or [1])
-    found: dict[int, Bounds] = {}
+    epsilons = _epsilons(run, chosen, asked, progress)
+    known, tight = sorted(epsilons), all(bounds.tight for bounds in epsilons.values())
+    # Counts between the same two known ones have the same bounds.
+    shared: dict[int, Bounds] = {}
+    bounds = []
+    for count, place in zip(distinct, np.searchsorted(known, distinct).tolist(), strict=True):
+        answer = epsilons.get(count) or shared.get(place)
+        if answer is None:
+            upper = epsilons[known[place]].upper if place < len(known) else math.inf
+            lower = epsilons[known[place - 1]].lower if place > 0 else 0.0
+            answer = shared[place] = Bounds(min(lower, upper), upper, tight=tight)
+        bounds.append(answer)
+    return PeopleView(
+        delta=delta, adjacency=adjacency, counts=tuple(distinct), people=tuple(people), epsilon=tuple(bounds)
+    )
+
+
+def _epsilons(run: Any, chosen: list[int], asked: dict[str, Any], progress: Progress | None) -> dict[int, Bounds]:
+    """The epsilons of the chosen counts, up to the first above LARGEST_EPSILON; without those an engine declines."""
+    answers: dict[int, Bounds] = {}
     tolerance, slow = (_TOLERANCE, 0) if len(chosen) > _FEW else (None, 0)
     most_work = work_done() + LARGEST_VIEW
-    asked: dict[str, Any] = {"delta": delta, "adjacency": adjacency, **({} if engine == "auto" else {"engine": engine})}
     quick: dict[int, Bounds | None] = {}
     many = 1
     for done, count in enumerate(chosen):
         if count not in quick and many > 1:  # the next counts, more at once as long as the kernel answers
             part = [size for size in chosen[done : done + many] if size <= 2 * count]
-            answers = quick_epsilons([(run, {**asked, "group_size": size}) for size in part])
-            quick = dict(zip(part, answers, strict=True))
+            batch = quick_epsilons([(run, {**asked, "group_size": size}) for size in part])
+            quick = dict(zip(part, batch, strict=True))
         following = chosen[min(done + 1, len(chosen) - 1)]
         if tolerance is not None and slow and count < following <= _APART * slow:
             continue  # bounded by its neighbours
         if work_done() > most_work:
             raise LimitExceeded(
-                f"the people's epsilons were not found within the limit of {LARGEST_VIEW:.3g} operations: {len(found)} "
-                f"of {len(chosen)} numbers of examples were done, up to {max(found, default=0)}."
+                f"the people's epsilons were not found within the limit of {LARGEST_VIEW:.3g} operations: "
+                f"{len(answers)} of {len(chosen)} numbers of examples were done, up to {max(answers, default=0)}."
             )
         try:
             answer = quick.get(count)
             if answer is None:
                 answer = epsilon_of_run(run, **asked, group_size=count, tolerance=tolerance)
-            found[count] = answer
+            answers[count] = answer
             many = min(2 * many, _AT_ONCE) if is_quick(answer) else 1
-            slow = count if found[count].provenance.engine == "lattice" else 0
+            slow = count if answer.provenance.engine == "lattice" else 0
         except LimitExceeded:
             if done == 0:
                 raise
         if progress is not None:
             progress((done + 1) / len(chosen))
-        if count in found and found[count].lower > LARGEST_EPSILON:
+        if count in answers and answers[count].lower > LARGEST_EPSILON:
             break
-    known, tight = sorted(found), all(one.tight for one in found.values())
-    bounds = []
-    for count, position in zip(distinct, np.searchsorted(known, distinct).tolist(), strict=True):
-        if count in found:
-            bounds.append(found[count])
-            continue
-        upper = found[known[position]].upper if position < len(known) else math.inf
-        lower = found[known[position - 1]].lower if position > 0 else 0.0
-        bounds.append(Bounds(min(lower, upper), upper, tight=tight))
-    return PeopleView(
-        delta=delta, adjacency=adjacency, counts=tuple(distinct), people=tuple(people), epsilon=tuple(bounds)
-    )
+    return answers
 
 
 def require_one_owner(counts: Any, adjacency: str) -> None:
@@ -184,33 +193,44 @@ def histogram_of(counts: Any) -> tuple[IntArray, IntArray]:
     """The same as arrays, from numbers of examples, one per person, or from their histogram (`data.Counts`)."""
     if hasattr(counts, "examples") and hasattr(counts, "people_with"):
         return counts.examples, counts.people_with
-    array = counts_of(counts)
-    if int(array.max()) <= max(1000, 4 * array.size):  # counting is faster than sorting
-        people = np.bincount(array)
-        values = np.flatnonzero(people)
-        return values.astype(np.int64), people[values].astype(np.int64)
-    values, people = np.unique(array, return_counts=True)
-    return values, people.astype(np.int64)
-
-
-def counts_of(counts: Any) -> IntArray:
-    """Validated numbers of examples, one per person."""
     try:
         array = np.asarray(counts)
     except (TypeError, ValueError):
         raise InvalidArgument("counts", counts, "be a sequence of integers") from None
-    if array.ndim != 1 or array.size == 0:
+    if array.ndim != 1:
         raise InvalidArgument("counts", InWords(f"shape {array.shape}"), "be a non-empty one-dimensional sequence")
-    if array.size > MOST_PEOPLE:
-        raise InvalidArgument("counts", InWords(array.size), f"be of at most {MOST_PEOPLE} people")
-    if array.dtype.kind not in "iu":
-        raise InvalidArgument("counts", array[0].item() if array.dtype.kind != "O" else array[0], "be integers")
-    smallest, largest = int(array.min()), int(array.max())
-    if smallest < 1:
-        raise InvalidArgument("counts", InWords(smallest), "be at least 1")
-    if largest > LARGEST_COUNT:
-        raise InvalidArgument("counts", InWords(largest), f"be at most {LARGEST_COUNT}")
-    return array.astype(np.int64, copy=False)
+    return histogram_of_parts([array])
+
+
+def histogram_of_parts(parts: Iterable[npt.NDArray[Any]]) -> tuple[IntArray, IntArray]:
+    """The histogram of numbers of examples, one per person, that come in several arrays; validated."""
+    people, sorted_parts, total = np.zeros(0, dtype=np.int64), [], 0
+    for part in parts:
+        if part.size and part.dtype.kind not in "iu":
+            raise InvalidArgument("counts", part[0].item() if part.dtype.kind != "O" else part[0], "be integers")
+        total += part.size
+        if total > MOST_PEOPLE:
+            raise InvalidArgument("counts", InWords(total), f"be of at most {MOST_PEOPLE} people")
+        smallest, largest = (int(part.min()), int(part.max())) if part.size else (1, 1)
+        if smallest < 1:
+            raise InvalidArgument("counts", InWords(smallest), "be at least 1")
+        if largest > LARGEST_COUNT:
+            raise InvalidArgument("counts", InWords(largest), f"be at most {LARGEST_COUNT}")
+        part = part.astype(np.int64, copy=False)
+        if largest > max(1000, 4 * part.size):  # counting would take more memory and time than sorting
+            sorted_parts.append(np.unique(part, return_counts=True))
+            continue
+        counted = np.bincount(part, minlength=len(people))
+        counted[: len(people)] += people
+        people = counted
+    if not total:
+        raise InvalidArgument("counts", InWords("shape (0,)"), "be a non-empty one-dimensional sequence")
+    values = np.flatnonzero(people)
+    sorted_parts.append((values, people[values]))
+    values, place = np.unique(np.concatenate([part for part, _ in sorted_parts]), return_inverse=True)
+    numbers = np.zeros(len(values), dtype=np.int64)
+    np.add.at(numbers, place, np.concatenate([part for _, part in sorted_parts]))
+    return values, numbers
 
 
 def _chosen(distinct: Sequence[int]) -> list[int]:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from groupdp.engines.lattice.cells import grid_edges
-from groupdp.engines.lattice.loss import BranchLoss
+from groupdp.engines.lattice.loss import BranchLoss, integrate_panels
 from groupdp.engines.lattice.measures import TiltedMass
-from groupdp.engines.lattice.panels import integrate_panels
 from groupdp.engines.lattice.parts import RoundPart, cells_of
 from groupdp.engines.lattice.planning import rounded_step
 from groupdp.engines.lattice.support import LossNodes

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import math
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -33,29 +34,28 @@ from groupdp.errors import InvalidArgument, InWords
 from groupdp.pld.distribution import DIRECTION, LARGEST_GRID, PrivacyLossDistribution
 from groupdp.pld.measures import Measure
 
-if TYPE_CHECKING:
-    from groupdp.pld.distribution import PrivacyLossDistribution
-
 FORMAT = "groupdp privacy loss distribution"
 VERSION = 1
-#: Entries, with the kinds of numbers and the dimensions they must have.
-_ENTRIES = {
-    "format": ("U", 0),
-    "version": ("i", 0),
-    "direction": ("U", 0),
-    "grid_step": ("f", 0),
-    "rounds": ("i", 0),
-    "tail_mass": ("f", 0),
-    "lower_first": ("i", 0),
-    "lower_masses": ("f", 1),
-    "upper_first": ("i", 0),
-    "upper_masses": ("f", 1),
-    "upper_infinite_mass": ("f", 0),
-    "mean": ("f", 1),
-    "variance": ("f", 1),
+#: Entries: the kind of number and the dimensions that each must have, and its value.
+_ENTRIES: dict[str, tuple[str, int, Callable[[PrivacyLossDistribution], Any]]] = {
+    "format": ("U", 0, lambda _: FORMAT),
+    "version": ("i", 0, lambda _: VERSION),
+    "direction": ("U", 0, lambda distribution: distribution.direction),
+    "grid_step": ("f", 0, lambda distribution: distribution.grid_step),
+    "rounds": ("i", 0, lambda distribution: distribution.rounds),
+    "tail_mass": ("f", 0, lambda distribution: distribution.tail_mass),
+    "lower_first": ("i", 0, lambda distribution: distribution.lower.first),
+    "lower_masses": ("f", 1, lambda distribution: distribution.lower.masses),
+    "upper_first": ("i", 0, lambda distribution: distribution.upper.first),
+    "upper_masses": ("f", 1, lambda distribution: distribution.upper.masses),
+    "upper_infinite_mass": ("f", 0, lambda distribution: distribution.upper.infinite_mass),
+    "mean": ("f", 1, lambda distribution: distribution.mean_bounds),
+    "variance": ("f", 1, lambda distribution: distribution.variance_bounds),
 }
 #: And one that is there only where the pair is not attained, so that other files are as they were before it was known.
 _NOT_TIGHT = "not_tight"
+_ALL_ENTRIES = {**_ENTRIES, _NOT_TIGHT: ("i", 0, lambda _: 1)}
+_TYPES = {"U": np.str_, "i": np.int64, "f": np.float64}
 #: Total masses may miss 1 by this much through rounding.
 _ROOM = 1e-6
 #: Bytes that one entry may unpack to.
@@ -64,11 +64,15 @@ _LARGEST_ENTRY = 16 * LARGEST_GRID + 4096
 
 def save(distribution: PrivacyLossDistribution, path: str | Path) -> None:
     """Write `distribution` to `path`, which appears whole or not at all."""
+    entries = _ENTRIES if distribution.tight else _ALL_ENTRIES
+    arrays: dict[str, Any] = {
+        name: np.array(value(distribution), dtype=_TYPES[kind]) for name, (kind, _, value) in entries.items()
+    }
     with NewFiles("path") as files:
         temporary = files.temporary(path)
         try:
             with open(temporary, "wb") as stream:
-                np.savez_compressed(stream, **_arrays(distribution))
+                np.savez_compressed(stream, **arrays)
         except OSError as error:
             raise unwritable("path", path, error) from None
 
@@ -101,37 +105,18 @@ def load(path: str | Path) -> PrivacyLossDistribution:
     )
 
 
-def _arrays(distribution: PrivacyLossDistribution) -> dict[str, Any]:
-    return {
-        "format": np.array(FORMAT),
-        "version": np.array(VERSION, dtype=np.int64),
-        "direction": np.array(distribution.direction),
-        "grid_step": np.array(distribution.grid_step),
-        "rounds": np.array(distribution.rounds, dtype=np.int64),
-        "tail_mass": np.array(distribution.tail_mass),
-        "lower_first": np.array(distribution.lower.first, dtype=np.int64),
-        "lower_masses": distribution.lower.masses,
-        "upper_first": np.array(distribution.upper.first, dtype=np.int64),
-        "upper_masses": distribution.upper.masses,
-        "upper_infinite_mass": np.array(distribution.upper.infinite_mass),
-        "mean": np.array(distribution.mean_bounds),
-        "variance": np.array(distribution.variance_bounds),
-        **({} if distribution.tight else {_NOT_TIGHT: np.array(1, dtype=np.int64)}),
-    }
-
-
 def _read(path: Path) -> dict[str, Any]:
     """The archive's arrays; ValueError where it is not an archive of the entries expected."""
     with zipfile.ZipFile(path) as archive:
         names = sorted(info.filename for info in archive.infolist())
-        expected = {**_ENTRIES, _NOT_TIGHT: ("i", 0)} if f"{_NOT_TIGHT}.npy" in names else _ENTRIES
+        expected = _ALL_ENTRIES if f"{_NOT_TIGHT}.npy" in names else _ENTRIES
         if names != sorted(f"{name}.npy" for name in expected):
             raise ValueError("its entries are not those of a privacy loss distribution")
         if any(info.file_size > _LARGEST_ENTRY for info in archive.infolist()):
             raise ValueError(f"an entry is larger than the limit of {_LARGEST_ENTRY} bytes")
     with np.load(path, allow_pickle=False) as archive:
         content = {name: archive[name] for name in expected}
-    for name, (kind, dimensions) in expected.items():
+    for name, (kind, dimensions, _) in expected.items():
         if content[name].dtype.kind != kind or content[name].ndim != dimensions:
             raise ValueError(f"its entry {name} is not of the expected type")
         if kind == "f":

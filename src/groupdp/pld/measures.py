@@ -20,11 +20,11 @@ from fractions import Fraction
 import numpy as np
 
 from groupdp.engines.lattice.measures import Tail, Tilt, TiltedMass, sum_down, sum_up
-from groupdp.engines.lattice.parts import law_of_atoms
+from groupdp.engines.lattice.other_parts import law_of_atoms
 from groupdp.engines.lattice.planning import compose_tail, transform_length
 from groupdp.engines.lattice.support import Window, window_of
 from groupdp.errors import LimitExceeded
-from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray
+from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, log_sum_exp
 
 #: log of the tilted mass that a transform may leave outside of its window.
 _LOG_OUTSIDE = -42.0
@@ -224,10 +224,7 @@ def _log_sum(measure: Measure, rate: float) -> float:
     live = measure.masses > 0.0
     if not np.any(live):
         return -math.inf
-    exponents = np.log(measure.masses[live]) + rate * measure.losses[live]
-    top = float(exponents.max())
-    with np.errstate(under="ignore"):
-        return top + math.log(float(np.sum(np.exp(exponents - top))))
+    return log_sum_exp(np.log(measure.masses[live]) + rate * measure.losses[live])
 
 
 def _log_moment(parts: Sequence[tuple[Measure, int]], rate: float) -> float:

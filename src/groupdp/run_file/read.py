@@ -2,6 +2,10 @@
 
 Each error is one sentence with the file, the line, the key, its value and what would be right. Several files make one
 run, each with its group size: everything that is released about a person.
+
+The standard parser does not say where a key stands, so it is asked about prefixes. A document's prefix (whole lines)
+either does not parse, because a value spans lines, or holds exactly the keys that begin in it. So the key begins on the
+line after the longest prefix that parses and does not hold it.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +27,11 @@ from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.named_values import GIVEN, known_keys, phase_of, refuse_unknown, with_sampling
 from groupdp.neighbours import ADJACENCIES
 from groupdp.question import question_of, sources_of, unit_of
-from groupdp.run_file.filled import adjacency_for, with_sizes
-from groupdp.run_file.run import DEFAULT_TITLE, OWNERS, RunFile, combined
-from groupdp.run_file.toml_lines import MOST_PARTS, KeyPath, line_of, long_key
+from groupdp.run_file.run import DEFAULT_TITLE, OWNERS, RunFile, adjacency_for, combined, with_sizes
 
 if TYPE_CHECKING:
     from groupdp.data.manifest import Manifest
+
 
 #: Largest file read, in bytes.
 LARGEST_FILE = 100_000
@@ -83,14 +86,14 @@ class _Written(Decimal):
         return self._text
 
 
+@dataclass(frozen=True, slots=True)
 class _Reader:
     """Takes values out of the parsed document; an error names the line they came from."""
 
-    def __init__(self, text: str, name: str, document: dict[str, Any], folder: Path | None) -> None:
-        self._text = text
-        self._name = name
-        self._document = document
-        self._folder = folder
+    _text: str
+    _name: str
+    _document: dict[str, Any]
+    _folder: Path | None
 
     def run(self) -> RunFile:
         try:
@@ -148,7 +151,9 @@ class _Reader:
         sources = file.sources
         for key in ("group_size", "removed", "added"):
             if sources is not None and isinstance(getattr(file, key), int):
-                written = ", ".join(f"{_bare(source)} = 1" for source in sources[:2])
+                bare = re.compile(r"[\w-]+", re.ASCII)
+                names = [source if bare.fullmatch(source) else f'"{source}"' for source in sources[:2]]
+                written = ", ".join(f"{name} = 1" for name in names)
                 requirement = f"say how many examples of each source, like {{ {written} }}"
                 raise self._at((key,), InvalidArgument(key, getattr(file, key), requirement))
         try:
@@ -217,11 +222,6 @@ def _unquoted(key: str, value: Any) -> Any:
     return value
 
 
-def _bare(source: str) -> str:
-    """A key as a file may write it."""
-    return source if re.fullmatch(r"[\w-]+", source, re.ASCII) else f'"{source}"'
-
-
 def _group(key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return {source: integer(f"{key}.{source}", count, at_least=0) for source, count in value.items()}
@@ -250,3 +250,68 @@ def file_and_size(name: str) -> tuple[str, int | None]:
     if len(size) > 12 or int(size) > LARGEST_GROUP:
         raise InvalidArgument("group_size", name, f"be at most {LARGEST_GROUP} in FILE:K")
     return path, int(size)
+
+
+#: A path of keys and indices: ("phase", 1, "noise_multiplier").
+KeyPath = tuple[Any, ...]
+
+#: Parts of the longest dotted key. The standard parser takes time quadratic in them, and run files need two.
+MOST_PARTS = 8
+#: Characters that the search for a line may have parsed: some tenths of a second.
+_MOST_PARSED = 2_000_000
+
+_TEXT_OR_COMMENT = re.compile(r"""("(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')|#[^\n]*+""")
+_LONG_KEY = re.compile(rf"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{MOST_PARTS}}}")
+
+
+def long_key(text: str) -> int | None:
+    """The number of the line with a dotted key of more than MOST_PARTS parts, if there is one; in linear time."""
+    plain = _TEXT_OR_COMMENT.sub(lambda match: "s" if match[1] else "", text)
+    match = _LONG_KEY.search(plain)
+    return None if match is None else plain.count("\n", 0, match.start()) + 1
+
+
+def line_of(text: str, path: KeyPath) -> int | None:
+    """The number of the line on which the key at `path` begins, in a document that parses and holds it.
+
+    None where finding it takes too long: values that span very many lines.
+    """
+    lines = text.replace("\r\n", "\n").split("\n")
+    names = [part for part in path if isinstance(part, str)]
+    # The key, or the value that spans it, begins on a line that has its name, unless the name is escaped there.
+    cuts = [place for place, line in enumerate(lines) if any(name in line for name in names)]
+    cuts = cuts or list(range(len(lines)))
+    left = _MOST_PARSED
+
+    def held(cut: int) -> bool | None:
+        """Whether the lines before the cut hold the path; None if they do not parse."""
+        nonlocal left
+        prefix = "\n".join(lines[:cut])
+        left -= len(prefix)
+        return _holds(prefix, path) if left > 0 else None
+
+    # Of the cuts whose prefix parses, the last one whose prefix does not hold the key.
+    low, high, best = 0, len(cuts), 0
+    while low < high and left > 0:
+        middle = probe = (low + high) // 2
+        while probe < high and left > 0 and (holds := held(cuts[probe])) is None:
+            probe += 1
+        if probe == high or holds:
+            high = middle
+        else:
+            best, low = cuts[probe], probe + 1
+    return best + 1 if left > 0 else None
+
+
+def _holds(text: str, path: KeyPath) -> bool | None:
+    """Whether the prefix holds the path; None if it does not parse."""
+    try:
+        value: Any = tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    for part in path:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True

@@ -1,32 +1,34 @@
-"""How runs choose their batches: one file a sampling, each with its laws, assumptions and names.
+"""How runs choose their batches: samplings, each with its laws, assumptions and names.
 
-    sampling.py            what every sampling says about itself
-    poisson.py             each example on its own
-    sources.py             the same, with a rate for each source
-    truncated_poisson.py   the same, with a largest batch
-    fixed_batch.py         batches of one size, drawn without replacement
-    shuffled.py            epochs in shuffled order, anew or once
-    fixed_order.py         epochs in a fixed order
-    balls_in_bins.py       every example into one batch of an epoch, independently
-    spread.py              a person's examples into distinct batches of an epoch
-    allocation.py          every example into several distinct batches of an epoch, independently
-    people.py              people instead of examples: Poisson, a fixed number, truncated
+    sampling.py        what every sampling says about itself
+    poisson.py         each example on its own, with one rate, a rate for each source, or a largest batch
+    fixed_batch.py     batches of one size, drawn without replacement
+    epochs.py          epochs in shuffled order, anew or once, and in a fixed order
+    balls_in_bins.py   every example into one batch of an epoch, independently
+    spread.py          a person's examples into distinct batches of an epoch
+    allocation.py      every example into several distinct batches of an epoch, independently
+    people.py          people instead of examples: Poisson, a fixed number, truncated
+    audited.py         datasets that leak most, with the exact densities of what training on them releases
 
 Proofs and what is tight: docs/samplings.md.
 """
 
 from groupdp.fields import add_to
-from groupdp.samplings.allocation import AllocationSampling
-from groupdp.samplings.balls_in_bins import BallsInBinsSampling
-from groupdp.samplings.fixed_batch import FixedBatchSampling
-from groupdp.samplings.fixed_order import FixedOrderSampling
-from groupdp.samplings.people import FixedPeople, PoissonPeople, TruncatedPeople
-from groupdp.samplings.poisson import PoissonSampling
-from groupdp.samplings.sampling import Rounds, Sampling
-from groupdp.samplings.shuffled import ShuffledOnceSampling, ShuffledSampling
-from groupdp.samplings.sources import PoissonSources
-from groupdp.samplings.spread import SpreadSampling
-from groupdp.samplings.truncated_poisson import TruncatedPoissonSampling
+from groupdp.samplings.allocation import AllocationSampling as AllocationSampling
+from groupdp.samplings.balls_in_bins import BallsInBinsSampling as BallsInBinsSampling
+from groupdp.samplings.epochs import FixedOrderSampling as FixedOrderSampling
+from groupdp.samplings.epochs import ShuffledOnceSampling as ShuffledOnceSampling
+from groupdp.samplings.epochs import ShuffledSampling as ShuffledSampling
+from groupdp.samplings.fixed_batch import FixedBatchSampling as FixedBatchSampling
+from groupdp.samplings.people import FixedPeople as FixedPeople
+from groupdp.samplings.people import PoissonPeople as PoissonPeople
+from groupdp.samplings.people import TruncatedPeople as TruncatedPeople
+from groupdp.samplings.poisson import PoissonSampling as PoissonSampling
+from groupdp.samplings.poisson import PoissonSources as PoissonSources
+from groupdp.samplings.poisson import TruncatedPoissonSampling as TruncatedPoissonSampling
+from groupdp.samplings.sampling import Rounds as Rounds
+from groupdp.samplings.sampling import Sampling as Sampling
+from groupdp.samplings.spread import SpreadSampling as SpreadSampling
 
 #: Every sampling there is, by its name in run files and on the command line.
 SAMPLINGS: dict[str, type[Sampling]] = {}
@@ -56,23 +58,3 @@ for _kind in (
     TruncatedPeople,
 ):
     register(_kind)
-
-__all__ = [
-    "SAMPLINGS",
-    "AllocationSampling",
-    "BallsInBinsSampling",
-    "FixedBatchSampling",
-    "FixedOrderSampling",
-    "FixedPeople",
-    "PoissonPeople",
-    "PoissonSampling",
-    "PoissonSources",
-    "Rounds",
-    "Sampling",
-    "ShuffledOnceSampling",
-    "ShuffledSampling",
-    "SpreadSampling",
-    "TruncatedPeople",
-    "TruncatedPoissonSampling",
-    "register",
-]

@@ -16,10 +16,10 @@ from groupdp.fields import BATCHES, Field, Slider
 from groupdp.laws.blocks import allocated_blocks
 from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
+from groupdp.samplings.audited import AuditedDataset, SubsetSums
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
 from groupdp.samplings.sampling import BoolArray, Sampling
 from groupdp.samplings.spread import in_parts, noise_split, one_example, unit_of
-from groupdp.samplings.worlds import SubsetSums, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +105,15 @@ class AllocationSampling(Sampling):
             for step in range(self.batches):
                 yield place[:, :, step] < self.participations
 
-    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+    def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
         """Those who leave move by +1, those who join by -1, all others not at all."""
         leave, join = counted(change.removed), counted(change.added)
         return (
-            World(
+            AuditedDataset(
                 ((0.0, ordinary_examples), (1.0, leave), (0.0, join)),
                 SubsetSums(leave, 1.0, self.batches, self.participations),
             ),
-            World(
+            AuditedDataset(
                 ((0.0, ordinary_examples), (0.0, leave), (-1.0, join)),
                 SubsetSums(join, -1.0, self.batches, self.participations),
             ),

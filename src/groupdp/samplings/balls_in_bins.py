@@ -18,17 +18,18 @@ from groupdp.laws.allocation import thrown_squares_law
 from groupdp.laws.blocks import (
     JOINING_ORDERS,
     LEAVING_ORDERS,
+    RARE_ORDERS,
     hidden_collisions,
     order_of_rare_collisions,
     thrown_blocks,
 )
 from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
+from groupdp.samplings.audited import AuditedDataset, thrown_members
+from groupdp.samplings.epochs import squares_coin
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
 from groupdp.samplings.sampling import BoolArray, Sampling
-from groupdp.samplings.shuffled import squares_coin
 from groupdp.samplings.spread import PART, in_parts, noise_split, one_example, revealed, unit_of
-from groupdp.samplings.worlds import World, thrown_members
 
 #: Up to so many members several orders of block sizes are tried, from so many on a group is taken in parts as
 #: well if each has noise of 1 or more; no effect on validity.
@@ -75,7 +76,7 @@ class BallsInBinsSampling(Sampling):
         if max(leave, join) < self.batches:
             tried = orders if leave + join <= _FEW else orders[:1]
             rare = order_of_rare_collisions(max(leave, join), self.batches, unit / noise)
-            for order in tried if rare is None or leave == 0 else (*tried[:1], rare):
+            for order in tried if rare is None or leave == 0 else (*orders[:2], rare, *RARE_ORDERS):
                 one_sided = partial(self._one_sided, partial(_hidden, order), steps)
                 found.append(noise_split(change, noise / unit, one_sided))
         largest = max(leave, join)
@@ -91,6 +92,8 @@ class BallsInBinsSampling(Sampling):
         epochs = -(-steps // self.batches)
         if noise == 0.0:
             return ((Round.of(Side.point(math.inf), ZERO), epochs),)
+        if size >= 2 * self.batches > 2:  # blocks would hold one batch each: the allocation revealed (P-7)
+            return ((_coin(size, self.batches, 1.0, noise), epochs),)
         return ((blocks(size, self.batches, 1.0 / noise), epochs),)
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
@@ -111,12 +114,13 @@ class BallsInBinsSampling(Sampling):
             for step in range(self.batches):
                 yield bins == step
 
-    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+    def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
         """Those who leave move by +1, those who join by -1, all others not at all: attains P-13 for one example."""
         leave, join = counted(change.removed), counted(change.added)
+        others = (0.0, ordinary_examples)
         return (
-            World(((0.0, ordinary_examples), (1.0, leave), (0.0, join)), thrown_members(leave, 1.0, self.batches)),
-            World(((0.0, ordinary_examples), (0.0, leave), (-1.0, join)), thrown_members(join, -1.0, self.batches)),
+            AuditedDataset((others, (1.0, leave), (0.0, join)), thrown_members(leave, 1.0, self.batches)),
+            AuditedDataset((others, (0.0, leave), (-1.0, join)), thrown_members(join, -1.0, self.batches)),
         )
 
 

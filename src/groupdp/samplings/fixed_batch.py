@@ -1,4 +1,4 @@
-"""Fixed-size batches, drawn without replacement."""
+"""Batches of one size, drawn without replacement; and what samplings with batches of one size have in common."""
 
 from __future__ import annotations
 
@@ -15,38 +15,52 @@ from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field
 from groupdp.groups import is_empty
 from groupdp.laws import hypergeometric_law
 from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
-from groupdp.pairs import ZERO, Profile, Round, Side
+from groupdp.pairs import ZERO, Profile, Round, Side, SubstitutionEnvelope
+from groupdp.samplings.audited import AuditedDataset, fixed_batches
 from groupdp.samplings.poisson import counted
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
-from groupdp.samplings.worlds import World, fixed_batches
 
 #: An example of the group takes another one's place: gradients +e and -e.
 _UNIT = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixedBatchSampling(Sampling):
-    """Every round draws `batch_size` of the dataset's examples, uniformly, without replacement."""
+class SizedBatches(Sampling):
+    """A sampling with batches of `batch_size` examples of `dataset_size`."""
 
     batch_size: int
     dataset_size: int
-    """Size of the smaller of two neighbouring datasets, the one without the group; where examples are substituted or
-    zeroed, the size of both."""
+
+    fields: ClassVar[tuple[Field, ...]] = (BATCH_SIZE, DATASET_SIZE)
+
+    def __post_init__(self) -> None:
+        Sampling.__post_init__(self)
+        require_batch(self.batch_size, self.dataset_size)
+
+    def share_of_data(self) -> Fraction:
+        return Fraction(self.batch_size, self.dataset_size)
+
+    def largest_group(self, adjacency: str) -> int | None:
+        return self.dataset_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedBatchSampling(SizedBatches):
+    """Every round draws `batch_size` of the dataset's examples, uniformly, without replacement.
+
+    `dataset_size` is that of the smaller of two neighbouring datasets, the one without the group; where examples are
+    substituted or zeroed, the size of both.
+    """
 
     name: ClassVar[str] = "fixed-batch"
     title: ClassVar[str] = "fixed-size batches"
     meaning: ClassVar[str] = "Every batch is a uniform subset of the dataset, drawn anew in every round."
-    fields: ClassVar[tuple[Field, ...]] = (BATCH_SIZE, DATASET_SIZE)
     adjacencies: ClassVar[tuple[str, ...]] = (*ONE_SIDED, *SAME_SIZE)
     refusals: ClassVar[dict[str, str]] = {
         "add-and-remove": "no bound is proved where some examples leave and others join",
         "exchange": "no bound is proved where some examples leave and another number of them join",
     }
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ("batch_size",)
-
-    def __post_init__(self) -> None:
-        Sampling.__post_init__(self)
-        require_batch(self.batch_size, self.dataset_size)
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """2 x Hypergeom(B, n + k, k) against 0 for k removed, and its mirror image (P-4, tight).
@@ -57,16 +71,9 @@ class FixedBatchSampling(Sampling):
         """
         size = counted(change.size)
         if change.keeps_places or not (is_empty(change.removed) or is_empty(change.added)):
-            return ((self._envelope(size, noise), steps),)
+            return ((_envelope(self.batch_size, self.dataset_size, size, noise), steps),)
         side = _side(self.batch_size, self.dataset_size, size, noise)
         return ((Round.of(side, ZERO) if is_empty(change.added) else Round.of(ZERO, side), steps),)
-
-    def _envelope(self, size: int, noise: float) -> Profile | Round:
-        others = self.dataset_size - size
-        if others < self.batch_size:
-            most = f"be at most dataset_size - batch_size = {self.dataset_size - self.batch_size}"
-            raise InvalidArgument("group_size", size, f"{most} for {' and '.join(SAME_SIZE)}")
-        return _envelope(self.batch_size, others, size, noise)
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
         return not change.keeps_places and (is_empty(change.removed) or is_empty(change.added))
@@ -77,14 +84,11 @@ class FixedBatchSampling(Sampling):
             "The dataset size is public.",
         )
 
-    def share_of_data(self) -> Fraction:
-        return Fraction(self.batch_size, self.dataset_size)
-
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         while True:
             yield uniform_subsets(generator, self.batch_size, trials, dataset_size)
 
-    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+    def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
         """Whoever is not in the group moves by -1 and the group by +1: attains P-4. Replaced members move like all
         others afterwards, zeroed ones not at all: near P-5.
         """
@@ -94,7 +98,7 @@ class FixedBatchSampling(Sampling):
         else:
             others, there = self.dataset_size, None
         first, second = (
-            World(
+            AuditedDataset(
                 ((-1.0, others), (move or 0.0, 0 if move is None else size)),
                 fixed_batches(
                     self.batch_size, others, 0 if move is None else size, ordinary_move=-1.0, group_move=move or 0.0
@@ -105,9 +109,7 @@ class FixedBatchSampling(Sampling):
         return (second, first) if is_empty(change.removed) else (first, second)
 
     def largest_group(self, adjacency: str) -> int | None:
-        if adjacency in SAME_SIZE:
-            return self.dataset_size - self.batch_size
-        return self.dataset_size
+        return self.dataset_size - (self.batch_size if adjacency in SAME_SIZE else 0)
 
 
 def require_batch(batch_size: int, dataset_size: int) -> None:
@@ -130,12 +132,12 @@ def _sensitivities(batch_size: int, dataset_size: int, size: int) -> Side:
 
 
 @lru_cache(maxsize=64)
-def _envelope(batch_size: int, others: int, size: int, noise: float) -> Profile | Round:
-    from groupdp.profiles import SubstitutionEnvelope
-
-    law = hypergeometric_law(batch_size, others, size)
-    side = Side.from_sensitivities(_UNIT * np.arange(len(law[0]), dtype=np.float64), law, noise)
-    return SubstitutionEnvelope(side)
+def _envelope(batch_size: int, dataset_size: int, size: int, noise: float) -> Profile:
+    if size > dataset_size - batch_size:
+        most = f"be at most dataset_size - batch_size = {dataset_size - batch_size}"
+        raise InvalidArgument("group_size", size, f"{most} for {' and '.join(SAME_SIZE)}")
+    law = hypergeometric_law(batch_size, dataset_size - size, size)
+    return SubstitutionEnvelope(Side.from_sensitivities(_UNIT * np.arange(len(law[0]), dtype=np.float64), law, noise))
 
 
 def uniform_subsets(generator: np.random.Generator, batch_size: int, trials: int, dataset_size: int) -> BoolArray:

@@ -8,7 +8,6 @@ public law, it is convolved (P-23).
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,13 +21,11 @@ from groupdp.fields import BATCH_SIZE, DATASET_SIZE, SAMPLING_RATE, Field, Slide
 from groupdp.groups import LARGEST_GROUP
 from groupdp.laws import people_law
 from groupdp.neighbours import Change
-from groupdp.pairs import ZERO, AnyRound, Branch, Round, Side
-from groupdp.profiles import SubstitutionEnvelope
+from groupdp.pairs import ZERO, AnyRound, Branch, Round, Side, SubstitutionEnvelope
+from groupdp.samplings.audited import AuditedDataset, IndependentSums, sums_of
 from groupdp.samplings.fixed_batch import FixedBatchSampling
-from groupdp.samplings.poisson import PoissonSampling, counted
+from groupdp.samplings.poisson import PoissonSampling, TruncatedPoissonSampling, counted
 from groupdp.samplings.sampling import EXAMPLES_CLIPPED, BoolArray, Rounds, Sampling
-from groupdp.samplings.truncated_poisson import TruncatedPoissonSampling
-from groupdp.samplings.worlds import IndependentSums, World, sums_of
 
 EXAMPLES_PER_PERSON = Field(
     name="examples_per_person",
@@ -37,15 +34,12 @@ EXAMPLES_PER_PERSON = Field(
     kind="integer",
     at_least=1,
     at_most=LARGEST_GROUP,
-    example="4",
     slider=Slider(start=4, low=1, high=64, logarithmic=False),
 )
-CLIP_PERSON = flag(
-    "clip_person", "Whether a person's gradients are summed or averaged and clipped once, not one by one."
-)
+CLIP_PERSON = flag("clip_person", "Clip the sum or average of a person's gradients once, not each gradient.")
 _OF_PEOPLE = (EXAMPLES_PER_PERSON, CLIP_PERSON)
 _RATE = replace(SAMPLING_RATE, meaning="Probability that a person joins a batch.")
-_PEOPLE = replace(DATASET_SIZE, unit="people", meaning="People in the dataset; of two neighbours, in the smaller one.")
+_PEOPLE = replace(DATASET_SIZE, unit="people", meaning="People in the dataset; in the smaller of two neighbours.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +49,8 @@ class PeopleSampling(Sampling):
     examples_per_person: int
     clip_person: bool = False
 
+    #: The sampling that treats an example as this one treats a person.
+    plain_kind: ClassVar[type[Sampling]]
     unit: ClassVar[str] = "person"
 
     def __post_init__(self) -> None:
@@ -62,9 +58,10 @@ class PeopleSampling(Sampling):
         _ = self.plain  # which checks that its fields go together
 
     @property
-    @abstractmethod
     def plain(self) -> Sampling:
         """The sampling that treats a person as this one does, and as one example."""
+        fields = (field.attribute for field in self.plain_kind.fields)
+        return self.plain_kind(**{name: getattr(self, name) for name in fields})
 
     @property
     def reach(self) -> int:
@@ -81,7 +78,7 @@ class PeopleSampling(Sampling):
                 "clip_person is for gradients that are averaged person by person",
             )
         rounds = self.plain.rounds(change, noise=1.0, steps=steps, microbatches=False)
-        return tuple((_stretched(one, self.reach, noise), times) for one, times in rounds)
+        return tuple((_stretched(round_, self.reach, noise), times) for round_, times in rounds)
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
         return self.plain.is_tight(change, steps=steps)
@@ -125,32 +122,32 @@ class PeopleSampling(Sampling):
         for batch in self.plain.sampled_batches(generator, trials=trials, dataset_size=people):
             yield np.repeat(batch, self.rows, axis=1)[:, :dataset_size]
 
-    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+    def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
         """Those of the plain sampling, in which a person has `rows` examples that move alike: attains P-22."""
-        first, second = self.plain.audited_worlds(change, ordinary_examples=ordinary_examples)
+        first, second = self.plain.audited_datasets(change, ordinary_examples=ordinary_examples)
         return self._of_people(first), self._of_people(second)
 
-    def _of_people(self, world: World) -> World:
-        sums = world.releases
+    def _of_people(self, dataset: AuditedDataset) -> AuditedDataset:
+        sums = dataset.releases
         if not isinstance(sums, IndependentSums):
             raise AssertionError("people are drawn anew in every step")
-        census = tuple((move, count * self.rows) for move, count in world.census)
-        return World(census, IndependentSums(sums.values * self.reach, sums.log_weights))
+        census = tuple((move, count * self.rows) for move, count in dataset.census)
+        return AuditedDataset(census, IndependentSums(sums.values * self.reach, sums.log_weights))
 
     def largest_group(self, adjacency: str) -> int | None:
         return self.plain.largest_group(adjacency)
 
 
 @lru_cache(maxsize=256)
-def _stretched(one: AnyRound, reach: int, noise: float) -> AnyRound:
+def _stretched(round_: AnyRound, reach: int, noise: float) -> AnyRound:
     """A round of sensitivities (integers, so that a product is exact) as one of shifts."""
-    if isinstance(one, SubstitutionEnvelope):
-        return SubstitutionEnvelope(_divided(one.side, reach, noise))
-    if not isinstance(one, Round):
+    if isinstance(round_, SubstitutionEnvelope):
+        return SubstitutionEnvelope(_divided(round_.side, reach, noise))
+    if not isinstance(round_, Round):
         raise AssertionError("a sampling of people has rounds of mixtures")
-    branches = [Branch(*(_divided(side, reach, noise) for side in (b.right, b.left))) for b in one.branches]
-    lower = None if one.lower is None else _stretched(one.lower, reach, noise)
-    return Round(branches, one.log_weights, lower if isinstance(lower, Round) else None)
+    branches = [Branch(*(_divided(side, reach, noise) for side in (b.right, b.left))) for b in round_.branches]
+    lower = None if round_.lower is None else _stretched(round_.lower, reach, noise)
+    return Round(branches, round_.log_weights, lower if isinstance(lower, Round) else None)
 
 
 def _divided(side: Side, reach: int, noise: float) -> Side:
@@ -169,6 +166,7 @@ class PoissonPeople(PeopleSampling):
     example_rate: float = 1.0
     examples_held: int = 0
 
+    plain_kind: ClassVar[type[Sampling]] = PoissonSampling
     name: ClassVar[str] = "poisson-people"
     title: ClassVar[str] = "Poisson sampling of people"
     meaning: ClassVar[str] = "Every person joins every batch with the same probability, with some of their examples."
@@ -191,7 +189,7 @@ class PoissonPeople(PeopleSampling):
         Field(
             name="examples_held",
             unit="examples",
-            meaning="With an example rate below 1: examples that a person has, at most.",
+            meaning="The most examples that a person has; needed with an example rate below 1.",
             kind="integer",
             at_least=0,
             at_most=LARGEST_GROUP,
@@ -209,19 +207,15 @@ class PoissonPeople(PeopleSampling):
             raise InvalidArgument("examples_held", NOT_SHOWN, "be given with an example_rate below 1")
 
     @property
-    def plain(self) -> PoissonSampling:
-        return PoissonSampling(rate=self.rate)
-
-    @property
     def is_random(self) -> bool:
         """Whether a sampled person's number of examples is random."""
         return self.example_rate < 1.0
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """P-22; P-23 where the number of examples is random: the sum over people of 0 or min(Binom(n, r), reach)."""
-        found = PeopleSampling.rounds(self, change, noise=noise, steps=steps, microbatches=microbatches)
+        rounds = PeopleSampling.rounds(self, change, noise=noise, steps=steps, microbatches=microbatches)
         if not self.is_random:
-            return found
+            return rounds
         sides = (self._side(counted(group), noise) for group in (change.removed, change.added))
         return ((Round.of(*sides), steps),)
 
@@ -232,11 +226,11 @@ class PoissonPeople(PeopleSampling):
         return Side.from_sensitivities(np.arange(len(law[0]), dtype=np.float64), law, noise)
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
-        found = PeopleSampling.assumptions(self, microbatches=microbatches)
+        sentences = PeopleSampling.assumptions(self, microbatches=microbatches)
         if not self.is_random:
-            return found
+            return sentences
         return (
-            *found,
+            *sentences,
             f"A person has at most {self.examples_held} examples; each of a sampled person's is kept with the stated "
             "probability by a coin of its own, which depends on no data.",
         )
@@ -258,25 +252,25 @@ class PoissonPeople(PeopleSampling):
             kept &= np.cumsum(kept, axis=2) <= self.reach
             yield batch & kept.reshape(trials, -1)[:, :dataset_size]
 
-    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
-        first, second = PeopleSampling.audited_worlds(self, change, ordinary_examples=ordinary_examples)
+    def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
+        first, second = PeopleSampling.audited_datasets(self, change, ordinary_examples=ordinary_examples)
         if not self.is_random:
             return first, second
-        leave, join = counted(change.removed), counted(change.added)
-        return World(first.census, self._sums(leave, 1.0)), World(second.census, self._sums(join, -1.0))
+        leaving, joining = self._sums(counted(change.removed), 1.0), self._sums(counted(change.added), -1.0)
+        return AuditedDataset(first.census, leaving), AuditedDataset(second.census, joining)
 
     def _sums(self, people: int, move: float) -> IndependentSums:
         """The density's own convolution, in doubles: nothing is shared with the law of the accountant."""
         held, r = self.examples_held, self.example_rate
-        one = np.zeros(self.reach + 1)
+        person = np.zeros(self.reach + 1)
         weight = (1.0 - r) ** held
         for i in range(held + 1):
-            one[min(i, self.reach)] += self.rate * weight
+            person[min(i, self.reach)] += self.rate * weight
             weight *= (held - i) / (i + 1.0) * r / (1.0 - r)
-        one[0] += 1.0 - self.rate
+        person[0] += 1.0 - self.rate
         law = np.ones(1)
         for _ in range(people):
-            law = np.convolve(law, one)
+            law = np.convolve(law, person)
         with np.errstate(divide="ignore"):
             return sums_of({move * i: float(np.log(p)) for i, p in enumerate(law)})
 
@@ -288,6 +282,7 @@ class FixedPeople(PeopleSampling):
     batch_size: int
     dataset_size: int
 
+    plain_kind: ClassVar[type[Sampling]] = FixedBatchSampling
     name: ClassVar[str] = "fixed-people"
     title: ClassVar[str] = "a fixed number of people"
     meaning: ClassVar[str] = (
@@ -304,10 +299,6 @@ class FixedPeople(PeopleSampling):
     }
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ("batch_size", "examples_per_person")
 
-    @property
-    def plain(self) -> FixedBatchSampling:
-        return FixedBatchSampling(batch_size=self.batch_size, dataset_size=self.dataset_size)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedPeople(PeopleSampling):
@@ -319,6 +310,7 @@ class TruncatedPeople(PeopleSampling):
     largest_batch: int
     dataset_size: int
 
+    plain_kind: ClassVar[type[Sampling]] = TruncatedPoissonSampling
     name: ClassVar[str] = "truncated-people"
     title: ClassVar[str] = "truncated Poisson sampling of people"
     meaning: ClassVar[str] = "Poisson sampling of people; a batch above the largest is cut to it at random."
@@ -335,9 +327,3 @@ class TruncatedPeople(PeopleSampling):
     adjacencies: ClassVar[tuple[str, ...]] = TruncatedPoissonSampling.adjacencies
     refusals: ClassVar[dict[str, str]] = TruncatedPoissonSampling.refusals
     leaks_most_where_smallest: ClassVar[bool] = TruncatedPoissonSampling.leaks_most_where_smallest
-
-    @property
-    def plain(self) -> TruncatedPoissonSampling:
-        return TruncatedPoissonSampling(
-            rate=self.rate, largest_batch=self.largest_batch, dataset_size=self.dataset_size
-        )

@@ -1,28 +1,33 @@
-"""Poisson sampling: every example on its own."""
+"""Poisson sampling: every example on its own, with one rate, a rate for each source, or a largest batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from groupdp.fields import SAMPLING_RATE, Field
+from groupdp._validation import LARGEST_DATASET, require_number
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.fields import DATASET_SIZE, SAMPLING_RATE, Field, Slider, probability, table
 from groupdp.groups import Group, is_empty
-from groupdp.laws import binomial_law
-from groupdp.neighbours import ADJACENCIES, Change
-from groupdp.pairs import ZERO, Round, Side
+from groupdp.laws import binomial_law, sum_of_binomials_law
+from groupdp.neighbours import ADJACENCIES, ONE_SIDED, ZERO_OUT, Change
+from groupdp.pairs import ZERO, Branch, Round, Side
+from groupdp.samplings.audited import AuditedDataset, cut_batches, independent_members
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
-from groupdp.samplings.worlds import World, independent_members
 
 #: What clipped averages of microbatches need, in a sentence.
 FIXED_MICROBATCHES = (
     "Which microbatch an example lands in does not depend on which others were sampled (positions in a batch of random "
     "size do)."
 )
+#: Most sources of one run.
+MOST_SOURCES = 1000
+_NO_LAW = "which of the others are cut away then depends on both groups, and no bound is proved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +72,187 @@ class PoissonSampling(Sampling):
         while True:  # the rate is exact to 2^-53, the resolution of the uniform variates
             yield generator.random((trials, dataset_size)) < self.rate
 
-    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+    def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
         """Those who leave move by +1, those who join by -1, all others not at all: attains P-1 and P-2."""
         leave, join = counted(change.removed), counted(change.added)
         return (
-            World(((0.0, ordinary_examples), (1.0, leave)), independent_members([(leave, self.rate, 1.0)])),
-            World(((0.0, ordinary_examples), (-1.0, join)), independent_members([(join, self.rate, -1.0)])),
+            AuditedDataset(((0.0, ordinary_examples), (1.0, leave)), independent_members([(leave, self.rate, 1.0)])),
+            AuditedDataset(((0.0, ordinary_examples), (-1.0, join)), independent_members([(join, self.rate, -1.0)])),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonSources(Sampling):
+    """Every round includes each example of source s independently with probability rates[s].
+
+    A group is then counted source by source: `group_size={"web": 3, "books": 5}`.
+    """
+
+    rates: Mapping[str, float]
+    """Given as a mapping; kept as a tuple of (source, rate) in the order given, so that runs can be compared."""
+
+    name: ClassVar[str] = "poisson-sources"
+    title: ClassVar[str] = "Poisson sampling from several sources"
+    meaning: ClassVar[str] = "Every example joins every batch with the probability of its source."
+    meant_by: ClassVar[str] = "sampling_rates"
+    fields: ClassVar[tuple[Field, ...]] = (
+        Field(
+            name="sampling_rates",
+            attribute="rates",
+            unit="probability, by source",
+            meaning="Probability that an example of each source joins a batch.",
+            kind="table",
+            above=0.0,
+            at_most=1.0,
+            parser=lambda key, value: {source: float(rate) for source, rate in table(key, value, probability).items()},
+            option="--source",
+            example="web=0.01",
+            slider=Slider(start={"web": 0.01, "books": 0.001}),
+        ),
+    )
+    adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
+
+    def __post_init__(self) -> None:
+        rates: Any = dict(self.rates) if isinstance(self.rates, tuple) else self.rates
+        if not isinstance(rates, Mapping) or not rates:
+            raise InvalidArgument("rates", self.rates, "be a mapping from sources to rates")
+        if len(rates) > MOST_SOURCES:
+            raise InvalidArgument("rates", len(rates), f"have at most {MOST_SOURCES} sources")
+        for source in rates:
+            if not isinstance(source, str) or not source:
+                raise InvalidArgument("rates", source, "have non-empty texts for sources")
+        checked = tuple(
+            (source, require_number(f"rates[{source!r}]", rate, above=0.0, at_most=1.0))
+            for source, rate in rates.items()
+        )
+        object.__setattr__(self, "rates", checked)
+
+    def _rates(self) -> tuple[tuple[str, float], ...]:
+        rates: Any = self.rates
+        return rates  # type: ignore[no-any-return]
+
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        """Each side is a convolution of Binom(k_s, q_s) over the sources s (P-3)."""
+        unit = 2.0 if microbatches else 1.0
+        sides = (_side(self._rates(), group, unit, noise) for group in (change.removed, change.added))
+        return ((Round.of(*sides), steps),)
+
+    def is_tight(self, change: Change, *, steps: int) -> bool:
+        return True
+
+    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
+        sampled = "Every step includes each example independently with the probability stated for its source."
+        return (sampled, FIXED_MICROBATCHES) if microbatches else (sampled,)
+
+    def share_of_data(self) -> Fraction:
+        raise InvalidArgument(
+            "epochs", NOT_SHOWN, "be left out for several sources, whose epochs differ in length: give steps"
+        )
+
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        """Example i belongs to source i modulo the number of sources."""
+        rates = np.resize([rate for _, rate in self._rates()], dataset_size)
+        while True:
+            yield generator.random((trials, dataset_size)) < rates
+
+    def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
+        """Those who leave move by +1, those who join by -1, all others not at all: attains P-3.
+
+        Rows of one example per source, as `sampled_batches` has them; who is not there is one who does not move.
+        """
+        leave, join = (dict(group) if not isinstance(group, int) else {} for group in (change.removed, change.added))
+        rows = max(1, *leave.values(), *join.values(), -(-ordinary_examples // len(self.sources)))
+        return _dataset(self._rates(), leave, rows, 1.0), _dataset(self._rates(), join, rows, -1.0)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(source for source, _ in self._rates())
+
+    def describe(self) -> str:
+        return f"{self.title}, sampling rates {', '.join(f'{source}: {rate!r}' for source, rate in self._rates())}"
+
+    def values(self) -> dict[str, Any]:
+        return {"sampling_rates": dict(self._rates())}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncatedPoissonSampling(Sampling):
+    """Every round includes each example independently with probability `rate`; of a batch above `largest_batch` that
+    many are kept, uniformly at random. Padding a batch up to that size changes nothing.
+    """
+
+    rate: float
+    largest_batch: int
+    dataset_size: int
+    """Size of the common part, public and exact: the dataset without the group. Epsilon is not monotone in it."""
+
+    name: ClassVar[str] = "truncated-poisson"
+    title: ClassVar[str] = "truncated Poisson sampling"
+    meaning: ClassVar[str] = "Poisson sampling; a batch above the largest is cut to it at random."
+    meant_by: ClassVar[str] = "largest_batch"
+    fields: ClassVar[tuple[Field, ...]] = (
+        SAMPLING_RATE,
+        Field(
+            name="largest_batch",
+            unit="examples",
+            meaning="A batch with more examples is cut to this many, at random.",
+            kind="integer",
+            at_least=1,
+            at_most=LARGEST_DATASET,
+            slider=Slider(start=600, low=1, high=100_000),
+        ),
+        DATASET_SIZE,
+    )
+    adjacencies: ClassVar[tuple[str, ...]] = (*ONE_SIDED, ZERO_OUT)
+    leaks_most_where_smallest: ClassVar[bool] = False
+    refusals: ClassVar[dict[str, str]] = {"substitute": _NO_LAW, "add-and-remove": _NO_LAW, "exchange": _NO_LAW}
+
+    def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
+        """A public coin over the classes of the common sample's size (P-6): (m + d, 0) for members removed, its mirror
+        image for members added; (m + d, d) where they are zeroed and keep their places.
+        """
+        if microbatches:
+            raise InvalidArgument(
+                "microbatch_size",
+                InWords("more"),
+                "be 1 for truncated Poisson sampling",
+                "which microbatch an example lands in depends on which others were cut away",
+            )
+        coin = _coin(self, counted(change.size), noise, change.keeps_places)
+        return ((coin if is_empty(change.added) else coin.mirrored, steps),)
+
+    def is_tight(self, change: Change, *, steps: int) -> bool:
+        return False
+
+    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
+        return (
+            "Every step includes each example independently with the stated probability, and cuts a larger batch to "
+            "the stated size uniformly at random.",
+            f"The dataset without the group has exactly {self.dataset_size} examples, and its size is public.",
+        )
+
+    def share_of_data(self) -> Fraction:
+        return stated_fraction(self.rate)
+
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        while True:
+            sampled = generator.random((trials, dataset_size)) < self.rate
+            order = np.where(sampled, generator.random((trials, dataset_size)), np.inf)
+            rank = order.argsort(axis=1).argsort(axis=1)
+            yield sampled & (rank < self.largest_batch)
+
+    def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
+        """The group moves by +1; whoever it displaces by -1 where the cap cuts more often than not, else by 0."""
+        size, others = counted(change.size), self.dataset_size
+        away = -1.0 if self.rate * others >= self.largest_batch else 0.0
+
+        def dataset(members: int, move: float) -> AuditedDataset:
+            shape = {"ordinary_move": away, "group_move": move}
+            sums = cut_batches(self.rate, self.largest_batch, others, members, **shape)
+            return AuditedDataset(((away, others), (move, members)), sums)
+
+        first, second = dataset(size, 1.0), dataset(size, 0.0) if change.keeps_places else dataset(0, 0.0)
+        return (second, first) if is_empty(change.removed) else (first, second)
 
 
 def counted(group: Group) -> int:
@@ -101,3 +280,35 @@ def _sensitivities(rate: float, group: Group, unit: float) -> Side:
     if rate == 1.0:  # in every other law of counts all outcomes are possible
         return Side.point(unit * size)
     return Side(unit * np.arange(size + 1.0), binomial_law(size, rate))
+
+
+def _dataset(rates: tuple[tuple[str, float], ...], group: Mapping[str, int], rows: int, move: float) -> AuditedDataset:
+    census = [(move if row < group.get(source, 0) else 0.0, 1) for row in range(rows) for source, _ in rates]
+    sums = independent_members((group.get(source, 0), rate, move) for source, rate in rates)
+    return AuditedDataset(tuple(census), sums)
+
+
+@lru_cache(maxsize=64)
+def _side(rates: tuple[tuple[str, float], ...], group: Group, unit: float, noise: float) -> Side:
+    if isinstance(group, int):
+        raise AssertionError("a group must be given source by source")
+    sizes = dict(group)
+    law = sum_of_binomials_law(tuple((rate, sizes[source]) for source, rate in rates if sizes[source] > 0))
+    return Side.from_sensitivities(unit * np.arange(len(law[0]), dtype=np.float64), law, noise)
+
+
+@lru_cache(maxsize=64)
+def _coin(sampling: TruncatedPoissonSampling, size: int, noise: float, keeps_places: bool) -> Round:
+    from groupdp.laws.truncated import truncated_classes
+
+    classes = truncated_classes(sampling.rate, sampling.largest_batch, sampling.dataset_size, size)
+    branches = []
+    for sizes in classes:
+        right = Side.from_sensitivities(sizes.sensitivities, sizes.law, noise)
+        left = Side.from_sensitivities(sizes.displaced, sizes.displaced_law, noise) if keeps_places else ZERO
+        branches.append(Branch(right, left))
+    log_weights = [sizes.log_weight for sizes in classes]
+    if not classes[-1].is_catch_all:
+        return Round(branches, log_weights)
+    # Sizes that share one class: k members and k displaced for the upper side, nothing for the lower side (P-6).
+    return Round(branches, log_weights, Round([*branches[:-1], Branch(ZERO, ZERO)], log_weights))

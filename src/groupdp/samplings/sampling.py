@@ -14,7 +14,7 @@ import numpy.typing as npt
 from groupdp.fields import Field
 from groupdp.neighbours import Change, require_law
 from groupdp.pairs import Rounds as Rounds
-from groupdp.samplings.worlds import World
+from groupdp.samplings.audited import AuditedDataset
 
 BoolArray = npt.NDArray[np.bool_]
 EXAMPLES_CLIPPED = "Every example's gradient is clipped to the clipping norm on its own before anything is summed."
@@ -102,7 +102,7 @@ class Sampling(Described):
         """Really sampled: for each step, a (trials, dataset_size) array that says who is in the batch."""
 
     @abstractmethod
-    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+    def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
         """Two datasets of this change that leak as much as is known, with the exact densities of what they release.
 
         `ordinary_examples` is the size of the common part where the sampling does not say it.

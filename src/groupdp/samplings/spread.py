@@ -19,9 +19,9 @@ from groupdp.groups import LARGEST_GROUP
 from groupdp.laws.blocks import spread_blocks
 from groupdp.neighbours import ADJACENCIES, Change
 from groupdp.pairs import ZERO, AnyRound, Round, Rounds, Side
+from groupdp.samplings.audited import AllocatedSums, AuditedDataset
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
 from groupdp.samplings.sampling import BoolArray, Sampling
-from groupdp.samplings.worlds import AllocatedSums, World
 
 #: Members of a part at most; no effect on validity.
 PART = 12
@@ -47,7 +47,7 @@ class SpreadSampling(Sampling):
         Field(
             name="evenly",
             unit="",
-            meaning="Whether more examples of a person than batches are spread as evenly as possible.",
+            meaning="Admit people with more examples than batches; theirs are spread as evenly as possible.",
             kind="flag",
             default=False,
             slider=Slider(start=False),
@@ -118,13 +118,13 @@ class SpreadSampling(Sampling):
             for step in range(self.batches):
                 yield bins == step
 
-    def audited_worlds(self, change: Change, *, ordinary_examples: int) -> tuple[World, World]:
+    def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
         """Those who leave move by +1, those who join by -1; there are no others, who would be other people."""
         leave, join = counted(change.removed), counted(change.added)
         self._require_places(max(leave, join))
         return (
-            World(((1.0, leave),), spread_members(leave, 1.0, self.batches)),
-            World(((-1.0, join),), spread_members(join, -1.0, self.batches)),
+            AuditedDataset(((1.0, leave),), spread_members(leave, 1.0, self.batches)),
+            AuditedDataset(((-1.0, join),), spread_members(join, -1.0, self.batches)),
         )
 
 

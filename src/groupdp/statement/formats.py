@@ -164,9 +164,9 @@ _FORMULA = re.compile(
 def _with_mathematics(sentence: str) -> str:
     """A sentence of ours in LaTeX, its formulas set as such."""
     parts, end = [], 0
-    for found in _FORMULA.finditer(sentence):
-        parts += [_latex(sentence[end : found.start()]), f"${_formula(found[0])}$"]
-        end = found.end()
+    for formula in _FORMULA.finditer(sentence):
+        parts += [_latex(sentence[end : formula.start()]), f"${_formula(formula[0])}$"]
+        end = formula.end()
     return grouped("".join([*parts, _latex(sentence[end:])]), space=r"\,")
 
 
@@ -182,13 +182,13 @@ def _formula(text: str) -> str:
     return text.replace("<=", r"\le").replace("infinity", r"\infty")
 
 
-def _power_of_ten(found: re.Match[str]) -> str:
-    power = f"10^{{{int(found[2])}}}"
-    return power if found[1] in ("1", "1.0") else rf"{found[1]} \times {power}"
+def _power_of_ten(number: re.Match[str]) -> str:
+    power = f"10^{{{int(number[2])}}}"
+    return power if number[1] in ("1", "1.0") else rf"{number[1]} \times {power}"
 
 
 def _latex(text: str) -> str:
-    return "".join(_ESCAPES.get(one, one) for one in text).replace(r"$<$=", r"$\le$")
+    return "".join(_ESCAPES.get(character, character) for character in text).replace(r"$<$=", r"$\le$")
 
 
 #: How a statement is written, by the name of the format; JSON is not a text.

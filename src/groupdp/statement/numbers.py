@@ -57,7 +57,7 @@ class Explanation:
             f"An attacker who is {given_percent(self.prior)} sure at first that {self.cases.first}, and raises a false "
             f"alarm in {rate} of the cases in which {self.cases.second}, is at most "
             f"{_share(belief, guessed=self.prior)} sure after an alarm; an attacker with rarer alarms may be surer.",
-            f"Without the release, the best guess which of the two it was is right in {_known(self.prior)} of the "
+            f"Without the release, the best guess between the two cases is right in {_known(self.prior)} of the "
             f"cases; with it, in at most {_share(self.risk.success.upper, guessed=known, text=_known(self.prior))}.",
             self.cases.order(),
         ]
@@ -170,12 +170,14 @@ def make_statement(
         )
     run.require_covered()
     phases = list(run.phases)
-    found = epsilon(phases, delta=run.stated_delta, every_change=True, **run.keywords)
+    bounds = epsilon(phases, delta=run.stated_delta, every_change=True, **run.keywords)
     report(0.3)
-    changes = found.provenance.directions
-    single = None
-    if isinstance(run.group_size, int) and not run.neighbours.words:
-        single = epsilon(phases, delta=run.stated_delta, group_size=1, adjacency=run.adjacency)
+    changes = bounds.provenance.directions
+    single = claim = None
+    about: dict[str, Any] = {"delta": run.stated_delta, "adjacency": run.adjacency}
+    if isinstance(run.group_size, int):
+        claim = poisson_claim(phases, group_size=run.group_size, **about)
+        single = None if run.neighbours.words else epsilon(phases, group_size=1, **about)
     report(0.4)
     vadhan, old_tool = _old_analysis(run)
     report(0.5)
@@ -184,7 +186,7 @@ def make_statement(
         explanation = explain(
             phases,
             delta=run.stated_delta,
-            certified=found,
+            certified=bounds,
             progress=lambda fraction: report(0.5 + 0.4 * fraction),
             **run.keywords,
         )
@@ -192,12 +194,12 @@ def make_statement(
     verified, proved = (None, None) if certificate is None else _verified(run, certificate)
     return Statement(
         run=run,
-        epsilon=found,
+        epsilon=bounds,
         changes={name: Bounds(*changes[name]) for name in sorted(changes)} if len(changes) > 1 else {},
         one_example=single,
         vadhan=vadhan,
         old_tool=old_tool,
-        poisson_claim=_poisson_claim(run),
+        poisson_claim=claim,
         explanation=explanation,
         ledger=ledger,
         filtered=None if ledger is None else ledger.filtered(),
@@ -253,9 +255,3 @@ def _old_analysis(run: RunFile) -> tuple[Bounds | None, float | None]:
         return vadhan, old_tool_epsilon(phases, delta=run.stated_delta, group_size=run.group_size)
     except InvalidArgument:
         return None, None
-
-
-def _poisson_claim(run: RunFile) -> Bounds | None:
-    if not isinstance(run.group_size, int):
-        return None
-    return poisson_claim(list(run.phases), delta=run.stated_delta, group_size=run.group_size, adjacency=run.adjacency)

@@ -12,8 +12,7 @@ from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import Wrapper
 from groupdp.neighbours import DIRECTIONS, SAME_SIZE
 from groupdp.printing import counted, given, round_down, upper_text
-from groupdp.run_file.run import RunFile
-from groupdp.run_file.write import remarks_on, stated, with_sizes_stated
+from groupdp.run_file.run import RunFile, remarks_on, stated, with_sizes_stated
 from groupdp.statement.numbers import DIGITS, Statement
 
 

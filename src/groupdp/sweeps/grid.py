@@ -114,11 +114,12 @@ def grid_of(run: Any, *, delta: Any, group_size: Any, adjacency: Any, vary: Any)
     lists = tuple((name, _values(name, values)) for name, values in vary.items())
     about_run = [name for name, _ in lists if name not in QUESTION_KEYS]
     if about_run and len(phases) > 1:
-        raise InvalidArgument("vary", about_run[0], f"leave a run of {len(phases)} phases as it is")
+        names = ", ".join(QUESTION_KEYS)
+        raise InvalidArgument("vary", about_run[0], f"be one of {names} for a run of {len(phases)} phases")
     known = (*(key for key in keys_of(phases[0].sampling.name) if key != "mechanism"), *QUESTION_KEYS)
     for name in about_run:
         if name not in known or name == "sampling":
-            names = ", ".join(one for one in known if one != "sampling")
+            names = ", ".join(key for key in known if key != "sampling")
             raise InvalidArgument("vary", name, f"name what a run or question has ({names})")
     if delta is None and "delta" not in vary:
         raise InvalidArgument("delta", NOT_SHOWN, "be given, or vary")

@@ -72,7 +72,7 @@ def spend(
     epochs = _epochs(phases, most)
     steps = _marks(phases, total, most, epochs)
     report = progress if progress is not None else (lambda _: None)
-    found: dict[int, Bounds] = {}
+    bounds_at: dict[int, Bounds] = {}
 
     def evaluate(marks: Sequence[int], start: float, end: float) -> None:
         asked = [(prefix(phases, step), {"delta": delta, **neighbours}) for step in marks]
@@ -80,13 +80,13 @@ def spend(
             report(start + (end - start) * done / len(marks))
             if not isinstance(bounds, Bounds):
                 raise bounds
-            found[step] = bounds
+            bounds_at[step] = bounds
 
     evaluate(steps, 0.0, 0.5)
     # A run whose first steps cost what all its first epoch does pays by the epoch: the curve rises right after its end.
-    if epochs and steps[0] < min(epochs) and found[steps[0]] == found[min(epochs)]:
-        evaluate([end + 1 for end in epochs if end < total and end + 1 not in found], 0.5, 0.9)
-    spent = tuple(Spent(step, found[step], epochs.get(step)) for step in sorted(found))
+    if epochs and steps[0] < min(epochs) and bounds_at[steps[0]] == bounds_at[min(epochs)]:
+        evaluate([end + 1 for end in epochs if end < total and end + 1 not in bounds_at], 0.5, 0.9)
+    spent = tuple(Spent(step, bounds_at[step], epochs.get(step)) for step in sorted(bounds_at))
     last = None if limit is None else _last_within(phases, spent, limit, delta, neighbours)
     return Spending(spent, limit, last)
 
@@ -126,10 +126,10 @@ def _epochs(phases: Sequence[DPSGD], points: int) -> dict[int, int]:
 
 
 def _last_within(
-    phases: Sequence[DPSGD], found: Sequence[Spent], target: float, delta: float, neighbours: dict[str, Any]
+    phases: Sequence[DPSGD], points: Sequence[Spent], target: float, delta: float, neighbours: dict[str, Any]
 ) -> int | None:
-    low = max((one.steps for one in found if one.epsilon.upper <= target), default=0)
-    high = min((one.steps for one in found if one.epsilon.upper > target), default=None)
+    low = max((point.steps for point in points if point.epsilon.upper <= target), default=0)
+    high = min((point.steps for point in points if point.epsilon.upper > target), default=None)
     if high is None:
         return low
     while high - low > 1:

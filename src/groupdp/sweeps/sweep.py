@@ -1,15 +1,25 @@
-"""The sweep itself: chunks of points over threads, or over any executor."""
+"""The sweep itself: chunks of points over threads, or over any executor; rows as CSV or Parquet.
+
+While a sweep runs into a file, every finished chunk is a file of its own in FILE.parts, in the format of FILE, and
+appears there whole; manifest.json says which sweep it is. At the end the parts, in order, are the file, and the folder
+goes. One part is in memory at a time. An interrupted sweep goes on where it stopped.
+"""
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import json
 import os
 from collections.abc import Container, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
+from groupdp._files import NewFiles
 from groupdp._validation import require_choice
 from groupdp.at_once import epsilons
 from groupdp.bounds import Bounds
@@ -34,13 +44,7 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """Flat, for tables."""
-        return {
-            **self.values,
-            "epsilon_lower": self.epsilon_lower,
-            "epsilon_upper": self.epsilon_upper,
-            "tight": self.tight,
-            "refused": self.refused,
-        }
+        return {**self.values, **{name: getattr(self, name) for name in _RESULTS}}
 
 
 def sweep(
@@ -63,12 +67,17 @@ def sweep(
     """
     require_choice("adjacency", adjacency, ADJACENCIES)
     grid = grid_of(run, delta=delta, group_size=group_size, adjacency=adjacency, vary=vary)
-    found: dict[int, list[Row]] = {}
-    for start, rows in finished_chunks(grid, executor=executor, scheduler=scheduler):
-        found[start] = rows
+    return rows_of(grid, executor=executor, scheduler=scheduler, progress=progress)
+
+
+def rows_of(grid: Grid, *, progress: Progress | None = None, **where: Any) -> list[Row]:
+    """All rows, in order; `where` as for `finished_chunks`."""
+    chunks: dict[int, list[Row]] = {}
+    for start, rows in finished_chunks(grid, **where):
+        chunks[start] = rows
         if progress is not None:
-            progress(sum(map(len, found.values())) / len(grid))
-    return [row for start in sorted(found) for row in found[start]]
+            progress(sum(map(len, chunks.values())) / len(grid))
+    return [row for start in sorted(chunks) for row in chunks[start]]
 
 
 def finished_chunks(
@@ -158,3 +167,126 @@ def _dask_client(scheduler: str) -> Any:
             InWords(f"{scheduler!r} ({type(error).__name__})"),
             "be the address of a running Dask scheduler",
         ) from None
+
+
+SUFFIXES = (".csv", ".parquet")
+_RESULTS = ("epsilon_lower", "epsilon_upper", "tight", "refused")
+
+
+def check_name(name: str, path: str) -> None:
+    """Refuse a name that ends in neither .csv nor .parquet."""
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise InvalidArgument(name, path, "end in .csv or .parquet")
+
+
+class Parts:
+    """The finished chunks of a sweep, beside the file that they become."""
+
+    def __init__(self, path: str, grid: Grid) -> None:
+        check_name("out", path)
+        self._path, self._grid = Path(path), grid
+        self._folder = Path(f"{path}.parts")
+        self._suffix = Path(path).suffix.lower()
+        self._schema = _schema(grid) if self._suffix == ".parquet" else None
+
+    def begin(self) -> set[int]:
+        """The first points of the chunks that an earlier run of the same sweep has finished; parts of another sweep are
+        removed."""
+        manifest, key = self._folder / "manifest.json", _key(self._grid)
+        try:
+            same = json.loads(manifest.read_text(encoding="utf-8")) == key
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            self.remove()
+            with NewFiles() as files:
+                files.write_text(manifest, json.dumps(key) + "\n")
+        starts = range(0, len(self._grid), self._grid.chunk)
+        return {start for start in starts if self._part(start).exists()}
+
+    def write(self, start: int, rows: list[Row]) -> None:
+        """Write one chunk; its file appears whole."""
+        with NewFiles() as files:
+            path = files.temporary(self._part(start))
+            if self._schema is None:
+                with open(path, "w", encoding="utf-8", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerows(row.as_dict().values() for row in rows)
+            else:
+                import pyarrow.parquet
+
+                flat = [row.as_dict() for row in rows]
+                pyarrow.parquet.write_table(pyarrow.Table.from_pylist(flat, self._schema), path)
+
+    def assemble(self) -> None:
+        """The whole file, in order; it appears at once, and the parts go."""
+        starts = range(0, len(self._grid), self._grid.chunk)
+        with NewFiles() as files:
+            path = files.temporary(self._path)
+            if self._schema is None:
+                with open(path, "w", encoding="utf-8", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerow((*self._grid.names, *_RESULTS))
+                    for start in starts:
+                        file.write(self._part(start).read_text(encoding="utf-8"))
+            else:
+                import pyarrow.parquet
+
+                with pyarrow.parquet.ParquetWriter(path, self._schema) as writer:
+                    for start in starts:
+                        writer.write_table(pyarrow.parquet.read_table(self._part(start), schema=self._schema))
+        self.remove()
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of the file, from its parts."""
+        for start in range(0, len(self._grid), self._grid.chunk):
+            chosen = self._grid.values(start, start + self._grid.chunk)
+            for values, results in zip(chosen, self._results(start), strict=True):
+                yield Row(dict(zip(self._grid.names, values, strict=True)), *results)
+
+    def _results(self, start: int) -> Iterator[tuple[Any, ...]]:
+        if self._schema is not None:
+            import pyarrow.parquet
+
+            columns = pyarrow.parquet.read_table(self._part(start)).select(_RESULTS).to_pydict()
+            yield from zip(*columns.values(), strict=True)
+            return
+        with open(self._part(start), encoding="utf-8", newline="") as file:
+            for line in csv.reader(file):
+                lower, upper, tight, refused = line[-len(_RESULTS) :]
+                known = (None, None, None) if refused else (float(lower), float(upper), tight == "True")
+                yield *known, refused or None
+
+    def remove(self) -> None:
+        """Delete the parts, and their folder if nothing else is in it."""
+        for pattern in ("manifest.json", "part-*.csv", "part-*.parquet"):
+            for path in self._folder.glob(pattern):
+                path.unlink(missing_ok=True)
+        try:
+            self._folder.rmdir()
+        except OSError:  # it is not there, or somebody put something into it
+            return
+
+    def _part(self, start: int) -> Path:
+        return self._folder / f"part-{start:07}{self._suffix}"
+
+
+def _schema(grid: Grid) -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise GroupDPError("Parquet files need the extra parquet: pip install 'groupdp[parquet]'.") from None
+    varied = [(name, pyarrow.array(values).type) for name, values in grid.vary]
+    types = (pyarrow.float64(), pyarrow.float64(), pyarrow.bool_(), pyarrow.string())
+    return pyarrow.schema([*varied, *zip(_RESULTS, types, strict=True)])
+
+
+def _key(grid: Grid) -> str:
+    """A digest of the whole question."""
+    described: dict[str, Any] = {
+        "phases": [phase.values() for phase in grid.phases],
+        "delta": grid.delta,
+        "group_size": grid.group_size,
+        "adjacency": grid.adjacency,
+        "vary": [[name, list(values)] for name, values in grid.vary],
+        "chunk": grid.chunk,
+    }
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()

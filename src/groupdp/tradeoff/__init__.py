@@ -1,7 +1,7 @@
 """Trade-off curves: how well could an attacker tell whether the group took part?
 
-closed_form      one round, exactly (half_lines)
-delta_curve      delta near chosen epsilons, certified; runs that amount to one round
+closed_form      one round, exactly (half_lines; runs that amount to one round)
+delta_curve      delta near chosen epsilons, certified, by contours that serve many of them
 minorant         what a few values of a convex function say about it everywhere
 enclosure        one point of the trade-off function, by duality; many points from few values of delta
 function         the trade-off function, which keeps what it computed

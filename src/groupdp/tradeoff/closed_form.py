@@ -65,8 +65,8 @@ class Rates:
 class OneRound:
     """The curve of one round."""
 
-    def __init__(self, one: Round) -> None:
-        self.half = HalfLines(one)
+    def __init__(self, round_: Round) -> None:
+        self.half = HalfLines(round_)
 
     def rates(self, levels: Levels) -> Rates:
         """Both rates at every level (T-3)."""
@@ -129,7 +129,7 @@ class Envelope:
     """The concave envelope of several rounds' curves (one round: its own curve)."""
 
     def __init__(self, rounds: Sequence[Round]) -> None:
-        self.curves = [OneRound(one) for one in rounds]
+        self.curves = [OneRound(round_) for round_ in rounds]
 
     def rates(self, levels: Levels) -> tuple[Sides, Sides, FloatArray]:
         """(log true positive rate, log false negative rate, log slope of a tangent, about) at every level."""
@@ -137,10 +137,10 @@ class Envelope:
         if len(each) == 1:
             return each[0].power, each[0].miss, each[0].loss
         found = _Found(levels, each)
-        losses = np.nan_to_num([one.loss for one in each], nan=0.0, posinf=1e300, neginf=-1e300)
+        losses = np.nan_to_num([point.loss for point in each], nan=0.0, posinf=1e300, neginf=-1e300)
         # At its own threshold the largest curve mostly has a tangent above all others; if not, try the rest, slope 1
         # (the common tangent of a pair and its mirror image), and what bisection finds.
-        order = np.argsort([-one.power.lower for one in each], axis=0)
+        order = np.argsort([-point.power.lower for point in each], axis=0)
         for t in (*np.take_along_axis(losses, order, axis=0), np.zeros(losses.shape[1])):
             rest = np.flatnonzero(found.is_wide)
             if len(rest):
@@ -175,8 +175,8 @@ class _Found:
         count = len(levels.log_alpha)
         self.slope = np.zeros(count)
         # The envelope lies above every curve.
-        self.power = Sides(np.max([one.power.lower for one in each], axis=0), np.zeros(count))
-        self.miss = Sides(np.full(count, -np.inf), np.min([one.miss.upper for one in each], axis=0))
+        self.power = Sides(np.max([point.power.lower for point in each], axis=0), np.zeros(count))
+        self.miss = Sides(np.full(count, -np.inf), np.min([point.miss.upper for point in each], axis=0))
 
     @property
     def is_wide(self) -> BoolArray:

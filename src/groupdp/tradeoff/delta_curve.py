@@ -1,90 +1,38 @@
-"""delta(epsilon) of one composition, at any real epsilon: certified bounds, each computed once; slopes.
-
-Some compositions are equivalent to one round. Gaussian rounds N(x_j) against N(-y_j) compose to one with the shift
-sqrt(sum_j T_j (x_j + y_j)^2). A round without noise shows +infinity or nothing under P, -infinity or nothing under Q:
-what is left for a finite outcome is the probability that no such round shows anything, under P and under Q.
-"""
+"""delta(epsilon) of one composition, at any real epsilon: certified bounds, each computed once; slopes."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from groupdp.compositions import Options, are_few, log_delta_ceiling, log_delta_of
+from groupdp.compositions import Options, log_delta_ceiling, log_delta_of
 from groupdp.engines import spectral
 from groupdp.errors import LimitExceeded
-from groupdp.floats import FloatArray, log_complement
+from groupdp.floats import FloatArray
 from groupdp.noiseless import log_revealed
-from groupdp.pairs import ZERO, Branch, Composition, Round, Side
+from groupdp.pairs import Composition, Round
+from groupdp.tradeoff.half_lines import as_one_round
 
 if TYPE_CHECKING:
     from groupdp.engines.lattice import Solution
 
-
-def as_one_round(composition: Composition) -> Round | None:
-    """The round whose trade-off function is the composition's; None if there is none."""
-    rounds = [(one, times) for one, times in composition if isinstance(one, Round)]
-    if len(rounds) < len(composition):  # a profile is not a pair of mixtures
-        return None
-    noisy = [part for part in rounds if part[0].has_noise]
-    silent = [part for part in rounds if not part[0].has_noise]
-    if not noisy:
-        one: Round | None = Round.of(ZERO, ZERO)
-    elif all(_is_gaussian(part) for part, _ in noisy):
-        one = Round.of(Side.point(_gaussian_shift(noisy)), ZERO)
-    elif len(noisy) == 1 and noisy[0][1] == 1:
-        one = noisy[0][0]
-    else:
-        one = None
-    if one is None or not silent:
-        return one
-    if not all(_shows_nothing_finite(part) for part, _ in silent):
-        return None
-    right = math.fsum(times * part.branches[0].right.log_mass_at_zero for part, times in silent)
-    left = math.fsum(times * part.branches[0].left.log_mass_at_zero for part, times in silent)
-    branches = (Branch(_revealed(branch.right, right), _revealed(branch.left, left)) for branch in one.branches)
-    return Round(branches, one.log_weights)
-
-
-def _is_gaussian(one: Round) -> bool:
-    return len(one.branches) == 1 and len(one.branches[0].right.shifts) == len(one.branches[0].left.shifts) == 1
-
-
-def _gaussian_shift(parts: list[tuple[Round, int]]) -> float:
-    shifts = ((one.branches[0].right.largest + one.branches[0].left.largest, times) for one, times in parts)
-    return math.hypot(*(math.sqrt(times) * shift for shift, times in shifts))
-
-
-def _shows_nothing_finite(one: Round) -> bool:
-    """Whether all shifts are 0 or infinite, and there is no coin."""
-    sides = (side for branch in one.branches for side in (branch.right, branch.left))
-    return len(one.branches) == 1 and all(bool(np.all((side.shifts == 0.0) | np.isinf(side.shifts))) for side in sides)
-
-
-def _revealed(side: Side, log_hidden: float) -> Side:
-    """The side, with an outcome that P or Q alone has unless an event of probability e^log_hidden happens."""
-    if log_hidden == 0.0:
-        return side
-    if log_hidden == -math.inf:
-        return Side.point(math.inf)
-    shifts = np.append(side.shifts, math.inf)
-    logs = np.append(side.log_probabilities + log_hidden, log_complement(log_hidden))
-    with np.errstate(under="ignore"):
-        return Side(shifts, (np.exp(logs), logs))
-
-
 #: Steps of the finite differences that steer the search. They decide how close the bounds are, not whether they hold.
-_FINE_STEP = 1e-4
-_FINEST_STEP = 1e-11
-_COARSE_STEP = 1e-3
+_COARSE_STEP, _FINE_STEP, _FINEST_STEP = 1e-3, 1e-4, 1e-11
 #: Nodes times steps of all contours of a curve, one to two seconds' work: after that it is left to lattices, each of
 #: which is good for many epsilons, and takes seconds.
 _MOST_CONTOURS = 2e9
-#: Relative width up to which a contour planned for another epsilon serves, and how many are kept.
-_CONTOUR_WIDTH, _MOST_KEPT = 1e-10, 64
+#: A contour planned for another epsilon serves up to this width relative to log delta, or twice the one where it was
+#: planned; where that is wider than the second it does not serve at all.
+_CONTOUR_WIDTH, _WIDEST_CONTOUR = 1e-10, 1e-6
+#: Plans that may come to nothing, each of which may take a tenth of a second.
+_MOST_DECLINED = 3
+#: Rough values are interpolated between contours whose epsilons differ by at most this factor.
+_APART = 1.3
 #: Lattices of one curve, each of which may take a second; after that, those at hand bound what is asked.
 _MOST_LATTICES = 16
 #: Width that is asked for there, unless the caller says; and one that will do, where a lattice made for another epsilon
@@ -97,6 +45,118 @@ _MOST_COSTLY = 32
 _NEAREST = 3
 
 
+def largest_loss(composition: Composition) -> float:
+    """An upper bound on the privacy loss, inf where it is unbounded: P = {0} and Q may be at 0 too (T-8)."""
+    total = []
+    for round_, times in composition:
+        if not isinstance(round_, Round) or not all(branch.right.is_zero for branch in round_.branches):
+            return math.inf
+        total.append(times * max(-branch.left.log_mass_at_zero for branch in round_.branches))
+    return math.fsum(total) * (1.0 + 2.0**-48)
+
+
+class Contours:
+    """Contours of a composition of pairs: certified bounds on log delta around the epsilons they were planned for."""
+
+    def __init__(self, composition: Composition) -> None:
+        self.composition = composition
+        rounds = all(isinstance(round_, Round) and round_.has_noise for round_, _ in composition)
+        self.available = spectral.AVAILABLE and rounds and bool(composition)
+        self.planned: list[tuple[float, float, spectral.Neighbourhood]] = []  # (epsilon, relative width there, contour)
+        self.values: dict[float, tuple[float, float]] = {}  # log delta and its slope where they were planned, about
+        self.work = self.declined = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no further contour is planned."""
+        return not self.available or self.work > _MOST_CONTOURS or self.declined > _MOST_DECLINED
+
+    def nearest(self, epsilon: float) -> tuple[float, float, spectral.Neighbourhood]:
+        """The contour that was planned closest."""
+        place = bisect_left(self.planned, epsilon, key=lambda planned: planned[0])
+        return min(self.planned[max(place - 1, 0) : place + 1], key=lambda planned: abs(planned[0] - epsilon))
+
+    def evaluate(self, epsilon: float) -> tuple[float, float, float, float] | None:
+        """(lower, upper) certified, then log delta and its slope, about; None where no contour is narrow."""
+        if self.planned:
+            _, own, contour = self.nearest(epsilon)
+            found = _first(contour.evaluate(np.array([epsilon])))
+            if _relative(*found[:2]) <= max(_CONTOUR_WIDTH, 2.0 * own):
+                return found
+        return self.plan(epsilon)
+
+    def at_hand(self, epsilon: float) -> tuple[float, float]:
+        """Certified (lower, upper) by the contours planned on either side, however wide."""
+        place = bisect_left(self.planned, epsilon, key=lambda planned: planned[0])
+        sides = [planned[2].log_delta(epsilon) for planned in self.planned[max(place - 1, 0) : place + 1]]
+        return max((side[0] for side in sides), default=-math.inf), min((side[1] for side in sides), default=0.0)
+
+    def plan(self, epsilon: float) -> tuple[float, float, float, float] | None:
+        """The same by a contour planned for this epsilon."""
+        if self.exhausted:
+            return None
+        try:
+            contour = spectral.neighbourhood(self.composition, epsilon)
+        except LimitExceeded:
+            self.declined += 1
+            return None
+        if contour is None:  # delta is 0
+            return -math.inf, -math.inf, -math.inf, 0.0
+        self.work += contour.work
+        found = _first(contour.evaluate(np.array([epsilon])))
+        own = _relative(*found[:2])
+        if not own <= _WIDEST_CONTOUR:
+            self.declined += 1
+            return None
+        insort(self.planned, (epsilon, own, contour), key=lambda planned: planned[0])
+        self.values[epsilon] = found[2:]
+        return found
+
+    def around(self, epsilon: float, points: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Certified (lower, upper) at points close to an epsilon, by one contour, as narrow as they come out."""
+        found = self.evaluate(epsilon)
+        return None if found is None or not self.planned else self.nearest(epsilon)[2].log_deltas(points)
+
+    def log_delta_slope(self, epsilon: float) -> tuple[float, float]:
+        """log delta and its slope, to about three digits: by cubic interpolation in log epsilon between contours."""
+        least = 1e-3 * self.planned[0][2].deviation if self.planned else 0.0
+        at = max(epsilon, least)
+        if at in self.values:
+            return self.values[at]
+        place = bisect_left(self.planned, at, key=lambda planned: planned[0])
+        sides = [planned[0] for planned in self.planned[max(place - 1, 0) : place + 1]]
+        if len(sides) < 2 or place == 0 or sides[1] > _APART * max(sides[0], 0.5 * least):
+            found = self.plan(at)
+            if found is None:
+                raise LimitExceeded("no contour is at hand for a point of the curve.")
+            return found[2:]
+        (y, s), (z, t) = (self.values[side] for side in sides)
+        a, width = math.log(max(sides[0], least)), math.log(sides[1] / max(sides[0], least))
+        s, t, u = s * sides[0] * width, t * sides[1] * width, (math.log(at) - a) / width
+        c, d = 3.0 * (z - y) - 2.0 * s - t, s + t - 2.0 * (z - y)
+        return y + u * (s + u * (c + u * d)), (s + u * (2.0 * c + 3.0 * u * d)) / (width * at)
+
+    @property
+    def is_costly(self) -> bool:
+        """Never: rough values are quick."""
+        return False
+
+    @property
+    def scale(self) -> float:
+        """The deviation of the loss, about; 1 before a contour knows it."""
+        return self.planned[0][2].deviation if self.planned else 1.0
+
+
+def _first(columns: tuple[FloatArray, ...]) -> tuple[float, float, float, float]:
+    lower, upper, value, slope = (float(column[0]) for column in columns)
+    return lower, upper, value, slope
+
+
+def _relative(lower: float, upper: float) -> float:
+    """The width beside max(1, |log delta|); inf where a side is unknown."""
+    return (upper - lower) / max(1.0, abs(upper)) if math.isfinite(lower) and math.isfinite(upper) else math.inf
+
+
 @dataclass(slots=True)
 class DeltaCurve:
     """The curve of one composition, P against Q."""
@@ -105,28 +165,26 @@ class DeltaCurve:
     options: Options
     #: Whether evaluations turned out to be lattices, of which only a few are made.
     is_costly: bool = False
+    contours: Contours = field(init=False)
     _has_contour: bool = False
-    _contours: list[spectral.Neighbourhood] = field(default_factory=list)
-    _unplanned: int = 0
     _lattices: list[tuple[float, Solution]] = field(default_factory=list)
     _made: int = 0
     _work: float = 0.0
     _step: float = _FINE_STEP
     _seen: dict[float, tuple[float, float]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.contours = Contours(self.composition)
+        self.contours.available &= self.options.engine == "auto"
+
     def in_closed_form(self) -> Round | None:
         """The single round it amounts to, where an engine is not asked for by name."""
         return as_one_round(self.composition) if self.options.engine == "auto" else None
 
     @property
-    def largest_loss(self) -> float:
-        """An upper bound on the privacy loss, inf where it is unbounded: P = {0} and Q may be at 0 too (T-8)."""
-        total = []
-        for one, times in self.composition:
-            if not isinstance(one, Round) or not all(branch.right.is_zero for branch in one.branches):
-                return math.inf
-            total.append(times * max(-branch.left.log_mass_at_zero for branch in one.branches))
-        return math.fsum(total) * (1.0 + 2.0**-48)
+    def scale(self) -> float:
+        """The deviation of the loss, about, where a contour knows it."""
+        return self.contours.scale
 
     @property
     def log_revealed(self) -> float:
@@ -144,7 +202,7 @@ class DeltaCurve:
 
         What a contour does not bound to `width` is left to be evaluated on its own.
         """
-        if self.options.engine != "auto" or self.is_costly or not _has_contours(self.composition):
+        if self.is_costly or self.contours.exhausted:
             return
         first, ahead = 0, 4
         while first < len(epsilons):
@@ -166,21 +224,13 @@ class DeltaCurve:
             ahead = min(2 * ahead, 64) if good == len(part) else max(good // 2, 1)
 
     def _evaluate(self, epsilon: float) -> tuple[float, float]:
-        """By the contour, in milliseconds; by a lattice or in closed form of few rounds, or where it declines."""
-        if self.options.engine == "auto" and not (self.is_costly or are_few(self.composition)):
-            near = self._by_neighbourhood(epsilon)
-            if near is not None:
-                return near
-            try:
-                bounds = log_delta_of(self.composition, epsilon, replace(self.options, engine="spectral"))
-                self._has_contour = True
-                used = bounds.provenance.evaluations
-                self._work += used.get("nodes", 0) * used.get("contour steps", 0)
-                self.is_costly = self._work > _MOST_CONTOURS
-                return bounds.lower, bounds.upper
-            except LimitExceeded:
-                if self._has_contour:  # too far out for it: nothing that a search needs to know exactly
-                    return self._between_neighbours(epsilon)
+        """By a contour, in milliseconds; where there is none by a lattice, or in closed form."""
+        if self.options.engine == "auto" and not self.is_costly:
+            found = self._by_contour(epsilon)
+            if found is not None:
+                return found
+            if self._has_contour:  # too far out for it: nothing that a search needs to know exactly
+                return self._between_neighbours(epsilon)
         try:
             return self._by_lattice(epsilon) if self._has_lattices else self._directly(epsilon)
         except LimitExceeded:
@@ -188,29 +238,22 @@ class DeltaCurve:
                 raise
             return self._between_neighbours(epsilon)
 
-    def _by_neighbourhood(self, epsilon: float) -> tuple[float, float] | None:
-        """By a contour planned for this epsilon or one close to it; None where none is narrow."""
-        if epsilon < 0.0 or self._unplanned > 1 or not _has_contours(self.composition):
-            return None
-        for contour in sorted(self._contours, key=lambda one: abs(one.epsilon - epsilon))[:2]:
-            lower, upper = contour.log_delta(epsilon)
-            if _is_narrow(lower, upper):
-                return lower, upper
-        self._unplanned += 1  # a plan that comes to nothing may take a second: two of them are enough
+    def _by_contour(self, epsilon: float) -> tuple[float, float] | None:
+        """By a contour planned close to this epsilon, or one of its own; None where there is none."""
+        if self.contours.available and epsilon >= 0.0:
+            near = self.contours.evaluate(epsilon)
+            self._has_contour |= near is not None
+            self.is_costly |= self.contours.work > _MOST_CONTOURS
+            return None if near is None else near[:2]
         try:
-            planned = spectral.neighbourhood(self.composition, epsilon)
+            bounds = log_delta_of(self.composition, epsilon, replace(self.options, engine="spectral"))
         except LimitExceeded:
             return None
-        if planned is None:  # delta is 0
-            self._unplanned -= 1
-            return None
-        lower, upper = planned.log_delta(epsilon)
-        if not _is_narrow(lower, upper):
-            return None
-        self._unplanned -= 1
         self._has_contour = True
-        self._contours = [*self._contours[1 - _MOST_KEPT :], planned]
-        return lower, upper
+        used = bounds.provenance.evaluations
+        self._work += used.get("nodes", 0) * used.get("contour steps", 0)
+        self.is_costly |= self._work > _MOST_CONTOURS
+        return bounds.lower, bounds.upper
 
     def _directly(self, epsilon: float) -> tuple[float, float]:
         """By what `groupdp.log_delta` would do, as often as that may be."""
@@ -230,7 +273,7 @@ class DeltaCurve:
     @property
     def _has_lattices(self) -> bool:
         """Whether lattices of its own evaluate the curve where contours do not."""
-        noisy = bool(self.composition) and all(one.has_noise and not one.is_trivial for one, _ in self.composition)
+        noisy = all(round_.has_noise and not round_.is_trivial for round_, _ in self.composition)
         return self.options.engine == "auto" and noisy and sum(times for _, times in self.composition) > 1
 
     def _by_lattice(self, epsilon: float) -> tuple[float, float]:
@@ -260,8 +303,8 @@ class DeltaCurve:
         if made is None:  # known without one
             self._made -= 1
         else:
-            kept = [made, *(one for _, one in self._lattices)]
-            if sum(one.size for one in kept) <= self.options.memory_budget / 8.0:
+            kept = [made, *(lattice for _, lattice in self._lattices)]
+            if sum(lattice.size for lattice in kept) <= self.options.memory_budget / 8.0:
                 self._lattices.append((epsilon, made))
         self.is_costly |= found.provenance.engine == "lattice"
         return max(lower, found.lower), min(upper, found.upper)
@@ -272,8 +315,20 @@ class DeltaCurve:
         lower = max((sides[0] for at, sides in self._seen.items() if at >= epsilon), default=-math.inf)
         return lower, upper
 
+    def log_deltas(self, points: Sequence[float], centre: float) -> list[tuple[float, float]]:
+        """Certified (lower, upper) at points around one: by one contour, where there is one."""
+        if centre >= 0.0 and not self.is_costly:
+            found = self.contours.around(centre, np.array(points))
+            if found is not None:
+                return list(zip(*(side.tolist() for side in found), strict=True))
+        return [self.log_delta(point) for point in points]
+
     def log_delta_slope(self, epsilon: float) -> tuple[float, float]:
         """Approximate log delta and its derivative."""
+        if epsilon >= 0.0 and not self.is_costly:
+            found = self.contours.evaluate(epsilon)
+            if found is not None:
+                return found[2:]
         here = self.log_delta(epsilon)[1]
         if self.is_costly:
             right = self.log_delta(epsilon + _COARSE_STEP)[1]
@@ -287,16 +342,6 @@ class DeltaCurve:
             step *= 0.1
         self._step = step
         return 0.5 * (left + right), _quotient(right - left, 2.0 * step)
-
-
-def _is_narrow(lower: float, upper: float) -> bool:
-    return math.isfinite(upper) and upper - lower <= _CONTOUR_WIDTH * max(1.0, abs(upper))
-
-
-def _has_contours(composition: Composition) -> bool:
-    """Whether contours of its own are what evaluates the curve: rounds of pairs, all with noise."""
-    rounds = all(isinstance(one, Round) and one.has_noise for one, _ in composition)
-    return spectral.AVAILABLE and rounds and not are_few(composition)
 
 
 def _quotient(difference: float, step: float) -> float:

@@ -28,7 +28,7 @@ from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.errors import InvalidArgument
 from groupdp.floats import ELEMENTARY, UNIT, FloatArray
-from groupdp.tradeoff.delta_curve import DeltaCurve
+from groupdp.tradeoff.delta_curve import Contours, DeltaCurve
 from groupdp.tradeoff.minorant import Minorant, down, largest_ratio, smallest_sum, up
 
 
@@ -66,13 +66,15 @@ _MOST_STEPS = 60
 #: Where delta is evaluated around an optimum, in units of the change that moves the level by a factor e.
 _FINE_LADDER = (1e-6, 8e-6, 6e-5, 5e-4, 4e-3, 0.03, 0.25)
 _COARSE_LADDER = (2e-3, 0.02, 0.2)
+#: A value of log delta this wide, relative to its distance from that at the optimum, is of no use.
+_WIDE = 1e-3
 
 Curves = Sequence[DeltaCurve]
 #: From a curve and an epsilon to the logarithm of the rate to be matched there.
-Level = Callable[[DeltaCurve, float], float]
+Level = Callable[[DeltaCurve | Contours, float], float]
 
 
-def log_false_positive_level(curve: DeltaCurve, epsilon: float) -> float:
+def log_false_positive_level(curve: DeltaCurve | Contours, epsilon: float) -> float:
     """log Q(L > eps) = log(-delta') - eps, about."""
     value, slope = curve.log_delta_slope(epsilon)
     if value > -1e-9:
@@ -80,7 +82,7 @@ def log_false_positive_level(curve: DeltaCurve, epsilon: float) -> float:
     return min(value + math.log(-slope) - epsilon, 0.0) if slope < 0.0 and math.isfinite(slope) else -math.inf
 
 
-def log_true_positive_level(curve: DeltaCurve, epsilon: float) -> float:
+def log_true_positive_level(curve: DeltaCurve | Contours, epsilon: float) -> float:
     """log P(L > eps) = log(delta - delta'), about."""
     value, slope = curve.log_delta_slope(epsilon)
     if value > -1e-9:
@@ -88,18 +90,21 @@ def log_true_positive_level(curve: DeltaCurve, epsilon: float) -> float:
     return min(value + math.log1p(-slope), 0.0) if slope <= 0.0 and math.isfinite(slope) else -math.inf
 
 
-def locate(curve: DeltaCurve, level: Level, target: float, start: float) -> tuple[float, float]:
+def locate(
+    curve: DeltaCurve | Contours, level: Level, target: float, start: float, *, accuracy: float = 1e-6
+) -> tuple[float, float]:
     """The epsilon where `level` (decreasing) meets the target, about, and the epsilon that changes it by 1.
 
     Secant steps between brackets. A poor answer widens the enclosure and does not invalidate it.
     """
     low, high = -math.inf, math.inf
     epsilon = start
-    step = unit = 1.0
     before: tuple[float, float] | None = None
-    for _ in range(_MOST_STEPS):
+    for attempt in range(_MOST_STEPS):
         excess = level(curve, epsilon) - target
-        accuracy = 1e-3 if curve.is_costly else 1e-6
+        if attempt == 0:
+            step = unit = 0.25 * (start or curve.scale)
+        accuracy = 1e-3 if curve.is_costly else accuracy
         if excess > 0.0:
             low = epsilon
         else:
@@ -132,9 +137,8 @@ class Surroundings:
     minorant: Minorant
 
     @classmethod
-    def at(cls, curves: Curves, points: Sequence[float], centre: float, fallback: float) -> Surroundings:
-        """delta of every curve at increasing epsilons."""
-        logs = np.array([[curve.log_delta(point) for point in points] for curve in curves])
+    def at(cls, logs: FloatArray, points: Sequence[float], centre: float, fallback: float) -> Surroundings:
+        """From log delta of every curve, (lower, upper), at increasing epsilons."""
         tops = logs[:, :, 1].max(axis=0)
         nearest = int(np.argmin(np.abs(np.array(points) - centre)))
         reference = float(tops[nearest])
@@ -234,7 +238,14 @@ def _around_optimum(curves: Curves, level: Level, target: float, start: float) -
     ladder = _COARSE_LADDER if any(curve.is_costly for curve in curves) else _FINE_LADDER
     steps = (*(-step for step in reversed(ladder)), 0.0, *ladder)
     points = sorted({epsilon + unit * step for step in steps})
-    return Surroundings.at(curves, points, epsilon, target)
+    logs = np.array([curve.log_deltas(points, epsilon) for curve in curves])
+    # A chord from a wide value is steep: what one contour does not bound closely beside its distance is left out.
+    with np.errstate(invalid="ignore"):
+        width, centre = logs[:, :, 1] - logs[:, :, 0], points.index(epsilon)
+        apart = np.abs(logs[:, :, 1] - logs[:, centre, None, 1])
+        wide = width > np.maximum(4.0 * width[:, centre, None], _WIDE * apart)
+    kept = np.flatnonzero(~wide.any(axis=0))
+    return Surroundings.at(logs[:, kept], [points[i] for i in kept], epsilon, target)
 
 
 def _optimum(curves: Curves, level: Level, target: float, start: float) -> tuple[float, float]:
@@ -242,12 +253,12 @@ def _optimum(curves: Curves, level: Level, target: float, start: float) -> tuple
     found = [locate(curve, level, target, start) for curve in curves]
     if len(found) == 1:
         return found[0]
-    for index, one in enumerate(found):
-        if _largest(curves, one[0]) == index:
-            return one
+    for index, root in enumerate(found):
+        if _largest(curves, root[0]) == index:
+            return root
     # No curve is the largest at its own optimum. To the left of the best epsilon the largest curve has a level above
     # the target, to the right one below it: bisect on that.
-    low, high = min(one[0] for one in found), max(one[0] for one in found)
+    low, high = min(root[0] for root in found), max(root[0] for root in found)
     for _ in range(16 if any(curve.is_costly for curve in curves) else 50):
         middle = 0.5 * (low + high)
         if middle in (low, high):
@@ -307,4 +318,6 @@ class Sketch:
 
     def _values(self, best: int, fallback: float) -> Surroundings:
         around = self.samples[max(best - _AROUND, 0) : best + _AROUND + 1]
-        return Surroundings.at(self.curves, [float(at) for at in around], float(self.samples[best]), fallback)
+        points = [float(at) for at in around]
+        logs = np.array([[curve.log_delta(at) for at in points] for curve in self.curves])
+        return Surroundings.at(logs, points, float(self.samples[best]), fallback)

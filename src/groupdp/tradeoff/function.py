@@ -22,18 +22,21 @@ import numpy as np
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.compositions import options_of
+from groupdp.engines import spectral
 from groupdp.engines.interface import Progress
+from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, FloatArray, log_complement
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.pairs import mirrored
 from groupdp.question import question_of
 from groupdp.solve import decisive_compositions
 from groupdp.tradeoff.closed_form import Envelope, Levels
-from groupdp.tradeoff.delta_curve import DeltaCurve
+from groupdp.tradeoff.delta_curve import DeltaCurve, largest_loss
 from groupdp.tradeoff.enclosure import (
     Sketch,
     both,
     complement,
+    locate,
     log_false_negative_rate,
     log_false_positive_level,
     log_true_positive_level,
@@ -90,8 +93,8 @@ class TradeOff:
         rounds_alone = [curve.in_closed_form() for curve in self._curves] if self.composition else [None]
         found = [one for one in rounds_alone if one is not None]
         self._closed = Envelope(found) if len(found) == len(rounds_alone) else None
-        self._largest_loss = max(curve.largest_loss for curve in self._curves)
-        self._largest_mirrored_loss = max(curve.largest_loss for curve in self._mirrored)
+        self._largest_loss = max(largest_loss(curve.composition) for curve in self._curves)
+        self._largest_mirrored_loss = max(largest_loss(curve.composition) for curve in self._mirrored)
         # Whether an outcome tells P from Q for certain, up to a probability of e^-700.
         self._disjoint = any(curve.log_revealed == 0.0 for curve in self._curves)
         self._log_middle: float | None = None
@@ -140,6 +143,27 @@ class TradeOff:
         bounds, epsilon = self._log_true_positive_rate(require_log_rate(log_false_positive_rate), 0.0)
         epsilon = min(max(epsilon, 0.0), 1e300)
         return self.log_delta(epsilon).upper, epsilon, bounds.lower
+
+    def rough_chain(self, size: int, log_alpha: float) -> float | None:
+        """log of the intercept of `size` tangents along the orbit of alpha, to three digits, by interpolation between
+        contours; None without them. Where the tangents lie is a start for `tangent`."""
+        if self._closed is not None or len(self._curves) > 1:
+            return None
+        contours, log_intercept, starts = self._curves[0].contours, -math.inf, []
+        try:
+            if len(self._starts) == 1:
+                self._starts.append((log_alpha, spectral.epsilon(self.composition, log_delta=log_alpha).upper))
+            epsilon = self._start(log_alpha)
+            for _ in range(size):
+                epsilon = max(locate(contours, log_false_positive_level, log_alpha, epsilon, accuracy=1e-3)[0], 0.0)
+                starts.append((log_alpha, epsilon))
+                log_delta, _ = contours.log_delta_slope(epsilon)
+                log_intercept = float(np.logaddexp(log_delta, epsilon + log_intercept))
+                log_alpha = min(float(np.logaddexp(log_delta, epsilon + log_alpha)), -1e-9)
+        except LimitExceeded:
+            return None
+        self._starts = starts
+        return log_intercept
 
     @property
     def is_costly(self) -> bool:

@@ -8,6 +8,10 @@ level is {U > u} for some u:
 Under a public coin the most powerful tests are thresholds in the loss: one u for every branch. An infinite shift is an
 outcome that only one of P and Q has: +infinity of P belongs to every test, -infinity of Q to none. Where an increasing
 function passes zero is found approximately, at many places at once, then checked on either side.
+
+Some compositions are equivalent to one round. Gaussian rounds N(x_j) against N(-y_j) compose to one with the shift
+sqrt(sum_j T_j (x_j + y_j)^2). A round without noise shows +infinity or nothing under P, -infinity or nothing under Q:
+what is left for a finite outcome is the probability that no such round shows anything, under P and under Q.
 """
 
 from __future__ import annotations
@@ -18,8 +22,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.floats import UNIT, FloatArray, Sides, log_normal_tail, log_sum
-from groupdp.pairs import Round, Side
+from groupdp.floats import UNIT, FloatArray, Sides, log_complement, log_normal_tail, log_sum
+from groupdp.pairs import ZERO, Branch, Composition, Round, Side
 
 Function = Callable[[FloatArray], FloatArray]
 Condition = Callable[[FloatArray], npt.NDArray[np.bool_]]
@@ -99,20 +103,20 @@ _LAW_ROUNDINGS = 10.0
 class HalfLines:
     """Tests {U > u_b in branch b} of one round; u is an array (number of tests, number of branches)."""
 
-    def __init__(self, one: Round) -> None:
-        self.branches = len(one.branches)
-        self.right = _Mixture([branch.right for branch in one.branches], one.log_weights, 1.0)
-        self.left = _Mixture([branch.left for branch in one.branches], one.log_weights, -1.0)
-        self._trivial = [branch.is_trivial for branch in one.branches]
+    def __init__(self, round_: Round) -> None:
+        self.branches = len(round_.branches)
+        self.right = _Mixture([branch.right for branch in round_.branches], round_.log_weights, 1.0)
+        self.left = _Mixture([branch.left for branch in round_.branches], round_.log_weights, -1.0)
+        self._trivial = [branch.is_trivial for branch in round_.branches]
         self._range = [
             (
                 -branch.left.log_mass_at_zero * (1.0 + 32.0 * UNIT) if branch.right.is_zero else math.inf,
                 branch.right.log_mass_at_zero * (1.0 + 32.0 * UNIT) if branch.left.is_zero else -math.inf,
             )
-            for branch in one.branches
+            for branch in round_.branches
         ]
-        self._right_alone = [_Mixture([branch.right], (0.0,), 1.0) for branch in one.branches]
-        self._left_alone = [_Mixture([branch.left], (0.0,), -1.0) for branch in one.branches]
+        self._right_alone = [_Mixture([branch.right], (0.0,), 1.0) for branch in round_.branches]
+        self._left_alone = [_Mixture([branch.left], (0.0,), -1.0) for branch in round_.branches]
 
     def log_power(self, u: FloatArray) -> Sides:
         """log P(U > u): the true positive rate."""
@@ -141,7 +145,7 @@ class HalfLines:
     def thresholds(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(before, about, after): loss(before) <= t <= loss(after), certainly, in every branch; close together."""
         found = [self._threshold(t, branch) for branch in range(self.branches)]
-        before, about, after = (np.stack([one[i] for one in found], axis=1) for i in range(3))
+        before, about, after = (np.stack([threshold[i] for threshold in found], axis=1) for i in range(3))
         return before, about, after
 
     def _threshold(self, t: FloatArray, branch: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -235,3 +239,58 @@ def _summands(log_law: FloatArray, law_error: FloatArray, parts: Sides) -> Sides
 
 def _capped(logs: Sides) -> Sides:
     return Sides(np.minimum(logs.lower, 0.0), np.minimum(logs.upper, 0.0))
+
+
+def as_one_round(composition: Composition) -> Round | None:
+    """The round whose trade-off function is the composition's; None if there is none."""
+    rounds = [(round_, times) for round_, times in composition if isinstance(round_, Round)]
+    if len(rounds) < len(composition):  # a profile is not a pair of mixtures
+        return None
+    noisy = [part for part in rounds if part[0].has_noise]
+    silent = [part for part in rounds if not part[0].has_noise]
+    if not noisy:
+        round_: Round | None = Round.of(ZERO, ZERO)
+    elif all(_is_gaussian(part) for part, _ in noisy):
+        round_ = Round.of(Side.point(_gaussian_shift(noisy)), ZERO)
+    elif len(noisy) == 1 and noisy[0][1] == 1:
+        round_ = noisy[0][0]
+    else:
+        round_ = None
+    if round_ is None or not silent:
+        return round_
+    if not all(_shows_nothing_finite(part) for part, _ in silent):
+        return None
+    right = math.fsum(times * part.branches[0].right.log_mass_at_zero for part, times in silent)
+    left = math.fsum(times * part.branches[0].left.log_mass_at_zero for part, times in silent)
+    branches = (Branch(_revealed(branch.right, right), _revealed(branch.left, left)) for branch in round_.branches)
+    return Round(branches, round_.log_weights)
+
+
+def _is_gaussian(round_: Round) -> bool:
+    branch, *others = round_.branches
+    return not others and len(branch.right.shifts) == len(branch.left.shifts) == 1
+
+
+def _gaussian_shift(parts: list[tuple[Round, int]]) -> float:
+    shifts = ((round_.branches[0].right.largest + round_.branches[0].left.largest, times) for round_, times in parts)
+    return math.hypot(*(math.sqrt(times) * shift for shift, times in shifts))
+
+
+def _shows_nothing_finite(round_: Round) -> bool:
+    """Whether all shifts are 0 or infinite, and there is no coin."""
+    sides = (side for branch in round_.branches for side in (branch.right, branch.left))
+    return len(round_.branches) == 1 and all(
+        bool(np.all((side.shifts == 0.0) | np.isinf(side.shifts))) for side in sides
+    )
+
+
+def _revealed(side: Side, log_hidden: float) -> Side:
+    """The side, with an outcome that P or Q alone has unless an event of probability e^log_hidden happens."""
+    if log_hidden == 0.0:
+        return side
+    if log_hidden == -math.inf:
+        return Side.point(math.inf)
+    shifts = np.append(side.shifts, math.inf)
+    logs = np.append(side.log_probabilities + log_hidden, log_complement(log_hidden))
+    with np.errstate(under="ignore"):
+        return Side(shifts, (np.exp(logs), logs))

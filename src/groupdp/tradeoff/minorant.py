@@ -100,14 +100,15 @@ def smallest_sum(minorant: Minorant, weights: FloatArray) -> FloatArray:
     falls, here, meets = minorant.beyond()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         beyond = np.where(w >= falls, down(here + down(w * last)), down(w * meets))
-    beyond = np.maximum(_largest(beyond), down(w[:, 0] * last))
-    # Before the first place: lines that rise to the left; the smallest at either end.
     at_zero, at_first = minorant.left_of(slice(None), 0.0).ravel(), minorant.left_of(slice(None), first).ravel()
-    before = _largest(np.minimum(at_zero, down(at_first + down(w * first))))
-    result = np.minimum(beyond, before)
     ends, values = minorant.pieces()
+    with np.errstate(over="ignore"):  # down(inf) is the largest double
+        beyond = np.maximum(_largest(beyond), down(w[:, 0] * last))
+        # Before the first place: lines that rise to the left; the smallest at either end.
+        before = _largest(np.minimum(at_zero, down(at_first + down(w * first))))
+        objective = down(values[:, None] + down(w[None, :, :, None] * ends[None, None])) if ends.size else ends
+    result = np.minimum(beyond, before)
     if ends.size:
-        objective = down(values[:, None] + down(w[None, :, :, None] * ends[None, None]))
         between = np.minimum(objective[..., :-1], objective[..., 1:]).max(axis=0)
         result = np.minimum(result, between.min(axis=(1, 2)))
     return np.asarray(np.maximum(result, 0.0))

@@ -6,11 +6,13 @@ texts beside them are rounded outward. Nothing is cached and nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number
+from groupdp.at_once import quick_epsilons
 from groupdp.bounds import Bounds, upper_or_both
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.neighbours import ADJACENCIES
@@ -19,14 +21,14 @@ from groupdp.web.form import (
     FEW_RATES,
     RATES,
     Question,
+    counts_of,
     group_sizes_of,
     plain,
     rates_of,
     read_question,
+    require_classic,
     require_group_size,
-    tally_of,
 )
-from groupdp.web.group_sizes import MEMORY, baseline_of, epsilon_of, points_of
 from groupdp.web.texts import (
     DIGITS,
     Answer,
@@ -64,19 +66,25 @@ PARAMETERS = tuple(_CALIBRATIONS)
 
 def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
     """Bounds on epsilon for a delta, what they assume, and one example's epsilon beside them."""
+    from groupdp.baselines.comparison import poisson_claim
+
     question = read_question(document)
     bounds = epsilon_of(question, progress)
-    one = _epsilon_of_one(question, progress)
+    single = None
+    if question.has_one_size:
+        single = _unless_declined(lambda: epsilon_of(question, progress, group_size=1))
+    about: dict[str, Any] = {"delta": question.delta, "progress": progress, **question.neighbour}
+    claim = _unless_declined(lambda: poisson_claim(question.run, **about))
     size = question.group.get("group_size")
     return {
         "epsilon": sides(bounds),
         "interval": str(bounds),
         "decided_by": bounds.provenance.adjacency,
-        "directions": {name: pair(*found) for name, found in bounds.provenance.directions.items()},
+        "directions": {name: pair(*both) for name, both in bounds.provenance.directions.items()},
         "engine": bounds.provenance.engine,
-        "one_example": None if one is None else sides(one),
-        "linear_text": None if one is None or size is None else linear(size, one)[1],
-        "poisson_claim": _poisson_claim(question, progress),
+        "one_example": None if single is None else sides(single),
+        "linear_text": None if single is None or size is None else linear(size, single)[1],
+        "poisson_claim": None if claim is None else sides(claim),
         "steps": [phase.releases for phase in question.phases],
         "sentence": sentence(question, bounds),
         "assumptions": assumptions_of(question),
@@ -101,19 +109,16 @@ def delta(document: Mapping[str, Any], progress: Progress) -> Answer:
 def curve(document: Mapping[str, Any], progress: Progress) -> Answer:
     """Bounds on epsilon for many group sizes, and the linear reference."""
     question = read_question(document, also=("group_sizes",))
-    points = []
-    one: Bounds | None = None
-    for size, found in points_of(question, group_sizes_of(document), progress):
-        if size == 1:
-            one = found if isinstance(found, Bounds) else None
-        point: Answer = {"group_size": size}
-        if isinstance(found, Bounds):
-            point["epsilon"] = sides(found)
-            if one is not None:
-                point["linear"], point["linear_text"] = linear(size, one)
+    points: list[Answer] = []
+    single: Bounds | None = None
+    for size, answer in points_of(question, group_sizes_of(document), progress):
+        if isinstance(answer, Bounds):
+            single = answer if size == 1 else single
+            points.append({"group_size": size, "epsilon": sides(answer)})
+            if single is not None:
+                points[-1]["linear"], points[-1]["linear_text"] = linear(size, single)
         else:
-            point["declined"] = str(found)
-        points.append(point)
+            points.append({"group_size": size, "declined": str(answer)})
     return {"points": points, **echo(question, "group_size", "group_sizes")}
 
 
@@ -125,14 +130,14 @@ def baseline(document: Mapping[str, Any], progress: Progress) -> Answer:
     question = read_question(document, also=("group_sizes", "name"))
     name = require_choice("name", document.get("name"), BASELINES)
     sizes = group_sizes_of(document)
-    found = baseline_of(name, question, sizes, progress)
+    answers = baseline_of(name, question, sizes, progress)
     return {
         "name": name,
         # Renyi divergences and the old tool know no order: theirs holds for removed and for added examples.
         "adjacency": question.adjacency if name in ("vadhan", "fdp", "spread") else ADJACENCIES[0],
         "points": [
             {"group_size": size, "lower": bounds.lower, "upper": bounds.upper, "text": upper_or_both(bounds, DIGITS)}
-            for size, bounds in zip(sizes, found, strict=True)
+            for size, bounds in zip(sizes, answers, strict=True)
         ],
     }
 
@@ -153,17 +158,13 @@ def calibrate(document: Mapping[str, Any], progress: Progress) -> Answer:
     if parameter not in ("group_size", "noise_multiplier"):
         phase = plain(document.get("phase", 0))
         target["phase"] = require_integer("phase", phase, at_least=0, at_most=len(question.phases) - 1)
-    found = _CALIBRATIONS[parameter](question.run, **target)
-    safe_up = parameter == "noise_multiplier"
+    result = _CALIBRATIONS[parameter](question.run, **target)
+    safe = round_up if parameter == "noise_multiplier" else round_down
+    names = ("parameter", "value", "failing_value", "proved_optimal", "evaluations", "target_epsilon")
     return {
-        "parameter": found.parameter,
-        "value": found.value,
-        "value_text": (round_up if safe_up else round_down)(float(found.value), 8),
-        "epsilon": sides(found.epsilon),
-        "failing_value": found.failing_value,
-        "proved_optimal": found.proved_optimal,
-        "evaluations": found.evaluations,
-        "target_epsilon": found.target_epsilon,
+        **{name: getattr(result, name) for name in names},
+        "value_text": safe(float(result.value), 8),
+        "epsilon": sides(result.epsilon),
     }
 
 
@@ -176,7 +177,7 @@ def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
     tolerance = None
     if rates is None:
         rates, tolerance = list(FEW_RATES if function.is_costly else RATES), PICTURE_TOLERANCE
-    found = function.curve(rates, tolerance=tolerance, progress=lambda fraction: progress(0.7 * fraction))
+    drawn = function.curve(rates, tolerance=tolerance, progress=lambda fraction: progress(0.7 * fraction))
     risk = groupdp.risk(
         question.run,
         **question.neighbour,
@@ -188,10 +189,10 @@ def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
     points = [
         {
             "false_positive_rate": float(rate),
-            "false_negative_rate": pair(found.false_negative_rate_lower[i], found.false_negative_rate_upper[i]),
-            "true_positive_rate": pair(found.true_positive_rate_lower[i], found.true_positive_rate_upper[i]),
+            "false_negative_rate": pair(drawn.false_negative_rate_lower[i], drawn.false_negative_rate_upper[i]),
+            "true_positive_rate": pair(drawn.true_positive_rate_lower[i], drawn.true_positive_rate_upper[i]),
         }
-        for i, rate in enumerate(found.false_positive_rate)
+        for i, rate in enumerate(drawn.false_positive_rate)
     ]
     return {
         "points": points,
@@ -209,22 +210,16 @@ def people(document: Mapping[str, Any], progress: Progress) -> Answer:
     """Each person's epsilon, from a CSV file of counts or from a tally [[examples, people], ...]."""
     question = read_question(document, also=("csv", "column", "tally"))
     adjacency, delta = question.adjacency, question.delta
-    counts, numbers = tally_of(document)
-    view = groupdp.people_view(question.run, counts, delta=delta, adjacency=adjacency, progress=progress)
-    rows: list[Answer] = [
-        {"count": count, "people": number, "epsilon": sides(bounds)}
-        for count, number, bounds in zip(view.counts, numbers, view.epsilon, strict=True)
-    ]
+    view = groupdp.people_view(question.run, counts_of(document), delta=delta, adjacency=adjacency, progress=progress)
     return {
-        "people": sum(numbers),
-        "examples": sum(count * number for count, number in zip(counts, numbers, strict=True)),
-        "counts": rows,
+        "people": view.total,
+        "examples": sum(count * number for count, number in zip(view.counts, view.people, strict=True)),
+        "counts": [
+            {"count": count, "people": number, "epsilon": sides(bounds)}
+            for count, number, bounds in zip(view.counts, view.people, view.epsilon, strict=True)
+        ],
         "protected": [
-            {
-                "threshold": threshold,
-                "people": sum(row["people"] for row in rows if row["epsilon"]["upper"] <= threshold),
-            }
-            for threshold in (1.0, 2.0, 4.0, 8.0, 16.0)
+            {"threshold": threshold, "people": view.protected(threshold)} for threshold in (1.0, 2.0, 4.0, 8.0, 16.0)
         ],
     }
 
@@ -238,10 +233,9 @@ def statement(document: Mapping[str, Any], progress: Progress) -> Answer:
     form = require_choice("format", document.get("format", "markdown"), (*FORMATS, SHORT))
     file = run_file_of(question)
     if form == SHORT:
-        found = explain(list(file.phases), delta=file.stated_delta, progress=progress, **file.keywords)
-        return {"format": form, "text": "\n".join(f"- {sentence}" for sentence in found.sentences())}
-    made = make_statement(file, progress=progress)
-    return {"format": form, "text": FORMATS[form](made)}
+        meaning = explain(list(file.phases), delta=file.stated_delta, progress=progress, **file.keywords)
+        return {"format": form, "text": "\n".join(f"- {sentence}" for sentence in meaning.sentences())}
+    return {"format": form, "text": FORMATS[form](make_statement(file, progress=progress))}
 
 
 def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
@@ -252,15 +246,14 @@ def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
         raise LimitExceeded("certificates need the extra verify: pip install 'groupdp[verify]'.") from None
     question = read_question(document)
     file = run_file_of(question)
-    made = certify(
-        list(file.phases), delta=file.stated_delta, steps=_CERTIFICATE_STEPS, progress=progress, **file.keywords
-    )
+    limits: dict[str, Any] = {"steps": _CERTIFICATE_STEPS, "progress": progress}
+    made = certify(list(file.phases), delta=file.stated_delta, **limits, **file.keywords)
     return {"text": made.text, "digest": made.digest, "outcome": made.verdict.outcome, "reason": made.verdict.reason}
 
 
 def handover(document: Mapping[str, Any], progress: Progress) -> Answer:
     """The same question as a command line, as Python and as a run file."""
-    from groupdp.run_file.write import run_file_text
+    from groupdp.run_file.run import run_file_text
     from groupdp.statement.formats import FORMATS
 
     question = read_question(document, also=("title",))
@@ -281,22 +274,74 @@ QUESTIONS: dict[str, Callable[[Mapping[str, Any], Progress], Answer]] = {
 }
 
 
-def _epsilon_of_one(question: Question, progress: Progress) -> Bounds | None:
-    """One example's epsilon; None where the library declines, or where one example has no meaning."""
-    if not question.has_one_size:
-        return None
+def _unless_declined(ask: Callable[[], Bounds | None]) -> Bounds | None:
+    """The answer to a second question; None where the library declines it, or where it has no meaning."""
     try:
-        return epsilon_of(question, progress, group_size=1)
+        return ask()
     except (LimitExceeded, InvalidArgument):
         return None
 
 
-def _poisson_claim(question: Question, progress: Progress) -> Answer | None:
-    """What Poisson accounting would have claimed of a run whose batches are not sampled anew: not a guarantee."""
-    from groupdp.baselines.comparison import poisson_claim
+#: Memory that a lattice may take in one answer, in bytes.
+MEMORY = 400_000_000
+#: Twice as many sizes are asked at once as long as it takes less than this, in seconds, and one by one where not:
+#: a user who moves on must not wait for a whole curve.
+_QUICK = 0.02
+_MOST_AT_ONCE = 32
 
-    try:
-        claim = poisson_claim(question.run, delta=question.delta, progress=progress, **question.neighbour)
-    except (LimitExceeded, InvalidArgument):
-        return None
-    return None if claim is None else sides(claim)
+
+def points_of(
+    question: Question, sizes: Sequence[int], progress: Progress
+) -> Iterator[tuple[int, Bounds | LimitExceeded]]:
+    """Bounds on epsilon for every group size; a point that the engines decline does not take the others with it."""
+    done, many = 0, 1
+    about = {"delta": question.delta, "adjacency": question.adjacency}
+    while done < len(sizes):
+        begun, part = time.perf_counter(), sizes[done : done + many]
+        quick = quick_epsilons([(question.run, {**about, "group_size": size}) for size in part], threads=1)
+        for size, answer in zip(part, quick, strict=True):
+            try:
+                yield size, answer or epsilon_of(question, progress, group_size=size)
+            except LimitExceeded as error:
+                yield size, error
+        done += len(part)
+        progress(done / len(sizes))
+        many = min(2 * many, _MOST_AT_ONCE) if time.perf_counter() - begun < _QUICK else 1
+
+
+def epsilon_of(question: Question, progress: Progress, **neighbour: Any) -> Bounds:
+    """Bounds on epsilon; `neighbour` in place of what the question says of the group."""
+    neighbour = {**question.neighbour, **neighbour}
+    return groupdp.epsilon(question.run, delta=question.delta, memory_budget=MEMORY, progress=progress, **neighbour)
+
+
+def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: Progress) -> list[Bounds]:
+    """Bounds on the epsilon that the method named gives, for every group size; the old tool's number on both sides."""
+    from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilons
+    from groupdp.baselines.comparison import spread_instead
+
+    run: Any = question.run
+    about: dict[str, Any] = {"delta": question.delta, "adjacency": question.adjacency, "progress": progress}
+    if name != "spread":
+        require_classic(question)
+    if name == "vadhan":
+        return vadhan_epsilons(run, group_sizes=sizes, form="geometric", **about)
+
+    def at(size: int) -> Bounds:
+        if name == "fdp":
+            return groupdp.fdp_epsilon(run, group_size=size, **about)
+        if name == "renyi":
+            return renyi_vadhan_epsilon(run, delta=question.delta, group_size=size)
+        if name == "old-tool":
+            number = old_tool_epsilon(run, delta=question.delta, group_size=size)
+            return Bounds(number, number)
+        instead = spread_instead(run, group_size=size, memory_budget=MEMORY, **about)
+        if instead is None:
+            raise InvalidArgument("name", "spread", "be asked of a shuffled run")
+        return instead
+
+    answers = []
+    for done, size in enumerate(sizes, 1):
+        answers.append(at(size))
+        progress(done / len(sizes))
+    return answers

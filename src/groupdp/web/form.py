@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp._version import VERSION
+from groupdp.data.manifest import Counts
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.fields import Field, Slider
 from groupdp.mechanisms import DPSGD, MECHANISMS
@@ -184,12 +187,12 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON, whose names must differ: of two values one would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidArgument(twice, InWords(f"it {names.count(twice)} times"), "be given once in an object")
-    return found
+    return values
 
 
 def read_question(document: Mapping[str, Any], *, also: Sequence[str] = ()) -> Question:
@@ -262,10 +265,10 @@ def rates_of(document: Mapping[str, Any]) -> list[float] | None:
     return [require_number("false_positive_rates", plain(rate), at_least=0.0, at_most=1.0) for rate in rates]
 
 
-def tally_of(document: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """Distinct counts in increasing order, and how many people have each."""
+def counts_of(document: Mapping[str, Any]) -> Counts:
+    """How many people have how many examples."""
     from groupdp.people.counts_file import parse_counts
-    from groupdp.people.view import MOST_PEOPLE, tally
+    from groupdp.people.view import MOST_PEOPLE, histogram_of
 
     if ("csv" in document) == ("tally" in document):
         raise InvalidArgument("csv or tally", NOT_SHOWN, "be given, and not both")
@@ -275,16 +278,16 @@ def tally_of(document: Mapping[str, Any]) -> tuple[list[int], list[int]]:
             raise InvalidArgument("csv", text, "be the text of a CSV file")
         if column is not None and not isinstance(column, str):
             raise InvalidArgument("column", column, "be the name of a column")
-        return tally(parse_counts(text, column))
+        return parse_counts(text, column)
     rows = document["tally"]
     if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 2 for row in rows):
         raise InvalidArgument("tally", rows, "be a list of [examples, people]")
-    found: dict[int, int] = {}
+    people: dict[int, int] = {}
     for count, number in rows:
         size = require_integer("counts", plain(count), at_least=1)
-        found[size] = found.get(size, 0) + require_integer("people", plain(number), at_least=1, at_most=MOST_PEOPLE)
-    counts = tally(list(found))[0]  # refuses what is not a list of counts
-    return counts, [found[count] for count in counts]
+        people[size] = people.get(size, 0) + require_integer("people", plain(number), at_least=1, at_most=MOST_PEOPLE)
+    counts, _ = histogram_of(list(people))  # refuses what is not a list of counts
+    return Counts(examples=counts, people_with=np.array([people[int(count)] for count in counts]))
 
 
 def require_group_size(question: Question) -> None:

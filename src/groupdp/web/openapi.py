@@ -100,8 +100,8 @@ def _questions() -> Schema:
     rates: Schema = {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}, "maxItems": 100}
     phase: Schema = {"type": "integer", "minimum": 0, "description": "Of several phases, the one to change."}
     prior: Schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
-    one: Schema = {"type": "integer", "minimum": 1}
-    row: Schema = {"type": "array", "prefixItems": [one, one], "items": one, "minItems": 2, "maxItems": 2}
+    count: Schema = {"type": "integer", "minimum": 1}
+    row: Schema = {"type": "array", "prefixItems": [count, count], "items": count, "minItems": 2, "maxItems": 2}
     outcome: Schema = {"enum": ["verified", "refuted", "undecided"]}
     #: Of every question: fields that it needs besides the run, fields that it may have, and what its answer has.
     asked: dict[str, tuple[Schema, Schema, Schema]] = {

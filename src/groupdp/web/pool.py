@@ -1,26 +1,102 @@
-"""Processes that answer questions, with time limits and cancellation.
+"""Processes that answer questions, with time limits and cancellation, and who is answered next.
 
 Three lanes by cost: cheap questions, curves and the like (`MIDDLING`), and questions known to take long (`SLOW`). Each
-has workers of its own, shared evenly by its clients (turns.py); those of the last two have a lower priority. A cheap
-question that outgrows `young_seconds` frees its turn and goes on as an old one, of which there are at most `old`; one
-more is refused with a sentence. So however many heavy questions come, cheap ones keep all their workers, and no
-question takes or waits longer than `seconds`.
+has workers of its own, shared evenly by its clients; those of the last two have a lower priority. A cheap question that
+outgrows `young_seconds` frees its turn and goes on as an old one, of which there are at most `old`; one more is refused
+with a sentence. So however many heavy questions come, cheap ones keep all their workers, and no question takes or waits
+longer than `seconds`.
+
+A place that becomes free goes to the waiting client that has used the fewest seconds of the lane; of one client's
+questions the first comes first. One client never has all places while there is more than one: a newcomer need not wait
+until another's long questions end. A client that returns starts with the fewest seconds of the clients that wait or are
+being answered: unused time does not add up.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import time
-from asyncio.subprocess import PIPE, Process
+from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from groupdp._files import command_of
-from groupdp.web.turns import Lane
-from groupdp.web.worker import CANCELLED, LIMIT, error_text, out_of_time
+from groupdp.web.worker import CANCELLED, LIMIT, Worker, error_text, out_of_time
+
+
+class Lane:
+    """`places` questions are answered at a time, at most `places - 1` of one client."""
+
+    def __init__(self, places: int) -> None:
+        self.places = places
+        self._most_of_one = max(1, places - 1)
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._answering: dict[str, int] = {}
+        self._used: dict[str, float] = {}
+
+    @property
+    def answering(self) -> int:
+        """How many places are taken."""
+        return sum(self._answering.values())
+
+    def is_open_to(self, client: str) -> bool:
+        """Whether a question of this client could be answered at once."""
+        return self.answering < self.places and self._answering.get(client, 0) < self._most_of_one
+
+    def queue(self, client: str) -> asyncio.Future[None]:
+        """Done as soon as the client has a place, to be given back by `leave`; or it is given up by `abandon`."""
+        self._used.setdefault(client, min(self._used.values(), default=0.0))
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, deque()).append(turn)
+        self._next()
+        return turn
+
+    def abandon(self, client: str, turn: asyncio.Future[None]) -> None:
+        """Give up a turn, whether it has come or not."""
+        if turn.done():
+            self.leave(client, 0.0)
+            return
+        self._waiting[client].remove(turn)
+        if not self._waiting[client]:
+            del self._waiting[client]
+        self._forget(client)
+
+    def take(self, client: str) -> bool:
+        """Take a place at once, without waiting; whether there is one."""
+        if not self.is_open_to(client):
+            return False
+        self._used.setdefault(client, min(self._used.values(), default=0.0))
+        self._answering[client] = self._answering.get(client, 0) + 1
+        return True
+
+    def leave(self, client: str, seconds: float) -> None:
+        """Give back a place that was used for `seconds`."""
+        self._used[client] += seconds
+        self._answering[client] -= 1
+        if not self._answering[client]:
+            del self._answering[client]
+        self._next()
+        self._forget(client)
+
+    def _next(self) -> None:
+        """Give free places to waiting clients."""
+        while True:
+            ready = [client for client in self._waiting if self.is_open_to(client)]
+            if not ready:
+                return
+            client = min(ready, key=self._used.__getitem__)
+            turn = self._waiting[client].popleft()
+            if not self._waiting[client]:
+                del self._waiting[client]
+            self._answering[client] = self._answering.get(client, 0) + 1
+            turn.set_result(None)
+
+    def _forget(self, client: str) -> None:
+        """Clients without questions are not remembered."""
+        if client not in self._waiting and client not in self._answering:
+            del self._used[client]
+
 
 #: Questions that take a good part of a second, and those that take long, as a rule.
 MIDDLING = frozenset({"curve", "calibrate", "people"})
@@ -28,8 +104,6 @@ SLOW = frozenset({"baseline", "tradeoff"})
 #: Seconds that a cancelled worker may take before it is ended.
 GRACE = 1.0
 UNAVAILABLE = 503
-#: How much lower the priority of workers for all but cheap questions is.
-NICE = 10
 #: Seconds that questions may still take once the server stops.
 LAST_SECONDS = 0.5
 
@@ -47,67 +121,6 @@ class Limits:
     """The longest that any question may take."""
     waiting: int = 500
     """Most questions that wait for their turn."""
-
-
-class Worker:
-    """One process."""
-
-    def __init__(self, process: Process, *, is_cheap: bool) -> None:
-        if process.stdin is None or process.stdout is None:
-            raise AssertionError("a worker must have pipes")
-        self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
-        self.is_cheap = is_cheap
-        """Whether it is for cheap questions."""
-        self._is_killed = False
-
-    @classmethod
-    async def start(cls, *, is_cheap: bool = True) -> Worker:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        command = [*command_of("groupdp.web.worker"), *(() if is_cheap else (str(NICE),))]
-        # Ctrl-C in a terminal goes to everything in the foreground: a session of its own keeps a worker out of that
-        # from its first instant. It ends when it is killed, or with its input.
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True
-        )
-        worker = cls(process, is_cheap=is_cheap)
-        try:
-            await worker._stdout.readline()  # it says when it has loaded the library
-        except asyncio.CancelledError:
-            await worker.kill()
-            raise
-        return worker
-
-    async def ask(self, name: str, body: bytes, seconds: float) -> tuple[int, bytes]:
-        """The answer; ConnectionError if the process ends."""
-        try:
-            self._stdin.write(f"ask {name} {seconds!r} {len(body)}\n".encode() + body)
-            await self._stdin.drain()
-            status, length = (await self._stdout.readline()).split()
-            return int(status), await self._stdout.readexactly(int(length))
-        except (ValueError, OSError, asyncio.IncompleteReadError):
-            raise ConnectionError("a worker ended") from None
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the process has ended."""
-        return self._process.returncode is not None
-
-    def cancel(self) -> None:
-        """Ask it to stop at the next report of progress."""
-        with contextlib.suppress(OSError, RuntimeError):
-            self._stdin.write(b"cancel\n")
-
-    async def kill(self) -> None:
-        """End it now."""
-        if not self._is_killed:  # a second kill may collect the process's status before asyncio does, which complains
-            self._is_killed = True
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-        await self._process.wait()
-        with contextlib.suppress(OSError, RuntimeError):  # its pipes, too, are closed before the loop is
-            self._stdin.close()
-            await self._stdout.read()
-            await self._stdin.wait_closed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +228,7 @@ class Pool:
         try:
             patience = self.limits.young_seconds if cheap else seconds
             await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-            if cheap and not any(one.done() for one in either):
+            if cheap and not any(future.done() for future in either):
                 if self._old.take(client):
                     lane.leave(client, time.monotonic() - began)
                     lane, began = self._old, time.monotonic()
@@ -230,7 +243,8 @@ class Pool:
                 await asyncio.wait({task, gone}, timeout=LAST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 refusal = _shutting_down()
             if not task.done():
-                refusal = refusal or (_given_up() if gone.done() else _out_of_time(self.limits.seconds))
+                too_long = LIMIT, error_text("limit-exceeded", out_of_time(self.limits.seconds))
+                refusal = refusal or (_given_up() if gone.done() else too_long)
                 worker.cancel()
                 await asyncio.wait({task}, timeout=0.0 if closing.done() else GRACE)
             elif closing.done() and task.exception() is None:
@@ -297,7 +311,3 @@ def _shutting_down() -> tuple[int, bytes]:
 
 def _given_up() -> tuple[int, bytes]:
     return CANCELLED, error_text("cancelled", "The question was cancelled.")
-
-
-def _out_of_time(seconds: float) -> tuple[int, bytes]:
-    return LIMIT, error_text("limit-exceeded", out_of_time(seconds))

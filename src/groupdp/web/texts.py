@@ -17,8 +17,7 @@ from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, given_percent, upper_percent
 from groupdp.question import neighbours_of, question_of
-from groupdp.run_file.run import DEFAULT_TITLE, RunFile
-from groupdp.run_file.write import stated
+from groupdp.run_file.run import DEFAULT_TITLE, RunFile, stated
 from groupdp.web.form import Question, plain
 
 
@@ -127,21 +126,21 @@ def upper_text(value: float) -> str:
     return printing.upper_text(value, DIGITS)
 
 
-def linear(size: int, one: Bounds) -> tuple[float, str]:
+def linear(size: int, single: Bounds) -> tuple[float, str]:
     """k times one example's upper bound, rounded up: a reference, not a guarantee."""
-    product = size * one.upper if size else 0.0  # an empty group has epsilon 0
+    product = size * single.upper if size else 0.0  # an empty group has epsilon 0
     value = math.nextafter(product, math.inf) if size > 1 and math.isfinite(product) else product
     return value, upper_text(value)
 
 
 def sentence(question: Question, bounds: Bounds) -> str:
     """The guarantee, in one sentence."""
-    found = neighbours_of(question.run, **question.neighbour)
+    neighbours = neighbours_of(question.run, **question.neighbour)
     delta = repr(question.delta).replace("e-0", "e-")  # 1e-6, not 1e-06
     if bounds.upper == math.inf:
-        return f"No finite ε protects {found.whom} at δ = {delta} under {found.label}."
+        return f"No finite ε protects {neighbours.whom} at δ = {delta} under {neighbours.label}."
     return (
-        f"The run is (ε, δ)-differentially private for {found.whom} under {found.label}, "
+        f"The run is (ε, δ)-differentially private for {neighbours.whom} under {neighbours.label}, "
         f"with ε = {upper_text(bounds.upper)} and δ = {delta}."
     )
 

@@ -1,4 +1,4 @@
-"""The process that answers: one question at a time, read from standard input, answered on standard output.
+"""The process that answers, from inside and outside: one question at a time, on standard input and output.
 
     ask NAME SECONDS LENGTH\\n + LENGTH bytes        ->        STATUS LENGTH\\n + LENGTH bytes
     cancel\\n                                                   the question being answered is given up
@@ -11,6 +11,7 @@ that does not report is ended from outside, by `pool`. End of input ends the pro
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -20,8 +21,10 @@ import sys
 import threading
 import time
 import traceback
+from asyncio.subprocess import PIPE, Process
 from typing import Any, BinaryIO
 
+from groupdp._files import command_of
 from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
 from groupdp.printing import json_ready
 from groupdp.web.answers import QUESTIONS
@@ -40,8 +43,71 @@ def error_text(kind: str, sentence: str, *, field: str | None = None, phase: int
 
 #: Address space of a worker, in bytes: a question that needs more is refused.
 ADDRESS_SPACE = 6 * 2**30
+#: How much lower the priority of workers for all but cheap questions is.
+NICE = 10
 
 OK, BAD, LIMIT, CANCELLED, BUG = 200, 400, 422, 499, 500
+
+
+class Worker:
+    """A process that answers, from outside."""
+
+    def __init__(self, process: Process, *, is_cheap: bool) -> None:
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError("a worker must have pipes")
+        self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
+        self.is_cheap = is_cheap
+        """Whether it is for cheap questions."""
+        self._is_killed = False
+
+    @classmethod
+    async def start(cls, *, is_cheap: bool = True) -> Worker:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        command = [*command_of("groupdp.web.worker"), *(() if is_cheap else (str(NICE),))]
+        # Ctrl-C in a terminal goes to everything in the foreground: a session of its own keeps a worker out of that
+        # from its first instant. It ends when it is killed, or with its input.
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True
+        )
+        worker = cls(process, is_cheap=is_cheap)
+        try:
+            await worker._stdout.readline()  # it says when it has loaded the library
+        except asyncio.CancelledError:
+            await worker.kill()
+            raise
+        return worker
+
+    async def ask(self, name: str, body: bytes, seconds: float) -> tuple[int, bytes]:
+        """The answer; ConnectionError if the process ends."""
+        try:
+            self._stdin.write(f"ask {name} {seconds!r} {len(body)}\n".encode() + body)
+            await self._stdin.drain()
+            status, length = (await self._stdout.readline()).split()
+            return int(status), await self._stdout.readexactly(int(length))
+        except (ValueError, OSError, asyncio.IncompleteReadError):
+            raise ConnectionError("a worker ended") from None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.returncode is not None
+
+    def cancel(self) -> None:
+        """Ask it to stop at the next report of progress."""
+        with contextlib.suppress(OSError, RuntimeError):
+            self._stdin.write(b"cancel\n")
+
+    async def kill(self) -> None:
+        """End it now."""
+        if not self._is_killed:  # a second kill may collect the process's status before asyncio does, which complains
+            self._is_killed = True
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        await self._process.wait()
+        with contextlib.suppress(OSError, RuntimeError):  # its pipes, too, are closed before the loop is
+            self._stdin.close()
+            await self._stdout.read()
+            await self._stdin.wait_closed()
 
 
 class Cancelled(Exception):

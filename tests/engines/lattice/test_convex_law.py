@@ -38,6 +38,7 @@ def test_l_23_one_lognormal_is_enclosed_at_every_alpha(side, shift):
         assert found == pytest.approx(exact, rel=0.02, abs=1e-5)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("side", SIDES, ids=str)
 @pytest.mark.parametrize(("places", "shift", "p"), FACTORS)
 def test_l_23_second_and_third_moments_are_enclosed(places, shift, p, side):

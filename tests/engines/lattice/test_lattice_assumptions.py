@@ -9,7 +9,7 @@ from numpy import fft
 from scipy.special import erfcx
 
 from groupdp.engines.lattice.compose import convolution_power
-from groupdp.engines.lattice.panels import _RULES
+from groupdp.engines.lattice.loss import _RULES
 from groupdp.engines.lattice.round_terms import mills_difference
 from groupdp.floats import ELEMENTARY, UNIT, fft_error, fft_error_in_norm
 

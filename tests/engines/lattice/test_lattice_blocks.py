@@ -9,16 +9,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb, ctx, fmpz_poly
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
 from engines.lattice_balls import binomial_mixture, composed, exact_loss, exact_mixture
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import lattice, spectral
+from groupdp.engines import lattice as lattice_engine
 from groupdp.engines.lattice import compose
-from groupdp.engines.lattice import engine as lattice_engine
 from groupdp.engines.lattice.compose import Frame
+from strategies import examples
 
 _BITS = 1100
 
@@ -44,7 +45,7 @@ def _measure(values: np.ndarray, first: int, frame: Frame) -> compose._Measure:
     return compose._Measure(first, values, 0.0, -math.inf, 0.0)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     seed=st.integers(0, 2**32),
     lengths=st.tuples(st.integers(1, 150), st.integers(1, 150)),
@@ -168,7 +169,7 @@ def test_two_rounds_by_quadrature_in_balls(only_blocks, group_size, rate, noise,
     assert found.relative_width <= 1e-5
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("group_size", "rate", "noise", "log_delta", "valid"),
     [

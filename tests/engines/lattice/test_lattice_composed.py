@@ -48,7 +48,7 @@ def test_the_oracle_of_a_few_rounds_knows_the_gaussian_mechanism(rounds, epsilon
     assert found.rel_accuracy_bits() > 25
 
 
-@pytest.mark.thinned(8)
+@pytest.mark.thinned
 @pytest.mark.parametrize(("phases", "epsilon", "step"), FEW_ROUNDS)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_few_rounds_against_ball_arithmetic(phases, epsilon, step, direction):
@@ -64,6 +64,7 @@ def test_a_few_rounds_against_ball_arithmetic(phases, epsilon, step, direction):
     assert float(truth.rad()) < 0.3 * found.width
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("law", "rounds", "epsilon", "step"), [((1, 1e-3, 1.0), 2, 1.0, 0.002), ((1, 1e-2, 1.0), 5, 3.0, 0.005)]
 )
@@ -79,7 +80,7 @@ def test_a_group_that_is_rarely_sampled_against_ball_arithmetic(law, rounds, eps
     assert float(truth.rad()) < 0.3 * found.width
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned
 @pytest.mark.parametrize(("phases", "about", "step"), [FEW_ROUNDS[1], FEW_ROUNDS[6]])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_epsilons_of_a_few_rounds_against_ball_arithmetic(phases, about, step, direction):
@@ -116,6 +117,7 @@ def test_oracle_epsilons_of_arbitrary_mixtures_are_enclosed(case, direction):
     assert Decimal(bounds.lower) <= Decimal(case[f"epsilon_{direction}"]) <= Decimal(bounds.upper)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("rounds", "log_delta", "direction"),
     [
@@ -136,6 +138,7 @@ def test_a_group_that_is_always_present_is_a_gaussian_mechanism(rounds, log_delt
     assert oracle_closed.gaussian_log_delta(exact, epsilon=found.upper) <= log_delta
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_the_order_of_phases_does_not_matter(direction):
     parts = ((binomial_mixture(1, 0.2, 1.0), 7), (binomial_mixture(3, 0.1, 2.0), 40))
@@ -159,7 +162,7 @@ def test_epsilon_and_delta_at_the_ends():
     assert near_the_end.relative_width <= 1e-6
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned
 @pytest.mark.parametrize("epsilon", [-5.0, -1.2, -0.2])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_negative_epsilons_by_duality(epsilon, direction):
@@ -181,6 +184,7 @@ def test_many_components_and_few_rounds():
     assert 0.0 < found.lower < 3 * 60.0**2 / 25.0
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("law", "rounds", "log_delta"),
     [

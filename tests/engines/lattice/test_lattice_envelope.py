@@ -11,17 +11,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb, ctx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lattice.test_lattice_measures import Grid, log_importance, prepare, rounded_step
+from engines.lattice.test_lattice_measures import TransformGrid, log_importance, prepare, rounded_step
 from engines.lattice_balls import ExactCurve
 from engines.pair_balls import BITS, Pair, envelope_delta
 from groupdp import pairs
 from groupdp.engines import lattice
-from groupdp.pairs import ZERO, Round, Side
-from groupdp.profiles import SubstitutionEnvelope
+from groupdp.pairs import ZERO, Round, Side, SubstitutionEnvelope
 from paths import DATA
+from strategies import examples
 
 CASES = [
     case for case in json.loads((DATA / "pairs.json").read_text())["cases"] if case["kind"] == "fixed-batch-substitute"
@@ -56,7 +56,7 @@ def test_golden_epsilons_of_the_envelope(case):
     assert Decimal(found.upper) >= truth - unit
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     batch=st.integers(1, 40),
     rest=st.integers(0, 200),
@@ -75,7 +75,7 @@ def test_the_curve_of_one_round_is_enclosed(batch, rest, group_size, unit, epsil
         assert found.relative_width < 1e-7
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(
     batch=st.integers(1, 40),
     rest=st.integers(0, 2000),
@@ -89,7 +89,7 @@ def test_measures_bracket_the_profile_at_every_order(batch, rest, group_size, un
     h = hypergeometric(batch, batch + rest + group_size, group_size)
     step = rounded_step(step * max(unit, unit**2))
     part = prepare(((envelope(h, unit), 1000),), log_delta=-20.0, tolerance=1e-6).parts[0]
-    grid = Grid(rate=1.0 / unit, step=step, length=1 << 18, left=0.0, theta_left=-0.1, theta_right=0.1)
+    grid = TransformGrid(rate=1.0 / unit, step=step, length=1 << 18, left=0.0, theta_left=-0.1, theta_right=0.1)
     log_mass = log_importance(part.law, rate=grid.rate, epsilon=0.0, survival=None)
     mass = part.measure(grid, log_mass, share=1.0, up=up, advance=lambda _: None)
     rng = np.random.default_rng(batch)

@@ -17,6 +17,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("case", "direction"),
     [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engines.lattice_balls import BITS, ExactCurve, binomial_mixture, branch_loss, composed, exact_loss, exact_mixture
 from groupdp.engines.lattice.cells import width_exponents
-from groupdp.engines.lattice.parts import Grid, cells_of
+from groupdp.engines.lattice.parts import TransformGrid, cells_of
 from groupdp.engines.lattice.planning import prepare, rounded_step
 from groupdp.engines.lattice.support import invert, log_importance, loss_table, support_of
 from oracle import closed as oracle_closed
@@ -35,7 +35,7 @@ def measure_of(composition, step, tilt, up):
     """The tilted measure of one round of the first part, and the lattice points that its cells are built on."""
     plan = prepare(composition, log_delta=-30.0, tolerance=1e-6)
     part, step = plan.parts[0], rounded_step(step)
-    grid = Grid(rate=tilt, step=step, length=1 << 22, left=0.0, theta_left=-0.1, theta_right=0.1)
+    grid = TransformGrid(rate=tilt, step=step, length=1 << 22, left=0.0, theta_left=-0.1, theta_right=0.1)
     log_mass = log_importance(part.law, rate=tilt, epsilon=0.0, survival=None)
     mass = part.measure(grid, log_mass, share=1.0, up=up, advance=lambda _: None)
     exponents = width_exponents(part.law, log_mass, rate=tilt, step=step, share=1.0)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from flint import arb
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import groupdp
@@ -18,6 +18,7 @@ from groupdp.engines import lattice
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from oracle import closed as oracle_closed
 from paths import DATA
+from strategies import examples
 
 CASES = json.loads((DATA / "one_round_delta.json").read_text())["cases"]
 
@@ -39,7 +40,7 @@ def test_golden_deltas_to_twelve_digits(case, direction):
     assert max(found.upper - truth, truth - found.lower) <= 1e-12 * truth
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     group_size=st.integers(1, 6),
     rate=st.floats(1e-5, 1.0),

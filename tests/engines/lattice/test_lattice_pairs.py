@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb, ctx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.lattice.test_lattice_measures import measure_of
@@ -16,6 +16,7 @@ from engines.lattice_balls import ExactCurve
 from engines.pair_balls import BITS, Pair, coin_delta, few_rounds_log_delta
 from groupdp.engines import lattice
 from groupdp.pairs import Round, mirrored
+from strategies import examples
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +67,7 @@ def enclosed(found, truth: arb) -> bool:
     return bool(above and (found.lower == -math.inf or not arb(found.lower) > log))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(coin=coins_drawn(), epsilon=st.floats(-3.0, 12.0))
 def test_one_round_of_any_coin_is_enclosed(coin, epsilon):
     # tries to break L-1, L-8, L-14 and L-15
@@ -77,7 +78,7 @@ def test_one_round_of_any_coin_is_enclosed(coin, epsilon):
         assert found.relative_width < 1e-6
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     coin=coins_drawn(tiny=True), epsilon=st.one_of(st.floats(-3.0, 12.0), st.floats(-8.0, 5.0).map(lambda e: 10.0**e))
 )
@@ -89,7 +90,7 @@ def test_one_round_at_extreme_shifts_and_probabilities_is_enclosed(coin, epsilon
     assert enclosed(found, truth)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(coin=coins_drawn(), log_delta=st.floats(-60.0, -0.5))
 def test_the_epsilon_of_one_round_is_enclosed(coin, log_delta):
     found = lattice.epsilon(((round_of(coin), 1),), log_delta=log_delta)
@@ -100,7 +101,7 @@ def test_the_epsilon_of_one_round_is_enclosed(coin, log_delta):
     assert found.relative_width < 1e-6
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(
     coin=coins_drawn(),
     step=st.sampled_from([1e-3, 1e-2, 0.1]),
@@ -143,7 +144,7 @@ FEW = [
 ]
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned
 @pytest.mark.parametrize(("coin", "rounds", "epsilon"), FEW)
 def test_a_few_rounds_of_pairs_and_coins_against_ball_arithmetic(coin, rounds, epsilon):
     # tries to break L-7, L-8 and L-9
@@ -155,6 +156,7 @@ def test_a_few_rounds_of_pairs_and_coins_against_ball_arithmetic(coin, rounds, e
     assert float(truth.rad()) < 1e-4
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("epsilon", [-1.5, -0.2, 0.3])
 def test_negative_epsilons_by_duality_of_pairs(epsilon):
     # H_a(P, Q) = 1 - a + a H_{1/a}(Q, P)

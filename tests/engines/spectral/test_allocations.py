@@ -89,6 +89,7 @@ def test_the_characteristic_function_of_two_places(places, shift, p, reverse):
         assert math.log(abs(exact)) <= found["log_largest"][i] + 1e-9
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("epsilon", [0.3, 1.5])
 def test_mixed_compositions_match_the_oracle(epsilon, reverse):
@@ -222,3 +223,16 @@ def test_gaussian_factors_have_no_tables():
     with_rare = spectral.epsilon(((one, 20),), log_delta=math.log(1e-6))
     assert with_rare.upper >= spectral.epsilon(((alone, 20),), log_delta=math.log(1e-6)).lower
     assert with_rare.lower <= spectral.epsilon(((alone, 20),), log_delta=math.log(1e-6 - 1e-12)).upper
+
+
+@pytest.mark.parametrize("weight", [1e-17, 1e-13, 1e-10])
+def test_s_12_rare_products_of_a_coin_cost_what_they_weigh(weight):
+    """A product whose loss is always above epsilon adds its probability to delta, and no more."""
+    alone = ((AllocationRound.of(10, 1.0), 5),)
+    products = (((Allocation(10, 1.0), 1),), ((Allocation(3, 1.0), 1), (Allocation(1, 40.0), 1)))
+    coin = ((AllocationRound(products, (math.log1p(-weight), math.log(weight))), 5),)
+    beyond = -math.expm1(5.0 * math.log1p(-weight))
+    true = spectral.epsilon(alone, log_delta=math.log((1e-6 - beyond) / (1.0 - beyond)))
+    found = spectral.epsilon(coin, log_delta=math.log(1e-6))
+    assert found.lower <= true.upper
+    assert true.lower <= found.upper <= true.upper * (1.0 + 1e-4)

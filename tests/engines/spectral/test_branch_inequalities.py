@@ -1,6 +1,6 @@
 """One branch on its nodes: what is claimed of densities, slopes, quadratures and tails (docs/numerics.md).
 
-Every test compares a bound that the kernel computes (tests/kernel_inspect) with the true quantity it bounds, in
+Every test compares a bound that the kernel computes (tests/shared/kernel_inspect) with the true quantity it bounds, in
 ball arithmetic.
 """
 
@@ -144,6 +144,7 @@ def test_s_7_a_side_has_no_zero_where_its_variance_says_so(name):
             assert abs(turned.arg()) <= arb.pi() / 4 * arb(variance) * arb(d) ** 2
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("left_too", [False, True])
 @pytest.mark.parametrize("name", [name for name in TABULATED if name != "nothing"])
 def test_s_15_psi_is_within_its_stated_error(name, left_too):
@@ -194,6 +195,7 @@ def assert_quadrature(right, left, tilt, frequency, log_tolerance, thinning=None
         assert abs(arb(value) - truth) <= arb(found[name]).exp() + 1e-13
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("tilt", [0.4, 3.0])
 @pytest.mark.parametrize(("right", "left"), BRANCHES)
 def test_s_7_the_quadrature_is_within_its_stated_error(right, left, tilt):

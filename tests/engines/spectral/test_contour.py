@@ -162,3 +162,41 @@ def test_a_neighbourhood_encloses_what_log_delta_encloses(name, epsilon):
 def test_there_is_no_neighbourhood_beyond_the_largest_loss():
     left = pairs.Side(np.array([0.0, 1.0]), (np.array([0.75, 0.25]), np.log([0.75, 0.25])))
     assert spectral.neighbourhood(((pairs.Round.of(pairs.ZERO, left), 40),), 40.0) is None
+
+
+def _poisson_round(rate: float, noise: float, steps: int) -> pairs.Composition:
+    law = (np.array([1.0 - rate, rate]), np.log([1.0 - rate, rate]))
+    return ((pairs.Round.of(pairs.Side(np.array([0.0, 1.0 / noise]), law), pairs.ZERO), steps),)
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps", "epsilon"),
+    [
+        (1e-6, 1.0, 10_000, 1e-4),  # large losses in closed form (S-14)
+        (1e-6, 1.0, 10_000, 0.01),  # middling losses told from small ones (S-39)
+        (1e-3, 1.0, 1000, 100.0),  # beside small losses (S-50)
+        (0.01, 1.0, 2000, 1e4),  # far out, with nothing left out
+        (0.1, 1.0, 5, 2.0),  # few rounds
+    ],
+)
+def test_the_contour_of_every_way_encloses_what_log_delta_encloses_around_it(rate, noise, steps, epsilon):
+    """S-14, S-39, S-50: what has no contour is bounded anew for each epsilon."""
+    composition = _poisson_round(rate, noise, steps)
+    near = spectral.neighbourhood(composition, epsilon)
+    points = epsilon * np.array([0.5, 0.97, 0.99, 0.9999, 1.0, 1.0001, 1.01, 1.03, 2.0])
+    lower, upper = near.log_deltas(points)
+    for place, point in enumerate(points.tolist()):
+        found = spectral.log_delta(composition, epsilon=point)
+        assert lower[place] <= found.upper
+        assert found.lower <= upper[place]
+    assert upper[4] - lower[4] <= 1e-8 * max(1.0, abs(upper[4]))
+    assert np.all(upper[3:6] - lower[3:6] <= 1e-6 * max(1.0, abs(upper[4])))
+
+
+def test_rare_sampling_has_the_same_delta_at_0_in_either_direction():
+    """P(E) - Q(E) is largest where Q(E^c) - P(E^c) is: at epsilon 0 the two orders agree (S-26)."""
+    composition = _poisson_round(1e-6, 1.0, 10_000)
+    forward = spectral.log_delta(composition, epsilon=0.0)
+    backward = spectral.log_delta(pairs.mirrored(composition), epsilon=0.0)
+    assert max(forward.lower, backward.lower) <= min(forward.upper, backward.upper)
+    assert forward.width <= 1e-9

@@ -45,6 +45,7 @@ def test_the_tilted_law_is_narrow_where_every_round_is_of_consequence(rate, nois
     assert bounds.width <= 1e-11 * abs(bounds.upper)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("rate", "noise", "steps", "epsilon"),
     [
@@ -76,10 +77,12 @@ def test_two_kinds_of_rounds_are_beside_their_small_losses_together():
     assert parts.width <= 1e-8 * abs(parts.upper)
 
 
-def test_random_questions_far_out_hold():
+@pytest.mark.thinned
+@pytest.mark.parametrize("asked", [20, 60])
+def test_random_questions_far_out_hold(asked):
     rng = random.Random(43)
     answered = 0
-    for _ in range(60):
+    for _ in range(asked):
         rate, noise = 10 ** rng.uniform(-5.0, -1.0), 10 ** rng.uniform(-0.2, 0.6)
         steps, epsilon = round(10 ** rng.uniform(1.0, 4.5)), 10 ** rng.uniform(1.0, 4.0)
         try:
@@ -89,7 +92,7 @@ def test_random_questions_far_out_hold():
             continue
         answered += 1
         assert contains(bounds, truth), (rate, noise, steps, epsilon)
-    assert answered > 30
+    assert answered > asked / 2
 
 
 def test_the_oracle_goes_on_where_losses_are_nearly_multiples_of_one_number():

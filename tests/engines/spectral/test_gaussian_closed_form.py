@@ -6,10 +6,11 @@ import math
 
 import pytest
 from flint import arb, ctx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import groupdp
+from strategies import examples
 
 
 def gaussian_delta(mu: arb, epsilon: float) -> arb:
@@ -28,7 +29,7 @@ def gaussian_mu(noise: float, steps: int, sensitivity: int) -> arb:
     return arb(sensitivity) * arb(steps).sqrt() / arb(noise)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     noise=st.floats(0.5, 200.0),
     steps=st.integers(1, 10**7),

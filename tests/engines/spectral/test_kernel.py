@@ -241,7 +241,7 @@ def changed(position, value):
 
 
 def asked(question: str, composition, argument: float):
-    extra = {"epsilon_ceiling": (0.0,), "neighbourhood": (-60.0,)}.get(question, ())
+    extra = {"epsilon_ceiling": (0.0,)}.get(question, ())
     return getattr(kernel, question)(composition, argument, *extra)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
 from flint import acb, arb, ctx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
@@ -20,6 +21,7 @@ from groupdp.engines.spectral.engine import packed
 from groupdp.question import question_of
 from kernel_inspect import kernel
 from oracle.pairs import Branch, Round
+from strategies import examples
 
 PRECISION = 1600
 SIDES = {
@@ -97,6 +99,7 @@ def test_s_52_weights_and_losses_are_within_their_stated_errors(name):
     assert sum(found["weight_error"]) <= 1e-10
 
 
+@functools.cache
 def moment(name: str, s: float, distance: float, end: float) -> acb:
     """G(c + is): along the line, where nothing oscillates, and down to the axis where the outcomes are cut off."""
     right, left, tilt, _, (edge, width), lower, _ = LINES[name]
@@ -116,6 +119,7 @@ def moment(name: str, s: float, distance: float, end: float) -> acb:
         return total / (2 * arb.pi()).sqrt()
 
 
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("log_tolerance", [-30.0, -5.0])
 @pytest.mark.parametrize("name", LINES)
 def test_s_51_the_sum_over_a_line_is_within_its_stated_error_at_every_frequency(name, log_tolerance):
@@ -190,7 +194,7 @@ def test_s_51_two_and_three_added_rounds_are_enclosed_to_nine_digits(rate, shift
     assert added(rate, shift, rounds, bounds.upper * (1.0 + 1e-12)) <= delta * (1.0 + 1e-7)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     rate=st.floats(1e-4, 0.9),
     noise=st.floats(0.5, 3.0),

@@ -106,8 +106,12 @@ def test_s_22_the_characteristic_function_is_below_its_certificate_at_every_late
     frequencies = longest * np.geomspace(1e-3, 1.0, 100)
     logs = kernel.tilted(kernel_rounds(name), tilt, longest, -25.0, frequencies.tolist())["decay"]
     # In doubles: the quadrature is good to 1e-10, the certificate is not that tight.
-    waves = np.exp(1j * np.multiply.outer(frequencies, np.array(found["loss"]) - found["centre"]))
-    phi = waves @ np.array(found["weight"])
+    loss, weight = np.array(found["loss"], dtype=complex), np.array(found["weight"], dtype=complex)
+    if found["loss_imaginary"]:  # nodes off the axis (S-51)
+        loss += 1j * np.array(found["loss_imaginary"])
+        weight += 1j * np.array(found["weight_imaginary"])
+    waves = np.exp(1j * np.multiply.outer(frequencies, loss - found["centre"]))
+    phi = waves @ weight
     squares = [float(arb(one.square)) for _, one in ROUNDS[name].coin if isinstance(one, Gaussian)]
     for omega, square in zip(found["omega"], squares, strict=True):
         mean = (tilt + 0.5) * square - found["centre"]

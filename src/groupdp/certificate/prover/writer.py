@@ -38,10 +38,9 @@ from groupdp.mechanisms.correlated import (
 )
 from groupdp.mechanisms.correlated.sensitivities import row_shares
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.mechanisms.gaussian import GaussianRelease
 from groupdp.mechanisms.mechanism import Mechanism, Wrapper, mechanisms_of
-from groupdp.mechanisms.of_group import OfGroup, with_own_groups
-from groupdp.mechanisms.search import FIXED, Search
+from groupdp.mechanisms.releases import GaussianRelease
+from groupdp.mechanisms.wrappers import FIXED, OfGroup, Search, with_own_groups
 from groupdp.samplings.poisson import PoissonSampling
 
 #: Bounds are moved outward by this much, relatively: the claim is about decimals, the engines' answer about doubles.
@@ -214,7 +213,9 @@ def _require_checked(run: CorrelatedNoise) -> None:
             pass
     if bands > apart:
         raise InvalidArgument(
-            "strategy", InWords(f"{bands} bands"), f"have at most {apart} bands, as rounds are apart, for a certificate"
+            "strategy",
+            InWords(f"{bands} bands"),
+            f"have at most {apart} bands for a certificate: the rounds of an example are so far apart",
         )
 
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from numpy import fft
 
 from groupdp.engines.lattice.measures import Tail, TiltedMass
-from groupdp.floats import COMPLEX_PRODUCT, TINY, UNIT, FloatArray, fft_error, fft_error_in_norm
+from groupdp.floats import COMPLEX_PRODUCT, TINY, UNIT, FloatArray, composed, fft_error, fft_error_in_norm
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -158,7 +158,7 @@ def compose_in_blocks(masses: list[TiltedMass], rounds: list[int], *, block: int
     end = math.ceil((Fraction(last) - offset) / Fraction(step))
     whole: _Measure | None = None
     for mass, count in zip(masses, rounds, strict=True):
-        powered = _power_in_blocks(_unfolded(mass, frame), count, frame, end)
+        powered = composed(_unfolded(mass, frame), count, lambda left, right: _convolved(left, right, frame, end))
         whole = powered if whole is None else _convolved(whole, powered, frame, end)
     if whole is None:
         raise AssertionError("there must be a round")
@@ -186,20 +186,6 @@ def _unfolded(mass: TiltedMass, frame: Frame) -> _Measure:
     values = mass.array[(mass.lowest + np.arange(count)) % len(mass.array)]
     log_total = math.log1p(mass.inflation + math.exp(min(mass.log_infinite_mass, 0.0))) + _ROOM if frame.up else 0.0
     return _Measure(mass.lowest, values, mass.tilt.log_scale, mass.log_infinite_mass, log_total)
-
-
-def _power_in_blocks(base: _Measure, power: int, frame: Frame, end: int) -> _Measure:
-    """By repeated squaring."""
-    if power < 1:
-        raise AssertionError("a power must be at least 1")
-    result: _Measure | None = None
-    while True:
-        if power & 1:
-            result = base if result is None else _convolved(result, base, frame, end)
-        power >>= 1
-        if power == 0 and result is not None:
-            return result
-        base = _convolved(base, base, frame, end)
 
 
 def _convolved(left: _Measure, right: _Measure, frame: Frame, end: int) -> _Measure:

@@ -20,12 +20,11 @@ import numpy as np
 from groupdp.engines.interface import Work
 from groupdp.engines.lattice.envelope import Envelope
 from groupdp.engines.lattice.one_round import RoundCurve
-from groupdp.engines.lattice.round_terms import log_one_minus_exp, log_sum_with_errors, right_terms_at_positive
+from groupdp.engines.lattice.round_terms import log_sum_with_errors, right_terms_at_positive
 from groupdp.errors import LimitExceeded
-from groupdp.floats import ELEMENTARY
+from groupdp.floats import ELEMENTARY, log_complement
 from groupdp.losses import AtomsRound, LaplaceRound
-from groupdp.pairs import Composition, Profile, Round, Side
-from groupdp.profiles import SubstitutionEnvelope
+from groupdp.pairs import Composition, Profile, Round, Side, SubstitutionEnvelope
 
 _MOST_SECANTS = 12
 _MOST_DOUBLINGS = 200
@@ -168,7 +167,7 @@ def gaussian_coin(round_: Round) -> Side | None:
     """The law of mu if every branch is N(mu) against N(0), moved as it may be; None otherwise.
 
     Its hockey stick sum_b w_b H_b is that of an envelope in which nothing is held back (L-10 with h_0 = 0, and the
-    weight of branches that tell nothing at loss 0).
+    weight of branches with P = Q at loss 0).
     """
     if any(len(branch.right.shifts) > 1 or len(branch.left.shifts) > 1 for branch in round_.branches):
         return None
@@ -200,7 +199,7 @@ class EnvelopeCurve:
     def _bound(self, epsilon: float, sign: float) -> float:
         self.work.spend(_WORK_OF_A_COMPONENT * len(self.envelope.shifts) + _WORK_OF_A_CALL)
         if epsilon < 0.0:  # R(alpha) = 1 - alpha + alpha R(1 / alpha)
-            trivial, mirrored = log_one_minus_exp(epsilon), epsilon + self._bound(-epsilon, sign)
+            trivial, mirrored = log_complement(epsilon), epsilon + self._bound(-epsilon, sign)
             room = sign * 8.0 * ELEMENTARY * (1.0 + abs(trivial) + (abs(mirrored) if math.isfinite(mirrored) else 0.0))
             return float(np.logaddexp(trivial, mirrored)) + room
         v = self.envelope.thresholds(np.array([epsilon]), above=sign > 0.0)[1:, 0]

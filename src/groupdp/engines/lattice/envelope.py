@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from groupdp.engines.lattice.cells import PANEL_WIDTH
+from groupdp.engines.lattice.loss import FOUR_POINTS, rule_error
 from groupdp.engines.lattice.measures import TiltedMass
-from groupdp.engines.lattice.panels import FOUR_POINTS, rule_error
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, LOG_SQRT_2PI, TINY, UNIT, FloatArray, IntArray
 from groupdp.pairs import Side
@@ -50,7 +50,7 @@ class CellMasses:
 
 
 @dataclass(frozen=True, slots=True)
-class Panels:
+class EnvelopePanels:
     """Thresholds (rows: components) at the panels' edges, the cell of every panel, and where cells end."""
 
     v: FloatArray
@@ -176,7 +176,7 @@ class Envelope:
     def integrate(
         self,
         mass: TiltedMass,
-        panels: Panels,
+        panels: EnvelopePanels,
         target: FloatArray,
         tilted_at: FloatArray,
         advance: Callable[[int], None],
@@ -201,7 +201,7 @@ class Envelope:
         rows[3] += 8.0 * UNIT * (np.abs(rows[2]) + rows[0])
         return CellMasses(*rows)
 
-    def split(self, edges: FloatArray, advance: Callable[[int], None], *, above: bool) -> Panels:
+    def split(self, edges: FloatArray, advance: Callable[[int], None], *, above: bool) -> EnvelopePanels:
         """More edges between the given x = `edges`, until no panel of any component is too wide for the quadrature.
 
         Thresholds at the inner edges are those of their own x: any thresholds that do not decrease are valid there, for
@@ -237,7 +237,7 @@ class Envelope:
         u = np.minimum.accumulate(v[0, ::-1])[::-1] if above else np.maximum.accumulate(v[0])
         v = self.with_own_thresholds(x, u, above=above)
         ends = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1], [True])))
-        return Panels(v, cell, ends)
+        return EnvelopePanels(v, cell, ends)
 
     def _panel_masses(
         self, v: FloatArray, target: FloatArray, exponent: FloatArray, exponent_error: FloatArray

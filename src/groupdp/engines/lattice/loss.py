@@ -8,6 +8,9 @@ of nodes everything is relative to the component r that dominates in its middle 
     log ratio = log p_r + m_r (v - m_r / 2) + log sum_i exp(alpha_i + beta_i (v - middle)),    beta_i = m_i - m_r
 
 so far components drop out exactly where they provably do not matter.
+
+The n-point Gauss-Legendre rule over a panel of u of width D, for mixtures of unit normals at distance at most X all
+over it, is off by at most C_n D^(2n) E[(X^2 + Z^2)^n] e^(D X) of the integral, C_n = (n!)^4 / ((2n+1) (2n)!^3) (L-3).
 """
 
 from __future__ import annotations
@@ -45,94 +48,85 @@ class LikelihoodValues:
     """Certified: the largest |v - m_i| of any component that matters within the margin of v."""
 
 
-class Likelihood:
-    """One side, as a mixture of unit normals with the centres +m_i."""
+def likelihood(side: Side, nodes: FloatArray, margin: float) -> LikelihoodValues:
+    """A side, as a mixture of unit normals with the centres +m_i, at `nodes` in any order, not far apart.
 
-    def __init__(self, side: Side) -> None:
-        self.shifts = side.shifts
-        self.log_probabilities = side.log_probabilities
-        self.largest = side.largest
-        self.is_zero = side.is_zero
+    The cost is that of all components that matter at any of them. With a `margin`, what is said about far components
+    holds within that distance of each node too.
+    """
+    if len(side.shifts) == 1:
+        return _single(side, nodes, margin)
+    rows = np.empty((7, len(nodes)))
+    _fill(side, nodes, margin, rows)
+    return LikelihoodValues(*rows)
 
-    def evaluate(self, nodes: FloatArray, margin: float) -> LikelihoodValues:
-        """At `nodes` in any order, not far apart: the cost is that of all components that matter at any of them.
 
-        With a `margin`, what is said about far components holds within that distance of each node too.
-        """
-        if len(self.shifts) == 1:
-            return self._single(nodes, margin)
-        rows = np.empty((7, len(nodes)))
-        self._fill(nodes, 0, len(nodes), margin, rows)
-        return LikelihoodValues(*rows)
+def _single(side: Side, v: FloatArray, margin: float) -> LikelihoodValues:
+    shift, log_p = float(side.shifts[0]), float(side.log_probabilities[0])
+    away = np.abs(v - shift)
+    zeros = np.zeros(len(v))
+    log_ratio = log_p + shift * (v - 0.5 * shift)
+    ratio_error = UNIT * (8.0 * abs(log_p) + shift * (4.0 * np.abs(v - 0.5 * shift) + away) + 3.0 * np.abs(log_ratio))
+    density_error = UNIT * (9.0 * abs(log_p) + 3.0 * away * away + shift * away + 8.0)
+    log_density = log_p - 0.5 * away * away - LOG_SQRT_2PI
+    reach = away * (1.0 + 4.0 * UNIT) + margin + 4.0 * UNIT * shift
+    return LikelihoodValues(log_ratio, ratio_error, zeros + shift, zeros, log_density, density_error, reach)
 
-    def _single(self, v: FloatArray, margin: float) -> LikelihoodValues:
-        shift, log_p = float(self.shifts[0]), float(self.log_probabilities[0])
-        away = np.abs(v - shift)
-        zeros = np.zeros(len(v))
-        log_ratio = log_p + shift * (v - 0.5 * shift)
-        ratio_error = UNIT * (
-            8.0 * abs(log_p) + shift * (4.0 * np.abs(v - 0.5 * shift) + away) + 3.0 * np.abs(log_ratio)
-        )
-        density_error = UNIT * (9.0 * abs(log_p) + 3.0 * away * away + shift * away + 8.0)
-        log_density = log_p - 0.5 * away * away - LOG_SQRT_2PI
-        reach = away * (1.0 + 4.0 * UNIT) + margin + 4.0 * UNIT * shift
-        return LikelihoodValues(log_ratio, ratio_error, zeros + shift, zeros, log_density, density_error, reach)
 
-    def _fill(self, nodes: FloatArray, start: int, end: int, margin: float, rows: FloatArray) -> None:
-        v = nodes[start:end]
-        lowest, highest = float(v.min()), float(v.max())
-        middle = 0.5 * (lowest + highest)
-        half = 0.5 * (highest - lowest) + margin + 4.0 * UNIT * (abs(lowest) + abs(highest))
-        m, log_p = self.shifts, self.log_probabilities
-        r = int(np.argmax(log_p - 0.5 * (middle - m) ** 2))
-        reference, log_reference = float(m[r]), float(log_p[r])
-        from_reference = abs(middle - reference)
-        beta = m - reference
-        alpha = (log_p - log_reference) + beta * ((middle - reference) - 0.5 * beta)
-        distance = np.abs(middle - m) + half
-        # Units of roundoff in each exponent; none for the reference itself, whose exponent is exactly 0.
-        units = (
-            9.0 * (np.abs(log_p) + abs(log_reference))
-            + 5.0 * np.abs(beta) * (from_reference + np.abs(beta) + 2.0 * half)
-            + m * distance
-            + reference * (from_reference + half)
-        )
-        units[r] = 0.0
-        keep = alpha + np.abs(beta) * half + UNIT * units > _LOG_NEGLIGIBLE
-        keep[r] = True
-        if np.any(np.abs(beta[keep]) * half > _LARGEST_EXPONENT) and end - start > 1:
-            cut = start + (end - start) // 2
-            self._fill(nodes, start, cut, margin, rows)
-            self._fill(nodes, cut, end, margin, rows)
-            return
-        m, alpha, beta, distance, units = m[keep], alpha[keep], beta[keep], distance[keep], units[keep]
-        weights = np.vstack((np.ones_like(m), beta, beta * beta, units))
-        if len(m) == 1:
-            sums = np.repeat(weights, len(v), axis=1)
-        else:
-            terms = np.multiply.outer(beta, v - middle)
-            terms += alpha[:, None]
-            with np.errstate(under="ignore"):
-                sums = weights @ np.exp(terms, out=terms)
-        mean = sums[1] / sums[0]
-        log_sum = np.log(sums[0])
-        most = float(units.max())
-        average = sums[3] / sums[0] if most * UNIT < 0.01 else np.full(len(v), most)
-        log_sum_error = UNIT * (1.02 * average + 3.0 * len(m) + 20.0 + 8.0 * np.abs(log_sum))
-        log_sum_error += DROPPED * len(self.shifts)
-        log_ratio = log_reference + reference * (v - 0.5 * reference) + log_sum
-        away = np.abs(v - reference)
-        rows[0, start:end] = log_ratio
-        rows[1, start:end] = log_sum_error + UNIT * (
-            8.0 * abs(log_reference) + reference * (4.0 * np.abs(v - 0.5 * reference) + away) + 3.0 * np.abs(log_ratio)
-        )
-        rows[2, start:end] = reference + mean
-        rows[3, start:end] = np.maximum(sums[2] / sums[0] - mean * mean, 0.0)
-        rows[4, start:end] = (log_reference - 0.5 * away * away) + log_sum - LOG_SQRT_2PI
-        rows[5, start:end] = log_sum_error + UNIT * (
-            9.0 * abs(log_reference) + 3.0 * away * away + reference * away + 4.0 * np.abs(log_sum) + 8.0
-        )
-        rows[6, start:end] = float(distance.max()) * (1.0 + 8.0 * UNIT)
+def _fill(side: Side, v: FloatArray, margin: float, rows: FloatArray) -> None:
+    lowest, highest = float(v.min()), float(v.max())
+    middle = 0.5 * (lowest + highest)
+    half = 0.5 * (highest - lowest) + margin + 4.0 * UNIT * (abs(lowest) + abs(highest))
+    m, log_p = side.shifts, side.log_probabilities
+    r = int(np.argmax(log_p - 0.5 * (middle - m) ** 2))
+    reference, log_reference = float(m[r]), float(log_p[r])
+    from_reference = abs(middle - reference)
+    beta = m - reference
+    alpha = (log_p - log_reference) + beta * ((middle - reference) - 0.5 * beta)
+    distance = np.abs(middle - m) + half
+    # Units of roundoff in each exponent; none for the reference itself, whose exponent is exactly 0.
+    units = (
+        9.0 * (np.abs(log_p) + abs(log_reference))
+        + 5.0 * np.abs(beta) * (from_reference + np.abs(beta) + 2.0 * half)
+        + m * distance
+        + reference * (from_reference + half)
+    )
+    units[r] = 0.0
+    keep = alpha + np.abs(beta) * half + UNIT * units > _LOG_NEGLIGIBLE
+    keep[r] = True
+    if np.any(np.abs(beta[keep]) * half > _LARGEST_EXPONENT) and len(v) > 1:
+        cut = len(v) // 2
+        _fill(side, v[:cut], margin, rows[:, :cut])
+        _fill(side, v[cut:], margin, rows[:, cut:])
+        return
+    m, alpha, beta, distance, units = m[keep], alpha[keep], beta[keep], distance[keep], units[keep]
+    weights = np.vstack((np.ones_like(m), beta, beta * beta, units))
+    if len(m) == 1:
+        sums = np.repeat(weights, len(v), axis=1)
+    else:
+        terms = np.multiply.outer(beta, v - middle)
+        terms += alpha[:, None]
+        with np.errstate(under="ignore"):
+            sums = weights @ np.exp(terms, out=terms)
+    mean = sums[1] / sums[0]
+    log_sum = np.log(sums[0])
+    most = float(units.max())
+    average = sums[3] / sums[0] if most * UNIT < 0.01 else np.full(len(v), most)
+    log_sum_error = UNIT * (1.02 * average + 3.0 * len(m) + 20.0 + 8.0 * np.abs(log_sum))
+    log_sum_error += DROPPED * len(side.shifts)
+    log_ratio = log_reference + reference * (v - 0.5 * reference) + log_sum
+    away = np.abs(v - reference)
+    rows[0] = log_ratio
+    rows[1] = log_sum_error + UNIT * (
+        8.0 * abs(log_reference) + reference * (4.0 * np.abs(v - 0.5 * reference) + away) + 3.0 * np.abs(log_ratio)
+    )
+    rows[2] = reference + mean
+    rows[3] = np.maximum(sums[2] / sums[0] - mean * mean, 0.0)
+    rows[4] = (log_reference - 0.5 * away * away) + log_sum - LOG_SQRT_2PI
+    rows[5] = log_sum_error + UNIT * (
+        9.0 * abs(log_reference) + 3.0 * away * away + reference * away + 4.0 * np.abs(log_sum) + 8.0
+    )
+    rows[6] = float(distance.max()) * (1.0 + 8.0 * UNIT)
 
 
 #: Elements (components x nodes) of one chunk, which fit the cache.
@@ -169,17 +163,11 @@ class BranchLoss:
         self.branch = branch
         self.log_weight = log_weight
         self.offset = offset
-        self.right = Likelihood(branch.right)
-        self.left = Likelihood(branch.left)
+        self.right, self.left = branch.right, branch.left
 
     def shifted(self, offset: float) -> BranchLoss:
         """The same loss with another offset."""
         return BranchLoss(self.branch, log_weight=self.log_weight, offset=offset)
-
-    @property
-    def largest_shift(self) -> float:
-        """The largest shift of either side."""
-        return max(self.right.largest, self.left.largest)
 
     @property
     def largest_loss(self) -> float:
@@ -200,7 +188,7 @@ class BranchLoss:
         rows = np.empty((9, len(nodes)))
         for start, end in self._chunks(nodes):
             u = nodes[start:end]
-            a, b = self.right.evaluate(u, margin), self.left.evaluate(-u, margin)
+            a, b = likelihood(self.right, u, margin), likelihood(self.left, -u, margin)
             out = rows[:, start:end]
             loss = a.log_ratio - b.log_ratio - self.offset
             out[0] = loss
@@ -238,3 +226,87 @@ def largest_loss(branch: Branch) -> float:
         return math.inf
     log_mass = branch.left.log_mass_at_zero
     return math.inf if log_mass == -math.inf else -log_mass * (1.0 + ELEMENTARY)
+
+
+#: A rule is good enough at this relative error.
+_GOOD_ENOUGH = 4.0 * UNIT
+#: Nodes and weights on [-1, 1], from their closed forms: off by at most 4 roundings.
+_FAR, _NEAR = (math.sqrt((3.0 + sign * 2.0 * math.sqrt(1.2)) / 7.0) for sign in (1.0, -1.0))
+_LIGHT, _HEAVY = ((18.0 + sign * math.sqrt(30.0)) / 36.0 for sign in (-1.0, 1.0))
+_RULES = {
+    2: (np.array([-1.0, 1.0]) / math.sqrt(3.0), np.array([1.0, 1.0])),
+    3: (np.array([-1.0, 0.0, 1.0]) * math.sqrt(0.6), np.array([5.0, 8.0, 5.0]) / 9.0),
+    4: (np.array([-_FAR, -_NEAR, _NEAR, _FAR]), np.array([_LIGHT, _HEAVY, _HEAVY, _LIGHT])),
+}
+FOUR_POINTS = _RULES[4]
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """Masses under P at the nodes of every panel (rows), times e^exponent of the panel, and certified errors."""
+
+    masses: FloatArray
+    loss: FloatArray
+    loss_error: FloatArray
+    """Per panel: largest absolute error of its losses."""
+    mass_error: FloatArray
+    """Per panel: relative error of the nodes' masses, common to P and Q, together with P's quadrature error."""
+    ratio_error: FloatArray
+    """Per panel: relative error of Q's quadrature."""
+
+
+def rule_error(points: int, width: FloatArray, distance: FloatArray) -> FloatArray:
+    """The relative error above; inf where it is beyond any use."""
+    constant = math.factorial(points) ** 4 / ((2 * points + 1) * math.factorial(2 * points) ** 3)
+    x2 = distance * distance
+    moments = [1.0, 1.0, 3.0, 15.0, 105.0]  # E[Z^(2k)]
+    with np.errstate(over="ignore", under="ignore"):
+        expectation = sum(math.comb(points, k) * moments[k] * x2 ** (points - k) for k in range(points + 1))
+        return np.asarray(
+            1.001 * constant * width ** (2 * points) * expectation * np.exp(np.minimum(width * distance, 700.0))
+        )
+
+
+def integrate_panels(loss: BranchLoss, edges: FloatArray, exponents: FloatArray, exponent_error: FloatArray) -> Panels:
+    """Quadrature over the panels between consecutive `edges`; `exponents` (one per panel) are added to log P."""
+    left, right = edges[:-1], edges[1:]
+    width = right - left
+    extent = np.maximum(np.abs(left), np.abs(right))
+    widest = float(width.max())
+    points = _choose_rule(loss, extent, width)
+    abscissas, weights = _RULES[points]
+    half = 0.5 * width
+    nodes = (0.5 * (left + right))[:, None] + half[:, None] * abscissas[None, :]
+    values = loss.evaluate(nodes.ravel(), margin=1.01 * widest)
+    shape = nodes.shape
+    log_density = values.log_density.reshape(shape)
+    with np.errstate(under="ignore", over="ignore"):  # callers discard what overflowed
+        masses = np.exp(log_density + exponents[:, None]) * (half[:, None] * weights[None, :])
+    displaced = 3.0 * UNIT * (extent + width)  # a node is off its exact place by at most this
+    slope = values.slope.reshape(shape)
+    drift = values.right_slope.reshape(shape) - nodes  # d log P / du
+    rounding = (
+        values.density_error.reshape(shape)
+        + np.abs(drift) * displaced[:, None]
+        + 2.0 * UNIT * (np.abs(log_density) + np.abs(exponents)[:, None])
+    )
+    of_p, of_q = (
+        rule_error(points, width, np.max(reach.reshape(shape), axis=1)) + DROPPED * len(side.shifts)
+        for reach, side in ((values.right_reach, loss.right), (values.left_reach, loss.left))
+    )
+    return Panels(
+        masses=masses,
+        loss=values.loss.reshape(shape),
+        loss_error=np.max(values.loss_error.reshape(shape) + slope * displaced[:, None], axis=1),
+        mass_error=1.001 * (np.max(rounding, axis=1) + exponent_error + of_p + ELEMENTARY + 16.0 * UNIT),
+        ratio_error=1.001 * of_q + 4.0 * UNIT,
+    )
+
+
+def _choose_rule(loss: BranchLoss, extent: FloatArray, width: FloatArray) -> int:
+    """The cheapest rule that is exact to rounding for normal densities about as far as Q's; 4 points otherwise."""
+    distance = extent + loss.left.largest
+    for points in (2, 3):
+        if float(np.max(rule_error(points, width, np.maximum(distance, 14.0)))) <= _GOOD_ENOUGH:
+            return points
+    return 4

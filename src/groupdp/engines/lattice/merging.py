@@ -31,9 +31,8 @@ from groupdp.engines.lattice.cells import (
     merging_shift,
     subdivided,
 )
-from groupdp.engines.lattice.loss import BranchLoss
+from groupdp.engines.lattice.loss import BranchLoss, Panels, integrate_panels
 from groupdp.engines.lattice.measures import TiltedMass
-from groupdp.engines.lattice.panels import Panels, integrate_panels
 from groupdp.engines.lattice.support import LossTable
 from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from groupdp.engines.interface import Work
-from groupdp.engines.lattice.loss import BranchLoss, Likelihood, largest_loss
-from groupdp.engines.lattice.round_terms import left_terms, log_one_minus_exp, log_sum_with_errors, right_terms
-from groupdp.floats import ELEMENTARY, UNIT, FloatArray
+from groupdp.engines.lattice.loss import BranchLoss, largest_loss
+from groupdp.engines.lattice.round_terms import left_terms, log_sum_with_errors, right_terms
+from groupdp.floats import ELEMENTARY, UNIT, FloatArray, log_complement
 from groupdp.pairs import Branch, Round, Side
 
 _MOST_DOUBLINGS = 1100
@@ -111,7 +111,7 @@ class BranchCurve:
         if epsilon >= self.loss.largest_loss:
             return -math.inf
         if epsilon <= self.smallest_loss:
-            value = log_one_minus_exp(epsilon)
+            value = log_complement(epsilon)
             return min(value + 4.0 * ELEMENTARY * (1.0 + abs(value)), 0.0)
         at = self._point(epsilon, side=-1.0)
         if at is None:  # within a rounding of the smallest loss, log a_0: delta <= P(shift > 0)
@@ -124,7 +124,7 @@ class BranchCurve:
         """A lower bound on log delta(epsilon); delta >= 1 - e^epsilon always holds."""
         trivial = -math.inf
         if epsilon < 0.0:
-            trivial = log_one_minus_exp(epsilon)
+            trivial = log_complement(epsilon)
             trivial -= 4.0 * ELEMENTARY * (1.0 + abs(trivial))
         if epsilon >= self.loss.largest_loss or epsilon <= self.smallest_loss:
             return trivial
@@ -258,7 +258,7 @@ def _log_ratio_near_one(side: Side, v: float) -> tuple[float, float] | None:
 
 
 def _log_sum_of(
-    terms_of: Callable[[float, FloatArray], tuple[FloatArray, FloatArray]], v: float, side: Likelihood
+    terms_of: Callable[[float, FloatArray], tuple[FloatArray, FloatArray]], v: float, side: Side
 ) -> tuple[float, float]:
     """(log of sum_i p_i x term_i, certified error) over the shifts above 0."""
     present = side.shifts > 0.0

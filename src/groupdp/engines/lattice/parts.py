@@ -1,28 +1,38 @@
 """The parts of a composition: how each round's loss is put on a lattice from above and from below.
 
 A part knows the rough law of its loss, for planning, and makes both measures on a given grid. Rounds of pairs do it
-branch by branch: the measure of a public coin is the weighted sum of its branches' measures (L-8). Laws of atoms and
-the Laplace mechanism's law have known losses (R-4, R-5).
+branch by branch: the measure of a public coin is the weighted sum of its branches' measures (L-8). Other parts are in
+other_parts.py and allocation.py.
+
+From above, "connect the dots" (Doroshenko et al. 2022): the mass of a cell [j h, (j+1) h] of losses is split between
+the cell's ends so that its P-mass and its Q-mass are kept. Masses are rounded up; composition keeps domination for any
+finite measures, so they need not sum to 1 (L-5, L-7). From below, cells are merged (merging.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from groupdp.engines.lattice.cells import NO_EDGES, GivenEdges, LatticeCells, cell_count, lattice_cells, width_exponents
-from groupdp.engines.lattice.loss import BranchLoss
+from groupdp.engines.lattice.cells import (
+    NO_EDGES,
+    GivenEdges,
+    LatticeCells,
+    cell_count,
+    grid_edges,
+    lattice_cells,
+    width_exponents,
+)
+from groupdp.engines.lattice.loss import BranchLoss, integrate_panels
 from groupdp.engines.lattice.measures import Tilt, TiltedMass
 from groupdp.engines.lattice.merging import Layout, add_dominated, lower_layout
-from groupdp.engines.lattice.panels import add_dominating
-from groupdp.engines.lattice.support import LossTable, RoughLaw, Support, loss_table, support_of
+from groupdp.engines.lattice.support import LossNodes, LossTable, RoughLaw, Support, loss_table, support_of
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray
-from groupdp.losses import AtomsRound, LaplaceRound, laplace_factors
 from groupdp.pairs import Round
 
 #: Largest shift the engine's arithmetic is good for.
@@ -30,7 +40,7 @@ LARGEST_SHIFT = 1e8
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class TransformGrid:
     """The step of a lattice, a tilt, and the window of N lattice points that the transform sees."""
 
     rate: float
@@ -56,7 +66,7 @@ class Part(Protocol):
         ...
 
     def measure(
-        self, grid: Grid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
+        self, grid: TransformGrid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
     ) -> TiltedMass:
         """The dominating (up) or the dominated measure; losses whose importance e^log_mass is large are resolved best.
 
@@ -81,12 +91,11 @@ class RoundPart:
 
     def __init__(self, round_: Round, rounds: int, *, log_cut: float, log_left_cut: float) -> None:
         self.rounds = rounds
+        require_moderate_shift(round_.largest)
         losses = [
             BranchLoss(branch, log_weight=weight)
             for branch, weight in zip(round_.branches, round_.log_weights, strict=True)
         ]
-        for loss in losses:
-            require_moderate_shift(loss)
         self.total_components = sum(len(loss.right.shifts) for loss in losses)
         supports = [
             (loss, support_of(loss, log_cut=log_cut, log_left_cut=log_left_cut, components=self.total_components))
@@ -123,7 +132,7 @@ class RoundPart:
         return cells, work
 
     def measure(
-        self, grid: Grid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
+        self, grid: TransformGrid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
     ) -> TiltedMass:
         layout, gathering = self._layout(log_mass, rate=grid.rate, step=grid.step, up=up)
         law = RoughLaw(self.law.loss - layout.offset, self.law.log_weights, self.law.spacing, self.law.breaks)
@@ -183,12 +192,12 @@ class RoundPart:
         return lower_layout(piece.loss, piece.table, own, rate=rate, step=step), piece
 
 
-def require_moderate_shift(loss: BranchLoss) -> None:
+def require_moderate_shift(shift: float) -> None:
     """Refuse shifts that the engine's arithmetic is not good for."""
-    if not loss.largest_shift <= LARGEST_SHIFT:
+    if not shift <= LARGEST_SHIFT:
         raise LimitExceeded(
-            f"the largest sensitivity is {loss.largest_shift:.3g} times the noise; the lattice engine takes at "
-            f"most {LARGEST_SHIFT:g} times."
+            f"the largest sensitivity is {shift:.3g} times the noise; the lattice engine takes at most "
+            f"{LARGEST_SHIFT:g} times."
         )
 
 
@@ -198,7 +207,7 @@ def cells_of(table: LossTable, exponents: IntArray, step: float) -> list[Lattice
     return [lattice_cells(loss[begin:end], exponents[begin:end], step) for begin, end in table.breaks]
 
 
-def tilt_of(law: RoughLaw, grid: Grid, offset: float) -> Tilt:
+def tilt_of(law: RoughLaw, grid: TransformGrid, offset: float) -> Tilt:
     """The tilt of one part's loss minus `offset`."""
     k = law.cumulant(grid.rate)[0] - grid.rate * offset
     thetas = (grid.theta_left, grid.theta_right)
@@ -234,113 +243,73 @@ def _components_at_a_time(loss: BranchLoss) -> float:
     return 9.0 + most
 
 
-#: Nodes of the rough law between the two atoms of a Laplace mechanism.
-_NODES = 2001
-#: Most lattice points between the two atoms of a Laplace mechanism.
-_MOST_POINTS = 2e7
+#: Beyond this exponent the atom on the left goes to +infinity instead of overflowing.
+_LARGEST_EXPONENT = 600.0
 
 
-class AtomsPart:
-    """A law of atoms, run `rounds` times; `atoms(up)` gives (losses, P-masses, log of P's mass at +infinity)."""
+def add_dominating(
+    mass: TiltedMass,
+    branch_loss: BranchLoss,
+    support: Support,
+    table: LossTable,
+    cells: Sequence[LatticeCells],
+    advance: Callable[[int], None],
+) -> None:
+    """Add to `mass` a measure on the lattice that dominates the branch.
 
-    def __init__(
-        self, atoms: Callable[[bool], tuple[FloatArray, FloatArray, float]], rounds: int, law: RoughLaw
-    ) -> None:
-        self.atoms, self.rounds, self.law = atoms, rounds, law
-        self.log_dead_mass = atoms(True)[2]
-        self.farthest = float(np.max(np.abs(law.loss)))
-
-    def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
-        count = float(len(self.law.loss))
-        return count, 10.0 * count
-
-    def measure(
-        self, grid: Grid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
-    ) -> TiltedMass:
-        loss, masses, log_infinite = self.atoms(up)
-        mass = TiltedMass.empty(step=grid.step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
-        if up:
-            mass.add_atoms_above(loss, masses)
-            mass.add_infinite(log_infinite)
-            mass.inflation += max(float(masses.sum()) - 1.0, 0.0) + 1e-9
-        else:
-            mass.add_atoms_below(loss, masses)
-        advance(len(loss))
-        mass.finish(up=up)
-        return mass
-
-
-def law_of_atoms(losses: FloatArray, log_masses: FloatArray) -> RoughLaw:
-    """The rough law of increasing losses."""
-    spacing = np.maximum(np.gradient(losses), 1e-12) if len(losses) > 1 else np.ones(1)
-    return RoughLaw(losses, log_masses, spacing, ((0, len(losses)),))
-
-
-def atoms_part(round_: AtomsRound, rounds: int) -> AtomsPart:
-    """A round of known losses (R-5): both loss and mass are moved by their certified errors."""
-
-    def atoms(up: bool) -> tuple[FloatArray, FloatArray, float]:
-        sign = 1.0 if up else -1.0
-        loss = round_.losses + sign * (round_.loss_error + 2.0 * UNIT * np.abs(round_.losses))
-        room = round_.mass_error + ELEMENTARY + 4.0 * UNIT * np.abs(round_.log_p)
-        with np.errstate(under="ignore"):
-            return loss, np.exp(round_.log_p) * (1.0 + sign * 1.01 * room), round_.log_lost
-
-    return AtomsPart(atoms, rounds, law_of_atoms(round_.losses, round_.log_p))
-
-
-class LaplacePart:
-    """The Laplace mechanism, run `rounds` times.
-
-    Above, its shift x is rounded up to a multiple n h of the step, below rounded down: a larger shift dominates (R-1).
-    The masses are those of `losses.laplace_atoms` (R-4).
+    `cells` are those to use, for each interval of the support; `advance` gets the number of cells done.
     """
+    for interval, own_cells in enumerate(cells):
+        for edges in grid_edges(branch_loss, table, interval, own_cells, step=mass.step):
+            _add_dots(mass, branch_loss, edges)
+            advance(len(edges.nodes))
+    _add_outside(mass, support, table)
 
-    def __init__(self, round_: LaplaceRound, rounds: int) -> None:
-        self.rounds, self.shift = rounds, round_.shift
-        x = round_.shift
-        inner = np.linspace(-x, x, _NODES + 2)[1:-1]
-        spacing = np.full(_NODES + 2, 2.0 * x / (_NODES + 1))
-        log_density = 0.5 * (inner - x) - math.log(4.0) + math.log(spacing[0])
-        self.law = RoughLaw(
-            np.concatenate(([-x], inner, [x])),
-            np.concatenate(([-x - math.log(2.0)], log_density, [-math.log(2.0)])),
-            spacing,
-            ((0, _NODES + 2),),
-        )
-        self.log_dead_mass = -math.inf
-        self.farthest = x
 
-    def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
-        count = 2.0 * self.shift / step + 2.0
-        return count, 10.0 * count
+def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: LossNodes) -> None:
+    """Split every panel's mass between the ends j h and J h of its cell.
 
-    def measure(
-        self, grid: Grid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
-    ) -> TiltedMass:
-        step = grid.step
-        # The shift is a quotient, off by a rounding.
-        shift = self.shift * (1.0 + 4.0 * UNIT if up else 1.0 - 4.0 * UNIT)
-        n = math.ceil(shift / step) if up else math.floor(shift / step)
-        n += int(n * step < shift) if up else -int(n * step > shift)
-        if n > _MOST_POINTS:
-            raise LimitExceeded(f"a Laplace mechanism takes {2 * n} lattice points, more than the limit.")
-        mass = TiltedMass.empty(step=step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
-        index = np.arange(-n, n + 1, dtype=np.float64)
-        log_r = 0.5 * (index - n) * step
-        factors = laplace_factors(n, step, up=up)
-        exponent, error = mass.exponents(index)
-        sign = 1.0 if up else -1.0
-        room = 4.0 * ELEMENTARY + 1.01 * error + UNIT * (4.0 * np.abs(log_r) + 2.0 * np.abs(exponent) + 32.0)
-        with np.errstate(under="ignore", over="ignore"):
-            values = 0.5 * factors * np.exp(log_r + exponent) * (1.0 + sign * room)
-        if up:
-            values = values + TINY
-            mass.inflation += 1e-9
-            mass.book(index, values, up=True)
-        else:
-            good = values > TINY
-            mass.book(index[good], values[good], up=False)
-        advance(len(index))
-        mass.finish(up=up)
-        return mass
+    With P the panel's mass, q = e^{j h} x its mass under Q once losses below j h are raised to it, and w =
+    (J - j) h: (P - q) / (1 - e^-w) goes to the far end and the rest to the near end, with P rounded up and
+    q rounded down.
+    """
+    step = mass.step
+    lowest = edges.loss[:-1] - edges.loss_error[:-1]
+    highest = edges.loss[1:] + edges.loss_error[1:]
+    # A panel that starts a few roundings below a lattice point is raised to it.
+    near = np.floor((lowest + 12.0 * edges.loss_error[:-1]) / step)
+    far = np.where(highest <= (near + 1.0) * step, near + 1.0, np.ceil(highest / step))
+    far = np.where(highest <= far * step, far, far + 1.0)
+    raised = np.maximum(near * step - lowest, 0.0)
+    panels = integrate_panels(branch_loss, edges.nodes, *mass.exponents(far))
+    width = (far - near) * step
+    offset = np.maximum(panels.loss - (near * step)[:, None], 0.0)
+    fraction = np.minimum(np.expm1(-offset) / np.expm1(-width)[:, None], 1.0)
+    uncertain = 2.0 * panels.mass_error + panels.ratio_error + panels.loss_error + raised + 4.0 * ELEMENTARY
+    fall = mass.tilt.rate * width
+    # Where a mass overflowed, all of this is not a number, and the composition has no finite bound.
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        total = panels.masses.sum(axis=1)
+        moved = np.einsum("ij,ij->i", panels.masses, fraction)
+        total_up = total * (1.0 + panels.mass_error + 8.0 * UNIT)
+        room = 1.01 * uncertain * total / -np.expm1(-width)
+        moved_up = np.minimum(moved * (1.0 + panels.mass_error) + room, total_up)
+        kept_up = (total_up - moved_up) + 4.0 * UNIT * total_up
+        # Masses are tilted as at the far end; TINY covers underflow.
+        kept_up = kept_up * np.exp(-fall) * (1.0 + ELEMENTARY + UNIT * (4.0 * fall + 4.0)) + TINY
+        moved_up += TINY
+    mass.inflation = max(mass.inflation, 4.0 * float(panels.mass_error.max()) + 1e-12)
+    mass.book(np.concatenate((near, far)), np.concatenate((kept_up, moved_up)), up=True)
+
+
+def _add_outside(mass: TiltedMass, support: Support, table: LossTable) -> None:
+    """Mass outside of the intervals: that on the left goes up to the first lattice point, the rest to +infinity."""
+    mass.add_infinite(support.log_dead_mass)
+    index = math.ceil((float(table.values.loss[0]) + float(table.values.loss_error[0])) / mass.step) + 1
+    exponent = support.log_left_mass + mass.tilt.rate * (index * mass.step) - mass.tilt.log_scale
+    exponent += 1e-9 + 1e-12 * (abs(support.log_left_mass) + abs(exponent) + abs(mass.tilt.log_scale))
+    if exponent > _LARGEST_EXPONENT:
+        mass.add_infinite(support.log_left_mass)
+    else:
+        mass.inflation += 1.01 * math.exp(min(support.log_left_mass, 0.0))
+        mass.book(np.array([index]), np.array([math.exp(exponent) + TINY]), up=True)

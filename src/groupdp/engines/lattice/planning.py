@@ -17,9 +17,9 @@ from groupdp.allocations import AllocationRound
 from groupdp.engines.lattice.allocation import allocation_part
 from groupdp.engines.lattice.compose import convolution_power
 from groupdp.engines.lattice.curves import MANY_BRANCHES, envelope_of, gaussian_coin
-from groupdp.engines.lattice.envelope_part import EnvelopePart
 from groupdp.engines.lattice.measures import Tail, TiltedMass
-from groupdp.engines.lattice.parts import Grid, LaplacePart, Part, RoundPart, atoms_part
+from groupdp.engines.lattice.other_parts import EnvelopePart, LaplacePart, atoms_part
+from groupdp.engines.lattice.parts import Part, RoundPart, TransformGrid
 from groupdp.engines.lattice.support import Survival, Window, log_importance, window_of
 from groupdp.floats import UNIT
 from groupdp.losses import AtomsRound, LaplaceRound
@@ -43,7 +43,7 @@ class Saddle:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LatticePlan:
     """The composition prepared for answers near a given size of delta."""
 
     parts: tuple[Part, ...]
@@ -104,12 +104,12 @@ class Plan:
         return window_of(self.cumulant, rate, log_outside, resolution=resolution, extremes=(first, last))
 
 
-def prepare(composition: Composition, *, log_delta: float, tolerance: float) -> Plan:
+def prepare(composition: Composition, *, log_delta: float, tolerance: float) -> LatticePlan:
     """A plan for values of delta around e^log_delta (or larger), and a relative width of about `tolerance`."""
     rounds = sum(count for _, count in composition)
     log_share = math.log(min(tolerance, _COARSEST)) - _ROOM - math.log(rounds)
     cuts = {"log_cut": min(log_delta, 0.0) + log_share, "log_left_cut": log_share - _ROOM}
-    return Plan(tuple(_part_of(round_, count, **cuts) for round_, count in _simple(composition)))
+    return LatticePlan(tuple(_part_of(round_, count, **cuts) for round_, count in _simple(composition)))
 
 
 def _simple(composition: Composition) -> Composition:
@@ -157,7 +157,7 @@ SHORTEST = 10
 _STEEPEST = 20.0
 
 
-def grid_for(plan: Plan, rate: float, *, step: float, log_outside: float, longest: int) -> Grid:
+def grid_for(plan: LatticePlan, rate: float, *, step: float, log_outside: float, longest: int) -> TransformGrid:
     """The window that leaves about e^log_outside of the tilted law outside, on a lattice of about `step`.
 
     The step is then the smallest for which the window fits the transform, whose length is at most
@@ -173,7 +173,7 @@ def grid_for(plan: Plan, rate: float, *, step: float, log_outside: float, longes
         step = plan.spacing * (1.0 + 1e-14) / math.floor(plan.spacing / step)
     step = rounded_step(step)
     steepest = _STEEPEST / step
-    return Grid(
+    return TransformGrid(
         rate,
         step,
         length,
@@ -217,8 +217,8 @@ class Solution:
 
 
 def solve(
-    plan: Plan,
-    grid: Grid,
+    plan: LatticePlan,
+    grid: TransformGrid,
     *,
     epsilon: float = 0.0,
     survival: Survival | None = None,
@@ -226,9 +226,7 @@ def solve(
 ) -> Solution:
     """Discretise every part on both sides and compose, which keeps both orders (L-7).
 
-    What matters for `epsilon` is resolved best.
-
-    `advance` gets the number of cells done, and may raise.
+    What matters for `epsilon` is resolved best. `advance` gets the number of cells done, and may raise.
     """
     cells = 0
 

@@ -17,8 +17,8 @@ import numpy as np
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import Progress, Work
 from groupdp.engines.lattice.compose import compose_in_blocks
-from groupdp.engines.lattice.parts import Grid
-from groupdp.engines.lattice.planning import Plan, Saddle, Solution, grid_for, rounded_step, solve
+from groupdp.engines.lattice.parts import TransformGrid
+from groupdp.engines.lattice.planning import LatticePlan, Saddle, Solution, grid_for, rounded_step, solve
 from groupdp.engines.lattice.support import Survival, log_importance
 from groupdp.errors import LimitExceeded
 
@@ -55,10 +55,10 @@ class Task:
     """Whether the quantity is epsilon (else it is log delta)."""
     log_delta: float = math.nan
     """The one asked about, if so."""
-    replan: Callable[[float], tuple[Plan, Saddle]] | None = None
+    replan: Callable[[float], tuple[LatticePlan, Saddle]] | None = None
     """A plan for another log delta, where the question is log delta."""
 
-    def width_at(self, plan: Plan, saddle: Saddle, step: float) -> float:
+    def width_at(self, plan: LatticePlan, saddle: Saddle, step: float) -> float:
         """The width expected at a step."""
         width = expected_width(plan, saddle, step)
         return width if self.of_epsilon else saddle.rate * width
@@ -75,12 +75,12 @@ class Task:
         return self.tolerance * max(1.0, abs(value))
 
 
-def expected_width(plan: Plan, saddle: Saddle, step: float) -> float:
+def expected_width(plan: LatticePlan, saddle: Saddle, step: float) -> float:
     """About the width of the bracket of epsilon at a step, which is never more than two steps a round."""
     return plan.rounds * step * min((saddle.rate + 1.0) * step / 8.0, 2.0)
 
 
-def refine(task: Task, plan: Plan) -> Bounds:
+def refine(task: Task, plan: LatticePlan) -> Bounds:
     """Bounds of the tolerance asked for, or the best that the limits allow."""
     lower, upper = -math.inf, math.inf
     saddle = task.locate(None)
@@ -123,14 +123,15 @@ def refine(task: Task, plan: Plan) -> Bounds:
 
 
 def _affordable(
-    task: Task, plan: Plan, saddle: Saddle, survival: Survival | None, step: float
-) -> tuple[Grid, bool, float, float]:
+    task: Task, plan: LatticePlan, saddle: Saddle, survival: Survival | None, step: float
+) -> tuple[TransformGrid, bool, float, float]:
     """The lattice for a step, or for the smallest step that the limits allow; infinity asks for a coarse one.
 
     Also whether a limit decided, and about how many cells there will be on each side, with their work.
     """
     coarse = step == math.inf
-    most_points = _COARSE if coarse else longest_transform(task.memory_budget)
+    # Otherwise the longest transform that fits into the memory, of at least 4096 points.
+    most_points = _COARSE if coarse else 1 << max(math.floor(math.log2(task.memory_budget / BYTES_PER_POINT)), 12)
     log_outside = _log_outside(task, plan, saddle)
     window = plan.window(saddle.rate, log_outside, resolution=1e-3 * task.allowed(saddle.epsilon))
     least = max(1.05 * (window.right - window.left) / most_points, plan.finest_step)
@@ -147,12 +148,7 @@ def _affordable(
     return grid, not coarse and least > wanted, cells, work
 
 
-def longest_transform(memory_budget: float) -> int:
-    """The longest transform that fits, at least 4096 points."""
-    return 1 << max(math.floor(math.log2(memory_budget / BYTES_PER_POINT)), 12)
-
-
-def work_of(plan: Plan, saddle: Saddle, survival: Survival | None, step: float) -> tuple[float, float]:
+def work_of(plan: LatticePlan, saddle: Saddle, survival: Survival | None, step: float) -> tuple[float, float]:
     """(cells, cells x components that matter at a time) of one measure of every part."""
     cells = work = 0.0
     for part in plan.parts:
@@ -162,7 +158,7 @@ def work_of(plan: Plan, saddle: Saddle, survival: Survival | None, step: float) 
     return cells, work
 
 
-def _log_outside(task: Task, plan: Plan, saddle: Saddle) -> float:
+def _log_outside(task: Task, plan: LatticePlan, saddle: Saddle) -> float:
     """How much of the tilted law may lie outside of the window: a hundredth of the tolerance."""
     c = saddle.rate
     log_kernel = -c * math.log1p(1.0 / c) - math.log1p(c)
@@ -172,7 +168,9 @@ def _log_outside(task: Task, plan: Plan, saddle: Saddle) -> float:
     return min(max(share + math.log(min(tolerance, 1.0)) - 8.0, -80.0), -18.0)
 
 
-def _next_step(task: Task, plan: Plan, saddle: Saddle, allowed: float, history: list[tuple[float, float]]) -> float:
+def _next_step(
+    task: Task, plan: LatticePlan, saddle: Saddle, allowed: float, history: list[tuple[float, float]]
+) -> float:
     """The step to try after the steps and widths so far."""
     step, width = history[-1]
     if not math.isfinite(width):
@@ -197,7 +195,7 @@ def _stalled(history: list[tuple[float, float]]) -> bool:
     return not math.isfinite(width) or (step < 0.4 * before and width > 0.8 * width_before)
 
 
-def _step_for(task: Task, plan: Plan, saddle: Saddle, excess: float, allowed: float, at: float = 1.0) -> float:
+def _step_for(task: Task, plan: LatticePlan, saddle: Saddle, excess: float, allowed: float, at: float = 1.0) -> float:
     """The step whose expected width is `allowed`.
 
     On coarse lattices the width exceeds its asymptotic value by a factor: `excess` at the step `at`. What
@@ -245,8 +243,8 @@ _STEEPEST_BLOCK = 16.0
 _SHORTEST_BLOCK, _LONGEST_BLOCK = 32, 4096
 
 
-def refine_in_blocks(task: Task, plan: Plan, bounds: Bounds) -> Bounds:
-    """The bounds, narrowed as far as the limits allow; `found` has a finite upper side."""
+def refine_in_blocks(task: Task, plan: LatticePlan, bounds: Bounds) -> Bounds:
+    """The bounds, whose upper side is finite, narrowed as far as the limits allow."""
     lower, upper = bounds.lower, bounds.upper
     evaluations = dict(bounds.provenance.evaluations or {})
     saddle = task.locate(upper) if task.of_epsilon else task.locate(None)
@@ -284,7 +282,7 @@ def refine_in_blocks(task: Task, plan: Plan, bounds: Bounds) -> Bounds:
     return Bounds(lower, upper, provenance)
 
 
-def _range_of_losses(plan: Plan, saddle: Saddle, epsilon: float) -> tuple[float, float]:
+def _range_of_losses(plan: LatticePlan, saddle: Saddle, epsilon: float) -> tuple[float, float]:
     """Losses of part of the rounds, and of all of them, that may matter at `epsilon`.
 
     Those above may yet be lowered by the other rounds.
@@ -295,7 +293,7 @@ def _range_of_losses(plan: Plan, saddle: Saddle, epsilon: float) -> tuple[float,
 
 
 def _affordable_in_blocks(
-    task: Task, plan: Plan, saddle: Saddle, survival: Survival | None, step: float, span: float
+    task: Task, plan: LatticePlan, saddle: Saddle, survival: Survival | None, step: float, span: float
 ) -> tuple[float, float]:
     """`step`, or the smallest larger one that the limits allow; and the cost of a solve with it."""
     step = max(step, plan.finest_step)
@@ -317,7 +315,7 @@ def _block(saddle: Saddle, step: float, points: float) -> int:
 
 
 def _solve_in_blocks(
-    task: Task, plan: Plan, saddle: Saddle, survival: Survival | None, step: float, span: tuple[float, float]
+    task: Task, plan: LatticePlan, saddle: Saddle, survival: Survival | None, step: float, span: tuple[float, float]
 ) -> Solution:
     cells = 0
 
@@ -331,15 +329,8 @@ def _solve_in_blocks(
         masses = []
         for part in plan.parts:
             log_mass = log_importance(part.law, rate=saddle.rate, epsilon=saddle.epsilon, survival=survival)
-            extent = float(np.max(part.law.loss) - np.min(part.law.loss))
-            grid = Grid(
-                saddle.rate,
-                step,
-                math.ceil(1.01 * extent / step) + 4096,
-                0.0,
-                -1e-6 * saddle.rate,
-                1e-6 * saddle.rate,
-            )
+            length = math.ceil(1.01 * float(np.max(part.law.loss) - np.min(part.law.loss)) / step) + 4096
+            grid = TransformGrid(saddle.rate, step, length, 0.0, -1e-6 * saddle.rate, 1e-6 * saddle.rate)
             mass = part.measure(grid, log_mass, share=plan.share(part), up=up, advance=count)
             if mass.highest - mass.lowest >= grid.length:
                 raise LimitExceeded("the lattice is too short for the losses of a round.")

@@ -17,7 +17,7 @@ import numpy as np
 
 from groupdp.engines.lattice.loss import BranchLoss, LossValues
 from groupdp.errors import LimitExceeded
-from groupdp.floats import UNIT, FloatArray
+from groupdp.floats import UNIT, FloatArray, log_sum_exp
 
 #: Most separate intervals: components that many standard deviations apart, each with its own mass.
 LARGEST_INTERVALS = 5_000
@@ -77,15 +77,6 @@ def support_of(loss: BranchLoss, *, log_cut: float, log_left_cut: float, compone
         log_dead_mass=log_cut + math.log(len(centres)) + 1e-6,
         log_left_mass=log_sum_exp(log_left) + 1e-6,
     )
-
-
-def log_sum_exp(values: FloatArray) -> float:
-    """log sum exp(values), within 1e-9 of itself (callers leave room)."""
-    top = float(values.max())
-    if top == -math.inf:
-        return -math.inf
-    with np.errstate(under="ignore"):
-        return top + math.log(float(np.sum(np.exp(values - top))))
 
 
 @dataclass(frozen=True, slots=True)

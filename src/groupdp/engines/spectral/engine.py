@@ -38,11 +38,11 @@ _NONE = np.empty(0)
 def packed(composition: Composition) -> tuple[PackedRound, ...]:
     """The rounds with their numbers of repetitions, for the functions of `_kernel`; LimitExceeded for profiles."""
     result: list[PackedRound] = []
-    for one, times in composition:
-        if isinstance(one, Round):
-            result.append((float(times), *_packed_round(one)))
-        elif isinstance(one, AllocationRound):
-            result += _packed_allocations(one, times)
+    for round_, times in composition:
+        if isinstance(round_, Round):
+            result.append((float(times), *_packed_round(round_)))
+        elif isinstance(round_, AllocationRound):
+            result += _packed_allocations(round_, times)
         else:
             raise LimitExceeded(
                 "the spectral engine composes pairs of mixtures, and members replaced or zeroed in fixed-size batches "
@@ -52,17 +52,17 @@ def packed(composition: Composition) -> tuple[PackedRound, ...]:
 
 
 @lru_cache(maxsize=256)
-def _packed_allocations(one: AllocationRound, times: int) -> tuple[PackedRound, ...]:
+def _packed_allocations(round_: AllocationRound, times: int) -> tuple[PackedRound, ...]:
     """A product without a coin, factor by factor; a coin as one round. Factors with shift 0 are left out."""
-    products = [[(factor, times) for factor, times in product if factor.shift > 0.0] for product in one.products]
+    products = [[(factor, times) for factor, times in product if factor.shift > 0.0] for product in round_.products]
     if len(products) == 1:
-        return tuple(_packed_factor(factor, count * times, one.reverse) for factor, count in products[0])
-    factors = sorted({factor for product in products for factor, _ in product}, key=lambda one: one.places)
+        return tuple(_packed_factor(factor, count * times, round_.reverse) for factor, count in products[0])
+    factors = sorted({factor for product in products for factor, _ in product}, key=lambda factor: factor.places)
     counts = np.zeros((len(products), len(factors)))
     for row, product in zip(counts, products, strict=True):
         for factor, count in product:
             row[factors.index(factor)] += count
-    allocated = _allocated(factors, one.reverse, np.array(one.log_weights), counts.ravel())
+    allocated = _allocated(factors, round_.reverse, np.array(round_.log_weights), counts.ravel())
     return ((float(times), (), _NONE, _NONE, allocated),)
 
 
@@ -95,9 +95,9 @@ def _allocated(
 
 
 @lru_cache(maxsize=256)
-def _packed_round(one: Round) -> tuple[tuple[PackedBranch, ...], FloatArray, FloatArray]:
+def _packed_round(round_: Round) -> tuple[tuple[PackedBranch, ...], FloatArray, FloatArray]:
     branches, shifts, log_weights = [], [], []
-    for branch, log_weight in zip(one.branches, one.log_weights, strict=True):
+    for branch, log_weight in zip(round_.branches, round_.log_weights, strict=True):
         if len(branch.right.shifts) == len(branch.left.shifts) == 1:
             shifts.append(float(branch.right.shifts[0] + branch.left.shifts[0]))
             log_weights.append(log_weight)
@@ -178,7 +178,7 @@ def epsilons(
     remaining = iter(questions)
     while part := [(packed(composition), target) for composition, target in islice(remaining, _AT_ONCE)]:
         found = _on_threads(_kernel.epsilons, part, threads)
-        answers += (declined(one) if isinstance(one, str) else _bounds(one) for one in found)
+        answers += (declined(result) if isinstance(result, str) else _bounds(result) for result in found)
     return answers
 
 
@@ -246,8 +246,8 @@ class Neighbourhood:
     deviation: float
     """Standard deviation of the loss under P, roughly: the scale on which delta changes its character."""
     handle: object = field(repr=False)
-    accuracy: float = 1e-8
-    """How closely an optimum is worth locating."""
+    work: int = 0
+    """Nodes times steps of the contour."""
 
     def evaluate(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """(lower, upper) certified for log delta, then log delta and its slope to many digits but without a claim."""
@@ -274,15 +274,16 @@ class Neighbourhood:
         return float(value[0]), float(slope[0])
 
 
-def neighbourhood(composition: Composition, epsilon: float, *, log_delta: float = -60.0) -> Neighbourhood | None:
-    """A contour planned for this epsilon; None where delta is 0 there. `log_delta`: a guess of its size, if any."""
+def neighbourhood(composition: Composition, epsilon: float) -> Neighbourhood | None:
+    """The contour that answers `log_delta` at this epsilon; None where delta is 0 there."""
     require_kernel()
     from groupdp.engines.spectral import _kernel
 
-    found = _kernel.neighbourhood(packed(composition), epsilon, log_delta)
+    found = _kernel.neighbourhood(packed(composition), epsilon)
     if found is None:
         return None
     if isinstance(found, str):
         raise declined(found)
-    handle, deviation, _, _ = found
-    return Neighbourhood(epsilon, deviation, handle)
+    handle, deviation, nodes, samples = found
+    counter.total += int(nodes * samples / _PRODUCTS) + _WORK_OF_A_CALL
+    return Neighbourhood(epsilon, deviation, handle, nodes * samples)

@@ -1,6 +1,6 @@
 """Who takes part when, in runs with correlated noise: each participation turns a strategy into rounds.
 
-A `Scale` converts norms of the strategy into sensitivities, and sensitivities over the noise into shifts.
+A `NoiseScale` converts norms of the strategy into sensitivities, and sensitivities over the noise into shifts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from groupdp.samplings.poisson import binomial_side
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class NoiseScale:
     """What a norm of the strategy is divided by (1, or the largest column norm), and the noise multiplier."""
 
     norm: float
@@ -65,7 +65,7 @@ class Participation(ABC):
         return
 
     @abstractmethod
-    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
+    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: NoiseScale) -> Rounds:
         """The rounds that dominate `rounds` releases."""
 
     @abstractmethod
@@ -115,7 +115,7 @@ class CyclicPoisson(Participation):
                 f"be at least the number of bands ({bands}) for a proved amplification",
             )
 
-    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
+    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: NoiseScale) -> Rounds:
         if self._in_one_part(change):
             norms = _worst_part(strategy, rounds, self.parts)[0]
         else:
@@ -184,7 +184,7 @@ class MinimumSeparation(Participation):
         object.__setattr__(self, "participations", require_integer("participations", self.participations, at_least=1))
         require_boolean("together", self.together)
 
-    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
+    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: NoiseScale) -> Rounds:
         return _gaussian(change, scale, lambda group: self._sensitivity(strategy, rounds, group))
 
     def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
@@ -194,8 +194,8 @@ class MinimumSeparation(Participation):
         if group == 0:
             return Sensitivity(0.0, exact=True)
         if self.together:
-            one = one_example(strategy, rounds, separation=self.separation, participations=self.participations)
-            return Sensitivity(_times_up(group, one.value), one.exact)
+            single = one_example(strategy, rounds, separation=self.separation, participations=self.participations)
+            return Sensitivity(_times_up(group, single.value), single.exact)
         return spread_group(
             strategy, rounds, separation=self.separation, participations=self.participations, group=group
         )
@@ -219,9 +219,9 @@ class FixedEpochs(Participation):
     def __post_init__(self) -> None:
         object.__setattr__(self, "batches", require_integer("batches", self.batches, at_least=1))
 
-    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: Scale) -> Rounds:
-        one = fixed_order(strategy, rounds, batches=self.batches)
-        return _gaussian(change, scale, lambda group: Sensitivity(_times_up(group, one.value), one.exact))
+    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: NoiseScale) -> Rounds:
+        single = fixed_order(strategy, rounds, batches=self.batches)
+        return _gaussian(change, scale, lambda group: Sensitivity(_times_up(group, single.value), single.exact))
 
     def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
         return fixed_order(strategy, rounds, batches=self.batches).exact
@@ -230,7 +230,7 @@ class FixedEpochs(Participation):
         return ("Every epoch has the same batches in the same order, fixed before the data are seen.",)
 
 
-def _gaussian(change: Change, scale: Scale, sensitivity: Callable[[int], Sensitivity]) -> Rounds:
+def _gaussian(change: Change, scale: NoiseScale, sensitivity: Callable[[int], Sensitivity]) -> Rounds:
     """One Gaussian pair: those who leave move the releases one way, those who join the other."""
     right, left = (scale.point(sensitivity(total(group)).value) for group in (change.removed, change.added))
     return ((Round.of(right, left), 1),)

@@ -11,6 +11,7 @@
 #define MANY_TERMS 300.0
 #define TERMS_PER_FREQUENCY 0.2
 #define MOST_ON_A_RAY 400.0
+#define TILT_BISECTIONS 20
 /* Of w and s, for moments of a single large place within the range of doubles. */
 #define LARGEST_PRODUCT 18.0
 
@@ -26,32 +27,51 @@ double allocation_mu(const allocation_law *law, int product)
     return sqrt(square) * (1.0 - 1e-14);
 }
 
+/* About log E[X^2] of a product. */
+double log_second_moment(const allocation_law *law, int product)
+{
+    double result = 0.0;
+    for (int f = 0; f < law->factors; f++) {
+        const allocation *of = &law->factor[f];
+        double excess = expm1(smaller(of->shift * of->shift, 600.0)) / of->places * exp(2.0 * of->log_probability);
+        result += law->times[product * law->factors + f] * log1p(excess);
+    }
+    return result;
+}
+
 /* About the variance of the loss, for a first guess: that of a lognormal variable with the second moment of X. */
 double allocation_variance(const allocation_law *law)
 {
     double total = 0.0;
-    for (int b = 0; b < law->products; b++) {
-        double variance = 0.0;
-        for (int f = 0; f < law->factors; f++) {
-            const allocation *of = &law->factor[f];
-            double excess = expm1(smaller(of->shift * of->shift, 600.0)) / of->places * exp(2.0 * of->log_probability);
-            variance += law->times[b * law->factors + f] * log1p(excess);
-        }
-        total += exp(law->log_weight[b]) * variance;
-    }
+    for (int b = 0; b < law->products; b++)
+        total += exp(law->log_weight[b]) * log_second_moment(law, b);
     return total;
 }
 
-/* Beyond this tilt moments belong to a single large place, and a table of them would be long. */
-double largest_allocation_tilt(const allocation_law *law)
+/* The largest tilt up to the one given at which places within reach of a table are enough, reversed (S-31). */
+static double largest_reversed_tilt(const allocation *of, double largest)
 {
-    double largest = INFINITY;
-    if (law->reverse)
-        return largest;
+    double low = 0.0, high = largest, middle = largest;
+    for (int i = 0; i < TILT_BISECTIONS; i++, middle = 0.5 * (low + high)) {
+        if (log_left_out_below(of, -middle, FARTHEST_PLACE - 0.5, 0.0) <= LOG_COARSE_TABLE - 1.0)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Of tilts up to the one given: beyond this moments belong to a single large place, and a table of them would be long. */
+double largest_allocation_tilt(const allocation_law *law, double largest)
+{
     for (int f = 0; f < law->factors; f++) {
         const allocation *of = &law->factor[f];
         if (is_gaussian(of))
             continue;
+        if (law->reverse) {
+            largest = largest_reversed_tilt(of, largest);
+            continue;
+        }
         if (of->is_cut) {
             largest = smaller(largest, of->largest_tilt);
             continue;

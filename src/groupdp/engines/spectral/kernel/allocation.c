@@ -9,8 +9,6 @@
 
 #define MOST_NODES 20000
 #define MOST_TERMS 20000
-/* e^{-z^2 / 2} and its products are doubles. */
-#define FARTHEST 36.0
 #define MOST_ALLOCATED 1e9
 /* Terms of a sum over Z this far below its largest are left out: the terms are log-concave, and at most 20 000 before
  * them make a ratio below 2^(-60 / 20000): all of them are below 8 U of the sum. */
@@ -41,11 +39,11 @@ static void choose_ranges(workspace *space, allocation_table *table, double w_lo
 {
     const allocation *of = table->of;
     double room = 2.0 - log_tolerance + log(of->places), reach = sqrt(2.0 * room), low = reach;
-    while (reach < FARTHEST && !(log_left_out_above(of, w_high, reach) <= log_tolerance - 1.0))
+    while (reach < FARTHEST_PLACE && !(log_left_out_above(of, w_high, reach) <= log_tolerance - 1.0))
         reach += 0.25;
-    while (low < FARTHEST && !(log_left_out_below(of, w_low, low, 0.0) <= log_tolerance - 1.0))
+    while (low < FARTHEST_PLACE && !(log_left_out_below(of, w_low, low, 0.0) <= log_tolerance - 1.0))
         low += 0.25;
-    if (!(reach < FARTHEST && low < FARTHEST))
+    if (!(reach < FARTHEST_PLACE && low < FARTHEST_PLACE))
         decline(space, NODES);
     table->place_high = reach;
     table->place_low = low;

@@ -1,197 +1,11 @@
-/* The questions, and which of the ways of root.c answers them. */
+/* The questions, and in which order the ways of ways.c are tried. */
 #include "arithmetic.h"
 #include "spectral.h"
 
-/* Bounds that are not narrow are given if they are this narrow, relative to max(1, |answer|); wider ones are declined.
- */
-#define ACCEPTABLE 1e-6
-/* Other ways are tried until bounds are this narrow, relative to epsilon itself. */
-#define SETTLED 1e-8
-/* The same with allocations, which the lattice engine answers to 1e-3. */
+/* Wide bounds with allocations are given if they are this narrow: the lattice engine answers those to 1e-3. */
 #define ACCEPTABLE_ALLOCATED 1e-3
-/* An edge this narrow makes for tens of thousands of nodes: closed forms for large losses are tried first. */
-#define NARROW_EDGE 0.01
-
-/* Below this log delta a short contour with everything kept is tried before closed forms for large losses. */
-#define FAR_OUT -100.0
-
-/* What one way of answering leaves for the next. */
-typedef struct {
-    job *work;
-    int settled, heavy, scanned, insists, roughly, last;
-    enum way way;
-    double start, ceiling;
-    near_root nearly;
-    answer best;
-} course;
-
-typedef void way_of_answering(workspace *, course *);
-
-/* Runs one way; 0 where it declined. The memory it took is given back. */
-static int attempt(workspace *space, way_of_answering *way, course *along)
-{
-    jmp_buf *outer = space->declined, here;
-    bookmark place = mark(space);
-    int finished = 0;
-    space->declined = &here;
-    if (setjmp(here) == 0) {
-        way(space, along);
-        finished = 1;
-    }
-    space->declined = outer;
-    rewind_to(space, place);
-    return finished;
-}
-
-static void keep_narrower(course *along, answer found)
-{
-    double width = found.upper - found.lower, before = along->best.upper - along->best.lower;
-    if (width < before || (found.lower == -INFINITY && found.upper == -INFINITY) ||
-        (!(before < INFINITY) && found.upper < along->best.upper))
-        along->best = found;
-}
-
-static int acceptable(const answer *found, double most)
-{
-    if (found->lower == -INFINITY && found->upper == -INFINITY)
-        return 1;
-    double width = found->upper - found->lower;
-    return isfinite(found->upper) && isfinite(found->lower) && width <= most * larger(1.0, fabs(found->upper));
-}
-
-/* Whether a tilt of the size expected piles mass up just before an edge: such a composition is heavy-tailed, or nearly. */
-static int thinned_narrowly(const prepared *problem)
-{
-    for (int j = 0; j < problem->rounds; j++)
-        for (int b = 0; b < problem->round[j].branches; b++) {
-            const thinning *thin = &problem->round[j].branch[b].thin;
-            if (thin->thinned && thin->width < NARROW_EDGE)
-                return 1;
-        }
-    return 0;
-}
-
-static void epsilon_directly(workspace *space, course *along)
-{
-    job *work = along->work;
-    begin(space, PREPARE);
-    prepared problem = prepare(space, work->rounds, work->whole, work->argument);
-    if (!along->insists && !along->last && thinned_narrowly(&problem)) {
-        along->heavy = 1;
-        along->ceiling = INFINITY;
-        return;
-    }
-    begin(space, SCAN);
-    saddle at = saddle_for_delta(space, &problem, work->argument);
-    along->start = at.epsilon;
-    along->ceiling = chernoff_ceiling(space, &problem, &at.found, work->argument);
-    along->scanned = 1;
-    along->heavy = heavy_tailed(&problem, &at) || (at.exploded && !problem.cuts && problem.deviation < SMALL_DEVIATION);
-    int heavy = along->heavy && at.epsilon > 0.0;
-    if (heavy && problem.allocates && !along->last)
-        return;
-    answer found = {.lower = 0.0};
-    /* all digits if that is a short contour; of heavy tails a short one alone */
-    space->brief = (heavy && !along->last) || (space->few && !along->roughly);
-    along->settled = certified_epsilon(space, &problem, &at, work->argument, &found);
-    /* A contour planned for a larger epsilon, and so for a smaller delta: its width is rounding, and another has it too. */
-    if (problem.allocates && at.epsilon >= found.upper && acceptable(&found, ACCEPTABLE))
-        along->settled = 1;
-    keep_narrower(along, found);
-    begin(space, STAGES);
-}
-
-static void epsilon_by_search(workspace *space, course *along)
-{
-    job *work = along->work;
-    double start = along->start, low = along->best.lower, high = along->best.upper;
-    if (isfinite(high) && low > 0.0 && (high < 1.1 * low || !(start > low && start < high)))
-        start = 0.5 * (low + high);
-    answer found = search_epsilon(space, work->rounds, work->whole, work->argument, start, along->ceiling, along->way,
-                                  &along->nearly);
-    keep_narrower(along, found);
-    along->settled = isfinite(found.upper) && found.upper - found.lower <= SETTLED * found.upper;
-    begin(space, STAGES);
-}
-
-static void ceiling_by_chernoff(workspace *space, course *along)
-{
-    job *work = along->work;
-    prepared problem = prepare(space, work->rounds, work->whole, work->argument);
-    saddle at = saddle_alone_for_delta(space, &problem, work->argument);
-    along->best.upper = chernoff_ceiling(space, &problem, &at.found, work->argument);
-    along->scanned = 1; /* whatever may be declined from here on */
-    if (!(along->best.upper < work->enough)) {
-        extend_around(space, &at);
-        along->best.upper = chernoff_ceiling(space, &problem, &at.found, work->argument);
-        double closer = coarse_ceiling(space, &problem, &at, work->argument);
-        if (closer < along->best.upper)
-            along->best.upper = closer;
-    }
-}
-
-static void log_delta_directly(workspace *space, course *along)
-{
-    job *work = along->work;
-    double assumed = -60.0;
-    bookmark place = mark(space);
-    for (int tries = 0; tries < 8; tries++) {
-        rewind_to(space, place);
-        prepared problem = prepare(space, work->rounds, work->whole, assumed);
-        if (work->argument >= problem.largest_loss) {
-            along->best = (answer){.lower = -INFINITY, .upper = -INFINITY};
-            along->settled = 1;
-            return;
-        }
-        saddle at = saddle_for_epsilon(space, &problem, work->argument);
-        along->heavy = heavy_tailed(&problem, &at);
-        if (along->heavy && !along->insists && space->few)
-            return;
-        space->brief = along->heavy && !along->insists; /* a short contour is tried at once, a long one last */
-        double left_out = larger(problem.log_dropped, log(problem.shift));
-        if (left_out == -INFINITY || assumed <= at.log_delta + 1.0) {
-            keep_narrower(along, certified_log_delta(space, &problem, &at, work->argument));
-            along->settled = along->best.upper - along->best.lower <= NARROW * larger(1.0, fabs(along->best.upper));
-            return;
-        }
-        assumed = at.log_delta - 10.0;
-    }
-}
-
-static void log_delta_by_search(workspace *space, course *along)
-{
-    job *work = along->work;
-    keep_narrower(along, search_log_delta(space, work->rounds, work->whole, work->argument, along->way));
-    along->settled = along->best.upper - along->best.lower <= NARROW * larger(1.0, fabs(along->best.upper));
-}
-
-/* Far out, with every shift and outcome kept: the tilted law is not wide, and no edge is needed. */
-static void log_delta_far_out(workspace *space, course *along)
-{
-    job *work = along->work;
-    prepared problem = trim(space, work->rounds, work->whole, -INFINITY);
-    saddle at = saddle_far_out(space, &problem, work->argument);
-    if (space->brief && !(at.log_delta < FAR_OUT))
-        decline(space, STEPS);
-    keep_narrower(along, certified_log_delta(space, &problem, &at, work->argument));
-    along->settled = along->best.upper - along->best.lower <= NARROW * larger(1.0, fabs(along->best.upper));
-}
-
-/* The same for rounds that are seldom of consequence, beside their small losses (S-50). */
-static void log_delta_beside_small(workspace *space, course *along)
-{
-    job *work = along->work;
-    prepared problem = trim(space, work->rounds, work->whole, -INFINITY);
-    saddle at = saddle_far_out(space, &problem, work->argument);
-    if (space->brief && !(at.log_delta < FAR_OUT))
-        decline(space, STEPS);
-    space->few = 1;
-    contour path = build_remainder(space, &problem, &at, LOG_NEAR);
-    answer found = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
-    corrected(&problem, &path, work->argument, &found.lower, &found.upper);
-    keep_narrower(along, found);
-    along->settled = along->best.upper - along->best.lower <= NARROW * larger(1.0, fabs(along->best.upper));
-}
+/* A coin is tried without more of its products if that took no more than this; no effect on validity. */
+#define LITTLE_WORK 1e9
 
 /* P and Q exchanged. */
 round_law *exchanged(workspace *space, const job *work)
@@ -294,14 +108,31 @@ static void log_delta_below_zero(workspace *space, course *along)
     along->best.upper = log_from_exchanged(work->argument, other.best.upper, 1.0);
 }
 
+static void in_closed_form(workspace *space, course *along)
+{
+    answer found = {.lower = 0.0};
+    along->settled = solve_one_round(space, along->work, &found);
+    if (along->settled)
+        along->best = found;
+}
+
 static int solve_once(workspace *space, job *work)
 {
     course along = {.work = work, .best = {.lower = -INFINITY, .upper = INFINITY}};
     space->reason = ANSWERED;
     space->work = 0.0;
+    space->reversed = NULL;
     if (!isfinite(work->argument)) {
         space->reason = NO_NUMBER;
         return 0;
+    }
+    if (work->rounds == 1 && work->whole[0].count == 1.0) {
+        attempt(space, in_closed_form, &along);
+        if (along.settled) {
+            work->found = along.best;
+            space->reason = TOO_WIDE;
+            return along.best.lower <= along.best.upper && given(space, &along.best);
+        }
     }
     if (work->question == CEILING) {
         attempt(space, ceiling_by_chernoff, &along);
@@ -311,12 +142,7 @@ static int solve_once(workspace *space, job *work)
         return along.scanned && along.best.upper >= 0.0;
     }
     if (work->question == EPSILON) {
-        int done = attempt(space, epsilon_directly, &along);
-        if (!done && space->brief && !along.heavy) {
-            space->brief = 0;
-            along.roughly = 1;
-            attempt(space, epsilon_directly, &along);
-        }
+        attempt(space, epsilon_directly, &along);
         space->brief = 0;
         along.roughly = 1;
         for (int i = 0; i < 4 && (along.scanned || along.heavy) && !along.settled && space->reason != WORK; i++) {
@@ -353,11 +179,16 @@ static int solve_once(workspace *space, job *work)
     return 0;
 }
 
-/* Where places were cut in vain, whole ones are tried. */
+/* Where places were cut in vain, whole ones are tried; where a coin was kept in vain, without more of its rare products. */
 int solve(workspace *space, job *work)
 {
-    space->cuts = space->uncut = 0;
+    space->cuts = space->uncut = space->coins = 0;
+    space->coarse = work->question == CEILING ? 2 : 0;
     int done = solve_once(space, work);
+    while (!done && space->coins && work->question == EPSILON && space->coarse < 2 && space->work < LITTLE_WORK) {
+        space->coarse++;
+        done = solve_once(space, work);
+    }
     if (done || !space->cuts || work->question == CEILING)
         return done;
     answer before = work->found;

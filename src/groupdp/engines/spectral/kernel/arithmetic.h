@@ -131,6 +131,11 @@ static inline double joined(const four *one, const four *other)
     return (both[0] + both[1]) + (both[2] + both[3]);
 }
 
+static inline double together(const four *one)
+{
+    return (LANE(*one, 0) + LANE(*one, 1)) + (LANE(*one, 2) + LANE(*one, 3));
+}
+
 static inline double dot(const double *x, const double *y, int n)
 {
     double total = 0.0, lost = 0.0;

@@ -16,7 +16,7 @@
 #define TOO_MANY_NODES 2500.0
 /* With more nodes than this on the axis, and less than this share of them off it, those for frequencies above 0 leave it
  * (S-51). */
-#define LINE_ABOVE 3000.0
+#define LINE_ABOVE 800.0
 #define LINE_SHARE 0.7
 
 typedef struct {
@@ -279,8 +279,10 @@ static double lay_out(workspace *space, quadrature *grid, double lowest, double 
     double farthest = larger(-reach.low, reach.high);
     double shift = larger(largest_shift(&of->right), largest_shift(&of->left));
     double exponent = larger(farthest * farthest, shift * (farthest + shift));
-    if (!(reach.low < reach.high && exponent <= LARGEST_EXPONENT && farthest <= EXACT_MULTIPLES * grid->step))
+    if (!(reach.low < reach.high && exponent <= LARGEST_EXPONENT))
         decline(space, ROUNDED);
+    if (!(farthest <= EXACT_MULTIPLES * grid->step))
+        return INFINITY;
     *first = floor(reach.low / grid->step);
     return ceil(reach.high / grid->step) - *first + 1.0;
 }

@@ -111,93 +111,165 @@ contour build(workspace *space, const prepared *problem, saddle *at, double log_
 
 contour build_beside(workspace *space, const prepared *problem, saddle *at, double log_planned, const int *small)
 {
-    int rounds = problem->rounds;
-    double total_rounds = 0.0, deviation = sqrt(interpolated_variance(&at->found, at->tilt));
-    for (int i = 0; i < rounds; i++)
-        total_rounds += problem->round[i].count;
-    /* A Gaussian characteristic function would be negligible beyond this frequency; the certificate asks for more. */
-    double reach = sqrt(-2.0 * log_planned) / deviation;
-    begin(space, REACH);
-    double planned = small == NULL ? expected_reach(space, at, reach, log_planned) : first_reach(problem, log_planned);
-    double log_tolerance = log_planned - 3.0 - log(total_rounds);
-    tilted_round *tilted = allocate(space, rounds * sizeof(tilted_round));
-    decay *decays = allocate(space, rounds * sizeof(decay));
-    contour path = {.tilt = at->tilt, .log_rest = -INFINITY};
-    for (int tries = 0;; tries++) {
-        double scale = 0.0, lost = 0.0, centre_lost = 0.0;
-        path.log_scale_error = path.centre = path.centre_size = 0.0;
-        for (int i = 0; i < rounds; i++) {
-            begin(space, TILT);
-            tilted[i] = tilt_round(space, &problem->round[i], at->tilt, planned, log_tolerance);
-            begin(space, DECAY);
-            double count = tilted[i].law->count;
-            add_compensated(&scale, &lost, count * tilted[i].log_moment);
-            path.log_scale_error += 1.01 * count * tilted[i].log_moment_error;
-            /* To 2 U of its size: an error of the centre moves epsilon, and 4 U is what is charged for it. */
-            add_compensated(&path.centre, &centre_lost, count * tilted[i].centre);
-            path.centre_size += count * fabs(tilted[i].centre);
-            decays[i] = small == NULL ? certify(space, &tilted[i], RECTANGLES, 1) : beside(space, &tilted[i], small[i]);
-        }
-        path.log_scale = scale + lost;
-        path.centre += centre_lost;
-        /* The trapezoid sum is of this size, relative to e^{K(c) - c eps}. */
-        double size = at->log_delta - (path.log_scale - at->tilt * at->epsilon);
-        double certified = choose_truncation(decays, rounds, reach, size + log_planned);
-        if (certified <= planned) {
-            reach = certified;
-            break;
-        }
-        if (tries == 3)
-            decline(space, TRUNCATION);
-        if (certified < INFINITY)
-            planned = 1.1 * certified;
-        else
-            planned *= 12.0; /* cells that are too wide: a higher frequency makes them finer */
-    }
-    /* Each product's rounding, and that of their sum. */
-    path.log_scale_error += 4.0 * U * fabs(path.log_scale);
-    for (int i = 0; i < rounds; i++)
-        path.log_scale_error += U * fabs(tilted[i].law->count * tilted[i].log_moment);
-    path.centre_size *= 1.0 + rounds * U;
+    double *times = doubles(space, problem->rounds);
+    for (int i = 0; i < problem->rounds; i++)
+        times[i] = problem->round[i].count;
+    sampled_term term = {.at = at, .times = times};
+    build_terms(space, problem, &term, 1, log_planned, small);
+    return term.path;
+}
 
-    begin(space, PERIOD);
+/* K(c) and the centre of a term, with their errors, and how far its contour has to reach. */
+static void place_term(workspace *space, const prepared *problem, const tilted_round *tilted, const decay *decays,
+                       double log_planned, sampled_term *term)
+{
+    contour *path = &term->path;
+    double scale = 0.0, lost = 0.0, centre_lost = 0.0, rounding = 0.0;
+    decay *own = allocate(space, problem->rounds * sizeof(decay));
+    int rounds = 0;
+    *path = (contour){.tilt = term->at->tilt, .log_rest = -INFINITY};
+    for (int i = 0; i < problem->rounds; i++) {
+        double count = term->times[i];
+        if (!(count > 0.0))
+            continue;
+        own[rounds] = decays[i];
+        own[rounds++].count = count;
+        add_compensated(&scale, &lost, count * tilted[i].log_moment);
+        path->log_scale_error += 1.01 * count * tilted[i].log_moment_error;
+        rounding += U * fabs(count * tilted[i].log_moment);
+        /* To 2 U of its size: an error of the centre moves epsilon, and 4 U is what is charged for it. */
+        add_compensated(&path->centre, &centre_lost, count * tilted[i].centre);
+        path->centre_size += count * fabs(tilted[i].centre);
+    }
+    path->log_scale = scale + lost;
+    path->centre += centre_lost;
+    /* Each product's rounding, and that of their sum. */
+    path->log_scale_error += 4.0 * U * fabs(path->log_scale) + rounding;
+    path->centre_size *= 1.0 + rounds * U;
+    /* The trapezoid sum is of this size, relative to e^{K(c) - c eps}. */
+    double size = term->at->log_delta - (path->log_scale - path->tilt * term->at->epsilon);
+    double deviation = sqrt(interpolated_variance(&term->at->found, path->tilt));
+    term->decays = own;
+    term->rounds = rounds;
+    term->reach = choose_truncation(own, rounds, sqrt(-2.0 * log_planned) / deviation, size + log_planned);
+}
+
+/* The period of a term; tilts are added where its tail is heavy. */
+static double period_of(workspace *space, const prepared *problem, double log_planned, sampled_term *term)
+{
+    saddle *at = term->at;
+    double deviation = sqrt(interpolated_variance(&at->found, at->tilt));
     double goal = at->log_delta + log_planned - (problem->allocates ? UNSURE : 0.0), longest = LONG_PERIOD * deviation;
     /* A heavy tail: aliases are then best bounded with tilts close to the contour's own. */
     if (log_alias(&at->found, at->tilt, at->epsilon, longest, NULL) > goal)
         extend(space, at, NEARBY, sizeof NEARBY / sizeof NEARBY[0]);
-    double period = choose_period(space, at, deviation, goal);
-    begin(space, SAMPLES);
-    path.step = shortened(2.0 * PI / period);
-    /* The quadratures are certified up to the planned frequency: the contour may end earlier than wanted, not later. */
-    double steps = smaller(ceil(reach / path.step), floor(planned / path.step));
-    if (!(steps >= 2.0 && steps <= LARGEST_CONTOUR))
-        decline(space, STEPS);
-    for (int i = 0; i < rounds; i++)
-        if (space->brief && tilted[i].nodes * steps > (space->few ? BRIEF_WORK_OF_FEW : BRIEF_WORK))
-            decline(space, STEPS);
-    int samples = path.samples = (int)steps + 1;
-    path.period = 2.0 * PI / path.step * (1.0 - 1e-15);
-    path.frequency = doubles(space, samples);
-    path.real = doubles(space, samples);
-    path.imaginary = doubles(space, samples);
+    return choose_period(space, at, deviation, goal);
+}
+
+/* The samples of a term, from those of its rounds. */
+static void sample_term(workspace *space, const prepared *problem, const tilted_round *tilted, double *const *real,
+                        double *const *imaginary, sampled_term *term)
+{
+    contour *path = &term->path;
+    int samples = path->samples;
+    path->real = doubles(space, samples);
+    path->imaginary = doubles(space, samples);
     double *log_error_of = doubles(space, samples), *log_largest = doubles(space, samples);
-    for (int i = 0; i < samples; i++) {
-        path.frequency[i] = path.step * i;
-        path.real[i] = path.imaginary[i] = log_error_of[i] = log_largest[i] = 0.0;
+    for (int i = 0; i < samples; i++)
+        path->real[i] = path->imaginary[i] = log_error_of[i] = log_largest[i] = 0.0;
+    for (int i = 0; i < problem->rounds; i++) {
+        if (!(term->times[i] > 0.0))
+            continue;
+        if (tilted[i].allocated != NULL)
+            add_allocations(space, &tilted[i], problem->rounds, path, log_error_of, log_largest);
+        else
+            add_characteristic(&tilted[i], term->times[i], problem->rounds, real[i], imaginary[i], path, log_error_of,
+                               log_largest);
+        path->nodes += tilted[i].nodes;
     }
+    path->log_truncation = log_decay_of_all(term->decays, term->rounds, path->frequency[samples - 1], 0.0);
+    finish_samples(space, path, log_error_of, log_largest);
+    path->found = term->at->found;
+    path->alias = doubles(space, path->found.size);
+    for (int i = 0; i < path->found.size; i++)
+        path->alias[i] = log_series(fabs(path->found.tilt[i] - path->tilt) * path->period);
+}
+
+void build_terms(workspace *space, const prepared *problem, sampled_term *term, int terms, double log_planned,
+                 const int *small)
+{
+    int rounds = problem->rounds;
+    double total_rounds = 0.0, tilt = term[0].at->tilt, period = 0.0, reach, most = 0.0;
+    for (int i = 0; i < rounds; i++)
+        total_rounds += term[0].times[i];
+    /* A Gaussian characteristic function would be negligible beyond this frequency; the certificate asks for more. */
+    reach = sqrt(-2.0 * log_planned / interpolated_variance(&term[0].at->found, tilt));
+    begin(space, REACH);
+    double planned = small == NULL ? expected_reach(space, term[0].at, reach, log_planned) : first_reach(problem, log_planned);
+    begin(space, PERIOD);
+    for (int t = 0; t < terms; t++)
+        period = larger(period, period_of(space, problem, log_planned, &term[t]));
+    if (space->brief && !problem->allocates && problem->round[0].branches > 0 &&
+        planned / 2.0 * period / (2.0 * PI) * term[0].at->by.grids[0][0].table.nodes > BRIEF_WORK)
+        decline(space, STEPS); /* even a reach half of what is expected, with the nodes of a scan, is not brief */
+    double step = shortened(2.0 * PI / period), log_tolerance = log_planned - 3.0 - log(total_rounds);
+    tilted_round *tilted = allocate(space, rounds * sizeof(tilted_round));
+    decay *decays = allocate(space, rounds * sizeof(decay));
+    for (int tries = 0;; tries++) {
+        for (int i = 0; i < rounds; i++) {
+            begin(space, TILT);
+            tilted[i] = tilt_round(space, &problem->round[i], tilt, planned, log_tolerance);
+            begin(space, DECAY);
+            decays[i] = small == NULL ? certify(space, &tilted[i], RECTANGLES, 1) : beside(space, &tilted[i], small[i]);
+        }
+        reach = 0.0;
+        for (int t = 0; t < terms; t++) {
+            place_term(space, problem, tilted, decays, log_planned, &term[t]);
+            reach = larger(reach, term[t].reach);
+        }
+        if (reach <= planned)
+            break;
+        if (tries == 3)
+            decline(space, TRUNCATION);
+        if (reach < INFINITY)
+            planned = 1.1 * reach;
+        else
+            planned *= 12.0; /* cells that are too wide: a higher frequency makes them finer */
+    }
+    begin(space, SAMPLES);
+    contour longest = {.tilt = tilt, .step = step};
+    for (int t = 0; t < terms; t++) {
+        /* The quadratures are certified up to the planned frequency: the contour may end earlier than wanted, not later. */
+        double steps = smaller(ceil(term[t].reach / step), floor(planned / step));
+        if (!(steps >= 2.0 && steps <= LARGEST_CONTOUR))
+            decline(space, STEPS);
+        term[t].path.samples = (int)steps + 1;
+        most = larger(most, steps);
+    }
+    for (int i = 0; i < rounds; i++)
+        if (space->brief && tilted[i].nodes * most > BRIEF_WORK)
+            decline(space, STEPS);
+    longest.samples = (int)most + 1;
+    longest.frequency = doubles(space, longest.samples);
+    for (int i = 0; i < longest.samples; i++)
+        longest.frequency[i] = step * i;
+    double **real = allocate(space, rounds * sizeof(double *)), **imaginary = allocate(space, rounds * sizeof(double *));
     for (int i = 0; i < rounds; i++) {
-        add_characteristic(space, &tilted[i], rounds, &path, log_error_of, log_largest);
-        path.nodes += tilted[i].nodes;
+        if (tilted[i].allocated != NULL)
+            continue;
+        real[i] = doubles(space, longest.samples);
+        imaginary[i] = doubles(space, longest.samples);
+        sample_round(space, &tilted[i], &longest, real[i], imaginary[i]);
     }
-    path.log_truncation = log_decay_of_all(decays, rounds, path.frequency[samples - 1], 0.0);
-    finish_samples(space, &path, log_error_of, log_largest);
-    if (small != NULL)
-        subtract_small(space, tilted, small, rounds, &path);
-    path.found = at->found;
-    path.alias = doubles(space, at->found.size);
-    for (int i = 0; i < at->found.size; i++)
-        path.alias[i] = log_series(fabs(at->found.tilt[i] - path.tilt) * path.period);
-    return path;
+    for (int t = 0; t < terms; t++) {
+        contour *path = &term[t].path;
+        path->step = step;
+        path->period = 2.0 * PI / step * (1.0 - 1e-15);
+        path->frequency = longest.frequency;
+        sample_term(space, problem, tilted, real, imaginary, &term[t]);
+        if (small != NULL)
+            subtract_small(space, tilted, small, rounds, path);
+    }
 }
 
 /* (h / 2 pi) sum_j sample_j e^{-i s_j (eps - centre)} k(z_j), and the same with -1 / (1 + z) for the derivative. */

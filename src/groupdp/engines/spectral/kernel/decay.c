@@ -180,8 +180,11 @@ static double log_by_lines(const decay *bound, double frequency)
             double top = -INFINITY, total = 0.0;
             for (int j = 0; j < line->entries; j++)
                 top = larger(top, line->log_mass[j] - frequency * line->rate[j]);
-            for (int j = 0; j < line->entries; j++)
-                total += exp(line->log_mass[j] - frequency * line->rate[j] - top);
+            for (int j = 0; j < line->entries; j++) {
+                double below = line->log_mass[j] - frequency * line->rate[j] - top;
+                if (!(below < -40.0)) /* the others, at most 152, are below the slack */
+                    total += exp(below);
+            }
             if (line->entries > 0)
                 best = smaller(best, top + log(total) + 1e-9);
         }

@@ -238,9 +238,12 @@ static double unlikely_loss(workspace *space, const prepared *problem, double ep
     largest *= 1.0 + 1e-14 + exchanged.rounds * 4.0 * U;
     if (largest < BESIDE * epsilon)
         return largest;
-    loss_scale(space, &exchanged);
-    saddle at = saddle_for_delta(space, &exchanged, LOG_UNLIKELY);
-    return smaller(larger(epsilon_ceiling(&at.found, LOG_UNLIKELY), 0.0), largest);
+    if (isnan(space->unlikely)) { /* the same for every epsilon */
+        loss_scale(space, &exchanged);
+        saddle at = saddle_for_delta(space, &exchanged, LOG_UNLIKELY);
+        space->unlikely = smaller(larger(epsilon_ceiling(&at.found, LOG_UNLIKELY), 0.0), largest);
+    }
+    return space->unlikely;
 }
 
 /* A composition made ready for an epsilon that is nearly known. */
@@ -253,6 +256,10 @@ prepared prepare_near(workspace *space, int rounds, const round_law *whole, doub
     for (int j = 0; j < rounds; j++)
         if (whole[j].allocated != NULL)
             decline(space, RARE_LOSSES);
+    if (space->reversed != whole || space->reversed_log_delta != log_delta)
+        space->unlikely = NAN;
+    space->reversed = whole;
+    space->reversed_log_delta = log_delta;
     double unlikely = unlikely_loss(space, &result, epsilon);
     discarded_part *part = &result.discarded;
     *part = (discarded_part){.exact = 1, .farthest = INFINITY, .log_remainder = -INFINITY};

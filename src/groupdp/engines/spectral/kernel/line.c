@@ -16,6 +16,10 @@
 #define STRIPS 24
 #define NARROWER 0.85
 #define LARGEST_ERROR 5e-3
+/* Weights below e to this, with exponents right to so much, are below e^-460, chi included (S-70). */
+#define LOST_EXPONENT -600.0
+#define MUCH 100.0
+#define LOST 1e-199
 /* The step of the sums for the normal tail, its nodes, and the real part from which no pole lies within the strip. */
 #define TAIL_STEP 0.45
 #define TAIL_NODES 16
@@ -214,6 +218,14 @@ line_table tabulate_line(workspace *space, const quadrature *grid, double c, dou
         double exponent = (constant - 0.5 * u * u) + (a + c * psi), turn = (a_turn + c * psi_turn) - u * d;
         double doubt = a_error + c * psi_error + U * (4.0 * fabs(log_step) + 32.0);
         doubt += 6.0 * U * (0.5 * u * u + 0.5 * d * d + fabs(u) * d + fabs(a) + a_turn + c * size + fabs(log_moment));
+        line.loss[j] = psi;
+        line.loss_imaginary[j] = psi_turn;
+        line.loss_error[j] = psi_error;
+        if (exponent < LOST_EXPONENT && doubt < MUCH) { /* S-70 */
+            line.weight[j] = line.weight_imaginary[j] = 0.0;
+            line.weight_error[j] = LOST;
+            continue;
+        }
         if (!(doubt <= LARGEST_ERROR))
             decline(space, ROUNDED);
         double modulus = exp(exponent), x = modulus * cos(turn), y = modulus * sin(turn), p = 1.0, q = 0.0, error = 0.0;
@@ -221,9 +233,6 @@ line_table tabulate_line(workspace *space, const quadrature *grid, double c, dou
             error = keep_off_axis(&of->thin, u, d, &p, &q);
         line.weight[j] = x * p - y * q;
         line.weight_imaginary[j] = x * q + y * p;
-        line.loss[j] = psi;
-        line.loss_imaginary[j] = psi_turn;
-        line.loss_error[j] = psi_error;
         line.weight_error[j] = 1.01 * modulus * ((doubt + 8.0 * U) * hypot(p, q) + error) + 1e-300;
     }
     return line;

@@ -5,13 +5,6 @@
 
 #include <string.h>
 
-typedef struct {
-    const job *work;
-    double epsilon, log_delta;
-    neighbourhood *found;
-    int answered;
-} request;
-
 static double *copied(workspace *keep, const double *source, int count)
 {
     double *result = doubles(keep, count);
@@ -30,54 +23,41 @@ static void copy_contour(workspace *keep, contour *path)
     for (int i = 0; i < 3; i++)
         *of_tilts[i] = copied(keep, *of_tilts[i], path->found.size);
     path->found.k = path->found.mean = path->found.variance = NULL;
+    if (path->next == NULL)
+        return;
+    contour *next = allocate(keep, sizeof(contour));
+    *next = *path->next;
+    copy_contour(keep, next);
+    path->next = next;
 }
 
-static void plan_contour(workspace *space, workspace *keep, request *asked)
+void keep_contour(const job *work, const prepared *problem, const contour *path)
 {
-    const job *work = asked->work;
-    neighbourhood *found = asked->found;
-    const round_law *whole = work->whole;
-    double epsilon = asked->epsilon, assumed = smaller(asked->log_delta, -1.0);
-    found->exchanged = epsilon < 0.0;
-    if (found->exchanged) {
-        whole = exchanged(space, work);
-        epsilon = -epsilon;
-        assumed = -60.0;
-    }
-    saddle at;
-    bookmark place = mark(space);
-    for (int tries = 0; tries < 8; tries++) {
-        rewind_to(space, place);
-        found->problem = prepare(space, work->rounds, whole, assumed);
-        if (epsilon >= found->problem.largest_loss) {
-            asked->answered = -1;
-            return;
-        }
-        at = saddle_for_epsilon(space, &found->problem, epsilon);
-        if (assumed <= at.log_delta + 1.0)
-            break;
-        assumed = at.log_delta - 10.0;
-    }
-    found->path = build(space, &found->problem, &at, found->problem.allocates ? LOG_ALLOCATED : LOG_FINE);
-    copy_contour(keep, &found->path);
-    found->problem.round = NULL;
-    asked->answered = 1;
+    rewind_to(work->keep, (bookmark){NULL, 0}); /* in place of one with wider bounds */
+    work->near->planned = 1;
+    work->near->problem = *problem;
+    work->near->problem.round = NULL;
+    work->near->path = *path;
+    copy_contour(work->keep, &work->near->path);
 }
 
-int neighbourhood_of(workspace *space, workspace *keep, const job *work, double log_delta, neighbourhood *found)
+int neighbourhood_of(workspace *space, workspace *keep, const job *work, neighbourhood *found)
 {
-    request asked = {.work = work, .epsilon = work->argument, .log_delta = log_delta, .found = found};
+    job asked = *work;
     jmp_buf here;
-    space->reason = keep->reason = ANSWERED;
-    space->declined = keep->declined = &here;
-    if (!isfinite(work->argument)) {
-        space->reason = NO_NUMBER;
-        return 0;
-    }
+    *found = (neighbourhood){.exchanged = work->argument < 0.0};
+    asked.question = LOG_DELTA;
+    asked.near = found;
+    asked.keep = keep;
+    keep->reason = ANSWERED;
+    keep->declined = &here;
+    int answered = 0;
     if (setjmp(here) == 0)
-        plan_contour(space, keep, &asked);
+        answered = solve(space, &asked);
     space->declined = keep->declined = NULL;
-    return asked.answered;
+    if (keep->reason != ANSWERED)
+        return 0;
+    return answered && asked.found.upper == -INFINITY ? -1 : found->planned;
 }
 
 /* Sides in the wrong order, or none: nothing is known but that delta is at most 1. */

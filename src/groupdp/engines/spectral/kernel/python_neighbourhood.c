@@ -1,4 +1,4 @@
-/* neighbourhood(composition, epsilon, log_delta): a contour kept in memory, evaluated for many epsilons at a time. */
+/* neighbourhood(composition, epsilon): a contour kept in memory, evaluated for many epsilons at a time. */
 #include "python_binding.h"
 
 #include <stdlib.h>
@@ -25,8 +25,7 @@ static PyObject *planned(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     PyObject *composition, *result = NULL;
     job work = {.question = LOG_DELTA};
-    double log_size;
-    if (!PyArg_ParseTuple(arguments, "Odd", &composition, &work.argument, &log_size))
+    if (!PyArg_ParseTuple(arguments, "Od", &composition, &work.argument))
         return NULL;
     handle *here = calloc(1, sizeof(handle));
     if (here == NULL)
@@ -38,7 +37,7 @@ static PyObject *planned(PyObject *Py_UNUSED(module), PyObject *arguments)
     int status = read_composition(&space, composition, &work.rounds, &work.whole), delta_is_zero = 0;
     if (status == 1) {
         Py_BEGIN_ALLOW_THREADS
-        status = neighbourhood_of(&space, &here->memory, &work, log_size, &here->at);
+        status = neighbourhood_of(&space, &here->memory, &work, &here->at);
         Py_END_ALLOW_THREADS
         delta_is_zero = status == -1;
     }
@@ -108,7 +107,7 @@ static PyObject *evaluate(PyObject *Py_UNUSED(module), PyObject *arguments)
 
 PyMethodDef neighbourhoods[] = {
     {"neighbourhood", planned, METH_VARARGS,
-     "neighbourhood(composition, epsilon, log_delta): (handle, deviation, nodes, samples); None where delta is 0; or why "
+     "neighbourhood(composition, epsilon): (handle, deviation, nodes, samples); None where delta is 0; or why "
      "it was declined."},
     {"evaluate", evaluate, METH_VARARGS,
      "evaluate(handle, epsilons, lower, upper, value, slope): certified log deltas, and approximate ones with slopes."},

@@ -72,12 +72,12 @@ contour build_remainder(workspace *space, const prepared *problem, saddle *at, d
             parted = part_round(space, &problem->round[r], LOSSES[i], &small.round[r], &parts.round[r]);
         if (!parted)
             continue;
-        double rest = log_small_alone(space, &small, at->tilt, at->epsilon);
+        double rest_from = NEARLY * at->epsilon, rest = log_small_alone(space, &small, at->tilt, rest_from);
         if (!(rest < at->log_delta + LOG_REST))
             continue;
         contour path = build_beside(space, &parts, at, log_planned, smaller_ones);
         path.log_rest = rest;
-        path.rest_from = at->epsilon;
+        path.rest_from = rest_from;
         return path;
     }
     decline(space, RARE_LOSSES);

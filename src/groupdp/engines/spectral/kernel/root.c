@@ -4,12 +4,18 @@
 
 /* A tilted law so many times wider than the loss is about rare, large losses. */
 #define HEAVY 8.0
+/* Newton's method takes fewer steps than this unless they overshoot each other; no effect on validity. */
+#define CYCLE 10
 /* A contour is good for a root whose log delta is this close to that at its own epsilon. */
 #define CLOSE 0.5
 /* Coarse contours that may miss the root by more than the closed forms of large losses allow. */
 #define PATIENCE 6
 /* Beside the deviation of the loss, an epsilon below this is next to 0. */
 #define NEXT_TO_ZERO 1e-9
+/* A contour planned for an epsilon this close to the root, relatively, is at the root. */
+#define AT_THE_ROOT 1e-4
+/* Closed forms that alone make the bounds so many times wider than a narrow answer are not worth a contour. */
+#define WIDE_FORMS 10.0
 /* Doublings of the distance from the root before giving up on certifying a side. */
 #define OUTWARD 40
 
@@ -63,19 +69,23 @@ void uncorrected(const prepared *problem, const contour *path, double epsilon, d
     *value = both;
 }
 
-/* The root of the uncorrected sum, by Newton's method on the samples; `rate` is |d log delta / d epsilon| there. */
+/* The root of the uncorrected sum, by Newton's method on the samples, and by halves of what is left where its steps
+ * overshoot each other; `rate` is |d log delta / d epsilon| there. */
 static double find_root(workspace *space, const prepared *problem, const contour *path, double start, double target,
                         double *rate, int *evaluations)
 {
-    double root = start;
+    double root = start, low = 0.0, high = INFINITY;
     for (int i = 0; i < 30; i++) {
         double value, slope;
         uncorrected(problem, path, root, &value, &slope);
         ++*evaluations;
         if (!(isfinite(value) && isfinite(slope) && slope < 0.0))
             decline(space, TOO_WIDE);
+        *(value > target ? &low : &high) = root;
         double change = (target - value) / slope, farthest = path->period / 8.0;
         double next = larger(root + larger(smaller(change, farthest), -farthest), 0.0);
+        if (i >= CYCLE && high < INFINITY && !(next > low && next < high))
+            next = 0.5 * (low + high);
         /* The last step of Newton's method squares the distance: what is left is beyond doubles. */
         int settled = fabs(next - root) <= 1e-9 * next;
         root = next;
@@ -205,7 +215,7 @@ static contour contour_near(workspace *space, int rounds, const round_law *whole
 
 /* Coarse contours, each for an epsilon of its own, until log delta is close to the target; then a fine one. */
 answer search_epsilon(workspace *space, int rounds, const round_law *whole, double target, double start,
-                      double ceiling, enum way way, near_root *nearly)
+                      double ceiling, enum way way, int at_least, near_root *nearly)
 {
     prepared problem = {.rounds = 0};
     double low = 0.0, high = ceiling, x = start > low && start < high ? start : 0.5 * (low + high);
@@ -214,15 +224,19 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
         x = nearly->epsilon;
     } else if (way != WHOLE) {
         double alone = epsilon_of_large_losses(space, rounds, whole, target, smaller(ceiling, 1e4));
-        if (alone > 1.001 * low && alone < 0.999 * high)
-            x = alone;
+        if (alone > 1.001 * low && alone < 0.999 * high) /* and what many small losses have, if the start is about those */
+            x = at_least ? larger(alone, smaller(start, high)) : alone;
     }
     for (int i = 0; i < 40 && !(nearly->epsilon > 0.0); i++) {
         rewind_to(space, place);
-        contour path = contour_near(space, rounds, whole, target, x, AHEAD, way, LOG_COARSE, &problem);
+        contour path = contour_near(space, rounds, whole, target, x, AHEAD, way, way == SPLIT ? LOG_GUIDE : LOG_COARSE,
+                                    &problem);
         double value, slope, lower, upper;
         uncorrected(&problem, &path, x, &value, &slope);
-        corrected(&problem, &path, x, &lower, &upper);
+        if (way == SPLIT)
+            lower = upper = value;
+        else
+            corrected(&problem, &path, x, &lower, &upper);
         int sound = isfinite(value) && slope < 0.0;
         double next = sound ? x + (target - value) / slope : 0.5 * (low + high);
         /* Next to delta = 1 a logarithm says little: then relative to the target. */
@@ -248,6 +262,12 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
         else
             x = next > low && next < high ? next : 0.5 * (low + high);
     }
+    if (way == NEAR && space->brief && nearly->epsilon > 0.0) { /* where the closed forms themselves are wide, others follow */
+        double least, most;
+        bound_discarded(&problem.discarded, x, &least, &most);
+        if (exp(most - target) - exp(least - target) > WIDE_FORMS * NARROW * nearly->rate * x)
+            decline(space, RARE_LOSSES);
+    }
     answer best = {.lower = 0.0, .upper = INFINITY};
     for (int i = 0; i < 2; i++) {
         answer result = {.lower = 0.0};
@@ -260,43 +280,44 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
             best = result;
         if (narrow || problem.allocates || !(result.root > 0.0)) /* with allocations the rest is rounding */
             break;
-        x = isfinite(result.upper) ? 0.5 * (result.lower + result.upper) : result.root; /* planned too far away */
+        double before = x; /* a contour planned too far away is planned anew, one at hand would be as wide again */
+        x = result.root;
+        if (fabs(x - before) < AT_THE_ROOT * before)
+            break;
     }
     return best;
 }
 
-answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon)
+contour fine_contour(workspace *space, const prepared *problem, saddle *at)
 {
-    contour path = build(space, problem, at, fine_for(space, problem, 0.0));
-    answer result = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
-    corrected(problem, &path, epsilon, &result.lower, &result.upper);
-    return result;
+    return build(space, problem, at, fine_for(space, problem, 0.0));
 }
 
 /* The same where losses are rare and large: a coarse contour says how small delta is, a fine one is planned for it. */
-answer search_log_delta(workspace *space, int rounds, const round_law *whole, double epsilon, enum way way)
+contour search_contour(workspace *space, int rounds, const round_law *whole, double epsilon, double ahead, enum way way,
+                       prepared *problem)
 {
     double alone = delta_of_large_losses(space, rounds, whole, epsilon), expected = alone > 1e-300 ? log(alone) : -20.0;
-    prepared problem;
     expected = smaller(expected, -1.0);
     bookmark place = mark(space);
     for (int i = 0; i < 8; i++) {
         rewind_to(space, place);
-        contour path = contour_near(space, rounds, whole, expected, epsilon, AT_HAND, way, LOG_COARSE, &problem);
+        contour path = contour_near(space, rounds, whole, expected, epsilon, ahead, way,
+                                    way == SPLIT ? LOG_GUIDE : LOG_COARSE, problem);
         double value, slope, lower, upper;
-        uncorrected(&problem, &path, epsilon, &value, &slope);
-        corrected(&problem, &path, epsilon, &lower, &upper);
+        uncorrected(problem, &path, epsilon, &value, &slope);
+        if (way == SPLIT)
+            lower = upper = value;
+        else
+            corrected(problem, &path, epsilon, &lower, &upper);
         if (isfinite(value) && isfinite(lower) && upper - lower < CLOSE && fabs(value - expected) < 8.0) {
             rewind_to(space, place);
-            path = contour_near(space, rounds, whole, value, epsilon, AT_HAND, way, LOG_NEAR, &problem);
-            answer result = {.nodes = path.nodes, .samples = path.samples, .evaluations = 1};
-            corrected(&problem, &path, epsilon, &result.lower, &result.upper);
-            return result;
+            return contour_near(space, rounds, whole, value, epsilon, ahead, way, LOG_NEAR, problem);
         }
         expected = isfinite(value) ? value : expected - 15.0;
     }
     decline(space, TOO_WIDE);
-    return (answer){.lower = 0.0};
+    return (contour){.samples = 0};
 }
 
 /* A rigorous upper bound on epsilon, by Chernoff alone. */

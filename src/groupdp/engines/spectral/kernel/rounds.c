@@ -11,6 +11,9 @@
 #define LOG_TRIM -36.0
 /* Products of allocations may cost this much more (e^-23 of delta): each takes a table. */
 #define RARE_PRODUCTS 13.0
+/* and this much where no answer was found so (e^-14), in the end and for Chernoff's bound (e^-7) */
+#define MORE_PRODUCTS 22.0
+#define MOST_PRODUCTS 29.0
 #define NARROWEST_THINNING 1e-3
 #define THINNED_ABOVE -20.0
 #define FEW 64.0
@@ -184,8 +187,30 @@ double largest_loss_of(const round_law *law)
     return largest;
 }
 
+/* Whether each product of a coin is left out: it is rarer than e^log_least, or one of those with the largest losses that
+ * together are rarer than e^log_most. */
+static int *rare_products(workspace *space, const allocation_law *law, double log_least, double log_most)
+{
+    int *rare = allocate(space, law->products * sizeof(int));
+    double *size = doubles(space, law->products), low = 0.0, high = 0.0;
+    for (int b = 0; b < law->products; b++) {
+        size[b] = log_second_moment(law, b);
+        high = larger(high, size[b]);
+    }
+    high += 1.0;
+    for (int i = 0; i < 50; i++) {
+        double middle = 0.5 * (low + high), total = 0.0;
+        for (int b = 0; b < law->products; b++)
+            total += size[b] >= middle ? exp(law->log_weight[b]) : 0.0;
+        *(total <= exp(log_most) ? &high : &low) = middle;
+    }
+    for (int b = 0; b < law->products; b++)
+        rare[b] = !(law->log_weight[b] >= log_least && size[b] < high);
+    return rare;
+}
+
 /* A coin over allocations without its rare products, and without factors that are in none of the others. */
-static const allocation_law *trim_products(workspace *space, const allocation_law *whole, double log_least, double *lost)
+static const allocation_law *trim_products(workspace *space, const allocation_law *whole, const int *rare, double *lost)
 {
     int *kept = allocate(space, whole->factors * sizeof(int)), factors = 0, products = 0;
     allocation *factor = allocate(space, whole->factors * sizeof(allocation));
@@ -194,14 +219,14 @@ static const allocation_law *trim_products(workspace *space, const allocation_la
     for (int f = 0; f < whole->factors; f++) {
         int used = 0;
         for (int b = 0; b < whole->products && !used; b++)
-            used = whole->log_weight[b] >= log_least && whole->times[b * whole->factors + f] > 0.0;
+            used = !rare[b] && whole->times[b * whole->factors + f] > 0.0;
         if (used) {
             kept[factors] = f;
             factor[factors++] = whole->factor[f];
         }
     }
     for (int b = 0; b < whole->products; b++) {
-        if (!(whole->log_weight[b] >= log_least)) {
+        if (rare[b]) {
             *lost += exp(whole->log_weight[b]);
             continue;
         }
@@ -247,9 +272,12 @@ static round_law trim_round(workspace *space, const round_law *whole, prepared *
         mu[law.gaussians] = whole->mu[b];
         log_weight[law.gaussians++] = whole->gaussian_log_weight[b];
     }
-    if (whole->allocated != NULL && whole->allocated->products > 1)
-        law.allocated = trim_products(space, whole->allocated, budget + RARE_PRODUCTS - log(whole->allocated->products),
-                                      &lost);
+    if (whole->allocated != NULL && whole->allocated->products > 1) {
+        double least = budget + RARE_PRODUCTS - log(whole->allocated->products);
+        double most = space->coarse == 0 ? -INFINITY : budget + (space->coarse == 1 ? MORE_PRODUCTS : MOST_PRODUCTS);
+        law.allocated = trim_products(space, whole->allocated, rare_products(space, whole->allocated, least, most), &lost);
+        space->coins = 1;
+    }
     law.mu = mu;
     law.gaussian_log_weight = log_weight;
     law.lost = lost;

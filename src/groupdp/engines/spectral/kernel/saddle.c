@@ -16,20 +16,31 @@ static const double AROUND[] = {0.4, 0.6, 0.8, 1.15, 1.3, 1.5, 2.0, 3.0};
 /* The same where the deviation of the loss is many times the inverse of the tilt, in units of the inverse deviation. */
 static const double DEVIATIONS[] = {4.0, 6.0, 9.0, 12.0};
 
+/* Tilts of parts that are this close to one wanted, relative to its distance from the saddle's, do for it. */
+#define CLOSE_BY 0.3
+
+static int is_close_by(const saddle *at, double tilt)
+{
+    double room = CLOSE_BY * fabs(tilt - at->tilt);
+    for (int i = 0; i < at->found.size; i++)
+        if (fabs(at->found.tilt[i] - tilt) < room)
+            return 1;
+    return 0;
+}
+
 /* More tilts, as multiples of the saddle's. */
 void extend(workspace *space, saddle *at, const double *multiples, int count)
 {
-    for (int i = 0; i < count; i++)
-        if (at->tilt * multiples[i] <= at->by.largest)
-            add_tilt(space, &at->by, &at->found, at->tilt * multiples[i]);
+    for (int i = 0; i < count; i++) {
+        double tilt = at->tilt * multiples[i];
+        if (tilt <= at->by.largest && !(at->by.parts != NULL && is_close_by(at, tilt)))
+            add_tilt(space, &at->by, &at->found, tilt);
+    }
 }
 
-/* The saddle-point approximation with the saddle at tilt number i: its epsilon, log delta and curvature. */
-typedef struct {
-    double epsilon, log_delta, curvature;
-} approximation;
+void extend_around(workspace *space, saddle *at) { extend(space, at, AROUND, sizeof AROUND / sizeof AROUND[0]); }
 
-static approximation approximate(const scan *found, int i)
+approximation approximate(const scan *found, int i)
 {
     double c = found->tilt[i], one = 1.0 / c, other = 1.0 / (1.0 + c);
     approximation result = {.epsilon = found->mean[i] - one - other};
@@ -61,6 +72,13 @@ static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
     scan *found = &at->found;
     double low = at->by.largest * SMALLEST_SHARE, high = at->by.largest;
     double tilt = smaller(larger(expected, 2.0 * low), 0.5 * high), low_excess = 0.0, high_excess = 0.0;
+    for (int i = 0, close = 0; i < found->size && high_excess == 0.0 && !close; i++) { /* what is known already */
+        double excess = excess_at(found, i, what, &close);
+        *(excess > 0.0 ? &low : &high) = tilt = found->tilt[i];
+        *(excess > 0.0 ? &low_excess : &high_excess) = excess;
+        if (!close && low_excess > 0.0 && high_excess < 0.0)
+            tilt = low * pow(high / low, low_excess / (low_excess - high_excess));
+    }
     for (int tries = 0;; tries++) {
         int i = add_tilt(space, &at->by, found, tilt), close;
         double excess = excess_at(found, i, what, &close);
@@ -116,6 +134,23 @@ static saddle find_saddle(workspace *space, const prepared *problem, wanted what
         if (sign > 0)
             return at;
         largest *= sign == 0 ? 4.0 : LOWER;
+        lowered |= sign < 0;
+    }
+}
+
+/* The same for a composition of parts; their quadratures are planned anew where they do not reach. */
+saddle saddle_of_parts(workspace *space, parts_scan *parts, const double *times, double epsilon, double expected)
+{
+    wanted what = {.by_epsilon = 1, .value = epsilon};
+    for (int lowered = 0;;) {
+        saddle at = start_scan_of_parts(space, parts, times);
+        at.by.lowered = lowered;
+        int sign = find_tilt(space, &at, what, expected);
+        if (sign > 0) {
+            extend_around(space, &at);
+            return at;
+        }
+        scan_parts(space, parts, parts->by.largest * (sign == 0 ? 4.0 : LOWER));
         lowered |= sign < 0;
     }
 }
@@ -182,8 +217,6 @@ static saddle saddle_of_allocations(workspace *space, const prepared *problem, w
     at.log_delta = what.by_epsilon ? smaller(least - EXCESS, 0.0) : what.value;
     return at;
 }
-
-void extend_around(workspace *space, saddle *at) { extend(space, at, AROUND, sizeof AROUND / sizeof AROUND[0]); }
 
 /* The tilt whose saddle-point approximation gives e^log_delta, without the tilts around it. */
 saddle saddle_alone_for_delta(workspace *space, const prepared *problem, double log_delta)

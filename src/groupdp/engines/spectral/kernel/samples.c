@@ -46,31 +46,55 @@ WIDE static void exponentials(double s, int rows, const double *offset, const do
     }
 }
 
-/* sum (x + iy)(v + iw). */
-WIDE static void complex_dot(const double *x, const double *y, const double *v, const double *w, int n, double *real,
-                             double *imaginary)
+/* Nodes taken together, so that the rows' parts stay in the cache. */
+#define TILE 256
+
+/* Adds sum (x + iy)(v + iw) over n nodes to a sample, for two rows v + iw that lie `stride` apart. */
+static inline void add_two_products(const double *x, const double *y, const double *v, const double *w, size_t stride,
+                                    int n, double *real, double *imaginary)
 {
-    four one = NO_LANES, one_more = NO_LANES, other = NO_LANES, other_more = NO_LANES;
+    const double *v_next = v + stride, *w_next = w + stride;
+    four one = NO_LANES, other = NO_LANES, next_one = NO_LANES, next_other = NO_LANES;
     int i = 0;
-    for (; i + 8 <= n; i += 8) {
+    for (; i + 4 <= n; i += 4) {
         add_real_parts(&one, x + i, y + i, v + i, w + i);
         add_imaginary_parts(&other, x + i, y + i, v + i, w + i);
-        add_real_parts(&one_more, x + i + 4, y + i + 4, v + i + 4, w + i + 4);
-        add_imaginary_parts(&other_more, x + i + 4, y + i + 4, v + i + 4, w + i + 4);
+        add_real_parts(&next_one, x + i, y + i, v_next + i, w_next + i);
+        add_imaginary_parts(&next_other, x + i, y + i, v_next + i, w_next + i);
     }
     for (; i < n; i++) {
         LANE(one, i % 4) += x[i] * v[i] - y[i] * w[i];
         LANE(other, i % 4) += x[i] * w[i] + y[i] * v[i];
+        LANE(next_one, i % 4) += x[i] * v_next[i] - y[i] * w_next[i];
+        LANE(next_other, i % 4) += x[i] * w_next[i] + y[i] * v_next[i];
     }
-    *real = joined(&one, &one_more);
-    *imaginary = joined(&other, &other_more);
+    real[0] += together(&one);
+    imaginary[0] += together(&other);
+    real[1] += together(&next_one);
+    imaginary[1] += together(&next_other);
+}
+
+/* d[b * rows + j] + i e[...]: the sum over nodes of row b of the blocks times row j of the fine ones, rows even. */
+WIDE static void multiply_rows(const double *x, const double *y, int blocks, const double *v, const double *w, int rows,
+                               int nodes, double *d, double *e)
+{
+    for (int i = 0; i < blocks * rows; i++)
+        d[i] = e[i] = 0.0;
+    for (int start = 0; start < nodes; start += TILE) {
+        int n = start + TILE < nodes ? TILE : nodes - start;
+        for (int b = 0; b < blocks; b++)
+            for (int j = 0; j < rows; j += 2) {
+                size_t block = (size_t)b * nodes + start, fine = (size_t)j * nodes + start;
+                add_two_products(x + block, y + block, v + fine, w + fine, nodes, n, d + b * rows + j, e + b * rows + j);
+            }
+    }
 }
 
 /* E[D] over the nodes, all samples. With D_j = e^{i j h l} - 1, l = L - centre: about 2 sqrt(J) rows and their products
  * give all J values, and since every D is known relative to s |l| the error of phi - 1 is proportional to s, not to 1. */
 void sample_nodes(workspace *space, const tilted_round *tilted, const contour *path, double *d, double *e)
 {
-    int samples = path->samples, nodes = tilted->nodes, rows = (int)sqrt(samples - 1.0) + 1;
+    int samples = path->samples, nodes = tilted->nodes, rows = ((int)sqrt(samples - 1.0) + 2) / 2 * 2;
     int blocks = (samples + rows - 1) / rows;
     if ((double)nodes * (rows + blocks) > LARGEST_EXPONENTIALS)
         decline(space, NODES);
@@ -84,6 +108,8 @@ void sample_nodes(workspace *space, const tilted_round *tilted, const contour *p
     exponentials(path->step, rows, offset, height, nodes, fine_real, fine_imaginary);
     exponentials(path->step * rows, blocks, offset, height, nodes, real, imaginary);
     double *row_real = doubles(space, rows), *row_imaginary = doubles(space, rows);
+    double *block_real = doubles(space, blocks), *block_imaginary = doubles(space, blocks);
+    double *product_real = doubles(space, (size_t)rows * blocks), *product_imaginary = doubles(space, (size_t)rows * blocks);
     for (int j = 0; j < rows; j++) {
         row_real[j] = dot(weight, fine_real + (size_t)j * nodes, nodes);
         row_imaginary[j] = dot(weight, fine_imaginary + (size_t)j * nodes, nodes);
@@ -103,13 +129,13 @@ void sample_nodes(workspace *space, const tilted_round *tilted, const contour *p
             x[j] *= weight[j];
             y[j] *= weight[j];
         }
-        double block_real = sum(x, nodes), block_imaginary = sum(y, nodes);
-        for (int j = 0; j < rows && b * rows + j < samples; j++) {
-            int i = b * rows + j;
-            complex_dot(x, y, fine_real + (size_t)j * nodes, fine_imaginary + (size_t)j * nodes, nodes, &d[i], &e[i]);
-            d[i] += block_real + row_real[j];
-            e[i] += block_imaginary + row_imaginary[j];
-        }
+        block_real[b] = sum(x, nodes);
+        block_imaginary[b] = sum(y, nodes);
+    }
+    multiply_rows(real, imaginary, blocks, fine_real, fine_imaginary, rows, nodes, product_real, product_imaginary);
+    for (int i = 0; i < samples; i++) {
+        d[i] = product_real[i] + (block_real[i / rows] + row_real[i % rows]);
+        e[i] = product_imaginary[i] + (block_imaginary[i / rows] + row_imaginary[i % rows]);
     }
 }
 
@@ -199,24 +225,23 @@ static void add_logarithms(contour *path, double count, int rounds, const double
     }
 }
 
-/* Adds T log(phi(s) e^{-i s centre}) of one round to the samples, with the bounds that its error adds (S-19, S-20). */
-void add_characteristic(workspace *space, const tilted_round *tilted, int rounds, contour *path,
-                        double *log_error_of, double *log_largest)
+/* E[D] of one round, all samples of the longest contour. */
+void sample_round(workspace *space, const tilted_round *tilted, const contour *path, double *real, double *imaginary)
 {
-    if (tilted->allocated != NULL) {
-        add_allocations(space, tilted, rounds, path, log_error_of, log_largest);
-        return;
-    }
-    int samples = path->samples;
-    double *real = doubles(space, samples), *imaginary = doubles(space, samples);
-    for (int i = 0; i < samples; i++)
+    for (int i = 0; i < path->samples; i++)
         real[i] = imaginary[i] = 0.0;
     if (tilted->nodes > 0)
         sample_nodes(space, tilted, path, real, imaginary);
     sample_gaussians(space, tilted, path, real, imaginary);
+}
+
+/* Adds T log(phi(s) e^{-i s centre}) of one round to the samples, with the bounds that its error adds (S-19, S-20). */
+void add_characteristic(const tilted_round *tilted, double count, int rounds, const double *real, const double *imaginary,
+                        contour *path, double *log_error_of, double *log_largest)
+{
     double error_by[5];
     errors_of(tilted, error_by);
-    add_logarithms(path, tilted->law->count, rounds, real, imaginary, error_by, log_error_of, log_largest);
+    add_logarithms(path, count, rounds, real, imaginary, error_by, log_error_of, log_largest);
 }
 
 /* From logarithms to samples, with what every evaluation of the sum needs of them. */

@@ -3,7 +3,6 @@
 #include "arithmetic.h"
 #include "spectral.h"
 
-#define MOST_TILTS 128
 #define LARGEST_TILT 1e17
 /* With more rounds than this, K is summed from second-order terms. */
 #define MANY_ROUNDS 1e5
@@ -13,11 +12,6 @@
 /* log of c^c / (1 + c)^{1 + c}, written so that large c does not cancel, and rounded up: delta(eps) <= kappa(c)
  * e^{K(c) - c eps}. */
 static double log_kappa(double tilt) { return (-tilt * log1p(1.0 / tilt) - log1p(tilt)) * (1.0 - 24.0 * U); }
-
-/* log of a moment, an upper bound on it, and mean and variance of the loss under the tilted law. */
-typedef struct {
-    double log, upper, mean, variance;
-} moment;
 
 /* The trapezoid sum of phi chi A^{1+c} B^{-c} of one branch. */
 static moment branch_moment_of(const quadrature *grid, double c)
@@ -133,22 +127,50 @@ static moment round_moment(workspace *space, const scanner *by, int i, double ti
     return joint;
 }
 
+static moment moment_of(workspace *space, const scanner *by, int i, double tilt)
+{
+    const round_law *law = &by->problem->round[i];
+    bookmark place = mark(space);
+    double *logs = doubles(space, (size_t)(law->branches + law->gaussians + 1) * sizeof(moment) / sizeof(double));
+    moment one = round_moment(space, by, i, tilt, logs);
+    rewind_to(space, place);
+    return one;
+}
+
+/* The parts' moments at one tilt, computed once. */
+static const moment *moments_of_parts(workspace *space, parts_scan *parts, double tilt)
+{
+    int rounds = parts->problem.rounds, row = 0;
+    while (row < parts->size && parts->tilt[row] != tilt)
+        row++;
+    if (row == parts->size) {
+        if (row == MOST_TILTS)
+            decline(space, ALIASES);
+        for (int i = 0; i < rounds; i++)
+            parts->at[row * rounds + i] = moment_of(space, &parts->by, i, tilt);
+        parts->tilt[parts->size++] = tilt;
+    }
+    return parts->at + row * rounds;
+}
+
 /* K, K', K'' and the Chernoff bound at one tilt, put in its place among the others: its position. */
 int add_tilt(workspace *space, const scanner *by, scan *found, double tilt)
 {
     double k = 0.0, mean = 0.0, variance = 0.0, upper = 0.0;
-    bookmark place = mark(space);
-    for (int i = 0; i < by->problem->rounds; i++) {
-        const round_law *law = &by->problem->round[i];
-        double count = law->count;
-        double *logs = doubles(space, (size_t)(law->branches + law->gaussians + 1) * sizeof(moment) / sizeof(double));
-        moment one = round_moment(space, by, i, tilt, logs);
+    const moment *of_parts = by->parts != NULL ? moments_of_parts(space, by->parts, tilt) : NULL;
+    for (int i = 0; i < found->size && of_parts != NULL; i++)
+        if (found->tilt[i] == tilt)
+            return i;
+    for (int i = 0; i < (of_parts != NULL ? by->parts->problem.rounds : by->problem->rounds); i++) {
+        double count = of_parts != NULL ? by->times[i] : by->problem->round[i].count;
+        if (!(count > 0.0))
+            continue;
+        moment one = of_parts != NULL ? of_parts[i] : moment_of(space, by, i, tilt);
         k += count * one.log;
         mean += count * one.mean;
         variance += count * one.variance;
         upper += count * one.upper;
     }
-    rewind_to(space, place);
     upper += 1e-12 * fabs(upper);
     if (found->size == found->room)
         decline(space, ALIASES);
@@ -169,6 +191,15 @@ int add_tilt(workspace *space, const scanner *by, scan *found, double tilt)
     return at;
 }
 
+static scan empty_scan(workspace *space)
+{
+    scan found = {.room = MOST_TILTS};
+    double **columns[] = {&found.tilt, &found.k, &found.mean, &found.variance, &found.level};
+    for (int i = 0; i < 5; i++)
+        *columns[i] = doubles(space, MOST_TILTS);
+    return found;
+}
+
 /* Quadratures good for every tilt up to `largest`. */
 saddle start_scan(workspace *space, const prepared *problem, double largest)
 {
@@ -182,10 +213,11 @@ saddle start_scan(workspace *space, const prepared *problem, double largest)
     by->allocated = allocate(space, problem->rounds * sizeof(allocation_scan));
     for (int i = 0; i < problem->rounds; i++) {
         const round_law *law = &problem->round[i];
-        if (law->allocated != NULL && largest_allocation_tilt(law->allocated) < by->largest) {
-            by->largest = largest = largest_allocation_tilt(law->allocated);
-            by->limited = 1;
-        }
+        if (law->allocated == NULL)
+            continue;
+        largest = largest_allocation_tilt(law->allocated, by->largest);
+        by->limited |= largest < by->largest;
+        by->largest = largest;
     }
     for (int i = 0; i < problem->rounds; i++) {
         const round_law *law = &problem->round[i];
@@ -211,12 +243,48 @@ saddle start_scan(workspace *space, const prepared *problem, double largest)
             by->weight_size[i][b] = size;
         }
     }
-    scan *found = &at.found;
-    double **columns[] = {&found->tilt, &found->k, &found->mean, &found->variance, &found->level};
-    for (int i = 0; i < 5; i++)
-        *columns[i] = doubles(space, MOST_TILTS);
-    found->room = MOST_TILTS;
+    at.found = empty_scan(space);
     return at;
+}
+
+/* Quadratures of all parts, good for every tilt up to `largest`; moments are computed when they are asked for. */
+void scan_parts(workspace *space, parts_scan *parts, double largest)
+{
+    parts->by = start_scan(space, &parts->problem, largest).by;
+    parts->size = 0;
+    parts->tilt = doubles(space, MOST_TILTS);
+    parts->at = allocate(space, (size_t)MOST_TILTS * parts->problem.rounds * sizeof(moment));
+}
+
+/* A scan of a composition of parts, with all tilts that are known. */
+saddle start_scan_of_parts(workspace *space, parts_scan *parts, const double *times)
+{
+    saddle at = {.by = parts->by, .found = empty_scan(space)};
+    at.by.parts = parts;
+    at.by.times = times;
+    for (int i = 0; i < parts->size; i++)
+        add_tilt(space, &at.by, &at.found, parts->tilt[i]);
+    return at;
+}
+
+/* log of Chernoff's bound on a composition of parts; part i stands for itself and the next one where `with_next` says so. */
+double log_chernoff_of_parts(const parts_scan *parts, const double *times, const int *with_next, double epsilon)
+{
+    int rounds = parts->problem.rounds;
+    double best = 0.0;
+    for (int row = 0; row < parts->size; row++) {
+        const moment *at = parts->at + row * rounds;
+        double upper = 0.0, tilt = parts->tilt[row];
+        for (int i = 0; i < rounds; i++) {
+            double one = with_next[i] ? log_add(at[i].upper, at[i + 1].upper) : at[i].upper;
+            one += with_next[i] ? 1e-14 * (1.0 + fabs(at[i].upper) + fabs(at[i + 1].upper)) : 0.0;
+            upper += times[i] > 0.0 ? times[i] * one : 0.0;
+        }
+        upper += log_kappa(tilt) + 1e-12 * fabs(upper);
+        if (isfinite(upper))
+            best = smaller(best, upper + 2.0 * U * fabs(upper) - tilt * epsilon * (1.0 - 4.0 * U));
+    }
+    return best + 1e-9;
 }
 
 /* Chernoff: delta(epsilon) <= e^log_delta at (and beyond) this epsilon, rigorously. */

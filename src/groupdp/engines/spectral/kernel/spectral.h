@@ -28,7 +28,9 @@
  *     allocation_lines.c    E[X^w] from it, where X is concentrated
  *     allocated.c   rounds of random allocations under their tilted law
  *     allocation_samples.c  their characteristic function on the contour's frequencies
- *     answers.c     the questions, and which of the ways above answers them
+ *     one_round.c   one round in closed form
+ *     ways.c        the ways to epsilon and log delta
+ *     answers.c     the questions, and in which order the ways are tried
  *
  * None of these knows of Python (python_*.c do). Numbers S-1, S-2, ... are those of docs/numerics.md. What is beyond the
  * stated limits is declined, never answered badly.
@@ -70,7 +72,10 @@ typedef struct {
     int few;       /* whether there are so few rounds that each must decay by a line off the axis (S-40) */
     int plain;     /* whether neither cuts (S-38) nor lines off the axis (S-40) are used, which far tilts may decline */
     int cuts, uncut; /* whether places of allocations were cut (S-43), and whether they are kept whole */
+    int coins, coarse; /* whether allocations have a coin, and how many of its rare products are left out, 0 to 2 (S-12) */
     int far;       /* whether everything is kept, and the rounds decay by the rarest part of their tilted law */
+    const struct round_law *reversed; /* rounds whose reversed loss is unlikely beyond `unlikely`, for one delta (S-14) */
+    double reversed_log_delta, unlikely;
     int brief;     /* whether a long contour is declined, since there may be shorter ones (S-39) */
     jmp_buf *declined;
     enum reason reason;
@@ -141,7 +146,7 @@ typedef struct {
 } allocation_law;
 
 /* A coin. Branches N(mu, 1) against N(0, 1) have closed forms and are kept apart; mu = 0 tells nothing. */
-typedef struct {
+typedef struct round_law {
     int branches, gaussians;
     branch *branch;
     const double *mu, *gaussian_log_weight;
@@ -183,6 +188,8 @@ prepared prepare(workspace *space, int rounds, const round_law *whole, double lo
 /* The closed forms for large losses hold up to so much, relatively, beyond the epsilon that they are planned for: where
  * that is searched for, and where it is known. */
 #define AHEAD 0.02
+/* What has no contour is bounded for epsilons from this part of the one planned for. */
+#define NEARLY 0.98
 #define AT_HAND 0.001
 prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon,
                       double ahead, double widest);
@@ -257,10 +264,9 @@ double widest_strip(const side *law);
 double log_modulus(const side *law, double strip);
 double largest_turn(const side *law, double strip);
 double log_beyond(const quadrature *grid, double log_factor, double slope, double end, double direction);
-/* Nodes, and products of nodes and steps, of a brief contour; the latter with few rounds, where other ways are long too. */
+/* Nodes, and products of nodes and steps, of a brief contour. */
 #define BRIEF_QUADRATURE 8000
-#define BRIEF_WORK 1.2e7
-#define BRIEF_WORK_OF_FEW 3e7
+#define BRIEF_WORK 6e6
 int plan_strip(workspace *space, quadrature *grid, double lowest, double highest, double frequency, double log_tolerance,
                int insists, const double *first, double *low, double *high);
 strip_cells cells_between(workspace *space, const branch *of, double low, double high);
@@ -327,6 +333,8 @@ typedef struct {
 
 /* The least n - w for which Stirling's series is used as it stands. */
 #define SMALLEST_SHAPE 24.0
+/* Of a place, up or down: e^{-z^2 / 2} and its products are doubles. */
+#define FARTHEST_PLACE 36.0
 /* Of the lines off the real axis in S-29 and S-30; below pi / 2. */
 #define LARGEST_ANGLE 1.45
 /* Up to this x, e^{-x} is a normal double, and some factors of it are; where it underflows, x^k e^{-x} / k! is below e^-525
@@ -445,8 +453,9 @@ allocation_scan scan_allocations(workspace *space, const round_law *law, double 
 void allocation_moment(workspace *space, const allocation_scan *tables, const round_law *law, double c, double *log,
                        double *upper, double *mean, double *variance);
 double allocation_mu(const allocation_law *law, int product);
+double log_second_moment(const allocation_law *law, int product);
 double allocation_variance(const allocation_law *law);
-double largest_allocation_tilt(const allocation_law *law);
+double largest_allocation_tilt(const allocation_law *law, double largest);
 
 /* |phi(s)| <= sum of e^{log_mass - s rate} of one branch, by a line off the real axis (S-40). */
 typedef struct {
@@ -478,8 +487,14 @@ decay certify(workspace *space, const tilted_round *tilted, int rectangles, int 
 double log_decay(const decay *bound, double frequency);
 double log_decay_of_all(const decay *decays, int rounds, double frequency, double level);
 
-/* The smallest tilt considered, as a share of the largest. */
+/* The smallest tilt considered, as a share of the largest, and how many there may be. */
 #define SMALLEST_SHARE 3e-5
+#define MOST_TILTS 128
+
+/* log of a moment, an upper bound on it, and mean and variance of the loss under the tilted law. */
+typedef struct {
+    double log, upper, mean, variance;
+} moment;
 
 /* K(c) on a set of tilts. */
 typedef struct {
@@ -496,7 +511,18 @@ typedef struct {
     double largest;
     int limited; /* no tilt beyond the largest is of use */
     int lowered; /* the tilts were chosen anew, lower */
+    struct parts_scan *parts; /* whose moments it takes, part i so many times, instead of its own; NULL otherwise */
+    const double *times;
 } scanner;
+
+/* Moments of rounds that are composed in many ways (S-39), at the tilts asked for so far. */
+typedef struct parts_scan {
+    prepared problem; /* each part a round */
+    scanner by;
+    int size;
+    double *tilt;
+    moment *at; /* of every part, tilt by tilt */
+} parts_scan;
 
 typedef struct {
     double tilt, epsilon, log_delta, deviation; /* of the loss under the tilted law */
@@ -505,8 +531,18 @@ typedef struct {
     int exploded; /* with allocations: whether K exceeds that of a Gaussian there */
 } saddle;
 
+/* The saddle-point approximation with the saddle at one tilt of a scan: its epsilon, log delta and curvature. */
+typedef struct {
+    double epsilon, log_delta, curvature;
+} approximation;
+
 void loss_scale(workspace *space, prepared *problem);
 saddle start_scan(workspace *space, const prepared *problem, double largest);
+void scan_parts(workspace *space, parts_scan *parts, double largest);
+saddle start_scan_of_parts(workspace *space, parts_scan *parts, const double *times);
+saddle saddle_of_parts(workspace *space, parts_scan *parts, const double *times, double epsilon, double expected);
+double log_chernoff_of_parts(const parts_scan *parts, const double *times, const int *with_next, double epsilon);
+approximation approximate(const scan *found, int i);
 int add_tilt(workspace *space, const scanner *by, scan *found, double tilt);
 saddle saddle_for_delta(workspace *space, const prepared *problem, double log_delta);
 saddle saddle_alone_for_delta(workspace *space, const prepared *problem, double log_delta);
@@ -532,8 +568,19 @@ typedef struct contour {
     double log_rest, rest_from; /* log of a bound on what has no contour, for epsilons from `rest_from` on */
 } contour;
 
-void add_characteristic(workspace *space, const tilted_round *tilted, int rounds, contour *path, double *log_error_of,
-                        double *log_largest);
+/* A composition of the rounds of a problem, round i so many times, with a contour through its saddle. */
+typedef struct {
+    saddle *at;
+    const double *times;
+    contour path;
+    double reach, log_bound;
+    decay *decays; /* of the rounds that it has */
+    int rounds;
+} sampled_term;
+
+void sample_round(workspace *space, const tilted_round *tilted, const contour *path, double *real, double *imaginary);
+void add_characteristic(const tilted_round *tilted, double count, int rounds, const double *real, const double *imaginary,
+                        contour *path, double *log_error_of, double *log_largest);
 void add_allocations(workspace *space, const tilted_round *tilted, int rounds, contour *path, double *log_error_of,
                      double *log_largest);
 void sample_nodes(workspace *space, const tilted_round *tilted, const contour *path, double *d, double *e);
@@ -545,6 +592,9 @@ contour build_remainder(workspace *space, const prepared *problem, saddle *at, d
 /* A contour of what its rounds leave beside their small losses, the first `small` branches of each (S-50); all if that is
  * NULL. */
 contour build_beside(workspace *space, const prepared *problem, saddle *at, double log_planned, const int *small);
+/* Contours of terms with one tilt, from the same samples of their rounds. */
+void build_terms(workspace *space, const prepared *problem, sampled_term *term, int terms, double log_planned,
+                 const int *small);
 double log_chernoff(const scan *found, double epsilon);
 void subtract_small(workspace *space, const tilted_round *tilted, const int *small, int rounds, contour *path);
 contour build_split(workspace *space, prepared *problem, double epsilon, double log_delta, double log_planned);
@@ -557,6 +607,8 @@ double log_alias(const scan *found, double tilt, double epsilon, double period, 
 /* The same with allocations, whose samples have rounding errors of 1e-11. */
 #define LOG_ALLOCATED -27.0
 #define LOG_COARSE -6.9
+/* A sum of terms that is only to say where the root is, by their saddle-point approximations. */
+#define LOG_GUIDE -5.0
 /* The same where large losses are left to closed forms, whose own errors are 1e-12. */
 #define LOG_NEAR -27.0
 /* The most that is planned for, however little of it reaches epsilon. */
@@ -584,12 +636,20 @@ typedef struct {
 } near_root;
 
 answer search_epsilon(workspace *space, int rounds, const round_law *whole, double log_delta, double start,
-                      double ceiling, enum way way, near_root *nearly);
-answer certified_log_delta(workspace *space, const prepared *problem, saddle *at, double epsilon);
-answer search_log_delta(workspace *space, int rounds, const round_law *whole, double epsilon, enum way way);
+                      double ceiling, enum way way, int at_least, near_root *nearly);
+contour fine_contour(workspace *space, const prepared *problem, saddle *at);
+contour search_contour(workspace *space, int rounds, const round_law *whole, double epsilon, double ahead, enum way way,
+                       prepared *problem);
 int heavy_tailed(const prepared *problem, const saddle *at);
 double chernoff_ceiling(workspace *space, const prepared *problem, const scan *found, double log_delta);
 double coarse_ceiling(workspace *space, const prepared *problem, saddle *at, double log_delta);
+
+/* A contour planned for one epsilon, good for many evaluations near it. */
+typedef struct {
+    int planned, exchanged; /* whether there is one, and for P and Q exchanged, at -epsilon */
+    prepared problem;       /* without its rounds */
+    contour path;
+} neighbourhood;
 
 enum question { EPSILON, LOG_DELTA, CEILING };
 typedef struct {
@@ -598,22 +658,46 @@ typedef struct {
     int rounds;
     round_law *whole;
     answer found;
+    neighbourhood *near; /* for the contour of the narrowest bounds on log delta, in memory of its own; may be NULL */
+    workspace *keep;
 } job;
+
+/* Bounds that are not narrow are given if they are this narrow, relative to max(1, |answer|); wider ones are declined. */
+#define ACCEPTABLE 1e-6
+
+/* What one way of answering leaves for the next. */
+typedef struct {
+    job *work;
+    int settled, heavy, scanned, insists, roughly, last;
+    enum way way;
+    const prepared *problem;
+    saddle *at;
+    double start, ceiling;
+    near_root nearly;
+    answer best;
+} course;
+
+typedef void way_of_answering(workspace *, course *);
+int attempt(workspace *space, way_of_answering *way, course *along);
+int acceptable(const answer *found, double most);
+void epsilon_directly(workspace *space, course *along);
+void epsilon_by_search(workspace *space, course *along);
+void ceiling_by_chernoff(workspace *space, course *along);
+void log_delta_directly(workspace *space, course *along);
+void log_delta_by_search(workspace *space, course *along);
+void log_delta_far_out(workspace *space, course *along);
+void log_delta_beside_small(workspace *space, course *along);
 
 double log_from_exchanged(double epsilon, double log_exchanged, double direction);
 
+/* 1 if one round has a closed form (S-71). */
+int solve_one_round(workspace *space, const job *work, answer *found);
 /* 1 if it is answered; 0 otherwise, with the reason in the workspace. */
 int solve(workspace *space, job *work);
 
-/* A contour planned for one epsilon, good for many evaluations near it. */
-typedef struct {
-    int exchanged;     /* planned for P and Q exchanged, at -epsilon */
-    prepared problem;  /* without its rounds */
-    contour path;
-} neighbourhood;
-
 /* 1, or 0 if it is declined, or -1 if delta is 0 there. Everything that it needs later is in `keep`. */
-int neighbourhood_of(workspace *space, workspace *keep, const job *work, double log_delta, neighbourhood *found);
+int neighbourhood_of(workspace *space, workspace *keep, const job *work, neighbourhood *found);
+void keep_contour(const job *work, const prepared *problem, const contour *path);
 void neighbourhood_log_delta(const neighbourhood *at, double epsilon, double *lower, double *upper);
 void neighbourhood_slope(const neighbourhood *at, double epsilon, double *value, double *slope);
 

@@ -14,13 +14,13 @@
 #define MOST_KINDS 4
 #define MOST_TERMS 40
 #define MOST_MIDDLING 12
-/* What has no contour may add this much (e^-34) to delta, or e^-7 of the errors planned for the others if that is more. */
+/* What has no contour may add this much (e^-34) to delta, or e^-1 of the errors planned for the others if that is more. */
 #define LOG_REST -34.0
-#define BELOW_PLANNED 7.0
-/* The rest is bounded for epsilons from this part of the one planned for. */
-#define NEARLY 0.98
+#define BELOW_PLANNED 1.0
 /* Between the edges: so many widths at least. */
 #define APART 10.0
+/* Terms share a tilt if that makes their errors at most e to this larger. */
+#define LARGEST_GROWTH 1.5
 /* The lower edge lies so many widths before the loss above which most outcomes are to be middling. */
 #define BEFORE_THE_LOSS 4.0
 
@@ -35,7 +35,11 @@ typedef struct {
     kind of[MOST_KINDS];
     double epsilon, log_delta, log_planned, log_rest;
     double rest_from; /* the rest is bounded for epsilons from this one on */
-    contour *last;
+    double expected;  /* the tilt of the term before, about */
+    parts_scan parts; /* small and middling parts of every kind, one after the other */
+    sampled_term *term;
+    double log_count[MOST_TERMS]; /* of the ways to choose its rounds */
+    int middling[MOST_TERMS];
 } split;
 
 static double log_choose(double n, int k)
@@ -91,27 +95,57 @@ static int part_kind(workspace *space, const round_law *law, double loss, double
     return 1;
 }
 
-/* The rounds of one term: j of each kind are middling, the others small, or anything that is kept. */
-static prepared rounds_of(workspace *space, const split *all, const prepared *problem, const int *j, int kept)
+/* The parts of all kinds, with quadratures for the tilts of a term with one middling loss. */
+static void scan_all_parts(workspace *space, split *all, const prepared *problem)
+{
+    prepared *parts = &all->parts.problem, one = *problem;
+    double largest = 0.0;
+    *parts = *problem;
+    parts->discarded = (discarded_part){.exact = 0};
+    parts->log_dropped = -INFINITY;
+    parts->shift = 0.0;
+    parts->rounds = 2 * all->kinds;
+    parts->round = allocate(space, parts->rounds * sizeof(round_law));
+    for (int i = 0; i < all->kinds; i++) {
+        parts->round[2 * i] = all->of[i].small;
+        parts->round[2 * i + 1] = all->of[i].middling;
+        parts->round[2 * i + 1].count = 1.0;
+        one.rounds = 1;
+        one.round = &parts->round[2 * i + 1];
+        loss_scale(space, &one);
+        double distance = larger(all->epsilon - one.mean, 0.0) / (one.deviation * one.deviation);
+        distance = smaller(distance, 500.0 / one.deviation);
+        all->expected = distance + 1.0 / one.deviation;
+        largest = larger(largest, 2.0 * distance + 24.0 / one.deviation);
+    }
+    scan_parts(space, &all->parts, largest);
+}
+
+/* How often each part occurs in a term: j of each kind are middling, the others small. */
+static double *times_of(workspace *space, const split *all, const int *j)
+{
+    double *times = doubles(space, 2 * all->kinds);
+    for (int i = 0; i < all->kinds; i++) {
+        times[2 * i] = all->of[i].kept.count - j[i];
+        times[2 * i + 1] = j[i];
+    }
+    return times;
+}
+
+/* The term's own rounds, and its scan's quadratures in the same order. */
+static prepared rounds_of(workspace *space, const split *all, const prepared *problem, const double *times, scanner *by)
 {
     prepared one = *problem;
-    one.round = allocate(space, 2 * all->kinds * sizeof(round_law));
+    int parts = all->parts.problem.rounds;
+    one.round = allocate(space, parts * sizeof(round_law));
     one.rounds = 0;
-    one.discarded = (discarded_part){.exact = 0};
-    one.log_dropped = -INFINITY;
-    one.shift = 0.0;
-    for (int i = 0; i < all->kinds; i++) {
-        const kind *of = &all->of[i];
-        if (j[i] > 0) {
-            one.round[one.rounds] = of->middling;
-            one.round[one.rounds++].count = j[i];
+    by->grids = allocate(space, parts * sizeof(quadrature *));
+    for (int i = 0; i < parts; i++)
+        if (times[i] > 0.0) {
+            by->grids[one.rounds] = all->parts.by.grids[i];
+            one.round[one.rounds] = all->parts.problem.round[i];
+            one.round[one.rounds++].count = times[i];
         }
-        if (of->kept.count > j[i]) {
-            one.round[one.rounds] = kept ? of->kept : of->small;
-            one.round[one.rounds++].count = of->kept.count - j[i];
-        }
-    }
-    loss_scale(space, &one);
     return one;
 }
 
@@ -131,10 +165,30 @@ static double log_negligible(const split *all)
 
 static void add_rest(split *all, double log_bound) { all->log_rest = log_add(all->log_rest, log_bound) + 1e-12; }
 
-/* One term: its contour, or Chernoff's bound on it if that is next to nothing. */
+/* The saddle-point approximation of a term, as a contour of one sample that bounds nothing. */
+static contour approximated(workspace *space, const saddle *at)
+{
+    int i = 0;
+    while (at->found.tilt[i] != at->tilt)
+        i++;
+    double c = at->tilt, *one = doubles(space, 5);
+    contour path = {.tilt = c, .log_scale = at->found.k[i], .samples = 1, .log_rest = -INFINITY, .found = at->found,
+                    .frequency = one, .real = one + 1, .imaginary = one + 2, .kernel_real = one + 3,
+                    .kernel_imaginary = one + 4, .log_scale_error = INFINITY};
+    path.period = sqrt(2.0 * PI * approximate(&at->found, i).curvature);
+    path.real[0] = 1.0;
+    path.kernel_real[0] = 1.0 / (c * (1.0 + c));
+    path.frequency[0] = path.imaginary[0] = path.kernel_imaginary[0] = 0.0;
+    path.alias = doubles(space, at->found.size);
+    for (int k = 0; k < at->found.size; k++)
+        path.alias[k] = INFINITY;
+    return path;
+}
+
+/* One term, or Chernoff's bound on it if that is next to nothing. */
 static void add_term(workspace *space, split *all, const prepared *problem, const int *j)
 {
-    double log_count = 0.0, most = 0.0, negligible = log_negligible(all);
+    double log_count = 0.0, most = 0.0, *times = times_of(space, all, j);
     int middling = 0;
     for (int i = 0; i < all->kinds; i++) {
         log_count += log_choose(all->of[i].kept.count, j[i]);
@@ -144,37 +198,79 @@ static void add_term(workspace *space, split *all, const prepared *problem, cons
     if (middling == 0 && most * (1.0 + 8.0 * (all->kinds + 1.0) * U) < all->rest_from)
         return; /* small losses alone never reach epsilon; the sum is rounded up */
     prepared *one = allocate(space, sizeof(prepared));
-    *one = rounds_of(space, all, problem, j, 0);
-    saddle at = saddle_for_epsilon(space, one, all->epsilon);
-    double bound = log_chernoff(&at.found, all->rest_from) + log_count + 1e-9;
-    if (bound < negligible) {
+    saddle *at = allocate(space, sizeof(saddle));
+    if (middling == 0) { /* with a tilt far from all others' */
+        *one = rounds_of(space, all, problem, times, &(scanner){.problem = NULL});
+        loss_scale(space, one);
+        *at = saddle_for_epsilon(space, one, all->epsilon);
+    } else {
+        *at = saddle_of_parts(space, &all->parts, times, all->epsilon, all->expected);
+        *one = rounds_of(space, all, problem, times, &at->by);
+        at->by.problem = one;
+        all->expected = at->tilt;
+    }
+    double bound = log_chernoff(&at->found, all->rest_from) + log_count + 1e-9;
+    if (bound < log_negligible(all)) {
         add_rest(all, bound);
         return;
     }
-    if (all->terms++ >= MOST_TERMS)
+    if (all->terms == MOST_TERMS)
         decline(space, WORK);
-    at.log_delta = all->log_delta - log_count;
-    contour *path = allocate(space, sizeof(contour));
-    *path = build(space, one, &at, all->log_planned);
-    path->log_count = log_count;
-    /* Two roundings for each factor, 8 U for each logarithm, one for each sum. */
-    path->count_error = U * (4.0 * middling + 16.0 * log_count + 16.0);
-    path->next = all->last;
-    all->last = path;
+    at->log_delta = all->log_delta - log_count;
+    all->log_count[all->terms] = log_count;
+    all->middling[all->terms] = middling;
+    all->term[all->terms++] = (sampled_term){.at = at, .times = times, .log_bound = bound};
+}
+
+/* Whether a term may have the tilt of another: it costs a factor in the errors of its contour. */
+static int joins(workspace *space, const sampled_term *first, const sampled_term *other)
+{
+    double tilt = first->at->tilt, growth = 0.0;
+    saddle *at = other->at;
+    if (at->by.parts == NULL || first->at->by.parts == NULL)
+        return 0;
+    int here = add_tilt(space, &at->by, &at->found, tilt);
+    growth = at->found.k[here] - tilt * at->epsilon;
+    here = add_tilt(space, &at->by, &at->found, at->tilt);
+    growth -= at->found.k[here] - at->tilt * at->epsilon;
+    return growth < LARGEST_GROWTH + 0.5 * (first->log_bound - other->log_bound);
+}
+
+/* The contours of all terms, those of terms with nearly the same tilt from the same samples. */
+static contour *sample_terms(workspace *space, split *all)
+{
+    contour *last = NULL;
+    for (int first = 0, next; first < all->terms; first = next) {
+        for (next = first + 1; next < all->terms && joins(space, &all->term[first], &all->term[next]); next++)
+            all->term[next].at->tilt = all->term[first].at->tilt;
+        const prepared *parts = all->term[first].at->by.parts != NULL ? &all->parts.problem : all->term[first].at->by.problem;
+        if (all->log_planned == LOG_GUIDE)
+            for (int t = first; t < next; t++)
+                all->term[t].path = approximated(space, all->term[t].at);
+        else
+            build_terms(space, parts, &all->term[first], next - first, all->log_planned, NULL);
+    }
+    for (int t = 0; t < all->terms; t++) {
+        contour *path = &all->term[t].path;
+        path->log_count = all->log_count[t];
+        /* Two roundings for each factor, 8 U for each logarithm, one for each sum. */
+        path->count_error = U * (4.0 * all->middling[t] + 16.0 * path->log_count + 16.0);
+        path->next = last;
+        last = path;
+    }
+    return last;
 }
 
 /* log of a bound on all terms with at least so many middling losses: those of some rounds, and anything of the others. */
-static double log_more(workspace *space, const split *all, const prepared *problem, const int *j)
+static double log_more(workspace *space, const split *all, const int *j)
 {
-    double log_count = 0.0;
-    bookmark place = mark(space);
-    for (int i = 0; i < all->kinds; i++)
+    double log_count = 0.0, *times = times_of(space, all, j);
+    int with_next[2 * MOST_KINDS] = {0};
+    for (int i = 0; i < all->kinds; i++) {
         log_count += log_choose(all->of[i].kept.count, j[i]);
-    prepared one = rounds_of(space, all, problem, j, 1);
-    saddle at = saddle_for_epsilon(space, &one, all->epsilon);
-    double bound = log_chernoff(&at.found, all->rest_from) + log_count + 1e-9;
-    rewind_to(space, place);
-    return bound;
+        with_next[2 * i] = 1;
+    }
+    return log_chernoff_of_parts(&all->parts, times, with_next, all->rest_from) + log_count + 1e-9;
 }
 
 /* All ways to have so many middling losses among the kinds, from kind i on: their contours, or, with `total`, a bound. */
@@ -187,7 +283,7 @@ static void choose(workspace *space, split *all, const prepared *problem, int *j
         if (total == NULL)
             add_term(space, all, problem, j);
         else
-            *total = log_add(*total, log_more(space, all, problem, j)) + 1e-12;
+            *total = log_add(*total, log_more(space, all, j)) + 1e-12;
         return;
     }
     for (j[i] = 0; i < MOST_KINDS && j[i] <= left && j[i] <= all->of[i].kept.count; j[i]++)
@@ -242,6 +338,8 @@ contour build_split(workspace *space, prepared *problem, double epsilon, double 
             decline(space, RARE_LOSSES);
         rounds += problem->round[i].count;
     }
+    all.term = allocate(space, MOST_TERMS * sizeof(sampled_term));
+    scan_all_parts(space, &all, problem);
     int j[MOST_KINDS] = {0};
     for (int middling = 0;; middling++) {
         choose(space, &all, problem, j, 0, middling, NULL);
@@ -257,9 +355,9 @@ contour build_split(workspace *space, prepared *problem, double epsilon, double 
         if (middling == MOST_MIDDLING)
             decline(space, TOO_WIDE);
     }
-    if (all.last == NULL)
+    if (all.terms == 0)
         decline(space, TOO_WIDE);
-    contour head = *all.last;
+    contour head = *sample_terms(space, &all);
     head.log_rest = all.log_rest;
     head.rest_from = all.rest_from;
     return head;

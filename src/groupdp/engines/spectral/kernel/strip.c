@@ -14,8 +14,8 @@
 #define NARROW_CELL 0.05
 #define INSIDE 9.0
 /* Strips tried. */
-#define STRIPS 50
-#define NARROWER 0.8
+#define STRIPS 17
+#define NARROWER 0.5
 /* How far the ends may be looked for; a range that is long makes for a narrower strip. */
 #define FARTHEST 400.0
 #define LONG 50.0
@@ -291,6 +291,14 @@ static double find_end(const branch *of, const strip_line *line, double from, do
     return from + direction * distance;
 }
 
+/* The step that a strip allows, e^`log_room` being the error allowed. */
+static double step_in(const quadrature *grid, const strip_line *in, double log_room)
+{
+    strip_line line = line_at(grid->of, in->tilt, in->strip, in->frequency);
+    double needed = 1.7 + 0.5 * stiffness_of(grid->of) * in->strip * in->strip - log_room;
+    return 2.0 * PI * in->strip / (needed + log_over_line(grid, &line));
+}
+
 /* Cells, strip and step for the tilts up to `highest`; 0 if the step would not be longer than the one there is and nobody
  * `insists`. The ends in `reach` come with it. */
 int plan_strip(workspace *space, quadrature *grid, double lowest, double highest, double frequency, double log_tolerance,
@@ -331,16 +339,23 @@ int plan_strip(workspace *space, quadrature *grid, double lowest, double highest
         return 0;
     grid->cells = cells_between(space, of, low_end, high_end);
     spend(space, 40.0 * STRIPS * grid->cells.size);
-    double strip = widest;
+    double strip = widest, near;
     for (int i = 0; i < STRIPS; i++, strip *= NARROWER) {
-        line = line_at(of, highest, strip, frequency);
-        double needed = 1.7 + 0.5 * stiffness * line.strip * line.strip - log_tolerance - size;
-        double step = 2.0 * PI * line.strip / (needed + log_over_line(grid, &line));
+        double step = step_in(grid, &(strip_line){.tilt = highest, .strip = strip, .frequency = frequency}, log_tolerance + size);
         if (step > best) {
             best = step;
-            chosen = line.strip;
+            chosen = strip;
         } else if (step < 0.7 * best && (is_cut || best > grid->step)) {
             break; /* past the best */
+        }
+    }
+    near = chosen;
+    for (int i = 0; i < 2 && (is_cut || best > grid->step); i++) { /* on both sides of it */
+        strip = smaller(i == 0 ? near * 1.4 : near * 0.7, widest);
+        double step = step_in(grid, &(strip_line){.tilt = highest, .strip = strip, .frequency = frequency}, log_tolerance + size);
+        if (step > best) {
+            best = step;
+            chosen = strip;
         }
     }
     if (!is_cut && !insists && !(best > 1.5 * grid->step)) {

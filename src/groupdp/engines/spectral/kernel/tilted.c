@@ -8,6 +8,10 @@
 #define LARGEST_ERROR 5e-3
 #define LOG_LARGEST_ERROR -5.298
 #define NEGLIGIBLE -745.0
+/* A weight below this share (e^-600) whose exponent is right to so much is below e^-500, which is charged (S-70). */
+#define LOST_WEIGHT 2.6e-261
+#define MUCH 100.0
+#define LOST 1e-200
 /* Relative error of mu^2: mu is a sum of two shifts, each right to 4 U. */
 #define SQUARE (12.0 * U)
 
@@ -25,8 +29,9 @@ typedef struct {
 static branch_moment tilt_branch(workspace *space, const branch *of, double c, double frequency, double log_tolerance,
                                  tilted_branch *result)
 {
-    /* The identities E[A] = E[B] = 1 enter with factors 1 + c and c. */
-    result->grid = plan(space, of, c, c, frequency, log_tolerance - log1p(1.0 + c), 1);
+    /* The identities E[A] = E[B] = 1 enter with factors 1 + c and c, where G is next to 1. */
+    double enlarged = of->thin.has_lower ? 0.0 : log1p(1.0 + c);
+    result->grid = plan(space, of, c, c, frequency, log_tolerance - enlarged, !of->thin.has_lower);
     const quadrature *grid = &result->grid;
     const branch_table *table = &grid->table;
     int nodes = table->nodes;
@@ -51,9 +56,10 @@ static branch_moment tilt_branch(workspace *space, const branch *of, double c, d
         if (of->thin.thinned) /* 8 |log chi| + 8 */
             size += 8.0 * fabs(grid->log_weight[j] + half_square - (log_step - HALF_LOG_2PI)) + 8.0;
         found.doubt[j] = table->right.log_error[j] + c * table->psi_error[j] + 6.0 * U * size + rest;
-        found.largest_doubt = larger(found.largest_doubt, found.doubt[j]);
+        if (!(weight[j] < LOST_WEIGHT && found.doubt[j] < MUCH)) /* S-70 */
+            found.largest_doubt = larger(found.largest_doubt, found.doubt[j]);
     }
-    found.mean_doubt = dot(weight, found.doubt, nodes);
+    found.mean_doubt = dot(weight, found.doubt, nodes) + LOST;
     found.log_trapezoid = log_error(grid, c, found.log_moment, grid->line > 0.0 ? 0.0 : frequency);
     found.log_samples = grid->line > 0.0 ? log_line_error(grid, c, found.log_moment) : found.log_trapezoid;
     /* Errors are treated to first order from here on; the factors 1.01 cover the rest while they are this small. */
@@ -161,7 +167,7 @@ static void add_branch(tilted_round *result, tilted_branch *part, const branch_m
         double error = table->psi_error[j] + 4.0 * U * (fabs(table->psi[j]) + fabs(result->centre));
         double distance = fabs(table->psi[j] - result->centre);
         double doubt = found->doubt[j] + found->mean_doubt + SUMMED + share_error;
-        result->first_order_error += weight * (error + doubt * distance);
+        result->first_order_error += weight * (error + doubt * distance) + LOST * (error + distance);
         result->variance += weight * distance * distance;
     }
     if (!off_axis)

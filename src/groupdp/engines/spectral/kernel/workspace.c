@@ -23,7 +23,8 @@ struct chunk {
 
 void take(workspace *space, struct chunk *kept)
 {
-    space->brief = space->few = space->plain = space->far = space->cuts = space->uncut = 0;
+    space->brief = space->few = space->plain = space->far = space->cuts = space->uncut = space->coins = space->coarse = 0;
+    space->reversed = NULL;
     space->chunks = kept;
     space->allocated = kept == NULL ? 0 : kept->size;
     space->chunk = CHUNK;

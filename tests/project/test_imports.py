@@ -18,7 +18,7 @@ ROWS = (
     ("_validation", "bounds", "sides"),
     ("_files", "drawing", "groups", "fields", "data"),
     ("pairs", "neighbours"),
-    ("profiles", "allocations", "losses", "moments", "laws"),
+    ("allocations", "losses", "moments", "laws"),
     ("samplings",),
     ("mechanisms",),
     ("question", "noiseless", "engines"),

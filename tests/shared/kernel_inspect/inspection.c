@@ -124,7 +124,9 @@ static PyObject *look_at_tilted(view *at)
     double *levels = doubles(&at->space, at->count + 1);
     for (int i = 0; i < at->count; i++)
         levels[i] = log_decay(&bound, at->values[i]);
-    return Py_BuildValue("{s:N,s:N,s:d,s:N,s:N,s:N,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:N}", "widths",
+    int turned = found.weight_imaginary != NULL ? found.nodes : 0; /* nodes off the axis, if any */
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:d,s:N,s:N,s:N,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:N}", "weight_imaginary",
+                         list_of(found.weight_imaginary, turned), "loss_imaginary", list_of(found.loss_imaginary, turned), "widths",
                          list_of(bound.width, bound.rectangles), "masses", list_of(bound.mass, bound.rectangles),
                          "on_grids", bound.on_grids, "weight", list_of(found.weight, found.nodes), "loss", list_of(found.loss, found.nodes), "omega",
                          list_of(found.omega, at->whole[0].gaussians), "centre", found.centre, "variance",
@@ -156,7 +158,13 @@ static PyObject *look_at_characteristic(view *at)
         path.frequency[i] = path.step * i;
         path.real[i] = path.imaginary[i] = log_error_of[i] = log_largest[i] = 0.0;
     }
-    add_characteristic(&at->space, &found, 1, &path, log_error_of, log_largest);
+    double *real = doubles(&at->space, samples), *imaginary = doubles(&at->space, samples);
+    if (found.allocated != NULL) {
+        add_allocations(&at->space, &found, 1, &path, log_error_of, log_largest);
+    } else {
+        sample_round(&at->space, &found, &path, real, imaginary);
+        add_characteristic(&found, found.law->count, 1, real, imaginary, &path, log_error_of, log_largest);
+    }
     return Py_BuildValue("{s:N,s:N,s:N,s:N,s:d}", "log_modulus", list_of(path.real, samples), "angle",
                          list_of(path.imaginary, samples), "log_error", list_of(log_error_of, samples), "log_largest",
                          list_of(log_largest, samples), "centre", found.centre);

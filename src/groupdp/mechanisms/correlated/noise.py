@@ -11,12 +11,12 @@ import numpy as np
 from groupdp._validation import require_choice, require_integer
 from groupdp.errors import InvalidArgument
 from groupdp.fields import Field, Slider, flag, probability
-from groupdp.mechanisms.correlated.participation import CyclicPoisson, Participation, Scale
+from groupdp.mechanisms.correlated.participation import CyclicPoisson, NoiseScale, Participation
 from groupdp.mechanisms.correlated.strategies import LARGEST_BANDS, Strategy
 from groupdp.mechanisms.correlated.toeplitz import BandedToeplitz
 from groupdp.mechanisms.mechanism import NOISE_MULTIPLIER, Mechanism, require_noise
 from groupdp.neighbours import SAME_SIZE, Change
-from groupdp.pairs import Branch, Round, Rounds, Side
+from groupdp.pairs import AnyRound, Branch, Round, Rounds, Side
 
 #: Most rounds of a run with correlated noise.
 LARGEST_ROUNDS = 10**7
@@ -119,23 +119,20 @@ class CorrelatedNoise(Mechanism):
 
 @lru_cache(maxsize=64)
 def _rounds(run: CorrelatedNoise, change: Change) -> Rounds:
-    scale = Scale(1.0 if run.normalisation == "as-given" else run.column_norm, run.noise_multiplier)
+    scale = NoiseScale(1.0 if run.normalisation == "as-given" else run.column_norm, run.noise_multiplier)
     rounds = run.participation.rounds(run.strategy, run.steps, change, scale)
     slack = run.participation.rounding(run.strategy, run.steps)
     if slack == 0.0:
         return rounds
-    return tuple(
-        (Round(one.branches, one.log_weights, _shrunk(one, slack)) if isinstance(one, Round) else one, times)
-        for one, times in rounds
-    )
+    return tuple((_with_lower(round_, slack), times) for round_, times in rounds)
 
 
-def _shrunk(one: Round, slack: float) -> Round:
-    """The round with smaller shifts, for lower sides: norms are rounded up (M-1)."""
-    return Round(
-        (Branch(*(_smaller(side, slack) for side in (branch.right, branch.left))) for branch in one.branches),
-        one.log_weights,
-    )
+def _with_lower(round_: AnyRound, slack: float) -> AnyRound:
+    """The round with one of smaller shifts for lower sides: norms are rounded up (M-1)."""
+    if not isinstance(round_, Round):
+        return round_
+    branches = (Branch(_smaller(branch.right, slack), _smaller(branch.left, slack)) for branch in round_.branches)
+    return Round(round_.branches, round_.log_weights, Round(branches, round_.log_weights))
 
 
 def _smaller(side: Side, slack: float) -> Side:
@@ -170,7 +167,6 @@ class BandMF(Mechanism):
             kind="integer",
             at_least=1,
             at_most=LARGEST_BANDS,
-            example="4",
             slider=Slider(start=4, low=1, high=64),
         ),
         Field(
@@ -178,12 +174,11 @@ class BandMF(Mechanism):
             attribute="rate",
             label="Sampling rate in a part",
             unit="probability",
-            meaning="Probability that an example of the part in turn joins a batch.",
+            meaning="Probability that an example joins a batch of its part.",
             kind="number",
             above=0.0,
             at_most=1.0,
             parser=lambda key, value: float(probability(key, value)),
-            example="0.04",
             slider=Slider(start=0.04, low=1e-4, high=1.0),
         ),
         replace(
@@ -198,7 +193,6 @@ class BandMF(Mechanism):
             kind="integer",
             at_least=1,
             at_most=LARGEST_ROUNDS,
-            example="2000",
             slider=Slider(start=2000, low=1, high=1_000_000),
         ),
         flag("one_part", "All of a person's examples are in one part, by a hash of the person."),

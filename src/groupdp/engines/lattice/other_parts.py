@@ -1,10 +1,11 @@
-"""Rounds of an envelope on the lattice: symmetric measures above and below a profile R (L-11 to L-13).
+"""Parts that are not rounds of pairs: envelopes, laws of atoms, and the Laplace mechanism (R-4, R-5).
 
-R has a law of its own, symmetric in that f(-x) = e^-x f(x), so only losses x > 0 are discretised, from the masses under
-P and Q of the events v_i(x) < u <= v_i(x'), summed over the components. From above (L-11) the dots at multiples of the
-step are connected; from below (L-12) cells are merged. L-13: with atoms p_j at losses l_j > 0 and p_j e^-l_j at -l_j,
-and what is missing to a total of 1 at 0, the measure's curve lies above (below) R everywhere if it does for alpha >= 1
-and its total is at least (at most) 1.
+An envelope has symmetric measures above and below its profile R. R has a law of its own, symmetric in that
+f(-x) = e^-x f(x), so only losses x > 0 are discretised, from the masses under P and Q of the events
+v_i(x) < u <= v_i(x'), summed over the components. From above (L-11) the dots at multiples of the step are connected;
+from below (L-12) cells are merged. L-13: with atoms p_j at losses l_j > 0 and p_j e^-l_j at -l_j, and what is missing
+to a total of 1 at 0, the measure's curve lies above (below) R everywhere if it does for alpha >= 1 and its total is at
+least (at most) 1.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import numpy as np
 from groupdp.engines.lattice.cells import LatticeCells, cell_count, langevin, lattice_cells, width_exponents
 from groupdp.engines.lattice.envelope import CellMasses, Envelope
 from groupdp.engines.lattice.measures import TiltedMass
-from groupdp.engines.lattice.parts import LARGEST_SHIFT, Grid, tilt_of
+from groupdp.engines.lattice.parts import TransformGrid, require_moderate_shift, tilt_of
 from groupdp.engines.lattice.round_terms import log_normal_cdf
 from groupdp.engines.lattice.support import RoughLaw
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray
+from groupdp.losses import AtomsRound, LaplaceRound, laplace_factors
 from groupdp.pairs import Side
 
 #: Nodes of the rough law at x > 0; the first are this much closer to each other than the last, in logarithm.
@@ -38,11 +40,7 @@ class EnvelopePart:
     """An envelope, or a coin over Gaussian branches (not `balanced`), run `rounds` times."""
 
     def __init__(self, side: Side, rounds: int, *, log_cut: float, balanced: bool = True) -> None:
-        if not side.largest <= LARGEST_SHIFT:
-            raise LimitExceeded(
-                f"the largest sensitivity is {side.largest:.3g} times the noise; the lattice engine takes at "
-                f"most {LARGEST_SHIFT:g} times."
-            )
+        require_moderate_shift(side.largest)
         self.rounds = rounds
         self.envelope = Envelope(side, log_cut=log_cut, balanced=balanced)
         self.log_mass_unshifted = -math.inf if balanced else side.log_mass_at_zero
@@ -117,7 +115,7 @@ class EnvelopePart:
         return width_exponents(self._positive_law(), combined, rate=rate, step=step, share=share)
 
     def measure(
-        self, grid: Grid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
+        self, grid: TransformGrid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
     ) -> TiltedMass:
         exponents = self._exponents(log_mass, rate=grid.rate, step=grid.step, share=share)
         cells = lattice_cells(self.middle, exponents, grid.step)
@@ -224,3 +222,115 @@ def _inflation(envelope: Envelope, x: FloatArray, u: FloatArray) -> float:
     displaced = 16.0 * UNIT * own
     second_order = float(np.max(4.0 * envelope.shifts * displaced**2 * (1.0 + own) ** 2))
     return (worst / (1.0 - worst) if worst < 0.5 else math.inf) + second_order + UNIT
+
+
+#: Nodes of the rough law between the two atoms of a Laplace mechanism.
+_LAPLACE_NODES = 2001
+#: Most lattice points between the two atoms of a Laplace mechanism.
+_MOST_POINTS = 2e7
+
+
+class AtomsPart:
+    """A law of atoms, run `rounds` times; `atoms(up)` gives (losses, P-masses, log of P's mass at +infinity)."""
+
+    def __init__(
+        self, atoms: Callable[[bool], tuple[FloatArray, FloatArray, float]], rounds: int, law: RoughLaw
+    ) -> None:
+        self.atoms, self.rounds, self.law = atoms, rounds, law
+        self.log_dead_mass = atoms(True)[2]
+        self.farthest = float(np.max(np.abs(law.loss)))
+
+    def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
+        count = float(len(self.law.loss))
+        return count, 10.0 * count
+
+    def measure(
+        self, grid: TransformGrid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
+    ) -> TiltedMass:
+        loss, masses, log_infinite = self.atoms(up)
+        mass = TiltedMass.empty(step=grid.step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
+        if up:
+            mass.add_atoms_above(loss, masses)
+            mass.add_infinite(log_infinite)
+            mass.inflation += max(float(masses.sum()) - 1.0, 0.0) + 1e-9
+        else:
+            mass.add_atoms_below(loss, masses)
+        advance(len(loss))
+        mass.finish(up=up)
+        return mass
+
+
+def law_of_atoms(losses: FloatArray, log_masses: FloatArray) -> RoughLaw:
+    """The rough law of increasing losses."""
+    spacing = np.maximum(np.gradient(losses), 1e-12) if len(losses) > 1 else np.ones(1)
+    return RoughLaw(losses, log_masses, spacing, ((0, len(losses)),))
+
+
+def atoms_part(round_: AtomsRound, rounds: int) -> AtomsPart:
+    """A round of known losses (R-5): both loss and mass are moved by their certified errors."""
+
+    def atoms(up: bool) -> tuple[FloatArray, FloatArray, float]:
+        sign = 1.0 if up else -1.0
+        loss = round_.losses + sign * (round_.loss_error + 2.0 * UNIT * np.abs(round_.losses))
+        room = round_.mass_error + ELEMENTARY + 4.0 * UNIT * np.abs(round_.log_p)
+        with np.errstate(under="ignore"):
+            return loss, np.exp(round_.log_p) * (1.0 + sign * 1.01 * room), round_.log_lost
+
+    return AtomsPart(atoms, rounds, law_of_atoms(round_.losses, round_.log_p))
+
+
+class LaplacePart:
+    """The Laplace mechanism, run `rounds` times.
+
+    Above, its shift x is rounded up to a multiple n h of the step, below rounded down: a larger shift dominates (R-1).
+    The masses are those of `losses.laplace_atoms` (R-4).
+    """
+
+    def __init__(self, round_: LaplaceRound, rounds: int) -> None:
+        self.rounds, self.shift = rounds, round_.shift
+        x = round_.shift
+        inner = np.linspace(-x, x, _LAPLACE_NODES + 2)[1:-1]
+        spacing = np.full(_LAPLACE_NODES + 2, 2.0 * x / (_LAPLACE_NODES + 1))
+        log_density = 0.5 * (inner - x) - math.log(4.0) + math.log(spacing[0])
+        self.law = RoughLaw(
+            np.concatenate(([-x], inner, [x])),
+            np.concatenate(([-x - math.log(2.0)], log_density, [-math.log(2.0)])),
+            spacing,
+            ((0, _LAPLACE_NODES + 2),),
+        )
+        self.log_dead_mass = -math.inf
+        self.farthest = x
+
+    def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
+        count = 2.0 * self.shift / step + 2.0
+        return count, 10.0 * count
+
+    def measure(
+        self, grid: TransformGrid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
+    ) -> TiltedMass:
+        step = grid.step
+        # The shift is a quotient, off by a rounding.
+        shift = self.shift * (1.0 + 4.0 * UNIT if up else 1.0 - 4.0 * UNIT)
+        n = math.ceil(shift / step) if up else math.floor(shift / step)
+        n += int(n * step < shift) if up else -int(n * step > shift)
+        if n > _MOST_POINTS:
+            raise LimitExceeded(f"a Laplace mechanism takes {2 * n} lattice points, more than the limit.")
+        mass = TiltedMass.empty(step=step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
+        index = np.arange(-n, n + 1, dtype=np.float64)
+        log_r = 0.5 * (index - n) * step
+        factors = laplace_factors(n, step, up=up)
+        exponent, error = mass.exponents(index)
+        sign = 1.0 if up else -1.0
+        room = 4.0 * ELEMENTARY + 1.01 * error + UNIT * (4.0 * np.abs(log_r) + 2.0 * np.abs(exponent) + 32.0)
+        with np.errstate(under="ignore", over="ignore"):
+            values = 0.5 * factors * np.exp(log_r + exponent) * (1.0 + sign * room)
+        if up:
+            values = values + TINY
+            mass.inflation += 1e-9
+            mass.book(index, values, up=True)
+        else:
+            good = values > TINY
+            mass.book(index[good], values[good], up=False)
+        advance(len(index))
+        mass.finish(up=up)
+        return mass

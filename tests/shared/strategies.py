@@ -1,9 +1,11 @@
-"""Hypothesis strategies: runs, groups and mixtures as a user might describe them."""
+"""Hypothesis strategies: runs, groups and mixtures as a user might describe them; how many examples are drawn."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from groupdp import DPSGD, FixedBatchSampling, MixtureOfGaussians, PoissonSampling
@@ -13,6 +15,12 @@ directions = st.sampled_from(["add", "remove"])
 group_sizes = st.integers(1, 12)
 rates = st.floats(-5.0, 0.0).map(lambda exponent: min(1.0, 10.0**exponent))
 noise_multipliers = st.floats(0.5, 50.0)
+
+
+def examples(number: int, **others: Any) -> settings:
+    """So many examples with --whole, and a third of them otherwise."""
+    suite = settings.get_current_profile_name() == "suite"
+    return settings(max_examples=-(-number // 3) if suite else number, **others)
 
 
 @st.composite

@@ -36,7 +36,7 @@ class Releases(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class AuditedDataset:
     """A dataset, in order, and what training on it releases."""
 
     census: Census
@@ -63,8 +63,8 @@ class IndependentSums:
 
     def log_density(self, sums: FloatArray, noise: float) -> FloatArray:
         total = np.zeros(sums.shape[1])
-        for one in sums:
-            total += log_mixture_ratio(one / noise, self.values / noise, self.log_weights)
+        for step in sums:
+            total += log_mixture_ratio(step / noise, self.values / noise, self.log_weights)
         return total
 
 
@@ -86,7 +86,7 @@ class AllocatedSums:
     `ways[t][c] / c!` is proportional to the probability that batch t takes c given members. The density is the average
     over all allocations: the coefficient of z^members in the product over t of
 
-        sum_c ways[t][c] / c! e^{c v x_t - (c v)^2 n_t / 2} z^c
+        stepc ways[t][c] / c! e^{c v x_t - (c v)^2 n_t / 2} z^c
 
     with x_t the total of the n_t sums of batch t in units of the noise, v = move / noise.
     """
@@ -98,15 +98,10 @@ class AllocatedSums:
     """Whether all epochs share one allocation."""
 
     def log_density(self, sums: FloatArray, noise: float) -> FloatArray:
-        steps, trials = sums.shape
-        batches = len(self.ways)
-        epochs = -(-steps // batches)
-        seen = np.zeros((epochs, batches, trials))
-        seen.reshape(epochs * batches, trials)[:steps] = sums / noise
-        visits = (np.arange(epochs * batches) < steps).reshape(epochs, batches).astype(np.float64)
+        seen, visits = _by_epochs(sums / noise, len(self.ways))
         if self.once:
             seen, visits = seen.sum(axis=0, keepdims=True), visits.sum(axis=0, keepdims=True)
-        total = np.zeros(trials)
+        total = np.zeros(sums.shape[1])
         for x, n in zip(seen, visits, strict=True):
             total += self._epoch(x, n, self.move / noise)
         return total
@@ -148,17 +143,11 @@ class SubsetSums:
     participations: int
 
     def log_density(self, sums: FloatArray, noise: float) -> FloatArray:
-        steps, trials = sums.shape
-        epochs = -(-steps // self.batches)
-        seen = np.zeros((epochs * self.batches, trials))
-        seen[:steps] = sums / noise
-        visited = (np.arange(epochs * self.batches) < steps).astype(np.float64)
         patterns, weights = self._patterns()
         means = patterns * (self.move / noise)
-        total = np.zeros(trials)
-        for start in range(0, len(seen), self.batches):
-            own = slice(start, start + self.batches)
-            logs = means @ seen[own] - 0.5 * (means**2 @ visited[own])[:, None] + np.log(weights)[:, None]
+        total = np.zeros(sums.shape[1])
+        for x, visits in zip(*_by_epochs(sums / noise, self.batches), strict=True):
+            logs = means @ x - 0.5 * (means**2 @ visits)[:, None] + np.log(weights)[:, None]
             total += np.logaddexp.reduce(logs, axis=0)
         return total
 
@@ -178,11 +167,21 @@ class SubsetSums:
                     key = tuple(count + (t in chosen) for t, count in enumerate(counts))
                     wider[key] = wider.get(key, Fraction(0)) + probability / number
             law = wider
-        return np.array(list(law), dtype=np.float64), np.array([float(one) for one in law.values()])
+        return np.array(list(law), dtype=np.float64), np.array([float(probability) for probability in law.values()])
+
+
+def _by_epochs(sums: FloatArray, batches: int) -> tuple[FloatArray, FloatArray]:
+    """Sums by (epoch, batch, trial), 0 beyond the last step; and by (epoch, batch) whether there is a step."""
+    steps, trials = sums.shape
+    epochs = -(-steps // batches)
+    seen = np.zeros((epochs * batches, trials))
+    seen[:steps] = sums
+    visits = (np.arange(epochs * batches) < steps).astype(np.float64)
+    return seen.reshape(epochs, batches, trials), visits.reshape(epochs, batches)
 
 
 def log_mixture_ratio(u: FloatArray, shifts: FloatArray, log_weights: FloatArray) -> FloatArray:
-    """log sum_i p_i exp(m_i u - m_i^2 / 2): one round in units of the noise, over pure noise."""
+    """log stepi p_i exp(m_i u - m_i^2 / 2): one round in units of the noise, over pure noise."""
     terms = [pair for pair in zip(shifts.tolist(), log_weights.tolist(), strict=True) if pair[1] > -math.inf]
     largest = np.full_like(u, -math.inf)
     for shift, log_weight in terms:
