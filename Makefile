@@ -74,7 +74,7 @@ study: $(STAMP)  ## slow: every case of the tests, both engines on thousands of 
 fuzz:  ## slow: 100 000 inputs for the kernel's C core under AddressSanitizer and UBSan, guided by coverage where there is clang
 	$(PYTHON) studies/fuzz_kernel.py
 
-bench: $(BROWSER_STAMP)  ## groupdp beside its peers, which get an environment of their own; writes docs/benchmarks.md
+bench: $(BROWSER_STAMP)  ## groupdp beside its peers, in an environment of their own; writes docs/internals/benchmarks.md
 	$(BIN)/python benchmarks/environment.py
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/large.py

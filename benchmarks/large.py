@@ -99,7 +99,7 @@ def main() -> None:
         found += [one for one in stored.get("large", []) if one["what"] == SWEEP]
     stored["large"] = found
     file.write_text(json.dumps(stored, indent=1) + "\n")
-    report.write(stored, json.loads((HERE / "truth.json").read_text()), work.items(), HERE.parent / "docs")
+    report.write(stored, json.loads((HERE / "truth.json").read_text()), work.items(), report.FOLDER)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its figures, from the stored results: nothing here is measured or typed in.
+"""docs/internals/benchmarks.md and its figures, from the stored results: nothing here is measured or typed in.
 
 python benchmarks/report.py         write the report again from benchmarks/results.json
 """
@@ -17,7 +17,8 @@ import work
 from outcomes import Outcome, error_ratio, judge, time_ratio
 
 HERE = Path(__file__).resolve().parent
-#: Every measurement, beside the report.
+#: Where the report is, with its figures and every measurement.
+FOLDER = HERE.parent / "docs" / "internals"
 MEASUREMENTS = "benchmarks.csv"
 #: What the field was promised, at the paper's setting: (setting, time ratio at least, error ratio at least).
 PROMISES = (
@@ -365,4 +366,4 @@ def _markdown(header: list[str], rows: list[list[str]]) -> list[str]:
 if __name__ == "__main__":
     stored = json.loads((HERE / "results.json").read_text())
     known = json.loads((HERE / "truth.json").read_text())
-    write(stored, known, work.items(), HERE.parent / "docs")
+    write(stored, known, work.items(), FOLDER)

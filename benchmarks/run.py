@@ -79,7 +79,7 @@ def main() -> None:
             tool.stop()
     results.setdefault("finished", _now())
     _store(file, results)
-    docs = folder if arguments.quick else ROOT / "docs"
+    docs = folder if arguments.quick else report.FOLDER
     report.write(results, truths, items, docs)
     print(f"wrote {docs / 'benchmarks.md'}", flush=True)
 

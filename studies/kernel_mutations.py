@@ -1,4 +1,4 @@
-"""The charges of the compiled kernel, each with the line that drops it (studies/mutations.py, docs/numerics.md).
+"""The charges of the compiled kernel, each with the line that drops it (studies/mutations.py).
 
 What a mutation needs to be caught is of one of four kinds: a `bound` that is compared with the true quantity where the
 charge is most of it; an `enclosure` trimmed for a far larger delta than the one asked for, so that what is left out

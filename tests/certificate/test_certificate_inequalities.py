@@ -1,4 +1,4 @@
-"""Every inequality of docs/certificate.md, attacked: bad hints make bounds wide, never wrong.
+"""Every inequality of docs/internals/certificate.md, attacked: bad hints make bounds wide, never wrong.
 
 The truth is golden: delta(epsilon) is known to ten digits at the golden epsilons. Each test makes one error large, so
 that bounds without its charge would not contain the truth; studies/mutations.py checks that they indeed would not.

@@ -33,7 +33,7 @@ def test_what_a_mutation_replaces_stands_there_once(mutations, name):
 
 def test_the_note_has_every_mutation_of_the_kernel(mutations):
     """Each kind of test names the inequalities that need it, with how many error terms of each."""
-    note = (ROOT / "docs" / "numerics.md").read_text(encoding="utf-8")
+    note = (ROOT / "docs" / "internals" / "numerics.md").read_text(encoding="utf-8")
     stated = {}
     for kind, text in re.findall(r"^- \*(\w+)\*: (.*?)(?=^- \*|^#|\Z)", note, flags=re.MULTILINE | re.DOTALL):
         listed = re.findall(r"(S-\d+)(?: \((\d+)\))?(?=[,.])", text)

@@ -12,11 +12,11 @@ from paths import ROOT, TESTS
 
 #: The prefix of a note's numbers, and the note.
 NOTES = {
-    "S": "numerics.md",
-    "L": "lattice.md",
+    "S": "internals/numerics.md",
+    "L": "internals/lattice.md",
     "P": "samplings.md",
     "T": "tradeoff.md",
-    "C": "certificate.md",
+    "C": "internals/certificate.md",
     "M": "correlated-noise.md",
     "B": "baselines.md",
     "R": "several-releases.md",

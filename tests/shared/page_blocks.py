@@ -17,7 +17,7 @@ from paths import ROOT
 #: Digits from which on the last one may differ by a unit.
 LONG = 8
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 _FENCE = re.compile(r"^```(.*)$")
 _OPT_OUT = re.compile(r"^<!-- not executed: (.+) -->$")

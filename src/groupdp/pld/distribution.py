@@ -2,7 +2,7 @@
 
 What is stored are two measures on a lattice of losses: one whose hockey-stick curve lies above the mechanism's at every
 epsilon, and one whose curve lies below. Composition keeps both orders, so `delta`, `log_delta` and `epsilon` are
-certified bounds, however the object came about. See docs/lattice.md for the proofs.
+certified bounds, however the object came about. See docs/internals/lattice.md for the proofs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every inequality on which random allocations rest, beside the true quantity (docs/numerics.md, section 11)."""
+"""Every inequality on which random allocations rest, beside the true quantity (numerics.md, section 11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One branch on its nodes: what is claimed of densities, slopes, quadratures and tails (docs/numerics.md).
+"""One branch on its nodes: what is claimed of densities, slopes, quadratures and tails (docs/internals/numerics.md).
 
 Every test compares a bound that the kernel computes (tests/shared/kernel_inspect) with the true quantity it bounds, in
 ball arithmetic.

@@ -1,7 +1,7 @@
 """One test for each charge that whole answers do not show: laws and places where the charge is most of its bound.
 
-studies/mutations.py drops every charge in turn and checks that a test of its inequality fails (docs/numerics.md,
-section 13, says what each needs). Truths are in ball arithmetic.
+studies/mutations.py drops every charge in turn and checks that a test of its inequality fails (section 13 of
+docs/internals/numerics.md says what each needs). Truths are in ball arithmetic.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sampled contour: aliases, truncation, the sum, roots, neighbourhoods (docs/numerics.md)."""
+"""The sampled contour: aliases, truncation, the sum, roots, neighbourhoods (docs/internals/numerics.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allocations whose places are cut, beside exact moments and integrals (docs/numerics.md, S-43 to S-46)."""
+"""Allocations whose places are cut, beside exact moments and integrals (docs/internals/numerics.md, S-43 to S-46)."""
 
 from __future__ import annotations
 

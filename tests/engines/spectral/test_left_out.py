@@ -1,4 +1,4 @@
-"""What is left out of a composition and what is charged for it: shifts, branches, outcomes (docs/numerics.md).
+"""What is left out of a composition and what is charged for it: shifts, branches, outcomes (numerics.md).
 
 Two or three rounds are few enough to integrate (dP - e^eps dQ)_+ over the discarded outcomes as it stands.
 """

@@ -1,4 +1,4 @@
-"""A round under its tilted law: moments, characteristic functions, their decay, Chernoff levels (docs/numerics.md).
+"""A round under its tilted law: moments, characteristic functions, their decay, Chernoff levels (numerics.md).
 
 Coins of branches with a quadrature, of Gaussian ones, and of both, against ball arithmetic.
 """

@@ -1,4 +1,4 @@
-"""Charges below what any computation shows: no stated error is below its formula in docs/numerics.md.
+"""Charges below what any computation shows: no stated error is below its formula in docs/internals/numerics.md.
 
 Rounding errors add up at random, charges to their worst case: a sum of forty roundings is seldom wrong by four. So the
 formulas of the note are evaluated here, from the kernel's own tables, and the errors it states must not be below them

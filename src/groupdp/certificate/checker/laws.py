@@ -1,7 +1,8 @@
 """The laws a claim is about, rebuilt from its run: exact rationals, or balls where a sum is infinite in practice.
 
-docs/certificate.md has the table of laws (C-1) and the proofs. In units of the noise, P is a mixture of N(+x, 1) and Q
-a mixture of N(-y, 1), x and y >= 0; a group's members that are only in the first dataset move P, the others move Q.
+docs/internals/certificate.md has the table of laws (C-1) and the proofs. In units of the noise, P is a mixture of
+N(+x, 1) and Q a mixture of N(-y, 1), x and y >= 0; a group's members that are only in the first dataset move P, the
+others move Q.
 """
 
 from __future__ import annotations
@@ -284,7 +285,7 @@ def examples_given(phase: Any) -> tuple[fmpq_poly, int]:
 def noisy_rounds(
     phase: Any, change: Change, noise: fmpq, check: Callable[[], None]
 ) -> tuple[Mixtures | Gaussians | Profile, int]:
-    """C-1, as the table in docs/certificate.md says."""
+    """C-1, as the table in docs/internals/certificate.md says."""
     given, reach = examples_given(phase) if phase["sampling"] in PLAIN else (fmpq_poly([0, 1]), 1)
     sampling, noise = PLAIN.get(phase["sampling"], phase["sampling"]), noise / reach
     steps = integer(phase["steps"], "steps", 0, LARGEST_STEPS)

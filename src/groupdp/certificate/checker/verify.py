@@ -1,8 +1,8 @@
 """A small independent program that proves or refutes a certificate, in ball arithmetic (python-flint).
 
 It trusts what a claim means and nothing else: the laws are rebuilt from the run (`laws`), hints are only hints, and
-every error is enclosed. docs/certificate.md has the theorems taken on trust and the inequalities C-1, C-2, ... cited
-here. Nothing of groupdp is imported but the files beside this one.
+every error is enclosed. docs/internals/certificate.md has the theorems taken on trust and the inequalities C-1, C-2,
+... cited here. Nothing of groupdp is imported but the files beside this one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hidden allocations in plain floats: K(c) with its derivatives, and hints for the checker's sums (C-31 to C-35).
 
-Nothing here is proved and nothing has to be. Names as in docs/certificate.md.
+Nothing here is proved and nothing has to be. Names as in docs/internals/certificate.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A round's law in plain floats: K(c) with its derivatives, and how fast the characteristic function falls; for hints.
 
-Nothing here is proved and nothing has to be. Names as in docs/certificate.md.
+Nothing here is proved and nothing has to be. Names as in docs/internals/certificate.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hints for the checker, in plain floats: where the contour lies, how fine and how far it or a lattice is.
 
 Nothing here is proved and nothing has to be: a bad hint leaves a claim undecided, and never makes a false one verified.
-Names as in docs/certificate.md: K(c) the log moment, c the abscissa, T the number of times a round is run.
+Names as in docs/internals/certificate.md: K(c) the log moment, c the abscissa, T the number of times a round is run.
 """
 
 from __future__ import annotations

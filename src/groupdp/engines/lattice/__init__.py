@@ -2,8 +2,8 @@
 
 The privacy loss of one round is put on a lattice from above and from below, composed by powers of a tilted Fourier
 transform, and read off; one round is closed form. It answers for compositions of `groupdp.pairs` and of profiles.
-Proofs: docs/lattice.md, whose numbers (L-1, L-2, ...) the code cites. Shares no numerical code with the spectral
-engine. Here are its two answers, and what is known without computing.
+Proofs: docs/internals/lattice.md, whose numbers (L-1, L-2, ...) the code cites. Shares no numerical code with the
+spectral engine. Here are its two answers, and what is known without computing.
 
     refine           finer and finer lattices until the tolerance or a limit, by whole transforms or block by block
     planning         tilt and window; one lattice: every part's measures, composed and read off

@@ -3,8 +3,8 @@
 `engine` has log_delta, epsilon and its ceiling, each alone or for many questions, and one contour for the deltas near
 an epsilon; `kernel/` is the engine itself, in C, with its map at the top of kernel/spectral.h.
 
-The proofs are in docs/numerics.md; numbers S-1, S-2, ... in the code refer to it. Where there was no compiler at
-installation, every function raises `LimitExceeded`, and `auto` uses the lattice engine.
+The proofs are in docs/internals/numerics.md; numbers S-1, S-2, ... in the code refer to it. Where there was no compiler
+at installation, every function raises `LimitExceeded`, and `auto` uses the lattice engine.
 """
 
 from groupdp.engines.spectral.engine import (

@@ -134,7 +134,7 @@ _AT_ONCE = 512
 _FOR_A_THREAD = 4
 #: Products of nodes and contour steps to a unit of work (engines/interface.py), and units of a call and of a refusal.
 _PRODUCTS, _WORK_OF_A_CALL, _WORK_OF_A_REFUSAL = 50.0, 5_000, 1_000_000
-#: What the kernel's reasons for declining mean (docs/numerics.md, limits).
+#: What the kernel's reasons for declining mean (docs/internals/numerics.md, limits).
 _LIMITS = {
     "argument": "it answers for finite arguments",
     "shifts": "it works with shifts from 1e-290 to 1e7 times the noise, and losses whose deviation is above 1e-140",

@@ -32,8 +32,8 @@
  *     ways.c        the ways to epsilon and log delta
  *     answers.c     the questions, and in which order the ways are tried
  *
- * None of these knows of Python (python_*.c do). Numbers S-1, S-2, ... are those of docs/numerics.md. What is beyond the
- * stated limits is declined, never answered badly.
+ * None of these knows of Python (python_*.c do). Numbers S-1, S-2, ... are those of docs/internals/numerics.md. What is beyond
+ * the stated limits is declined, never answered badly.
  */
 #ifndef GROUPDP_SPECTRAL_H
 #define GROUPDP_SPECTRAL_H
