@@ -13,7 +13,7 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import Options
 from groupdp.engines import lattice, spectral
 from groupdp.question import question_of
-from groupdp.tradeoff import delta_curve
+from groupdp.tradeoff import TradeOff, delta_curve
 
 
 def poisson(rate: float, noise: float, steps: int) -> groupdp.DPSGD:
@@ -118,3 +118,13 @@ def test_the_f_dp_bound_plans_few_contours_and_is_known_closely(contours, rate, 
     # Between the group's own epsilon and Vadhan's lemma, whose chain has equal epsilons.
     assert groupdp.epsilon(run, delta=1e-9, group_size=k).lower <= found.upper
     assert found.lower <= vadhan_epsilon(run, delta=1e-9, group_size=k, form="geometric").upper
+
+
+def test_the_f_dp_bound_ends_where_the_intercept_is_delta(monkeypatch):
+    """18 chains of tangents bisected alpha: its tangents did not move any more, and A stayed 1e-8 above delta."""
+    asked = []
+    tangent = TradeOff.tangent
+    monkeypatch.setattr(TradeOff, "tangent", lambda self, at: asked.append(at) or tangent(self, at))
+    found = fdp_epsilon(poisson(0.01, 1.0, 20), delta=2e-7, group_size=16)
+    assert found.relative_width <= 1e-8
+    assert len(asked) <= 6 * 16

@@ -31,6 +31,9 @@ _MOST_GUESSES = 60
 #: The bounds are to agree to this much, relative to epsilon.
 TOLERANCE = 1e-8
 _ROUNDING = 2.0**-46
+#: Changes of the last tangent, where log A is this near to log delta and does not fall more slowly than e^-_FLAT; how
+#: far below it may stay. They decide how close the bounds are, not whether they hold.
+_MOST_CHANGES, _NEAR, _FLAT, _CLOSE_BELOW = 6, 1e-2, 12.0, 1e-9
 
 
 def fdp_epsilon(
@@ -75,7 +78,8 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     log_alpha = _start(example, size, log_target)
     before: tuple[float, float] | None = None
     for iteration in range(max(_MOST_TANGENTS // size, 12)):
-        total, log_intercept, log_image = _chain(example, size, log_alpha)
+        chain = _Chain(example, size, log_alpha)
+        total, log_intercept, log_image = chain.total, chain.log_intercept, chain.log_image
         if progress is not None:
             progress(1.0 - 0.8**iteration)
         if log_intercept <= log_target:
@@ -83,6 +87,7 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
             low = max(low, log_alpha)
         else:
             high = min(high, log_alpha)
+        best_upper = min(best_upper, chain.total_for(log_target))
         # (h^k(alpha) - delta) / alpha is a lower bound on e^eps for this analysis; the rounding of the
         # logarithms is subtracted: near the root it is not small beside their difference.
         excess = log_image - log_target - _ROUNDING * (abs(log_image) + abs(log_target))
@@ -128,15 +133,46 @@ def _start(example: TradeOff, size: int, log_target: float) -> float:
     return log_alpha
 
 
-def _chain(example: TradeOff, size: int, log_alpha: float) -> tuple[float, float, float]:
-    """(sum of the eps, log of the intercept A, log of a lower bound on h^k(alpha)) along the orbit of alpha.
+class _Chain:
+    """The tangents along the orbit of alpha: `total`, the sum of their eps, is rounded up, and `log_intercept`, log A,
+    is an upper bound: together they are a guarantee. `log_image` is the logarithm of a lower bound on h^k(alpha)."""
 
-    The sum is rounded up and A bounded from above: together they are a guarantee.
-    """
+    def __init__(self, example: TradeOff, size: int, log_alpha: float) -> None:
+        self.example, self.log_alpha = example, log_alpha
+        self.tangents: list[tuple[float, float]] = []  # (log delta, epsilon)
+        orbit = log_alpha  # h increases, so lower bounds may be passed on
+        for _ in range(size):
+            log_delta, epsilon, orbit = example.tangent(orbit)
+            self.tangents.append((log_delta, epsilon))
+        self.log_image = orbit
+        self.total, self.log_intercept = _guarantee(self.tangents)
+
+    def total_for(self, log_target: float) -> float:
+        """The total where the last epsilon is changed so that A is delta; inf if that is not close by.
+
+        Along the tangent to h^k at alpha, A + e^total alpha does not change: log A falls at the rate e^{total - log A}
+        alpha. What the other epsilons would gain is of second order.
+        """
+        tangents, total, log_intercept = self.tangents, self.total, self.log_intercept
+        for _ in range(_MOST_CHANGES):
+            excess = log_intercept - log_target
+            if -_CLOSE_BELOW <= excess <= 0.0:
+                return total
+            rate = self.log_alpha + total - log_intercept
+            if not (abs(excess) <= _NEAR and rate > -_FLAT):
+                break
+            epsilon = tangents[-1][1] + (excess + 0.5 * _CLOSE_BELOW) * math.exp(-rate)
+            if not 0.0 < epsilon < math.inf:
+                break
+            tangents = [*tangents[:-1], (self.example.log_delta(epsilon).upper, epsilon)]
+            total, log_intercept = _guarantee(tangents)
+        return math.inf
+
+
+def _guarantee(tangents: list[tuple[float, float]]) -> tuple[float, float]:
+    """(sum of the eps, log of the intercept A) of tangents (log delta, eps) along an orbit, both rounded up."""
     total, log_intercept = 0.0, -math.inf
-    orbit = log_alpha  # h increases, so lower bounds may be passed on
-    for _ in range(size):
-        log_delta, epsilon, log_lower = example.tangent(orbit)
+    for log_delta, epsilon in tangents:
         # A <- delta + e^eps A, in logarithms.
         carried = epsilon + log_intercept
         largest = max(log_delta, carried)
@@ -144,5 +180,4 @@ def _chain(example: TradeOff, size: int, log_alpha: float) -> tuple[float, float
             log_intercept = largest + math.log(math.exp(log_delta - largest) + math.exp(carried - largest))
             log_intercept += _ROUNDING * (1.0 + abs(log_intercept) + abs(epsilon))
         total += epsilon
-        orbit = log_lower
-    return total + size * _ROUNDING * abs(total), log_intercept, orbit
+    return total + len(tangents) * _ROUNDING * abs(total), log_intercept

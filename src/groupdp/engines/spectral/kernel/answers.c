@@ -6,6 +6,8 @@
 #define ACCEPTABLE_ALLOCATED 1e-3
 /* A coin is tried without more of its products if that took no more than this; no effect on validity. */
 #define LITTLE_WORK 1e9
+/* So many deviations are far out; no effect on validity. */
+#define FAR_DEVIATIONS 10.0
 
 /* P and Q exchanged. */
 round_law *exchanged(workspace *space, const job *work)
@@ -49,6 +51,25 @@ static int given(const workspace *space, const answer *found)
     return acceptable(found, space->allocates ? ACCEPTABLE_ALLOCATED : ACCEPTABLE);
 }
 
+/* Whether epsilon is so many deviations beyond the mean of a Gaussian that dominates the rounds (P-11): the tilt is then
+ * far from what the deviation of the loss says, and the way for that comes first. No effect on validity. */
+static int is_far_out(const job *work)
+{
+    double squares = 0.0;
+    for (int j = 0; j < work->rounds; j++) {
+        const round_law *law = &work->whole[j];
+        double largest = 0.0;
+        if (law->allocated != NULL)
+            return 0;
+        for (int b = 0; b < law->branches; b++)
+            largest = larger(largest, largest_shift(&law->branch[b].right) + largest_shift(&law->branch[b].left));
+        for (int b = 0; b < law->gaussians; b++)
+            largest = larger(largest, law->mu[b]);
+        squares += law->count * largest * largest;
+    }
+    return work->argument - 0.5 * squares > FAR_DEVIATIONS * sqrt(squares);
+}
+
 /* The ways in the order in which they are tried: short contours first. */
 static const struct {
     enum way way;
@@ -67,8 +88,12 @@ static void ask_far_out(workspace *space, course *along, int brief)
 
 static void ask_log_delta(workspace *space, course *along)
 {
-    attempt(space, log_delta_directly, along);
+    int far_out = is_far_out(along->work);
+    if (far_out)
+        ask_far_out(space, along, 1);
     if (!along->settled && space->reason != WORK)
+        attempt(space, log_delta_directly, along);
+    if (!along->settled && !far_out && space->reason != WORK)
         ask_far_out(space, along, 1);
     space->brief = 0;
     for (int i = 0; i < 3 && !along->settled && space->reason != WORK; i++) {
