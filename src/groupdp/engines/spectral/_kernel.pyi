@@ -30,7 +30,7 @@ def evaluate(
     epsilons: FloatArray,
     lower: FloatArray,
     upper: FloatArray,
-    value: FloatArray | None,
-    slope: FloatArray | None,
+    value: FloatArray,
+    slope: FloatArray,
     /,
 ) -> None: ...

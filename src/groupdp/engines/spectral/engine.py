@@ -260,16 +260,12 @@ class Neighbourhood:
 
     def log_deltas(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Certified (lower, upper) at each epsilon; wide far away from where the contour was planned."""
-        points = np.ascontiguousarray(epsilons, dtype=np.float64)
-        lower, upper = np.empty_like(points), np.empty_like(points)
-        from groupdp.engines.spectral import _kernel
-
-        _kernel.evaluate(self.handle, points, lower, upper, None, None)
+        lower, upper, _, _ = self.evaluate(epsilons)
         return lower, upper
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Certified (lower, upper); wide far away from where the contour was planned."""
-        lower, upper = self.log_deltas(np.array([epsilon]))
+        lower, upper, _, _ = self.evaluate(np.array([epsilon]))
         return float(lower[0]), float(upper[0])
 
     def log_delta_slope(self, epsilon: float) -> tuple[float, float]:

@@ -69,8 +69,7 @@ static int writable(PyObject *source, Py_buffer *view, Py_ssize_t count)
     return 1;
 }
 
-/* evaluate(handle, epsilons, lower, upper, value, slope): fills the last four, or the two bounds where the others are
- * None. */
+/* evaluate(handle, epsilons, lower, upper, value, slope): fills the last four. */
 static PyObject *evaluate(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     PyObject *capsule, *sources[5];
@@ -83,20 +82,19 @@ static PyObject *evaluate(PyObject *Py_UNUSED(module), PyObject *arguments)
     Py_buffer views[5];
     if (PyObject_GetBuffer(sources[0], &views[0], PyBUF_CONTIG_RO | PyBUF_FORMAT) != 0)
         return NULL;
-    int held = 1, wanted = sources[3] == Py_None && sources[4] == Py_None ? 3 : 5;
+    int held = 1;
     Py_ssize_t count = views[0].len / (Py_ssize_t)sizeof(double);
     if (views[0].format == NULL || strcmp(views[0].format, "d") != 0)
         PyErr_SetString(PyExc_ValueError, "epsilons must be a buffer of doubles");
-    while (!PyErr_Occurred() && held < wanted && writable(sources[held], &views[held], count))
+    while (!PyErr_Occurred() && held < 5 && writable(sources[held], &views[held], count))
         held++;
-    if (held == wanted) {
+    if (held == 5) {
         const double *epsilons = views[0].buf;
-        double *lower = views[1].buf, *upper = views[2].buf;
+        double *lower = views[1].buf, *upper = views[2].buf, *value = views[3].buf, *slope = views[4].buf;
         Py_BEGIN_ALLOW_THREADS
         for (Py_ssize_t i = 0; i < count; i++) {
             neighbourhood_log_delta(&here->at, epsilons[i], &lower[i], &upper[i]);
-            if (wanted == 5)
-                neighbourhood_slope(&here->at, epsilons[i], (double *)views[3].buf + i, (double *)views[4].buf + i);
+            neighbourhood_slope(&here->at, epsilons[i], &value[i], &slope[i]);
         }
         Py_END_ALLOW_THREADS
     }
@@ -112,7 +110,6 @@ PyMethodDef neighbourhoods[] = {
      "neighbourhood(composition, epsilon): (handle, deviation, nodes, samples); None where delta is 0; or why "
      "it was declined."},
     {"evaluate", evaluate, METH_VARARGS,
-     "evaluate(handle, epsilons, lower, upper, value, slope): certified log deltas, and approximate ones with slopes, "
-     "unless those are None."},
+     "evaluate(handle, epsilons, lower, upper, value, slope): certified log deltas, and approximate ones with slopes."},
     {NULL, NULL, 0, NULL},
 };
