@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from command_line import assert_one_sentence, groupdp
-from groupdp.cli.tools import emit_summary
+from groupdp.cli.tools import fitted
 from groupdp.figures import paper
 from groupdp.figures.paper import figure_process, write_figure
 
@@ -190,12 +190,12 @@ def test_the_summary_of_the_figures_fits_the_terminal_and_loses_nothing(columns,
         ]
     )
     monkeypatch.setenv("COLUMNS", str(columns))
-    emit_summary(summary)
+    print(fitted(summary), end="")
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= columns
     words = re.findall(r"\w+", summary.replace("|---|---|", ""))
     assert re.findall(r"\w+", shown).count("words") == words.count("words") == 12
     assert set(words) <= set(re.findall(r"\w+", shown))
     monkeypatch.delenv("COLUMNS")
-    emit_summary(summary)
+    print(fitted(summary), end="")
     assert capsys.readouterr().out == summary + "\n"

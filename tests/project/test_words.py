@@ -20,7 +20,7 @@ DIRECTIONS = (
 )
 #: Where the kind of a sampling is looked at: to validate input, and where another tool's objects come and go.
 KINDS = (
-    "cli/run_options.py",
+    "cli/asked.py",
     "guarantees.py",
     "loading/",
     "mechanisms/dpsgd.py",

@@ -19,7 +19,7 @@ import pytest
 import groupdp
 from command_line import assert_one_sentence
 from command_line import groupdp as command
-from groupdp.cli.curves import values_of
+from groupdp.cli.curves import varied
 from groupdp.sweeps.grid import grid_of
 from groupdp.sweeps.sweep import Parts, finished_chunks
 from refusals import refused
@@ -167,7 +167,7 @@ def test_dask_workers_finish_a_sweep_that_was_killed(tmp_path):
             delta=1e-6,
             group_size=1,
             adjacency="add-or-remove",
-            vary=values_of(["noise_multiplier=1:3:20", "group_size=1:50"]),
+            vary=varied(["noise_multiplier=1:3:20", "group_size=1:50"]),
         )
         parts = Parts(str(out), grid)
         done = parts.begin()

@@ -1,19 +1,41 @@
-"""The run and the question of a command, as it prints them and hands them to the library."""
+"""The run and the question of a command: from the texts of options, to what it prints and hands to the library."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from groupdp._validation import shown
+from groupdp._validation import require_choice, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.fields import Field, integer, number
+from groupdp.groups import LARGEST_GROUP
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import Mechanism
-from groupdp.mechanisms.wrappers import OfGroup
+from groupdp.mechanisms.named_values import (
+    GROUP_SIZE,
+    keys_of,
+    known_keys,
+    phase_fields,
+    phase_of,
+    refuse_unknown,
+    samplings_with,
+    with_sampling,
+)
+from groupdp.mechanisms.wrappers import FIELDS, OfGroup
+from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given
-from groupdp.run_file.run import RunFile, described, run_file_text
+from groupdp.question import unit_of
+from groupdp.run_file.read import file_and_size, read_run_file, read_run_files
+from groupdp.run_file.run import RunFile, adjacency_for, described, remarks_on, run_file_text, stated, with_sizes
+from groupdp.samplings import SAMPLINGS, PoissonSampling
 
+#: What says how many examples change.
+GROUPS = ("group_size", "removed", "added")
+#: Two ways to give the length of a run: an option for one of them replaces what a file says of either.
+_LENGTHS = ("steps", "epochs")
 #: What is said before an answer that rests on a sampling rate alone.
 _ASSUMES_POISSON = (
     "Assumes Poisson sampling; if the loader shuffles, type --sampling shuffled with --batch-size and --dataset-size "
@@ -26,8 +48,6 @@ class Asked:
     """The run and the question, validated."""
 
     file: RunFile
-    force: bool = False
-    """Whether files that exist may be replaced."""
     save_as: str | None = None
     """The run file that --save names."""
     names: tuple[str, ...] = ()
@@ -55,17 +75,11 @@ class Asked:
                 "have parameters fixed beforehand for this question: groupdp ledger show has the figure that applies",
             )
         if self.file.removed is not None or self.file.added is not None:
-            return {"removed": self._of_sources("removed"), "added": self._of_sources("added")}
+            return {"removed": self.size_of("removed"), "added": self.size_of("added")}
         if self.file.group_size is None and self.file.sources is None:
             needed = "be given: how many examples one person may have, like --group-size 9, or --group-size 1 for one"
             raise InvalidArgument("group_size", NOT_SHOWN, needed)
-        return {"group_size": self._of_sources("group_size"), "adjacency": self.file.adjacency}
-
-    def require_counted_by_source(self) -> None:
-        """Refuses one number for a group of a run that draws from several sources."""
-        for key in GROUPS:
-            if getattr(self.file, key) is not None:
-                self._of_sources(key)
+        return {"group_size": self.size_of("group_size"), "adjacency": self.file.adjacency}
 
     def require_one_source(self, what: str) -> None:
         """Refuses several sources for an answer whose group sizes are one number each."""
@@ -75,7 +89,7 @@ class Asked:
             instead = f"use groupdp epsilon --group-size {_each(sources)} for each group instead"
             raise InvalidArgument("run", InWords(f"{len(sources)} sources"), needed, instead)
 
-    def _of_sources(self, key: str) -> Any:
+    def size_of(self, key: str) -> Any:
         """The number of examples under `key`, or a number for each source; 0 if `removed` or `added` is not given."""
         size = getattr(self.file, key)
         sources = self.file.sources
@@ -123,6 +137,10 @@ class Asked:
         adjacency = "" if "removed" in self.neighbours else f", {self.file.adjacency}"
         return [*lines, f"{self.group_text()}{adjacency}"]
 
+    def about(self, *, group: bool = True) -> list[str]:
+        """The run as it was understood and the remarks on the question, before an answer."""
+        return [*self.summary(group=group), *remarks_on(self.file, group=group)]
+
     def title(self, *, delta: bool = True, group: bool = True) -> list[str]:
         """The run and the question as the lines of a picture's title."""
         lines = self.summary(group=group)[1 if self.assumes_poisson else 0 :]
@@ -147,5 +165,195 @@ def _in_words(size: Any) -> str:
     return " and ".join(f"{count} of {source}" for source, count in size.items()) if any(size.values()) else "0"
 
 
-#: What says how many examples change.
-GROUPS = ("group_size", "removed", "added")
+def asked_of(options: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingProxyType({})) -> Asked:
+    """From the options' texts to the run and the question."""
+    given = {name: text for name, text in options.items() if text not in (None, False, [])}
+    fields = phase_fields()
+    values = {key: given[key] for key in ("mechanism", "sampling", *fields) if key in given}
+    for key, texts in values.items():
+        if key in fields and fields[key].kind == "table":
+            values[key] = _pairs(fields[key].option.removeprefix("--"), texts)
+    typed = [_pairs("phase", text.split(",")) for text in given.get("phases", [])]
+    paths = [given["run_option"]] if "run_option" in given else given.get("run_file", [])
+    if "run_option" in options and not (paths or values or typed):
+        raise InvalidArgument(
+            "run", NOT_SHOWN, "be given: a run file (--run RUN.TOML), or options like --sampling-rate 0.01"
+        )
+    base = read_run_files(paths, read=_run_or_ledger) if paths else None
+    question = _question(given)
+    written = _written(base, values, typed, assumed)
+    start = RunFile(phases=(), adjacency_open=True) if base is None else base
+    data = start.data
+    if "data" in given:
+        from groupdp.data.manifest import read_manifest
+
+        data = read_manifest(given["data"])
+    adjacency = question.pop("adjacency", None) or (None if start.adjacency_open else start.adjacency)
+    several = start.several_owners or (data is not None and data.owners is not None)
+    meant = adjacency or adjacency_for(written, several=several)
+    if data is not None:
+        written = [with_sizes(phase, data, meant) for phase in written]
+    untouched = base is not None and not values and "data" not in given
+    phases = start.phases if untouched else tuple(_phase_of(phase, typed=bool(typed)) for phase in written)
+    question |= {"phases": phases, "written": tuple(written), "data": data, "adjacency": meant}
+    file = replace(start, adjacency_open=adjacency is None, **question)
+    if data is not None and file.group_size is file.removed is file.added is None:
+        file = replace(file, group_size=data.group_size(file.sources, unit_of(phases)))
+    if len(paths) > 1 and file.group_size is None:
+        raise InvalidArgument("group_size", NOT_SHOWN, "be given for every run file, as FILE:K or by --group-size")
+    own_sizes = all(isinstance(phase, OfGroup) for phase in phases)
+    changed = file.removed is not None or file.added is not None
+    for name, needless, where in (
+        ("group_size", own_sizes, "every release has a group size of its own"),
+        ("adjacency", changed, "removed or added is given"),
+    ):
+        if name in given and needless:
+            raise InvalidArgument(name, InWords(shown(given[name])), f"be left out where {where}")
+    unnamed = [base is None and "sampling" not in phase for phase in typed or [values]]
+    asked = Asked(
+        file=file,
+        save_as=options.get("save"),
+        names=tuple(file_and_size(path)[0] for path in paths),
+        assumes_poisson=any(
+            not_named and isinstance(phase, DPSGD) and phase.sampling.name == PoissonSampling.name
+            for phase, not_named in zip(phases, unnamed, strict=False)
+        ),
+    )
+    for key in GROUPS:
+        if getattr(file, key) is not None:
+            asked.size_of(key)  # refuses one number for a run that draws from several sources
+    if asked.save_as == "-":
+        raise InvalidArgument("save", InWords("'-'"), "be the name of a file")
+    return asked
+
+
+def _phase_of(values: Mapping[str, Any], *, typed: bool) -> Mechanism:
+    """The phase; where a value is missing, the error says what to type, as an option or (`typed`) in --phase."""
+
+    def to_type(field: Field) -> str:
+        example = field.example.partition(" ")[0]
+        return f"{field.name}={example}" if typed else f"{field.option} {example}"
+
+    try:
+        return phase_of(values)
+    except InvalidArgument as error:
+        fields = phase_fields()
+        field = fields.get(error.argument)
+        if field is None or error.value is not NOT_SHOWN or field.name in values:
+            raise
+        like = [to_type(field)]
+        if field.ratio_of is not None:
+            like.append(" and ".join(to_type(fields[name]) for name in field.ratio_of) + " instead")
+        where = " in every --phase" if typed else ""
+        raise InvalidArgument(error.argument, NOT_SHOWN, f"be given, like {', or '.join(like)}{where}") from None
+
+
+def _run_or_ledger(path: str) -> RunFile:
+    """A run file, or everything that a ledger holds."""
+    if not path.endswith(".jsonl"):
+        return read_run_file(path)
+    from groupdp.ledger import read_ledger
+
+    return read_ledger(path).run_file(path)
+
+
+def _written(
+    base: RunFile | None, values: dict[str, Any], typed: list[dict[str, str]], assumed: Mapping[str, str]
+) -> list[Mapping[str, Any]]:
+    """The phases as options and file give them; `typed` are those of --phase."""
+    if typed:
+        if values or base is not None:
+            raise InvalidArgument(
+                "phase", NOT_SHOWN, "describe whole phases, without a run file or other options of the run"
+            )
+        phases = [{key.replace("-", "_"): value for key, value in phase.items()} for phase in typed]
+        for phase in phases:
+            refuse_unknown(phase, known_keys(), where=" in a phase")
+        return [phase if "mechanism" in phase else {"sampling": _meant(phase), **phase} for phase in phases]
+    if base is not None:
+        said = [stated(base, index) for index in range(len(base.phases))]
+        if not values:
+            return [*said]
+        if len(said) > 1:
+            first = next(iter(values))
+            raise InvalidArgument.saying(
+                first, f"{first} can override a run file with one phase, this one has {len(base.phases)}."
+            )
+        values = _overridden(said[0], values)
+    elif "mechanism" not in values and "sampling" not in values:
+        values = {"sampling": assumed.get("sampling") or _meant(values), **values}
+    if values.get("mechanism", DPSGD.name) != DPSGD.name:
+        return [values]
+    if not any(key in values or key in assumed for key in _LENGTHS):
+        raise InvalidArgument("steps", NOT_SHOWN, "be given, like --steps 2000, or --epochs 15 instead")
+    # Assumed values that the sampling has, and that are not given, directly or by an equivalent key.
+    known = keys_of(values["sampling"]) if values["sampling"] in SAMPLINGS else ()
+    alike = (_LENGTHS, ("sampling_rate", "batch_size") if "sampling_rate" in known else ())
+    stated_keys = {*values, *(key for group in alike if not values.keys().isdisjoint(group) for key in group)}
+    return [{**{key: value for key, value in assumed.items() if key in known and key not in stated_keys}, **values}]
+
+
+def _overridden(described: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a file's phase, overridden by the options."""
+    mechanism = values.get("mechanism", described.get("mechanism"))
+    if mechanism is not None:
+        return {**(described if mechanism == described.get("mechanism") else {}), **values}
+    kind = values.get("sampling", described["sampling"])
+    require_choice("sampling", kind, tuple(SAMPLINGS))
+    known = {*keys_of(kind), GROUP_SIZE, *(field.name for field in FIELDS.values())} - {"sampling"}
+    if any(key in values for key in _LENGTHS):
+        known -= set(_LENGTHS)
+    if "batch_size" in values:
+        known.discard("sampling_rate")
+    if "sampling_rate" in values:
+        known -= {"batch_size", "dataset_size"} - {field.name for field in SAMPLINGS[kind].fields}
+    return {"sampling": kind, **{key: value for key, value in described.items() if key in known}, **values}
+
+
+def _meant(values: Mapping[str, Any]) -> str:
+    """The sampling that the options name or imply."""
+    sampling = with_sampling(values).get("sampling")
+    if sampling is not None:
+        return str(sampling)
+    special = [key for key in values if 0 < len(samplings_with([key])) < len(SAMPLINGS)]
+    if special:
+        names = ", ".join(samplings_with(special))
+        raise InvalidArgument("sampling", NOT_SHOWN, f"be given, like --sampling shuffled: one of {names}")
+    raise InvalidArgument(
+        "run", NOT_SHOWN, "be given: a run file, or options like --sampling-rate 0.01 --noise-multiplier 1 --steps 2000"
+    )
+
+
+def _question(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a run file that say what is asked."""
+    question: dict[str, Any] = {key: _group(key, given[key]) for key in GROUPS if key in given}
+    if "delta" in given:
+        question["delta"] = number("delta", given["delta"], above=0.0, below=1.0)
+    if "adjacency" in given:
+        question["adjacency"] = require_choice("adjacency", given["adjacency"], ADJACENCIES)
+    if "removed" in given or "added" in given:
+        if "group_size" in given:
+            raise InvalidArgument("group_size", given["group_size"], "be left out where removed or added is given")
+        question["group_size"] = None
+    elif "group_size" in given:
+        question |= {"removed": None, "added": None}
+    return question
+
+
+def _group(key: str, text: str) -> Any:
+    """A number, or source=number,source=number."""
+    if "=" in text:
+        counts = _pairs(key, text.split(","))
+        return {source: integer(f"{key} of {source}", count, at_least=0) for source, count in counts.items()}
+    return integer(key, text, at_least=0, at_most=LARGEST_GROUP)
+
+
+def _pairs(name: str, texts: list[str]) -> dict[str, str]:
+    """name=value, each name once."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, separator, value = (part.strip() for part in text.partition("="))
+        if not separator or not key or not value or key in pairs:
+            raise InvalidArgument(name, text, "be written name=value, each name once")
+        pairs[key] = value
+    return pairs

@@ -5,29 +5,20 @@ Exit status 1 means that the claim was contradicted; 0 that it was not, which pr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupdp._files import NewFiles
 from groupdp._validation import require_integer
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
-from groupdp.cli.options import OUTPUT, argument, flag, integer, number, words
-from groupdp.cli.output import (
-    emit_json,
-    emit_run,
-    emit_table,
-    emit_text,
-    name_written,
-    new_files,
-    progress_bar,
-    save_picture,
-    values_of,
-)
+from groupdp.cli.options import OUTPUT, PLOT, argument, flag, integer, number, words
+from groupdp.cli.output import Answer, Content, Table, drawn, progress_bar, values_of
 from groupdp.cli.statement import need_flint
+from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import ONE_SIDED
 from groupdp.printing import counted, given, lower_text, sides, upper_text
@@ -59,7 +50,10 @@ def _shared(delta: str) -> dict[str, Any]:
             at_most=100.0,
         ),
         "seed": integer("Random seed.", _AUDIT, default="0", at_least=0),
-        "certificate": words("FILE", "Also write the certificate of the claimed epsilon: see groupdp verify.", OUTPUT),
+        "certificate": words(
+            "FILE", "Also write the certificate of the claimed epsilon: see groupdp verify.", OUTPUT, writes="whole"
+        ),
+        "plot": PLOT,
     }
 
 
@@ -79,17 +73,13 @@ def worst_case(
     asked: Asked,
     *,
     claimed_group_size: int | None,
-    trials: int,
     importance_samples: int,
-    reveal_batches: bool,
-    seed: int,
-    plot: str | None,
     certificate: str | None,
-    as_json: bool,
     **question: Any,
-) -> None:
+) -> Answer:
     """Train the theorem's worst case many times, attack every run, and compare with the certified curve."""
-    run, size, chosen = _audited(asked)
+    about: dict[str, Any] = _audited(asked)
+    size, chosen = about["group_size"], about["adjacency"]
     if importance_samples > 0 and chosen not in ONE_SIDED:
         raise InvalidArgument("importance_samples", importance_samples, f"be 0 for adjacency {chosen!r}")
     from groupdp import guarantees
@@ -97,54 +87,45 @@ def worst_case(
 
     if certificate is not None:
         need_flint()
-    with new_files(force=asked.force, plot=plot, certificate=certificate) as files:
-        with progress_bar("training") as progress:
-            audit = audit_worst_case(
-                run,
-                group_size=size,
-                claimed_group_size=claimed_group_size,
-                trials=trials,
-                adjacency=chosen,
-                seed=seed,
-                reveal_batches=reveal_batches,
-                progress=progress,
-                **question,
-            )
-        checks = []
-        for direction in (measured.direction for measured in audit.measured if importance_samples > 0):
-            with progress_bar(f"importance sampling, {direction}") as progress:
-                check = importance_delta(
-                    run,
-                    group_size=size,
-                    epsilon=audit.report.claimed_epsilon.upper,
-                    direction=direction,
-                    samples=importance_samples,
-                    confidence=question["confidence"],
-                    seed=seed,
-                    progress=progress,
-                )
-            certified = guarantees.delta(run, epsilon=check.epsilon, group_size=size, adjacency=direction)
-            checks.append((check, certified))
-        save_picture(files, plot, "curves.draw_audit", audit, title=asked.title(delta=False), width=120)
-        _certify(files, certificate, run, claimed_group_size or size, chosen, question["delta"])
-    if as_json:
-        emit_json(
-            {
-                **report_as_json(audit.report),
-                **asked.as_json_fields(),
-                "seed": seed,
-                "consistent": audit.consistent,
-                "measured": [measured_as_json(audit, measured) for measured in audit.measured],
-                "importance_sampling": [importance_as_json(*check) for check in checks],
-            }
+    with progress_bar("training") as progress:
+        audit = audit_worst_case(
+            asked.run, **about, claimed_group_size=claimed_group_size, progress=progress, **question
         )
-    else:
-        _emit_asked(asked, question["delta"])
-        emit_measured(audit)
-        emit_report(audit.report)
-        emit_checks(checks)
-    name_written(certificate, plot)
-    raise typer.Exit(1 if audit.report.verdict.contradicted else 0)
+    report, checks = audit.report, []
+    for direction in (measured.direction for measured in audit.measured if importance_samples > 0):
+        with progress_bar(f"importance sampling, {direction}") as progress:
+            check = importance_delta(
+                asked.run,
+                group_size=size,
+                epsilon=report.claimed_epsilon.upper,
+                direction=direction,
+                samples=importance_samples,
+                confidence=question["confidence"],
+                seed=question["seed"],
+                progress=progress,
+            )
+        certified = guarantees.delta(asked.run, epsilon=check.epsilon, group_size=size, adjacency=direction)
+        checks.append((check, certified))
+    agree = "agree with" if audit.consistent else "DISAGREE with"
+    return _answer(
+        asked,
+        report,
+        question,
+        payload={
+            "consistent": audit.consistent,
+            "measured": [_measured_as_json(audit, measured) for measured in audit.measured],
+            "importance_sampling": [_importance_as_json(*check) for check in checks],
+        },
+        before=[
+            *(_measured_table(audit, measured) for measured in audit.measured),
+            f"The measured intervals {agree} the claimed curve (jointly, at confidence {given(report.confidence)}).\n",
+        ],
+        after=[_checks_table(checks)] if checks else [],
+        files={
+            "plot": drawn("curves.draw_audit", audit, title=asked.title(delta=False), width=120),
+            **_certificate(certificate, asked, claimed_group_size or size, question["delta"]),
+        },
+    )
 
 
 @command(
@@ -163,71 +144,105 @@ def scores(
     file: str,
     with_column: str,
     without_column: str,
-    seed: int,
-    plot: str | None,
     certificate: str | None,
-    as_json: bool,
+    progress: Progress,
     **question: Any,
-) -> None:
+) -> Answer:
     """Audit your own training loop: one score per independent run, larger where the group seems present."""
-    run, size, chosen = _audited(asked)
+    about = _audited(asked)
     from groupdp.audit import audit_scores, claimed_curve, read_scores
 
     if certificate is not None:
         need_flint()
-    with new_files(force=asked.force, plot=plot, certificate=certificate) as files:
-        measured = read_scores(Path(file), with_column=with_column, without_column=without_column)
-        with progress_bar("claim") as progress:
-            claim = claimed_curve(run, group_size=size, adjacency=chosen, progress=progress)
-        report = audit_scores(measured, run, group_size=size, claim=claim, adjacency=chosen, seed=seed, **question)
-        about: dict[str, Any] = {"confidence": report.confidence, "title": asked.title(delta=False), "width": 75}
-        save_picture(files, plot, "curves.draw_scores", measured, claim, **about)
-        _certify(files, certificate, run, size, chosen, question["delta"])
-    if as_json:
-        emit_json({**report_as_json(report), **asked.as_json_fields(), "seed": seed})
-    else:
-        _emit_asked(asked, question["delta"])
-        emit_report(report)
-    name_written(certificate, plot)
-    raise typer.Exit(1 if report.verdict.contradicted else 0)
+    measured = read_scores(Path(file), with_column=with_column, without_column=without_column)
+    claim = claimed_curve(asked.run, **about, progress=progress)
+    report = audit_scores(measured, asked.run, claim=claim, **about, **question)
+    drawing: dict[str, Any] = {"confidence": report.confidence, "title": asked.title(delta=False), "width": 75}
+    return _answer(
+        asked,
+        report,
+        question,
+        files={
+            "plot": drawn("curves.draw_scores", measured, claim, **drawing),
+            **_certificate(certificate, asked, about["group_size"], question["delta"]),
+        },
+    )
 
 
-def _audited(asked: Asked) -> tuple[Any, Any, str]:
-    """The run, the group, which must not be empty, and the adjacency."""
+def _audited(asked: Asked) -> dict[str, Any]:
+    """The group, which must not be empty, and the adjacency."""
     if "group_size" not in asked.neighbours:
         raise InvalidArgument("removed and added", NOT_SHOWN, "be left out of an audit: give group_size and adjacency")
     size = asked.neighbours["group_size"]
     if not isinstance(size, Mapping):
         require_integer("group_size", size, at_least=1)
-    return asked.run, size, asked.file.adjacency
+    return asked.neighbours
 
 
-def _emit_asked(asked: Asked, delta: float) -> None:
-    """The run as it was understood, and at which delta it is audited if its file names another one."""
-    emit_run(asked)
-    if asked.file.delta not in (None, delta):
-        emit_text(
-            f"audited at delta = {given(delta)} (--delta), not at the run's {given(asked.file.delta)}", indent="  "
-        )
-
-
-def _certify(files: NewFiles, path: str | None, run: Any, size: Any, adjacency: str, delta: float) -> None:
-    """Write the certificate of the epsilon that was audited, and say on stderr what the checker found."""
+def _certificate(path: str | None, asked: Asked, size: Any, delta: float) -> dict[str, Content]:
+    """The certificate of the epsilon that was audited, if one is to be written; what the checker found is on stderr."""
     if path is None:
-        return
+        return {}
     from groupdp.certificate import certify
 
     with progress_bar("certify") as progress:
-        made = certify(run, delta=delta, group_size=size, adjacency=adjacency, progress=progress)
-    files.write_text(path, made.text)
+        made = certify(asked.run, delta=delta, group_size=size, adjacency=asked.file.adjacency, progress=progress)
     typer.echo(f"{made.verdict.outcome}: {made.verdict.reason}; sha256 {made.digest}", err=True)
+    return {"certificate": made.text}
 
 
-def emit_measured(audit: WorstCaseAudit) -> None:
-    """About ten of the measured epsilons per direction."""
-    for measured in audit.measured:
-        certified = audit.claim.deltas[measured.direction]
-        rows = [
+def _answer(
+    asked: Asked,
+    report: AuditReport,
+    question: Mapping[str, Any],
+    *,
+    files: Mapping[str, Content],
+    payload: Mapping[str, Any] = MappingProxyType({}),
+    before: Sequence[str | Table] = (),
+    after: Sequence[str | Table] = (),
+) -> Answer:
+    """The claim as a whole, what was measured, and the one inequality tested: in which direction each is."""
+    about, delta, tested = asked.about(), question["delta"], report.verdict
+    if asked.file.delta not in (None, delta):
+        about.append(f"audited at delta = {given(delta)} (--delta), not at the run's {given(asked.file.delta)}")
+    seen = report.epsilon_lower.operation.direction
+    where = f"at epsilon {given(tested.epsilon)}, {tested.operation.direction}"
+    rows = [
+        (f"claimed epsilon at delta {given(report.delta)}", upper_text(report.claimed_epsilon.upper, 6)),
+        (
+            f"measured epsilon at delta {given(report.delta)}, {seen}: at least",
+            lower_text(report.epsilon_lower.value, 6),
+        ),
+        (f"claimed delta {where}", upper_text(tested.claimed_delta, 6)),
+        (f"measured delta {where}: at least", lower_text(tested.delta_lower, 6)),
+        (f"runs of each kind to see a gap of {given(report.gap)}", _runs(report.runs_for_gap)),
+        ("additional runs of each kind needed", _runs(report.more_runs_for_gap)),
+    ]
+    return Answer(
+        json={**_report_as_json(report), **asked.as_json_fields(), "seed": question["seed"], **payload},
+        about=about,
+        text=[
+            *before,
+            Table(f"Audit, each statement at confidence {given(report.confidence)}", ("", ""), rows),
+            "The claim is CONTRADICTED." if tested.contradicted else "The claim is not contradicted.",
+            *after,
+        ],
+        files=files,
+        status=1 if tested.contradicted else 0,
+    )
+
+
+def _runs(count: int | None) -> str:
+    return "no number suffices" if count is None else counted(count)
+
+
+def _measured_table(audit: WorstCaseAudit, measured: MeasuredDelta) -> Table:
+    """About ten of the measured epsilons."""
+    certified = audit.claim.deltas[measured.direction]
+    return Table(
+        f"delta over epsilon, {measured.direction}: {measured.trials} runs of each kind",
+        ("epsilon", "claimed", "measured", "at least", "at most"),
+        [
             (
                 given(measured.epsilons[i]),
                 upper_text(float(certified[i]), 4),
@@ -236,60 +251,29 @@ def emit_measured(audit: WorstCaseAudit) -> None:
                 upper_text(float(measured.upper[i]), 4),
             )
             for i in range(0, len(measured.epsilons), max(1, len(measured.epsilons) // 10))
-        ]
-        emit_table(
-            f"delta over epsilon, {measured.direction}: {measured.trials} runs of each kind",
-            ("epsilon", "claimed", "measured", "at least", "at most"),
-            rows,
-        )
-    joint = f"jointly, at confidence {given(audit.report.confidence)}"
-    verdict = "agree with" if audit.consistent else "DISAGREE with"
-    emit_text(f"The measured intervals {verdict} the claimed curve ({joint}).\n")
+        ],
+    )
 
 
-def emit_report(report: AuditReport) -> None:
-    """The claim as a whole, what was measured, and the one inequality tested: in which direction each is."""
-    seen = report.epsilon_lower.operation.direction
-    tested = f"at epsilon {given(report.verdict.epsilon)}, {report.verdict.operation.direction}"
-    rows = [
-        (f"claimed epsilon at delta {given(report.delta)}", upper_text(report.claimed_epsilon.upper, 6)),
-        (
-            f"measured epsilon at delta {given(report.delta)}, {seen}: at least",
-            lower_text(report.epsilon_lower.value, 6),
-        ),
-        (f"claimed delta {tested}", upper_text(report.verdict.claimed_delta, 6)),
-        (f"measured delta {tested}: at least", lower_text(report.verdict.delta_lower, 6)),
-        (f"runs of each kind to see a gap of {given(report.gap)}", _runs(report.runs_for_gap)),
-        ("additional runs of each kind needed", _runs(report.more_runs_for_gap)),
-    ]
-    emit_table(f"Audit, each statement at confidence {given(report.confidence)}", ("", ""), rows)
-    emit_text("The claim is CONTRADICTED." if report.verdict.contradicted else "The claim is not contradicted.")
+def _checks_table(checks: list[tuple[ImportanceEstimate, Bounds]]) -> Table:
+    return Table(
+        "Importance sampling: a check of the numerics, not an audit",
+        ("direction", "epsilon", "certified delta", "estimate", "at least", "at most"),
+        [
+            (
+                check.direction,
+                given(check.epsilon),
+                upper_text(certified.upper, 6),
+                f"{check.delta:.6g}",
+                lower_text(check.lower, 6),
+                upper_text(check.upper, 6),
+            )
+            for check, certified in checks
+        ],
+    )
 
 
-def _runs(count: int | None) -> str:
-    return "no number suffices" if count is None else counted(count)
-
-
-def emit_checks(checks: list[tuple[ImportanceEstimate, Bounds]]) -> None:
-    if checks:
-        emit_table(
-            "Importance sampling: a check of the numerics, not an audit",
-            ("direction", "epsilon", "certified delta", "estimate", "at least", "at most"),
-            [
-                (
-                    check.direction,
-                    given(check.epsilon),
-                    upper_text(certified.upper, 6),
-                    f"{check.delta:.6g}",
-                    lower_text(check.lower, 6),
-                    upper_text(check.upper, 6),
-                )
-                for check, certified in checks
-            ],
-        )
-
-
-def report_as_json(report: AuditReport) -> dict[str, Any]:
+def _report_as_json(report: AuditReport) -> dict[str, Any]:
     tested = report.verdict
     runs = ("runs_with_group", "runs_without_group", "gap", "runs_for_gap", "more_runs_for_gap")
     return {
@@ -311,7 +295,7 @@ def _bound_as_json(bound: LowerBound) -> dict[str, Any]:
     return {**values_of(bound, ("value", "epsilon", "delta")), **values_of(bound.operation, counts)}
 
 
-def measured_as_json(audit: WorstCaseAudit, measured: MeasuredDelta) -> dict[str, Any]:
+def _measured_as_json(audit: WorstCaseAudit, measured: MeasuredDelta) -> dict[str, Any]:
     return {
         "direction": measured.direction,
         "epsilon": measured.epsilons.tolist(),
@@ -321,7 +305,7 @@ def measured_as_json(audit: WorstCaseAudit, measured: MeasuredDelta) -> dict[str
     }
 
 
-def importance_as_json(check: ImportanceEstimate, certified: Bounds) -> dict[str, Any]:
+def _importance_as_json(check: ImportanceEstimate, certified: Bounds) -> dict[str, Any]:
     names = ("direction", "epsilon", "log_delta", "log_lower", "log_upper", "confidence", "samples")
     return {
         "about": "a check of the numerics, not a black-box audit",

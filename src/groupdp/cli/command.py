@@ -12,18 +12,20 @@ from typing import Any, NoReturn
 
 import typer
 
-from groupdp._files import NewFiles
 from groupdp._validation import shown
-from groupdp.cli.asked import Asked
-from groupdp.cli.options import COMPUTATION, OUTPUT, SHARED, Option, about_run
-from groupdp.cli.output import name_written
-from groupdp.cli.run_options import asked_of
+from groupdp.cli.asked import Asked, asked_of
+from groupdp.cli.options import AS_JSON, COMPUTATION, FORCE, OUTPUT, Option, about_run
+from groupdp.cli.output import Answer, dump_json, name_written, new_files, progress_bar, require_new
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 
 #: What a command asks about a run, unless it says otherwise.
 QUESTION = ("delta", "group_size", "adjacency", "removed", "added")
 
 Function = Callable[..., Any]
+
+
+#: The files that commands write, in the order in which they are named.
+_FILES = ("certificate", "out", "plot", "csv", "save")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,37 +39,34 @@ class _Declared:
     question: tuple[str, ...]
     assumed: Mapping[str, str]
     run_as_option: bool
+    has_json: bool
     options: Mapping[str, Option]
 
-    @property
-    def own(self) -> dict[str, Option]:
-        """The options that become arguments of the function: those declared, then those that commands share."""
-        parameters = inspect.signature(self.function).parameters.values()
-        names = [
-            parameter.name
-            for parameter in parameters
-            if parameter.kind is not inspect.Parameter.VAR_KEYWORD and parameter.name != "asked"
-        ]
-        return {**self.options, **{name: SHARED[name] for name in names if name not in self.options}}
-
     def callable(self) -> Function:
-        """The function that typer calls with the texts of all options."""
-        own = self.own
-        is_about_run = "asked" in inspect.signature(self.function).parameters
-        shared = about_run(self.question, run_as_option=self.run_as_option) if is_about_run else {}
-        shared = {name: option for name, option in shared.items() if name not in own}  # a command's own option is first
+        """The function that typer calls with the texts of all options; of a name declared twice the command's own."""
+        about: dict[str, Option] = {}
+        if "asked" in inspect.signature(self.function).parameters:
+            about = about_run(self.question, run_as_option=self.run_as_option)
+            about = {name: option for name, option in about.items() if name not in self.options}
+        own = dict(self.options)
+        if not about and any(option.writes != "nothing" for option in own.values()):
+            own["force"] = FORCE
+        if self.has_json:
+            own["as_json"] = AS_JSON
 
         @functools.wraps(self.function)
         def run(**given: Any) -> None:
             try:
-                asked = self._asked({name: given[name] for name in shared}, given) if is_about_run else None
+                asked = self._asked({name: given[name] for name in about}, given) if about else None
                 values = {name: option.value(name, given[name]) for name, option in own.items()}
-                self._answer(values, asked)
+                status = self._answer({"force": given.get("force", False), **values}, asked)
             except GroupDPError as error:
                 fail(str(error))
+            if status:
+                raise typer.Exit(status)
 
         arguments = [name for name, option in own.items() if option.kind == "argument"]
-        options = {**{name: own[name] for name in arguments}, **shared, **own}
+        options = {**{name: own[name] for name in arguments}, **about, **own}
         last = {OUTPUT: 1, COMPUTATION: 2}  # the last panels of the help
         in_order = sorted(options.items(), key=lambda pair: last.get(pair[1].panel, 0))
         parameters = [option.parameter(name) for name, option in in_order]
@@ -83,24 +82,43 @@ class _Declared:
             texts["data"] = texts["data"] or _bounded(files)
         return asked_of(texts, assumed=self.assumed)
 
-    def _answer(self, values: dict[str, Any], asked: Asked | None) -> None:
-        """Answer, then write what --save names: the run that was asked about, or the one that the command returns."""
-        if asked is None or asked.save_as is None:
-            self.function(**values, **({} if asked is None else {"asked": asked}))
-            return
-        leaving = None
-        with NewFiles("save") as files:
-            files.temporary(asked.save_as)  # a file that cannot be written is refused before any work
-            try:
-                answer = self.function(asked=asked, **values)
-            except typer.Exit as left:
-                if left.exit_code == 2:
-                    raise
-                answer, leaving = None, left
-            files.write_text(asked.save_as, (answer or asked).run_text())
-        name_written(asked.save_as)
-        if leaving is not None:
-            raise leaving
+    def _answer(self, values: dict[str, Any], asked: Asked | None) -> int:
+        """Answer, write the files that the options name, all or none, and print; the exit status."""
+        force, as_json = values["force"], values.get("as_json", False)
+        paths = {name: values[name] for name, option in self.options.items() if option.writes == "whole"}
+        if asked is not None:
+            paths["save"] = asked.save_as
+        itself = {name: values[name] for name, option in self.options.items() if option.writes == "itself"}
+        for name, path in itself.items():
+            require_new(path, name, force=force)
+        with new_files(paths, force=force) as files, progress_bar(self.name.split()[0]) as progress:
+            answer: Answer | None = self.function(**self._arguments({**values, "asked": asked, "progress": progress}))
+            if answer is None:
+                return 0
+            contents = answer.files if asked is None else {"save": asked.run_text(), **answer.files}
+            for name, content in contents.items():
+                path = paths.get(name)
+                if path is None:
+                    continue
+                if isinstance(content, str):
+                    files.write_text(path, content)
+                else:
+                    content(files.temporary(path))
+        if as_json and answer.json is not None:
+            typer.echo(dump_json(answer.json))
+            name_written(None if asked is None else asked.save_as)
+        else:
+            answer.emit()
+            name_written(*({**paths, **itself}.get(name) for name in _FILES))
+        return answer.status
+
+    def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What the function takes: its parameters; and if it has `**rest`, the other options but those of files."""
+        parameters = inspect.signature(self.function).parameters
+        names = set(parameters)
+        if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+            names |= {name for name, option in self.options.items() if option.writes == "nothing"}
+        return {name: value for name, value in values.items() if name in names}
 
 
 def command(
@@ -111,18 +129,20 @@ def command(
     question: tuple[str, ...] = QUESTION,
     assumed: Mapping[str, str] = MappingProxyType({}),
     run_as_option: bool = False,
+    has_json: bool = True,
     **options: Option,
 ) -> Callable[[Function], Function]:
     """Declares a command of this name, "group command" in a group; the help ends with "groupdp NAME EXAMPLE".
 
-    The function's parameters are the command's `options` and those that commands share (options.py). One called `asked`
-    is the run with its `question`: then the command has all options that describe a run. `assumed` are values of those
+    The function takes the values of the `options` that are its parameters (`**rest`: of all but those of files), and
+    returns an `Answer`. A parameter `asked` is the run with its `question`: then the command has all options that
+    describe a run. `progress` is a progress bar, `as_json` whether --json is given. `assumed` are values of the run
     that it does not need (a calibration of the noise needs no noise). `run_as_option`: the run file is the option
     --run, because the command's arguments are other files.
     """
 
     def decorate(function: Function) -> Function:
-        about = (name, example, hidden, question, assumed, run_as_option, options)
+        about = (name, example, hidden, question, assumed, run_as_option, has_json, options)
         function.declared = _Declared(function, *about)  # type: ignore[attr-defined]
         return function
 

@@ -14,19 +14,9 @@ from groupdp._files import check_writable
 from groupdp.bounds import upper_or_both
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
-from groupdp.cli.options import COMPUTATION, OUTPUT, Option, number, out, read_counts, words
-from groupdp.cli.output import (
-    NOT_TIGHT,
-    emit_json,
-    emit_run,
-    emit_table,
-    emit_text,
-    name_written,
-    new_files,
-    progress_bar,
-    require_new,
-    save_picture,
-)
+from groupdp.cli.options import COMPUTATION, OUTPUT, PLOT, Option, number, out, read_counts, words
+from groupdp.cli.output import NOT_TIGHT, Answer, Table, drawn, values_of
+from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
@@ -43,31 +33,16 @@ if TYPE_CHECKING:
     "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-sizes 1:16 --plot a.png",
     question=("delta", "adjacency"),
     group_sizes=words("SIZES", "1:32, or 1:32:4 (every fourth), or 1,2,4.", default="1:32", read=read_counts),
-    csv=words("FILE", "Write the data as CSV.", OUTPUT),
+    csv=words("FILE", "Write the data as CSV.", OUTPUT, writes="whole"),
+    plot=PLOT,
 )
-def curve(asked: Asked, *, group_sizes: list[int], plot: str | None, csv: str | None, as_json: bool) -> None:
+def curve(asked: Asked, *, group_sizes: list[int], progress: Progress) -> Answer:
     """epsilon against group size: the tight value, and earlier methods."""
     asked.require_one_source("a curve")
-    run, target, chosen = asked.run, asked.delta, asked.file.adjacency
+    target, chosen = asked.delta, asked.file.adjacency
     from groupdp.baselines.comparison import as_csv, compare
 
-    with new_files(force=asked.force, plot=plot, csv=csv) as files:
-        with progress_bar("curve") as progress:
-            points = compare(run, delta=target, group_sizes=group_sizes, adjacency=chosen, progress=progress)
-        save_picture(files, plot, "curves.draw_curves", [("", points)], title=asked.title(group=False), width=90)
-        if csv is not None:
-            files.write_text(csv, as_csv(points))
-    if as_json:
-        emit_json(
-            {
-                "points": [point.as_json() for point in points],
-                "delta": target,
-                "adjacency": chosen,
-                "run": asked.run_as_json(),
-            }
-        )
-        return
-    emit_run(asked, group=False)
+    points = compare(asked.run, delta=target, group_sizes=group_sizes, adjacency=chosen, progress=progress)
     present = {name: of for name, of in _CURVES.items() if any(getattr(point, of) is not None for point in points)}
     notes = ["k x one example is a reference line, not a guarantee."]
     if any(point.vadhan is not None and not point.vadhan.provenance.tolerance_met for point in points):
@@ -76,13 +51,26 @@ def curve(asked: Asked, *, group_sizes: list[int], plot: str | None, csv: str | 
         notes.append("This analysis is valid, not tight.")
     if points[0].poisson_claim is not None:
         notes.append("The Poisson claim is not a guarantee for this run: its batches are not sampled like that.")
-    emit_table(
+    table = Table(
         f"epsilon at delta = {target!r} against group size ({chosen}); upper bounds, rounded up",
         ("k", *present),
         [(str(point.group_size), *(_bound_text(point, of) for of in present.values())) for point in points],
-        note=" ".join(notes),
+        [" ".join(notes)],
     )
-    name_written(plot, csv)
+    return Answer(
+        json={
+            "points": [point.as_json() for point in points],
+            "delta": target,
+            "adjacency": chosen,
+            "run": asked.run_as_json(),
+        },
+        about=asked.about(group=False),
+        text=[table],
+        files={
+            "plot": drawn("curves.draw_curves", [("", points)], title=asked.title(group=False), width=90),
+            "csv": as_csv(points),
+        },
+    )
 
 
 #: The columns of the table, and what they show of a `Point`.
@@ -107,66 +95,65 @@ def _bound_text(point: Point, of: str) -> str:
     "spend",
     "run.toml --target 8 --plot spend.png",
     target=number("Say at which step this epsilon is reached.", above=0.0),
+    plot=PLOT,
 )
-def spend(asked: Asked, *, target: float | None, plot: str | None, as_json: bool) -> None:
+def spend(asked: Asked, *, target: float | None, progress: Progress) -> Answer:
     """epsilon against steps: the budget spent after each epoch."""
     from groupdp.sweeps.spend import spend as spent
 
-    with new_files(force=asked.force, plot=plot) as files:
-        with progress_bar("spend") as progress:
-            spending = spent(asked.run, delta=asked.delta, target=target, progress=progress, **asked.neighbours)
-        save_picture(files, plot, "curves.draw_spending", spending, title=asked.title())
-    tight = all(point.epsilon.tight for point in spending.points)
-    if as_json:
-        emit_json(
-            {
-                "points": [
-                    {"steps": point.steps, "epoch": point.epoch, "epsilon": sides(point.epsilon)}
-                    for point in spending.points
-                ],
-                "tight": tight,
-                "target": spending.target,
-                "last_step_within": spending.last_step_within,
-                "delta": asked.delta,
-                **asked.as_json_fields(),
-            }
-        )
-        return
-    emit_run(asked)
+    spending = spent(asked.run, delta=asked.delta, target=target, progress=progress, **asked.neighbours)
+    points = spending.points
+    tight = all(point.epsilon.tight for point in points)
     # The ends of epochs, or steps evenly spread; about twenty rows, the last step among them.
-    by_epoch = any(point.epoch for point in spending.points)
-    rows = [point for point in spending.points if point.epoch or not by_epoch]
+    by_epoch = any(point.epoch for point in points)
+    rows = [point for point in points if point.epoch or not by_epoch]
     every = max(1, math.ceil(len(rows) / 20))
     shown = rows[every - 1 :: every]
-    if not shown or shown[-1] is not spending.points[-1]:
-        shown.append(spending.points[-1])
-    emit_table(
+    if not shown or shown[-1] is not points[-1]:
+        shown.append(points[-1])
+    columns = ("after epoch", "after step", "at least", "at most (the guarantee)")
+    cells = [
+        (
+            str(point.epoch or ""),
+            counted(point.steps),
+            lower_text(point.epsilon.lower),
+            upper_text(point.epsilon.upper),
+        )
+        for point in shown
+    ]
+    first = 0 if by_epoch else 1
+    table = Table(
         f"epsilon spent at delta = {asked.delta!r} for {asked.group_text()}",
-        (*(["after epoch"] if by_epoch else []), "after step", "at least", "at most (the guarantee)"),
-        [
-            (
-                *([str(point.epoch or "")] if by_epoch else []),
-                counted(point.steps),
-                lower_text(point.epsilon.lower),
-                upper_text(point.epsilon.upper),
-            )
-            for point in shown
-        ],
-        note="\n".join([*_reached(spending), *([] if tight else [NOT_TIGHT])]),
+        columns[first:],
+        [row[first:] for row in cells],
+        [_reached(spending), "" if tight else NOT_TIGHT],
     )
-    name_written(plot)
+    return Answer(
+        json={
+            "points": [
+                {"steps": point.steps, "epoch": point.epoch, "epsilon": sides(point.epsilon)} for point in points
+            ],
+            "tight": tight,
+            **values_of(spending, ("target", "last_step_within")),
+            "delta": asked.delta,
+            **asked.as_json_fields(),
+        },
+        about=asked.about(),
+        text=[table],
+        files={"plot": drawn("curves.draw_spending", spending, title=asked.title())},
+    )
 
 
-def _reached(spending: Spending) -> list[str]:
+def _reached(spending: Spending) -> str:
     """At which step the target is reached, if there is one."""
     if spending.target is None:
-        return []
+        return ""
     target, last = f"epsilon = {given(spending.target)}", spending.last_step_within
     if last is None:
-        return [f"{target} is exceeded from the first step on."]
+        return f"{target} is exceeded from the first step on."
     if last == spending.points[-1].steps:
-        return [f"{target} is not reached: all {last} steps are within it."]
-    return [f"The last step within {target} is step {counted(last)}."]
+        return f"{target} is not reached: all {last} steps are within it."
+    return f"The last step within {target} is step {counted(last)}."
 
 
 _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
@@ -183,64 +170,66 @@ _MOST_ROWS = 200
         required=True,
         several=True,
     ),
-    out=out("FILE", "Write the rows: .csv or .parquet."),
+    out=out("FILE", "Write the rows: .csv or .parquet.", writes="itself"),
     scheduler=words("ADDRESS", "Compute on this Dask scheduler.", COMPUTATION),
+    plot=PLOT,
 )
 def sweep(
-    asked: Asked, *, vary: list[str], out: str | None, plot: str | None, scheduler: str | None, as_json: bool
-) -> None:
+    asked: Asked,
+    *,
+    vary: list[str],
+    out: str | None,
+    plot: str | None,
+    scheduler: str | None,
+    as_json: bool,
+    progress: Progress,
+) -> Answer:
     """epsilon for every combination of values; with --out an interrupted sweep goes on where it stopped."""
     from groupdp.sweeps.grid import grid_of
 
-    values = values_of(vary)
+    values = varied(vary)
     if "group_size" in values and asked.file.group_size is None and asked.file.sources is None:
         asked = replace(asked, file=replace(asked.file, group_size=1))  # it varies: this one is not asked about
     neighbours = asked.neighbours
     if "removed" in neighbours:
         raise InvalidArgument("group_size", NOT_SHOWN, "be given for a sweep in place of removed and added")
     grid = grid_of(asked.run, delta=asked.file.delta, vary=values, **neighbours)
-    require_new(out, "out", force=asked.force)
     if plot is not None:
         from groupdp.figures.studies import check_names
 
         check_names(grid.names)
-    with new_files(force=asked.force, plot=plot) as files:
-        rows = _computed(grid, out, scheduler, wanted=as_json or plot is not None)
-        save_picture(files, plot, "studies.draw_sweep", rows, title=_title(asked, grid.names))
-    if as_json:
-        question = {"delta": grid.delta, **asked.as_json_fields()}
-        fixed = {name: value for name, value in question.items() if name not in grid.names}
-        emit_json({"rows": [row.as_dict() for row in rows], **fixed})
-        return
+    rows = _computed(grid, out, scheduler, progress, wanted=as_json or plot is not None)
+    question = {"delta": grid.delta, **asked.as_json_fields()}
     about = [line.replace("δ", "delta") for line in _title(asked, grid.names, exact=True)]
-    for line in (*about, *remarks_on(asked.file, group="group_size" not in grid.names)):
-        emit_text(line, indent="  ")
-    if out is None:
-        _emit(rows, grid.names)
-    name_written(out, plot)
+    return Answer(
+        json={
+            "rows": [row.as_dict() for row in rows],
+            **{name: value for name, value in question.items() if name not in grid.names},
+        },
+        about=[*about, *remarks_on(asked.file, group="group_size" not in grid.names)],
+        text=[_table(rows, grid.names)] if out is None else [],
+        files={"plot": drawn("studies.draw_sweep", rows, title=_title(asked, grid.names))},
+    )
 
 
-def _computed(grid: Any, out: str | None, scheduler: str | None, *, wanted: bool) -> list[Any]:
+def _computed(grid: Any, out: str | None, scheduler: str | None, progress: Progress, *, wanted: bool) -> list[Any]:
     """The rows, if they are wanted: a large file is never in memory as a whole."""
     from groupdp.sweeps.sweep import Parts, finished_chunks, rows_of
 
-    with progress_bar("sweep") as progress:
-        if out is None:
-            return rows_of(grid, scheduler=scheduler, progress=progress)
-        parts = Parts(out, grid)
-        check_writable("out", out)
-        done = parts.begin()
-        count = sum(min(grid.chunk, len(grid) - start) for start in done)
-        try:
-            for start, rows in finished_chunks(grid, done=done, scheduler=scheduler):
-                parts.write(start, rows)
-                count += len(rows)
-                progress(count / len(grid))
-        except KeyboardInterrupt:
-            typer.echo(
-                f"\rstopped after {count} of {len(grid)} rows: run the same command again to continue.", err=True
-            )
-            raise
+    if out is None:
+        return rows_of(grid, scheduler=scheduler, progress=progress)
+    parts = Parts(out, grid)
+    check_writable("out", out)
+    done = parts.begin()
+    count = sum(min(grid.chunk, len(grid) - start) for start in done)
+    try:
+        for start, rows in finished_chunks(grid, done=done, scheduler=scheduler):
+            parts.write(start, rows)
+            count += len(rows)
+            progress(count / len(grid))
+    except KeyboardInterrupt:
+        typer.echo(f"\rstopped after {count} of {len(grid)} rows: run the same command again to continue.", err=True)
+        raise
     kept = list(parts.rows()) if wanted else []
     parts.assemble()
     return kept
@@ -265,7 +254,7 @@ def _title(asked: Asked, names: tuple[str, ...], *, exact: bool = False) -> list
     return [*lines, ", ".join(question)]
 
 
-def _emit(rows: list[Any], names: tuple[str, ...]) -> None:
+def _table(rows: list[Any], names: tuple[str, ...]) -> Table:
     refusals = [row.refused for row in rows if row.refused is not None]
     notes = [f"{len(rows) - _MOST_ROWS} more rows: --out FILE has all of them."] if len(rows) > _MOST_ROWS else []
     notes += [f"{len(refusals)} refused; the first: {refusals[0]}"] if refusals else []
@@ -273,7 +262,7 @@ def _emit(rows: list[Any], names: tuple[str, ...]) -> None:
     if loose:
         some = f"Valid, not tight in {loose} of {len(rows)} rows: there 'at least' limits this analysis only."
         notes.append(NOT_TIGHT if loose == len(rows) - len(refusals) else some)
-    emit_table(
+    return Table(
         "epsilon for every combination",
         (*(name.replace("_", " ") for name in names), "at least", "at most"),
         [
@@ -284,20 +273,20 @@ def _emit(rows: list[Any], names: tuple[str, ...]) -> None:
             )
             for row in rows[:_MOST_ROWS]
         ],
-        note="\n".join(notes),
+        notes,
     )
 
 
-def values_of(texts: list[str]) -> dict[str, list[Any]]:
+def varied(texts: list[str]) -> dict[str, list[Any]]:
     """The values that NAME=first:last:count, NAME=first:last and NAME=1,2,4 spell."""
-    varied: dict[str, list[Any]] = {}
+    spelled: dict[str, list[Any]] = {}
     for text in texts:
         name, _, values = text.partition("=")
         name = name.strip().replace("-", "_")
-        if not name or not values or name in varied or len(text) > 100_000:
+        if not name or not values or name in spelled or len(text) > 100_000:
             raise InvalidArgument("vary", text, "be written NAME=VALUES, each name once")
-        varied[name] = _spelled(text, name, values)
-    return varied
+        spelled[name] = _spelled(text, name, values)
+    return spelled
 
 
 def _spelled(text: str, name: str, values: str) -> list[Any]:

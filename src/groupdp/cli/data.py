@@ -8,9 +8,21 @@ from typing import Any
 import typer
 
 from groupdp.cli.command import command
-from groupdp.cli.options import COMPUTATION, SHARED, argument, choice, integer, number, out, read_memory, words
-from groupdp.cli.output import emit_json, emit_table, name_written, progress_bar, require_new
+from groupdp.cli.options import (
+    COMPUTATION,
+    EPOCHS_OF_RUN,
+    STEPS,
+    argument,
+    choice,
+    integer,
+    number,
+    out,
+    read_memory,
+    words,
+)
+from groupdp.cli.output import Answer, Table, progress_bar, values_of
 from groupdp.cli.process import terminated_as_interrupted
+from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.fields import integer as read_integer
 from groupdp.neighbours import ADJACENCIES, SAME_SIZE
@@ -67,7 +79,7 @@ def require_by(files: list[str], by: list[str] | None, *, kind: str | None, memo
     "count",
     "'rows/*.parquet' --by user_id --out counts.parquet",
     **_ROWS,
-    out=out("FILE", "Write each person's number: Parquet, CSV or JSONL by suffix."),
+    out=out("FILE", "Write each person's number: Parquet, CSV or JSONL by suffix.", writes="itself"),
 )
 def count(
     files: list[str],
@@ -77,46 +89,38 @@ def count(
     out: str | None,
     memory: int,
     scheduler: str | None,
-    force: bool,
-    as_json: bool,
-) -> None:
+    progress: Progress,
+) -> Answer:
     """How many examples each person has, from a table with a row for every example."""
-    require_new(out, "out", force=force)
     columns = require_by(files, by, kind=kind, memory=memory)
     from groupdp.data import count as count_rows
 
-    with terminated_as_interrupted(), progress_bar("count") as progress:
+    with terminated_as_interrupted():
         counts = count_rows(files, by=columns, out=out, memory=memory, kind=kind, client=scheduler, progress=progress)
     warn_of_alike(counts)
     quantiles = {share: counts.quantile(share) for share in (0.5, 0.9, 0.99, 0.999)}
-    if as_json:
-        emit_json(
-            {
-                "rows": counts.rows,
-                "people": counts.people,
-                "largest": counts.largest,
-                "alike": counts.alike,
-                "quantiles": {str(share): value for share, value in quantiles.items()},
-                "by": columns,
-                "records": counts.records,
-                "histogram": [
-                    {"examples": int(n), "people": int(people)}
-                    for n, people in zip(counts.examples, counts.people_with, strict=True)
-                ],
-            }
-        )
-        return
-    rows = [
-        (f"{given_percent(share)} of the people", f"at most {counted(value)}") for share, value in quantiles.items()
-    ]
+    histogram = zip(counts.examples, counts.people_with, strict=True)
+    payload = {
+        **values_of(counts, ("rows", "people", "largest", "alike")),
+        "quantiles": {str(share): value for share, value in quantiles.items()},
+        "by": columns,
+        "records": counts.records,
+        "histogram": [{"examples": int(n), "people": int(people)} for n, people in histogram],
+    }
+    shares = [(f"{given_percent(share)} of the people", value) for share, value in quantiles.items()]
     records = f"{counted(counts.records)} records, " if counts.records is not None else ""
-    emit_table(
+    table = Table(
         f"{records}{counts.rows} examples of {counts.people} people",
         ("who", "examples"),
-        [*rows, ("everybody", f"at most {counted(counts.largest)}")],
-        note=f"{out} holds one row per person; do not publish it." if out is not None else "",
+        [(who, f"at most {counted(most)}") for who, most in [*shares, ("everybody", counts.largest)]],
+        [keep_private(out)],
     )
-    name_written(out)
+    return Answer(json=payload, text=[table])
+
+
+def keep_private(out: str | None) -> str:
+    """A note on a file with a row per person, if one was written."""
+    return "" if out is None else f"{out} holds one row per person; do not publish it."
 
 
 _CHOICE = "The choice"
@@ -135,11 +139,11 @@ _AUTO = "With --at-most auto"
     epsilon=number("The epsilon to reach.", _AUTO),
     delta=number("The delta of the target.", _AUTO),
     batch_size=integer("Examples in a batch.", _AUTO),
-    steps=replace(SHARED["steps"], panel=_AUTO),
-    epochs=replace(SHARED["epochs"], panel=_AUTO),
+    steps=replace(STEPS, panel=_AUTO),
+    epochs=replace(EPOCHS_OF_RUN, panel=_AUTO),
     minimum_share=number("Share of the examples that must be kept.", _AUTO),
     adjacency=choice(ADJACENCIES, "The adjacency of the target (default add-or-remove).", _AUTO),
-    out=out("FILE", "The rows kept: Parquet, CSV or JSONL by suffix.", required=True),
+    out=out("FILE", "The rows kept: Parquet, CSV or JSONL by suffix.", required=True, writes="itself"),
 )
 def bound(
     files: list[str],
@@ -155,10 +159,8 @@ def bound(
     out: str,
     memory: int,
     scheduler: str | None,
-    force: bool,
-    as_json: bool,
     **question: Any,
-) -> None:
+) -> Answer:
     """Keep at most k examples of each person, chosen by a keyed hash of seed, person and key."""
     if sum(given is not None for given in (at_most, at_most_per, run)) != 1:
         raise InvalidArgument(
@@ -171,7 +173,6 @@ def bound(
     from groupdp.data.counting import checked_suffix
 
     checked_suffix(out)
-    require_new(out, "out", force=force)
     columns = require_by(files, by, kind=kind, memory=memory)
     common: dict[str, Any] = {"by": columns, "memory": memory, "kind": kind, "client": scheduler}
     with terminated_as_interrupted():
@@ -179,43 +180,29 @@ def bound(
             if "-" in files:
                 raise InvalidArgument("files", NOT_SHOWN, "not be standard input with --at-most auto: it is read twice")
             caps = _recommended(files, {**question, "adjacency": adjacency or ADJACENCIES[0]}, common)
+        keys = None if key is None else tuple(name.strip() for name in key.split(","))
         with progress_bar("bound") as progress:
             bounded = bound_rows(
-                files,
-                key=None if key is None else tuple(name.strip() for name in key.split(",")),
-                at_most=caps,
-                per=per,
-                seed=seed,
-                out=out,
-                progress=progress,
-                **common,
+                files, key=keys, at_most=caps, per=per, seed=seed, out=out, progress=progress, **common
             )
     warn_of_alike(bounded)
-    if as_json:
-        emit_json({**bounded.as_json(), "by": columns, "key": key, "out": out})
-        return
-    share = bounded.kept / bounded.rows
-    most = "records that any choice can keep, at most"
-    possible = [] if bounded.possible is None else [(most, str(bounded.possible))]
-    emit_table(
-        f"{counted(bounded.kept)} of {bounded.rows} examples kept ({lower_percent(share)})",
-        ("what", "number"),
-        [
-            ("people", counted(bounded.people)),
-            (
-                "people who lost examples" if per is None else "people with fewer examples of a source",
-                counted(bounded.people_cut),
-            ),
-            ("most examples of one person before", counted(bounded.largest)),
-            ("most examples of one person now", counted(bounded.largest_kept)),
-            ("at most", str(bounded.at_most)),
-            ("seed", bounded.seed),
-            ("digest", bounded.digest),
-            *possible,
-        ],
-        note="" if bounded.owners is None else _SEVERAL_OWNERS,
+    cut = "people who lost examples" if per is None else "people with fewer examples of a source"
+    rows = [
+        ("people", counted(bounded.people)),
+        (cut, counted(bounded.people_cut)),
+        ("most examples of one person before", counted(bounded.largest)),
+        ("most examples of one person now", counted(bounded.largest_kept)),
+        ("at most", str(bounded.at_most)),
+        ("seed", bounded.seed),
+        ("digest", bounded.digest),
+    ]
+    if bounded.possible is not None:
+        rows.append(("records that any choice can keep, at most", str(bounded.possible)))
+    kept = f"{counted(bounded.kept)} of {bounded.rows} examples kept ({lower_percent(bounded.kept / bounded.rows)})"
+    return Answer(
+        json={**bounded.as_json(), "by": columns, "key": key, "out": out},
+        text=[Table(kept, ("what", "number"), rows, ["" if bounded.owners is None else _SEVERAL_OWNERS])],
     )
-    name_written(out)
 
 
 def _group_size(path: str) -> str:

@@ -9,55 +9,47 @@ from groupdp import fields
 from groupdp.bounds import Bounds
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import QUESTION, command
-from groupdp.cli.options import RUN, SHARED, choice, flag, integer, number, read_counts, words
-from groupdp.cli.output import NOT_TIGHT, emit_json, emit_run, emit_table, emit_text, progress_bar, waiting
+from groupdp.cli.options import EPSILON, LATTICE_MEMORY, RUN, choice, flag, integer, number, read_counts, words
+from groupdp.cli.output import NOT_TIGHT, Answer, Table, values_of, waiting
+from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, lower_text, round_up, sides, upper_text
 
 if TYPE_CHECKING:
     from groupdp.calibration import Calibration
-    from groupdp.statement.numbers import Explanation
 
 
 @command(
     "epsilon",
     "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6 --group-size 9",
     explain=flag("Also say what epsilon means for one person."),
+    memory=LATTICE_MEMORY,
 )
-def epsilon(asked: Asked, *, explain: bool, memory: int, as_json: bool) -> None:
+def epsilon(asked: Asked, *, explain: bool, memory: int, progress: Progress) -> Answer:
     """The smallest epsilon for groups of up to k examples, between two proved bounds."""
-    target = asked.delta
+    about: dict[str, Any] = {"delta": asked.delta, "progress": progress, **asked.neighbours}
     from groupdp import guarantees
 
-    with progress_bar("epsilon") as progress:
-        bounds = guarantees.epsilon(
-            asked.run, delta=target, every_change=True, memory_budget=memory, progress=progress, **asked.neighbours
-        )
-    meaning = _meaning(asked, bounds) if explain else None
-    changes = _changes(bounds)
+    bounds = guarantees.epsilon(asked.run, every_change=True, memory_budget=memory, **about)
+    more: dict[str, Any] = {"delta": asked.delta}
+    after: list[str] = []
     claim = _poisson_claim(asked)
-    if as_json:
-        emit_json(
-            {
-                "epsilon": sides(bounds),
-                "tight": bounds.tight,
-                **{name: sides(change) for name, change in changes.items()},
-                "delta": target,
-                **({} if claim is None else {"poisson_claim_not_a_guarantee": claim.upper}),
-                **({} if meaning is None else {"explanation": meaning.as_json()}),
-                **asked.as_json_fields(),
-            }
-        )
-        return
-    _emit(f"epsilon at delta = {target!r}", bounds, changes, asked)
     if claim is not None:
-        emit_text(
+        more["poisson_claim_not_a_guarantee"] = claim.upper
+        after.append(
             f"Poisson accounting would claim {upper_text(claim.upper, 6)}. That is not a guarantee for this run: its "
             "batches are not Poisson samples."
         )
-    for sentence in () if meaning is None else meaning.sentences():
-        emit_text(f"- {sentence}")
+    if explain:
+        from groupdp.statement.numbers import explain as explained
+
+        meaning = explained(asked.run, certified=bounds, **about)
+        more["explanation"] = meaning.as_json()
+        after += (f"- {sentence}" for sentence in meaning.sentences())
+    table = _table(f"epsilon at delta = {asked.delta!r}", bounds, _changes(bounds), asked)
+    payload = {"epsilon": sides(bounds), **_loose(bounds, _changes(bounds)), **more, **asked.as_json_fields()}
+    return Answer(json=payload, about=asked.about(), text=[table, *after])
 
 
 def _poisson_claim(asked: Asked) -> Bounds | None:
@@ -70,46 +62,35 @@ def _poisson_claim(asked: Asked) -> Bounds | None:
     return poisson_claim(asked.run, delta=asked.delta, **asked.neighbours)
 
 
-def _meaning(asked: Asked, certified: Bounds) -> Explanation:
-    """What the epsilon means for one person, at the prior and the rate of false alarms that `explain` assumes."""
-    from groupdp.statement.numbers import explain as explained
-
-    with progress_bar("explain") as progress:
-        return explained(asked.run, delta=asked.delta, certified=certified, progress=progress, **asked.neighbours)
-
-
 @command(
     "delta",
     "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --epsilon 40 --group-size 9",
     question=("group_size", "adjacency", "removed", "added"),
     epsilon=number("The epsilon of (epsilon, delta)-DP.", required=True, at_least=0.0),
+    memory=LATTICE_MEMORY,
 )
-def delta(asked: Asked, *, epsilon: float, memory: int, as_json: bool) -> None:
+def delta(asked: Asked, *, epsilon: float, memory: int, progress: Progress) -> Answer:
     """The smallest delta for groups of up to k examples, between two proved bounds."""
     from groupdp import guarantees
 
-    with progress_bar("delta") as progress:
-        logarithm = guarantees.log_delta(
-            asked.run, epsilon=epsilon, every_change=True, memory_budget=memory, progress=progress, **asked.neighbours
-        )
+    logarithm = guarantees.log_delta(
+        asked.run, epsilon=epsilon, every_change=True, memory_budget=memory, progress=progress, **asked.neighbours
+    )
     bounds = guarantees.exponential(logarithm)
     changes = {name: guarantees.exponential(change) for name, change in _changes(logarithm).items()}
-    if as_json:
-        emit_json(
-            {
-                "delta": sides(bounds),
-                "log_delta": sides(logarithm),
-                "tight": bounds.tight,
-                **{name: sides(change) for name, change in changes.items()},
-                "epsilon": epsilon,
-                **asked.as_json_fields(),
-            }
-        )
-        return
     # The smallest doubles have few digits: then the logarithm is printed as well.
-    small = 0.0 < bounds.upper < 1e-300
-    notes = [f"log delta is at most {upper_text(logarithm.upper, 12)}."] if small else []
-    _emit(f"delta at epsilon = {epsilon!r}", bounds, changes, asked, notes)
+    small = f"log delta is at most {upper_text(logarithm.upper, 12)}." if 0.0 < bounds.upper < 1e-300 else ""
+    return Answer(
+        json={
+            "delta": sides(bounds),
+            "log_delta": sides(logarithm),
+            **_loose(bounds, changes),
+            "epsilon": epsilon,
+            **asked.as_json_fields(),
+        },
+        about=asked.about(),
+        text=[_table(f"delta at epsilon = {epsilon!r}", bounds, changes, asked, small)],
+    )
 
 
 def _changes(bounds: Bounds) -> dict[str, Bounds]:
@@ -118,15 +99,18 @@ def _changes(bounds: Bounds) -> dict[str, Bounds]:
     return {name: Bounds(*changes[name]) for name in sorted(changes)} if len(changes) > 1 else {}
 
 
-def _emit(title: str, answer: Bounds, changes: dict[str, Bounds], asked: Asked, notes: list[str] | None = None) -> None:
-    emit_run(asked)
+def _loose(bounds: Bounds, changes: dict[str, Bounds]) -> dict[str, Any]:
+    return {"tight": bounds.tight, **{name: sides(change) for name, change in changes.items()}}
+
+
+def _table(title: str, answer: Bounds, changes: dict[str, Bounds], asked: Asked, *notes: str) -> Table:
     first = "in either order" if "removed" in asked.neighbours else asked.file.adjacency
     shown = {first: answer, **(changes if len(changes) <= 12 else {})}
-    emit_table(
+    return Table(
         f"{title} for {asked.group_text()}",
         ("adjacency", "at least", "at most (the guarantee)"),
         [(name, lower_text(bounds.lower, 12), upper_text(bounds.upper, 12)) for name, bounds in shown.items()],
-        note="\n".join([*(notes or []), *([] if answer.tight else [NOT_TIGHT])]),
+        [*notes, "" if answer.tight else NOT_TIGHT],
     )
 
 
@@ -174,20 +158,23 @@ _CALIBRATIONS: dict[str, tuple[str, str, str, dict[str, str]]] = {
 
 def _calibration(name: str, parameter: str, text: str, example: str, assumed: dict[str, str]) -> Any:
     """The command `calibrate NAME`."""
-    options: dict[str, Any] = {"epsilon": SHARED["epsilon"]}
+    options: dict[str, Any] = {"epsilon": EPSILON}
     if name != "group":
         options["which_phase"] = words("INTEGER", "Which of several phases to change: a number from 1, or last.")
     if name in ("noise", "rate"):
         options["tolerance"] = number("Largest relative distance from the best value.", default="1e-9")
 
-    def calibrate(asked: Asked, *, as_json: bool, **question: Any) -> Asked:
+    def calibrate(asked: Asked, *, progress: Progress, **question: Any) -> Answer:
+        from groupdp import calibration
+
         if name == "group":
             question["adjacency"] = asked.file.adjacency
         else:
             which = question.pop("which_phase")
             all_phases = name == "noise" and which is None
             question |= {"phase": None if all_phases else _phase(asked, which), **asked.neighbours}
-        return _answer(f"calibrate_{parameter}", asked, as_json=as_json, **question)
+        function = getattr(calibration, f"calibrate_{parameter}")
+        return _calibrated(asked, function(asked.run, delta=asked.delta, progress=progress, **question))
 
     calibrate.__doc__ = text
     asks = ("delta", "adjacency") if name == "group" else QUESTION
@@ -210,36 +197,34 @@ def _phase(asked: Asked, text: str | None) -> int:
     return fields.integer("which_phase", text, at_least=1, at_most=count) - 1
 
 
-def _answer(calibrate: str, asked: Asked, *, as_json: bool, **question: Any) -> Asked:
-    """Print the calibrated value; the run with it."""
-    from groupdp import calibration
+def _calibrated(asked: Asked, result: Calibration) -> Answer:
+    """The calibrated value; --save writes the run with it."""
     from groupdp.mechanisms.mechanism import mechanisms_of
 
-    with progress_bar("calibrate") as progress:
-        result = getattr(calibration, calibrate)(asked.run, delta=asked.delta, progress=progress, **question)
     file = replace(asked.file, phases=mechanisms_of(result.run))
     if result.parameter == "group_size":
         file = replace(file, group_size=result.group_size, removed=None, added=None)
     asked = replace(asked, file=file)
-    if as_json:
-        emit_json({**result.as_dict(), "run": asked.run_as_json()})
-        return asked
-    emit_run(asked)
     tried = [(result.value, result.epsilon, "meets it")]
     if result.failing_value is not None and result.failing_epsilon is not None:
         fails = "fails, proved" if result.epsilon.tight else "fails by this analysis"
         tried.append((result.failing_value, result.failing_epsilon, fails))
     name = result.parameter.replace("_", " ")
-    emit_table(
+    table = Table(
         f"{name} for epsilon = {result.target_epsilon!r} at delta = {result.delta!r}, {asked.group_text()}",
         (name, "epsilon at least", "epsilon at most", "target"),
         [
             (str(value), lower_text(bounds.lower, 12), upper_text(bounds.upper, 12), meets)
             for value, bounds, meets in tried
         ],
-        note=_optimality(result) if result.epsilon.tight else f"{_optimality(result)}\n{NOT_TIGHT}",
+        [_optimality(result), "" if result.epsilon.tight else NOT_TIGHT],
     )
-    return asked
+    return Answer(
+        json={**result.as_dict(), "run": asked.run_as_json()},
+        about=asked.about(),
+        text=[table],
+        files={"save": asked.run_text()},
+    )
 
 
 def _optimality(result: Calibration) -> str:
@@ -271,43 +256,40 @@ def _optimality(result: Calibration) -> str:
     epsilon=number("Also the noise that meets this epsilon, and its error."),
     adjacency=choice(ADJACENCIES, f"Which datasets are neighbours: {', '.join(ADJACENCIES)}.", default=ADJACENCIES[0]),
 )
-def bands_of_noise(*, bands: list[int], as_json: bool, **question: Any) -> None:
+def bands_of_noise(*, bands: list[int], **question: Any) -> Answer:
     """Bands of correlated noise against epsilon and the error of prefix sums."""
     from groupdp.correlated import bands_table
 
     with waiting("bands"):
         rows = bands_table(bands, **question)
-    if as_json:
-        described: list[dict[str, Any]] = [
+    columns, cells = ["bands", "epsilon", "sigma / clip", "squared error"], []
+    if question["epsilon"] is not None:
+        columns += [f"noise for {given(question['epsilon'])}", "its squared error"]
+    payload: list[dict[str, Any]] = []
+    for row in rows:
+        noises = upper_text(row.epsilon.upper, 6), upper_text(row.run.standard_deviation, 6)
+        cells.append([str(row.bands), *noises, f"{row.squared_error:.5g}"])
+        payload.append(
             {
                 "bands": row.bands,
                 "epsilon": sides(row.epsilon),
                 "tight": row.epsilon.tight,
-                "column_norm": row.run.column_norm,
-                "standard_deviation": row.run.standard_deviation,
+                **values_of(row.run, ("column_norm", "standard_deviation")),
                 "squared_error": row.squared_error,
             }
-            for row in rows
-        ]
-        for row, fields_of_row in zip(rows, described, strict=True):
-            if row.calibrated is not None:
-                fields_of_row["calibrated_noise_multiplier"] = row.calibrated.noise_multiplier
-                fields_of_row["calibrated_squared_error"] = row.calibrated_error
-        emit_json({"rows": described, **question})
-        return
-    columns, cells = ["bands", "epsilon", "sigma / clip", "squared error"], []
-    if question["epsilon"] is not None:
-        columns += [f"noise for {given(question['epsilon'])}", "its squared error"]
-    for row in rows:
-        noises = upper_text(row.epsilon.upper, 6), upper_text(row.run.standard_deviation, 6)
-        cells.append([str(row.bands), *noises, f"{row.squared_error:.5g}"])
+        )
         if row.calibrated is not None:
-            cells[-1] += [upper_text(row.calibrated.noise_multiplier, 6), f"{row.calibrated_error:.5g}"]
-    emit_table(
+            noise, error = row.calibrated.noise_multiplier, row.calibrated_error
+            cells[-1] += [upper_text(noise, 6), f"{error:.5g}"]
+            payload[-1] |= {"calibrated_noise_multiplier": noise, "calibrated_squared_error": error}
+    table = Table(
         f"Bands against epsilon at delta = {question['delta']!r} for a group of {question['group_size']} "
         f"({question['adjacency']}, {question['assigned']}, {question['normalisation']})",
         columns,
         cells,
-        note="Squared error: the total over all prefix sums of gradients clipped to 1, not certified."
-        + ("" if all(row.epsilon.tight for row in rows) else f" {NOT_TIGHT}"),
+        [
+            "Squared error: the total over all prefix sums of gradients clipped to 1, not certified."
+            + ("" if all(row.epsilon.tight for row in rows) else f" {NOT_TIGHT}")
+        ],
     )
+    return Answer(json={"rows": payload, **question}, text=[table])

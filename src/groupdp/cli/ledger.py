@@ -9,18 +9,9 @@ from groupdp._files import read_file
 from groupdp.bounds import Bounds
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
-from groupdp.cli.options import choice, number, words
-from groupdp.cli.output import (
-    emit_json,
-    emit_run,
-    emit_table,
-    emit_text,
-    name_written,
-    new_files,
-    progress_bar,
-    save_picture,
-    values_of,
-)
+from groupdp.cli.options import PLOT, choice, number, words
+from groupdp.cli.output import Answer, Table, drawn, values_of
+from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, sides, upper_text
@@ -34,7 +25,6 @@ GROUPS = {
         "groupdp ledger show --ledger ledger.jsonl",
     )
 }
-_DIGITS = 6
 _LEDGER = "The ledger"
 _FILE: dict[str, Any] = {"ledger": words("FILE", "The ledger.", _LEDGER, default="ledger.jsonl")}
 _BUDGET = number("The budget: an epsilon.")
@@ -58,17 +48,15 @@ _ENTRY: dict[str, Any] = {
     adjacency=choice(ADJACENCIES, "Which datasets are neighbours.", default=ADJACENCIES[0]),
     **_ENTRY,
 )
-def new(*, ledger: str, covers: str | None, as_json: bool, **fixed: Any) -> None:
+def new(*, ledger: str, **fixed: Any) -> Answer:
     """Make a ledger: delta, the budget and the orders of its filter are fixed from now on."""
     from groupdp.ledger import make_ledger
 
-    made = make_ledger(ledger, covers="everybody" if covers is None else covers, **fixed)
-    if as_json:
-        emit_json({"ledger": ledger, **_header(made)})
-        return
-    emit_text(f"{ledger}: a ledger for {made.covers} at delta = {given(made.delta)}, {made.adjacency}.")
+    made = make_ledger(ledger, **{**fixed, "covers": "everybody" if fixed["covers"] is None else fixed["covers"]})
+    text = [f"{ledger}: a ledger for {made.covers} at delta = {given(made.delta)}, {made.adjacency}."]
     if made.epsilon is None:
-        emit_text("No budget is fixed: the parameters of every run must be fixed before looking at any outcome.")
+        text.append("No budget is fixed: the parameters of every run must be fixed before looking at any outcome.")
+    return Answer(json={"ledger": ledger, **_header(made)}, text=text)
 
 
 @command(
@@ -79,36 +67,29 @@ def new(*, ledger: str, covers: str | None, as_json: bool, **fixed: Any) -> None
     chosen=_CHOSEN,
     **_ENTRY,
 )
-def add(asked: Asked, *, ledger: str, as_json: bool, **said: Any) -> None:
+def add(asked: Asked, *, ledger: str, as_json: bool, progress: Progress, **said: Any) -> Answer:
     """Append a run that was, or is about to be, released."""
     from groupdp.ledger import add_release, spent
-
-    asked.neighbours  # noqa: B018 - refuses a group that was not given, in the words of options
-    if len(asked.names) > 1:
-        raise InvalidArgument("run files", InWords(f"{len(asked.names)} of them"), "be added one at a time")
-    with progress_bar("ledger") as progress:
-        made = add_release(ledger, asked.file, run_file=_content(asked), progress=progress, **said)
-        states = spent(made, progress=progress) if made.looked and not as_json else None
-    entry = made.entries[-1]
-    if as_json:
-        emit_json({"ledger": ledger, "entry": len(made.entries), "digest": entry.digest, "bound": dict(entry.bound)})
-        return
-    emit_run(asked)
-    emit_text(
-        f"Entry {len(made.entries)} of {ledger}: epsilon = {_upper(entry.bound['epsilon']['upper'])} alone at delta = "
-        f"{given(made.delta)}. Its digest is {entry.digest}."
-    )
-    if states is not None:  # where something was chosen after looking, the guarantee may be lost
-        emit_text(_sentences(made, states)[-2])
-
-
-def _content(asked: Asked) -> bytes:
-    """The bytes of the run file, where there is one."""
-    if not asked.names or asked.names[0] == "-":
-        return b""
     from groupdp.ledger.chain import LARGEST_FILE
 
-    return read_file("run file", asked.names[0], most=LARGEST_FILE)
+    about = asked.about()  # refuses a group that was not given, in the words of options
+    if len(asked.names) > 1:
+        raise InvalidArgument("run files", InWords(f"{len(asked.names)} of them"), "be added one at a time")
+    from_file = asked.names[:1] not in ((), ("-",))
+    content = read_file("run file", asked.names[0], most=LARGEST_FILE) if from_file else b""
+    made = add_release(ledger, asked.file, run_file=content, progress=progress, **said)
+    entry = made.entries[-1]
+    text = [
+        f"Entry {len(made.entries)} of {ledger}: epsilon = {_upper(entry.bound['epsilon']['upper'])} alone at delta = "
+        f"{given(made.delta)}. Its digest is {entry.digest}."
+    ]
+    if made.looked and not as_json:  # where something was chosen after looking, the guarantee may be lost
+        text.append(_guarantee(made, spent(made, progress=progress)))
+    return Answer(
+        json={"ledger": ledger, "entry": len(made.entries), "digest": entry.digest, "bound": dict(entry.bound)},
+        about=about,
+        text=text,
+    )
 
 
 @command(
@@ -116,93 +97,80 @@ def _content(asked: Asked) -> bytes:
     "--ledger ledger.jsonl --plot spent.png",
     **_FILE,
     has=words("DIGEST", "Refuse a ledger without this digest, noted earlier.", _LEDGER),
+    plot=PLOT,
 )
-def show(*, ledger: str, has: str | None, plot: str | None, force: bool, as_json: bool) -> None:
+def show(*, ledger: str, has: str | None, progress: Progress) -> Answer:
     """Epsilon so far, entry by entry and composed, computed again from the file."""
     from groupdp.ledger import read_ledger, spent
 
     book = read_ledger(ledger)
     if has is not None and has not in {book.made, *(entry.digest for entry in book.entries)}:
         raise InvalidArgument("ledger", InWords(f"{ledger} without {has}"), "have the entry with this digest")
-    with new_files(force=force, plot=plot) as files:
-        with progress_bar("ledger") as progress:
-            states = spent(book, progress=progress)
-        title = f"Released so far: {book.covers}, δ = {given(book.delta)}, {book.adjacency}"
-        save_picture(files, plot, "curves.draw_ledger", book, states, title=[title])
-    if as_json:
-        emit_json(
+    states = spent(book, progress=progress)
+    rows, entries, wrong = [], [], []
+    for place, (entry, state) in enumerate(zip(book.entries, states, strict=True), 1):
+        sizes = ", ".join(dict.fromkeys(str(phase.group_size) for phase in entry.phases))
+        uppers = (_upper(bounds.upper) for bounds in (state.alone, state.composed, state.filtered))
+        rows.append((f"{place}: {entry.title} ({entry.date})", sizes, entry.chosen, *uppers))
+        entries.append(
             {
-                "ledger": ledger,
-                **_header(book),
-                "entries": [
-                    {
-                        **values_of(entry, ("title", "date", "covers", "chosen")),
-                        "run": [phase.values() for phase in entry.phases],
-                        "run_file_sha256": entry.run_file_sha256,
-                        "alone": sides(state.alone),
-                        "composed_so_far": sides(state.composed),
-                        "filter_so_far": state.filtered.upper,
-                        "stated": dict(entry.bound),
-                        "agrees": state.agrees,
-                        "digest": entry.digest,
-                    }
-                    for entry, state in zip(book.entries, states, strict=True)
-                ],
-                "figure": "filter" if book.looked else "composed",
-                "guaranteed": _guaranteed(book, states),
-                "digest": book.head,
+                **values_of(entry, ("title", "date", "covers", "chosen")),
+                "run": [phase.values() for phase in entry.phases],
+                "run_file_sha256": entry.run_file_sha256,
+                "alone": sides(state.alone),
+                "composed_so_far": sides(state.composed),
+                "filter_so_far": state.filtered.upper,
+                "stated": dict(entry.bound),
+                "agrees": state.agrees,
+                "digest": entry.digest,
             }
         )
-        return
-    emit_table(
-        f"{ledger}, since {book.date}: epsilon at delta = {given(book.delta)} for {book.covers}, {book.adjacency}",
-        ("entry", "examples", "chosen", "alone", "composed", "filter"),
-        [
-            (
-                f"{number}: {entry.title} ({entry.date})",
-                ", ".join(dict.fromkeys(str(phase.group_size) for phase in entry.phases)),
-                entry.chosen,
-                *(_upper(bounds.upper) for bounds in (state.alone, state.composed, state.filtered)),
-            )
-            for number, (entry, state) in enumerate(zip(book.entries, states, strict=True), 1)
-        ],
-        note="\n".join(_sentences(book, states)),
-    )
-    name_written(plot)
-
-
-def _sentences(book: Ledger, states: Any) -> list[str]:
-    """Which figure applies, and what it guarantees."""
-    lines = []
-    for place, state in enumerate(states, 1):
         if not state.agrees:
-            lines.append(
+            wrong.append(
                 f"Entry {place} states an epsilon that its run does not have; the figure here is computed from the run."
             )
+    table = Table(
+        f"{ledger}, since {book.date}: epsilon at delta = {given(book.delta)} for {book.covers}, {book.adjacency}",
+        ("entry", "examples", "chosen", "alone", "composed", "filter"),
+        rows,
+        [*wrong, _guarantee(book, states), f"Last digest: {book.head}"],
+    )
+    title = f"Released so far: {book.covers}, δ = {given(book.delta)}, {book.adjacency}"
+    return Answer(
+        json={
+            "ledger": ledger,
+            **_header(book),
+            "entries": entries,
+            "figure": "filter" if book.looked else "composed",
+            "guaranteed": _guaranteed(book, states),
+            "digest": book.head,
+        },
+        text=[table],
+        files={"plot": drawn("curves.draw_ledger", book, states, title=[title])},
+    )
+
+
+def _guarantee(book: Ledger, states: Any) -> str:
+    """Which figure applies, and what it guarantees."""
     guaranteed = _guaranteed(book, states)
     if not states:
-        lines.append("Nothing has been released so far.")
-    elif not book.looked:
-        lines.append(
-            f"All parameters were fixed beforehand, so the composed figure applies: epsilon = {_upper(guaranteed)}."
-        )
-    elif book.epsilon is None:
-        lines.append(
+        return "Nothing has been released so far."
+    if not book.looked:
+        return f"All parameters were fixed beforehand, so the composed figure applies: epsilon = {_upper(guaranteed)}."
+    if book.epsilon is None:
+        return (
             "Some parameters were chosen after looking, and no budget was fixed when the ledger was made: nothing is "
             "guaranteed. A filter would need the last figure as its budget."
         )
-    elif guaranteed is None:
-        lines.append(
+    if guaranteed is None:
+        return (
             f"Some parameters were chosen after looking, and what was released exceeds the budget of "
             f"{given(book.epsilon)} that was fixed when the ledger was made: nothing is guaranteed."
         )
-    else:
-        lines.append(
-            f"Some parameters were chosen after looking: the filter's figure applies, epsilon = {given(book.epsilon)}, "
-            f"the budget fixed when the ledger was made. {_upper(states[-1].filtered.upper)} of it is used."
-        )
-    lines.append(f"Last digest: {book.head}")
-    return lines
+    return (
+        f"Some parameters were chosen after looking: the filter's figure applies, epsilon = {given(book.epsilon)}, "
+        f"the budget fixed when the ledger was made. {_upper(states[-1].filtered.upper)} of it is used."
+    )
 
 
 def _guaranteed(book: Ledger, states: Any) -> float | None:
@@ -223,30 +191,14 @@ def _guaranteed(book: Ledger, states: Any) -> float | None:
     epsilon=_BUDGET,
     chosen=_CHOSEN,
 )
-def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | None, as_json: bool) -> None:
+def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | None, progress: Progress) -> Answer:
     """Whether a run fits the budget, and the least noise or the most steps of its last phase that do."""
     from groupdp.ledger import afford as afforded
     from groupdp.ledger import read_ledger
 
     book = read_ledger(ledger)
-    asked.neighbours  # noqa: B018 - as above
-    with progress_bar("ledger") as progress:
-        fit = afforded(book, asked.file, epsilon=epsilon, chosen=chosen, progress=progress)
-    if as_json:
-        emit_json(
-            {
-                "ledger": ledger,
-                **values_of(fit, ("fits", "budget")),
-                "delta": book.delta,
-                "figure": fit.figure,
-                "composed": sides(fit.composed),
-                "filter": fit.filtered.upper,
-                **values_of(fit, ("least_noise", "most_steps")),
-                **asked.as_json_fields(),
-            }
-        )
-        return
-    emit_run(asked)
+    about = asked.about()  # refuses a group that was not given, in the words of options
+    fit = afforded(book, asked.file, epsilon=epsilon, chosen=chosen, progress=progress)
 
     def row(name: str, label: str, bounds: Bounds) -> tuple[str, str, str]:
         applies = " (applies)" if fit.figure == name else ""
@@ -259,14 +211,28 @@ def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | No
         notes.append(f"The most steps of its last phase that fit: {fit.most_steps}.")
     if not fit.fits and not notes:
         notes.append("No noise and no number of steps of its last phase fits.")
-    emit_table(
+    table = Table(
         f"After {ledger}: does the run fit epsilon = {given(fit.budget)} at delta = {given(book.delta)}?",
         ("with the run", "epsilon at most", "budget"),
         [
             row("composed", "composed: all parameters fixed beforehand", fit.composed),
             row("filter", "filter: parameters chosen after looking", fit.filtered),
         ],
-        note="\n".join(notes),
+        notes,
+    )
+    return Answer(
+        json={
+            "ledger": ledger,
+            **values_of(fit, ("fits", "budget")),
+            "delta": book.delta,
+            "figure": fit.figure,
+            "composed": sides(fit.composed),
+            "filter": fit.filtered.upper,
+            **values_of(fit, ("least_noise", "most_steps")),
+            **asked.as_json_fields(),
+        },
+        about=about,
+        text=[table],
     )
 
 
@@ -277,4 +243,4 @@ def _header(book: Ledger) -> dict[str, Any]:
 
 def _upper(value: Any) -> str:
     """An epsilon, rounded up."""
-    return upper_text(math.inf if value in ("Infinity", None) else value, _DIGITS)
+    return upper_text(math.inf if value in ("Infinity", None) else value, 6)

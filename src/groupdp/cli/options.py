@@ -41,7 +41,8 @@ class Option:
     names: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     """What a shell offers to complete."""
-    shows_default: bool = True
+    writes: Literal["nothing", "whole", "itself"] = "nothing"
+    """Whether its value is a file that appears with the answer, or one that the library writes as it goes."""
     hidden: bool = False
 
     def parameter(self, name: str) -> inspect.Parameter:
@@ -55,7 +56,7 @@ class Option:
                 metavar=self.metavar or None,
                 help=self.text,
                 rich_help_panel=self.panel,
-                show_default=self.shows_default and self.kind != "flag",
+                show_default=self.kind != "flag" and self.names[:1] != ("--out",),
                 autocompletion=(lambda: list(self.choices)) if self.choices else None,
                 hidden=self.hidden,
             )
@@ -126,17 +127,9 @@ def argument(metavar: str, text: str, *, several: bool = False) -> Option:
     return Option(text=text, metavar=metavar, kind="argument", required=True, several=several)
 
 
-def out(metavar: str, text: str, *, default: str | None = None, required: bool = False) -> Option:
+def out(metavar: str, text: str, *, writes: Literal["nothing", "whole", "itself"] = "whole", **more: Any) -> Option:
     """The option --out, which every command has in the same panel."""
-    return Option(
-        text=text,
-        panel=OUTPUT,
-        metavar=metavar,
-        names=("--out", "-o"),
-        default=default,
-        required=required,
-        shows_default=False,
-    )
+    return words(metavar, text, OUTPUT, names=("--out", "-o"), writes=writes, **more)
 
 
 def read_memory(_: str, text: str) -> int:
@@ -179,23 +172,21 @@ def read_counts(name: str, text: str) -> list[int]:
 
 _NEIGHBOURS = f"Which datasets are neighbours (default {ADJACENCIES[0]}): {', '.join(ADJACENCIES)}."
 _IN_FILE = "needed here or in the run file"
-#: The options that several commands have, by the names of their parameters.
-SHARED: dict[str, Option] = {
-    "epsilon": number("The epsilon of (epsilon, delta)-DP.", required=True),
-    "delta": number(f"The delta of (epsilon, delta)-DP; {_IN_FILE}."),
-    "adjacency": choice(ADJACENCIES, _NEIGHBOURS),
-    "run": words("RUN.TOML", "A run file (- for standard input); options override it.", RUN),
-    "steps": integer("Number of steps, each with one batch.", RUN),
-    "epochs": number("Instead of --steps: passes over the data, rounded up to whole steps.", RUN),
-    "memory": words(
-        "SIZE", "Memory limit for lattices, such as 512M or 2G.", COMPUTATION, default="1G", read=read_memory
-    ),
-    "plot": words("FILE", "Write a picture: PNG, PDF or SVG by suffix.", OUTPUT),
-    "force": flag("Replace files that exist."),
-    "as_json": replace(flag("Machine-readable output, in full precision."), names=("--json",)),
-}
+# The options that several commands have.
+EPSILON = number("The epsilon of (epsilon, delta)-DP.", required=True)
+DELTA = number(f"The delta of (epsilon, delta)-DP; {_IN_FILE}.")
+ADJACENCY = choice(ADJACENCIES, _NEIGHBOURS)
+RUN_FILE = words("RUN.TOML", "A run file (- for standard input); options override it.", RUN)
+STEPS = integer("Number of steps, each with one batch.", RUN)
+EPOCHS_OF_RUN = number("Instead of --steps: passes over the data, rounded up to whole steps.", RUN)
+LATTICE_MEMORY = words(
+    "SIZE", "Memory limit for lattices, such as 512M or 2G.", COMPUTATION, default="1G", read=read_memory
+)
+PLOT = words("FILE", "Write a picture: PNG, PDF or SVG by suffix.", OUTPUT, writes="whole")
+FORCE = flag("Replace files that exist.")
+AS_JSON = replace(flag("Machine-readable output, in full precision."), names=("--json",))
 
-#: The options about a run and its question, as texts: `asked.py` reads them together.
+#: The options about a run and its question, as texts: `asked_of` reads them together.
 _ABOUT_RUN: dict[str, Option] = {
     "run_file": Option(
         text="A run file (- for standard input); options override it. Several are composed, with groups of K in each.",
@@ -203,7 +194,7 @@ _ABOUT_RUN: dict[str, Option] = {
         kind="argument",
         several=True,
     ),
-    "run_option": replace(SHARED["run"], names=("--run",)),
+    "run_option": replace(RUN_FILE, names=("--run",)),
     "data": words("FILE", "The table that groupdp bound wrote: fills in group size and dataset size.", RUN),
     "phases": words(
         "KEY=VALUE,...",
@@ -213,7 +204,7 @@ _ABOUT_RUN: dict[str, Option] = {
         several=True,
     ),
     "save": words("RUN.TOML", "Also write the run to this file.", OUTPUT),
-    "force": SHARED["force"],
+    "force": FORCE,
     "delta": words("NUMBER", f"The delta of (epsilon, delta)-DP; {_IN_FILE}."),
     "group_size": words("INTEGER", f"Examples that one person may have; {_IN_FILE}; with sources web=3,books=5."),
     "adjacency": words("NAME", _NEIGHBOURS, choices=ADJACENCIES),

@@ -13,21 +13,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp._version import VERSION
-from groupdp.drawing import save_figure, title_lines
+from groupdp.drawing import check_picture_name, save_figure, title_lines
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.printing import given, grouped, json_ready
-from groupdp.run_file.run import remarks_on
-
-if TYPE_CHECKING:
-    from groupdp.cli.asked import Asked
 
 #: Lines of this length are assumed where the output is not a terminal and COLUMNS is not set: nothing is wrapped.
 UNLIMITED = 10_000
@@ -43,14 +40,15 @@ def output_width() -> int:
 
 
 def wrapped(text: str, *, width: int, indent: str = "") -> str:
-    """Every line of `text` broken between words, with thousands apart; what follows a break begins with `indent`, in a
-    list with two spaces."""
-    lines = grouped(text, space="\u00a0").split("\n")
-    indents = [indent or ("  " if line.startswith("- ") else "") for line in lines]
-    return "\n".join(
-        textwrap.fill(line, width, subsequent_indent=own, break_long_words=False, break_on_hyphens=False)
-        for line, own in zip(lines, indents, strict=True)
-    ).replace("\u00a0", " ")
+    """Every line of `text` broken between words, with thousands apart.
+
+    What follows a break begins with `indent`, in a list or an indented line with two spaces more than the line.
+    """
+    filled = []
+    for line in grouped(text, space="\u00a0").split("\n"):
+        own = indent or {"- ": _GAP, _GAP: 2 * _GAP}.get(line[:2], "")
+        filled.append(textwrap.fill(line, width, subsequent_indent=own, break_long_words=False, break_on_hyphens=False))
+    return "\n".join(filled).replace("\u00a0", " ")
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: int) -> str:
@@ -145,30 +143,77 @@ def values_of(thing: Any, names: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(thing, name) for name in names}
 
 
-def emit_json(payload: Mapping[str, Any]) -> None:
-    """Print a JSON answer; the version is added to it."""
-    typer.echo(dump_json(payload))
-
-
-def emit_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, note: str = "") -> None:
-    """Print a readable table: the first column to the left, the others (numbers) to the right."""
-    width = output_width()
-    heading = wrapped(title, width=width)
-    typer.echo(f"\x1b[1m{heading}\x1b[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else heading)
-    typer.echo("\n" + table_text(columns, rows, width=width) + "\n")
-    if note:
-        emit_text(note)
-
-
-def emit_text(text: str, *, indent: str = "") -> None:
+def emit_text(text: str, *, indent: str = "", err: bool = False) -> None:
     """Print sentences, wrapped to the terminal."""
-    typer.echo(wrapped(text, width=output_width(), indent=indent))
+    typer.echo(wrapped(text, width=output_width(), indent=indent), err=err)
 
 
-def emit_run(asked: Asked, *, group: bool = True) -> None:
-    """Print the run as it was understood, with its group if `group`, and the remarks on the question."""
-    for line in (*asked.summary(group=group), *remarks_on(asked.file, group=group)):
-        emit_text(line, indent="  ")
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A title, a row of headings, rows, and sentences below, of which empty ones are left out."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+    def emit(self) -> None:
+        """Print it."""
+        width = output_width()
+        heading = wrapped(self.title, width=width)
+        typer.echo(f"\x1b[1m{heading}\x1b[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else heading)
+        typer.echo("\n" + table_text(self.columns, self.rows, width=width) + "\n")
+        for note in self.notes:
+            if note:
+                emit_text(note)
+
+
+class Verbatim(str):
+    """A text that is printed as it is, without a line break at its end."""
+
+    __slots__ = ()
+
+
+#: What writes a file: its text, or a function of the path to write to.
+Content = str | Callable[[Path], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a command answers, as JSON and for people, and what it writes to the files that its options name."""
+
+    json: Mapping[str, Any] | None = None
+    """What --json prints; None if that prints the text, too."""
+    about: Sequence[str] = ()
+    """Lines about the run and the question, before the text."""
+    text: Sequence[str | Table] = ()
+    files: Mapping[str, Content] = field(default_factory=dict)
+    """By the names of the options; those whose option was not given are left out."""
+    status: int = 0
+    """The exit status."""
+
+    def emit(self) -> None:
+        """Print it for people."""
+        for line in self.about:
+            emit_text(line, indent=_GAP)
+        for part in self.text:
+            if isinstance(part, Table):
+                part.emit()
+            elif isinstance(part, Verbatim):
+                typer.echo(part, nl=False)
+            else:
+                emit_text(part)
+
+
+def drawn(picture: str, *what: Any, title: list[str], width: int = 95, **more: Any) -> Content:
+    """Draws `what` by a function of `groupdp.figures`, "module.function", once a picture is asked for."""
+    module, _, function = picture.partition(".")
+
+    def draw(path: Path) -> None:
+        make = getattr(importlib.import_module(f"groupdp.figures.{module}"), function)
+        save_figure(make(*what, title=title_lines(title, width), **more), path)
+
+    return draw
 
 
 def name_written(*paths: str | Path | None) -> None:
@@ -187,36 +232,23 @@ def require_new(path: str | None, name: str, *, force: bool) -> None:
 
 
 @contextmanager
-def new_files(*, force: bool, **paths: str | None) -> Iterator[NewFiles]:
+def new_files(paths: Mapping[str, str | None], *, force: bool) -> Iterator[NewFiles]:
     """The files that a command writes, by their options' names.
 
     Refused before any work: a file that exists or cannot be written, one name twice, a picture with an unknown suffix.
     """
-    asked = {name: path for name, path in paths.items() if path is not None}
-    if "plot" in asked:
-        from groupdp.drawing import check_picture_name
-
-        check_picture_name("plot", asked["plot"])
-    for name, path in asked.items():
+    given_paths = {name: path for name, path in paths.items() if path is not None}
+    if "plot" in given_paths:
+        check_picture_name("plot", given_paths["plot"])
+    for name, path in given_paths.items():
         require_new(path, name, force=force)
-    with NewFiles(next(iter(paths))) as files:
+    with NewFiles(next(iter(paths), "out")) as files:
         taken: dict[Path, str] = {}
-        for name, path in asked.items():
+        for name, path in given_paths.items():
             first = taken.setdefault(files.temporary(path, name=name), name)
             if first != name:
                 raise InvalidArgument(name, InWords(f"{shown(path)} for both"), f"be another file than {first}")
         yield files
-
-
-def save_picture(
-    files: NewFiles, path: str | None, picture: str, *what: Any, title: list[str], width: int = 95, **more: Any
-) -> None:
-    """Draw `what` by a function of `groupdp.figures`, "module.function", if a picture is asked for."""
-    if path is None:
-        return
-    module, _, function = picture.partition(".")
-    draw = getattr(importlib.import_module(f"groupdp.figures.{module}"), function)
-    save_figure(draw(*what, title=title_lines(title, width), **more), files.temporary(path))
 
 
 def _is_file(path: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,18 +10,9 @@ import typer
 
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
-from groupdp.cli.data import DATA, FILES, KIND, MEMORY, warn_of_alike
-from groupdp.cli.options import numbers, out, words
-from groupdp.cli.output import (
-    NOT_TIGHT,
-    emit_json,
-    emit_run,
-    emit_table,
-    name_written,
-    new_files,
-    progress_bar,
-    save_picture,
-)
+from groupdp.cli.data import DATA, FILES, KIND, MEMORY, keep_private, warn_of_alike
+from groupdp.cli.options import PLOT, numbers, out, words
+from groupdp.cli.output import NOT_TIGHT, Answer, Table, drawn, progress_bar
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.printing import counted, given, given_percent, lower_text, sides, upper_text
 
@@ -75,13 +65,13 @@ def read_people(
     kind: str | None,
     memory: int,
     table: bool = False,
-    progress: Callable[[float], None] | None = None,
 ) -> Any:
     """The counts of all people, from rows or from a file of counts."""
     if by is not None:
         from groupdp.data import count
 
-        people = count(files, by=by, kind=kind, memory=memory, table=table, progress=progress)
+        with progress_bar("count") as progress:
+            people = count(files, by=by, kind=kind, memory=memory, table=table, progress=progress)
         warn_of_alike(people)
         return people
     from groupdp.data.manifest import find_manifest
@@ -102,6 +92,7 @@ def read_people(
     **COUNTS,
     thresholds=numbers("Count the people whose epsilon is at most each of these.", "1,2,4,8", at_least=0.0),
     out=out("FILE", "Write each person's examples and epsilon: Parquet, CSV or JSONL (with --by)."),
+    plot=PLOT,
 )
 def people(
     files: list[str],
@@ -110,83 +101,73 @@ def people(
     by: str | None,
     counts: str | None,
     column: str | None,
+    kind: str | None,
+    memory: int,
     thresholds: list[float],
     out: str | None,
-    plot: str | None,
-    as_json: bool,
-    **reading: Any,
-) -> None:
+) -> Answer:
     """The epsilon of each person, from the number of examples each contributed."""
     by, counts = columns_of(files, by, counts, column)
     asked.require_one_source("people")
-    run, target, chosen = asked.run, asked.delta, asked.file.adjacency
+    target, chosen = asked.delta, asked.file.adjacency
     if out is not None and by is None:
         raise InvalidArgument("out", NOT_SHOWN, "be given with by: a file of counts does not say who the people are")
+    from groupdp.people.counts_file import write_people
     from groupdp.people.view import people_view
 
     if out is not None:
         from groupdp.data.counting import checked_suffix
 
         checked_suffix(out)
-    with new_files(force=asked.force, plot=plot, out=out) as new:
-        with progress_bar("count") as progress:
-            read = read_people(files, by=by, counts=counts, table=out is not None, progress=progress, **reading)
-        with progress_bar("people") as progress:
-            view = people_view(run, read, delta=target, adjacency=chosen, progress=progress)
-        title = asked.title(group=False)
-        save_picture(new, plot, "studies.draw_people", view, title=title, thresholds=thresholds)
-        if out is not None:
-            from groupdp.people.counts_file import write_people
-
-            write_people(read.table, view, new.temporary(out))
-    if as_json:
-        emit_json(
-            {
-                "people": view.total,
-                "protected": [
-                    {"threshold": threshold, "people": view.protected(threshold)} for threshold in thresholds
-                ],
-                "quantiles": {str(share): view.quantile(share) for share in (0.5, 0.9, 0.99, 1.0)},
-                "counts": [
-                    {"count": count, "people": n, "epsilon": sides(bounds)}
-                    for count, n, bounds in zip(view.counts, view.people, view.epsilon, strict=True)
-                ],
-                "tight": view.tight,
-                "not_protected": view.unprotected,
-                "delta": target,
-                "adjacency": chosen,
-                "run": asked.run_as_json(),
-            }
-        )
-        return
-    note = "\n".join(
-        f"{counted(view.protected(most))} of {counted(view.total)} people have an epsilon of at most {given(most)}."
+    read = read_people(files, by=by, counts=counts, kind=kind, memory=memory, table=out is not None)
+    with progress_bar("people") as progress:
+        view = people_view(asked.run, read, delta=target, adjacency=chosen, progress=progress)
+    total = counted(view.total)
+    notes = [
+        f"{counted(view.protected(most))} of {total} people have an epsilon of at most {given(most)}."
         for most in thresholds
-    )
+    ]
     if view.unprotected:
-        without = f"{counted(view.unprotected)} of {counted(view.total)} people"
-        note += f"\n{without} have too many examples: not protected (see groupdp cap)."
-    if out is not None:
-        note += f"\n{out} holds one row per person; do not publish it."
-    emit_run(asked, group=False)
+        without = f"{counted(view.unprotected)} of {total} people"
+        notes.append(f"{without} have too many examples: not protected (see groupdp cap).")
     shares = [(f"{given_percent(share)} of the people", view.quantile(share)) for share in _SHARES]
-    emit_table(
-        f"{counted(view.total)} people, epsilon at delta = {target!r} ({chosen})",
+    by_share = Table(
+        f"{total} people, epsilon at delta = {target!r} ({chosen})",
         ("who", "epsilon"),
         [(who, f"at most {upper_text(bound, 6)}") for who, bound in [*shares, ("everybody", view.quantile(1.0))]],
-        note=note,
+        [*notes, keep_private(out)],
     )
     rows = list(zip(view.counts, view.people, view.epsilon, strict=True))
     kept = rows if len(rows) <= _MOST_ROWS else rows[: _MOST_ROWS - 1] + rows[-1:]
-    notes = [] if len(kept) == len(rows) else [f"{len(rows) - len(kept)} more counts are in the output of --json."]
-    typer.echo()
-    emit_table(
+    by_count = Table(
         "By number of examples",
         ("examples", "people", "at least", "at most (the guarantee)"),
         [
             (counted(count), counted(n), lower_text(bounds.lower, 8), upper_text(bounds.upper, 8))
             for count, n, bounds in kept
         ],
-        note="\n".join([*notes, *([] if view.tight else [NOT_TIGHT])]),
+        [
+            "" if len(kept) == len(rows) else f"{len(rows) - len(kept)} more counts are in the output of --json.",
+            "" if view.tight else NOT_TIGHT,
+        ],
     )
-    name_written(out, plot)
+    title = asked.title(group=False)
+    return Answer(
+        json={
+            "people": view.total,
+            "protected": [{"threshold": threshold, "people": view.protected(threshold)} for threshold in thresholds],
+            "quantiles": {str(share): view.quantile(share) for share in (*_SHARES, 1.0)},
+            "counts": [{"count": count, "people": n, "epsilon": sides(bounds)} for count, n, bounds in rows],
+            "tight": view.tight,
+            "not_protected": view.unprotected,
+            "delta": target,
+            "adjacency": chosen,
+            "run": asked.run_as_json(),
+        },
+        about=asked.about(group=False),
+        text=[by_share, "", by_count],
+        files={
+            "plot": drawn("studies.draw_people", view, title=title, thresholds=thresholds),
+            "out": lambda path: write_people(read.table, view, path),
+        },
+    )

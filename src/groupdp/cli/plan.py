@@ -6,17 +6,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from groupdp.cli.command import command, require_run_option
-from groupdp.cli.options import OUTPUT, RUN, SHARED, integer, number, words
-from groupdp.cli.output import (
-    emit_json,
-    emit_table,
-    emit_text,
-    name_written,
-    new_files,
-    progress_bar,
-    save_picture,
-    values_of,
+from groupdp.cli.options import (
+    ADJACENCY,
+    DELTA,
+    EPOCHS_OF_RUN,
+    EPSILON,
+    OUTPUT,
+    PLOT,
+    RUN,
+    RUN_FILE,
+    STEPS,
+    Option,
+    integer,
+    number,
+    words,
 )
+from groupdp.cli.output import Answer, Table, drawn, progress_bar, values_of
 from groupdp.cli.people import COUNTS, columns_of, read_people
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.fields import integer as read_integer
@@ -37,15 +42,19 @@ _MINIMUM_SHARE = 0.8
 
 #: The options of `cap` and `plan`: a question about a run whose sampling is still to be chosen.
 STUDY: dict[str, Any] = {
-    "epsilon": SHARED["epsilon"],
-    "delta": SHARED["delta"],
-    "run": SHARED["run"],
+    "epsilon": EPSILON,
+    "delta": DELTA,
+    "run": RUN_FILE,
     "batch_size": integer("Examples in a batch, on average; needed here or in the run file.", RUN),
-    "steps": SHARED["steps"],
-    "epochs": SHARED["epochs"],
+    "steps": STEPS,
+    "epochs": EPOCHS_OF_RUN,
     "minimum_share": number(f"Share of all examples that must be kept (default {_MINIMUM_SHARE})."),
-    "adjacency": SHARED["adjacency"],
+    "adjacency": ADJACENCY,
 }
+
+
+def _save(what: str) -> Option:
+    return words("RUN.TOML", what, OUTPUT, writes="whole")
 
 
 @command(
@@ -54,38 +63,59 @@ STUDY: dict[str, Any] = {
     **COUNTS,
     **STUDY,
     largest_cap=integer("Largest cap to consider."),
-    save=words("RUN.TOML", "Write the run with the recommended cap to this file.", OUTPUT),
+    save=_save("Write the run with the recommended cap to this file."),
+    plot=PLOT,
 )
-def cap(
-    files: list[str], *, run: str | None, save: str | None, plot: str | None, force: bool, as_json: bool, **options: Any
-) -> None:
+def cap(files: list[str], **options: Any) -> Answer:
     """How many examples of each person to keep: the noise that each cap needs, and a recommendation."""
-    default_share = options["minimum_share"] is None
     from groupdp.people.cap import choose_cap
+    from groupdp.people.plan import advice
 
-    with new_files(force=force, plot=plot, save=save) as new:
-        study, question, remarks = _computed("cap", choose_cap, files, run, options)
-        save_picture(new, plot, "studies.draw_caps", study, title=_cap_title(study, question))
-        if save is not None:
-            new.write_text(save, run_file_text(_run_of(study, question)))
-    if not as_json:
-        for line in (_cap_title(study, question)[0], *remarks):
-            emit_text(line, indent="  ")
-    emit_study(study, question, as_json=as_json, default_share=default_share)
-    if not as_json:
-        name_written(plot, save)
+    default_share = options["minimum_share"] is None
+    study, question, remarks = _computed("cap", choose_cap, files, options)
+    notes = advice(study)
+    if default_share:
+        notes.insert(1, f"At least {given_percent(_MINIMUM_SHARE)} are kept; --minimum-share sets another share.")
+    table = Table(
+        f"Caps for epsilon = {study.target_epsilon!r} at delta = {study.delta!r} ({study.adjacency})",
+        ("cap", "examples kept", "noise multiplier", "noise / batch size"),
+        [
+            (
+                f"{row.cap}{' <' if row.cap == study.recommended else ''}{'' if row.allowed else ' x'}",
+                lower_percent(row.share_kept),
+                upper_text(row.noise_multiplier, 6),
+                upper_text(row.noise_per_average, 4),
+            )
+            for row in study.rows
+        ],
+        [*notes, "Marked <: recommended; x: keeps too few examples."],
+    )
+    length = f"{question['steps']} steps" if question["epochs"] is None else f"{given(question['epochs'])} epochs"
+    title = [
+        f"Poisson sampling, batches of {study.batch_size} on average, {length}",
+        f"noise for ε = {given(study.target_epsilon)} at δ = {given(study.delta)}, {study.adjacency}",
+    ]
+    rows = [{**values_of(row, row.__dataclass_fields__), "epsilon": sides(row.epsilon)} for row in study.rows]
+    return Answer(
+        json={"recommended": study.recommended, "advice": advice(study), "rows": rows, **question},
+        about=[title[0], *remarks],
+        text=[table],
+        files={
+            "plot": drawn("studies.draw_caps", study, title=title),
+            "save": run_file_text(_run_of(study, question)),
+        },
+    )
 
 
 def _computed(
-    label: str, compute: Callable[..., Any], files: list[str], run: str | None, options: dict[str, Any]
+    label: str, compute: Callable[..., Any], files: list[str], options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any], list[str]]:
     """(what is computed, its question with what the run file says, remarks on it)."""
     by, counts = columns_of(files, *(options.pop(name) for name in ("by", "counts", "column")))
+    run, kind, memory = (options.pop(name) for name in ("run", "kind", "memory"))
     require_run_option(files, run)
-    reading = {"by": by, "counts": counts, "kind": options.pop("kind"), "memory": options.pop("memory")}
     question = filled(options, run)
-    with progress_bar("count") as progress:
-        people = read_people(files, progress=progress, **reading)
+    people = read_people(files, by=by, counts=counts, kind=kind, memory=memory)
     question, remarks = with_batch(question, people)
     stated_values = {name: value for name, value in question.items() if value is not None}
     with progress_bar(label) as progress:
@@ -107,15 +137,6 @@ def _run_of(study: CapStudy, question: dict[str, Any]) -> RunFile:
         adjacency=study.adjacency,
         written=(written,),
     )
-
-
-def _cap_title(study: CapStudy, question: dict[str, Any]) -> list[str]:
-    """The run and the question as the lines of the picture's title."""
-    length = f"{question['steps']} steps" if question["epochs"] is None else f"{given(question['epochs'])} epochs"
-    return [
-        f"Poisson sampling, batches of {study.batch_size} on average, {length}",
-        f"noise for ε = {given(study.target_epsilon)} at δ = {given(study.delta)}, {study.adjacency}",
-    ]
 
 
 def filled(question: dict[str, Any], path: str | None) -> dict[str, Any]:
@@ -159,33 +180,6 @@ def with_batch(question: dict[str, Any], counts: Any) -> tuple[dict[str, Any], l
     return {**question, "batch_size": batch}, [remark] if abs(batch - expected) > 0.01 * expected else []
 
 
-def emit_study(study: CapStudy, question: dict[str, Any], *, as_json: bool, default_share: bool) -> None:
-    """The table and the advice in words, or both as JSON; `default_share`: whether no minimum share was given."""
-    from groupdp.people.plan import advice
-
-    if as_json:
-        rows = [{**values_of(row, row.__dataclass_fields__), "epsilon": sides(row.epsilon)} for row in study.rows]
-        emit_json({"recommended": study.recommended, "advice": advice(study), "rows": rows, **question})
-        return
-    notes = advice(study)
-    if default_share:
-        notes.insert(1, f"At least {given_percent(_MINIMUM_SHARE)} are kept; --minimum-share sets another share.")
-    emit_table(
-        f"Caps for epsilon = {study.target_epsilon!r} at delta = {study.delta!r} ({study.adjacency})",
-        ("cap", "examples kept", "noise multiplier", "noise / batch size"),
-        [
-            (
-                f"{row.cap}{' <' if row.cap == study.recommended else ''}{'' if row.allowed else ' x'}",
-                lower_percent(row.share_kept),
-                upper_text(row.noise_multiplier, 6),
-                upper_text(row.noise_per_average, 4),
-            )
-            for row in study.rows
-        ],
-        note="\n".join([*notes, "Marked <: recommended; x: keeps too few examples."]),
-    )
-
-
 def _split(name: str, text: str) -> list[str]:
     return [part.strip() for part in text.split(",")]
 
@@ -207,62 +201,39 @@ def _split(name: str, text: str) -> list[str]:
     ),
     alike=number("Assumed cosine of two gradients of one person, 0 to 1.", default="0.5"),
     choose=integer("The row that --save writes (else the recommended one).", OUTPUT),
-    save=words("RUN.TOML", "Write the run of the choice to this file.", OUTPUT),
+    save=_save("Write the run of the choice to this file."),
+    plot=PLOT,
 )
-def plan(
-    files: list[str],
-    *,
-    run: str | None,
-    choose: int | None,
-    save: str | None,
-    plot: str | None,
-    force: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def plan(files: list[str], *, choose: int | None, **options: Any) -> Answer:
     """Compare sampling examples, people or whole epochs, at equal compute, by noise and signal-to-noise ratio."""
     from groupdp.people.plan import plan as compare
 
-    with new_files(force=force, plot=plot, save=save) as new:
-        made, _, remarks = _computed("plan", compare, files, run, options)
-        if choose is not None and choose > len(made.rows):
-            raise InvalidArgument("choose", choose, f"be a row of the table, from 1 to {len(made.rows)}")
-        chosen = made.recommended if choose is None else made.rows[choose - 1]
-        title = [
-            f"{made.batch_size} gradients in a step on average",
-            f"noise for ε = {given(made.epsilon)} at δ = {given(made.delta)}, {made.adjacency}",
-        ]
-        save_picture(new, plot, "studies.draw_plan", made, title=title)
-        if save is not None:
-            chosen_run = RunFile(
-                phases=(chosen.run,), delta=made.delta, group_size=chosen.group_size, adjacency=made.adjacency
-            )
-            new.write_text(save, run_file_text(chosen_run))
-    if as_json:
-        _emit_json(made, chosen)
-        return
-    for line in remarks:
-        emit_text(line, indent="  ")
-    _emit(made, chosen)
-    name_written(plot, save)
-
-
-def _emit_json(made: Plan, chosen: PlanRow) -> None:
+    made, _, remarks = _computed("plan", compare, files, options)
+    if choose is not None and choose > len(made.rows):
+        raise InvalidArgument("choose", choose, f"be a row of the table, from 1 to {len(made.rows)}")
+    chosen = made.recommended if choose is None else made.rows[choose - 1]
+    title = [
+        f"{made.batch_size} gradients in a step on average",
+        f"noise for ε = {given(made.epsilon)} at δ = {given(made.delta)}, {made.adjacency}",
+    ]
+    run = RunFile(phases=(chosen.run,), delta=made.delta, group_size=chosen.group_size, adjacency=made.adjacency)
     of_row = ("way", "cap", "group_size", "noise_multiplier", "share_used", "signal_to_noise", "allowed")
-    of_plan = ("epsilon", "delta", "batch_size", "adjacency", "alike", "minimum_share")
-    emit_json(
-        {
+    return Answer(
+        json={
             "rows": [
                 {**values_of(row, of_row), "run": row.run.values(), "assumes": list(row.assumes)} for row in made.rows
             ],
             "chosen": made.rows.index(chosen) + 1,
             "refused": [dict(zip(("way", "cap", "reason"), refusal, strict=True)) for refusal in made.refused],
-            **values_of(made, of_plan),
-        }
+            **values_of(made, ("epsilon", "delta", "batch_size", "adjacency", "alike", "minimum_share")),
+        },
+        about=remarks,
+        text=[_table(made, chosen)],
+        files={"plot": drawn("studies.draw_plan", made, title=title), "save": run_file_text(run)},
     )
 
 
-def _emit(made: Plan, chosen: PlanRow) -> None:
+def _table(made: Plan, chosen: PlanRow) -> Table:
     notes = [
         "Signal-to-noise is that of an averaged gradient, in units of (part that all people share / clipping norm). It "
         "assumes that every gradient has the clipping norm, and that two gradients of one person have the cosine "
@@ -274,7 +245,7 @@ def _emit(made: Plan, chosen: PlanRow) -> None:
     ]
     if not all(row.allowed for row in made.rows):
         notes.append(f"Marked x: uses less than {given(100.0 * made.minimum_share)} % of the examples.")
-    emit_table(
+    return Table(
         f"Ways to sample for epsilon = {made.epsilon!r} at delta = {made.delta!r} ({made.adjacency})",
         ("row", "way", "cap", "examples used", "noise multiplier", "signal-to-noise"),
         [
@@ -288,5 +259,5 @@ def _emit(made: Plan, chosen: PlanRow) -> None:
             )
             for number, row in enumerate(made.rows, 1)
         ],
-        note="\n".join(notes),
+        notes,
     )

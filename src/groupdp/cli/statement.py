@@ -12,30 +12,25 @@ import typer
 from groupdp._files import read_file
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
-from groupdp.cli.options import COMPUTATION, OUTPUT, argument, choice, flag, number, numbers, out, words
+from groupdp.cli.options import COMPUTATION, OUTPUT, PLOT, argument, choice, flag, number, numbers, out, words
 from groupdp.cli.output import (
+    Answer,
+    Content,
+    Table,
+    Verbatim,
+    drawn,
     dump_json,
-    emit_json,
-    emit_run,
-    emit_table,
     emit_text,
-    name_written,
-    new_files,
     output_width,
-    progress_bar,
-    save_picture,
     values_of,
     waiting,
-    wrapped,
 )
+from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
 from groupdp.printing import given, lower_text, sides, upper_text
 
 if TYPE_CHECKING:
     from groupdp.ledger import Ledger
-    from groupdp.tradeoff import TradeOffCurve
-    from groupdp.tradeoff.risk import Risk
-
 
 #: Bytes of a certificate, at most (certificate/checker/reading.py refuses more).
 _LARGEST_CERTIFICATE = 1_000_000
@@ -73,14 +68,14 @@ def statement(
     prior: float | None,
     false_alarms: float | None,
     as_json: bool,
-) -> None:
+    progress: Progress,
+) -> Answer:
     """A privacy statement for reviewers: what is guaranteed, for whom, and what it assumes."""
     if short:
         for name, value in (("format", form), ("out", out), ("certificate", certificate)):
             if value is not None:
                 raise InvalidArgument(name, value, "be left out with --short")
-        say_in_short(asked, prior, false_alarms, as_json=as_json)
-        return
+        return _in_short(asked, prior, false_alarms, progress)
     for name, rate in (("prior", prior), ("false_alarms", false_alarms)):
         if rate is not None:
             raise InvalidArgument(name, rate, "be given together with --short")
@@ -88,24 +83,18 @@ def statement(
     from groupdp.statement import formats
     from groupdp.statement.numbers import make_statement
 
+    proof = None if certificate is None else read_file("certificate", certificate, most=_LARGEST_CERTIFICATE)
+    made = make_statement(asked.file, certificate=proof, ledger=_ledger(asked), progress=progress)
     width = {} if out is not None or chosen != "text" else {"width": min(formats.TEXT_WIDTH, output_width())}
-    with new_files(force=asked.force, out=out) as files:
-        with progress_bar("statement") as progress:
-            proof = None if certificate is None else read_file("certificate", certificate, most=_LARGEST_CERTIFICATE)
-            made = make_statement(asked.file, certificate=proof, ledger=_ledger(asked), progress=progress)
-        text = dump_json(formats.as_json(made)) + "\n" if chosen == "json" else formats.FORMATS[chosen](made, **width)
-        if out is None:
-            typer.echo(text, nl=False)
-            return
-        files.write_text(out, text)
-    typer.echo(f"wrote {out}", err=True)
+    text = dump_json(formats.as_json(made)) + "\n" if chosen == "json" else formats.FORMATS[chosen](made, **width)
+    return Answer(text=[Verbatim(text)] if out is None else [], files={"out": text})
 
 
 @command("explain", "run.toml --prior 0.1 --false-alarms 0.01", hidden=True, **_ATTACK)
-def explain(asked: Asked, *, prior: float | None, false_alarms: float | None, as_json: bool) -> None:
+def explain(asked: Asked, *, prior: float | None, false_alarms: float | None, progress: Progress) -> Answer:
     """The old spelling of `groupdp statement --short`."""
     typer.echo("groupdp explain is now groupdp statement --short; the old spelling works in this release.", err=True)
-    say_in_short(asked, prior, false_alarms, as_json=as_json)
+    return _in_short(asked, prior, false_alarms, progress)
 
 
 def _ledger(asked: Asked) -> Ledger | None:
@@ -117,21 +106,18 @@ def _ledger(asked: Asked) -> Ledger | None:
     return read_ledger(asked.names[0])
 
 
-def say_in_short(asked: Asked, prior: float | None, false_alarms: float | None, *, as_json: bool) -> None:
-    """Print what the epsilon means for one person, with certified numbers."""
+def _in_short(asked: Asked, prior: float | None, false_alarms: float | None, progress: Progress) -> Answer:
+    """What the epsilon means for one person, with certified numbers."""
     given_ones = {"prior": prior, "false_alarm_rate": false_alarms}
     attack: dict[str, Any] = {name: value for name, value in given_ones.items() if value is not None}
     from groupdp.statement.numbers import explain
 
-    with progress_bar("statement") as progress:
-        meaning = explain(asked.run, delta=asked.delta, progress=progress, **attack, **asked.neighbours)
-    if as_json:
-        emit_json({**meaning.as_json(), **asked.as_json_fields()})
-        return
-    emit_run(asked)
-    typer.echo()
-    for sentence in meaning.sentences():
-        emit_text(f"- {sentence}", indent="  ")
+    meaning = explain(asked.run, delta=asked.delta, progress=progress, **attack, **asked.neighbours)
+    return Answer(
+        json={**meaning.as_json(), **asked.as_json_fields()},
+        about=asked.about(),
+        text=["", *(f"- {sentence}" for sentence in meaning.sentences())],
+    )
 
 
 def _format(form: str | None, out: str | None, *, as_json: bool) -> str:
@@ -152,80 +138,67 @@ def _format(form: str | None, out: str | None, *, as_json: bool) -> str:
     question=("group_size", "adjacency", "removed", "added"),
     prior=number("Prior probability of what an alarm claims.", default="0.5", above=0.0, below=1.0),
     rates=numbers("False positive rates.", "1e-6,1e-3,0.01,0.1,0.5", at_least=0.0, at_most=1.0),
+    plot=PLOT,
 )
-def tradeoff(asked: Asked, *, prior: float, rates: list[float], plot: str | None, as_json: bool) -> None:
+def tradeoff(asked: Asked, *, prior: float, rates: list[float], plot: str | None, progress: Progress) -> Answer:
     """How well could an attacker detect that a person took part?"""
+    from groupdp.question import neighbours_of
     from groupdp.tradeoff import trade_off
     from groupdp.tradeoff.risk import risk
 
-    with new_files(force=asked.force, plot=plot) as files, progress_bar("tradeoff") as progress:
-        function = trade_off(asked.run, **asked.neighbours)
-        points = function.curve(rates, progress=progress)
-        asked_of = {"false_positive_rates": rates, "prior": prior, "function": function, **asked.neighbours}
-        attack = risk(asked.run, progress=progress, **asked_of)
-        if plot is not None:
-            from groupdp.figures.curves import rates_to_draw
+    function = trade_off(asked.run, **asked.neighbours)
+    points = function.curve(rates, progress=progress)
+    asked_of = {"false_positive_rates": rates, "prior": prior, "function": function, **asked.neighbours}
+    attack = risk(asked.run, progress=progress, **asked_of)
+    files: dict[str, Content] = {}
+    if plot is not None:
+        from groupdp.figures.curves import rates_to_draw
 
-            drawn = function.curve(rates_to_draw(), tolerance=2e-3, progress=progress)
-            save_picture(files, plot, "curves.draw_trade_off", drawn, title=asked.title(delta=False), width=110)
-    if as_json:
-        emit_json({**_payload(attack, points), "tight": function.tight, **asked.as_json_fields()})
-        return
-    emit_run(asked)
-    _emit(attack, points, asked)
-    if not function.tight:
-        emit_text("Valid, not tight: a better analysis may leave an attacker less.")
-    name_written(plot)
-
-
-def _payload(attack: Risk, points: TradeOffCurve) -> dict[str, object]:
-    return {
-        "advantage": sides(attack.advantage),
-        "gaussian_mu": attack.gaussian.mu,
-        "gaussian_mu_error": attack.gaussian.error,
-        "prior": attack.prior,
-        "success": sides(attack.success),
-        "points": [
+        curve = function.curve(rates_to_draw(), tolerance=2e-3, progress=progress)
+        files["plot"] = drawn("curves.draw_trade_off", curve, title=asked.title(delta=False), width=110)
+    rows, described = [], []
+    for i, rate in enumerate(map(float, points.false_positive_rate)):
+        missed = float(points.false_negative_rate_lower[i]), float(points.false_negative_rate_upper[i])
+        detected = float(points.true_positive_rate_lower[i]), float(points.true_positive_rate_upper[i])
+        posterior = attack.posterior[rate]
+        # An alarm that never sounds accuses nobody.
+        belief = upper_text(posterior.upper, 8) if detected[1] > 0.0 else "-"
+        rows.append((given(rate), upper_text(detected[1], 8), lower_text(missed[0], 8), belief))
+        described.append(
             {
-                "false_positive_rate": float(rate),
-                "false_negative_rate": {
-                    "lower": float(points.false_negative_rate_lower[i]),
-                    "upper": float(points.false_negative_rate_upper[i]),
-                },
-                "true_positive_rate": {
-                    "lower": float(points.true_positive_rate_lower[i]),
-                    "upper": float(points.true_positive_rate_upper[i]),
-                },
-                "posterior": sides(attack.posterior[float(rate)]),
+                "false_positive_rate": rate,
+                "false_negative_rate": dict(zip(("lower", "upper"), missed, strict=True)),
+                "true_positive_rate": dict(zip(("lower", "upper"), detected, strict=True)),
+                "posterior": sides(posterior),
             }
-            for i, rate in enumerate(points.false_positive_rate)
-        ],
-    }
-
-
-def _emit(attack: Risk, points: TradeOffCurve, asked: Asked) -> None:
-    from groupdp.question import neighbours_of
-
-    emit_table(
+        )
+    table = Table(
         f"The best attack on {asked.group_text()}",
         ("false alarms", "detected, at most", "missed, at least", "posterior, at most"),
+        rows,
         [
-            (
-                given(rate),
-                upper_text(float(points.true_positive_rate_upper[i]), 8),
-                lower_text(float(points.false_negative_rate_lower[i]), 8),
-                # An alarm that never sounds accuses nobody.
-                upper_text(attack.posterior[float(rate)].upper, 8) if points.true_positive_rate_upper[i] > 0.0 else "-",
-            )
-            for i, rate in enumerate(points.false_positive_rate)
-        ],
-        note=(
-            f"{neighbours_of(asked.run, **asked.neighbours).cases.alarm()}\n"
+            neighbours_of(asked.run, **asked.neighbours).cases.alarm(),
             f"Advantage (largest TPR - FPR): at most {upper_text(attack.advantage.upper, 8)}. "
-            f"A right guess with prior {given(attack.prior)}: at most {upper_text(attack.success.upper, 8)}.\n"
+            f"A right guess with prior {given(attack.prior)}: at most {upper_text(attack.success.upper, 8)}.",
             f"Closest Gaussian mechanism: mu = {given(attack.gaussian.mu)}, within "
-            f"{upper_text(attack.gaussian.error, 2)} in both error rates."
-        ),
+            f"{upper_text(attack.gaussian.error, 2)} in both error rates.",
+            "" if function.tight else "Valid, not tight: a better analysis may leave an attacker less.",
+        ],
+    )
+    return Answer(
+        json={
+            "advantage": sides(attack.advantage),
+            "gaussian_mu": attack.gaussian.mu,
+            "gaussian_mu_error": attack.gaussian.error,
+            "prior": attack.prior,
+            "success": sides(attack.success),
+            "points": described,
+            "tight": function.tight,
+            **asked.as_json_fields(),
+        },
+        about=asked.about(),
+        text=[table],
+        files=files,
     )
 
 
@@ -239,7 +212,7 @@ STATUS = {"verified": 0, "refuted": 1, "undecided": 3}
     out=out("FILE", "Write it to a file instead of the terminal."),
     seconds=number("Fail after this many seconds (default: no limit).", COMPUTATION, above=0.0),
 )
-def certify(asked: Asked, *, out: str | None, seconds: float | None, as_json: bool) -> None:
+def certify(asked: Asked, *, out: str | None, seconds: float | None, as_json: bool) -> Answer:
     """A certificate of the run's epsilon that others can check without trusting this program."""
     target = asked.delta
     asked.file.require_covered()
@@ -247,24 +220,20 @@ def certify(asked: Asked, *, out: str | None, seconds: float | None, as_json: bo
     from groupdp import certificate
     from groupdp.certificate.checker import claim_text
 
-    with new_files(force=asked.force, out=out) as files:
-        with waiting("certify", seconds or math.inf):
-            made = certificate.certify(asked.run, delta=target, seconds=seconds, **asked.neighbours)
-        if out is not None:
-            files.write_text(out, made.text)
-        elif not as_json:
-            typer.echo(made.text, nl=False)
+    with waiting("certify", seconds or math.inf):
+        made = certificate.certify(asked.run, delta=target, seconds=seconds, **asked.neighbours)
     verdict = made.verdict
-    if as_json:
-        outcome = values_of(verdict, ("outcome", "reason"))
-        emit_json({**outcome, **_widths(verdict.claim), "sha256": made.digest, "certificate": made.text})
-    else:
-        typer.echo(wrapped(f"{verdict.outcome}: {verdict.reason}", width=output_width(), indent="  "), err=True)
-        claimed = claim_text.headline("  claimed", verdict.claim)
-        typer.echo(wrapped(claimed, width=output_width(), indent="    "), err=True)
+    if not as_json:
+        emit_text(f"{verdict.outcome}: {verdict.reason}", indent="  ", err=True)
+        emit_text(claim_text.headline("  claimed", verdict.claim), err=True)
         typer.echo(f"  sha256 {made.digest}", err=True)
-        name_written(out)
-    raise typer.Exit(STATUS[verdict.outcome])
+    outcome = values_of(verdict, ("outcome", "reason"))
+    return Answer(
+        json={**outcome, **_widths(verdict.claim), "sha256": made.digest, "certificate": made.text},
+        text=[Verbatim(made.text)] if out is None else [],
+        files={"out": made.text},
+        status=STATUS[verdict.outcome],
+    )
 
 
 @command(
@@ -273,7 +242,7 @@ def certify(asked: Asked, *, out: str | None, seconds: float | None, as_json: bo
     claim=argument("CLAIM.JSON", "The certificate (- for standard input): docs/certificate.md."),
     seconds=number("Stop, undecided, after this many seconds.", COMPUTATION, default="300", above=0.0),
 )
-def verify(claim: str, *, seconds: float, as_json: bool) -> None:
+def verify(claim: str, *, seconds: float) -> Answer:
     """Prove or refute a certificate. Exit status: 0 verified, 1 refuted, 3 undecided, 2 not a certificate."""
     need_flint()
     from groupdp import certificate
@@ -286,25 +255,23 @@ def verify(claim: str, *, seconds: float, as_json: bool) -> None:
             verdict = certificate.verify(text, seconds=seconds)
     except certificate.NotACertificate as error:
         raise InvalidArgument("claim", claim, "be a certificate", f"{error}") from None
-    if as_json:
-        emit_json(
-            {
-                "outcome": verdict.outcome,
-                "reason": verdict.reason,
-                "claim": verdict.claim,
-                **_widths(verdict.claim),
-                "sha256": verdict.digest,
-                "details": list(verdict.details),
-            }
-        )
-    else:
-        emit_text(claim_text.headline(verdict.outcome, verdict.claim), indent="  ")
-        emit_text(f"  {claim_text.in_plain_words(verdict.outcome, verdict.claim)}", indent="    ")
-        about = claim_text.sentences(verdict.claim, verified=verdict.outcome == "verified")
-        for line in (*about, verdict.reason, *verdict.details):
-            emit_text(f"  {line}", indent="    ")
-        typer.echo(f"  sha256 {verdict.digest}")
-    raise typer.Exit(STATUS[verdict.outcome])
+    lines = [
+        claim_text.in_plain_words(verdict.outcome, verdict.claim),
+        *claim_text.sentences(verdict.claim, verified=verdict.outcome == "verified"),
+        verdict.reason,
+        *verdict.details,
+    ]
+    return Answer(
+        json={
+            **values_of(verdict, ("outcome", "reason", "claim")),
+            **_widths(verdict.claim),
+            "sha256": verdict.digest,
+            "details": list(verdict.details),
+        },
+        about=[claim_text.headline(verdict.outcome, verdict.claim)],
+        text=[*(f"  {line}" for line in lines), Verbatim(f"  sha256 {verdict.digest}\n")],
+        status=STATUS[verdict.outcome],
+    )
 
 
 def _widths(claim: dict[str, Any]) -> dict[str, float]:

@@ -16,20 +16,21 @@ import typer
 from groupdp._files import NewFiles
 from groupdp._validation import require_choice, require_fraction
 from groupdp.cli.command import command, fail
-from groupdp.cli.options import OUTPUT, argument, choice, flag, integer, number, out, words
+from groupdp.cli.options import FORCE, OUTPUT, argument, choice, flag, integer, number, out, words
 from groupdp.cli.output import (
     UNLIMITED,
-    emit_json,
-    emit_text,
+    Answer,
+    Verbatim,
     new_files,
     output_width,
-    progress_bar,
     require_new,
     table_text,
     values_of,
     waiting,
+    wrapped,
 )
 from groupdp.cli.process import interrupted_after
+from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
 from groupdp.samplings import (
@@ -81,15 +82,8 @@ _FIELDS = {
     ),
 )
 def doctor(
-    indices: str,
-    *,
-    sampling: str,
-    dataset_size: int,
-    epoch_steps: int | None,
-    false_alarm: float,
-    as_json: bool,
-    **given: Any,
-) -> None:
+    indices: str, *, sampling: str, dataset_size: int, epoch_steps: int | None, false_alarm: float, **given: Any
+) -> Answer:
     """Does a log of drawn indices contradict the sampling that is accounted for?"""
     from groupdp.loading.draws import read_index_log
     from groupdp.loading.fit import fit, steps_of_epoch
@@ -99,23 +93,21 @@ def doctor(
     with waiting("doctor"):
         log = read_index_log(indices, steps=steps, dataset_size=dataset_size)
         result = fit(log.drawn, claim, people=log.people, false_alarm=false_alarm)
-    if as_json:
-        emit_json(
-            {
-                "contradicted": result.contradicted,
-                "claim": {"sampling": claim.name, **claim.values()},
-                "epochs": result.epochs,
-                "indices": result.draws,
-                "false_alarm": result.false_alarm,
-                "findings": [
-                    {"what": finding.what, "p_value": finding.p_value, "contradicts": finding in result.contradicting}
-                    for finding in result.findings
-                ],
-            }
-        )
-    else:
-        emit_text(str(result))
-    raise typer.Exit(1 if result.contradicted else 0)
+    return Answer(
+        json={
+            "contradicted": result.contradicted,
+            "claim": {"sampling": claim.name, **claim.values()},
+            "epochs": result.epochs,
+            "indices": result.draws,
+            "false_alarm": result.false_alarm,
+            "findings": [
+                {**values_of(finding, ("what", "p_value")), "contradicts": finding in result.contradicting}
+                for finding in result.findings
+            ],
+        },
+        text=[str(result)],
+        status=1 if result.contradicted else 0,
+    )
 
 
 def _claim(name: str, given: dict[str, Any]) -> Any:
@@ -138,13 +130,14 @@ def _claim(name: str, given: dict[str, Any]) -> Any:
         "A checkpoint of Opacus, or in JSON a history of it, hyperparameters of TensorFlow Privacy or DpParams of JAX "
         "Privacy: docs/integrations.md.",
     ),
-    out=out("RUN.TOML", "The run file to write.", required=True),
+    out=out("RUN.TOML", "The run file to write.", required=True, writes="nothing"),
     group_size=integer("Examples of one person, if the source does not say."),
     delta=number("Delta, if the source does not say.", above=0.0, below=1.0),
     adjacency=choice(ADJACENCIES, "Adjacency, if the source does not say."),
     title=words("TEXT", "Title of the run.", OUTPUT, default=""),
+    force=FORCE,
 )
-def import_run(source: str, *, out: str, title: str, force: bool, as_json: bool, **question: Any) -> None:
+def import_run(source: str, *, out: str, title: str, force: bool, **question: Any) -> Answer:
     """Write a run file from what another tool's training saved: a checkpoint, a history, parameters."""
     from groupdp.integrations.import_run import import_run as read
     from groupdp.run_file.read import LARGEST_FILE, parse_run_file
@@ -152,7 +145,7 @@ def import_run(source: str, *, out: str, title: str, force: bool, as_json: bool,
 
     if Path(out).resolve() == Path(source).resolve():
         raise InvalidArgument("out", out, "be another file than the source")
-    with new_files(force=force, out=out) as files:
+    with new_files({"out": out}, force=force) as files:
         try:
             with waiting("import-run"):  # loading a checkpoint imports PyTorch
                 imported = read(source)
@@ -173,14 +166,16 @@ def import_run(source: str, *, out: str, title: str, force: bool, as_json: bool,
         files.write_text(out, text)
     steps = sum(phase.steps for phase in imported.phases)
     missing = [name for name in ("group_size", "delta") if known[name] is None]
-    if as_json:
-        described = [phase.values() for phase in imported.phases]
-        emit_json({"out": out, "source": imported.source, "run": described, **known, "missing": missing})
-        return
     phases = "1 phase" if len(imported.phases) == 1 else f"{len(imported.phases)} phases"
-    emit_text(f"{out}: {imported.source}, {steps} steps in {phases}.")
+    told = [f"{out}: {imported.source}, {steps} steps in {phases}."]
     if missing:
-        emit_text(f"The source does not say {' and '.join(missing)}: give it here, in the file, or with the question.")
+        told.append(
+            f"The source does not say {' and '.join(missing)}: give it here, in the file, or with the question."
+        )
+    described = [phase.values() for phase in imported.phases]
+    return Answer(
+        json={"out": out, "source": imported.source, "run": described, **known, "missing": missing}, text=told
+    )
 
 
 _SERVER = "The server"
@@ -194,6 +189,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
     host=words("ADDRESS", "Address to listen on: this machine alone if not given.", _SERVER, default="127.0.0.1"),
     seconds=number("Seconds that one question may take.", _SERVER, default="30", at_least=1.0, at_most=3600.0),
     no_browser=flag("Do not open the page in a browser.", _SERVER),
+    has_json=False,
 )
 def serve(*, port: int, host: str, seconds: float, no_browser: bool) -> None:
     """Serve a page that answers while you move its sliders, and its JSON interface."""
@@ -267,10 +263,11 @@ _KINDS = ("png", "pdf", "svg")
 @command(
     "figures",
     "--out figures",
-    out=out("DIRECTORY", "Directory of the files (figures if not given).", default="figures"),
+    out=out("DIRECTORY", "Directory of the files (figures if not given).", default="figures", writes="nothing"),
     kind=choice(_KINDS, "Kind of pictures.", OUTPUT, default="png", metavar="|".join(_KINDS)),
+    force=FORCE,
 )
-def figures(*, out: str, kind: str, force: bool, as_json: bool) -> None:
+def figures(*, out: str, kind: str, force: bool, progress: Progress) -> Answer:
     """Both figures of the paper: pictures, data as CSV, and a summary of its claims."""
     if out == "":
         raise InvalidArgument("out", InWords("an empty one"), "be the name of a directory")
@@ -279,55 +276,42 @@ def figures(*, out: str, kind: str, force: bool, as_json: bool) -> None:
 
     directory = Path(out)
     here, beside = (name for name, *_ in paper.SAMPLINGS)
-    written = []
+    pictures, tables = ({name: directory / f"{name}.{end}" for name in (here, beside)} for end in (kind, "csv"))
+    written = [pictures[here], tables[here], pictures[beside], tables[beside], directory / "summary.md"]
     with NewFiles("out") as files:
-        for name in (here, beside):  # find out now whether they can be written
-            written += [directory / f"{name}.{kind}", directory / f"{name}.csv"]
-        written.append(directory / "summary.md")
-        for path in written:
+        for path in written:  # find out now whether they can be written
             require_new(str(path), "out", force=force)
             files.temporary(path)
-        with (
-            progress_bar("figures") as progress,
-            figure_process(beside, files.temporary(directory / f"{beside}.{kind}")) as other,
-        ):
-            panels = write_figure(here, files.temporary(directory / f"{here}.{kind}"), progress=progress)
+        with figure_process(beside, files.temporary(pictures[beside])) as other:
+            panels = write_figure(here, files.temporary(pictures[here]), progress=progress)
             panels += other()
-        for name in (here, beside):
-            own = [panel for panel in panels if panel.sampling == name]
-            files.write_text(directory / f"{name}.csv", paper.figure_csv(own))
+        for name, path in tables.items():
+            files.write_text(path, paper.figure_csv([panel for panel in panels if panel.sampling == name]))
         text = paper.summary(panels)
-        files.write_text(directory / "summary.md", text)
-    if as_json:
-        emit_json(
-            {
-                "files": [str(path) for path in written],
-                "panels": [
-                    {
-                        "sampling": panel.sampling,
-                        "noise_multiplier": panel.noise_multiplier,
-                        "points": [point.as_json() for point in panel.points],
-                    }
-                    for panel in panels
-                ],
-            }
-        )
-        return
-    emit_summary(text)
-    typer.echo("Written:")
-    for path in written:
-        typer.echo(f"  {path}")
+        files.write_text(written[-1], text)
+    described = [
+        {
+            **values_of(panel, ("sampling", "noise_multiplier")),
+            "points": [point.as_json() for point in panel.points],
+        }
+        for panel in panels
+    ]
+    return Answer(
+        json={"files": [str(path) for path in written], "panels": described},
+        text=[Verbatim(fitted(text)), "Written:", *(f"  {path}" for path in written)],
+    )
 
 
-def emit_summary(markdown: str) -> None:
+def fitted(markdown: str) -> str:
     """The summary as it is; in a terminal its tables and paragraphs are fitted to the width."""
     width = output_width()
     if width == UNLIMITED:
-        typer.echo(markdown)
-        return
+        return f"{markdown}\n"
+    parts = []
     for tabular, lines in itertools.groupby(markdown.split("\n"), key=lambda line: line.startswith("|")):
-        if not tabular:
-            emit_text("\n".join(lines))
-            continue
-        columns, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
-        typer.echo(table_text(columns, rows, width=width))
+        if tabular:
+            columns, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+            parts.append(table_text(columns, rows, width=width))
+        else:
+            parts.append(wrapped("\n".join(lines), width=width))
+    return "\n".join([*parts, ""])
