@@ -7,7 +7,7 @@
     )
     groupdp.epsilon(run, delta=1e-6, group_size=3)
 
-The theorems are in docs/correlated-noise.md.
+The theorems are in docs/internals/correlated-noise.md.
 """
 
 from __future__ import annotations

@@ -101,6 +101,13 @@ class Field:
         """What stands for its value in the help of the option."""
         return {"number": "NUMBER", "integer": "INTEGER", "flag": "", "table": "NAME=NUMBER"}[self.kind]
 
+    def stated(self, value: Any) -> str:
+        """The field with its value: "batch size 256", "100 batches per epoch"; nothing for a flag that is not set."""
+        words = self.name.replace("_", " ")
+        if self.kind == "flag":
+            return words if value else ""
+        return f"{value!r} {words} {self.unit}" if self.unit == "per epoch" else f"{words} {value!r}"
+
     def read(self, value: Any) -> Any:
         """The value that `value`, a number or a text, stands for."""
         if self.parser is not None:
@@ -282,7 +289,7 @@ BATCH_SIZE = Field(
 DATASET_SIZE = Field(
     name="dataset_size",
     unit="examples",
-    meaning="Examples in the dataset; in the smaller of two neighbours.",
+    meaning="Examples in the dataset, or in the smaller of two neighbouring ones.",
     kind="integer",
     at_least=1,
     at_most=LARGEST_DATASET,

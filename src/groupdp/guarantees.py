@@ -6,8 +6,8 @@ let M be the run described, releasing every iterate. Then for every event E
     P(M(D) in E) <= e^epsilon P(M(D') in E) + delta,
 
 with the `upper` side of what is returned here. If it says `tight`, no smaller value than the `lower` side holds for
-every loss and dataset (Ganesh 2024, Theorems 3.1 and 3.3 and section 3.3; docs/samplings.md); if not, the `lower` side
-is a bound on this analysis.
+every loss and dataset (Ganesh 2024, Theorems 3.1 and 3.3 and section 3.3; docs/internals/laws.md); if not, it is
+a bound on this analysis.
 """
 
 from __future__ import annotations

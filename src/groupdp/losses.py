@@ -2,7 +2,7 @@
 
 They stand beside `pairs.Round` in a composition. A *law of atoms* has P-masses p_i at losses l_i, and Q-masses
 p_i e^{-l_i}; what its mechanism has beyond them (tails that are cut off) is at most `log_lost` of P and counts as
-revealed on upper sides, as nothing on lower ones (R-5). Proofs: docs/several-releases.md.
+revealed on upper sides, as nothing on lower ones (R-5). Proofs: docs/internals/releases.md.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class TwoCases:
         """That an attack with at most this share of false alarms detects at most this share of the true cases."""
         return (
             f"An attacker who claims that {self.first}, and is wrong in at most {false_alarms} of the cases in which "
-            f"{self.second}, detects at most {share} of the cases in which the claim is true."
+            f"{self.second}, detects at most {share} of the true cases."
         )
 
     def order(self) -> str:

@@ -12,9 +12,9 @@ compositions and know nothing of directions, samplings or groups.
 
 A round without noise has infinite shifts: noiseless.py treats it in closed form, and no engine sees it.
 
-A *profile* is a round known by a bound on its hockey stick alone, which no pair of mixtures has; docs/samplings.md has
-the proof that it bounds the sampling it is made for. Only the lattice engine composes profiles: from above by
-connecting the dots, from below by merging, so that its bounds enclose the composition of the profile.
+A *profile* is a round of which only a bound on its hockey stick is known; no pair of mixtures has that hockey stick
+(docs/internals/laws.md, P-5). Only the lattice engine composes profiles: from above by connecting the dots, from below
+by merging, so that its bounds enclose the composition of the profile.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
-#: What is counted in sentences: numbers before these words have spaces between thousands.
+#: What is counted in sentences: numbers before these words, and after "size", have spaces between thousands.
 _COUNTED = "steps|rounds|examples|people|batches|epochs|rows|runs|trials|indices|bands|counts|releases|microbatches"
-_COUNT = re.compile(rf"(?<![\w.,:/=-])(\d{{4,}})(?= (?:{_COUNTED})\b)", re.ASCII)
+_COUNT = re.compile(rf"(?<![\w.,:/=-])\d{{4,}}(?= (?:{_COUNTED})\b)|(?<= size )\d{{4,}}\b", re.ASCII)
 #: Enough for the exact decimal of any double, and for a hundred times as much.
 _EXACT = Context(prec=1100)
 
@@ -32,7 +32,7 @@ def counted(number: int) -> str:
 
 def grouped(sentence: str, *, space: str = " ") -> str:
     """A sentence with spaces between the thousands of what it counts: "2 000 steps"."""
-    return _COUNT.sub(lambda match: f"{int(match[1]):,}".replace(",", space), sentence)
+    return _COUNT.sub(lambda match: f"{int(match[0]):,}".replace(",", space), sentence)
 
 
 def complement(value: float) -> str:

@@ -66,4 +66,4 @@ def test_a_batch_of_people_is_not_calibrated_and_the_refusal_names_what_is():
     with pytest.raises(groupdp.InvalidArgument) as refused:
         groupdp.calibrate_batch_size(run, epsilon=3.0, delta=1e-6, group_size=1)
     assert refused.value.argument == "sampling"
-    assert "calibrate_rate" in refused.value.value
+    assert "calibrate_rate" in refused.value.reason

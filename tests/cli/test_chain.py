@@ -64,7 +64,7 @@ def test_group_and_dataset_size_come_from_the_data_and_sizes_are_saved_as_given(
         f"--save {save}"
     )
     assert found.status == 0, found.errors
-    assert "batches of 50 of 486 examples on average" in found.output
+    assert "batches of 50 on average, from 486 examples" in found.output
     file = tomllib.loads(save.read_text())
     assert file["group_size"] == 6
     assert file["phase"][0] == {**file["phase"][0], "batch_size": 50, "dataset_size": 486, "epochs": 5}
@@ -73,7 +73,7 @@ def test_group_and_dataset_size_come_from_the_data_and_sizes_are_saved_as_given(
     again = json.loads(groupdp(f"epsilon {save} --json").output)
     assert again["epsilon"]["upper"] <= 8.0
     larger = groupdp(f"epsilon {save} --batch-size 100").output  # five epochs of larger batches are fewer steps
-    assert "batches of 100 of 486 examples on average" in larger
+    assert "batches of 100 on average, from 486 examples" in larger
     assert "25 steps (5 epochs)" in larger
 
 

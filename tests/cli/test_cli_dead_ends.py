@@ -204,7 +204,7 @@ def test_other_ranges_are_refused_in_one_sentence(folder, vary):
 
 def test_a_calibration_that_a_sampling_has_not_names_the_one_it_has(folder):
     refused = groupdp("calibrate batch run.toml --epsilon 2")
-    assert_one_sentence(refused, "got poisson", "groupdp calibrate rate")
+    assert_one_sentence(refused, "got 'poisson'", "groupdp calibrate rate")
     assert "PoissonSampling(" not in refused.errors
     line = "--noise-multiplier 4 --steps 10 --delta 1e-6 --epsilon 2 --group-size 1"
     fixed = "--sampling fixed-batch --batch-size 5 --dataset-size 500"

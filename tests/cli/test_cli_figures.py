@@ -53,9 +53,9 @@ def test_the_summary_states_what_was_measured(panels):
     text = paper.summary(panels)
     for wanted in (
         "between 40.80104471 and 40.80104472",
-        "| Vadhan's lemma as the old tool computes it | infinite |",
-        "poisson σ = 1: for every k >= 9",
-        "poisson σ = 2: for no k up to 10",
+        "| Vadhan's lemma as TensorFlow Privacy computes it | infinite |",
+        "poisson, σ = 1, for every k >= 9",
+        "poisson, σ = 2, for no k up to 10",
         "faster than exponential",
         "smaller at every point with k > 1",
         "the ratio grows with k",
@@ -184,7 +184,7 @@ def test_the_summary_of_the_figures_fits_the_terminal_and_loses_nothing(columns,
             "",
             "| analysis | ε |",
             "|---|---|",
-            "| Vadhan's lemma as the old tool computes it, in a long row of a table | between 1 and 2 |",
+            "| Vadhan's lemma as TensorFlow Privacy computes it, in a long row of a table | between 1 and 2 |",
             "",
             "A paragraph " + "of many words " * 12,
         ]

@@ -263,7 +263,7 @@ def test_certify_and_import_run_answer_in_json_too(run_file, tmp_path, monkeypat
 
 def test_an_answer_begins_with_the_run_as_it_was_understood(run_file):
     lines = groupdp(f"epsilon {run_file} --epochs 2").output.replace("\n  ", " ").splitlines()
-    assert lines[0] == "Poisson sampling, sampling_rate = 0.01, noise multiplier 2.0, 200 steps (2 epochs)"
+    assert lines[0] == "Poisson sampling, sampling rate 0.01, noise multiplier 2.0, 200 steps (2 epochs)"
     assert lines[1] == "groups of up to 3, add-or-remove"
 
 

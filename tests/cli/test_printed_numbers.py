@@ -51,7 +51,7 @@ class Printed:
         return [row for row in rows if len(row) == columns and re.fullmatch(NUMBER, row[-1])]
 
     def run(self) -> library.DPSGD:
-        rate = self.number("sampling_rate = ")
+        rate = self.number("sampling rate ")
         steps = int(self.number("", " (?:steps|rounds)"))
         return run_of(rate=rate, noise=self.number("noise multiplier "), steps=steps)
 
@@ -109,7 +109,7 @@ def test_the_table_of_a_sweep(rate, noise, delta, other):
     rows = told.rows(3)
     assert len(rows) == 2
     for sigma, low, high in rows:
-        run = run_of(rate=told.number("sampling_rate = "), noise=float(sigma))
+        run = run_of(rate=told.number("sampling rate "), noise=float(sigma))
         assert holds(low, high, epsilon(run, told.number("delta = ")))
 
 
@@ -129,7 +129,7 @@ def test_explain_and_tradeoff(rate, noise, delta, prior, alarms):
     )
     assert told.number("detects at most ", " %") / 100.0 >= known.true_positive_rate[share].lower
     assert told.number("is at most ", " % sure after") / 100.0 >= known.posterior[share].lower
-    assert told.number("with it, in at most ", " %") / 100.0 >= known.success.lower
+    assert told.number("and with it in at most ", " %") / 100.0 >= known.success.lower
     told = Printed(f"tradeoff {asked(rate, noise)} --prior {prior!r} --rates {alarms!r}")
     ((false_alarms, detected, missed, posterior),) = told.rows(4)
     point = trade_off(told.run(), group_size=GROUP).curve([float(false_alarms)])
@@ -146,9 +146,9 @@ def test_explain_and_tradeoff(rate, noise, delta, prior, alarms):
 @few
 @given(rate=rates, noise=noises, delta=deltas)
 def test_statement(rate, noise, delta):
-    for form, before in (("text", "noise multiplier "), ("markdown", r"sampling_rate = [\d.]+ \| ")):
+    for form, before in (("text", "noise multiplier "), ("markdown", r"sampling rate [\d.]+ \| ")):
         told = Printed(f"statement {asked(rate, noise)} --delta {delta!r} --format {form}")
-        run = run_of(rate=told.number("sampling_rate = "), noise=told.number(before))
+        run = run_of(rate=told.number("sampling rate "), noise=told.number(before))
         truth = epsilon(run, told.number("delta = "))
         assert told.number("epsilon = ") >= truth.lower
         factor = told.number("at most ", " times as likely")
@@ -197,7 +197,7 @@ def test_a_calibrated_noise_meets_the_printed_target(rate, delta, target):
     told = Printed(f"calibrate noise {line} --epsilon {target!r} --tolerance 1.2345678e-05")
     assert told.number("to a relative ", r"\.(?!\d)") == 1.2345678e-05
     value, *_ = next(row for row in (re.split(r"\s{2,}", one) for one in told.lines) if row[-1] == "meets it")
-    run = run_of(rate=told.number("sampling_rate = "), noise=float(value))
+    run = run_of(rate=told.number("sampling rate "), noise=float(value))
     assert epsilon(run, told.number("at delta = ")).upper <= told.number("for epsilon = ")
 
 

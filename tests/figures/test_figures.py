@@ -50,7 +50,7 @@ def test_infinite_points_are_marked_at_the_upper_edge_and_named():
     assert all(0.9 < y <= 1.0 for y in marks[0].get_ydata())  # in units of the axis, not of the data
     assert any(text.get_text() == "from k = 6" for text in axis.texts)
     assert "infinite" in [text.get_text() for text in figure.legends[0].get_texts()]
-    old = lines_by_label(axis)["Vadhan's lemma, old tool (Rényi, doubles)"]
+    old = lines_by_label(axis)["Vadhan's lemma, TensorFlow Privacy"]
     assert sum(math.isnan(y) for y in old.get_ydata()) == 5
 
 

@@ -70,14 +70,14 @@ def test_a_picture_says_its_run_and_has_one_palette(name, tmp_path, monkeypatch)
     for words in said:
         assert words in text, words
     if name not in ("cap", "audit"):
-        assert "sampling_rate = 0.004266666666666667" in text
+        assert "sampling rate 0.004266666666666667" in text
     colours = {colour.lower() for colour in re.findall(r"#[0-9a-fA-F]{6}", text)}
     assert colours <= {colour.lower() for colour in COLOURS} | GREYS
 
 
 def test_titles_have_inputs_as_they_were_given_and_break_between_words():
-    title = title_lines(["sampling_rate = 0.004266666666666667, add-or-remove"], 40)
-    assert title.split("\n") == ["sampling_rate = 0.004266666666666667,", "add-or-remove"]
+    title = title_lines(["sampling rate 0.004266666666666667, add-or-remove"], 40)
+    assert title.split("\n") == ["sampling rate 0.004266666666666667,", "add-or-remove"]
 
 
 def test_titles_of_many_phases_name_the_first_ones_and_count_the_others():

@@ -14,12 +14,12 @@ from paths import ROOT, TESTS
 NOTES = {
     "S": "internals/numerics.md",
     "L": "internals/lattice.md",
-    "P": "samplings.md",
-    "T": "tradeoff.md",
+    "P": "internals/laws.md",
+    "T": "internals/tradeoff.md",
     "C": "internals/certificate.md",
-    "M": "correlated-noise.md",
-    "B": "baselines.md",
-    "R": "several-releases.md",
+    "M": "internals/correlated-noise.md",
+    "B": "internals/baselines.md",
+    "R": "internals/releases.md",
 }
 
 

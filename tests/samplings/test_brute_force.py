@@ -1,6 +1,6 @@
 """Every batch of small datasets, gradients +1, 0 and -1: no hockey stick exceeds the bound of the sampling's law.
 
-Truth is enumerated (enumeration.py). Bounds are the laws of docs/samplings.md by the independent oracle. Adversaries
+Truth is enumerated (enumeration.py). Bounds are those of docs/internals/laws.md by the independent oracle. Adversaries
 choose the gradients of the common part and of the group, in both worlds; all choices are tried for one round,
 some for two.
 """

@@ -51,11 +51,11 @@ def test_detection_is_of_what_is_claimed():
     said = {one: explain(run, delta=1e-6, group_size=2, adjacency=one).sentences() for one in ("add", "remove")}
     assert said["remove"][1] == (
         "An attacker who claims that a person took part, and is wrong in at most 1 % of the cases in which they did "
-        "not, detects at most 12.6 % of the cases in which the claim is true."
+        "not, detects at most 12.6 % of the true cases."
     )
     assert said["add"][1] == (
         "An attacker who claims that a person did not take part, and is wrong in at most 1 % of the cases in which "
-        "they did, detects at most 11.1 % of the cases in which the claim is true."
+        "they did, detects at most 11.1 % of the true cases."
     )
     assert "sure at first that a person did not take part, and" in said["add"][2]
     assert "add-or-remove adjacency bounds both orders" in said["add"][-1]
@@ -151,6 +151,6 @@ def test_nothing_learned_is_said_to_be_nothing():
     assert "and is wrong in at most 1 % of the cases in which they did not, detects at most 1 % of" in said[1]
     assert "is 10 % sure at first" in said[2]
     assert "is at most 10 % sure after an alarm" in said[2]
-    assert "is right in 90 % of the cases; with it, in at most 90 %" in said[3]
+    assert "is right in 90 % of the cases without the release, and with it in at most 90 %" in said[3]
     assert _factor(60.5) == "10^27"  # e^60.5 is 1.9e26
     assert not any(word in sentence for sentence in said for word in ("epsilon", "delta"))

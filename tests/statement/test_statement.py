@@ -64,8 +64,8 @@ def test_it_says_what_a_reviewer_asks(made, render):
         "Every iterate may be released",
         f"groupdp {VERSION}",
         "Vadhan's lemma",
-        "Poisson sampling, sampling_rate = 0.01",
-        "fixed-size batches, batch_size = 100, dataset_size = 10000",
+        "Poisson sampling, sampling rate 0.01",
+        "fixed-size batches, batch size 100, dataset size 10 000",
         "300",
     ):
         assert wanted in text, wanted
@@ -155,7 +155,7 @@ steps = 20
 
 @pytest.mark.parametrize("adjacency", ["add-or-remove", "zero-out"])
 def test_where_more_examples_may_leak_more_the_dataset_size_is_exact(adjacency):
-    """docs/samplings.md, P-6: epsilon is not monotone in the size of the dataset without the group."""
+    """docs/internals/laws.md, P-6: epsilon is not monotone in the size of the dataset without the group."""
     text = f"""
 delta = 1e-6
 group_size = 3

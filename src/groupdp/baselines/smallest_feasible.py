@@ -4,7 +4,7 @@ Given log delta(eps) of one example, for which eps >= 0 is   f(eps) = log growth
 growth rises and delta falls, so f may fall, rise and fall again: the feasible set need not be an interval. An upper
 bound on its smallest member is any feasible point. A lower bound x needs a proof that nothing in [0, x] is feasible.
 The proof covers [0, x] by intervals [a, b] between evaluated points; each is covered by one of three facts, which
-docs/baselines.md proves.
+docs/internals/baselines.md proves.
 
 B-1  delta falls and growth rises: f > log target on [a, b] if  log growth(a) + log delta(b) > log target.
 B-2  delta is a convex function of e^eps, so its chord over [b, c], prolonged to the left, is below it on [a, b].

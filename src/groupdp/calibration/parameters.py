@@ -263,12 +263,8 @@ def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], Any]:
     """Its sampling with another value of an attribute, in which epsilon must grow."""
     if attribute not in phase.sampling.epsilon_grows_with:
         others = [_COMMANDS[field] for field in phase.sampling.epsilon_grows_with if field in _COMMANDS]
-        instead = f": use {' or '.join(others)} instead" if others else ""
-        raise InvalidArgument(
-            "sampling",
-            InWords(f"{phase.sampling.name}{instead}"),
-            f"be one whose epsilon grows with {what}, for {what} to be calibrated",
-        )
+        instead = f"use {' or '.join(others)} instead" if others else ""
+        raise InvalidArgument("sampling", phase.sampling.name, f"have {what} that epsilon grows with", instead)
     values = {field.attribute: getattr(phase.sampling, field.attribute) for field in phase.sampling.fields}
 
     return lambda value: type(phase.sampling)(**{**values, attribute: value})

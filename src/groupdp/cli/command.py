@@ -14,7 +14,7 @@ import typer
 
 from groupdp._validation import shown
 from groupdp.cli.asked import Asked, asked_of
-from groupdp.cli.options import AS_JSON, COMPUTATION, FORCE, OUTPUT, Option, about_run
+from groupdp.cli.options import AS_JSON, FORCE, LAST_PANELS, Option, about_run
 from groupdp.cli.output import Answer, dump_json, name_written, new_files, progress_bar, require_new
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 
@@ -67,7 +67,7 @@ class _Declared:
 
         arguments = [name for name, option in own.items() if option.kind == "argument"]
         options = {**{name: own[name] for name in arguments}, **about, **own}
-        last = {OUTPUT: 1, COMPUTATION: 2}  # the last panels of the help
+        last = {panel: place for place, panel in enumerate(LAST_PANELS, 1)}
         in_order = sorted(options.items(), key=lambda pair: last.get(pair[1].panel, 0))
         parameters = [option.parameter(name) for name, option in in_order]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

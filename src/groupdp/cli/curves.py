@@ -78,7 +78,7 @@ _CURVES = {
     "this analysis": "epsilon",
     "k x one": "linear",
     "Vadhan, exact": "vadhan",
-    "Vadhan, old tool": "old_tool",
+    "TensorFlow Privacy": "old_tool",
     "Poisson claim": "poisson_claim",
 }
 

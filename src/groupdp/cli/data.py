@@ -192,7 +192,7 @@ def bound(
         (cut, counted(bounded.people_cut)),
         ("most examples of one person before", counted(bounded.largest)),
         ("most examples of one person now", counted(bounded.largest_kept)),
-        ("at most", str(bounded.at_most)),
+        ("cap", str(bounded.at_most)),
         ("seed", bounded.seed),
         ("digest", bounded.digest),
     ]

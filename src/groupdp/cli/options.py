@@ -14,7 +14,7 @@ import typer
 from groupdp import fields
 from groupdp._validation import require_choice, require_integer
 from groupdp.errors import InvalidArgument
-from groupdp.fields import LONGEST_NUMBER, Field
+from groupdp.fields import BATCH_SIZE, DATASET_SIZE, LONGEST_NUMBER, SAMPLING_RATE, Field
 from groupdp.mechanisms import DPSGD, MECHANISMS
 from groupdp.mechanisms.dpsgd import EPOCHS
 from groupdp.mechanisms.named_values import phase_fields
@@ -23,6 +23,9 @@ from groupdp.samplings import SAMPLINGS
 
 #: The panels of the help.
 RUN, QUESTION, OUTPUT, COMPUTATION = "The run", "The question", "Output", "The computation"
+#: Those of fields that few runs have; they come last.
+OF_SAMPLINGS, OF_MECHANISMS = "More about the sampling", "Other mechanisms, and searches"
+LAST_PANELS = (OUTPUT, COMPUTATION, OF_SAMPLINGS, OF_MECHANISMS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +192,7 @@ AS_JSON = replace(flag("Machine-readable output, in full precision."), names=("-
 #: The options about a run and its question, as texts: `asked_of` reads them together.
 _ABOUT_RUN: dict[str, Option] = {
     "run_file": Option(
-        text="A run file (- for standard input); options override it. Several are composed, with groups of K in each.",
+        text="A run file (- for standard input); options override it. Several are composed, each with its own K.",
         metavar="RUN.TOML[:K]",
         kind="argument",
         several=True,
@@ -208,8 +211,8 @@ _ABOUT_RUN: dict[str, Option] = {
     "delta": words("NUMBER", f"The delta of (epsilon, delta)-DP; {_IN_FILE}."),
     "group_size": words("INTEGER", f"Examples that one person may have; {_IN_FILE}; with sources web=3,books=5."),
     "adjacency": words("NAME", _NEIGHBOURS, choices=ADJACENCIES),
-    "removed": words("INTEGER", "Instead of --group-size, with --added: examples that leave."),
-    "added": words("INTEGER", "With --removed: examples that join. Both orders are asked."),
+    "removed": words("INTEGER", "Instead of --group-size: examples that leave (none if only --added is given)."),
+    "added": words("INTEGER", "Instead of --group-size: examples that join. The reverse change is covered, too."),
 }
 
 
@@ -232,21 +235,26 @@ def _kinds(text: str, kinds: Mapping[str, Any]) -> Option:
 
 def _of_fields() -> dict[str, Option]:
     """An option for every field of every sampling and mechanism that is registered."""
-    kinds: list[Any] = [*SAMPLINGS.values(), *(kind for kind in MECHANISMS.values() if kind is not DPSGD)]
-    common = {field.name for field in (*DPSGD.fields, EPOCHS)}
+    others = [kind for kind in MECHANISMS.values() if kind is not DPSGD]
+    common = {field.name for field in (*DPSGD.fields, EPOCHS, SAMPLING_RATE, BATCH_SIZE, DATASET_SIZE)}
     options = {}
     for name, field in phase_fields().items():
-        of = [kind.name for kind in kinds if any(own.name == name for own in kind.fields)]
-        options[name] = _of_field(field, [] if name in common or field.ratio_of or len(of) > 3 else of)
+        samplings, mechanisms = (
+            [kind.name for kind in kinds if any(own.name == name for own in kind.fields)]
+            for kinds in (SAMPLINGS.values(), others)
+        )
+        of = [*samplings, *mechanisms]
+        panel = RUN if name in common else OF_SAMPLINGS if samplings else OF_MECHANISMS
+        options[name] = _of_field(field, panel, [] if name in common or len(of) > 3 else of)
     return options
 
 
-def _of_field(field: Field, of: Sequence[str]) -> Option:
+def _of_field(field: Field, panel: str, of: Sequence[str]) -> Option:
     """The option that sets a field; `of` are the samplings or mechanisms that have it, unless most do."""
     text = f"{', '.join(of)}: {field.meaning[0].lower()}{field.meaning[1:]}" if of else field.meaning
     if field.kind == "flag":
-        return replace(flag(text, RUN), names=(field.option,))
+        return replace(flag(text, panel), names=(field.option,))
     if field.kind == "table":
-        return words(field.metavar, f"{text} Once for each.", RUN, names=(field.option,), several=True)
+        return words(field.metavar, f"{text} Once for each source.", panel, names=(field.option,), several=True)
     text = f"{text.removesuffix('.')}: {field.example}." if "/" in field.example else text
-    return words(field.metavar, text, RUN, names=(field.option,))
+    return words(field.metavar, text, panel, names=(field.option,))

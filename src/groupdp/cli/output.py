@@ -260,51 +260,43 @@ def _is_file(path: str) -> bool:
 
 @contextmanager
 def waiting(label: str, limit: float = math.inf, *, patience: float = 1.0) -> Iterator[None]:
-    """Show the elapsed seconds and the limit, for work whose progress is unknown; after `patience`, on a terminal."""
-    if not sys.stderr.isatty():
+    """A progress bar for work that does not report its progress."""
+    with progress_bar(label, limit, patience=patience):
         yield
+
+
+@contextmanager
+def progress_bar(label: str, limit: float = math.inf, *, patience: float = 1.0) -> Iterator[Callable[[float], None]]:
+    """A callable that takes the fraction done, if it is known.
+
+    After `patience` seconds a terminal shows the elapsed seconds, the `limit` and, once it is reported, the fraction.
+    """
+    if not sys.stderr.isatty():
+        yield lambda fraction: None
         return
     started, over = time.monotonic(), threading.Event()
+    reported: list[float] = []
+    most = f", at most {given(limit)} s" if limit < math.inf else ""
 
     def show() -> None:
         pause = patience
         while not over.wait(pause):
-            pause = 0.5
-            most = f", at most {given(limit)} s" if limit < math.inf else ""
-            sys.stderr.write(f"\r{label}: {time.monotonic() - started:.0f} s{most}\x1b[K")
+            pause = 0.25
+            fraction = min(max(reported[-1], 0.0), 1.0) if reported else 0.0
+            bar = f" [{'#' * round(30 * fraction):.<30}] {fraction:4.0%}," if reported else ":"
+            sys.stderr.write(f"\r{label}{bar} {time.monotonic() - started:.0f} s{most}\x1b[K")
             sys.stderr.flush()
+
+    def report(fraction: float) -> None:
+        reported[:] = [fraction]
 
     shower = threading.Thread(target=show, daemon=True)
     shower.start()
     try:
-        yield
+        yield report
     finally:
         over.set()
         shower.join()
         if time.monotonic() - started >= patience:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
-@contextmanager
-def progress_bar(label: str, *, patience: float = 1.0) -> Iterator[Callable[[float], None]]:
-    """A callable that takes the fraction done; shown after `patience` seconds, and only on a terminal."""
-    started = time.monotonic()
-    visible = sys.stderr.isatty()
-    state = {"shown": False, "last": -1.0}
-
-    def report(fraction: float) -> None:
-        now = time.monotonic()
-        if not visible or now - started < patience or now - state["last"] < 0.1:
-            return
-        state["last"], state["shown"] = now, True
-        filled = round(30 * min(max(fraction, 0.0), 1.0))
-        sys.stderr.write(f"\r{label} [{'#' * filled}{'.' * (30 - filled)}] {fraction:4.0%}")
-        sys.stderr.flush()
-
-    try:
-        yield report
-    finally:
-        if state["shown"]:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

@@ -237,8 +237,8 @@ def _table(made: Plan, chosen: PlanRow) -> Table:
     notes = [
         "Signal-to-noise is that of an averaged gradient, in units of (part that all people share / clipping norm). It "
         "assumes that every gradient has the clipping norm, and that two gradients of one person have the cosine "
-        f"{given(made.alike)} (--alike); it leaves out the noise of sampling. Of people-together, the noise multiplier "
-        "is relative to the clipping norm of a person's average.",
+        f"{given(made.alike)} (--alike); it leaves out the noise of sampling. People-together averages a person's "
+        "gradients and clips the average once; its noise multiplier is relative to that clipping norm.",
         f"Chosen (marked <): {chosen.way} at {chosen.cap}. It assumes:",
         *(f"- {sentence}" for sentence in chosen.assumes),
         *(f"Not compared: {way} at {cap}, because {reason}" for way, cap, reason in made.refused),

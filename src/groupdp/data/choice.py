@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupdp._validation import require_integer, shown
-from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.errors import InvalidArgument
 
 #: DuckDB types whose text is the same in every engine.
 ID_TYPES = frozenset(
@@ -160,7 +160,7 @@ def seed_of(seed: Any) -> str:
 def kind_of(name: str, columns: Mapping[str, str]) -> str:
     """The type of a column, which must be there."""
     if name not in columns:
-        raise InvalidArgument(shown(name), NOT_SHOWN, f"be one of the columns {names_of(columns)}")
+        raise InvalidArgument("column", name, f"be one of {names_of(columns)}")
     return columns[name]
 
 

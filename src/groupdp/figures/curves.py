@@ -49,7 +49,7 @@ _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("linear", "k times one example (reference)", {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.4}),
     (
         "old_tool",
-        "Vadhan's lemma, old tool (Rényi, doubles)",
+        "Vadhan's lemma, TensorFlow Privacy",
         {"color": PINK, "linestyle": (0, (4, 1.5, 1, 1.5)), "linewidth": 1.3, "marker": "^", "markersize": 4.5},
     ),
     (

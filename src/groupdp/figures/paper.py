@@ -168,9 +168,9 @@ def _nine(point: Point) -> str:
             "|---|---|",
             f"| this one (tight) | between {round_down(point.epsilon.lower, 10)} "
             f"and {round_up(point.epsilon.upper, 10)} |",
-            f"| Vadhan's lemma on the exact curve of one example | {_up(lemma(point).upper)} |",
-            f"| Vadhan's lemma as the old tool computes it | {_up(old_tool(point))} |",
-            f"| 9 x the ε of one example (a reference, not a guarantee) | {_up(point.linear.upper)} |",
+            f"| Vadhan's lemma, on one example's exact curve | {_up(lemma(point).upper)} |",
+            f"| Vadhan's lemma as TensorFlow Privacy computes it | {_up(old_tool(point))} |",
+            f"| 9 x the ε of one example (not a guarantee) | {_up(point.linear.upper)} |",
         )
     )
 
@@ -218,10 +218,10 @@ def _infinity(panels: Sequence[Panel]) -> str:
         where = f"for every k >= {infinite[0]}" if infinite else f"for no k up to {panel.points[-1].group_size}"
         if infinite and len(infinite) != panel.points[-1].group_size - infinite[0] + 1:
             where = f"for k in {infinite}"
-        parts.append(f"{panel.sampling} σ = {panel.noise_multiplier:g}: {where}")
+        parts.append(f"{panel.sampling}, σ = {panel.noise_multiplier:g}, {where}")
     return (
-        "**Claim: the old tool returns infinity at σ = 1 for k >= 9.** Measured with a model of its arithmetic "
-        f"(Rényi divergences, an intermediate δ held in a double): infinite {'; '.join(parts)}."
+        "**Claim: TensorFlow Privacy returns infinity at σ = 1 for k >= 9.** Measured with a model of its arithmetic "
+        f"(Rényi divergences, an intermediate δ held in a double). It is infinite: {'; '.join(parts)}."
     )
 
 

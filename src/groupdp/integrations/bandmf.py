@@ -34,7 +34,7 @@ class PersonCyclicPoisson:
 
     Formal guarantee of `batch_iterator`: person p's examples are in batches i with i % cycle_length =
     part_of(p, cycle_length, key) alone, each independently with probability `sampling_prob`. Adding or removing a
-    person moves nobody else, so that M-2 of docs/correlated-noise.md holds.
+    person moves nobody else, so that M-2 of docs/internals/correlated-noise.md holds.
     """
 
     sampling_prob: float

@@ -7,8 +7,8 @@ g^N obey, since (g^N)' g = N g' g^N and g_0 = 1,
 
     f_j = (1/j) sum_{c = 1}^{j} (c (N + 1) - j) g_c y^{c^2} f_{j - c}.
 
-Beyond, two laws enclose the true one (docs/samplings.md, P-9, P-20, P-21): one that is stochastically larger serves
-upper sides, one that is stochastically smaller serves lower sides. Up to k = N + 1 no term of the recurrence is
+Beyond, two laws enclose the true one (docs/internals/laws.md, P-9, P-20, P-21): a stochastically larger one serves
+upper sides, a stochastically smaller one serves lower sides. Up to k = N + 1 no term of the recurrence is
 negative, and the two laws differ by its rounding (`_by_recurrence`); beyond, they differ by the rounding of Fourier
 transforms (`transformed`). Where either takes too long the two laws come from bounds on the tails alone.
 """

@@ -1,4 +1,4 @@
-"""Bounds on both tails of W = sum_t c_t (c_t - 1)/2, the pairs of a group that share a batch (docs/samplings.md, P-9).
+"""Bounds on both tails of W = sum_t c_t (c_t - 1)/2, the pairs that share a batch (docs/internals/laws.md, P-9).
 
 With g_L(x, y) = sum_{c <= L} g_c x^c y^{c (c - 1)/2} for one batch (g_c = C(B, c) if the group is dealt to places, 1/c!
 if it is thrown), a smaller last batch likewise, and A the k-th coefficient of the product at y = 1 without a limit on c

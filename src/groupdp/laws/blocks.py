@@ -1,7 +1,7 @@
 """Groups allocated to the batches of an epoch, hidden in blocks of batches: coins over products of R(M, s).
 
 R(M, s) is one of M steps, uniformly (groupdp.allocations). Every function returns the forward round, in which the group
-leaves; proofs in docs/samplings.md:
+leaves; proofs in docs/internals/laws.md:
 
     spread_blocks      a person's examples in distinct batches (P-14)
     thrown_blocks      members thrown independently: the counts are revealed, the places hidden in blocks (P-15)

@@ -2,7 +2,7 @@
 
 s ~ Binom(n, q) of the common part and h ~ Binom(k, q) of the group are sampled; of s + h examples, min(B, s + h) are
 kept at random, m of them of the group. Anchor: the first min(s, B) of a random order of the common sample. The group
-displaces d = max(0, m - max(0, B - s)) anchored examples, so the sensitivity is m + d (docs/samplings.md, P-6). The
+displaces d = max(0, m - max(0, B - s)) anchored examples, so the sensitivity is m + d (docs: P-6). The
 class of s is revealed:
 
     s <= B - k          nothing can be cut: m = h ~ Binom(k, q), d = 0

@@ -165,7 +165,7 @@ class ImportedLosses(Mechanism):
         require_law(adjacency, self.title, supported, dict.fromkeys((*self.adjacencies, adjacency), reason))
 
     def describe(self) -> str:
-        return f"{self.title} of {in_words(self.group_size)} ({self.adjacency}), releases = {self.releases}"
+        return f"{self.title} of {in_words(self.group_size)} ({self.adjacency}), releases: {self.releases}"
 
     def assumptions(self) -> tuple[str, ...]:
         return (

@@ -278,8 +278,8 @@ def with_sizes_stated(text: str, phase: Mechanism, said: Mapping[str, Any]) -> s
     if rate is None or "sampling_rate" in said:
         return text
     what = "people" if phase.unit == "person" else "examples"
-    sizes = f"batches of {said['batch_size']} of {said['dataset_size']} {what} on average"
-    return text.replace(f"sampling_rate = {rate!r}", sizes)
+    sizes = f"batches of {said['batch_size']} on average, from {said['dataset_size']} {what}"
+    return text.replace(f"sampling rate {rate!r}", sizes)
 
 
 def _number(value: Any) -> Any:

@@ -10,7 +10,7 @@
     people.py          people instead of examples: Poisson, a fixed number, truncated
     audited.py         datasets that leak most, with the exact densities of what training on them releases
 
-Proofs and what is tight: docs/samplings.md.
+Proofs and what is tight: docs/internals/laws.md.
 """
 
 from groupdp.fields import add_to

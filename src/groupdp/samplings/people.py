@@ -39,7 +39,7 @@ EXAMPLES_PER_PERSON = Field(
 CLIP_PERSON = flag("clip_person", "Clip the sum or average of a person's gradients once, not each gradient.")
 _OF_PEOPLE = (EXAMPLES_PER_PERSON, CLIP_PERSON)
 _RATE = replace(SAMPLING_RATE, meaning="Probability that a person joins a batch.")
-_PEOPLE = replace(DATASET_SIZE, unit="people", meaning="People in the dataset; in the smaller of two neighbours.")
+_PEOPLE = replace(DATASET_SIZE, unit="people", meaning="People in the smaller of two neighbouring datasets.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +106,10 @@ class PeopleSampling(Sampling):
         return self.plain.share_of_data()
 
     def describe(self) -> str:
-        """In a line, without what is not used: "Poisson sampling of people, sampling_rate = 0.01, ..."."""
-        meant = {field.name: field.default for field in self.fields}
-        parts = (f"{name} = {value!r}" for name, value in self.values().items() if value != meant[name])
-        return ", ".join((self.title, *parts))
+        """In a line, without what is not used: "Poisson sampling of people, sampling rate 0.01, ..."."""
+        values = self.values()
+        parts = (field.stated(values[field.name]) for field in self.fields if values[field.name] != field.default)
+        return ", ".join((self.title, *filter(None, parts)))
 
     @property
     def rows(self) -> int:

@@ -48,9 +48,9 @@ class Described(ABC):
         return {field.name: getattr(self, field.attribute) for field in self.fields}
 
     def describe(self) -> str:
-        """In a line: "Poisson sampling, sampling_rate = 0.01"."""
-        parts = (f"{field.name} = {getattr(self, field.attribute)!r}" for field in self.fields)
-        return ", ".join((self.title, *parts))
+        """In a line: "Poisson sampling, sampling rate 0.01"."""
+        parts = (field.stated(getattr(self, field.attribute)) for field in self.fields)
+        return ", ".join((self.title, *filter(None, parts)))
 
     def require_adjacency(self, adjacency: str) -> None:
         """Refuse, with the reason, an adjacency that no law is proved for."""

@@ -54,11 +54,11 @@ class Explanation:
         return [
             first,
             self.cases.detected(rate, _share(caught, guessed=self.false_alarm_rate)),
-            f"An attacker who is {given_percent(self.prior)} sure at first that {self.cases.first}, and raises a false "
-            f"alarm in {rate} of the cases in which {self.cases.second}, is at most "
-            f"{_share(belief, guessed=self.prior)} sure after an alarm; an attacker with rarer alarms may be surer.",
-            f"Without the release, the best guess between the two cases is right in {_known(self.prior)} of the "
-            f"cases; with it, in at most {_share(self.risk.success.upper, guessed=known, text=_known(self.prior))}.",
+            f"An attacker who is {given_percent(self.prior)} sure at first that {self.cases.first}, and raises "
+            f"false alarms in {rate} of the other cases, is at most {_share(belief, guessed=self.prior)} sure after an "
+            "alarm; rarer false alarms may leave an attacker surer.",
+            f"The best guess between the two cases is right in {_known(self.prior)} of the cases without the release, "
+            f"and with it in at most {_share(self.risk.success.upper, guessed=known, text=_known(self.prior))}.",
             self.cases.order(),
         ]
 

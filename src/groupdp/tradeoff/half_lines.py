@@ -1,4 +1,4 @@
-"""One round in closed form: its optimal tests are half-lines (docs/tradeoff.md, T-3).
+"""One round in closed form: its optimal tests are half-lines (docs/internals/tradeoff.md, T-3).
 
 With P = sum_i a_i N(x_i, 1) and Q = sum_j b_j N(-y_j, 1) the loss increases with u, so the most powerful test of its
 level is {U > u} for some u:

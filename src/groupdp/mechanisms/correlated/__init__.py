@@ -1,4 +1,4 @@
-"""Correlated noise (DP-FTRL, BandMF, BLT): the theorems are in docs/correlated-noise.md.
+"""Correlated noise (DP-FTRL, BandMF, BLT): the theorems are in docs/internals/correlated-noise.md.
 
 strategies.py      the matrices C: norms of columns, errors of prefix sums
 toeplitz.py        those whose entries depend on the distance from the diagonal

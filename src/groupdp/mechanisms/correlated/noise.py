@@ -102,8 +102,8 @@ class CorrelatedNoise(Mechanism):
 
     def describe(self) -> str:
         return (
-            f"correlated noise, {self.strategy.describe()}, {self.participation!r}, noise_multiplier = "
-            f"{self.noise_multiplier!r} ({self._normalised()}), steps = {self.steps}"
+            f"correlated noise, {self.strategy.describe()}, {self.participation!r}, noise multiplier "
+            f"{self.noise_multiplier!r} ({self._normalised()}), {self.steps} steps"
         )
 
     def require_adjacency(self, adjacency: str) -> None:

@@ -1,6 +1,6 @@
 """The strategy matrices C of correlated noise: y = C x + noise, C lower triangular, one row for each release.
 
-A strategy says what the theorems about it need (docs/correlated-noise.md): its bands, whether its entries are
+A strategy says what the theorems about it need (docs/internals/correlated-noise.md): its bands, whether its entries are
 non-negative, the norms of its columns, the inner products of its columns, and what its noise costs the prefix sums.
 Everything that enters a sensitivity is rounded up: sums of non-negative terms have a relative error of at most the
 number of their operations times the unit roundoff (M-1), and `rounded_up` covers it.

@@ -6,7 +6,7 @@ import { byId, h, number, s, table } from "./dom.js";
 const BASELINES = {
   linear: "k × one example (not a guarantee)",
   vadhan: "Vadhan's lemma, exact arithmetic",
-  "old-tool": "the old tool's arithmetic",
+  "old-tool": "TensorFlow Privacy's arithmetic",
 };
 
 export class CurveView {
@@ -91,7 +91,7 @@ export class CurveView {
       return;
     }
     const rows = this.rows().map((row) => [row.group_size, row.lower_text, row.upper_text, row.linear_text, row.vadhan_text, row.old_tool_text]);
-    byId("curve-table").replaceChildren(table("Epsilon against group size", ["k", "at least", "at most", "k × one example", "Vadhan, exact", "old tool"], rows));
+    byId("curve-table").replaceChildren(table("Epsilon against group size", ["k", "at least", "at most", "k × one example", "Vadhan, exact", "TensorFlow Privacy"], rows));
   }
 
   rows() {
