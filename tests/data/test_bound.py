@@ -171,8 +171,8 @@ def test_columns_named_like_our_own_do_no_harm():
     ("change", "argument"),
     [
         ({"key": "word"}, "key"),
-        ({"by": "nobody"}, "'nobody'"),
-        ({"key": "nothing"}, "'nothing'"),
+        ({"by": "nobody"}, "column"),
+        ({"key": "nothing"}, "column"),
         ({"at_most": 0}, "at_most"),
         ({"at_most": {"red": 1}}, "at_most"),
         ({"seed": 1.5}, "seed"),

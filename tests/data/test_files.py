@@ -57,7 +57,7 @@ def test_files_that_are_understood(tmp_path: Path, content: bytes, people: dict[
         (b"user_id,x\n", ["at least one row"]),
         (b"", ["at least one row, got the empty"]),
         (b"\n\n", ["column names"]),
-        (b"a,1\nb,2\n", ["'user_id' must be one of the columns 'a', '1'"]),
+        (b"a,1\nb,2\n", ["column must be one of 'a', '1', got 'user_id'"]),
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, content: bytes, words: list[str]):
