@@ -14,7 +14,7 @@ import pytest
 
 from command_line import assert_one_sentence, groupdp, words_of
 from groupdp.cli import curves as sweep_command
-from groupdp.cli.output import table_text, waiting, wrapped
+from groupdp.cli.output import progress_bar, table_text, wrapped
 
 
 def test_a_group_of_commands_alone_lists_them():
@@ -146,15 +146,30 @@ class Terminal(io.StringIO):
 def test_a_wait_of_unknown_length_says_how_long_it_takes_and_wipes_that_away(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with waiting("verify", 300.0, patience=0.01):
+    with progress_bar("verify", 300.0, patience=0.01):
         while not terminal.getvalue().endswith("\x1b[K"):
             time.sleep(0.01)
     assert re.search(r"\rverify: \d+ s, at most 300 s\x1b\[K", terminal.getvalue())
     assert terminal.getvalue().endswith("\r\x1b[K")
     monkeypatch.setattr(sys, "stderr", quiet := Terminal())
-    with waiting("verify", 300.0, patience=600.0):
+    with progress_bar("verify", 300.0, patience=600.0):
         pass
     assert quiet.getvalue() == ""
+
+
+def test_a_bar_shows_the_fraction_and_one_inside_of_another_takes_its_place(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+
+    def shown_by(label, times=1):
+        while terminal.getvalue().count(f"\r{label}") < times:
+            time.sleep(0.01)
+
+    with progress_bar("outer", patience=0.01) as report:
+        report(0.5)
+        shown_by("outer [" + 15 * "#" + 15 * "." + "]  50%, 0 s")
+        with progress_bar("inner", patience=0.01):
+            shown_by("inner: ", times=4)
+    assert terminal.getvalue().partition("inner")[2].count("outer") <= 1  # one may have been on its way
 
 
 #: The command, which waits for a signal once it has written the first part.

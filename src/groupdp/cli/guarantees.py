@@ -10,7 +10,7 @@ from groupdp.bounds import Bounds
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import QUESTION, command
 from groupdp.cli.options import EPSILON, LATTICE_MEMORY, RUN, choice, flag, integer, number, read_counts, words
-from groupdp.cli.output import NOT_TIGHT, Answer, Table, values_of, waiting
+from groupdp.cli.output import NOT_TIGHT, Answer, Table, progress_bar, values_of
 from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import ADJACENCIES
@@ -260,7 +260,7 @@ def bands_of_noise(*, bands: list[int], **question: Any) -> Answer:
     """Bands of correlated noise against epsilon and the error of prefix sums."""
     from groupdp.correlated import bands_table
 
-    with waiting("bands"):
+    with progress_bar("bands"):
         rows = bands_table(bands, **question)
     columns, cells = ["bands", "epsilon", "sigma / clip", "squared error"], []
     if question["epsilon"] is not None:

@@ -258,18 +258,16 @@ def _is_file(path: str) -> bool:
         return False
 
 
-@contextmanager
-def waiting(label: str, limit: float = math.inf, *, patience: float = 1.0) -> Iterator[None]:
-    """A progress bar for work that does not report its progress."""
-    with progress_bar(label, limit, patience=patience):
-        yield
+#: The progress bars that are open; the last one is shown.
+_BARS: list[threading.Event] = []
 
 
 @contextmanager
 def progress_bar(label: str, limit: float = math.inf, *, patience: float = 1.0) -> Iterator[Callable[[float], None]]:
-    """A callable that takes the fraction done, if it is known.
+    """A callable that takes the fraction done, where that is known.
 
-    After `patience` seconds a terminal shows the elapsed seconds, the `limit` and, once it is reported, the fraction.
+    After `patience` seconds a terminal shows the elapsed seconds, the `limit` and the fraction. A bar inside of another
+    one is shown in its place.
     """
     if not sys.stderr.isatty():
         yield lambda fraction: None
@@ -282,8 +280,12 @@ def progress_bar(label: str, limit: float = math.inf, *, patience: float = 1.0) 
         pause = patience
         while not over.wait(pause):
             pause = 0.25
-            fraction = min(max(reported[-1], 0.0), 1.0) if reported else 0.0
-            bar = f" [{'#' * round(30 * fraction):.<30}] {fraction:4.0%}," if reported else ":"
+            if _BARS[-1:] != [over]:
+                continue
+            bar = ":"
+            if reported:
+                fraction = min(max(reported[0], 0.0), 1.0)
+                bar = f" [{'#' * round(30 * fraction):.<30}] {fraction:4.0%},"
             sys.stderr.write(f"\r{label}{bar} {time.monotonic() - started:.0f} s{most}\x1b[K")
             sys.stderr.flush()
 
@@ -291,12 +293,14 @@ def progress_bar(label: str, limit: float = math.inf, *, patience: float = 1.0) 
         reported[:] = [fraction]
 
     shower = threading.Thread(target=show, daemon=True)
+    _BARS.append(over)
     shower.start()
     try:
         yield report
     finally:
         over.set()
         shower.join()
+        _BARS.remove(over)
         if time.monotonic() - started >= patience:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

@@ -22,8 +22,8 @@ from groupdp.cli.output import (
     dump_json,
     emit_text,
     output_width,
+    progress_bar,
     values_of,
-    waiting,
 )
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
@@ -220,7 +220,7 @@ def certify(asked: Asked, *, out: str | None, seconds: float | None, as_json: bo
     from groupdp import certificate
     from groupdp.certificate.checker import claim_text
 
-    with waiting("certify", seconds or math.inf):
+    with progress_bar("certify", seconds or math.inf):
         made = certificate.certify(asked.run, delta=target, seconds=seconds, **asked.neighbours)
     verdict = made.verdict
     if not as_json:
@@ -251,7 +251,7 @@ def verify(claim: str, *, seconds: float) -> Answer:
 
     text = read_file("claim", claim, most=LARGEST_FILE)
     try:
-        with waiting("verify", seconds):
+        with progress_bar("verify", seconds):
             verdict = certificate.verify(text, seconds=seconds)
     except certificate.NotACertificate as error:
         raise InvalidArgument("claim", claim, "be a certificate", f"{error}") from None

@@ -23,10 +23,10 @@ from groupdp.cli.output import (
     Verbatim,
     new_files,
     output_width,
+    progress_bar,
     require_new,
     table_text,
     values_of,
-    waiting,
     wrapped,
 )
 from groupdp.cli.process import interrupted_after
@@ -90,7 +90,7 @@ def doctor(
 
     claim = _claim(sampling, {**given, "dataset_size": dataset_size})
     steps = steps_of_epoch(claim, dataset_size) if epoch_steps is None else epoch_steps
-    with waiting("doctor"):
+    with progress_bar("doctor"):
         log = read_index_log(indices, steps=steps, dataset_size=dataset_size)
         result = fit(log.drawn, claim, people=log.people, false_alarm=false_alarm)
     return Answer(
@@ -147,7 +147,7 @@ def import_run(source: str, *, out: str, title: str, force: bool, **question: An
         raise InvalidArgument("out", out, "be another file than the source")
     with new_files({"out": out}, force=force) as files:
         try:
-            with waiting("import-run"):  # loading a checkpoint imports PyTorch
+            with progress_bar("import-run"):  # loading a checkpoint imports PyTorch
                 imported = read(source)
         except ImportError as error:
             fail(str(error))
