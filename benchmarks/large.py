@@ -23,8 +23,7 @@ import work
 
 import groupdp
 from groupdp.people.view import people_view
-from groupdp.sweeps.grid import grid_of
-from groupdp.sweeps.sweep import Parts, finished_chunks
+from groupdp.sweeps.sweep import Parts, finished_chunks, grid_of
 
 HERE = Path(__file__).resolve().parent
 SWEEP = "sweep to Parquet"

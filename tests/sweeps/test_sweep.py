@@ -20,8 +20,7 @@ import groupdp
 from command_line import assert_one_sentence
 from command_line import groupdp as command
 from groupdp.cli.curves import varied
-from groupdp.sweeps.grid import grid_of
-from groupdp.sweeps.sweep import Parts, finished_chunks
+from groupdp.sweeps.sweep import Parts, finished_chunks, grid_of
 from refusals import refused
 
 RUN = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
@@ -215,9 +214,8 @@ def test_points_are_found_by_their_number():
     assert list(grid.values()) == every
     for first, last in ((0, 5), (7, 9), (11, 40), (12, 20)):
         assert list(grid.values(first, last)) == every[first:last]
-        assert [point.values for point in grid.points(every[first:last])] == every[first:last]
-    point = next(grid.points(grid.values(9)))
-    assert (point.group_size, point.run[0].noise_multiplier, point.delta, point.adjacency) == (2, 2.0, 1e-6, "add")
+    (run,), question = next(grid.questions(grid.values(9)))
+    assert (run.noise_multiplier, question) == (2.0, {"delta": 1e-6, "group_size": 2, "adjacency": "add"})
 
 
 def test_values_that_do_not_go_together_are_refused_one_by_one():

@@ -185,7 +185,7 @@ def sweep(
     progress: Progress,
 ) -> Answer:
     """epsilon for every combination of values; with --out an interrupted sweep goes on where it stopped."""
-    from groupdp.sweeps.grid import grid_of
+    from groupdp.sweeps.sweep import grid_of
 
     values = varied(vary)
     if "group_size" in values and asked.file.group_size is None and asked.file.sources is None:

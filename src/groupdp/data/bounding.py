@@ -9,7 +9,7 @@ from typing import Any
 from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp.data.choice import Choice, hexadecimal, literal, quoted
-from groupdp.data.counting import COPY_FORMATS, alike_people, checked_suffix, tally_people
+from groupdp.data.counting import alike_people, checked_suffix, tally_people
 from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.manifest import Bounded, write_manifest
 from groupdp.data.owners import Owners, are_several, bounded_owners, columns_of
@@ -221,23 +221,17 @@ def stored_rows(
 ) -> Relation:
     """The rows of a query, written as Parquet."""
     stored = stored_path(engine, destination)
-    engine.rows(f"COPY ({query}) TO {literal(str(stored))} ({COPY_FORMATS['.parquet']})", progress)
+    engine.copy(query, stored, progress)
     return Relation(f"read_parquet({literal(str(stored))})", like.columns)
 
 
 def delivered(engine: Engine, destination: Path | None, report: dict[str, Any]) -> Bounded:
-    """Put the stored rows where they are wanted."""
+    """Put the stored rows where they are wanted, in the format wanted there."""
+    stored = stored_path(engine, destination)
     if destination is None:
         import pyarrow.parquet
 
-        return Bounded(**report, table=pyarrow.parquet.read_table(stored_path(engine, None)))
-    convert(engine, destination)
-    return Bounded(**report)
-
-
-def convert(engine: Engine, destination: Path) -> None:
-    """Have the destination hold the stored rows, in its own format."""
-    stored = stored_path(engine, destination)
+        return Bounded(**report, table=pyarrow.parquet.read_table(stored))
     if stored != destination:
-        rows = f"SELECT * FROM read_parquet({literal(str(stored))})"
-        engine.rows(f"COPY ({rows}) TO {literal(str(destination))} ({COPY_FORMATS[destination.suffix.lower()]})")
+        engine.copy(f"SELECT * FROM read_parquet({literal(str(stored))})", destination)
+    return Bounded(**report)

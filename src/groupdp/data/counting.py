@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,13 @@ import numpy as np
 from groupdp._files import NewFiles
 from groupdp._validation import shown
 from groupdp.data.choice import check_type, kind_of, literal, quoted, visible_sql
-from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
+from groupdp.data.duckdb_engine import COPY_FORMATS, DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.manifest import Counts, write_manifest
 from groupdp.data.relations import NO_ROWS, Relation, open_relation
 from groupdp.errors import InvalidArgument, InWords
 
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA = r"^[=+\-@\t\r]"
-#: Formats of tables that we write, by suffix.
-COPY_FORMATS = {
-    ".parquet": "FORMAT parquet, USE_TMP_FILE false",
-    ".csv": "FORMAT csv, HEADER true, USE_TMP_FILE false",
-    ".jsonl": "FORMAT json, USE_TMP_FILE false",
-}
 
 
 def count(
@@ -46,7 +39,7 @@ def count(
     a table of people and their numbers of examples, with a manifest beside it; `table=True` returns it.
     """
     from groupdp.data.dask_engine import counted_on_cluster, is_for_cluster
-    from groupdp.data.owners import are_several, columns_of, tally_owners
+    from groupdp.data.owners import columns_of, tally
 
     with NewFiles("out") as files, Engine(memory=memory) as engine:
         destination = None if out is None else files.temporary(checked_suffix(out))
@@ -54,20 +47,34 @@ def count(
         if is_for_cluster(source, client):
             records = counted_on_cluster(engine, source, by, kind=kind, client=client)
         else:
-            opened = open_relation(engine, source, kind=kind)
-            records = None
-            if are_several(by, opened.columns):
-                records = tally_owners(engine, opened, columns_of(by), counting)
-            else:
-                tally_people(engine, opened, columns_of(by), counting)
+            records = tally(engine, open_relation(engine, source, kind=kind), by, counting)
+        pairs = engine.rows(
+            "SELECT n, count(*) FROM (SELECT g0, sum(n) AS n FROM people GROUP BY g0) GROUP BY n ORDER BY n"
+        )
         name = by if isinstance(by, str) else "owner"
-        counts = replace(histogram(engine, name, out=destination, table=table, progress=writing), records=records)
+        column = counts_column(name)
+        rows = f"SELECT g0 AS {quoted(name)}, CAST(n AS BIGINT) AS {column} FROM people ORDER BY g0"
+        counts = Counts(
+            examples=np.array([int(n) for n, _ in pairs], dtype=np.int64),
+            people_with=np.array([int(people) for _, people in pairs], dtype=np.int64),
+            table=engine.table(rows) if table else None,
+            alike=alike_people(engine),
+            records=records,
+        )
         if out is not None and destination is not None:
-            known = {"people": counts.people, "largest": counts.largest, "by": ", ".join(columns_of(by))}
-            if records is not None:
-                known["owners"] = {"columns": list(columns_of(by))}
-            rows = counts.rows if records is None else records
-            write_manifest(files, out, destination, made_by="count", rows=rows, **known)
+            write_people(engine, rows, name, destination, writing)
+            columns = columns_of(by)
+            write_manifest(
+                files,
+                out,
+                destination,
+                made_by="count",
+                rows=counts.rows if records is None else records,
+                people=counts.people,
+                largest=counts.largest,
+                by=", ".join(columns),
+                owners=None if records is None else {"columns": list(columns)},
+            )
         return counts
 
 
@@ -116,38 +123,18 @@ def _first_missing(engine: Engine, source: Relation, name: str) -> int:
     return int(first)
 
 
-def histogram(
-    engine: Engine, by: str, *, out: Path | None = None, table: bool = False, progress: Progress | None = None
-) -> Counts:
-    """What the table `people` says, and the table itself where it is wanted."""
-    pairs = engine.rows(
-        "SELECT n, count(*) FROM (SELECT g0, sum(n) AS n FROM people GROUP BY g0) GROUP BY n ORDER BY n"
-    )
-    second = counts_column(by)
-    select = f"SELECT g0 AS {quoted(by)}, CAST(n AS BIGINT) AS {second} FROM people ORDER BY g0"
-    if out is not None:
-        rows = spreadsheet_safe(select, by, str(engine.value("SELECT typeof(g0) FROM people LIMIT 1")), out)
-        engine.rows(f"COPY ({rows}) TO {literal(str(out))} ({COPY_FORMATS[out.suffix.lower()]})", progress)
-    return Counts(
-        examples=np.array([int(n) for n, _ in pairs], dtype=np.int64),
-        people_with=np.array([int(people) for _, people in pairs], dtype=np.int64),
-        table=engine.table(select) if table else None,
-        alike=alike_people(engine),
-    )
-
-
 def counts_column(by: str) -> str:
     """The column of numbers of examples in a table that `count` writes."""
     return "examples" if by.casefold() != "examples" else "count"
 
 
-def spreadsheet_safe(select: str, name: str, kind: str, out: Path) -> str:
-    """The query of a table for people: in CSV, an identifier that a spreadsheet would compute gets an apostrophe."""
-    if out.suffix.lower() != ".csv" or kind != "VARCHAR":
-        return select
-    value, mark = quoted(name), literal("'")
-    safe = f"CASE WHEN regexp_matches({value}, {literal(_FORMULA)}) THEN {mark} || {value} ELSE {value} END"
-    return f"SELECT * REPLACE ({safe} AS {value}) FROM ({select})"
+def write_people(engine: Engine, rows: str, by: str, out: Path, progress: Progress | None = None) -> None:
+    """Write a table of people; in CSV, an identifier that a spreadsheet would compute gets an apostrophe."""
+    value, mark = quoted(by), literal("'")
+    if out.suffix.lower() == ".csv" and engine.value(f"SELECT typeof({value}) FROM ({rows}) LIMIT 1") == "VARCHAR":
+        safe = f"CASE WHEN regexp_matches({value}, {literal(_FORMULA)}) THEN {mark} || {value} ELSE {value} END"
+        rows = f"SELECT * REPLACE ({safe} AS {value}) FROM ({rows})"
+    engine.copy(rows, out, progress)
 
 
 def checked_suffix(out: str | Path) -> Path:

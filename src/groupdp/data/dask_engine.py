@@ -12,13 +12,13 @@ from __future__ import annotations
 import functools
 import operator
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from groupdp._validation import shown
-from groupdp.data.bounding import check_kept, check_sources, convert, kept_rows, stored_path
+from groupdp.data.bounding import check_kept, check_sources, delivered, kept_rows, stored_path
 from groupdp.data.choice import Choice, hexadecimal, quoted, visible_sql
 from groupdp.data.counting import check_people, tally_people
 from groupdp.data.duckdb_engine import LEAST_MEMORY, Engine, Progress
@@ -32,7 +32,7 @@ from groupdp.data.owners import (
     finished,
     kept_records,
     read_records,
-    tally_owners,
+    tally,
 )
 from groupdp.data.relations import NO_ROWS, PREFIX, Relation, find_files, open_relation
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
@@ -50,18 +50,14 @@ def is_for_cluster(source: Any, client: Any) -> bool:
 
 def counted_on_cluster(engine: Engine, source: Any, by: Any, *, kind: str | None, client: Any) -> int | None:
     """Make the table `people` of a source that the cluster reads; the number of records if they have several owners."""
-    names = columns_of(by)
-    with _client(client) as running, tempfile.TemporaryDirectory() as folder:
+    with connected(client) as running, tempfile.TemporaryDirectory() as folder:
         parts = _partitions(running, source, kind, Path(folder))
-        several = running.submit(_have_several, parts[0], by, pure=False).result()
-        tally = _tally_owners if several else _tally
-        tallies = _gathered(running, [running.submit(_on_part, tally, part, names, pure=False) for part in parts])
-    if not several:
-        _people_of(engine, tallies, names)
-        return None
-    counts = [tally_of_part for tally_of_part in tallies if tally_of_part is not None]
-    _people_of(engine, [table for table, _ in counts], names[:1])
-    return int(sum(records for _, records in counts))
+        tallies = _gathered(running, [running.submit(_on_part, _tally, part, by, pure=False) for part in parts])
+    tallies = [of_part for of_part in tallies if of_part is not None]
+    _people_of(engine, [table for table, _ in tallies], columns_of(by)[:1])
+    records = [number for _, number in tallies if number is not None]
+    _require_alike(number is None for _, number in tallies)
+    return sum(records) if records else None
 
 
 def bounded_on_cluster(
@@ -77,40 +73,46 @@ def bounded_on_cluster(
     progress: Progress | None,
 ) -> Bounded:
     """Bound a source that the cluster reads; without a destination the rows stay there, as a Dask DataFrame."""
-    with _client(client) as running, tempfile.TemporaryDirectory() as folder:
+    with connected(client) as running, tempfile.TemporaryDirectory() as folder:
         parts = _partitions(running, source, kind, Path(folder))
-        if running.submit(_have_several, parts[0], by, pure=False).result():
+        several = not isinstance(by, str)
+        if several or running.submit(_on_part, _are_several, parts[0], by, empty=False, pure=False).result():
             owners = Owners.of(by=columns_of(by), **given)
-            return _bounded_owners(engine, running, parts, owners, destination, memory, progress)
-        choice = Choice.of(by=by, **given)
-        digits = 1 if len(parts) <= _MANY_PARTITIONS else 2
-        names = [f"{number:0{digits}x}" for number in range(16**digits)]
-        split = [running.submit(_on_part, _candidates, part, choice, digits, empty={}, pure=False) for part in parts]
-        chosen = []
-        for name in names:
-            pieces = [running.submit(dict.get, future, name, pure=False) for future in split]
-            chosen.append(running.submit(_chosen, pieces, choice, pure=False))
-        reports = [running.submit(operator.itemgetter(1), future, pure=False) for future in chosen]
-        tables = [running.submit(operator.itemgetter(0), future, pure=False) for future in chosen]
-        checked = [report for report in _gathered(running, reports, progress) if report is not None]
-        if not checked:
-            raise InvalidArgument(*NO_ROWS)
-        report = _summed(checked, choice)
-        if destination is not None:
-            _write(engine, running, tables, destination)
-            return Bounded(**report)
-        return Bounded(**report, table=_frame(running, tables))
+            report, tables = _bounded_owners(engine, running, parts, owners, memory, progress)
+        else:
+            report, tables = _bounded(running, parts, Choice.of(by=by, **given), progress)
+        if destination is None:
+            return Bounded(**report, table=_frame(running, tables))
+        _write(engine, running, tables, destination)
+        return delivered(engine, destination, report)
+
+
+def _bounded(
+    running: Any, parts: list[Any], choice: Choice, progress: Progress | None
+) -> tuple[dict[str, Any], list[Any]]:
+    """The report, and the rows kept of every bucket, which stay with the workers."""
+    digits = 1 if len(parts) <= _MANY_PARTITIONS else 2
+    split = [running.submit(_on_part, _candidates, part, choice, digits, empty={}, pure=False) for part in parts]
+    chosen = []
+    for bucket in range(16**digits):
+        pieces = [running.submit(dict.get, future, f"{bucket:0{digits}x}", pure=False) for future in split]
+        chosen.append(running.submit(_chosen, pieces, choice, pure=False))
+    checked = _gathered(running, _each(running, chosen, 1), progress)
+    buckets = [of_bucket for of_bucket in checked if of_bucket is not None]  # they have no person in common
+    if not buckets:
+        raise InvalidArgument(*NO_ROWS)
+    report = dict(buckets[0][0])
+    for name in ("rows", "people", "kept", "people_cut", "alike"):
+        report[name] = sum(of_bucket[name] for of_bucket, _ in buckets)
+    for name in ("largest", "largest_kept"):
+        report[name] = max(of_bucket[name] for of_bucket, _ in buckets)
+    report["digest"] = hexadecimal(functools.reduce(operator.xor, (digest for _, digest in buckets)))
+    return report, _each(running, chosen, 0)
 
 
 def _bounded_owners(
-    engine: Engine,
-    running: Any,
-    parts: list[Any],
-    owners: Owners,
-    destination: Path | None,
-    memory: int,
-    progress: Progress | None,
-) -> Bounded:
+    engine: Engine, running: Any, parts: list[Any], owners: Owners, memory: int, progress: Progress | None
+) -> tuple[dict[str, Any], list[Any]]:
     """Records with several owners: the graph comes here, where one choice is made of it; the rows stay with workers."""
     import pyarrow
 
@@ -122,16 +124,15 @@ def _bounded_owners(
     engine.rows(f"CREATE OR REPLACE TEMP TABLE records AS SELECT CAST(h AS UHUGEINT) AS h, owners FROM {PREFIX}records")
     report = choose(engine, owners, memory)
     chosen = running.scatter(engine.table("SELECT CAST(h AS VARCHAR) AS h FROM chosen"), broadcast=True)
-    kept = [
-        running.submit(_on_part, _kept_records, part, owners, chosen, empty=(None, None), pure=False) for part in parts
-    ]
-    checks = _gathered(running, [running.submit(operator.itemgetter(1), part, pure=False) for part in kept])
-    rows = [running.submit(operator.itemgetter(0), part, pure=False) for part in kept]
-    report |= finished(engine, owners, [check for check in checks if check is not None])
-    if destination is not None:
-        _write(engine, running, rows, destination)
-        return Bounded(**report)
-    return Bounded(**report, table=_frame(running, rows))
+    nothing = (None, None)
+    kept = [running.submit(_on_part, _kept, part, owners, chosen, empty=nothing, pure=False) for part in parts]
+    checks = [check for check in _gathered(running, _each(running, kept, 1)) if check is not None]
+    return report | finished(engine, owners, checks), _each(running, kept, 0)
+
+
+def _each(running: Any, pairs: list[Any], place: int) -> list[Any]:
+    """The entry at `place` of every future pair."""
+    return [running.submit(operator.itemgetter(place), pair, pure=False) for pair in pairs]
 
 
 def _on_part(work: Callable[..., Any], part: Any, *arguments: Any, empty: Any = None) -> Any:
@@ -143,16 +144,13 @@ def _on_part(work: Callable[..., Any], part: Any, *arguments: Any, empty: Any = 
         return work(engine, open_relation(engine, file, kind=kind), *arguments)
 
 
-def _have_several(part: Any, by: Any) -> Any:
-    """In a worker: whether records may have several owners."""
-    return (
-        _on_part(lambda _, source: are_several(by, source.columns), part, empty=False) if isinstance(by, str) else True
-    )
+def _are_several(_: Engine, source: Relation, by: str) -> bool:
+    return are_several(by, source.columns)
 
 
-def _tally_owners(engine: Engine, source: Relation, by: tuple[str, ...]) -> Any:
-    """The owners of one partition, and its number of records."""
-    records = tally_owners(engine, source, by)
+def _tally(engine: Engine, source: Relation, by: Any) -> tuple[Any, int | None]:
+    """The people of one partition, and its number of records where these may have several owners."""
+    records = tally(engine, source, by)
     return engine.table("SELECT * FROM people"), records
 
 
@@ -162,7 +160,7 @@ def _records(engine: Engine, source: Relation, owners: Owners) -> Any:
     return engine.table("SELECT CAST(h AS VARCHAR) AS h, owners FROM records")
 
 
-def _kept_records(engine: Engine, source: Relation, owners: Owners, chosen: Any) -> tuple[Any, Any]:
+def _kept(engine: Engine, source: Relation, owners: Owners, chosen: Any) -> tuple[Any, Any]:
     """The rows of one partition that were chosen, and their report."""
     engine.connection.register(f"{PREFIX}chosen", chosen)
     engine.rows(f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT CAST(h AS UHUGEINT) AS h FROM {PREFIX}chosen")
@@ -172,31 +170,28 @@ def _kept_records(engine: Engine, source: Relation, owners: Owners, chosen: Any)
 
 
 @contextmanager
-def _client(client: Any) -> Iterator[Any]:
+def connected(client: Any) -> Iterator[Any]:
     """The running client, one for the address of a scheduler, or the one that is current."""
     try:
         from distributed import Client, get_client
     except ImportError:
         raise GroupDPError("A cluster needs Dask: pip install 'groupdp[dask]'.") from None
-    if client is None:
-        try:
-            client = get_client()
-        except ValueError:
-            raise InvalidArgument("client", None, "be given, or be running, for a Dask DataFrame") from None
     if isinstance(client, str):
         try:
             opened = Client(client, timeout="10s")  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TimeoutError) as error:
-            reason = shown(str(error))
-            raise InvalidArgument(
-                "scheduler", InWords(f"{shown(client)} ({reason})"), "be the address of one"
-            ) from None
+            got = InWords(f"{shown(client)} ({shown(str(error))})")
+            raise InvalidArgument("scheduler", got, "be the address of a running Dask scheduler") from None
         with opened:
             yield opened
-    elif hasattr(client, "submit"):
-        yield client
-    else:
-        raise InvalidArgument("client", client, "be a Dask client or a scheduler's address")
+        return
+    try:
+        running = get_client() if client is None else client
+    except ValueError:
+        raise InvalidArgument("client", None, "be given, or be running, for a Dask DataFrame") from None
+    if not hasattr(running, "submit"):
+        raise InvalidArgument("client", running, "be a Dask client or a scheduler's address")
+    yield running
 
 
 def _partitions(running: Any, source: Any, kind: str | None, folder: Path) -> list[Any]:
@@ -217,12 +212,6 @@ def _gathered(running: Any, futures: list[Any], progress: Progress | None = None
         if progress is not None:
             progress(done / len(futures))
     return list(running.gather(futures))
-
-
-def _tally(engine: Engine, source: Relation, group: tuple[str, ...]) -> Any:
-    """The people of one partition."""
-    tally_people(engine, source, group)
-    return engine.table("SELECT * FROM people")
 
 
 def _candidates(engine: Engine, source: Relation, choice: Choice, digits: int) -> dict[str, Any]:
@@ -262,11 +251,9 @@ def _chosen(pieces: list[Any], choice: Choice) -> tuple[Any, Any]:
         return None, None
     with Engine(memory=_TASK_MEMORY, threads=1) as engine:
         _people_of(engine, [counts for counts, _ in pieces], choice.group)
-        schemas = {rows.schema.remove_metadata() for _, rows in pieces if rows is not None}
-        if len(schemas) > 1:
-            raise InvalidArgument("partitions", InWords("different ones"), "have the same columns and types")
-        table = pyarrow.concat_tables([rows for _, rows in pieces if rows is not None])
-        source = open_relation(engine, table)
+        tables = [rows for _, rows in pieces if rows is not None]
+        _require_alike(table.schema.remove_metadata() for table in tables)
+        source = open_relation(engine, pyarrow.concat_tables(tables))
         kept = engine.table(kept_rows(engine, source, choice))
         engine.connection.register(f"{PREFIX}kept", kept)
         return kept, check_kept(engine, Relation(quoted(f"{PREFIX}kept"), source.columns), choice)
@@ -276,11 +263,9 @@ def _people_of(engine: Engine, tables: list[Any], group: tuple[str, ...]) -> Non
     """Make the table `people` from those of all partitions."""
     import pyarrow
 
-    tables = [table for table in tables if table is not None]
     if not tables:
         raise InvalidArgument(*NO_ROWS)
-    if len({table.schema.remove_metadata() for table in tables}) > 1:
-        raise InvalidArgument("partitions", InWords("different ones"), "have the same columns and types")
+    _require_alike(table.schema.remove_metadata() for table in tables)
     engine.connection.register(f"{PREFIX}people", pyarrow.concat_tables(tables))
     keys = ", ".join(f"g{i}" for i in range(len(group)))
     engine.rows(
@@ -290,15 +275,10 @@ def _people_of(engine: Engine, tables: list[Any], group: tuple[str, ...]) -> Non
     check_people(engine, group)
 
 
-def _summed(buckets: list[tuple[dict[str, Any], int]], choice: Choice) -> dict[str, Any]:
-    """One report from those of the buckets, which have no person in common."""
-    reports = [report for report, _ in buckets]
-    total = {
-        name: sum(report[name] for report in reports) for name in ("rows", "people", "kept", "people_cut", "alike")
-    }
-    most = {name: max(report[name] for report in reports) for name in ("largest", "largest_kept")}
-    digest = functools.reduce(operator.xor, (number for _, number in buckets))
-    return {**total, **most, "at_most": reports[0]["at_most"], "seed": choice.seed, "digest": hexadecimal(digest)}
+def _require_alike(of_partitions: Iterable[Any]) -> None:
+    """Refuse partitions of different kinds."""
+    if len(set(of_partitions)) > 1:
+        raise InvalidArgument("partitions", InWords("different ones"), "have the same columns and types")
 
 
 def _write(engine: Engine, running: Any, tables: list[Any], destination: Path) -> None:
@@ -315,7 +295,6 @@ def _write(engine: Engine, running: Any, tables: list[Any], destination: Path) -
     finally:
         if writer is not None:
             writer.close()
-    convert(engine, destination)
 
 
 def _frame(running: Any, tables: list[Any]) -> Any:

@@ -27,6 +27,12 @@ LEAST_MEMORY = 250_000_000
 _APART = 120_000_000
 #: What the names of temporary folders begin with.
 _FOLDER = "groupdp-"
+#: Formats of tables that we write, by suffix.
+COPY_FORMATS = {
+    ".parquet": "FORMAT parquet, USE_TMP_FILE false",
+    ".csv": "FORMAT csv, HEADER true, USE_TMP_FILE false",
+    ".jsonl": "FORMAT json, USE_TMP_FILE false",
+}
 #: Seconds between two looks at the progress.
 _PAUSE = 0.05
 
@@ -118,6 +124,10 @@ class Engine:
         if failure:
             raise sentence(failure[0], self._memory) from None
         return answer
+
+    def copy(self, query: str, file: Path, progress: Progress | None = None) -> None:
+        """Write the rows of a query, in the format of the file's suffix."""
+        self.rows(f"COPY ({query}) TO {literal(str(file))} ({COPY_FORMATS[file.suffix.lower()]})", progress)
 
     def value(self, sql: str) -> Any:
         """The single value of an answer."""

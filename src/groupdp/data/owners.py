@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from groupdp._validation import require_integer, shown
 from groupdp.data.choice import check_type, hexadecimal, kind_of, priority_sql, quoted, seed_of
-from groupdp.data.counting import alike_people, check_people
+from groupdp.data.counting import alike_people, check_people, tally_people
 from groupdp.data.duckdb_engine import Engine, Progress, stages
 from groupdp.data.manifest import Bounded
 from groupdp.data.relations import NO_ROWS, PREFIX, Relation
@@ -97,15 +97,14 @@ def columns_of(by: str | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def tally_owners(engine: Engine, source: Relation, by: tuple[str, ...], progress: Progress | None = None) -> int:
-    """Make the table `people` (g0, n): how many records each owner has. Returns the number of records."""
-    owners = Owners(by=by)
-    owners.check(source.columns)
-    engine.rows(
-        f"CREATE OR REPLACE TEMP TABLE records AS SELECT {owners.names(source.columns)} AS owners FROM {source.sql}",
-        progress,
-    )
-    return people_of_records(engine, by)
+def tally(engine: Engine, source: Relation, by: str | Sequence[str], progress: Progress | None = None) -> int | None:
+    """Make the table `people` (g0, n); returns the number of records where these may have several owners."""
+    names = columns_of(by)
+    if not are_several(by, source.columns):
+        tally_people(engine, source, names, progress)
+        return None
+    read_records(engine, source, Owners(by=names), progress)
+    return people_of_records(engine, names)
 
 
 def people_of_records(engine: Engine, by: tuple[str, ...]) -> int:
@@ -125,10 +124,11 @@ def people_of_records(engine: Engine, by: tuple[str, ...]) -> int:
 
 
 def read_records(engine: Engine, source: Relation, owners: Owners, progress: Progress | None = None) -> None:
-    """Make the table `records` (h, owners)."""
+    """Make the table `records` (owners; with a key h, owners)."""
     owners.check(source.columns)
+    number = f"{owners.number()} AS h, " if owners.key else ""
     engine.rows(
-        f"CREATE OR REPLACE TEMP TABLE records AS SELECT {owners.number()} AS h, "
+        f"CREATE OR REPLACE TEMP TABLE records AS SELECT {number}"
         f"{owners.names(source.columns)} AS owners FROM {source.sql}",
         progress,
     )
@@ -204,14 +204,10 @@ def _fill(ends: Sequence[int], names: Any, left: list[int], kept: bytearray, pro
             kept[i] = 1
 
 
-def _take(left: list[int], own: Sequence[int]) -> None:
+def _take(left: list[int], own: Sequence[int], places: int = 1) -> None:
+    """Take places of these owners; a negative number gives them back."""
     for o in own:
-        left[o] -= 1
-
-
-def _give(left: list[int], own: Sequence[int]) -> None:
-    for o in own:
-        left[o] += 1
+        left[o] -= places
 
 
 def _swap(ends: Sequence[int], names: Any, left: list[int], kept: bytearray, progress: Progress | None) -> int:
@@ -233,7 +229,7 @@ def _swap(ends: Sequence[int], names: Any, left: list[int], kept: bytearray, pro
         own = names[ends[i] : ends[i + 1]]
         if not kept[i] or sum(not left[o] and bool(waiting.get(o)) for o in own) < 2:
             continue
-        _give(left, own)
+        _take(left, own, -1)
         taken = []
         for o in own:
             line = waiting.get(o, [])
@@ -250,7 +246,7 @@ def _swap(ends: Sequence[int], names: Any, left: list[int], kept: bytearray, pro
             replaced += 1
         else:
             for o, j in taken:
-                _give(left, names[ends[j] : ends[j + 1]])
+                _take(left, names[ends[j] : ends[j + 1]], -1)
                 waiting[o].append(j)
             _take(left, own)
     return replaced

@@ -18,12 +18,12 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from groupdp._files import standard_input
+from groupdp._files import read_file, standard_input
 from groupdp._validation import require_choice
 from groupdp.data.choice import literal, names_of, quoted
 from groupdp.data.duckdb_engine import Engine
@@ -120,28 +120,14 @@ def _stored_input(file: Path) -> str:
 
 def _files(engine: Engine, files: list[str], kind: str) -> Relation:
     for file in files:
-        _check_readable(file)
-    reader = {"csv": _csv, "parquet": _parquet, "jsonl": _jsonl}[kind]
-    return _checked(reader(engine, files))
+        if not read_file("files", file, most=0, requirement="be readable"):
+            raise InvalidArgument("files", InWords(f"the empty {shown(file)}"), "have at least one row")
+    relation = {"csv": _csv, "parquet": _parquet, "jsonl": _jsonl}[kind](engine, files)
+    _check_names(relation.columns)
+    return relation
 
 
-def _check_readable(file: str) -> None:
-    try:
-        with open(file, "rb") as content:
-            empty = not content.read(1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidArgument("files", InWords(f"{shown(file)} ({reason})"), "be readable") from None
-    if empty:
-        raise InvalidArgument("files", InWords(f"the empty {shown(file)}"), "have at least one row")
-
-
-def _checked(source: Relation) -> Relation:
-    _check_names(list(source.columns))
-    return source
-
-
-def _check_names(names: Sequence[str]) -> None:
+def _check_names(names: Collection[str]) -> None:
     folded = Counter(name.casefold() for name in names)
     for name in names:
         if not name or name.startswith(PREFIX) or folded[name.casefold()] > 1:
@@ -153,9 +139,9 @@ def _csv(engine: Engine, files: list[str]) -> Relation:
     for file in files[1:]:
         if read_header(file) != (header, delimiter):
             raise InvalidArgument("files", InWords(f"{shown(files[0])} and {shown(file)}"), "have the same header")
-    _checked(Relation("", dict.fromkeys(header, "VARCHAR")))
     if len(set(header)) < len(header):
         raise InvalidArgument("columns", InWords(names_of(header)), "have different names")
+    _check_names(header)
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
     files = [readable_lines(file, delimiter=delimiter, longest=_LONGEST_LINE, folder=engine.folder) for file in files]
     sql = (
@@ -239,7 +225,7 @@ def _table(engine: Engine, table: Any) -> Relation:
         )
     _check_names(table.column_names)
     engine.connection.register(name, table)
-    return _checked(Relation(quoted(name), _described(engine, quoted(name))))
+    return Relation(quoted(name), _described(engine, quoted(name)))
 
 
 def _described(engine: Engine, sql: str) -> dict[str, str]:
@@ -283,38 +269,22 @@ def opened(file: str) -> BinaryIO:
 
 def _has_mixed_ends(file: str, longest: int) -> bool:
     """Whether the file has two of the three line ends: CR LF, LF, CR."""
-    lines, begun, ended_in_return = 1, 0, False
-    ends: set[bytes] = set()
+    lines, begun = 1, 0
+    decoder = io.IncrementalNewlineDecoder(None, translate=True)
     try:
         with opened(file) as source:
             while block := source.read(min(_BLOCK, longest)):
-                joined = ended_in_return and block.startswith(b"\n")
-                if ended_in_return:
-                    ends.add(b"\r\n" if joined else b"\r")
-                last = max(block.rfind(b"\n"), block.rfind(b"\r"))
-                first = min((at for at in (block.find(b"\n"), block.find(b"\r")) if at >= 0), default=len(block))
-                if begun + first > longest:
+                text = decoder.decode(block.decode("latin-1"))
+                first, last = text.find("\n"), text.rfind("\n")
+                if begun + (len(text) if first < 0 else first) > longest:
                     longer = InWords(f"a longer line {lines} of {shown(file)}")
                     raise InvalidArgument("every line", longer, f"be at most {longest} bytes")
-                begun = begun + len(block) if last < 0 else len(block) - 1 - last
-                lines += block.count(b"\n")
-                ended_in_return = block.endswith(b"\r")
-                ends |= _ends_in(block, skip=int(joined))
-        if ended_in_return:
-            ends.add(b"\r")
+                begun = begun + len(text) if last < 0 else len(text) - 1 - last
+                lines += text.count("\n")
+        decoder.decode("", final=True)
     except (OSError, EOFError) as error:
         raise InvalidArgument("files", InWords(f"{shown(file)} ({error})"), "be CSV in UTF-8") from None
-    return len(ends) > 1
-
-
-def _ends_in(block: bytes, *, skip: int) -> set[bytes]:
-    """The line ends inside of a block: not a CR at its end, nor an LF at its beginning that belongs to a CR before."""
-    if b"\r" not in block:
-        return {b"\n"} if b"\n" in block[skip:] else set()
-    both = block.count(b"\r\n")
-    feeds = block.count(b"\n") - both - skip
-    returns = block.count(b"\r") - both - block.endswith(b"\r")
-    return {end for end, number in ((b"\r\n", both), (b"\n", feeds), (b"\r", returns)) if number > 0}
+    return isinstance(decoder.newlines, tuple)
 
 
 def _with_line_feeds(source: BinaryIO, target: BinaryIO, delimiter: str) -> None:

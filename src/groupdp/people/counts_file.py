@@ -218,24 +218,15 @@ def _position(names: list[str], column: str | None, which: str) -> int:
     return stripped.index(column)
 
 
-def people_table(counted: Any, view: PeopleView) -> Any:
-    """`counted` (a pyarrow table: person, examples) with the bounds of each person's epsilon."""
-    examples = counted.column(1).to_numpy()
-    place = np.searchsorted(np.array(view.counts), examples)
-    lower = np.array([bounds.lower for bounds in view.epsilon])[place]
-    upper = np.array([bounds.upper for bounds in view.epsilon])[place]
-    return counted.append_column("epsilon_lower", [lower]).append_column("epsilon_upper", [upper])
-
-
 def write_people(counted: Any, view: PeopleView, destination: Path) -> None:
-    """That table in a file, in the format of its suffix. It has a row for each person: do not publish it."""
-    from groupdp.data.choice import literal, quoted
-    from groupdp.data.counting import COPY_FORMATS, spreadsheet_safe
+    """`counted` (a pyarrow table: person, examples) with the bounds of each person's epsilon, in a file."""
+    from groupdp.data import counting
     from groupdp.data.duckdb_engine import Engine
 
+    place = np.searchsorted(np.array(view.counts), counted.column(1).to_numpy())
+    for side in ("lower", "upper"):
+        bounds = np.array([getattr(bounds, side) for bounds in view.epsilon])
+        counted = counted.append_column(f"epsilon_{side}", [bounds[place]])
     with Engine() as engine:
-        engine.connection.register("people_table", people_table(counted, view))
-        by = counted.column_names[0]
-        kind = str(engine.value(f"SELECT typeof({quoted(by)}) FROM people_table LIMIT 1"))
-        rows = spreadsheet_safe("SELECT * FROM people_table", by, kind, destination)
-        engine.rows(f"COPY ({rows}) TO {literal(str(destination))} ({COPY_FORMATS[destination.suffix.lower()]})")
+        engine.connection.register("people_table", counted)
+        counting.write_people(engine, "SELECT * FROM people_table", counted.column_names[0], destination)

@@ -1,8 +1,8 @@
-"""The sweep itself: chunks of points over threads, or over any executor; rows as CSV or Parquet.
+"""Many related questions at once: every combination of the values that vary, in chunks over threads or any executor.
 
-While a sweep runs into a file, every finished chunk is a file of its own in FILE.parts, in the format of FILE, and
-appears there whole; manifest.json says which sweep it is. At the end the parts, in order, are the file, and the folder
-goes. One part is in memory at a time. An interrupted sweep goes on where it stopped.
+While a sweep runs into a file, every finished chunk is a file of its own in FILE.parts and appears there whole;
+sweep.sha256 says which sweep it is. At the end the parts, in order, become the file, and the folder goes. One part is
+in memory at a time. An interrupted sweep goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -10,26 +10,33 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import islice
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 from groupdp._files import NewFiles
-from groupdp._validation import require_choice
-from groupdp.at_once import epsilons
+from groupdp._validation import require_choice, require_integer, require_number
+from groupdp.at_once import Asked, epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.mechanisms.named_values import keys_of, training_of
 from groupdp.neighbours import ADJACENCIES
-from groupdp.sweeps.grid import Grid, grid_of
 
-#: (lower, upper, tight, why it is refused), as in a row.
-Outcome = tuple[float | None, float | None, bool | None, str | None]
+#: Most points of one sweep.
+LARGEST_SWEEP = 1_000_000
+#: Most combinations with other values that one value is tried in.
+_MOST_TRIED = 1000
+#: Names that vary the question instead of the run.
+QUESTION_KEYS = ("delta", "group_size", "adjacency")
+_RESULTS = ("epsilon_lower", "epsilon_upper", "tight", "refused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,136 @@ class Row:
     def as_dict(self) -> dict[str, Any]:
         """Flat, for tables."""
         return {**self.values, **{name: getattr(self, name) for name in _RESULTS}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A run, a question, and the values of what varies, in order."""
+
+    phases: tuple[DPSGD, ...]
+    delta: float | None
+    group_size: Any
+    adjacency: str
+    vary: tuple[tuple[str, tuple[Any, ...]], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What varies."""
+        return tuple(name for name, _ in self.vary)
+
+    def __len__(self) -> int:
+        return math.prod(len(values) for _, values in self.vary)
+
+    @property
+    def chunk(self) -> int:
+        """How many points are evaluated in one go, and written together: a few hundred chunks, of a second at most."""
+        return min(max(len(self) // 500, 250), 2000)
+
+    @property
+    def starts(self) -> range:
+        """The number of every chunk's first point."""
+        return range(0, len(self), self.chunk)
+
+    def values(self, first: int = 0, last: int | None = None) -> Iterator[tuple[Any, ...]]:
+        """The values of what varies, in the order of `names`, from number `first` to before `last`."""
+        for number in range(first, len(self) if last is None else min(last, len(self))):
+            chosen = []
+            for _, values in reversed(self.vary):
+                number, place = divmod(number, len(values))
+                chosen.append(values[place])
+            yield tuple(reversed(chosen))
+
+    def rows(self, start: int, results: Iterable[Iterable[Any]]) -> list[Row]:
+        """The rows of the chunk that begins with point `start`."""
+        values = self.values(start, start + self.chunk)
+        return [Row(dict(zip(self.names, v, strict=True)), *r) for v, r in zip(values, results, strict=True)]
+
+    def questions(self, points: Iterable[tuple[Any, ...]]) -> Iterator[Asked | str]:
+        """The question of every point, or why there is no such run: values right by themselves may not go together."""
+        made: dict[tuple[Any, ...], tuple[DPSGD, ...] | InvalidArgument] = {}
+        places = [place for place, name in enumerate(self.names) if name not in QUESTION_KEYS]
+        for values in points:
+            about_run = tuple([values[place] for place in places])
+            if about_run not in made:
+                made[about_run] = self.run_or_reason({self.names[place]: values[place] for place in places})
+            run = made[about_run]
+            chosen = dict(zip(self.names, values, strict=True))
+            question = {name: chosen.get(name, getattr(self, name)) for name in QUESTION_KEYS}
+            yield str(run) if isinstance(run, InvalidArgument) else (run, question)
+
+    def run_or_reason(self, values: dict[str, Any]) -> tuple[DPSGD, ...] | InvalidArgument:
+        """The run with these values in place of its own, or why there is none."""
+        if not values:
+            return self.phases
+        (phase,) = self.phases
+        described = phase.values()
+        if "epochs" in values:
+            described.pop("steps")
+        if "batch_size" in values and "batch_size" not in described:
+            described.pop("sampling_rate", None)
+        try:
+            is_quick = set(values) <= {"noise_multiplier", "steps", "microbatch_size"}
+            return (replace(phase, **values) if is_quick else training_of({**described, **values}),)
+        except InvalidArgument as error:
+            return error
+
+
+def grid_of(run: Any, *, delta: Any, group_size: Any, adjacency: Any, vary: Any) -> Grid:
+    """A validated grid: every value is tried on the run before anything is computed."""
+    phases = phases_of(run)
+    if not isinstance(vary, Mapping) or not vary:
+        raise InvalidArgument("vary", vary, "be a mapping from names to sequences of values")
+    lists = tuple((name, _values(name, values)) for name, values in vary.items())
+    about_run = [name for name, _ in lists if name not in QUESTION_KEYS]
+    if about_run and len(phases) > 1:
+        needed = f"be one of {', '.join(QUESTION_KEYS)} for a run of {len(phases)} phases"
+        raise InvalidArgument("vary", about_run[0], needed)
+    known = [key for key in keys_of(phases[0].sampling.name) if key not in ("mechanism", "sampling")]
+    for name in about_run:
+        if name not in known:
+            needed = f"name what a run or question has ({', '.join((*known, *QUESTION_KEYS))})"
+            raise InvalidArgument("vary", name, needed)
+    for name, value in (("delta", delta), ("group_size", group_size)):
+        if value is None and name not in vary:
+            raise InvalidArgument(name, NOT_SHOWN, "be given, or vary")
+    grid = Grid(
+        phases=phases,
+        delta=None if delta is None else require_number("delta", delta, above=0.0, below=1.0),
+        group_size=1 if group_size is None else group_size,
+        adjacency=adjacency,
+        vary=lists,
+    )
+    if len(grid) > LARGEST_SWEEP:
+        raise InvalidArgument("vary", len(grid), f"amount to at most {LARGEST_SWEEP} points")
+    _try_values(grid)
+    return grid
+
+
+def _values(name: str, values: Any) -> tuple[Any, ...]:
+    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+        raise InvalidArgument(f"vary[{name!r}]", values, "be a sequence of values")
+    listed = tuple(getattr(value, "item", lambda value=value: value)() for value in values)
+    if not listed:
+        raise InvalidArgument(f"vary[{name!r}]", InWords("none"), "have at least one value")
+    if name == "adjacency" and any(value not in ADJACENCIES for value in listed):
+        raise InvalidArgument("vary['adjacency']", listed, f"be some of {', '.join(ADJACENCIES)}")
+    if name == "group_size":
+        return tuple(require_integer("group_size", value, at_least=0) for value in listed)
+    if name == "delta":
+        return tuple(require_number("delta", value, above=0.0, below=1.0) for value in listed)
+    return listed
+
+
+def _try_values(grid: Grid) -> None:
+    """Every value with some of the others: one that goes with none is refused now, not after an hour."""
+    about_run = {name: values for name, values in grid.vary if name not in QUESTION_KEYS}
+    for name, values in about_run.items():
+        for value in values:
+            tried = islice(product(*{**about_run, name: (value,)}.values()), _MOST_TRIED)
+            reasons = (grid.run_or_reason(dict(zip(about_run, chosen, strict=True))) for chosen in tried)
+            first = next(reasons)
+            if isinstance(first, InvalidArgument) and all(isinstance(reason, InvalidArgument) for reason in reasons):
+                raise first
 
 
 def sweep(
@@ -76,7 +213,7 @@ def rows_of(grid: Grid, *, progress: Progress | None = None, **where: Any) -> li
     for start, rows in finished_chunks(grid, **where):
         chunks[start] = rows
         if progress is not None:
-            progress(sum(map(len, chunks.values())) / len(grid))
+            progress(len(chunks) / len(grid.starts))
     return [row for start in sorted(chunks) for row in chunks[start]]
 
 
@@ -88,51 +225,37 @@ def finished_chunks(
     Few chunks are under way at a time, and each is sent with the values of its own points alone: neither memory nor the
     cost of a point grows with the size of the grid.
     """
+    bare = replace(grid, vary=tuple((name, ()) for name in grid.names))
     with _workers(executor, scheduler) as (workers, threads):
-        left = (start for start in range(0, len(grid), grid.chunk) if start not in done)
-        bare, pending = grid.bare, dict[Future[list[Outcome]], int]()
+        left = (start for start in grid.starts if start not in done)
+        pending = dict[Future[list[tuple[Any, ...]]], int]()
         try:
             while True:
                 for start in islice(left, 2 * threads + 2 - len(pending)):
-                    values = list(grid.values(start, start + grid.chunk))
-                    pending[workers.submit(_outcomes, bare, values)] = start
+                    points = list(grid.values(start, start + grid.chunk))
+                    pending[workers.submit(_results, bare, points)] = start
                 if not pending:
                     return
                 for future in wait(pending, return_when=FIRST_COMPLETED).done:
                     start = pending.pop(future)
-                    yield start, _rows(grid, start, future.result())
+                    yield start, grid.rows(start, future.result())
         finally:
             for future in pending:
                 future.cancel()
 
 
-def _outcomes(grid: Grid, values: list[tuple[Any, ...]]) -> list[Outcome]:
-    """Bounds for every point, in order."""
-    points = list(grid.points(values))
-    asked = [
-        (
-            point.run if len(point.run) > 1 else point.run[0],
-            {"delta": point.delta, "group_size": point.group_size, "adjacency": point.adjacency},
-        )
-        for point in points
-        if point.refused is None
-    ]
-    answers = epsilons(asked, threads=1)
-    return [_outcome(next(answers) if point.refused is None else point.refused) for point in points]
-
-
-def _outcome(answer: Bounds | GroupDPError | str) -> Outcome:
-    if isinstance(answer, Bounds):
-        return answer.lower, answer.upper, answer.tight, None
-    return None, None, None, str(answer)
-
-
-def _rows(grid: Grid, start: int, outcomes: list[Outcome]) -> list[Row]:
-    chosen = grid.values(start, start + grid.chunk)
-    return [
-        Row(dict(zip(grid.names, values, strict=True)), *outcome)
-        for values, outcome in zip(chosen, outcomes, strict=True)
-    ]
+def _results(grid: Grid, points: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """(lower, upper, tight, why it is refused) of every point, in order."""
+    questions = list(grid.questions(points))
+    answers = epsilons([question for question in questions if not isinstance(question, str)], threads=1)
+    results: list[tuple[Any, ...]] = []
+    for question in questions:
+        answer = question if isinstance(question, str) else next(answers)
+        if isinstance(answer, Bounds):
+            results.append((answer.lower, answer.upper, answer.tight, None))
+        else:
+            results.append((None, None, None, str(answer)))
+    return results
 
 
 @contextmanager
@@ -146,147 +269,83 @@ def _workers(executor: Executor | None, scheduler: str | None) -> Iterator[tuple
             raise InvalidArgument("executor", NOT_SHOWN, "have a method submit, as those of concurrent.futures have")
         yield executor, processors
     elif scheduler is not None:
-        with _dask_client(scheduler) as client:
+        from groupdp.data.dask_engine import connected
+
+        with connected(scheduler) as client:
             yield client.get_executor(), max(sum(client.nthreads().values()), 1)
     else:
         with ThreadPoolExecutor(max_workers=processors) as threads:
             yield threads, processors
 
 
-def _dask_client(scheduler: str) -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise GroupDPError("a Dask scheduler needs the extra dask: pip install 'groupdp[dask]'.") from None
-    try:
-        client: Any = distributed
-        return client.Client(scheduler, timeout="10s")
-    except (OSError, ValueError, TimeoutError) as error:
-        raise InvalidArgument(
-            "scheduler",
-            InWords(f"{scheduler!r} ({type(error).__name__})"),
-            "be the address of a running Dask scheduler",
-        ) from None
-
-
-SUFFIXES = (".csv", ".parquet")
-_RESULTS = ("epsilon_lower", "epsilon_upper", "tight", "refused")
-
-
-def check_name(name: str, path: str) -> None:
-    """Refuse a name that ends in neither .csv nor .parquet."""
-    if Path(path).suffix.lower() not in SUFFIXES:
-        raise InvalidArgument(name, path, "end in .csv or .parquet")
-
-
 class Parts:
     """The finished chunks of a sweep, beside the file that they become."""
 
     def __init__(self, path: str, grid: Grid) -> None:
-        check_name("out", path)
-        self._path, self._grid = Path(path), grid
-        self._folder = Path(f"{path}.parts")
-        self._suffix = Path(path).suffix.lower()
-        self._schema = _schema(grid) if self._suffix == ".parquet" else None
+        if Path(path).suffix.lower() not in (".csv", ".parquet"):
+            raise InvalidArgument("out", path, "end in .csv or .parquet")
+        self._path, self._folder, self._grid = Path(path), Path(f"{path}.parts"), grid
+        self._schema: Any = None
+        if self._path.suffix.lower() == ".parquet":
+            try:
+                import pyarrow
+            except ImportError:
+                raise GroupDPError("Parquet files need the extra parquet: pip install 'groupdp[parquet]'.") from None
+            varied = [(name, pyarrow.array(values).type) for name, values in grid.vary]
+            types = (pyarrow.float64(), pyarrow.float64(), pyarrow.bool_(), pyarrow.string())
+            self._schema = pyarrow.schema([*varied, *zip(_RESULTS, types, strict=True)])
 
     def begin(self) -> set[int]:
         """The first points of the chunks that an earlier run of the same sweep has finished; parts of another sweep are
         removed."""
-        manifest, key = self._folder / "manifest.json", _key(self._grid)
-        try:
-            same = json.loads(manifest.read_text(encoding="utf-8")) == key
-        except (OSError, ValueError):
-            same = False
-        if not same:
+        question = {name: getattr(self._grid, name) for name in (*QUESTION_KEYS, "vary")}
+        question["phases"] = [phase.values() for phase in self._grid.phases]
+        key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
+        digest = self._folder / "sweep.sha256"
+        if not (digest.exists() and digest.read_text(encoding="utf-8", errors="replace") == key):
             self.remove()
             with NewFiles() as files:
-                files.write_text(manifest, json.dumps(key) + "\n")
-        starts = range(0, len(self._grid), self._grid.chunk)
-        return {start for start in starts if self._part(start).exists()}
+                files.write_text(digest, key)
+        return {start for start in self._grid.starts if self._part(start).exists()}
 
     def write(self, start: int, rows: list[Row]) -> None:
         """Write one chunk; its file appears whole."""
         with NewFiles() as files:
-            path = files.temporary(self._part(start))
-            if self._schema is None:
-                with open(path, "w", encoding="utf-8", newline="") as file:
-                    csv.writer(file, lineterminator="\n").writerows(row.as_dict().values() for row in rows)
-            else:
-                import pyarrow.parquet
-
-                flat = [row.as_dict() for row in rows]
-                pyarrow.parquet.write_table(pyarrow.Table.from_pylist(flat, self._schema), path)
+            files.write_text(self._part(start), json.dumps([[getattr(row, name) for name in _RESULTS] for row in rows]))
 
     def assemble(self) -> None:
         """The whole file, in order; it appears at once, and the parts go."""
-        starts = range(0, len(self._grid), self._grid.chunk)
         with NewFiles() as files:
             path = files.temporary(self._path)
             if self._schema is None:
                 with open(path, "w", encoding="utf-8", newline="") as file:
-                    csv.writer(file, lineterminator="\n").writerow((*self._grid.names, *_RESULTS))
-                    for start in starts:
-                        file.write(self._part(start).read_text(encoding="utf-8"))
+                    lines = csv.writer(file, lineterminator="\n")
+                    lines.writerow((*self._grid.names, *_RESULTS))
+                    lines.writerows(row.as_dict().values() for row in self.rows())
             else:
                 import pyarrow.parquet
 
                 with pyarrow.parquet.ParquetWriter(path, self._schema) as writer:
-                    for start in starts:
-                        writer.write_table(pyarrow.parquet.read_table(self._part(start), schema=self._schema))
+                    for start in self._grid.starts:
+                        flat = [row.as_dict() for row in self._chunk(start)]
+                        writer.write_table(pyarrow.Table.from_pylist(flat, self._schema))
         self.remove()
 
     def rows(self) -> Iterator[Row]:
         """The rows of the file, from its parts."""
-        for start in range(0, len(self._grid), self._grid.chunk):
-            chosen = self._grid.values(start, start + self._grid.chunk)
-            for values, results in zip(chosen, self._results(start), strict=True):
-                yield Row(dict(zip(self._grid.names, values, strict=True)), *results)
+        for start in self._grid.starts:
+            yield from self._chunk(start)
 
-    def _results(self, start: int) -> Iterator[tuple[Any, ...]]:
-        if self._schema is not None:
-            import pyarrow.parquet
-
-            columns = pyarrow.parquet.read_table(self._part(start)).select(_RESULTS).to_pydict()
-            yield from zip(*columns.values(), strict=True)
-            return
-        with open(self._part(start), encoding="utf-8", newline="") as file:
-            for line in csv.reader(file):
-                lower, upper, tight, refused = line[-len(_RESULTS) :]
-                known = (None, None, None) if refused else (float(lower), float(upper), tight == "True")
-                yield *known, refused or None
+    def _chunk(self, start: int) -> list[Row]:
+        return self._grid.rows(start, json.loads(self._part(start).read_text(encoding="utf-8")))
 
     def remove(self) -> None:
         """Delete the parts, and their folder if nothing else is in it."""
-        for pattern in ("manifest.json", "part-*.csv", "part-*.parquet"):
+        for pattern in ("sweep.sha256", "manifest.json", "part-*"):
             for path in self._folder.glob(pattern):
                 path.unlink(missing_ok=True)
-        try:
+        with suppress(OSError):  # it is not there, or somebody put something into it
             self._folder.rmdir()
-        except OSError:  # it is not there, or somebody put something into it
-            return
 
     def _part(self, start: int) -> Path:
-        return self._folder / f"part-{start:07}{self._suffix}"
-
-
-def _schema(grid: Grid) -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise GroupDPError("Parquet files need the extra parquet: pip install 'groupdp[parquet]'.") from None
-    varied = [(name, pyarrow.array(values).type) for name, values in grid.vary]
-    types = (pyarrow.float64(), pyarrow.float64(), pyarrow.bool_(), pyarrow.string())
-    return pyarrow.schema([*varied, *zip(_RESULTS, types, strict=True)])
-
-
-def _key(grid: Grid) -> str:
-    """A digest of the whole question."""
-    described: dict[str, Any] = {
-        "phases": [phase.values() for phase in grid.phases],
-        "delta": grid.delta,
-        "group_size": grid.group_size,
-        "adjacency": grid.adjacency,
-        "vary": [[name, list(values)] for name, values in grid.vary],
-        "chunk": grid.chunk,
-    }
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+        return self._folder / f"part-{start:07}.json"
