@@ -201,7 +201,7 @@ def test_a_sweep_stopped_with_ctrl_c_goes_on_where_it_stopped(run_file, tmp_path
     assert process.returncode == 130
     assert "run the same command again to continue" in errors
     assert not (tmp_path / "new" / "grid.csv").exists()
-    assert list(parts.glob("part-*.csv"))
+    assert list(parts.glob("part-*.json"))
     again = groupdp(line)
     assert again.status == 0, again
     assert again.errors == f"wrote {tmp_path}/new/grid.csv\n"

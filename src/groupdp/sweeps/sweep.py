@@ -296,8 +296,7 @@ class Parts:
             self._schema = pyarrow.schema([*varied, *zip(_RESULTS, types, strict=True)])
 
     def begin(self) -> set[int]:
-        """The first points of the chunks that an earlier run of the same sweep has finished; parts of another sweep are
-        removed."""
+        """The first points of the chunks that an earlier run of the same sweep finished; other parts are removed."""
         question = {name: getattr(self._grid, name) for name in (*QUESTION_KEYS, "vary")}
         question["phases"] = [phase.values() for phase in self._grid.phases]
         key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
