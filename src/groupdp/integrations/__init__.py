@@ -1,7 +1,6 @@
 """groupdp inside the tools people train with: one module a tool, each an extra.
 
-    dp_accounting.py        GroupPrivacyAccountant, a PrivacyAccountant of Google's dp_accounting
-    dp_events.py            runs to and from its DpEvents, mixtures of Gaussians among them
+    dp_accounting.py        GroupPrivacyAccountant, a PrivacyAccountant of Google's dp_accounting; runs to and from its DpEvents
     dp_accounting_pld.py    privacy loss distributions to and from its own
     opacus.py               register(group_size=8), GroupPrivacyEngine, adaptive clipping
     jax_privacy.py          GroupTrainingAccountant, runs to and from its DpParams and strategies

@@ -27,7 +27,6 @@ from groupdp.calibration.noise import calibrate_noises
 from groupdp.calibration.result import Calibration
 from groupdp.engines.interface import Progress, work_done
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
-from groupdp.floats import IntArray
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, steps_of_epochs
 from groupdp.people.view import histogram_of, require_one_owner
@@ -122,7 +121,7 @@ def choose_cap(
     the smallest that keeps the minimum share (or 50, 80 and 95 %), and a few around the best. Every noise multiplier is
     certified for its own cap; it is the smallest to a relative 1e-3, and to 1e-6 for the cap recommended.
     """
-    study, highest = Study.of(
+    study = Study(
         counts,
         epsilon=epsilon,
         delta=delta,
@@ -134,21 +133,21 @@ def choose_cap(
         adjacency=adjacency,
         engine=engine,
     )
-    ladder = _ladder(study, highest, FRONTIER if minimum_share is None else (study.minimum_share,))
+    ladder = _ladder(study, FRONTIER if minimum_share is None else (study.minimum_share,))
     rows: dict[int, CapRow] = {}
     report = progress if progress is not None else (lambda _: None)
     study.fill(rows, ladder, lambda done: report(0.8 * done))
     best = None
     if minimum_share is not None:
-        more = [cap for cap in _between(rows, study.best(rows), highest) if study.allows(cap)]
+        more = [cap for cap in _between(rows, study.best(rows), study.highest) if study.allows(cap)]
         study.fill(rows, more, lambda done: report(0.8 + 0.2 * done))
         best = study.best(rows)
         study.calibrate([best], rows, _FINE_TOLERANCE)
     return CapStudy(
         rows=tuple(rows[cap] for cap in sorted(rows)),
         recommended=best,
-        target_epsilon=study.epsilon,
-        delta=study.delta,
+        target_epsilon=study.question["epsilon"],
+        delta=study.question["delta"],
         batch_size=study.batch_size,
         minimum_share=minimum_share,
         largest_cap=largest_cap,
@@ -156,25 +155,11 @@ def choose_cap(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """What is asked of a table of counts, and what caps leave of it; `plan` asks it, too."""
+    """What is asked of a table of counts, validated, and what caps leave of it; `plan` asks it, too."""
 
-    values: IntArray
-    people: IntArray
-    epsilon: float
-    delta: float
-    batch_size: int
-    steps: int | None
-    epochs: Fraction | None
-    minimum_share: float
-    adjacency: str
-    engine: str
-    most_work: int
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         counts: Any,
         *,
         epsilon: Any,
@@ -183,47 +168,41 @@ class Study:
         steps: Any,
         epochs: Any,
         minimum_share: Any,
-        largest_cap: Any,
         adjacency: str,
         engine: str,
-    ) -> tuple[Study, int]:
-        """The validated question, and the largest cap that may be tried."""
+        largest_cap: Any = None,
+    ) -> None:
         require_one_owner(counts, adjacency)
-        values, people = histogram_of(counts)
+        self.values, self.people = histogram_of(counts)
+        self.total = int(self.values @ self.people)
+        self.question: dict[str, Any] = {
+            "epsilon": require_number("epsilon", epsilon, above=0.0),
+            "delta": require_number("delta", delta, above=0.0, below=1.0),
+            "adjacency": adjacency,
+        }
+        self.engine = engine
+        self.batch_size = require_integer("batch_size", batch_size, at_least=1)
+        self.steps = None if steps is None else require_integer("steps", steps, at_least=1)
+        self.epochs = None if epochs is None else Fraction(require_number("epochs", epochs, above=0.0))
         share = 0.0 if minimum_share is None else minimum_share
-        study = cls(
-            values=values,
-            people=people,
-            epsilon=require_number("epsilon", epsilon, above=0.0),
-            delta=require_number("delta", delta, above=0.0, below=1.0),
-            batch_size=require_integer("batch_size", batch_size, at_least=1),
-            steps=None if steps is None else require_integer("steps", steps, at_least=1),
-            epochs=None if epochs is None else Fraction(require_number("epochs", epochs, above=0.0)),
-            minimum_share=require_number("minimum_share", share, at_least=0.0, at_most=1.0),
-            adjacency=adjacency,
-            engine=engine,
-            most_work=work_done() + LARGEST_STUDY,
-        )
+        self.minimum_share = require_number("minimum_share", share, at_least=0.0, at_most=1.0)
+        self.most_work = work_done() + LARGEST_STUDY
         if (steps is None) == (epochs is None):
             raise InvalidArgument("steps or epochs", NOT_SHOWN, "be given, and not both")
-        highest = min(int(values[-1]), LARGEST_GROUP)
+        self.highest = min(int(self.values[-1]), LARGEST_GROUP)
+        """The largest cap that may be tried."""
         if largest_cap is not None:
-            highest = min(highest, require_integer("largest_cap", largest_cap, at_least=1))
-        kept = study.kept(highest)
-        if study.batch_size > kept:
+            self.highest = min(self.highest, require_integer("largest_cap", largest_cap, at_least=1))
+        kept = self.kept(self.highest)
+        if self.batch_size > kept:
             raise InvalidArgument("batch_size", InWords(batch_size), f"be at most the number of examples kept ({kept})")
-        if not study.allows(highest):
-            most = f"be at most {kept / study.total!r} with caps up to {highest}"
+        if not self.allows(self.highest):
+            most = f"be at most {kept / self.total!r} with caps up to {self.highest}"
             raise InvalidArgument("minimum_share", minimum_share, most)
-        return study, highest
 
-    @property
-    def total(self) -> int:
-        return int(self.values @ self.people)
-
-    def smallest(self, share: float, highest: int) -> int:
+    def smallest(self, share: float) -> int:
         """The smallest cap that keeps a share of the examples, which grows with the cap; `highest` if none does."""
-        return 1 + bisect_left(range(1, highest), True, key=lambda cap: self.keeps(cap, share))
+        return 1 + bisect_left(range(1, self.highest), True, key=lambda cap: self.keeps(cap, share))
 
     def length(self, share: Fraction) -> int:
         """Steps of which each visits a share of the data."""
@@ -233,8 +212,7 @@ class Study:
         self, asked: Sequence[tuple[DPSGD, int, float | None]], tolerance: float = _TOLERANCE
     ) -> list[Calibration | GroupDPError]:
         """The least noise with which each (run, group size, start) meets the target, or why there is none."""
-        question: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "adjacency": self.adjacency}
-        return calibrate_noises(asked, **question, tolerance=tolerance, engine=self.engine)
+        return calibrate_noises(asked, **self.question, tolerance=tolerance, engine=self.engine)
 
     def kept(self, cap: int) -> int:
         return int(np.minimum(self.values, cap) @ self.people)
@@ -316,16 +294,14 @@ class Study:
         return min(allowed, key=lambda row: (row.noise_per_average, -row.cap)).cap
 
 
-def _ladder(study: Study, highest: int, shares: Sequence[float]) -> list[int]:
+def _ladder(study: Study, shares: Sequence[float]) -> list[int]:
     """The caps to try first, the smallest that keep these shares of the examples among them."""
-    caps = set(range(1, min(_EVERY, highest) + 1)) | {highest}
+    caps = {*range(1, _EVERY + 1), study.highest, *map(study.smallest, shares)}
     cap = float(_EVERY)
-    while cap < highest:
+    while cap < study.highest:
         caps.add(round(cap))
         cap *= _RATIO if cap < _LARGE else _LARGE_RATIO
-    for share in shares:
-        caps.add(study.smallest(share, highest))
-    return sorted(cap for cap in caps if cap <= highest)
+    return sorted(cap for cap in caps if cap <= study.highest)
 
 
 def _waves(caps: list[int]) -> Iterator[list[int]]:

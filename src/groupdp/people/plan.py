@@ -124,7 +124,7 @@ def plan(
     Without `caps` those are tried that keep 50, 80 and 95 % of the examples and the minimum share, and a cap of 1.
     `alike` is the cosine that two gradients of one person are assumed to have. Every noise multiplier is certified.
     """
-    study, highest = Study.of(
+    study = Study(
         counts,
         epsilon=epsilon,
         delta=delta,
@@ -132,13 +132,12 @@ def plan(
         steps=steps,
         epochs=epochs,
         minimum_share=minimum_share,
-        largest_cap=None,
         adjacency=adjacency,
         engine=engine,
     )
     cosine = require_number("alike", alike, at_least=0.0, at_most=1.0)
     chosen = [require_choice("ways", way, WAYS) for way in ways]
-    tried = [(way, cap) for cap in _caps(study, highest, caps) for way in dict.fromkeys(chosen)]
+    tried = [(way, cap) for cap in _caps(study, caps) for way in dict.fromkeys(chosen)]
     if not tried:
         raise InvalidArgument("ways", ways, f"name at least one of {', '.join(WAYS)}")
     rows, refused = [], []
@@ -160,8 +159,8 @@ def plan(
     return Plan(
         rows=tuple(sorted(rows, key=lambda row: (-row.signal_to_noise, row.way, row.cap))),
         refused=tuple(refused),
-        epsilon=study.epsilon,
-        delta=study.delta,
+        epsilon=study.question["epsilon"],
+        delta=study.question["delta"],
         batch_size=study.batch_size,
         adjacency=adjacency,
         alike=cosine,
@@ -169,12 +168,12 @@ def plan(
     )
 
 
-def _caps(study: Study, highest: int, caps: Sequence[int] | None) -> list[int]:
+def _caps(study: Study, caps: Sequence[int] | None) -> list[int]:
     """The caps to compare, each of which leaves a batch."""
     if caps is None:
-        wanted = {1, *(study.smallest(share, highest) for share in (*FRONTIER, study.minimum_share))}
+        wanted = {1, *(study.smallest(share) for share in (*FRONTIER, study.minimum_share))}
         return sorted(cap for cap in wanted if study.keeps(cap, 0.0))
-    chosen = sorted({require_integer("caps", cap, at_least=1, at_most=highest) for cap in caps})
+    chosen = sorted({require_integer("caps", cap, at_least=1, at_most=study.highest) for cap in caps})
     if not chosen or len(chosen) > MOST_CAPS:
         raise InvalidArgument("caps", len(chosen), f"be from 1 to {MOST_CAPS} different ones")
     short = next((cap for cap in chosen if not study.keeps(cap, 0.0)), None)
