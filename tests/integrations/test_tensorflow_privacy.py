@@ -7,8 +7,7 @@ import math
 import pytest
 
 import groupdp
-from groupdp.integrations import loaders
-from groupdp.integrations.tensorflow_privacy import from_tensorflow_privacy, statement, to_tensorflow_privacy
+from groupdp.integrations.tensorflow_privacy import from_tensorflow_privacy, statement, steps_of, to_tensorflow_privacy
 from refusals import refused
 
 USUAL = {
@@ -34,10 +33,10 @@ def test_hyperparameters_become_runs():
 
 
 def test_steps_are_rounded_up_once_at_the_end():
-    assert loaders.tensorflow_privacy_steps(15, 256, 60_000) == math.ceil(15 / (256 / 60_000)) == 3516
-    assert loaders.tensorflow_privacy_steps(0.1, 100, 10_000) == 10
-    assert loaders.tensorflow_privacy_steps(1, 1, 93) == 93
-    assert loaders.tensorflow_privacy_steps(1, 7, 7) == 1
+    assert steps_of(15, 256, 60_000) == math.ceil(15 / (256 / 60_000)) == 3516
+    assert steps_of(0.1, 100, 10_000) == 10
+    assert steps_of(1, 1, 93) == 93
+    assert steps_of(1, 7, 7) == 1
 
 
 def test_epochs_that_were_begun_count_where_data_are_not_sampled():
@@ -111,15 +110,3 @@ def test_runs_become_hyperparameters_and_come_back():
     shuffled = from_tensorflow_privacy(**USUAL).shuffled_run
     with refused("run"):
         to_tensorflow_privacy(shuffled, number_of_examples=20_000, max_examples_per_user=8)
-
-
-def test_loaders_have_rules_of_their_own():
-    assert loaders.opacus_epoch(93).steps == 92
-    assert loaders.opacus_epoch(100) == loaders.Epoch(0.01, 100)
-    assert loaders.batches_of(186, 2) == 93
-    assert loaders.batches_of(187, 2) == 94
-    assert loaders.batches_of(187, 2, drop_last=True) == 93
-    assert loaders.opacus_steps(1, 1 / 93) == 92
-    assert loaders.opacus_steps(10, 1 / 93) == int(10 / (1 / 93))
-    with refused("batch_size", value=6):
-        loaders.batches_of(5, 6, drop_last=True)

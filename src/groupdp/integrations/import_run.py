@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import groupdp
+from groupdp._files import read_file
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.integrations.loaders import require_package
@@ -48,22 +49,16 @@ class ImportedRun:
 def import_run(path: str | Path) -> ImportedRun:
     """The run that a checkpoint, a history or hyperparameters describe."""
     file = Path(path)
-    try:
-        if zipfile.is_zipfile(file):
-            return _from_content(_checkpoint(file))
-        with open(file, "rb") as stream:
-            content = stream.read(LARGEST_JSON + 1)
-    except OSError as error:
-        raise InvalidArgument(
-            "source", InWords(f"{shown(str(path))} ({error.strerror or error})"), "be a file that can be read"
-        ) from None
+    if zipfile.is_zipfile(file):
+        return _from_content(_checkpoint(file))
+    content = read_file("source", file, most=LARGEST_JSON, requirement="be a file that can be read")
     if len(content) > LARGEST_JSON:
         raise InvalidArgument("source", str(path), f"be at most {LARGEST_JSON} bytes unless it is a checkpoint")
     try:
         return _from_content(json.loads(content))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InvalidArgument):
-            raise
+    except InvalidArgument:
+        raise
+    except (ValueError, RecursionError):
         raise InvalidArgument(
             "source", InWords(f"{shown(str(path))}, which is neither"), "be a PyTorch checkpoint or JSON"
         ) from None

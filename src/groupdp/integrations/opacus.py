@@ -36,15 +36,14 @@ from groupdp.integrations.import_run import from_opacus as from_opacus
 from groupdp.integrations.import_run import to_opacus as to_opacus
 from groupdp.integrations.loaders import (
     calling_frames,
-    epoch_of,
     poisson_rate_of,
-    refusal_of_loader,
     require_package,
-    run_of,
+    require_poisson,
     warn_about_empty_batches,
 )
-from groupdp.integrations.loaders import poisson_run as poisson_run
-from groupdp.integrations.loaders import shuffled_run as shuffled_run
+from groupdp.loading.known_loaders import read_batch_sampler
+from groupdp.loading.reading import Reading
+from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import ADD_OR_REMOVE, SAME_SIZE
 
 _opacus: Any = require_package("opacus", extra="opacus", tool="Opacus")
@@ -109,9 +108,7 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
         """
         for name, variables in calling_frames("opacus"):
             if name == "make_private" and not isinstance(variables.get("self"), GroupPrivacyEngine):
-                refusal = refusal_of_loader(variables.get("data_loader"), sample_rate)
-                if refusal is not None:
-                    raise refusal
+                require_poisson(variables.get("data_loader"), sample_rate)
                 warn_about_empty_batches(variables.get("data_loader"))
         return self.hook_at(sample_rate)
 
@@ -207,14 +204,10 @@ class GroupPrivacyEngine(_opacus.PrivacyEngine):  # type: ignore[misc]
     def make_private(self, *, data_loader: Any, poisson_sampling: bool = True, **options: Any) -> Any:
         """Opacus's `make_private`; `poisson_sampling=False` needs a loader that draws Poisson samples itself."""
         if not poisson_sampling:
-            refusal = refusal_of_loader(data_loader, None)
-            if refusal is not None:
-                raise refusal
+            require_poisson(data_loader)
         wrapped = super().make_private(data_loader=data_loader, poisson_sampling=poisson_sampling, **options)
         optimizer, loader = wrapped[1], wrapped[-1]
-        rate = poisson_rate_of(loader)
-        if rate is None:
-            raise AssertionError("Opacus made a loader that does not draw Poisson samples")
+        rate = require_poisson(loader)
         warn_about_empty_batches(loader)
         optimizer.attach_step_hook(self.accountant.hook_at(rate))
         return wrapped
@@ -230,8 +223,8 @@ class GroupPrivacyEngine(_opacus.PrivacyEngine):  # type: ignore[misc]
                 stacklevel=2,
             )
         options.pop("epsilon_tolerance", None)  # Opacus's search has one; this noise is the least there is
-        epoch = epoch_of(data_loader, poisson_sampling=options.get("poisson_sampling", True))
-        run = run_of(epoch, noise_multiplier=1.0, epochs=epochs)
+        replaced = options.get("poisson_sampling", True)
+        run = poisson_run(data_loader, noise_multiplier=1.0, epochs=epochs, poisson_sampling=replaced)
         accounted = groupdp.calibrate_noise(
             run,
             epsilon=target_epsilon,
@@ -265,7 +258,11 @@ def _accounted_noise_of(optimizer: Any) -> float:
     unclipped = getattr(optimizer, "unclipped_num_std", None)
     if unclipped is None:
         return noise
-    warn_about_batch_size()
+    warnings.warn(
+        "Adaptive clipping in Opacus divides by the size of the sampled batch, which is private under Poisson "
+        "sampling: the guarantee is for what is released besides that size.",
+        stacklevel=4,
+    )
     return accounted_noise(noise, float(unclipped)) if math.isfinite(noise) else noise
 
 
@@ -291,10 +288,39 @@ def gradient_noise(accounted: float, unclipped_num_std: Any) -> float:
     return noise
 
 
-def warn_about_batch_size() -> None:
-    """Warn about what no accountant covers."""
-    warnings.warn(
-        "Adaptive clipping in Opacus divides by the size of the sampled batch, which is private under Poisson "
-        "sampling: the guarantee is for what is released besides that size.",
-        stacklevel=4,
-    )
+def poisson_run(
+    data_loader: Any, *, noise_multiplier: float, epochs: Any, poisson_sampling: bool | None = None
+) -> DPSGD:
+    """The run of `epochs` passes over a loader that `make_private` returned, or that it is going to be given.
+
+    With `poisson_sampling`, by default for a loader that draws no Poisson samples, `make_private` replaces a loader of
+    n batches by one that draws with the rate q = 1 / n in double precision, int(1 / q) times a pass: of 93 batches it
+    runs 92. Without it the loader stays. A part of a pass is rounded up to whole steps.
+    """
+    steps = len(data_loader)
+    replaced = poisson_rate_of(data_loader) is None if poisson_sampling is None else poisson_sampling
+    if replaced:
+        rate = 1 / require_integer("batches", steps, at_least=1)
+        steps = int(1 / rate)
+    else:
+        rate = require_poisson(data_loader)
+    return _run_of(groupdp.PoissonSampling(rate=rate), steps, noise_multiplier, epochs)
+
+
+def shuffled_run(data_loader: Any, *, noise_multiplier: float, epochs: Any) -> DPSGD:
+    """The run of `epochs` passes over a loader that is left as it is (`poisson_sampling=False`).
+
+    A loader that shuffles gives shuffled epochs, one that goes in order gives epochs in a fixed order; any other
+    sampler is refused. Ask `groupdp.epsilon` with an adjacency that keeps the dataset's size.
+    """
+    reading = Reading("a loader", dataset_size=len(data_loader.dataset))
+    read_batch_sampler(reading, getattr(data_loader, "batch_sampler", None), None)
+    if not isinstance(reading.sampling, groupdp.ShuffledSampling | groupdp.FixedOrderSampling):
+        needed = "shuffle the whole dataset or go through it in order"
+        raise InvalidArgument("data_loader", data_loader, needed, *reading.problems[:1])
+    return _run_of(reading.sampling, len(data_loader), noise_multiplier, epochs)
+
+
+def _run_of(sampling: Any, steps: int, noise_multiplier: float, epochs: Any) -> DPSGD:
+    passes = require_number("epochs", epochs, above=0.0)
+    return DPSGD(sampling=sampling, noise_multiplier=noise_multiplier, steps=math.ceil(passes * steps))

@@ -16,18 +16,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import groupdp
-from groupdp._validation import require_boolean, require_integer, require_number
+from groupdp._validation import LARGEST_COUNT, require_boolean, require_integer, require_number
 from groupdp.baselines.renyi import old_tool_epsilon
 from groupdp.bounds import Bounds
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
-from groupdp.integrations.loaders import tensorflow_privacy_steps
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import ZERO_OUT
 from groupdp.printing import round_up
 
 #: Digits of the numbers in the statement, rounded up.
 _DIGITS = 6
+
+
+def steps_of(epochs: Any, batch_size: int, examples: int) -> int:
+    """TensorFlow Privacy's steps: epochs / (batch size / examples) in double precision, rounded up once at the end."""
+    steps = math.ceil(require_number("epochs", epochs, above=0.0) / (batch_size / examples))
+    if steps > LARGEST_COUNT:
+        raise InvalidArgument("epochs", epochs, f"amount to at most {LARGEST_COUNT} steps")
+    return steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +58,8 @@ class Hyperparameters:
 
     @property
     def steps(self) -> int:
-        """Steps under Poisson sampling: epochs / (batch size / examples), rounded up at the end."""
-        return tensorflow_privacy_steps(self.num_epochs, self.batch_size, self.number_of_examples)
+        """Steps under Poisson sampling."""
+        return steps_of(self.num_epochs, self.batch_size, self.number_of_examples)
 
     @property
     def poisson_run(self) -> DPSGD:
@@ -122,9 +129,9 @@ def to_tensorflow_privacy(run: DPSGD, *, number_of_examples: int, max_examples_p
     if batch_size < 1 or batch_size / examples != run.sampling.rate:
         raise InvalidArgument("rate", run.sampling.rate, f"be batch_size / {examples} for a whole batch_size")
     epochs = run.steps * run.sampling.rate
-    if tensorflow_privacy_steps(epochs, batch_size, examples) > run.steps:  # the product was rounded up
+    if steps_of(epochs, batch_size, examples) > run.steps:  # the product was rounded up
         epochs = math.nextafter(epochs, 0.0)
-    if tensorflow_privacy_steps(epochs, batch_size, examples) != run.steps:
+    if steps_of(epochs, batch_size, examples) != run.steps:
         raise InvalidArgument("steps", InWords(run.steps), "be a number of epochs that a double holds")
     hyperparameters = from_tensorflow_privacy(
         number_of_examples=examples,
