@@ -91,8 +91,8 @@ def doctor(
     claim = _claim(sampling, {**given, "dataset_size": dataset_size})
     steps = steps_of_epoch(claim, dataset_size) if epoch_steps is None else epoch_steps
     with progress_bar("doctor"):
-        log = read_index_log(indices, steps=steps, dataset_size=dataset_size)
-        result = fit(log.drawn, claim, people=log.people, false_alarm=false_alarm)
+        drawn, people = read_index_log(indices, steps=steps, dataset_size=dataset_size)
+        result = fit(drawn, claim, people=people, false_alarm=false_alarm)
     return Answer(
         json={
             "contradicted": result.contradicted,

@@ -11,6 +11,7 @@ row. The column person says whose an example is, where the claim is about people
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -117,25 +118,22 @@ def quantile_counts(what: str, values: IntArray, law: FloatArray) -> Finding | N
 def binomial_law(trials: int, chance: float) -> FloatArray:
     """P(Binom(trials, chance) = 0, 1, ...)."""
     k = np.arange(trials + 1.0)
-    if chance >= 1.0:
-        return np.asarray((k == trials).astype(np.float64))
-    logs = special.gammaln(trials + 1.0) - special.gammaln(k + 1.0) - special.gammaln(trials - k + 1.0)
-    return np.asarray(np.exp(logs + k * np.log(chance) + (trials - k) * np.log1p(-chance)))
+    logs = _log_choose(trials, k) + special.xlogy(k, chance) + special.xlog1py(trials - k, -chance)
+    return np.asarray(np.exp(logs))
 
 
 def hypergeometric_law(batch: int, dataset: int) -> FloatArray:
     """The law of how many examples two independent batches of one size share."""
-    k = np.arange(batch + 1.0)
-    rest = dataset - 2.0 * batch + k
-    logs = np.full(batch + 1, -np.inf)
-    ok = rest >= 0
+    least = max(0, 2 * batch - dataset)
+    k = np.arange(least, batch + 1.0)
+    logs = _log_choose(batch, k) + _log_choose(dataset - batch, batch - k) - _log_choose(dataset, batch)
+    return np.concatenate([np.zeros(least), np.exp(logs)])
 
-    def log_choose(n: npt.ArrayLike, m: npt.ArrayLike) -> FloatArray:
-        top, part = np.asarray(n, dtype=np.float64), np.asarray(m, dtype=np.float64)
-        return np.asarray(special.gammaln(top + 1) - special.gammaln(part + 1) - special.gammaln(top - part + 1))
 
-    logs[ok] = log_choose(batch, k[ok]) + log_choose(dataset - batch, batch - k[ok]) - log_choose(dataset, batch)
-    return np.asarray(np.exp(logs))
+def _log_choose(n: float, k: npt.ArrayLike) -> FloatArray:
+    """log (n over k) = -log(n + 1) - log B(n - k + 1, k + 1)."""
+    chosen = np.asarray(k, dtype=np.float64)
+    return np.asarray(-math.log1p(n) - special.betaln(n - chosen + 1.0, chosen + 1.0))
 
 
 def at_most_once(drawn: Drawn) -> Finding:
@@ -178,16 +176,8 @@ def require_whole_epochs(drawn: Drawn, least: int = 2) -> None:
 _MOST_ROWS = 200_000_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class IndexLog:
-    """A log of a run that has whole epochs of `steps` steps; `people` has each example's person, if it was there."""
-
-    drawn: Drawn
-    people: IntArray | None
-
-
-def read_index_log(path: str, *, steps: int, dataset_size: int) -> IndexLog:
-    """The log at `path`: CSV, Parquet or JSON lines."""
+def read_index_log(path: str, *, steps: int, dataset_size: int) -> tuple[Drawn, IntArray | None]:
+    """The whole epochs of the log at `path` (CSV, Parquet or JSON lines), and each example's person, if it is there."""
     from groupdp.data.choice import quoted
     from groupdp.data.duckdb_engine import Engine
     from groupdp.data.relations import open_relation
@@ -203,24 +193,24 @@ def read_index_log(path: str, *, steps: int, dataset_size: int) -> IndexLog:
         if not 0 < rows <= _MOST_ROWS:
             raise InvalidArgument("indices", InWords(f"{rows}"), f"have 1 to {_MOST_ROWS} rows")
         names = [name for name in ("step", "index", "epoch") if name in source.columns]
-        people = "person" in source.columns
         for name in names:
             whole = f"regexp_full_match(trim(CAST({quoted(name)} AS VARCHAR)), '-?[0-9]{{1,18}}')"
             wrong = engine.value(f"SELECT count(*) FROM {source.sql} WHERE NOT coalesce({whole}, false)")
             if wrong:
                 raise InvalidArgument(name, InWords(f"{wrong} other values"), "be an integer in every row of the log")
         chosen = [f"CAST({quoted(name)} AS BIGINT) AS {quoted(name)}" for name in names]
-        if people:
+        if "person" in source.columns:
             if engine.value(f'SELECT count(*) FROM {source.sql} WHERE "person" IS NULL'):
                 raise InvalidArgument("person", InWords("nobody"), "be given in every row of the log")
             chosen.append('CAST(hash(CAST("person" AS VARCHAR)) >> 1 AS BIGINT) AS "person"')
         table = engine.table(f"SELECT {', '.join(chosen)} FROM {source.sql}")
         columns = {name: np.asarray(table[name].to_numpy(), dtype=np.int64) for name in names}
-        persons = np.asarray(table["person"].to_numpy(), dtype=np.int64) if people else None
-    return log_of(columns, persons, steps=steps, dataset_size=dataset_size)
+        persons = np.asarray(table["person"].to_numpy(), dtype=np.int64) if "person" in source.columns else None
+    people = None if persons is None else _people(columns["index"], persons, dataset_size)
+    return _drawn(columns, steps=steps, dataset_size=dataset_size), people
 
 
-def log_of(columns: dict[str, IntArray], persons: IntArray | None, *, steps: int, dataset_size: int) -> IndexLog:
+def _drawn(columns: dict[str, IntArray], *, steps: int, dataset_size: int) -> Drawn:
     """Entries by epoch and step; the steps after the last whole epoch are left out."""
     step, index = columns["step"], columns["index"]
     base = int(step.min())
@@ -240,8 +230,7 @@ def log_of(columns: dict[str, IntArray], persons: IntArray | None, *, steps: int
             wrong = int(step[np.argmax((place < 0) | (place >= steps))])
             raise InvalidArgument("step", InWords(shown(wrong)), f"be one of the {steps} steps of its epoch")
     kept = epoch < epochs
-    drawn = Drawn(epoch[kept], place[kept], index[kept], epochs, steps, dataset_size)
-    return IndexLog(drawn, None if persons is None else _people(index, persons, dataset_size))
+    return Drawn(epoch[kept], place[kept], index[kept], epochs, steps, dataset_size)
 
 
 def _people(index: IntArray, persons: IntArray, dataset_size: int) -> IntArray:

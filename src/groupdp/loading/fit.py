@@ -265,23 +265,11 @@ Epochs = Callable[[], Iterator[Any]]
 
 def drawn_from(epochs: Epochs, *, count: int, steps: int, dataset_size: int) -> Drawn:
     """The indices of `count` epochs; an epoch of another number of steps is refused."""
-    parts: list[IntArray] = []
-    owners: list[tuple[int, int, int]] = []
+    batches: list[IntArray] = []
     for epoch in range(count):
-        made = 0
-        for batch in epochs():
-            indices = np.asarray(batch if len(batch) else [], dtype=np.int64).reshape(-1)
-            parts.append(indices)
-            owners.append((epoch, made, len(indices)))
-            made += 1
+        batches += [np.asarray(batch if len(batch) else [], dtype=np.int64).reshape(-1) for batch in epochs()]
+        made = len(batches) - epoch * steps
         if made != steps:
             raise InvalidArgument("loader", InWords(f"{made} batches in an epoch"), f"have {steps} as the claim has")
-    lengths = [length for _, _, length in owners]
-    return Drawn(
-        epoch=np.repeat(np.array([owner[0] for owner in owners], dtype=np.int64), lengths),
-        step=np.repeat(np.array([owner[1] for owner in owners], dtype=np.int64), lengths),
-        index=np.concatenate(parts),
-        epochs=count,
-        steps=steps,
-        dataset_size=dataset_size,
-    )
+    rounds = np.repeat(np.arange(len(batches)), [len(batch) for batch in batches])
+    return Drawn(rounds // steps, rounds % steps, np.concatenate(batches), count, steps, dataset_size)
