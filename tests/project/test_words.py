@@ -26,6 +26,7 @@ KINDS = (
     "mechanisms/dpsgd.py",
     "integrations/jax_privacy.py",
     "integrations/import_run.py",
+    "integrations/opacus.py",
     "integrations/tensorflow_privacy.py",
 )
 

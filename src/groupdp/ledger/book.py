@@ -1,8 +1,4 @@
-"""A ledger: everything that was released about people, in a file that only grows.
-
-A ledger is a file of chained JSON lines (chain.py): what was fixed when it was made (delta, adjacency, budget,
-the filter's orders), then an entry for every release. A changed, removed or reordered entry is noticed. Whoever can
-write the file can write all of it anew: note the last digest elsewhere to notice that as well.
+"""What a ledger says: everything that was released about people, both figures, and what still fits.
 
 An entry has its run, so that every figure is computed again from the file; the bound that was stated when it was added;
 and whether its parameters were chosen after looking at earlier outcomes. If any were, only a filter's budget is a
@@ -11,42 +7,32 @@ guarantee (R-8); if none were, the composition is.
 
 from __future__ import annotations
 
-import hashlib
-import json
+import contextlib
 import math
-import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from datetime import date as calendar_date
-from pathlib import Path
 from typing import Any
 
-from groupdp._validation import require_choice, require_line, require_number, shown
-from groupdp._version import VERSION
-from groupdp.baselines.adaptive import FILTER_ORDERS, filter_epsilon
+from groupdp._validation import LARGEST_COUNT, require_choice, require_number, shown
+from groupdp.baselines.adaptive import filter_epsilon
 from groupdp.bounds import Bounds
+from groupdp.calibration import calibrate_noise, calibrate_steps
 from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded
 from groupdp.groups import not_given
-from groupdp.guarantees import epsilon
-from groupdp.ledger.chain import Line, append_line, make_file, read_lines
-from groupdp.mechanisms.mechanism import Mechanism
-from groupdp.mechanisms.named_values import phase_of
+from groupdp.guarantees import epsilon as epsilon_of
+from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.mechanism import SMALLEST_NOISE, Wrapper
 from groupdp.mechanisms.wrappers import OfGroup
-from groupdp.neighbours import ADD_AND_REMOVE, ADJACENCIES
-from groupdp.printing import json_ready, sides
 from groupdp.run_file.run import RunFile
 
-#: What the last part of a ledger's name is.
-SUFFIX = ".jsonl"
 #: When the parameters of a release were chosen.
 CHOSEN = BEFOREHAND, AFTER_LOOKING = ("beforehand", "after-looking")
-MOST_ENTRIES = 10_000
-_FORMAT = 1
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_ENTRY = ("entry", "date", "title", "covers", "chosen", "phases", "run_file_sha256", "bound")
-_HEADER = ("ledger", "date", "covers", "delta", "adjacency", "epsilon", "filter_orders")
+#: The two figures.
+COMPOSED, FILTER = "composed", "filter"
+#: How close, relatively, the least noise is to the best.
+_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +102,7 @@ class Ledger:
             return Bounds(0.0, 0.0)
         filtered = self.filtered(more)  # valid here as well: smaller where only divergences of a search are known
         try:
-            composed = epsilon(phases, delta=self.delta, adjacency=self.adjacency, progress=progress)
+            composed = epsilon_of(phases, delta=self.delta, adjacency=self.adjacency, progress=progress)
         except LimitExceeded:
             if filtered.upper == math.inf:
                 raise
@@ -152,7 +138,7 @@ def spent(ledger: Ledger, *, progress: Progress | None = None) -> list[State]:
     states = []
     for index, entry in enumerate(ledger.entries):
         before = ledger.with_entries(index)
-        alone = epsilon(entry.phases, delta=ledger.delta, adjacency=ledger.adjacency)
+        alone = epsilon_of(entry.phases, delta=ledger.delta, adjacency=ledger.adjacency)
         lower, upper = (float(entry.bound["epsilon"][side]) for side in ("lower", "upper"))
         agrees = lower <= alone.upper and alone.lower <= upper and entry.bound["delta"] == ledger.delta
         composed, filtered = before.composed(entry.phases), before.filtered(entry.phases)
@@ -160,92 +146,6 @@ def spent(ledger: Ledger, *, progress: Progress | None = None) -> list[State]:
         if progress is not None:
             progress((index + 1) / len(ledger.entries))
     return states
-
-
-def make_ledger(
-    path: str | Path,
-    *,
-    delta: float,
-    epsilon: float | None = None,
-    adjacency: str = ADJACENCIES[0],
-    filter_orders: Sequence[float] = FILTER_ORDERS,
-    covers: str = "everybody",
-    date: str | None = None,
-) -> Ledger:
-    """Make a new ledger, in which delta, the budget epsilon, the adjacency and the filter's orders are fixed."""
-    values = [_FORMAT, _date(date), covers, delta, adjacency, epsilon, list(filter_orders)]
-    header = dict(zip(_HEADER, values, strict=True))
-    _header(header)
-    make_file(path, header)
-    return read_ledger(path)
-
-
-def read_ledger(path: str | Path) -> Ledger:
-    """The ledger in a file; `InvalidArgument` with the line where it is not as it was written."""
-    return _ledger(read_lines(path), str(path))
-
-
-def _ledger(lines: Sequence[Mapping[str, Any]], name: str) -> Ledger:
-    number = 1
-    try:
-        ledger = _header(lines[0])
-        entries = []
-        for number, line in enumerate(lines[1:], 2):  # noqa: B007
-            entries.append(_entry(line))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidArgument(
-            "line", InWords(f"another ({error})"), "be one that groupdp wrote", place=f"{name}, line {number}"
-        ) from None
-    return replace(ledger, entries=tuple(entries), made=lines[0]["digest"], head=lines[-1]["digest"])
-
-
-def add_release(
-    path: str | Path,
-    run: RunFile,
-    *,
-    chosen: str | None = None,
-    covers: str | None = None,
-    run_file: bytes = b"",
-    date: str | None = None,
-    progress: Progress | None = None,
-) -> Ledger:
-    """Append a run to the ledger; `run_file` is the content of its file.
-
-    `chosen` says whether the run's parameters were fixed "beforehand" or chosen "after-looking" at the outcomes of
-    earlier entries. It has no default but for the first entry.
-    """
-    before = read_ledger(path)
-    if run.adjacency != before.adjacency or run.removed is not None or run.added is not None:
-        got = "removed and added" if run.removed is not None or run.added is not None else run.adjacency
-        raise InvalidArgument("adjacency", InWords(got), f"be {before.adjacency}, as the ledger's is")
-    run.require_covered()
-    phases = releases_of(run)
-    described = [phase.stated() for phase in phases]
-    _require_describable(phases, described)
-    alone = epsilon(phases, delta=before.delta, adjacency=before.adjacency, progress=progress)
-    entry = {
-        "date": _date(date),
-        "title": require_line("title", run.title),
-        "covers": before.covers if covers is None else require_line("covers", covers),
-        "phases": described,
-        "run_file_sha256": hashlib.sha256(run_file).hexdigest() if run_file else "",
-        "bound": {
-            "epsilon": json_ready(sides(alone)),
-            "delta": before.delta,
-            "tight": alone.tight,
-            "engine": alone.provenance.engine,
-            "groupdp": VERSION,
-        },
-    }
-
-    def line(lines: list[Line]) -> Line:
-        if len(lines) > MOST_ENTRIES:
-            raise LimitExceeded(f"a ledger has at most {MOST_ENTRIES} entries: begin another one.")
-        own = {"entry": len(lines), **entry, "chosen": require_chosen(chosen, first=len(lines) == 1)}
-        return {name: own[name] for name in _ENTRY}
-
-    append_line(path, line)
-    return read_ledger(path)
 
 
 def require_chosen(chosen: str | None, *, first: bool) -> str:
@@ -263,55 +163,110 @@ def releases_of(run: RunFile) -> tuple[OfGroup, ...]:
     return tuple(phase if isinstance(phase, OfGroup) else OfGroup.of(phase, run.group_size) for phase in run.phases)
 
 
-def _require_describable(phases: Sequence[Mechanism], described: Sequence[Mapping[str, Any]]) -> None:
-    for phase, values in zip(phases, described, strict=True):
-        try:
-            same = phase_of(json.loads(json.dumps(values))) == phase
-        except (InvalidArgument, TypeError, ValueError):
-            same = False
-        if not same:
-            raise InvalidArgument("run", phase, "be a mechanism that a run file describes, to be kept in a ledger")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Afforded:
+    """Whether a run fits the budget after everything released so far."""
+
+    budget: float
+    figure: str
+    """Which figure applies: "composed", or "filter" where parameters are chosen after looking."""
+    composed: Bounds
+    """Epsilon with the run, all parameters fixed beforehand."""
+    filtered: Bounds
+    """The smallest budget of a filter that lets the run pass as well."""
+    least_noise: float | None
+    """The least noise multiplier of the run's last phase that fits; None if there is none, or nothing to choose."""
+    most_steps: int | None
+    """The most steps of its last phase that fit."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the run fits as it is."""
+        return (self.composed if self.figure == COMPOSED else self.filtered).upper <= self.budget
 
 
-def _header(values: Mapping[str, Any]) -> Ledger:
-    """What the first line says, checked."""
-    if tuple(values)[: len(_HEADER)] != _HEADER or values["ledger"] != _FORMAT:
-        raise ValueError(f"no ledger of format {_FORMAT}")
-    adjacency, budget, orders = (values[name] for name in ("adjacency", "epsilon", "filter_orders"))
-    if require_choice("adjacency", adjacency, ADJACENCIES) == ADD_AND_REMOVE:
-        others = ", ".join(name for name in ADJACENCIES if name != ADD_AND_REMOVE)
-        raise InvalidArgument("adjacency", adjacency, f"be one of {others}", "entries have group sizes of their own")
-    if not isinstance(orders, list) or not orders:
-        raise InvalidArgument("filter_orders", orders, "be a non-empty sequence of orders above 1")
-    return Ledger(
-        date=_date(values["date"]),
-        covers=require_line("covers", values["covers"]),
-        delta=require_number("delta", values["delta"], above=0.0, below=1.0),
-        adjacency=adjacency,
-        epsilon=None if budget is None else require_number("epsilon", budget, above=0.0),
-        filter_orders=tuple(require_number("filter_orders", order, above=1.0, at_most=1e4) for order in orders),
+def afford(
+    ledger: Ledger,
+    run: RunFile,
+    *,
+    epsilon: float | None = None,
+    chosen: str | None = None,
+    progress: Progress | None = None,
+) -> Afforded:
+    """Whether `run` fits a budget, and the least noise and the most steps of its last phase that do.
+
+    If its parameters, or those of an entry, were chosen after looking, the filter decides, with the budget that was
+    fixed when the ledger was made.
+    """
+    looked = require_chosen(chosen, first=not ledger.entries) == AFTER_LOOKING or ledger.looked
+    budget = ledger.epsilon if epsilon is None else require_number("epsilon", epsilon, above=0.0)
+    if budget is None or (looked and budget != ledger.epsilon):
+        fixed = "none" if ledger.epsilon is None else f"{ledger.epsilon!r}"
+        asked = InWords(f"{budget!r}, where {fixed} was fixed") if looked else InWords("none")
+        needed = (
+            "be the budget that was fixed when the ledger was made" if looked else "be given, here or in the ledger"
+        )
+        raise InvalidArgument("epsilon", asked, needed)
+    phases = releases_of(run)
+    report = progress or (lambda _: None)
+    composed, filtered = ledger.composed(phases), ledger.filtered(phases)
+    report(0.2)
+    values: dict[str, Any] = {"noise_multiplier": None, "steps": None}
+    for share, name in enumerate(values):
+        inner = Wrapper.innermost(phases[-1])
+        if isinstance(inner, DPSGD) or (name == "noise_multiplier" and hasattr(inner, name)):
+            fit = _most_by_filter if looked else _most_by_composition
+            with contextlib.suppress(LimitExceeded):
+                values[name] = fit(ledger, phases, name, budget)
+        report(0.6 + 0.4 * share)
+    return Afforded(
+        budget=budget,
+        figure=FILTER if looked else COMPOSED,
+        composed=composed,
+        filtered=filtered,
+        least_noise=values["noise_multiplier"],
+        most_steps=values["steps"],
     )
 
 
-def _entry(values: Mapping[str, Any]) -> Entry:
-    if tuple(values) != (*_ENTRY, "previous", "digest"):
-        raise ValueError(f"an entry has {', '.join(_ENTRY)}")
-    phases = tuple(phase_of(value) for value in values["phases"])
-    if not phases or not all(isinstance(phase, OfGroup) for phase in phases):
-        raise ValueError("an entry has phases, each with a group_size")
-    require_choice("chosen", values["chosen"], CHOSEN)
-    own = {key: values[key] for key in _ENTRY if key not in ("entry", "phases")}
-    for side in ("lower", "upper"):
-        float(values["bound"]["epsilon"][side])
-    return Entry(phases=phases, digest=values["digest"], **own)  # type: ignore[arg-type]
-
-
-def _date(value: str | None) -> str:
-    if value is None:
-        return datetime.now(UTC).date().isoformat()
+def _most_by_composition(ledger: Ledger, phases: Sequence[OfGroup], name: str, budget: float) -> float | None:
+    """The value of the last phase that still fits, by calibration; None if there is none."""
+    question: dict[str, Any] = {"epsilon": budget, "delta": ledger.delta, "adjacency": ledger.adjacency, "phase": -1}
+    releases = [*ledger.phases, *phases]
     try:
-        if not _DATE.fullmatch(value):
-            raise ValueError
-        return calendar_date.fromisoformat(value).isoformat()
-    except (TypeError, ValueError):
-        raise InvalidArgument("date", value, "be a date like 2026-01-31") from None
+        if name == "steps":
+            return calibrate_steps(releases, **question).value or None
+        return calibrate_noise(releases, tolerance=_TOLERANCE, **question).value
+    except InvalidArgument as error:
+        if error.name != "epsilon":
+            raise
+        return None
+
+
+def _most_by_filter(ledger: Ledger, phases: Sequence[OfGroup], name: str, budget: float) -> float | None:
+    """The same by bisection: a filter's figure falls with the noise and grows with the steps."""
+
+    def fits(value: float) -> bool:
+        own = int(value) if name == "steps" else value
+        return ledger.filtered((*phases[:-1], Wrapper.changed(phases[-1], **{name: own}))).upper <= budget
+
+    if name == "steps":
+        high = 1
+        while high < LARGEST_COUNT // 2 and fits(high):
+            high *= 2
+        more = bisect_left(range(high // 2 + 1, high), True, key=lambda steps: not fits(steps))
+        return high // 2 + more or None
+    good: float = max(Wrapper.innermost(phases[-1]).noise_multiplier, 0.1)
+    bad = good
+    while not fits(good):
+        bad, good = good, 2.0 * good
+        if good > 1e6:
+            return None
+    while bad >= good and bad > SMALLEST_NOISE:
+        bad *= 0.5
+        if fits(bad):
+            good = bad
+    while good - bad > _TOLERANCE * good:
+        between = math.sqrt(good * bad)
+        good, bad = (between, bad) if fits(between) else (good, between)
+    return good

@@ -1,8 +1,12 @@
-"""A file of JSON lines that only grows: chained by digests, written whole under a lock.
+"""The file of a ledger: JSON lines that only grow, chained by digests, written whole under a lock.
 
-Every line is an object with the SHA-256 digest of its content and, from the second on, the digest of the line before;
-the last line counts them. A changed, removed or reordered line is noticed. The new file is written beside the
-old one and replaces it: neither a reader nor a killed writer leaves or sees a part of it. Writers wait for each other.
+The first line has what was fixed when the ledger was made (delta, adjacency, budget, the filter's orders); an entry for
+every release follows; the last line counts the others. Every line has the SHA-256 digest of its content and, from the
+second on, that of the line before: a changed, removed or reordered line is noticed. Whoever can write the file can
+write all of it anew: note the last digest elsewhere to notice that as well.
+
+The new file is written beside the old one and replaces it: neither a reader nor a killed writer leaves or sees a part
+of it. Writers wait for each other.
 """
 
 from __future__ import annotations
@@ -11,13 +15,28 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from datetime import date as calendar_date
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from groupdp._files import NewFiles
-from groupdp._validation import shown
-from groupdp.errors import InvalidArgument, InWords
+from groupdp._files import NewFiles, unwritable
+from groupdp._validation import require_choice, require_line, require_number, shown
+from groupdp._version import VERSION
+from groupdp.baselines.adaptive import FILTER_ORDERS
+from groupdp.engines.interface import Progress
+from groupdp.errors import InvalidArgument, InWords, LimitExceeded
+from groupdp.guarantees import epsilon as epsilon_of
+from groupdp.ledger.book import CHOSEN, Entry, Ledger, releases_of, require_chosen
+from groupdp.mechanisms.mechanism import Mechanism
+from groupdp.mechanisms.named_values import phase_of
+from groupdp.mechanisms.wrappers import OfGroup
+from groupdp.neighbours import ADD_AND_REMOVE, ADJACENCIES
+from groupdp.printing import json_ready, sides
+from groupdp.run_file.run import RunFile
 
 try:
     import fcntl
@@ -26,8 +45,153 @@ except ImportError:  # pragma: no cover - Windows
 
 #: Largest file, in bytes.
 LARGEST_FILE = 1 << 26
+MOST_ENTRIES = 10_000
+_FORMAT = 1
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_ENTRY = ("entry", "date", "title", "covers", "chosen", "phases", "run_file_sha256", "bound")
+_HEADER = ("ledger", "date", "covers", "delta", "adjacency", "epsilon", "filter_orders")
 
 Line = dict[str, Any]
+
+
+def make_ledger(
+    path: str | Path,
+    *,
+    delta: float,
+    epsilon: float | None = None,
+    adjacency: str = ADJACENCIES[0],
+    filter_orders: Sequence[float] = FILTER_ORDERS,
+    covers: str = "everybody",
+    date: str | None = None,
+) -> Ledger:
+    """Make a new ledger, in which delta, the budget epsilon, the adjacency and the filter's orders are fixed."""
+    values = [_FORMAT, _date(date), covers, delta, adjacency, epsilon, list(filter_orders)]
+    header = dict(zip(_HEADER, values, strict=True))
+    _header(header)
+    make_file(path, header)
+    return read_ledger(path)
+
+
+def read_ledger(path: str | Path) -> Ledger:
+    """The ledger in a file; `InvalidArgument` with the line where it is not as it was written."""
+    return _ledger(read_lines(path), str(path))
+
+
+def _ledger(lines: Sequence[Mapping[str, Any]], name: str) -> Ledger:
+    number = 1
+    try:
+        ledger = _header(lines[0])
+        entries = []
+        for number, line in enumerate(lines[1:], 2):  # noqa: B007
+            entries.append(_entry(line))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            "line", InWords(f"another ({error})"), "be one that groupdp wrote", place=f"{name}, line {number}"
+        ) from None
+    return replace(ledger, entries=tuple(entries), made=lines[0]["digest"], head=lines[-1]["digest"])
+
+
+def add_release(
+    path: str | Path,
+    run: RunFile,
+    *,
+    chosen: str | None = None,
+    covers: str | None = None,
+    run_file: bytes = b"",
+    date: str | None = None,
+    progress: Progress | None = None,
+) -> Ledger:
+    """Append a run to the ledger; `run_file` is the content of its file.
+
+    `chosen` says whether the run's parameters were fixed "beforehand" or chosen "after-looking" at the outcomes of
+    earlier entries. It has no default but for the first entry.
+    """
+    before = read_ledger(path)
+    if run.adjacency != before.adjacency or run.removed is not None or run.added is not None:
+        got = "removed and added" if run.removed is not None or run.added is not None else run.adjacency
+        raise InvalidArgument("adjacency", InWords(got), f"be {before.adjacency}, as the ledger's is")
+    run.require_covered()
+    phases = releases_of(run)
+    described = [phase.stated() for phase in phases]
+    _require_describable(phases, described)
+    alone = epsilon_of(phases, delta=before.delta, adjacency=before.adjacency, progress=progress)
+    entry = {
+        "date": _date(date),
+        "title": require_line("title", run.title),
+        "covers": before.covers if covers is None else require_line("covers", covers),
+        "phases": described,
+        "run_file_sha256": hashlib.sha256(run_file).hexdigest() if run_file else "",
+        "bound": {
+            "epsilon": json_ready(sides(alone)),
+            "delta": before.delta,
+            "tight": alone.tight,
+            "engine": alone.provenance.engine,
+            "groupdp": VERSION,
+        },
+    }
+
+    def line(lines: list[Line]) -> Line:
+        if len(lines) > MOST_ENTRIES:
+            raise LimitExceeded(f"a ledger has at most {MOST_ENTRIES} entries: begin another one.")
+        own = {"entry": len(lines), **entry, "chosen": require_chosen(chosen, first=len(lines) == 1)}
+        return {name: own[name] for name in _ENTRY}
+
+    append_line(path, line)
+    return read_ledger(path)
+
+
+def _require_describable(phases: Sequence[Mechanism], described: Sequence[Mapping[str, Any]]) -> None:
+    for phase, values in zip(phases, described, strict=True):
+        try:
+            same = phase_of(json.loads(json.dumps(values))) == phase
+        except (InvalidArgument, TypeError, ValueError):
+            same = False
+        if not same:
+            raise InvalidArgument("run", phase, "be a mechanism that a run file describes, to be kept in a ledger")
+
+
+def _header(values: Mapping[str, Any]) -> Ledger:
+    """What the first line says, checked."""
+    if tuple(values)[: len(_HEADER)] != _HEADER or values["ledger"] != _FORMAT:
+        raise ValueError(f"no ledger of format {_FORMAT}")
+    adjacency, budget, orders = (values[name] for name in ("adjacency", "epsilon", "filter_orders"))
+    if require_choice("adjacency", adjacency, ADJACENCIES) == ADD_AND_REMOVE:
+        others = ", ".join(name for name in ADJACENCIES if name != ADD_AND_REMOVE)
+        raise InvalidArgument("adjacency", adjacency, f"be one of {others}", "entries have group sizes of their own")
+    if not isinstance(orders, list) or not orders:
+        raise InvalidArgument("filter_orders", orders, "be a non-empty sequence of orders above 1")
+    return Ledger(
+        date=_date(values["date"]),
+        covers=require_line("covers", values["covers"]),
+        delta=require_number("delta", values["delta"], above=0.0, below=1.0),
+        adjacency=adjacency,
+        epsilon=None if budget is None else require_number("epsilon", budget, above=0.0),
+        filter_orders=tuple(require_number("filter_orders", order, above=1.0, at_most=1e4) for order in orders),
+    )
+
+
+def _entry(values: Mapping[str, Any]) -> Entry:
+    if tuple(values) != (*_ENTRY, "previous", "digest"):
+        raise ValueError(f"an entry has {', '.join(_ENTRY)}")
+    phases = tuple(phase_of(value) for value in values["phases"])
+    if not phases or not all(isinstance(phase, OfGroup) for phase in phases):
+        raise ValueError("an entry has phases, each with a group_size")
+    require_choice("chosen", values["chosen"], CHOSEN)
+    own = {key: values[key] for key in _ENTRY if key not in ("entry", "phases")}
+    for side in ("lower", "upper"):
+        float(values["bound"]["epsilon"][side])
+    return Entry(phases=phases, digest=values["digest"], **own)  # type: ignore[arg-type]
+
+
+def _date(value: str | None) -> str:
+    if value is None:
+        return datetime.now(UTC).date().isoformat()
+    try:
+        if not _DATE.fullmatch(value):
+            raise ValueError
+        return calendar_date.fromisoformat(value).isoformat()
+    except (TypeError, ValueError):
+        raise InvalidArgument("date", value, "be a date like 2026-01-31") from None
 
 
 def read_lines(path: str | Path) -> list[Line]:
@@ -108,9 +272,7 @@ def _write(files: NewFiles, destination: Path, lines: Sequence[str]) -> None:
         if destination.exists():
             os.chmod(temporary, destination.stat().st_mode & 0o7777)
     except OSError as error:
-        raise InvalidArgument(
-            "ledger", InWords(f"{shown(str(destination))} ({error.strerror})"), "be a file that can be written"
-        ) from None
+        raise unwritable("ledger", destination, error) from None
 
 
 def _text(values: Mapping[str, Any]) -> str:
