@@ -191,6 +191,16 @@ def test_mixtures_of_mechanisms_meet_the_oracle(exact, run):  # R-6
         encloses(groupdp.delta(run, epsilon=epsilon, engine="lattice", tolerance=1e-3), value, width=1e-1)
 
 
+@pytest.mark.parametrize("rate", [0.00361, 0.0005])
+def test_rare_training_beside_a_laplace_release_is_answered(rate):
+    """Closed forms for rare, large losses leave no contour behind: the question was a KeyError."""
+    training = DPSGD(PoissonSampling(rate=rate), noise_multiplier=2.34, steps=50)
+    asked = {"delta": 1e-6, "group_size": 1, "adjacency": "remove"}
+    found = groupdp.epsilon([LaplaceRelease(3.27), training], **asked)
+    alone = groupdp.epsilon(LaplaceRelease(3.27), **asked)
+    assert alone.lower <= found.lower <= found.upper <= alone.upper + groupdp.epsilon(training, **asked).upper
+
+
 def test_a_release_without_noise_reveals_all():
     assert groupdp.epsilon(LaplaceRelease(0.0), delta=1e-6, group_size=1).lower == math.inf
     assert groupdp.epsilon([TRAINING, LaplaceRelease(0.0)], delta=1e-6, group_size=1).lower == math.inf

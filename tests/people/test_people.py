@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import groupdp
-from groupdp.at_once import Asked, quick_epsilons
 from groupdp.data.manifest import Counts
+from groupdp.guarantees import Asked, quick_epsilons
 from groupdp.people.cap import choose_cap
 from groupdp.people.counts_file import read_counts
 from groupdp.people.plan import advice

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import groupdp
 from groupdp import DPSGD, Bounds, PoissonSampling
-from groupdp.at_once import epsilons
 from groupdp.engines import spectral
+from groupdp.guarantees import epsilons
 from groupdp.laws import binomial_law
 from groupdp.pairs import Composition, Round, Side
 from strategies import deltas, examples, group_sizes, poisson_runs

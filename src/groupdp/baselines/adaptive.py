@@ -19,8 +19,7 @@ from groupdp.mechanisms.wrappers import GEOMETRIC, ORDERS, POISSON, search_diver
 from groupdp.moments import renyi_divergence
 from groupdp.neighbours import ADD_OR_REMOVE, DIRECTIONS
 from groupdp.pairs import Composition
-from groupdp.question import neighbours_of, question_about, question_of
-from groupdp.solve import log_delta_of_question
+from groupdp.question import log_delta_of_question, neighbours_of, question_about, question_of
 
 #: Orders of a filter. They are fixed when it is made: each further one costs a share of delta.
 FILTER_ORDERS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)

@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from groupdp.at_once import epsilons
 from groupdp.baselines.one_example import NoBaseline
 from groupdp.baselines.renyi import old_tool_epsilons
 from groupdp.baselines.vadhan import multiple, vadhan_epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
-from groupdp.guarantees import epsilon
+from groupdp.guarantees import epsilon, epsilons
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import mechanisms_of
 from groupdp.mechanisms.wrappers import require_one_group

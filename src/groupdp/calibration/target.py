@@ -8,19 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupdp._validation import require_integer, require_number, shown
-from groupdp.at_once import quick_answers
 from groupdp.bounds import Bounds
 from groupdp.compositions import Options, options_of
 from groupdp.engines.interface import Progress, work_done
 from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
 from groupdp.groups import LARGEST_GROUP, not_given, total
+from groupdp.guarantees import quick_answers
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.wrappers import with_own_groups
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, SAME_SIZE, Neighbours
 from groupdp.pairs import Composition
 from groupdp.printing import round_down
-from groupdp.question import Question, neighbours_of, question_about
-from groupdp.solve import epsilon_of_question
+from groupdp.question import Question, epsilon_of_question, neighbours_of, question_about
 
 #: Largest epsilon that is calibrated for: beyond it there is no privacy to speak of, and no engine is quick.
 LARGEST_TARGET = 1e5

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import LARGEST_COUNT, require_number
-from groupdp.at_once import is_quick, quick_epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress, work_done
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.floats import IntArray
 from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon as epsilon_of_run
+from groupdp.guarantees import is_quick, quick_epsilons
 from groupdp.mechanisms.mechanism import mechanisms_of
 from groupdp.mechanisms.wrappers import require_one_group
 from groupdp.neighbours import SAME_SIZE

@@ -9,11 +9,10 @@ from fractions import Fraction
 from typing import Any
 
 from groupdp._validation import require_number
-from groupdp.at_once import epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, InWords
-from groupdp.guarantees import epsilon
+from groupdp.guarantees import epsilon, epsilons
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 
 #: Most points of one curve.

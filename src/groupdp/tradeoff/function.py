@@ -28,8 +28,7 @@ from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, FloatArray, log_complement
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.pairs import mirrored
-from groupdp.question import question_of
-from groupdp.solve import decisive_compositions
+from groupdp.question import decisive_compositions, question_of
 from groupdp.tradeoff.closed_form import Envelope, Levels
 from groupdp.tradeoff.delta_curve import DeltaCurve, largest_loss
 from groupdp.tradeoff.enclosure import (

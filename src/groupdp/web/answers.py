@@ -12,9 +12,9 @@ from typing import Any
 
 import groupdp
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.at_once import quick_epsilons
 from groupdp.bounds import Bounds, upper_or_both
 from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.guarantees import quick_epsilons
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import round_down, round_up
 from groupdp.web.form import (
