@@ -28,6 +28,7 @@ import numpy as np
 
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import spectral
+from groupdp.engines.interface import first_at_most, last_above
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.losses import AtomsRound, LaplaceRound, compose_atoms, laplace_atoms
@@ -51,7 +52,7 @@ def enclosed_epsilon(noisy: Composition, log_delta: float) -> Bounds | None:
     coins = coins_of(noisy) if log_delta > _SMALLEST_LOG_DELTA else None
     if coins is None:
         return None
-    from groupdp.engines.lattice.curves import curve_of, first_at_most, last_above
+    from groupdp.engines.lattice.curves import curve_of
 
     below, above, log_rarest = coins
     # P(r > r_0) <= delta < P(r >= r_0): epsilon is near the middle of the loss of N(sqrt r_0, 1), r_0 / 2.
@@ -164,8 +165,6 @@ def shifted_log_delta(known: Composition, rest: Composition, *, epsilon: float) 
 
 def shifted_epsilon(known: Composition, rest: Composition, *, log_delta: float) -> Bounds:
     """Certified bounds on the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta (R-6)."""
-    from groupdp.engines.lattice.curves import first_at_most, last_above
-
     curve = _ShiftedCurve.of(known, rest, log_delta - 40.0)
     if curve.above(0.0) <= log_delta:
         return Bounds(0.0, 0.0, curve.provenance)

@@ -25,11 +25,9 @@ from typing import Any
 
 from groupdp.allocations import AllocationRound
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import DEFAULT_MEMORY, Progress, Work
+from groupdp.engines.interface import DEFAULT_MEMORY, Progress, Work, first_at_most, last_above
 from groupdp.engines.lattice import loss
 from groupdp.engines.lattice.curves import (
-    first_at_most,
-    last_above,
     one_round_epsilon,
     one_round_log_delta,
     single_loss_epsilon,
