@@ -46,7 +46,7 @@ class AtomsRound(KnownLosses, Immutable):
     up to `loss_error`; else 0.
     """
 
-    __slots__ = ("_key", "log_lost", "log_lost_mirrored", "log_p", "loss_error", "losses", "mass_error", "spacing")
+    __slots__ = ("log_lost", "log_lost_mirrored", "log_p", "loss_error", "losses", "mass_error", "spacing")
 
     losses: FloatArray
     log_p: FloatArray
@@ -59,7 +59,6 @@ class AtomsRound(KnownLosses, Immutable):
     """log of at least the P-mass that has no atom here."""
     log_lost_mirrored: float
     """log of at least the Q-mass that has no atom here."""
-    _key: tuple[Any, ...]
 
     def __init__(
         self,
@@ -78,9 +77,12 @@ class AtomsRound(KnownLosses, Immutable):
         if not (np.all(np.isfinite(own[0])) and np.all(np.isfinite(own[1])) and np.all(np.diff(own[0]) >= 0.0)):
             raise AssertionError("a law of atoms must have finite losses that do not decrease, and positive masses")
         numbers = (spacing, loss_error, mass_error, log_lost, log_lost_mirrored)
-        for name, value in zip(("losses", "log_p", *_NUMBERS), (*own, *map(float, numbers)), strict=True):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "_key", (own[0].tobytes(), own[1].tobytes(), *numbers))
+        self._assign(
+            (own[0].tobytes(), own[1].tobytes(), *numbers),
+            losses=own[0],
+            log_p=own[1],
+            **dict(zip(_NUMBERS, map(float, numbers), strict=True)),
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.losses, self.log_p, *self._key[2:])

@@ -36,25 +36,16 @@ from groupdp.sides import Side as Side
 class Branch(Immutable):
     """P = sum a_i N(+x_i, 1) with (x, a) = `right` against Q = sum b_j N(-y_j, 1) with (y, b) = `left`."""
 
-    __slots__ = ("_hash", "left", "right")
+    __slots__ = ("left", "right")
 
     right: Side
     left: Side
-    _hash: int
 
     def __init__(self, right: Side, left: Side) -> None:
-        object.__setattr__(self, "right", right)
-        object.__setattr__(self, "left", left)
-        object.__setattr__(self, "_hash", hash((right, left)))
+        self._assign((right, left), right=right, left=left)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Branch, (self.right, self.left)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Branch) and self.right == other.right and self.left == other.left
-
-    def __hash__(self) -> int:
-        return self._hash
+        return Branch, self._key
 
     def __repr__(self) -> str:
         return f"Branch({self.right!r}, {self.left!r})"
@@ -73,7 +64,7 @@ class Branch(Immutable):
 class Round(Immutable):
     """A public coin over branches. `log_weights` are the logarithms of its probabilities. Immutable and hashable."""
 
-    __slots__ = ("_hash", "branches", "largest", "log_weights", "lower")
+    __slots__ = ("branches", "largest", "log_weights", "lower")
 
     branches: tuple[Branch, ...]
     log_weights: tuple[float, ...]
@@ -82,21 +73,15 @@ class Round(Immutable):
     lower: Round | None
     """Where this round only dominates the analysed one: a round that the analysed one dominates, for lower sides."""
     engines: ClassVar[tuple[str, ...]] = ("spectral", "lattice")
-    _hash: int
 
     def __init__(
         self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,), lower: Round | None = None
     ) -> None:
-        object.__setattr__(self, "branches", tuple(branches))
-        object.__setattr__(self, "log_weights", tuple(map(float, log_weights)))
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "_hash", hash((self.branches, self.log_weights, lower)))
-        largest = 0.0
-        for branch in self.branches:
-            largest = max(largest, branch.right.largest, branch.left.largest)
-        object.__setattr__(self, "largest", largest)
-        if not len(self.branches) == len(self.log_weights) > 0:
+        own, weights = tuple(branches), tuple(map(float, log_weights))
+        if not len(own) == len(weights) > 0:
             raise AssertionError("a round must have as many weights as branches, at least one")
+        largest = max(max(branch.right.largest, branch.left.largest) for branch in own)
+        self._assign((own, weights, lower), branches=own, log_weights=weights, lower=lower, largest=largest)
 
     @classmethod
     def of(cls, right: Side, left: Side) -> Round:
@@ -104,15 +89,7 @@ class Round(Immutable):
         return cls((Branch(right, left),))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Round, (self.branches, self.log_weights, self.lower)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Round):
-            return False
-        return (self.branches, self.log_weights, self.lower) == (other.branches, other.log_weights, other.lower)
-
-    def __hash__(self) -> int:
-        return self._hash
+        return Round, self._key
 
     def __repr__(self) -> str:
         if len(self.branches) == 1:

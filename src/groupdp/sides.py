@@ -29,16 +29,27 @@ def _immutable(values: FloatArray) -> FloatArray:
 
 
 class Immutable:
-    """A value that cannot be changed; equal values of one class have the same `_key`."""
+    """A value that cannot be changed; equal values of one class have the same `_key`, hashed once."""
 
-    __slots__ = ()
+    __slots__ = ("_hash", "_key")
     _key: Any
+    _hash: int
+
+    def _assign(self, key: Any, **values: Any) -> None:
+        """Set the attributes, once."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_key", key)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key == other._key
+        return self is other or (type(self) is type(other) and self._key == other._key)
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash(self._key))
+            return self._hash
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a {type(self).__name__} cannot be changed: make another one to change {name}.")
@@ -54,14 +65,13 @@ class Side(Immutable):
     probability is below the smallest double.
     """
 
-    __slots__ = ("_key", "largest", "log_probabilities", "probabilities", "shifts")
+    __slots__ = ("largest", "log_probabilities", "probabilities", "shifts")
 
     shifts: FloatArray
     probabilities: FloatArray
     log_probabilities: FloatArray
     largest: float
     """The largest shift."""
-    _key: tuple[bytes, bytes, bytes]
 
     def __init__(self, shifts: FloatArray, law: Law) -> None:
         shifts, probabilities, logarithms = _immutable(shifts), _immutable(law[0]), _immutable(law[1])
@@ -72,12 +82,13 @@ class Side(Immutable):
         self._set(shifts, probabilities, logarithms)
 
     def _set(self, shifts: FloatArray, probabilities: FloatArray, logarithms: FloatArray) -> None:
-        assign = object.__setattr__
-        assign(self, "shifts", shifts)
-        assign(self, "probabilities", probabilities)
-        assign(self, "log_probabilities", logarithms)
-        assign(self, "largest", float(shifts[-1]))
-        assign(self, "_key", (shifts.tobytes(), probabilities.tobytes(), logarithms.tobytes()))
+        self._assign(
+            (shifts.tobytes(), probabilities.tobytes(), logarithms.tobytes()),
+            shifts=shifts,
+            probabilities=probabilities,
+            log_probabilities=logarithms,
+            largest=float(shifts[-1]),
+        )
 
     @classmethod
     def from_sensitivities(cls, sensitivities: FloatArray, law: Law, noise: float) -> Side:
