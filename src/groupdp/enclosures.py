@@ -52,7 +52,7 @@ def enclosed_epsilon(noisy: Composition, log_delta: float) -> Bounds | None:
     coins = coins_of(noisy) if log_delta > _SMALLEST_LOG_DELTA else None
     if coins is None:
         return None
-    from groupdp.engines.lattice.curves import curve_of
+    from groupdp.engines.lattice.one_round import curve_of
 
     below, above, log_rarest = coins
     # P(r > r_0) <= delta < P(r >= r_0): epsilon is near the middle of the loss of N(sqrt r_0, 1), r_0 / 2.

@@ -9,7 +9,7 @@ import pytest
 import oracle
 from engines.lattice_balls import binomial_mixture, composed
 from groupdp.engines import lattice
-from groupdp.engines.lattice.curves import single_loss_epsilon, single_loss_log_delta
+from groupdp.engines.lattice.one_round import single_loss_epsilon, single_loss_log_delta
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from oracle import closed as oracle_closed
 

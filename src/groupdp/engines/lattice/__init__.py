@@ -13,7 +13,8 @@ spectral engine. Here are its two answers, and what is known without computing.
       cells            lattice points, widths and edges of cells
     compose          powers of transforms
     measures         measures on the lattice, and delta(epsilon) from a composed one
-    curves           one round in closed form (one_round, round_terms, envelope); where a curve passes a value
+    one_round        one round in closed form, and single large losses; its terms are in round_terms
+      envelope         the curve and the panels of fixed batches with members replaced
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from groupdp.allocations import AllocationRound
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import DEFAULT_MEMORY, Progress, Work, first_at_most, last_above
 from groupdp.engines.lattice import loss
-from groupdp.engines.lattice.curves import (
+from groupdp.engines.lattice.one_round import (
+    curve_of,
     one_round_epsilon,
-    one_round_log_delta,
     single_loss_epsilon,
     single_loss_log_delta,
 )
@@ -81,7 +82,8 @@ def neighbourhood(
     composition = compose_atoms(composition)
     if _is_one_round(composition):
         _require_squares(composition[0][0])
-        return _labelled(one_round_log_delta(composition[0][0], epsilon, work=work), tolerance), None
+        curve = curve_of(composition[0][0], work)
+        return _labelled((curve.below(epsilon), curve.above(epsilon)), tolerance), None
     plan, saddle = _planned_for_epsilon(composition, epsilon, tolerance)
     finest: Solution | None = None
 

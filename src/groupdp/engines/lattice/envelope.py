@@ -20,12 +20,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from groupdp.engines.interface import Work
 from groupdp.engines.lattice.cells import PANEL_WIDTH
 from groupdp.engines.lattice.loss import FOUR_POINTS, rule_error
 from groupdp.engines.lattice.measures import TiltedMass
+from groupdp.engines.lattice.round_terms import log_sum_with_errors, right_terms_at_positive
 from groupdp.errors import LimitExceeded
-from groupdp.floats import ELEMENTARY, LOG_SQRT_2PI, TINY, UNIT, FloatArray, IntArray
-from groupdp.pairs import Side
+from groupdp.floats import ELEMENTARY, LOG_SQRT_2PI, TINY, UNIT, FloatArray, IntArray, log_complement
+from groupdp.pairs import Round, Side
 
 _MOST_STEPS = 80
 _MOST_DOUBLINGS = 60
@@ -273,3 +275,67 @@ class Envelope:
             mass_error = p_error * of_p + room
             excess_error = mass_error + q_error * of_q + room
         return np.vstack([part.sum(axis=0) for part in (of_p, mass_error, signed, excess_error)])
+
+
+def gaussian_coin(round_: Round) -> Side | None:
+    """The law of mu if every branch is N(mu) against N(0), moved as it may be; None otherwise.
+
+    Its hockey stick sum_b w_b H_b is that of an envelope in which nothing is held back (L-10 with h_0 = 0, and the
+    weight of branches with P = Q at loss 0).
+    """
+    if any(len(branch.right.shifts) > 1 or len(branch.left.shifts) > 1 for branch in round_.branches):
+        return None
+    shifts = np.array([branch.right.largest + branch.left.largest for branch in round_.branches])
+    log_weights = np.array(round_.log_weights)
+    order = np.flatnonzero(log_weights > -math.inf)
+    order = order[np.argsort(shifts[order], kind="stable")]
+    with np.errstate(under="ignore"):
+        return Side.merged(shifts[order], (np.exp(log_weights[order]), np.minimum(log_weights[order], 0.0)))
+
+
+#: Cost of one evaluation of the curve (engines/interface.py): for each component, and fixed.
+_WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 20, 20_000
+
+
+class EnvelopeCurve:
+    """The hockey stick R(e^epsilon) of one round of an envelope."""
+
+    largest_loss = math.inf
+
+    def __init__(self, side: Side, work: Work | None = None, *, balanced: bool = True) -> None:
+        self.envelope = Envelope(side, balanced=balanced)
+        self.work = Work() if work is None else work
+
+    def above(self, epsilon: float) -> float:
+        """An upper bound on log R(e^epsilon)."""
+        return min(self._bound(epsilon, 1.0), 0.0)
+
+    def below(self, epsilon: float) -> float:
+        """A lower bound on log R(e^epsilon)."""
+        return self._bound(epsilon, -1.0)
+
+    def _bound(self, epsilon: float, sign: float) -> float:
+        self.work.spend(_WORK_OF_A_COMPONENT * len(self.envelope.shifts) + _WORK_OF_A_CALL)
+        if epsilon < 0.0:  # R(alpha) = 1 - alpha + alpha R(1 / alpha)
+            trivial, mirrored = log_complement(epsilon), epsilon + self._bound(-epsilon, sign)
+            room = sign * 8.0 * ELEMENTARY * (1.0 + abs(trivial) + (abs(mirrored) if math.isfinite(mirrored) else 0.0))
+            return float(np.logaddexp(trivial, mirrored)) + room
+        v = self.envelope.thresholds(np.array([epsilon]), above=sign > 0.0)[1:, 0]
+        m = self.envelope.shifts
+        if not np.all(np.isfinite(v)) or float(np.max(v)) > 1e15:
+            return -math.inf if sign < 0.0 else 0.0
+        log_terms, errors = right_terms_at_positive(v, v - m, m)
+        value, error = log_sum_with_errors(log_terms, errors, self.envelope.log_h)
+        return value + sign * error if error < math.inf else (-math.inf if sign < 0.0 else 0.0)
+
+    def epsilon_near(self, log_delta: float) -> tuple[float, float]:
+        """(epsilon, slope): about where log R is `log_delta`, and how steeply it falls; not certified."""
+        low, high = 0.0, 1.0
+        while self.above(high) > log_delta and high < 1e300:
+            low, high = high, 2.0 * high
+        for _ in range(30):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.above(middle) > log_delta else (low, middle)
+        apart = 1e-6 * (1.0 + high)
+        slope = (self.above(low) - self.above(high + apart)) / (high + apart - low)
+        return low, slope if 0.0 < slope < math.inf else 1.0

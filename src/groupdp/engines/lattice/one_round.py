@@ -1,4 +1,4 @@
-"""A single round: delta(epsilon) in closed form, certified to a few roundings (L-14, L-15).
+"""One round's hockey stick in closed form (L-14, L-15), and a lower bound for several rounds by a single large loss.
 
 With u such that Psi(u) = epsilon a branch has
 
@@ -12,15 +12,18 @@ branches' (L-8).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from groupdp.engines.interface import Work
+from groupdp.engines.interface import Work, first_at_most, last_above
+from groupdp.engines.lattice.envelope import EnvelopeCurve, gaussian_coin
 from groupdp.engines.lattice.loss import BranchLoss, largest_loss
-from groupdp.engines.lattice.round_terms import left_terms, log_sum_with_errors, right_terms
-from groupdp.floats import ELEMENTARY, UNIT, FloatArray, log_complement
-from groupdp.pairs import Branch, Round, Side
+from groupdp.engines.lattice.round_terms import left_terms, log_ratio_near_one, log_sum_of, right_terms
+from groupdp.errors import LimitExceeded
+from groupdp.floats import ELEMENTARY, UNIT, log_complement
+from groupdp.losses import AtomsRound, LaplaceRound
+from groupdp.pairs import Branch, Composition, Profile, Round, SubstitutionEnvelope
 
 _MOST_DOUBLINGS = 1100
 _MOST_BISECTIONS = 50
@@ -45,16 +48,13 @@ class RoundCurve:
 
     def above(self, epsilon: float) -> float:
         """An upper bound on log delta(epsilon)."""
-        value = self._sum([curve.above(epsilon) for curve in self._counted()], 1.0)
-        return min(value, 0.0)
+        self.work.spend(self.cost)
+        return min(self._sum([curve.above(epsilon) for curve in self.curves], 1.0), 0.0)
 
     def below(self, epsilon: float) -> float:
         """A lower bound on log delta(epsilon)."""
-        return self._sum([curve.below(epsilon) for curve in self._counted()], -1.0)
-
-    def _counted(self) -> Sequence[BranchCurve]:
         self.work.spend(self.cost)
-        return self.curves
+        return self._sum([curve.below(epsilon) for curve in self.curves], -1.0)
 
     def _sum(self, values: list[float], sign: float) -> float:
         """log sum_b w_b e^value_b, rounded to the side of `sign`."""
@@ -155,7 +155,7 @@ class BranchCurve:
         """(loss, certified error, slope). Where A and B are near 1 their distances from 1 are summed instead."""
         values = self.loss.evaluate(np.array([u]))
         loss, error, slope = float(values.loss[0]), float(values.loss_error[0]), float(values.slope[0])
-        right, left = _log_ratio_near_one(self.branch.right, u), _log_ratio_near_one(self.branch.left, -u)
+        right, left = log_ratio_near_one(self.branch.right, u), log_ratio_near_one(self.branch.left, -u)
         if right is None or left is None:
             return loss, error, slope
         near = right[0] - left[0]
@@ -166,9 +166,9 @@ class BranchCurve:
         """(log delta, certified error) at the epsilon that is the loss at u."""
         parts = []
         if not self.branch.right.is_zero:
-            parts.append(_log_sum_of(right_terms, u, self.loss.right))
+            parts.append(log_sum_of(right_terms, u, self.loss.right))
         if not self.branch.left.is_zero:
-            value, error = _log_sum_of(left_terms, -u, self.loss.left)
+            value, error = log_sum_of(left_terms, -u, self.loss.left)
             if value > -math.inf:
                 loss, loss_error, _ = self.loss_at(u)
                 value, error = value + loss, error + loss_error + UNIT * 2.0 * (abs(loss) + abs(value))
@@ -235,37 +235,6 @@ class BranchCurve:
         return u
 
 
-def _log_ratio_near_one(side: Side, v: float) -> tuple[float, float] | None:
-    """(log of the likelihood ratio, certified error) from sum p_i (r_i - 1); None where that overflows or cancels."""
-    if side.is_zero:
-        return 0.0, 0.0
-    m, p, log_p = side.shifts, side.probabilities, side.log_probabilities
-    rho = m * (v - 0.5 * m)
-    if float(np.max(rho + log_p)) > 700.0:
-        return None
-    with np.errstate(under="ignore", over="ignore"):
-        # Where r_i is large p_i r_i is taken as one exponential: p_i may be as small as a double can be, or smaller.
-        grown = np.exp(log_p + rho)
-        change = np.expm1(np.minimum(rho, 1.0))
-        terms = np.where(rho > 1.0, grown - p, p * change)
-        units = np.where(rho > 1.0, (9.0 * np.abs(log_p) + 12.0) * grown + 4.0 * p, 12.0 * p * np.abs(change))
-        units += grown * (4.0 * np.abs(rho) + m * np.abs(v - m))
-    total = math.fsum(terms)
-    if total < -0.5:
-        return None
-    value = math.log1p(total)
-    return value, 1.01 * UNIT * math.fsum(units) / (1.0 + total) + ELEMENTARY * abs(value) + 1e-300
-
-
-def _log_sum_of(
-    terms_of: Callable[[float, FloatArray], tuple[FloatArray, FloatArray]], v: float, side: Side
-) -> tuple[float, float]:
-    """(log of sum_i p_i x term_i, certified error) over the shifts above 0."""
-    present = side.shifts > 0.0
-    m, log_p = side.shifts[present], side.log_probabilities[present]
-    return log_sum_with_errors(*terms_of(v, m), log_p)
-
-
 def _enclose(is_high: Callable[[float], bool]) -> tuple[float, float] | None:
     """(low, high) between which a condition that is false on the left becomes true; None if it does not."""
     low, high = -1.0, 1.0
@@ -278,3 +247,100 @@ def _enclose(is_high: Callable[[float], bool]) -> tuple[float, float] | None:
         if low < -_FARTHEST:
             return None
     return low, high
+
+
+class LossCurve:
+    """The curve of a round whose losses are known (R-4, R-5)."""
+
+    def __init__(self, round_: AtomsRound | LaplaceRound, work: Work | None = None) -> None:
+        self.round, self.work, self.largest_loss = round_, Work() if work is None else work, round_.largest_loss
+        self.cost = 10.0 * len(round_.losses) if isinstance(round_, AtomsRound) else 10.0
+
+    def above(self, epsilon: float) -> float:
+        self.work.spend(self.cost)
+        return self.round.log_delta(epsilon, up=True)
+
+    def below(self, epsilon: float) -> float:
+        self.work.spend(self.cost)
+        return self.round.log_delta(epsilon, up=False)
+
+    def epsilon_near(self, log_delta: float) -> tuple[float, float]:
+        """(epsilon, slope): about where log delta passes, by bisection."""
+        low, high = 0.0, self.round.shift if isinstance(self.round, LaplaceRound) else float(self.round.losses[-1])
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.below(middle) > log_delta else (low, middle)
+        return max(low, 0.0), 1.0
+
+
+#: At least this many Gaussian branches are taken together (affects speed only).
+MANY_BRANCHES = 4
+#: Certified bounds on log delta(epsilon) of one round, in closed form.
+Curve = RoundCurve | EnvelopeCurve | LossCurve
+
+
+def curve_of(round_: Round | Profile, work: Work | None = None) -> Curve:
+    """The curve of one round; its evaluations count as `work`."""
+    if isinstance(round_, AtomsRound | LaplaceRound):
+        return LossCurve(round_, work)
+    if not isinstance(round_, Round):
+        return EnvelopeCurve(envelope_of(round_).side, work)
+    gaussian = gaussian_coin(round_) if len(round_.branches) >= MANY_BRANCHES else None
+    if gaussian is not None and not gaussian.is_zero:
+        return EnvelopeCurve(gaussian, work, balanced=False)
+    return RoundCurve(round_, work)
+
+
+def envelope_of(round_: Profile) -> SubstitutionEnvelope:
+    """The profile, if it is one that this engine knows."""
+    if not isinstance(round_, SubstitutionEnvelope):
+        raise LimitExceeded(f"the lattice engine does not know profiles of type {type(round_).__name__}.")
+    return round_
+
+
+def one_round_epsilon(round_: Round | Profile, log_delta: float, *, work: Work | None = None) -> tuple[float, float]:
+    """(lower, upper) of the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
+    curve = curve_of(round_, work)
+    if curve.above(0.0) <= log_delta:
+        return 0.0, 0.0
+    start, slope = curve.epsilon_near(log_delta)
+    about = {"start": start, "slope": slope, "resolution": 1e-15}
+    lower = last_above(curve.below, log_delta, **about)
+    upper = first_at_most(curve.above, log_delta, **about)
+    largest = curve.largest_loss
+    return min(lower, upper, largest), min(upper, largest)
+
+
+_LOG_SHARE = math.log(-math.expm1(-1.0))
+_ROOM = 1e-14
+
+
+def single_loss_log_delta(composition: Composition, epsilon: float, *, work: Work | None = None) -> float:
+    """A lower bound on log delta(epsilon); -inf if no single round reaches epsilon (L-16)."""
+    return _bound([curve_of(round_, work) for round_, _ in composition], [times for _, times in composition], epsilon)
+
+
+def single_loss_epsilon(
+    composition: Composition, log_delta: float, *, start: float, resolution: float, work: Work | None = None
+) -> float:
+    """An epsilon >= 0 with delta(epsilon) > e^log_delta, evaluated; 0 if none was found."""
+    curves = [curve_of(round_, work) for round_, _ in composition]
+    rounds = [times for _, times in composition]
+    return last_above(
+        lambda epsilon: _bound(curves, rounds, epsilon), log_delta, start=start, slope=1.0, resolution=resolution
+    )
+
+
+def _bound(curves: list[Curve], rounds: list[int], epsilon: float) -> float:
+    single = [curve.below(epsilon) for curve in curves]
+    log_rounds = [math.log(times) for times in rounds]
+    log_sum = float(np.logaddexp.reduce(np.add(single, log_rounds)))
+    if log_sum == -math.inf:
+        return -math.inf
+    before = math.nextafter(epsilon - 1.0, -math.inf)  # at least 1 away
+    beyond = [curve.above(before) - _LOG_SHARE for curve in curves]
+    log_twice = 2.0 * float(np.logaddexp.reduce(np.add(beyond, log_rounds))) - math.log(2.0)
+    room = _ROOM * (1.0 + abs(log_sum) + abs(log_twice))
+    log_share = log_twice - log_sum + 2.0 * room  # of the subtracted term
+    several = log_sum - room + math.log1p(-math.exp(log_share)) - room if log_share < -0.1 else -math.inf
+    return max(several, *single)

@@ -16,8 +16,9 @@ import numpy as np
 from groupdp.allocations import AllocationRound
 from groupdp.engines.lattice.allocation import allocation_part
 from groupdp.engines.lattice.compose import convolution_power
-from groupdp.engines.lattice.curves import MANY_BRANCHES, envelope_of, gaussian_coin
+from groupdp.engines.lattice.envelope import gaussian_coin
 from groupdp.engines.lattice.measures import Tail, TiltedMass
+from groupdp.engines.lattice.one_round import MANY_BRANCHES, envelope_of
 from groupdp.engines.lattice.other_parts import EnvelopePart, LaplacePart, atoms_part
 from groupdp.engines.lattice.parts import Part, RoundPart, TransformGrid
 from groupdp.engines.lattice.support import Survival, Window, log_importance, window_of

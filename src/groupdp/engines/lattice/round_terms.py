@@ -11,10 +11,12 @@ is negative, and for each of them one of these forms does not cancel.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from groupdp.floats import ELEMENTARY, LOG_SQRT_2PI, MILLS, UNIT, FloatArray
+from groupdp.pairs import Side
 
 _POINTS = 8
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_POINTS)
@@ -184,3 +186,34 @@ def _log_minus_expm1(rho: FloatArray, rho_error: FloatArray) -> tuple[FloatArray
         value = np.log(part)
         error = np.where(part > 0.0, rho_error * np.exp(rho) / part, np.inf)
     return value, np.where(np.isfinite(error), error, np.inf) + 2.0 * ELEMENTARY + UNIT * 8.0 * np.abs(value)
+
+
+def log_ratio_near_one(side: Side, v: float) -> tuple[float, float] | None:
+    """(log of the likelihood ratio, certified error) from sum p_i (r_i - 1); None where that overflows or cancels."""
+    if side.is_zero:
+        return 0.0, 0.0
+    m, p, log_p = side.shifts, side.probabilities, side.log_probabilities
+    rho = m * (v - 0.5 * m)
+    if float(np.max(rho + log_p)) > 700.0:
+        return None
+    with np.errstate(under="ignore", over="ignore"):
+        # Where r_i is large p_i r_i is taken as one exponential: p_i may be as small as a double can be, or smaller.
+        grown = np.exp(log_p + rho)
+        change = np.expm1(np.minimum(rho, 1.0))
+        terms = np.where(rho > 1.0, grown - p, p * change)
+        units = np.where(rho > 1.0, (9.0 * np.abs(log_p) + 12.0) * grown + 4.0 * p, 12.0 * p * np.abs(change))
+        units += grown * (4.0 * np.abs(rho) + m * np.abs(v - m))
+    total = math.fsum(terms)
+    if total < -0.5:
+        return None
+    value = math.log1p(total)
+    return value, 1.01 * UNIT * math.fsum(units) / (1.0 + total) + ELEMENTARY * abs(value) + 1e-300
+
+
+def log_sum_of(
+    terms_of: Callable[[float, FloatArray], tuple[FloatArray, FloatArray]], v: float, side: Side
+) -> tuple[float, float]:
+    """(log of sum_i p_i x term_i, certified error) over the shifts above 0."""
+    present = side.shifts > 0.0
+    m, log_p = side.shifts[present], side.log_probabilities[present]
+    return log_sum_with_errors(*terms_of(v, m), log_p)
