@@ -9,10 +9,9 @@ import pytest
 
 import groupdp
 from groupdp.compositions import Options, log_delta_of
-from groupdp.laws.blocks import allocated_blocks
+from groupdp.laws.blocks import allocated_blocks, in_parts, one_example
 from groupdp.laws.histograms import allocated_histograms
 from groupdp.pairs import compose
-from groupdp.samplings.spread import in_parts, one_example
 
 
 def true_delta(noise: float, epsilon: float) -> float:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from groupdp.neighbours import Change
 from groupdp.pairs import Rounds
-from groupdp.samplings.balls_in_bins import BallsInBinsSampling
+from groupdp.samplings.allocation import BallsInBinsSampling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

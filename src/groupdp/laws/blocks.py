@@ -3,6 +3,7 @@
 R(M, s) is one of M steps, uniformly (groupdp.allocations). Every function returns the forward round, in which the group
 leaves; proofs in docs/internals/laws.md:
 
+    one_example        in one of the batches (P-13)
     spread_blocks      a person's examples in distinct batches (P-14)
     thrown_blocks      members thrown independently: the counts are revealed, the places hidden in blocks (P-15)
     allocated_blocks   members in several distinct batches each, independently (P-15)
@@ -12,7 +13,7 @@ leaves; proofs in docs/internals/laws.md:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import lru_cache
 
@@ -22,6 +23,7 @@ from groupdp.allocations import Allocation, AllocationRound, Product
 from groupdp.laws.allocation import thrown_squares_law
 from groupdp.laws.histograms import Histogram, allocated_histograms, thrown_histograms
 from groupdp.laws.precise import CONTEXT, as_law, total
+from groupdp.pairs import ZERO, AnyRound, Round, Rounds, Side
 
 #: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no
 #: effect on validity.
@@ -42,10 +44,34 @@ _SELDOM, _LARGE_SHIFTS, _SMALL_BLOCK = Decimal(10) ** -4, (7.0, 9.0), 4
 _LEVEL = Decimal(10) ** 4
 #: Collisions less likely than this are revealed in P-17.
 _LEAST_COLLISION = 1e-18
+#: Members of a part at most; no effect on validity.
+PART = 12
 #: Rounds the optimal real block sizes are searched for; no effect on validity.
 _BISECTIONS = 60
 #: Largest exponent in the weights that block sizes are made from; no effect on validity.
 _LARGEST_EXPONENT = 40.0
+
+
+@lru_cache(maxsize=64)
+def one_example(batches: int, noise: float, steps: int) -> Rounds:
+    """One example in one of the batches: R(N, 1 / noise) for every whole epoch; of an epoch that ends after t steps,
+    R(t, 1 / noise) with probability t / N (P-13, exact).
+    """
+    whole, rest = divmod(steps, batches)
+    rounds: list[tuple[AnyRound, int]] = []
+    for places, times in ((batches, whole), (rest, 1)):
+        if places == 0 or times == 0:
+            continue
+        share = math.log1p(-(batches - places) / batches) if 2 * places > batches else math.log(places / batches)
+        if noise > 0.0:
+            rounds.append((AllocationRound((((Allocation(places, 1.0 / noise, share), 1),),)), times))
+        elif places == batches:
+            rounds.append((Round.of(Side.point(math.inf), ZERO), times))
+        else:
+            absent = (batches - places) / batches
+            law = np.array([absent, places / batches]), np.array([math.log1p(-places / batches), share])
+            rounds.append((Round.of(Side(np.array([0.0, math.inf]), law), ZERO), times))
+    return tuple(rounds)
 
 
 def spread_blocks(group_size: int, batches: int, shift: float) -> AllocationRound:
@@ -141,6 +167,18 @@ def _coin(products: Iterable[Product], probabilities: list[Decimal]) -> Allocati
         merged[product] = CONTEXT.add(merged.get(product, Decimal(0)), probability)
     present = {product: mass for product, mass in merged.items() if mass > 0}
     return AllocationRound(tuple(present), tuple(np.minimum(as_law(list(present.values()))[1], 0.0).tolist()))
+
+
+def in_parts(one_sided: Callable[[int, float], Rounds], size: int, noise: float, most: int = PART) -> Rounds:
+    """Independent members in two or more parts of at most `most`, each with its share of the noise (P-18)."""
+    parts = max(-(-size // most), min(size, 2))
+    fewest, larger = divmod(size, parts)
+    rounds: list[tuple[AnyRound, int]] = []
+    for members, times in ((fewest + 1, larger), (fewest, parts - larger)):
+        if times:
+            found = one_sided(members, noise * math.sqrt(members / size) * (1.0 - 2.0**-50))
+            rounds.extend((one, times * count) for one, count in found)
+    return tuple(rounds)
 
 
 @lru_cache(maxsize=64)

@@ -4,9 +4,7 @@
     poisson.py         each example on its own, with one rate, a rate for each source, or a largest batch
     fixed_batch.py     batches of one size, drawn without replacement
     epochs.py          epochs in shuffled order, anew or once, and in a fixed order
-    balls_in_bins.py   every example into one batch of an epoch, independently
-    spread.py          a person's examples into distinct batches of an epoch
-    allocation.py      every example into several distinct batches of an epoch, independently
+    allocation.py      balls in bins, spread allocation and random allocation of an epoch's batches
     people.py          people instead of examples: Poisson, a fixed number, truncated
     audited.py         datasets that leak most, with the exact densities of what training on them releases
 
@@ -15,7 +13,8 @@ Proofs and what is tight: docs/internals/laws.md.
 
 from groupdp.fields import add_to
 from groupdp.samplings.allocation import AllocationSampling as AllocationSampling
-from groupdp.samplings.balls_in_bins import BallsInBinsSampling as BallsInBinsSampling
+from groupdp.samplings.allocation import BallsInBinsSampling as BallsInBinsSampling
+from groupdp.samplings.allocation import SpreadSampling as SpreadSampling
 from groupdp.samplings.epochs import FixedOrderSampling as FixedOrderSampling
 from groupdp.samplings.epochs import ShuffledOnceSampling as ShuffledOnceSampling
 from groupdp.samplings.epochs import ShuffledSampling as ShuffledSampling
@@ -28,7 +27,6 @@ from groupdp.samplings.poisson import PoissonSources as PoissonSources
 from groupdp.samplings.poisson import TruncatedPoissonSampling as TruncatedPoissonSampling
 from groupdp.samplings.sampling import Rounds as Rounds
 from groupdp.samplings.sampling import Sampling as Sampling
-from groupdp.samplings.spread import SpreadSampling as SpreadSampling
 
 #: Every sampling there is, by its name in run files and on the command line.
 SAMPLINGS: dict[str, type[Sampling]] = {}

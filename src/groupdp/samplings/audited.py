@@ -243,12 +243,6 @@ def dealt_members(members: int, move: float, sizes: Sequence[int], *, once: bool
     return AllocatedSums(members, move, tuple(ways[size] for size in sizes), once)
 
 
-def thrown_members(members: int, move: float, batches: int) -> AllocatedSums:
-    """Every member into one of `batches`, by itself."""
-    ways = tuple(float(batches) ** -c for c in range(members + 1))
-    return AllocatedSums(members, move, (ways,) * batches)
-
-
 def binomial_logarithms(count: int, rate: float) -> FloatArray:
     """log P(Binom(count, rate) = i): in exact rationals up to a thousand; beyond, from sums of logarithms."""
     if count <= LARGEST_EXACT // 10 or (count <= LARGEST_EXACT and rate < 1e-100):
