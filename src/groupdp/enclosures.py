@@ -227,7 +227,8 @@ class _ShiftedCurve:
                 self.contours.append(contour)
             own_low, own_high = contour.log_deltas(points)
             low, high = np.maximum(low, own_low), np.minimum(high, own_high)
-        room_of_sum = law.mass_error + _SUMS + 2.0**-50 * abs(upper if up else lower)
+        level = upper if up else lower
+        room_of_sum = law.mass_error + _SUMS + (2.0**-50 * abs(level) if level > -math.inf else 0.0)
         if up:
             return min(float(np.logaddexp(upper + room_of_sum, law.log_lost)), 0.0)
         return lower - room_of_sum if lower > -600.0 else -math.inf

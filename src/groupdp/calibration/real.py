@@ -1,39 +1,203 @@
-"""Real parameters: from an approximate root to a value with certificates on both sides."""
+"""Real parameters: the least noise, for one run or for many at once, and the largest sampling rate.
+
+Formal guarantee of each: the run returned has certified epsilon.upper <= target, and unless `proved_optimal` is False
+every value that is better by the tolerance is proved to exceed the target by the lower bound. The second half rests on
+monotonicity: epsilon falls with the noise and rises with the rate (docs/cli.md gives the arguments).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
-from groupdp.bounds import Bounds
-from groupdp.calibration.result import Found
-from groupdp.calibration.search import Root, Scale, find_root
-from groupdp.calibration.target import LARGEST_SEARCH, Run, Target, TooMuchWork, Trial, try_together
-from groupdp.errors import GroupDPError, InvalidArgument
+from groupdp._validation import require_number
+from groupdp.calibration.counts import one_phase, phase_index, sampling_maker
+from groupdp.calibration.search import (
+    Root,
+    Scale,
+    composed_mu,
+    find_root,
+    gaussian_mu,
+    growth,
+    noise_factor_for,
+    noise_slope,
+    rare_share,
+)
+from groupdp.calibration.target import (
+    LARGEST_SEARCH,
+    Calibration,
+    Found,
+    Run,
+    Target,
+    TooMuchWork,
+    Trial,
+    read_target,
+    result_of,
+    try_together,
+)
+from groupdp.engines.interface import Progress
+from groupdp.errors import GroupDPError, InvalidArgument, InWords
+from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE, Mechanism, Wrapper, mechanisms_of
 
 #: The value returned lies this share of the tolerance on the safe side of the root, where the bounds are narrow.
 _SHARE = 1.0 / 16.0
 _MOST_RETREATS = 60
+#: Smallest sampling rate tried, and the one at which the start of a search is computed.
+SMALLEST_RATE, _REFERENCE_RATE = 1e-300, 1e-4
 
-
+_T = TypeVar("_T")
 #: A search yields a run to try, with one ordered change or None for all of them; it is sent the trial.
-Candidates = Generator[tuple[Run, str | None], Trial, Found]
+Search = Generator[tuple[Run, str | None], Trial, _T]
 
 
-def alone(target: Target, search: Candidates) -> Found:
+def calibrate_noise(
+    run: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    group_size: Any = None,
+    adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
+    phase: int | None = None,
+    tolerance: float = 1e-9,
+    start: float | None = None,
+    engine: str = "auto",
+    progress: Progress | None = None,
+) -> Calibration:
+    """The smallest noise multiplier that meets (epsilon, delta) for groups of `group_size`.
+
+    `run` is a mechanism with a noise multiplier, which is ignored, or a sequence of them, whose noise multipliers are
+    all scaled by one common factor: the value found. With `phase`, counted from 0 (or backwards from -1, the last),
+    only that one's noise is chosen, given all others. `start` is a noise multiplier (or factor) near the answer, if one
+    is known.
+    """
+    neighbours = (group_size, adjacency, removed, added)
+    run, target = read_target(run, epsilon, delta, neighbours, engine, progress, tolerance)
+    return _alone(target, _least_noise(run, target, phase, start))
+
+
+def calibrate_noises(
+    asked: Sequence[tuple[Any, Any, float | None]],
+    *,
+    epsilon: float,
+    delta: float,
+    adjacency: str = "add-or-remove",
+    tolerance: float = 1e-9,
+    engine: str = "auto",
+) -> list[Calibration | GroupDPError]:
+    """`calibrate_noise`, or what it raises, for each (run, group size, start); the kernel answers their trials in
+    batches."""
+    targets, searches = [], []
+    for described, group_size, start in asked:
+        neighbours = (group_size, adjacency, None, None)
+        run, target = read_target(described, epsilon, delta, neighbours, engine, None, tolerance)
+        targets.append(target)
+        searches.append(_least_noise(run, target, None, start))
+    return _together(targets, searches)
+
+
+def calibrate_rate(
+    run: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    group_size: Any = None,
+    adjacency: str = "add-or-remove",
+    removed: Any = None,
+    added: Any = None,
+    phase: int | None = None,
+    tolerance: float = 1e-9,
+    engine: str = "auto",
+    progress: Progress | None = None,
+) -> Calibration:
+    """The largest Poisson sampling rate that meets (epsilon, delta) for groups of `group_size`.
+
+    The rate in `run` is ignored; of several phases, `phase` (counted from 0) says which one's to choose.
+    """
+    neighbours = (group_size, adjacency, removed, added)
+    run, target = read_target(run, epsilon, delta, neighbours, engine, progress, tolerance)
+    return _alone(target, _largest_rate(run, target, phase))
+
+
+def _least_noise(run: Any, target: Target, phase: Any, start: Any) -> Search[Calibration]:
+    phases = mechanisms_of(run)
+    chosen = range(len(phases)) if phase is None else (phase_index(phases, phase),)
+    for index in chosen:
+        if not hasattr(Wrapper.innermost(phases[index]), "noise_multiplier"):
+            raise InvalidArgument("run", phases[index], "have a noise multiplier in every mechanism to be calibrated")
+    single = len(chosen) == 1
+    parameter = "noise_multiplier" if single else "noise_factor"
+    unit = [
+        Wrapper.changed(mechanism, noise_multiplier=1.0) if single and i in chosen else mechanism
+        for i, mechanism in enumerate(phases)
+    ]
+    noises = [Wrapper.innermost(unit[i]).noise_multiplier for i in chosen if unit[i].releases > 0] or [1.0]
+    if 0.0 in noises:
+        raise InvalidArgument(
+            "noise_multiplier", InWords("0 in one of them"), "be above 0 in every phase to be scaled by a factor"
+        )
+    scale = Scale(-1.0, safest=LARGEST_NOISE / max(noises), riskiest=SMALLEST_NOISE / min(noises))
+
+    def make(factor: float) -> Run:
+        made = list(unit)
+        for i in chosen:
+            noise = Wrapper.innermost(unit[i]).noise_multiplier * factor
+            if noise > 0.0:  # a product may round to just outside what a run accepts
+                noise = min(max(noise, SMALLEST_NOISE), LARGEST_NOISE)
+            made[i] = Wrapper.changed(unit[i], noise_multiplier=noise)
+        return made[0] if isinstance(run, Mechanism) or len(made) == 1 else tuple(made)
+
+    # Without noise a round is safe only if it hardly ever samples the group; then that is the answer.
+    without = yield make(0.0), None
+    if without.passes and without.bounds is not None:
+        return result_of(target, parameter, Found(0.0, without.bounds, None, None, True), make(0.0))
+    composition = target.composition(tuple(unit[i] for i in chosen))
+    if start is None:
+        factor = noise_factor_for(composition, gaussian_mu(target.epsilon, target.delta))
+    else:
+        factor = require_number("start", start, above=0.0)
+    slope = growth(target.epsilon, target.delta) * noise_slope(composition, factor)
+    even = f"even the largest {parameter.replace('_', ' ')}, {scale.safest:g},"
+    found = yield from _riskiest(target, make, scale, start=factor, slope=slope, even=even)
+    return result_of(target, parameter, found, make(found.value))
+
+
+def _largest_rate(run: Any, target: Target, phase: Any) -> Search[Calibration]:
+    training, put = one_phase(run, phase)
+    sampling = sampling_maker(training, "rate", "a sampling rate")
+
+    def make(rate: float) -> Run:
+        return put(sampling=sampling(rate))
+
+    # Where rates are small, mu is nearly proportional to the rate.
+    composition = target.composition(replace(training, sampling=sampling(_REFERENCE_RATE)))
+    share, mu = rare_share(composition, target.epsilon, target.delta), composed_mu(composition)
+    if share is None:
+        share = gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else 1.0
+    start = min(max(_REFERENCE_RATE * share, SMALLEST_RATE), 1.0)
+    scale = Scale(1.0, safest=SMALLEST_RATE, riskiest=1.0)
+    slope = growth(target.epsilon, target.delta)
+    even = f"even a sampling rate of {SMALLEST_RATE:g}"
+    found = yield from _riskiest(target, make, scale, start=start, slope=slope, even=even)
+    return result_of(target, "sampling_rate", found, make(found.value))
+
+
+def _alone(target: Target, search: Search[_T]) -> _T:
     """What one search finds."""
-    (found,) = together([target], [search])
+    (found,) = _together([target], [search])
     if isinstance(found, GroupDPError):
         raise found
     return found
 
 
-def together(targets: Sequence[Target], searches: Sequence[Candidates]) -> list[Found | GroupDPError]:
+def _together(targets: Sequence[Target], searches: Sequence[Search[_T]]) -> list[_T | GroupDPError]:
     """What every search finds, or raises: each round tries what all of them ask for next."""
     for target in targets:  # all of them count in one place
         target.most_work += (len(targets) - 1) * LARGEST_SEARCH
-    results: dict[int, Found | GroupDPError] = {}
+    results: dict[int, _T | GroupDPError] = {}
     answers: dict[int, Trial | GroupDPError | None] = dict.fromkeys(range(len(searches)))
     while answers:
         asked = {}
@@ -52,20 +216,14 @@ def together(targets: Sequence[Target], searches: Sequence[Candidates]) -> list[
     return [results[i] for i in range(len(searches))]
 
 
-def calibrate_real(
-    target: Target,
-    make: Callable[[float], Run],
-    scale: Scale,
-    *,
-    start: float,
-    slope: float,
-    tolerance: float,
-    impossible: Callable[[Bounds], InvalidArgument],
-) -> Candidates:
-    """The riskiest value of a real parameter that meets the target, to a relative tolerance.
+def _riskiest(
+    target: Target, make: Callable[[float], Run], scale: Scale, *, start: float, slope: float, even: str
+) -> Search[Found]:
+    """The riskiest value of a real parameter that meets the target, to its relative tolerance.
 
-    `impossible` words the refusal when even the safest value is proved to fail.
+    `slope` is that of log epsilon, about; `even` says what the safest value is, in words.
     """
+    tolerance = target.tolerance
     scale = replace(scale, digits=12 if tolerance >= 1e-9 else 17)
     value = scale.to_x(scale.to_u(start))
     first = yield make(value), None
@@ -83,14 +241,13 @@ def calibrate_real(
                 root: Root = ended.value
                 break
         if root.outside == "safest":
-            safest = yield make(scale.safest), None
-            raise impossible(safest.bounds) if safest.bounds is not None and safest.fails else target.decline()
+            raise target.refusal(even, (yield make(scale.safest), None))
         if root.outside == "riskiest":
             whole = yield make(scale.riskiest), None
             if whole.passes and whole.bounds is not None:
                 return Found(scale.riskiest, whole.bounds, None, None, True)
         else:
-            found = yield from _certify(target, make, scale, root, tolerance, side)
+            found = yield from _certify(target, make, scale, root, side)
             if found is not None:
                 return found
         # The direction searched was not the one that decides at the root: search with both.
@@ -102,13 +259,13 @@ def _certify(
     make: Callable[[float], Run],
     scale: Scale,
     root: Root,
-    tolerance: float,
     side: str | None,
-) -> Generator[tuple[Run, str | None], Trial, Found | None]:
+) -> Search[Found | None]:
     """Retreat from the root until both directions pass; then look for the proof that the next value fails.
 
     None if they hardly pass at all: the other direction decides.
     """
+    tolerance = target.tolerance
     room = 1.1 * root.above / root.slope
     retreat = 0.0 if root.blocked else max(_SHARE * tolerance, room if room > _SHARE * tolerance else 0.0)
     for attempt in range(_MOST_RETREATS):
@@ -141,7 +298,7 @@ def _with_evidence(
     root: Root,
     tolerance: float,
     retreat: float,
-) -> Candidates:
+) -> Search[Found]:
     """The value found, with a riskier one that is proved to fail: the next, or one as near as can be."""
     value = found.value
     next_value = value * (1.0 - tolerance) if scale.sign < 0.0 else value * (1.0 + tolerance)

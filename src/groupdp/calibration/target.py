@@ -1,9 +1,9 @@
-"""The target of a calibration, and one certified trial of a candidate."""
+"""The target of a calibration, one certified trial of a candidate, and what is returned."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -183,6 +183,15 @@ class Target:
         """The reason when no candidate could be certified."""
         return self.last_error or LimitExceeded("no candidate could be certified within the engines' limits.")
 
+    def refusal(self, what: str, trial: Trial) -> GroupDPError:
+        """The reason when even the safest candidate, `what`, did not pass in this trial."""
+        if trial.bounds is None or not trial.fails:
+            return self.decline()
+        lower = trial.bounds.lower
+        least = "infinite" if math.isinf(lower) else f"at least {round_down(lower, 6)}"
+        requirement = f"be larger for delta={shown(self.delta)}: {what} has an epsilon that is {least}"
+        return InvalidArgument("epsilon", self.epsilon, requirement)
+
 
 def try_together(asked: Sequence[tuple[Target, Run, str | None]]) -> list[Trial | GroupDPError]:
     """A trial, or its error, for each (target, run, ordered change): the kernel answers what it can in one batch."""
@@ -238,20 +247,101 @@ def read_target(
     return run, target
 
 
-def phase_index(phases: tuple[Mechanism, ...], phase: Any) -> int:
-    """Which phase is meant; -1 is the last one."""
-    if phase is None and len(phases) > 1:
-        raise InvalidArgument("phase", None, f"say which of the {len(phases)} phases to change, counted from 0")
-    index = require_integer("phase", 0 if phase is None else phase, at_least=-len(phases), at_most=len(phases) - 1)
-    return index % len(phases)
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value that passes, and the evidence about riskier ones."""
+
+    value: float
+    bounds: Bounds
+    failing_value: float | None
+    failing_bounds: Bounds | None
+    proved_optimal: bool
 
 
-def cannot(target: Target, what: str) -> Callable[[Bounds], InvalidArgument]:
-    """The refusal, from the bounds on epsilon of `what`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The best value of one parameter for a target, with both certificates.
 
-    def refusal(bounds: Bounds) -> InvalidArgument:
-        least = "infinite" if math.isinf(bounds.lower) else f"at least {round_down(bounds.lower, 6)}"
-        requirement = f"be larger for delta={shown(target.delta)}: {what} has an epsilon that is {least}"
-        return InvalidArgument("epsilon", target.epsilon, requirement)
+    `epsilon.upper <= target_epsilon` is certified at `value`. At `failing_value` the certified lower bound is
+    above the target, so that value, and by monotonicity every riskier one, fails. `proved_optimal` says that the
+    two are neighbours: consecutive integers, or values within `tolerance` of each other. Where `epsilon.tight` is
+    false a value fails, and another is optimal, by this analysis alone: a better one may accept more.
+    """
 
-    return refusal
+    parameter: str
+    """"noise_multiplier", "noise_factor", "steps", "sampling_rate", "batch_size" or "group_size"."""
+
+    value: float
+    """An int for counts."""
+
+    epsilon: Bounds
+    """Bounds on epsilon at `value`."""
+
+    target_epsilon: float
+    delta: float
+    group_size: int
+    adjacency: str
+
+    run: Mechanism | tuple[Mechanism, ...]
+    """The run with `value` put in."""
+
+    failing_value: float | None
+    """A value proved to fail; None if `value` is the extreme one accepted, or no failure could be certified."""
+
+    failing_epsilon: Bounds | None
+    """Bounds on epsilon at `failing_value`: the lower one is above the target."""
+
+    proved_optimal: bool
+    """Whether every better value (by the tolerance, or by 1) is proved to fail or is not accepted at all."""
+
+    tolerance: float | None
+    """The relative tolerance of a real parameter; None for a count."""
+
+    evaluations: int
+    """How many times an engine was asked for epsilon."""
+
+    @property
+    def proved_gap(self) -> float | None:
+        """How far, relatively, `value` may be from the best one: its distance to the value proved to fail."""
+        return None if self.failing_value is None else abs(self.value - self.failing_value) / abs(self.value)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+
+        def sides(bounds: Bounds | None) -> dict[str, float] | None:
+            return None if bounds is None else {"lower": bounds.lower, "upper": bounds.upper}
+
+        return {
+            self.parameter: self.value,
+            "epsilon": sides(self.epsilon),
+            "tight": self.epsilon.tight,
+            "target_epsilon": self.target_epsilon,
+            "delta": self.delta,
+            "group_size": self.group_size,
+            "adjacency": self.adjacency,
+            "failing_value": self.failing_value,
+            "failing_epsilon": sides(self.failing_epsilon),
+            "proved_optimal": self.proved_optimal,
+            "tolerance": self.tolerance,
+            "proved_gap": self.proved_gap,
+            "evaluations": self.evaluations,
+        }
+
+
+def result_of(target: Target, parameter: str, found: Found, run: Run) -> Calibration:
+    """The calibration of a parameter for a target."""
+    return Calibration(
+        parameter=parameter,
+        value=found.value,
+        epsilon=found.bounds,
+        target_epsilon=target.epsilon,
+        delta=target.delta,
+        group_size=target.neighbours.group_size,
+        adjacency=target.neighbours.adjacency if target.neighbours.joining is None else ADJACENCIES[0],
+        run=run,
+        failing_value=found.failing_value,
+        failing_epsilon=found.failing_bounds,
+        proved_optimal=found.proved_optimal,
+        tolerance=target.tolerance or None,
+        evaluations=target.trials,
+    )

@@ -23,8 +23,8 @@ import numpy as np
 
 from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
-from groupdp.calibration.noise import calibrate_noises
-from groupdp.calibration.result import Calibration
+from groupdp.calibration import Calibration
+from groupdp.calibration.real import calibrate_noises
 from groupdp.engines.interface import Progress, work_done
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
 from groupdp.groups import LARGEST_GROUP

@@ -1,9 +1,8 @@
-"""Steps, sampling rate, batch size and group size: one function for each; the largest count with its proof.
+"""Counts: the most steps, the largest batch and the largest group; and which phase of a run is changed.
 
-Formal guarantee of each: the run returned has certified epsilon.upper <= target, and unless `proved_optimal` is
-False every better value (by the tolerance, or by 1) is proved to exceed the target by the lower bound. The second
-half rests on monotonicity: epsilon falls with the noise, and rises with steps, rate, batch size and group size
-(docs/cli.md gives the arguments).
+Formal guarantee of each: the run returned has certified epsilon.upper <= target, and unless `proved_optimal` is False
+every larger count is proved to exceed the target by the lower bound. The second half rests on monotonicity: epsilon
+rises with steps, batch size and group size (docs/cli.md gives the arguments).
 """
 
 from __future__ import annotations
@@ -13,12 +12,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from groupdp._validation import LARGEST_COUNT
+from groupdp._validation import LARGEST_COUNT, require_integer
 from groupdp.bounds import Bounds
-from groupdp.calibration.real import alone, calibrate_real
-from groupdp.calibration.result import Calibration, Found, result_of
-from groupdp.calibration.search import Scale, composed_mu, gaussian_mu, growth, largest_integer, rare_share
-from groupdp.calibration.target import Run, Target, Trial, cannot, phase_index, read_target, target_of
+from groupdp.calibration.search import composed_mu, gaussian_mu, growth, largest_integer
+from groupdp.calibration.target import Calibration, Found, Run, Target, Trial, read_target, result_of, target_of
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
@@ -30,8 +27,6 @@ _COMMANDS = {
     "rate": "calibrate_rate (groupdp calibrate rate)",
     "batch_size": "calibrate_batch_size (groupdp calibrate batch)",
 }
-#: Smallest sampling rate tried.
-SMALLEST_RATE = 1e-300
 
 
 def calibrate_steps(
@@ -53,7 +48,7 @@ def calibrate_steps(
     extend.
     """
     run, target = read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress)
-    _, put = _one_phase(run, phase)
+    _, put = one_phase(run, phase)
     others = sum(other.releases for other in mechanisms_of(put(steps=0)))
     found = _largest_count(
         target,
@@ -65,51 +60,6 @@ def calibrate_steps(
         even="even no step of that phase" if others else "even one step",
     )
     return result_of(target, "steps", found, put(steps=int(found.value)))
-
-
-def calibrate_rate(
-    run: Any,
-    *,
-    epsilon: float,
-    delta: float,
-    group_size: Any = None,
-    adjacency: str = "add-or-remove",
-    removed: Any = None,
-    added: Any = None,
-    phase: int | None = None,
-    tolerance: float = 1e-9,
-    engine: str = "auto",
-    progress: Progress | None = None,
-) -> Calibration:
-    """The largest Poisson sampling rate that meets (epsilon, delta) for groups of `group_size`.
-
-    The rate in `run` is ignored; of several phases, `phase` (counted from 0) says which one's to choose.
-    """
-    run, target = read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress, tolerance)
-    training, put = _one_phase(run, phase)
-    sampling = _maker(training, "rate", "a sampling rate")
-
-    def make(rate: float) -> Run:
-        return put(sampling=sampling(rate))
-
-    # Where rates are small, mu is nearly proportional to the rate.
-    reference = 1e-4
-    composition = target.composition(replace(training, sampling=sampling(reference)))
-    share, mu = rare_share(composition, target.epsilon, target.delta), composed_mu(composition)
-    if share is None:
-        share = gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else 1.0
-    start = reference * share
-    search = calibrate_real(
-        target,
-        make,
-        Scale(1.0, safest=SMALLEST_RATE, riskiest=1.0),
-        start=min(max(start, SMALLEST_RATE), 1.0),
-        slope=growth(target.epsilon, target.delta),
-        tolerance=target.tolerance,
-        impossible=cannot(target, f"even a sampling rate of {SMALLEST_RATE:g}"),
-    )
-    found = alone(target, search)
-    return result_of(target, "sampling_rate", found, make(found.value))
 
 
 def calibrate_batch_size(
@@ -130,8 +80,8 @@ def calibrate_batch_size(
     The batch size in `run` is ignored; of several phases, `phase` (counted from 0) says which one's to choose.
     """
     run, target = read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress)
-    training, put = _one_phase(run, phase)
-    sampling = _maker(training, "batch_size", "a batch size")
+    training, put = one_phase(run, phase)
+    sampling = sampling_maker(training, "batch_size", "a batch size")
     found = _largest_count(
         target,
         lambda size, side: target.try_run(put(sampling=sampling(size)), adjacency=side),
@@ -206,8 +156,7 @@ def _largest_count(
             remembered, start=start, slope=slope, smallest=smallest, largest=largest, target=target.epsilon
         )
         if passed is None:
-            trial = attempt(smallest, None)
-            raise cannot(target, even)(trial.bounds) if trial.bounds is not None and trial.fails else target.decline()
+            raise target.refusal(even, attempt(smallest, None))
         whole = attempt(passed, None)
         if whole.passes and whole.bounds is not None:
             return _with_evidence(target, slope, passed, whole.bounds, other, remembered, largest)
@@ -244,7 +193,7 @@ def _with_evidence(
     return Found(passed, bounds, None, None, False)
 
 
-def _one_phase(run: Any, phase: Any) -> tuple[DPSGD, Callable[..., Run]]:
+def one_phase(run: Any, phase: Any) -> tuple[DPSGD, Callable[..., Run]]:
     """The phase of DP-SGD to change, and the run with other values of it."""
     phases = mechanisms_of(run)
     index = phase_index(phases, phase)
@@ -259,7 +208,7 @@ def _one_phase(run: Any, phase: Any) -> tuple[DPSGD, Callable[..., Run]]:
     return training, put
 
 
-def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], Any]:
+def sampling_maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], Any]:
     """Its sampling with another value of an attribute, in which epsilon must grow."""
     if attribute not in phase.sampling.epsilon_grows_with:
         others = [_COMMANDS[field] for field in phase.sampling.epsilon_grows_with if field in _COMMANDS]
@@ -268,3 +217,11 @@ def _maker(phase: DPSGD, attribute: str, what: str) -> Callable[[Any], Any]:
     values = {field.attribute: getattr(phase.sampling, field.attribute) for field in phase.sampling.fields}
 
     return lambda value: type(phase.sampling)(**{**values, attribute: value})
+
+
+def phase_index(phases: tuple[Mechanism, ...], phase: Any) -> int:
+    """Which phase is meant; -1 is the last one."""
+    if phase is None and len(phases) > 1:
+        raise InvalidArgument("phase", None, f"say which of the {len(phases)} phases to change, counted from 0")
+    index = require_integer("phase", 0 if phase is None else phase, at_least=-len(phases), at_most=len(phases) - 1)
+    return index % len(phases)
