@@ -11,8 +11,7 @@ from flint import arb, ctx, fmpq, fmpz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupdp.laws import binomial_decimals, binomial_law, hypergeometric_law, is_large, large_binomial_law
-from groupdp.laws.precise import as_law
+from groupdp.laws import as_law, binomial_decimals, binomial_law, hypergeometric_law, is_large, large_binomial_law
 
 #: Half a unit in the last place of a double, as a relative error: nothing that is rounded once does better.
 CORRECTLY_ROUNDED = 2.0**-53 * (1 + 1e-9)

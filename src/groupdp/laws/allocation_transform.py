@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp.floats import FloatArray
+from groupdp.laws import CONTEXT, recurrence, total
 from groupdp.laws.allocation_tails import Dealing, log_crowded, log_ways
-from groupdp.laws.precise import CONTEXT, recurrence, total
 
 #: Most values of G: some seconds.
 _MOST_VALUES = 40_000_000

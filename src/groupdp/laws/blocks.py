@@ -20,9 +20,9 @@ from functools import lru_cache
 import numpy as np
 
 from groupdp.allocations import Allocation, AllocationRound, Product
+from groupdp.laws import CONTEXT, as_law, total
 from groupdp.laws.allocation import thrown_squares_law
 from groupdp.laws.histograms import Histogram, allocated_histograms, thrown_histograms
-from groupdp.laws.precise import CONTEXT, as_law, total
 from groupdp.pairs import ZERO, AnyRound, Round, Rounds, Side
 
 #: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no

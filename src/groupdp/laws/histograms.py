@@ -24,7 +24,7 @@ from decimal import Decimal
 from functools import lru_cache
 
 from groupdp.errors import LimitExceeded
-from groupdp.laws.precise import CONTEXT
+from groupdp.laws import CONTEXT
 
 #: (count, number of batches), the largest counts first.
 Histogram = tuple[tuple[int, int], ...]

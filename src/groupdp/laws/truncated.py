@@ -25,8 +25,7 @@ import numpy as np
 
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
-from groupdp.laws import binomial_decimals
-from groupdp.laws.precise import CONTEXT, Number, as_law, total, vector_divide, vector_multiply, vector_total
+from groupdp.laws import CONTEXT, Number, as_law, binomial_decimals, total, vector_divide, vector_multiply, vector_total
 from groupdp.pairs import Law
 
 #: Batch sizes less likely than this, relative to the likeliest, are not distinguished (one class, largest sensitivity).

@@ -72,8 +72,10 @@ class _ScaledNoise(_Statistics):
     def rounds(self, change: Change) -> Rounds:
         """One for each release: the statistic moved by m changes of one example or person (P-0, R-1)."""
         moved = steps_of(change, per_person=self.per_person)
+        if moved == 0:
+            return ()
         if self.noise_multiplier == 0.0:
-            return ((Round.of(Side.point(math.inf if moved else 0.0), ZERO), self.releases),)
+            return ((Round.of(Side.point(math.inf), ZERO), self.releases),)
         return ((self._moved_by(moved / self.noise_multiplier), self.releases),)
 
     @abstractmethod

@@ -15,7 +15,7 @@ from groupdp.groups import Group, empty_like, group_of, in_words, is_empty, tota
 from groupdp.mechanisms.mechanism import Mechanism, Wrapper
 from groupdp.moments import law_of_divergences, log_delta_by
 from groupdp.neighbours import EXCHANGE, Change, require_law
-from groupdp.pairs import Rounds
+from groupdp.pairs import Rounds, compose
 from groupdp.printing import given
 
 _SPLITS = ("add-and-remove", EXCHANGE)
@@ -200,10 +200,9 @@ class Search(Wrapper):
         return tuple((round_, times * int(self.runs)) for round_, times in rounds)
 
     def rounds(self, change: Change) -> Rounds:
-        if self.law == FIXED:
-            return self._composed(self.mechanism.rounds(change))
-        if not self.mechanism.rounds(change):
-            return ()
+        rounds = self.mechanism.rounds(change)
+        if self.law == FIXED or not compose(rounds):
+            return self._composed(rounds)
         return _best_of(self, change)
 
     def alternatives(self, change: Change) -> tuple[Rounds, ...]:

@@ -17,18 +17,15 @@ curves: for add-or-remove min{f, f^-1}** (their Proposition E.1). A `Sketch` bou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import require_number
 from groupdp.bounds import Bounds
-from groupdp.errors import InvalidArgument
 from groupdp.floats import ELEMENTARY, UNIT, FloatArray
-from groupdp.tradeoff.delta_curve import Contours, DeltaCurve
+from groupdp.tradeoff.delta_curve import Contours, DeltaCurve, largest_loss
 from groupdp.tradeoff.minorant import Minorant, down, largest_ratio, smallest_sum, up
 
 
@@ -42,24 +39,6 @@ def complement(rate: Bounds) -> Bounds:
 def both(one: Bounds, other: Bounds) -> Bounds:
     """What is in both intervals, each of which contains the truth."""
     return Bounds(max(one.lower, other.lower), min(one.upper, other.upper))
-
-
-def require_log_rate(value: Any) -> float:
-    """The logarithm of a false positive rate, -inf for 0."""
-    if isinstance(value, float) and value == -math.inf:
-        return value
-    return require_number("log_false_positive_rate", value, at_most=0.0)
-
-
-def rates_asked(rates: Any) -> FloatArray:
-    """False positive rates, at least one; those of a whole curve if None are given."""
-    if rates is None:
-        small = np.geomspace(1e-12, 0.05, 33)
-        return np.concatenate((small, np.linspace(0.08, 0.92, 29), 1.0 - small[::-1]))
-    given = list(rates) if isinstance(rates, Iterable) and not isinstance(rates, str) else []
-    if not given:
-        raise InvalidArgument("false_positive_rates", rates, "be a sequence of at least one rate")
-    return np.array([require_number("false_positive_rate", rate, at_least=0.0, at_most=1.0) for rate in given])
 
 
 _MOST_STEPS = 60
@@ -217,20 +196,6 @@ def _logarithms(lower: FloatArray, upper: FloatArray, scale: float) -> tuple[Flo
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
-def log_true_positive_rate(curves: Curves, log_alpha: float, room: float, start: float) -> tuple[Bounds, float]:
-    """Bounds on log TPR(alpha), log alpha being off by up to `room`; and the epsilon of the tangent."""
-    values = _around_optimum(curves, log_false_positive_level, log_alpha, start)
-    lower, upper = true_positive_rates(values, np.array([log_alpha]), np.array([room]))
-    return Bounds(float(lower[0]), float(upper[0])), values.centre
-
-
-def log_false_negative_rate(mirrored: Curves, gamma: Bounds, start: float) -> tuple[Bounds, float]:
-    """Bounds on log f(alpha) for gamma = 1 - alpha, from the curves of the reversed pairs; and where."""
-    values = _around_optimum(mirrored, log_true_positive_level, math.log(gamma.upper), start)
-    lower, upper = false_negative_rates(values, np.array([gamma.lower]), np.array([gamma.upper]))
-    return Bounds(float(lower[0]), float(upper[0])), values.centre
-
-
 def _around_optimum(curves: Curves, level: Level, target: float, start: float) -> Surroundings:
     """delta of every curve around the optimum."""
     epsilon, unit = _optimum(curves, level, target, start)
@@ -281,14 +246,46 @@ _AROUND = 4
 _MOST_SAMPLES = 400
 
 
-class Sketch:
-    """Samples of delta of a few curves, dense enough for the rates in a range."""
+class Duality:
+    """One of the two dualities, for curves that are enclosed together: it bounds the logarithm of one error rate by the
+    other, and remembers where."""
 
-    def __init__(self, curves: Curves, level: Level, targets: FloatArray, tolerance: float) -> None:
+    def __init__(self, curves: Curves, *, mirrored: bool) -> None:
         self.curves = curves
+        self.mirrored = mirrored
+        self.level = log_true_positive_level if mirrored else log_false_positive_level
+        self.starts = [(0.0, 0.0)]
+        """(log of the rate given, epsilon of the tangent found for it)."""
+        self.largest_loss = max(largest_loss(curve.composition) for curve in curves)
+
+    def start(self, log_rate: float) -> float:
+        """The epsilon of the nearest rate so far; at first 0."""
+        return min(self.starts, key=lambda pair: abs(pair[0] - log_rate))[1]
+
+    def bounds(self, log_rate: float, given: tuple[float, float], sketch: Sketch | None = None) -> tuple[Bounds, float]:
+        """Bounds on the logarithm of the other rate, and the epsilon of the tangent (0 with samples).
+
+        `given` is what `true_positive_rates` takes: (log alpha, its error); mirrored, what `false_negative_rates`
+        takes: (least, largest) 1 - alpha.
+        """
+        if sketch is None:
+            values = _around_optimum(self.curves, self.level, log_rate, self.start(log_rate))
+            self.starts.append((log_rate, values.centre))
+        else:
+            values = sketch.around(log_rate)
+        rates = false_negative_rates if self.mirrored else true_positive_rates
+        lower, upper = rates(values, *(np.array([number]) for number in given))
+        return Bounds(float(lower[0]), float(upper[0])), 0.0 if sketch is not None else values.centre
+
+
+class Sketch:
+    """Samples of delta of the curves of a duality, dense enough for the rates in a range."""
+
+    def __init__(self, duality: Duality, targets: FloatArray, tolerance: float) -> None:
+        self.curves, self.mirrored = duality.curves, duality.mirrored
         ends = [
-            locate(curve, level, target, 0.0)[0]
-            for curve in curves
+            locate(curve, duality.level, target, 0.0)[0]
+            for curve in self.curves
             for target in (float(targets.min()), float(targets.max()))
         ]
         low, high = min(ends), max(ends)
@@ -297,27 +294,19 @@ class Sketch:
         count = int(min(max(wanted, 16.0), _MOST_SAMPLES))
         apart = max((high - low) / count, 1e-6)
         self.samples: FloatArray = low + apart * np.arange(-_AROUND, count + _AROUND + 1, dtype=np.float64)
-        for curve in curves:
+        for curve in self.curves:
             curve.sample(self.samples, 1e-4 * tolerance)
-        self.logs = np.array([max(curve.log_delta(float(at))[1] for curve in curves) for at in self.samples])
+        self.logs = np.array([max(curve.log_delta(float(at))[1] for curve in self.curves) for at in self.samples])
 
-    def true_positive_rate(self, log_alpha: float, room: float) -> tuple[float, float]:
-        """(lower, upper) of log TPR, log alpha being off by up to `room`."""
-        best = int(np.argmin(np.logaddexp(self.logs, self.samples + log_alpha)))
-        lower, upper = true_positive_rates(self._values(best, log_alpha), np.array([log_alpha]), np.array([room]))
-        return float(lower[0]), float(upper[0])
-
-    def false_negative_rate(self, low: float, high: float) -> tuple[float, float]:
-        """(lower, upper) of log f for gamma = 1 - alpha in [low, high]."""
-        log_gamma = math.log(high)
-        with np.errstate(divide="ignore", under="ignore"):
-            shares = np.log1p(-np.exp(np.minimum(self.logs - log_gamma, 0.0))) - self.samples
-        values = self._values(int(np.argmax(shares)), log_gamma)
-        lower, upper = false_negative_rates(values, np.array([low]), np.array([high]))
-        return float(lower[0]), float(upper[0])
-
-    def _values(self, best: int, fallback: float) -> Surroundings:
+    def around(self, log_rate: float) -> Surroundings:
+        """delta around the sample that is best for this rate."""
+        if self.mirrored:
+            with np.errstate(divide="ignore", under="ignore"):
+                shares = np.log1p(-np.exp(np.minimum(self.logs - log_rate, 0.0))) - self.samples
+            best = int(np.argmax(shares))
+        else:
+            best = int(np.argmin(np.logaddexp(self.logs, self.samples + log_rate)))
         around = self.samples[max(best - _AROUND, 0) : best + _AROUND + 1]
         points = [float(at) for at in around]
         logs = np.array([[curve.log_delta(at) for at in points] for curve in self.curves])
-        return Surroundings.at(logs, points, float(self.samples[best]), fallback)
+        return Surroundings.at(logs, points, float(self.samples[best]), log_rate)

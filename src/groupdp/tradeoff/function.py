@@ -14,6 +14,7 @@ attacks in both).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,25 +25,14 @@ from groupdp.bounds import Bounds
 from groupdp.compositions import options_of
 from groupdp.engines import spectral
 from groupdp.engines.interface import Progress
-from groupdp.errors import LimitExceeded
+from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.floats import ELEMENTARY, FloatArray, log_complement
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.pairs import mirrored
 from groupdp.question import decisive_compositions, question_of
 from groupdp.tradeoff.closed_form import Envelope, Levels
-from groupdp.tradeoff.delta_curve import DeltaCurve, largest_loss
-from groupdp.tradeoff.enclosure import (
-    Sketch,
-    both,
-    complement,
-    locate,
-    log_false_negative_rate,
-    log_false_positive_level,
-    log_true_positive_level,
-    log_true_positive_rate,
-    rates_asked,
-    require_log_rate,
-)
+from groupdp.tradeoff.delta_curve import DeltaCurve
+from groupdp.tradeoff.enclosure import Duality, Sketch, both, complement, locate, log_false_positive_level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +76,16 @@ class TradeOff:
         ordered = decisive_compositions(question, options)
         self.composition = ordered[0]
         reversed_pairs = [mirrored(composition) for composition in ordered]
-        every = {one: DeltaCurve(one, options) for one in (*ordered, *reversed_pairs)}
-        self._curves = tuple(every[one] for one in ordered)
-        self._mirrored = tuple(every[reversed_pair] for reversed_pair in reversed_pairs)
+        every = {composition: DeltaCurve(composition, options) for composition in (*ordered, *reversed_pairs)}
+        self._curves = [every[composition] for composition in ordered]
+        self._forward = Duality(self._curves, mirrored=False)
+        self._backward = Duality([every[reversed_pair] for reversed_pair in reversed_pairs], mirrored=True)
         rounds_alone = [curve.in_closed_form() for curve in self._curves] if self.composition else [None]
-        found = [one for one in rounds_alone if one is not None]
-        self._closed = Envelope(found) if len(found) == len(rounds_alone) else None
-        self._largest_loss = max(largest_loss(curve.composition) for curve in self._curves)
-        self._largest_mirrored_loss = max(largest_loss(curve.composition) for curve in self._mirrored)
+        closed = [round_ for round_ in rounds_alone if round_ is not None]
+        self._closed = Envelope(closed) if len(closed) == len(rounds_alone) else None
         # Whether an outcome tells P from Q for certain, up to a probability of e^-700.
         self._disjoint = any(curve.log_revealed == 0.0 for curve in self._curves)
         self._log_middle: float | None = None
-        # (log rate, the epsilon found for it), for each of the two dualities
-        self._starts: list[tuple[float, float]] = [(0.0, 0.0)]
-        self._mirrored_starts: list[tuple[float, float]] = [(0.0, 0.0)]
 
     def __repr__(self) -> str:
         return f"TradeOff({self._words})"
@@ -124,13 +110,9 @@ class TradeOff:
             levels = Levels(np.array([log_alpha]), np.array([log_complement(log_alpha)]))
             power, _, loss = self._closed.rates(levels)
             return Bounds(float(power.lower[0]), float(power.upper[0])), float(loss[0])
-        if sketch is not None:
-            bounds, epsilon = Bounds(*sketch.true_positive_rate(log_alpha, room)), 0.0
-        else:
-            bounds, epsilon = log_true_positive_rate(self._curves, log_alpha, room, self._start(log_alpha))
-            self._starts.append((log_alpha, epsilon))
+        bounds, epsilon = self._forward.bounds(log_alpha, (log_alpha, room), sketch)
         # dP <= e^largest dQ: P(S) <= e^largest Q(S) (T-8).
-        ceiling = log_alpha + room + self._largest_loss
+        ceiling = log_alpha + room + self._forward.largest_loss
         ceiling += ELEMENTARY * (1.0 + abs(log_alpha) + abs(ceiling)) if ceiling < math.inf else 0.0
         return Bounds(bounds.lower, min(bounds.upper, ceiling)), epsilon
 
@@ -150,9 +132,10 @@ class TradeOff:
             return None
         contours, log_intercept, starts = self._curves[0].contours, -math.inf, []
         try:
-            if len(self._starts) == 1:
-                self._starts.append((log_alpha, spectral.epsilon(self.composition, log_delta=log_alpha).upper))
-            epsilon = self._start(log_alpha)
+            if len(self._forward.starts) == 1:
+                known = spectral.epsilon(self.composition, log_delta=log_alpha).upper
+                self._forward.starts.append((log_alpha, known))
+            epsilon = self._forward.start(log_alpha)
             for _ in range(size):
                 epsilon = max(locate(contours, log_false_positive_level, log_alpha, epsilon, accuracy=1e-3)[0], 0.0)
                 starts.append((log_alpha, epsilon))
@@ -161,13 +144,13 @@ class TradeOff:
                 log_alpha = min(float(np.logaddexp(log_delta, epsilon + log_alpha)), -1e-9)
         except LimitExceeded:
             return None
-        self._starts = starts
+        self._forward.starts = starts
         return log_intercept
 
     @property
     def is_costly(self) -> bool:
         """Whether every evaluation of delta takes long: then ask for few points."""
-        return any(curve.is_costly for curve in self._curves + self._mirrored)
+        return any(curve.is_costly for curve in (*self._curves, *self._backward.curves))
 
     def log_delta(self, epsilon: float, *, mirrored: bool = False) -> Bounds:
         """Bounds on log delta(epsilon), for any real epsilon: the larger of the adjacency's directions.
@@ -178,7 +161,7 @@ class TradeOff:
         if not self.composition:
             value = -math.inf if epsilon >= 0.0 else math.log(-math.expm1(epsilon))
             return self._labelled(Bounds(value, value))
-        sides = [curve.log_delta(epsilon) for curve in (self._mirrored if mirrored else self._curves)]
+        sides = [curve.log_delta(epsilon) for curve in (self._backward.curves if mirrored else self._curves)]
         return self._labelled(Bounds(max(low for low, _ in sides), max(high for _, high in sides)))
 
     def true_positive_rate(self, false_positive_rate: float) -> Bounds:
@@ -247,10 +230,10 @@ class TradeOff:
         inside = rates[(rates > 0.0) & (rates < 1.0)]
         small = inside[np.log(inside) <= middle]
         large = inside[np.log(inside) > middle]
-        forward = Sketch(self._curves, log_false_positive_level, np.log(small), tolerance) if len(small) else None
-        if not len(large):
-            return forward, None
-        return forward, Sketch(self._mirrored, log_true_positive_level, np.log1p(-large), tolerance)
+        return (
+            Sketch(self._forward, np.log(small), tolerance) if len(small) else None,
+            Sketch(self._backward, np.log1p(-large), tolerance) if len(large) else None,
+        )
 
     def _in_closed_form(self, alphas: FloatArray) -> list[tuple[Bounds, Bounds]]:
         if self._closed is None:
@@ -292,7 +275,7 @@ class TradeOff:
 
     def _between(self, log_alpha: float, alpha: float) -> Bounds:
         """A coin has power alpha; and dP <= e^largest dQ, so P(S) <= e^largest Q(S) (T-8)."""
-        ceiling = log_alpha + self._largest_loss
+        ceiling = log_alpha + self._forward.largest_loss
         if not ceiling < 0.0:
             return Bounds(alpha, 1.0)
         return Bounds(alpha, exp_up(ceiling + ELEMENTARY * (1.0 + abs(log_alpha) + abs(ceiling))))
@@ -301,16 +284,11 @@ class TradeOff:
         gamma = 1.0 - alpha
         exact = alpha >= 0.5  # Sterbenz: then the subtraction is exact
         low, high = (gamma, gamma) if exact else (math.nextafter(gamma, 0.0), min(math.nextafter(gamma, 2.0), 1.0))
-        if sketch is not None:
-            log_fnr = Bounds(*sketch.false_negative_rate(low, high))
-        else:
-            start = min(self._mirrored_starts, key=lambda pair: abs(pair[0] - math.log(gamma)))[1]
-            log_fnr, epsilon = log_false_negative_rate(self._mirrored, Bounds(low, high), start)
-            self._mirrored_starts.append((math.log(gamma), epsilon))
+        log_fnr, _ = self._backward.bounds(math.log(high), (low, high), sketch)
         # dQ <= e^largest dP, and so 1 - alpha <= e^largest f (T-8).
         floor = -math.inf
-        if self._largest_mirrored_loss < math.inf:
-            floor = math.log(low) - self._largest_mirrored_loss
+        if self._backward.largest_loss < math.inf:
+            floor = math.log(low) - self._backward.largest_loss
             floor -= ELEMENTARY * (1.0 + abs(math.log(low)) + abs(floor))
         return Bounds(exp_down(max(log_fnr.lower, floor)), exp_up(log_fnr.upper))
 
@@ -322,9 +300,23 @@ class TradeOff:
             self._log_middle = max(level if level < 0.0 else -20.0 for level in levels)
         return self._log_middle
 
-    def _start(self, log_alpha: float) -> float:
-        """The epsilon of the nearest rate so far; at first 0."""
-        return min(self._starts, key=lambda pair: abs(pair[0] - log_alpha))[1]
+
+def require_log_rate(value: Any) -> float:
+    """The logarithm of a false positive rate, -inf for 0."""
+    if isinstance(value, float) and value == -math.inf:
+        return value
+    return require_number("log_false_positive_rate", value, at_most=0.0)
+
+
+def rates_asked(rates: Any) -> FloatArray:
+    """False positive rates, at least one; those of a whole curve if None are given."""
+    if rates is None:
+        small = np.geomspace(1e-12, 0.05, 33)
+        return np.concatenate((small, np.linspace(0.08, 0.92, 29), 1.0 - small[::-1]))
+    given = list(rates) if isinstance(rates, Iterable) and not isinstance(rates, str) else []
+    if not given:
+        raise InvalidArgument("false_positive_rates", rates, "be a sequence of at least one rate")
+    return np.array([require_number("false_positive_rate", rate, at_least=0.0, at_most=1.0) for rate in given])
 
 
 def trade_off(

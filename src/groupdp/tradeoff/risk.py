@@ -30,8 +30,7 @@ from groupdp.engines.interface import Progress
 from groupdp.floats import FloatArray
 from groupdp.guarantees import delta as delta_of_run
 from groupdp.guarantees import exp_down, exp_up
-from groupdp.tradeoff.enclosure import rates_asked
-from groupdp.tradeoff.function import TradeOff, trade_off
+from groupdp.tradeoff.function import TradeOff, rates_asked, trade_off
 from groupdp.tradeoff.minorant import Minorant, down, up
 
 #: Sampled epsilons: the certified error is at least about the square of 1 / points.

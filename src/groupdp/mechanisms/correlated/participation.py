@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +16,7 @@ import numpy as np
 from groupdp._validation import require_boolean, require_choice, require_integer, require_number
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.floats import FloatArray
-from groupdp.groups import total
+from groupdp.groups import Group, is_empty, total
 from groupdp.mechanisms.correlated.sensitivities import (
     Sensitivity,
     fixed_order,
@@ -166,8 +165,28 @@ class CyclicPoisson(Participation):
         return self.assigned == "position"
 
 
+class Unsampled(Participation):
+    """Without sampling: one Gaussian pair; those who leave move the releases one way, those who join the other."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def sensitivity(self, strategy: Strategy, rounds: int, group: int) -> Sensitivity:
+        """How far a group moves all releases together."""
+
+    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: NoiseScale) -> Rounds:
+        right, left = (self._of(strategy, rounds, group) for group in (change.removed, change.added))
+        return ((Round.of(scale.point(right.value), scale.point(left.value)), 1),)
+
+    def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
+        return all(self._of(strategy, rounds, group).exact for group in (change.removed, change.added))
+
+    def _of(self, strategy: Strategy, rounds: int, group: Group) -> Sensitivity:
+        return Sensitivity(0.0, exact=True) if is_empty(group) else self.sensitivity(strategy, rounds, total(group))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MinimumSeparation(Participation):
+class MinimumSeparation(Unsampled):
     """Every example takes part at most `participations` times, at least `separation` rounds apart; no sampling.
 
     `together`: a person's examples may share a batch; if not, a batch holds at most one of them (M-4 to M-7).
@@ -184,21 +203,11 @@ class MinimumSeparation(Participation):
         object.__setattr__(self, "participations", require_integer("participations", self.participations, at_least=1))
         require_boolean("together", self.together)
 
-    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: NoiseScale) -> Rounds:
-        return _gaussian(change, scale, lambda group: self._sensitivity(strategy, rounds, group))
-
-    def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
-        return all(self._sensitivity(strategy, rounds, total(group)).exact for group in (change.removed, change.added))
-
-    def _sensitivity(self, strategy: Strategy, rounds: int, group: int) -> Sensitivity:
-        if group == 0:
-            return Sensitivity(0.0, exact=True)
+    def sensitivity(self, strategy: Strategy, rounds: int, group: int) -> Sensitivity:
+        pattern = {"separation": self.separation, "participations": self.participations}
         if self.together:
-            single = one_example(strategy, rounds, separation=self.separation, participations=self.participations)
-            return Sensitivity(_times_up(group, single.value), single.exact)
-        return spread_group(
-            strategy, rounds, separation=self.separation, participations=self.participations, group=group
-        )
+            return one_example(strategy, rounds, **pattern).times(group)
+        return spread_group(strategy, rounds, **pattern, group=group)
 
     def assumptions(self) -> tuple[str, ...]:
         apart = (
@@ -209,7 +218,7 @@ class MinimumSeparation(Participation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixedEpochs(Participation):
+class FixedEpochs(Unsampled):
     """Every epoch has `batches` rounds in the same order: an example is in the same batch of every epoch (M-8)."""
 
     batches: int
@@ -219,25 +228,11 @@ class FixedEpochs(Participation):
     def __post_init__(self) -> None:
         object.__setattr__(self, "batches", require_integer("batches", self.batches, at_least=1))
 
-    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: NoiseScale) -> Rounds:
-        single = fixed_order(strategy, rounds, batches=self.batches)
-        return _gaussian(change, scale, lambda group: Sensitivity(_times_up(group, single.value), single.exact))
-
-    def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
-        return fixed_order(strategy, rounds, batches=self.batches).exact
+    def sensitivity(self, strategy: Strategy, rounds: int, group: int) -> Sensitivity:
+        return fixed_order(strategy, rounds, batches=self.batches).times(group)
 
     def assumptions(self) -> tuple[str, ...]:
         return ("Every epoch has the same batches in the same order, fixed before the data are seen.",)
-
-
-def _gaussian(change: Change, scale: NoiseScale, sensitivity: Callable[[int], Sensitivity]) -> Rounds:
-    """One Gaussian pair: those who leave move the releases one way, those who join the other."""
-    right, left = (scale.point(sensitivity(total(group)).value) for group in (change.removed, change.added))
-    return ((Round.of(right, left), 1),)
-
-
-def _times_up(group: int, value: float) -> float:
-    return value if group == 1 else float(np.nextafter(group * value, np.inf))
 
 
 def _worst_part(strategy: Strategy, rounds: int, parts: int) -> tuple[list[tuple[float, int]], bool]:

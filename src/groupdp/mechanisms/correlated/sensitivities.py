@@ -33,6 +33,10 @@ class Sensitivity:
     value: float
     exact: bool
 
+    def times(self, group: int) -> Sensitivity:
+        """That of so many examples that take part together."""
+        return self if group == 1 else Sensitivity(float(np.nextafter(group * self.value, np.inf)), self.exact)
+
 
 @lru_cache(maxsize=32)
 def one_example(strategy: Strategy, rounds: int, *, separation: int, participations: int) -> Sensitivity:
