@@ -256,3 +256,28 @@ def test_imported_losses_of_replaced_records_are_the_same_in_both_orders():
     with refused("add", value="another law"):
         ImportedLosses(better, worse, 1, "substitute")
     assert ImportedLosses(worse, worse, 1, "substitute").releases == 1
+
+
+def test_a_black_box_beside_one_round_of_training_has_an_epsilon():
+    """One round has a closed form and no contour: that was an error of its own."""
+    black_box = groupdp.ApproximateDP(0.1, 1e-9, per_person=True)
+    one_round = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=1)
+    found = groupdp.epsilon([black_box, one_round], delta=1e-6, group_size=1)
+    assert found.lower >= groupdp.epsilon(one_round, delta=1e-6, group_size=1).lower
+    assert found.upper <= 0.1 + groupdp.epsilon(one_round, delta=1e-6 - 1e-9, group_size=1).upper + 1e-5
+
+
+def test_beyond_all_losses_what_a_black_box_reveals_is_left():
+    """Where delta of all other losses is 0, its bound was not a number."""
+    run = [
+        groupdp.ApproximateDP(0.3, 1e-5, per_person=True),
+        groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=100),
+    ]
+    far = groupdp.trade_off(run, group_size=1, adjacency="add").log_delta(4.0)
+    assert far.lower <= math.log(1e-5) <= far.upper <= math.log(1.01e-5)
+
+
+@pytest.mark.parametrize("law", ["geometric", "poisson"])
+@pytest.mark.parametrize("kind", [groupdp.LaplaceRelease, groupdp.GaussianRelease])
+def test_the_best_of_several_releases_reveals_nothing_about_nobody(kind, law):
+    assert groupdp.epsilon(groupdp.Search(kind(5.0), 4, law), delta=1e-6, group_size=0).upper == 0.0

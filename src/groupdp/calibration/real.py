@@ -155,13 +155,16 @@ def _least_noise(run: Any, target: Target, phase: Any, start: Any) -> Search[Cal
     if without.passes and without.bounds is not None:
         return result_of(target, parameter, Found(0.0, without.bounds, None, None, True), make(0.0))
     composition = target.composition(tuple(unit[i] for i in chosen))
-    if start is None:
-        factor = noise_factor_for(composition, gaussian_mu(target.epsilon, target.delta))
-    else:
-        factor = require_number("start", start, above=0.0)
+
+    def guessed() -> float:
+        return noise_factor_for(composition, gaussian_mu(target.epsilon, target.delta))
+
+    factor = guessed() if start is None else require_number("start", start, above=0.0)
     slope = growth(target.epsilon, target.delta) * noise_slope(composition, factor)
     even = f"even the largest {parameter.replace('_', ' ')}, {scale.safest:g},"
-    found = yield from _riskiest(target, make, scale, start=factor, slope=slope, even=even)
+    found = yield from _riskiest(
+        target, make, scale, start=factor, slope=slope, even=even, again=None if start is None else guessed
+    )
     return result_of(target, parameter, found, make(found.value))
 
 
@@ -178,7 +181,7 @@ def _largest_rate(run: Any, target: Target, phase: Any) -> Search[Calibration]:
     if share is None:
         share = gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else 1.0
     start = min(max(_REFERENCE_RATE * share, SMALLEST_RATE), 1.0)
-    scale = Scale(1.0, safest=SMALLEST_RATE, riskiest=1.0)
+    scale = Scale(1.0, safest=SMALLEST_RATE, riskiest=1.0, is_probability=True)
     slope = growth(target.epsilon, target.delta)
     even = f"even a sampling rate of {SMALLEST_RATE:g}"
     found = yield from _riskiest(target, make, scale, start=start, slope=slope, even=even)
@@ -217,21 +220,27 @@ def _together(targets: Sequence[Target], searches: Sequence[Search[_T]]) -> list
 
 
 def _riskiest(
-    target: Target, make: Callable[[float], Run], scale: Scale, *, start: float, slope: float, even: str
+    target: Target,
+    make: Callable[[float], Run],
+    scale: Scale,
+    *,
+    start: float,
+    slope: float,
+    even: str,
+    again: Callable[[], float] | None = None,
 ) -> Search[Found]:
     """The riskiest value of a real parameter that meets the target, to its relative tolerance.
 
-    `slope` is that of log epsilon, about; `even` says what the safest value is, in words.
+    `slope` is that of log epsilon, about; `again` is another start; `even` says what the safest value is, in words.
     """
-    tolerance = target.tolerance
-    scale = replace(scale, digits=12 if tolerance >= 1e-9 else 17)
+    scale = replace(scale, digits=12 if target.tolerance >= 1e-9 else 17)
     value = scale.to_x(scale.to_u(start))
     first = yield make(value), None
     # The direction that decides at the start is searched alone; the answer is checked in both.
     direction = first.bounds.provenance.adjacency if first.bounds is not None else None
     for side in (direction, None):
-        accuracy = 0.2 * _SHARE * tolerance
-        roots = find_root(scale, start=scale.to_u(value), slope=slope, target=target.epsilon, accuracy=accuracy)
+        known = {"slope": slope, "target": target.epsilon, "accuracy": 0.2 * _SHARE * target.tolerance}
+        roots = find_root(scale, start=scale.to_u(value), again=again, **known)
         x = scale.to_x(next(roots))
         while True:
             trial = first if x == value else (yield make(x), side)
@@ -265,7 +274,7 @@ def _certify(
 
     None if they hardly pass at all: the other direction decides.
     """
-    tolerance = target.tolerance
+    tolerance = scale.distance(root.u, target.tolerance)
     room = 1.1 * root.above / root.slope
     retreat = 0.0 if root.blocked else max(_SHARE * tolerance, room if room > _SHARE * tolerance else 0.0)
     for attempt in range(_MOST_RETREATS):
@@ -286,7 +295,7 @@ def _certify(
         return None
     found = Found(value, trial.bounds, None, None, False)
     try:
-        return (yield from _with_evidence(found, lambda x: (make(x), side), scale, root, tolerance, retreat))
+        return (yield from _with_evidence(found, lambda x: (make(x), side), scale, root, target.tolerance, retreat))
     except TooMuchWork:  # the value stands, without a proof that a riskier one fails
         return found
 
@@ -296,17 +305,17 @@ def _with_evidence(
     candidate: Callable[[float], tuple[Run, str | None]],
     scale: Scale,
     root: Root,
-    tolerance: float,
+    relative: float,
     retreat: float,
 ) -> Search[Found]:
     """The value found, with a riskier one that is proved to fail: the next, or one as near as can be."""
     value = found.value
-    next_value = value * (1.0 - tolerance) if scale.sign < 0.0 else value * (1.0 + tolerance)
+    next_value = value * (1.0 - relative) if scale.sign < 0.0 else value * (1.0 + relative)
     beyond = max if scale.sign < 0.0 else min
     next_value = beyond(next_value, scale.riskiest)
     if next_value == value:  # the riskiest value of all
         return Found(value, found.bounds, None, None, True)
-    room = 1.1 * root.below / root.slope
+    tolerance, room = scale.distance(root.u, relative), 1.1 * root.below / root.slope
     if retreat + room < 2.0 * tolerance:  # else it is as good as certain that the next value cannot be proved to fail
         failing = yield candidate(next_value)
         if failing.fails:

@@ -8,8 +8,9 @@ logarithm of the parameter converges in a handful of trials, since the two are n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,37 +18,51 @@ from groupdp.calibration.target import Trial
 from groupdp.floats import FloatArray
 from groupdp.pairs import Branch, Composition, Round, Side
 
-#: Longest first step in the logarithm of the parameter; it doubles until the root is bracketed.
-_FIRST_STEP = 1.0
+#: Longest first step in the logarithm of the parameter, towards risk and towards safety; it doubles until the root is
+#: bracketed. Two values that failed say without a limit how much safer the next one is to be.
+_FIRST_STEP, _FIRST_RETREAT = 1.0, 4.0
 _MOST_TRIALS = 200
 #: Trials in a row that the engines may decline before the search gives up.
 _PATIENCE = 12
 #: Where the engines decline, the boundary of what they accept is found to this accuracy in the logarithm.
 _BARRIER = 0.02
+#: log(x / (1 - x)) of a probability that is 1, about.
+_CERTAIN = 37.0
 #: Bounds around the target that are this narrow, relatively, place the root as well as they can.
 _NARROW = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How a parameter x is searched: u = sign * log x rises with the risk, between the limits."""
+    """How a parameter x is searched: u rises with the risk, between the limits.
+
+    u = sign * log x; for a probability it is log(x / (1 - x)), since near 1 the logarithm of epsilon bends in log x.
+    """
 
     sign: float  # +1 if epsilon rises with the parameter, -1 if it falls
     safest: float  # the accepted value with the smallest epsilon
     riskiest: float
     digits: int = 17
     """Significant digits of the values tried: roundings, which differ between machines, then hardly move an answer."""
+    is_probability: bool = False
 
     def to_u(self, x: float) -> float:
+        if self.is_probability:
+            return math.log(x) - math.log1p(-x) if x < 1.0 else _CERTAIN
         return self.sign * math.log(x)
 
     def to_x(self, u: float) -> float:
         """The value, within the limits."""
         low, high = sorted((self.safest, self.riskiest))
         exponent = self.sign * u
-        if exponent >= math.log(high):
+        if exponent >= self.sign * self.to_u(high):
             return high
-        return min(max(float(f"{math.exp(exponent):.{self.digits}g}"), low), high)
+        x = math.exp(exponent) / (1.0 + math.exp(u)) if self.is_probability else math.exp(exponent)
+        return min(max(float(f"{x:.{self.digits}g}"), low), high)
+
+    def distance(self, u: float, relative: float) -> float:
+        """How far u moves where x changes by this share of itself."""
+        return relative * (1.0 + math.exp(min(u, _CERTAIN))) if self.is_probability else relative
 
 
 @dataclass(slots=True)
@@ -61,7 +76,7 @@ class Bracket:
     """Whether the root of the upper side is searched, at which a count begins to fail, or that of the middle."""
     passed: float = -math.inf
     other: float = math.inf
-    recent: tuple[tuple[float, float], ...] = ()  # the last three points (u, log excess) with a finite excess
+    recent: tuple[tuple[float, float], ...] = ()  # the last four points (u, log excess) with a finite excess
     declined: int = 0
     longest: float = _FIRST_STEP
 
@@ -74,31 +89,33 @@ class Bracket:
         self.declined = self.declined + 1 if trial.bounds is None else 0
         excess = trial.excess(self.target, upper_side=self.upper_side)
         if excess is not None and math.isfinite(excess):
-            self.recent = (*self.recent[-2:], (u, excess))
+            self.recent = (*self.recent[-3:], (u, excess))
 
     def slope(self) -> float:
         """d log epsilon / du from the last two points."""
-        if len(self.recent) > 1:
-            (u0, y0), (u1, y1) = self.recent[-2:]
-            if u0 != u1 and (y1 - y0) / (u1 - u0) > 0.0:
-                return (y1 - y0) / (u1 - u0)
-        return self.first_slope
+        measured = self._measured()
+        return self.first_slope if measured is None or measured <= 0.0 else measured
+
+    def _measured(self) -> float | None:
+        if len(self.recent) < 2:
+            return None
+        (u0, y0), (u1, y1) = self.recent[-2:]
+        return (y1 - y0) / (u1 - u0) if u0 != u1 else None
 
     def step(self, u: float, trial: Trial) -> float | None:
-        """From the trial at u to where the excess is 0: by the parabola u(excess) through three points, or the secant
-        of two. None where the trial has no finite excess."""
+        """From the trial at u to where the excess is 0: by the polynomial u(excess) through four points or three, or by
+        the secant of two. None where the trial has no finite excess."""
         excess = trial.excess(self.target, upper_side=self.upper_side)
         if excess is None or not math.isfinite(excess):
             return None
         secant = -excess / self.slope()
-        if len(self.recent) < 3:
-            return secant
-        (u0, y0), (u1, y1), (u2, y2) = self.recent
-        if not (u0 - u1) * (y0 - y1) > 0.0 < (u1 - u2) * (y1 - y2) or y0 == y2:
-            return secant
-        bend = ((u0 - u1) / (y0 - y1) - (u1 - u2) / (y1 - y2)) / (y0 - y2)
-        parabola = secant + bend * y2 * y1
-        return parabola if abs(parabola - secant) <= 0.5 * abs(secant) else secant
+        for count in range(len(self.recent), 2, -1):
+            points = sorted(self.recent[-count:])
+            rises = all(y0 < y1 and u0 < u1 for (u0, y0), (u1, y1) in pairwise(points))
+            step = _at_zero([(near - u, y) for near, y in points]) if rises else math.inf
+            if abs(step - secant) <= 0.5 * abs(secant):
+                return step
+        return secant
 
     def error_after(self, step: float) -> float:
         """About how far off the next value is: the product of the distances of those that the step rests on."""
@@ -111,12 +128,26 @@ class Bracket:
         step = self.step(u, trial)
         if step is None:
             step = longest if trial.passes else -longest
-        following = u + max(min(step, longest), -longest)
+        elif self.passed == -math.inf and (measured := self._measured()) is not None:
+            following = u + step if measured > 0.0 else -math.inf
+            if following < u - longest:
+                return following
+        following = u + max(min(step, longest), -max(longest, _FIRST_RETREAT))
         if self.passed <= following <= self.other:
             return following
         if math.isfinite(self.passed) and math.isfinite(self.other):
-            return 0.5 * (self.passed + self.other)
+            return max(0.5 * (self.passed + self.other), self.other - longest)
         return self.passed + longest if math.isfinite(self.passed) else self.other - longest
+
+
+def _at_zero(points: Sequence[tuple[float, float]]) -> float:
+    """u where y = 0 on the polynomial u(y) through these points (Neville)."""
+    values, y = [u for u, _ in points], [y for _, y in points]
+    for width in range(1, len(points)):
+        values = [
+            (y[i + width] * values[i] - y[i] * values[i + 1]) / (y[i + width] - y[i]) for i in range(len(values) - 1)
+        ]
+    return values[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +163,15 @@ class Root:
 
 
 def find_root(
-    scale: Scale, *, start: float, slope: float, target: float, accuracy: float
+    scale: Scale, *, start: float, slope: float, target: float, accuracy: float, again: Callable[[], float] | None
 ) -> Generator[float, Trial, Root]:
-    """The root in u, to about `accuracy`, or the limit of the scale it lies beyond; `slope` is d log epsilon / du.
+    """The root in u, to about the relative `accuracy`, or the limit of the scale it lies beyond; `slope` is d log
+    epsilon / du, and `again` another start, for where the first one is far off.
 
     It yields the u to try next, and is sent the trial.
     """
     safest, riskiest = scale.to_u(scale.safest), scale.to_u(scale.riskiest)
-    bracket = Bracket(target, slope)
+    bracket = Bracket(target, slope, longest=_FIRST_RETREAT if scale.is_probability else _FIRST_STEP)
     u = min(max(start, safest), riskiest)
     barrier = math.inf
     for _ in range(_MOST_TRIALS):
@@ -156,14 +188,18 @@ def find_root(
             return Root(bracket.passed, bracket.slope(), blocked=True)
         step = bracket.step(u, trial)
         following = min(max(bracket.next(u, trial), safest), riskiest)
+        near = scale.distance(u, accuracy)
         if step is not None:
-            unhindered = u + step == following and bracket.error_after(step) <= 0.1 * accuracy
-            if abs(step) <= accuracy or unhindered or (len(bracket.recent) > 1 and trial.straddles(_NARROW)):
+            unhindered = u + step == following and bracket.error_after(step) <= 0.1 * near
+            if abs(step) <= near or unhindered or (len(bracket.recent) > 1 and trial.straddles(_NARROW)):
                 # Where the bounds straddle the target, no trial nearer to it would be decided either.
                 return Root(u + step, bracket.slope(), *trial.room())
-        if bracket.other - bracket.passed <= accuracy:
+        if bracket.other - bracket.passed <= near:
             return Root(following, bracket.slope())
-        u = following
+        if again is not None and (step is None or abs(step) > _FIRST_STEP):
+            other = min(max(scale.to_u(again()), safest), riskiest)
+            following = other if bracket.passed < other < bracket.other else following
+        u, again = following, None
     return Root(bracket.passed if math.isfinite(bracket.passed) else u, bracket.slope())
 
 
