@@ -136,7 +136,6 @@ _FOR_A_THREAD = 4
 _PRODUCTS, _WORK_OF_A_CALL, _WORK_OF_A_REFUSAL = 50.0, 5_000, 1_000_000
 #: What the kernel's reasons for declining mean (docs/internals/numerics.md, limits).
 _LIMITS = {
-    "answered": "a contour is for more than one round, which has a closed form",
     "argument": "it answers for finite arguments",
     "shifts": "it works with shifts from 1e-290 to 1e7 times the noise, and losses whose deviation is above 1e-140",
     "memory": "a call may take 400 MB, a composition 100 000 different rounds, 2^53 rounds in all",
