@@ -18,13 +18,16 @@ import math
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from scipy import stats
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "shared"))
+
 import groupdp
+from broken_trainers import ReusedBatchSampler
 from groupdp.audit import (
-    ReusedBatchSampler,
     TrainingPhase,
     attack_scores,
     check_claim,

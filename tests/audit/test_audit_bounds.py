@@ -19,7 +19,7 @@ from groupdp.audit import (
     epsilon_lower_bound,
     measured_delta,
 )
-from groupdp.audit.lower_bounds import candidate_thresholds, limits_at
+from groupdp.audit.lower_bounds import Rates, candidate_thresholds
 from refusals import refused
 from strategies import examples
 
@@ -62,8 +62,8 @@ def test_choosing_and_confirming_on_the_same_runs_would_miss_too_often() -> None
         scores = gaussian_scores(1000, seed, shift=0.0)
         for direction in ("add", "remove"):
             thresholds = candidate_thresholds(scores, direction)
-            hit, false_alarm = limits_at(scores, direction, thresholds, alpha)
-            if np.any(hit > false_alarm):
+            seen = Rates(scores, direction, thresholds, alpha)
+            if np.any(seen.hit_rate_lower > seen.false_alarm_rate_upper):
                 unsplit += 1
                 break
         split += delta_lower_bound(scores, epsilon=0.0, confidence=1.0 - alpha, seed=seed).value > 0.0

@@ -7,8 +7,8 @@ import math
 import pytest
 from scipy import stats
 
+from broken_trainers import ReusedBatchSampler
 from groupdp.audit import (
-    ReusedBatchSampler,
     TrainingPhase,
     attack_scores,
     audit_worst_case,

@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 
 import groupdp
-from groupdp.audit import Scores, check_claim, claimed_curve
-from groupdp.audit.audit import measured_curve
-from groupdp.audit.correlated import audit_correlated, correlated_scores
+from groupdp.audit import (
+    Scores,
+    audit_correlated,
+    check_claim,
+    claimed_curve,
+    correlated_scores,
+    measured_curve,
+)
 from groupdp.correlated import (
     BandedToeplitz,
     CorrelatedNoise,

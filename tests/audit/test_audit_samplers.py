@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from groupdp.audit import DescribedSampler, ReusedBatchSampler, sampler_of
+from broken_trainers import ReusedBatchSampler
 from groupdp.samplings import FixedBatchSampling, PoissonSampling
 from refusals import refused
 
@@ -30,7 +30,7 @@ def smallest_p_value(counts: list[tuple[int, float]], trials: int) -> float:
 
 
 def two_rounds(sampler: object, dataset_size: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    batches: Iterator[np.ndarray] = sampler.batches(  # type: ignore[attr-defined]
+    batches: Iterator[np.ndarray] = sampler.sampled_batches(  # type: ignore[attr-defined]
         np.random.default_rng(seed), trials=TRIALS, dataset_size=dataset_size
     )
     return next(batches).copy(), next(batches).copy()
@@ -55,7 +55,7 @@ def across_rounds(rounds: tuple[np.ndarray, np.ndarray], probability: float) -> 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 1.0])
 def test_poisson_sampling_includes_each_example_independently(rate: float) -> None:
     size = 7
-    rounds = two_rounds(sampler_of(PoissonSampling(rate=rate)), size)
+    rounds = two_rounds(PoissonSampling(rate=rate), size)
     assert inclusion(rounds, rate) > FALSE_ALARM
     assert pairwise(rounds[0], rate**2) > FALSE_ALARM
     assert across_rounds(rounds, rate**2) > FALSE_ALARM
@@ -66,7 +66,7 @@ def test_poisson_sampling_includes_each_example_independently(rate: float) -> No
 
 @pytest.mark.parametrize(("batch_size", "size"), [(1, 5), (3, 6), (5, 6), (6, 6)])
 def test_fixed_batches_are_uniform_over_all_subsets_of_their_size(batch_size: int, size: int) -> None:
-    rounds = two_rounds(sampler_of(FixedBatchSampling(batch_size=batch_size, dataset_size=100)), size)
+    rounds = two_rounds(FixedBatchSampling(batch_size=batch_size, dataset_size=100), size)
     for one in rounds:
         assert np.all(one.sum(axis=1) == batch_size)
     rate = batch_size / size
@@ -84,7 +84,7 @@ def test_fixed_batches_are_uniform_over_all_subsets_of_their_size(batch_size: in
 
 
 def test_a_rate_that_is_off_by_a_twentieth_is_noticed() -> None:
-    assert inclusion(two_rounds(sampler_of(PoissonSampling(rate=0.315)), 7), 0.3) < FALSE_ALARM
+    assert inclusion(two_rounds(PoissonSampling(rate=0.315), 7), 0.3) < FALSE_ALARM
 
 
 def test_sampling_with_replacement_would_be_noticed() -> None:
@@ -103,24 +103,15 @@ def test_a_reused_batch_is_uniform_but_its_rounds_are_not_independent() -> None:
 
 def test_a_seed_decides_everything() -> None:
     for sampler in (
-        sampler_of(PoissonSampling(rate=0.3)),
-        sampler_of(FixedBatchSampling(batch_size=2, dataset_size=100)),
+        PoissonSampling(rate=0.3),
+        FixedBatchSampling(batch_size=2, dataset_size=100),
     ):
         first, again, other = (two_rounds(sampler, 5, seed) for seed in (4, 4, 5))
         assert np.array_equal(first, again)
         assert not np.array_equal(first, other)
 
 
-def test_a_description_gives_its_sampler() -> None:
-    described = FixedBatchSampling(batch_size=3, dataset_size=8)
-    assert sampler_of(described) == DescribedSampler(described)
-
-
-def test_bad_samplers_are_refused_with_a_sentence() -> None:
-    with refused("rate"):
-        sampler_of(PoissonSampling(rate=1.5))
+def test_a_batch_larger_than_the_dataset_is_refused_with_a_sentence() -> None:
+    sampler = FixedBatchSampling(batch_size=4, dataset_size=100)
     with refused("batch_size"):
-        sampler_of(FixedBatchSampling(batch_size=0, dataset_size=100))
-    sampler = sampler_of(FixedBatchSampling(batch_size=4, dataset_size=100))
-    with refused("batch_size"):
-        next(sampler.batches(np.random.default_rng(0), trials=1, dataset_size=3))
+        next(sampler.sampled_batches(np.random.default_rng(0), trials=1, dataset_size=3))

@@ -8,7 +8,6 @@ from scipy import stats
 from groupdp.audit import (
     TrainingPhase,
     clip,
-    sampler_of,
     train,
     train_many,
     training_phases,
@@ -22,10 +21,8 @@ FEATURES = np.random.default_rng(5).normal(size=(12, 3)) * 2.0
 TARGETS = np.random.default_rng(6).normal(size=12)
 EXAMPLES = np.concatenate([FEATURES, TARGETS[:, None]], axis=1)
 PHASES = (
-    TrainingPhase(sampler=sampler_of(PoissonSampling(rate=0.4)), noise_multiplier=0.7, rounds=5),
-    TrainingPhase(
-        sampler=sampler_of(FixedBatchSampling(batch_size=5, dataset_size=100)), noise_multiplier=0.3, rounds=4
-    ),
+    TrainingPhase(sampler=PoissonSampling(rate=0.4), noise_multiplier=0.7, rounds=5),
+    TrainingPhase(sampler=FixedBatchSampling(batch_size=5, dataset_size=100), noise_multiplier=0.3, rounds=4),
 )
 
 
@@ -48,7 +45,7 @@ def test_one_trial_of_the_batched_version_is_the_plain_equation() -> None:
 
 
 def test_without_noise_and_with_everyone_the_update_is_the_sum_of_clipped_gradients() -> None:
-    phase = TrainingPhase(sampler=sampler_of(PoissonSampling(rate=1.0)), noise_multiplier=0.0, rounds=1)
+    phase = TrainingPhase(sampler=PoissonSampling(rate=1.0), noise_multiplier=0.0, rounds=1)
     slopes = np.array([[3.0, 4.0], [0.3, 0.4], [-6.0, 8.0]])  # norms 5, 0.5 and 10, clipped to 1, 0.5 and 1
     iterates = train_many(
         lambda models, examples: examples[None],
@@ -65,9 +62,7 @@ def test_without_noise_and_with_everyone_the_update_is_the_sum_of_clipped_gradie
 
 
 def test_the_noise_has_deviation_sigma_times_the_clipping_norm_and_no_more_structure() -> None:
-    phase = TrainingPhase(
-        sampler=sampler_of(FixedBatchSampling(batch_size=1, dataset_size=100)), noise_multiplier=0.8, rounds=3
-    )
+    phase = TrainingPhase(sampler=FixedBatchSampling(batch_size=1, dataset_size=100), noise_multiplier=0.8, rounds=3)
     iterates = train_many(
         lambda models, examples: examples[None],
         np.zeros((2, 1)),
@@ -94,9 +89,7 @@ def test_gradients_are_asked_for_sampled_examples_only() -> None:
         asked.append(example)
         return [0.0]
 
-    phase = TrainingPhase(
-        sampler=sampler_of(FixedBatchSampling(batch_size=2, dataset_size=100)), noise_multiplier=1.0, rounds=4
-    )
+    phase = TrainingPhase(sampler=FixedBatchSampling(batch_size=2, dataset_size=100), noise_multiplier=1.0, rounds=4)
     train(gradient, range(6), [phase], generator=np.random.default_rng(3), initial_model=0.0)
     assert len(asked) == 8
     assert all(len(set(asked[i : i + 2])) == 2 for i in range(0, 8, 2))
@@ -116,10 +109,8 @@ def test_a_description_becomes_its_phases() -> None:
         ),
     ]
     assert training_phases(run) == (
-        TrainingPhase(sampler=sampler_of(PoissonSampling(rate=0.1)), noise_multiplier=1.0, rounds=3),
-        TrainingPhase(
-            sampler=sampler_of(FixedBatchSampling(batch_size=2, dataset_size=9)), noise_multiplier=2.0, rounds=4
-        ),
+        TrainingPhase(sampler=PoissonSampling(rate=0.1), noise_multiplier=1.0, rounds=3),
+        TrainingPhase(sampler=FixedBatchSampling(batch_size=2, dataset_size=9), noise_multiplier=2.0, rounds=4),
     )
     microbatched = DPSGD(sampling=PoissonSampling(rate=0.1), noise_multiplier=1.0, steps=3, microbatch_size=4)
     with refused("microbatch_size"):
@@ -127,7 +118,7 @@ def test_a_description_becomes_its_phases() -> None:
 
 
 def test_bad_settings_are_refused_with_a_sentence() -> None:
-    phase = TrainingPhase(sampler=sampler_of(PoissonSampling(rate=0.5)), noise_multiplier=1.0, rounds=1)
+    phase = TrainingPhase(sampler=PoissonSampling(rate=0.5), noise_multiplier=1.0, rounds=1)
     generator = np.random.default_rng(0)
     with refused("clipping_norm"):
         train(gradient_of_one, EXAMPLES, [phase], generator=generator, initial_model=0.0, clipping_norm=0.0)
@@ -136,4 +127,4 @@ def test_bad_settings_are_refused_with_a_sentence() -> None:
     with refused("initial_model"):
         train(gradient_of_one, EXAMPLES, [phase], generator=generator, initial_model=[np.nan])
     with refused("rounds"):
-        TrainingPhase(sampler=sampler_of(PoissonSampling(rate=0.5)), noise_multiplier=1.0, rounds=-1)
+        TrainingPhase(sampler=PoissonSampling(rate=0.5), noise_multiplier=1.0, rounds=-1)

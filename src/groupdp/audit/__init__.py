@@ -1,12 +1,13 @@
 """DP-SGD that is really run on its worst cases, the optimal attack on it, and an audit that can fail.
 
-The simulation (trainer, worst_cases, simulation) shares nothing with the accountant; `claims` compares the two.
+The simulation (worst_cases, simulation) shares nothing with the accountant; `claims` compares the two.
 """
 
 from groupdp.audit.audit import AuditReport as AuditReport
 from groupdp.audit.audit import EmpiricalTradeoff as EmpiricalTradeoff
 from groupdp.audit.audit import MeasuredDelta as MeasuredDelta
 from groupdp.audit.audit import WorstCaseAudit as WorstCaseAudit
+from groupdp.audit.audit import audit_correlated as audit_correlated
 from groupdp.audit.audit import audit_scores as audit_scores
 from groupdp.audit.audit import audit_worst_case as audit_worst_case
 from groupdp.audit.audit import empirical_tradeoff as empirical_tradeoff
@@ -31,19 +32,15 @@ from groupdp.audit.lower_bounds import simultaneous_band as simultaneous_band
 from groupdp.audit.lower_bounds import upper_limit as upper_limit
 from groupdp.audit.simulation import Scores as Scores
 from groupdp.audit.simulation import attack_scores as attack_scores
+from groupdp.audit.simulation import correlated_scores as correlated_scores
 from groupdp.audit.simulation import read_scores as read_scores
-from groupdp.audit.trainer import DescribedSampler as DescribedSampler
-from groupdp.audit.trainer import ReusedBatchSampler as ReusedBatchSampler
-from groupdp.audit.trainer import Sampler as Sampler
-from groupdp.audit.trainer import TrainingPhase as TrainingPhase
-from groupdp.audit.trainer import clip as clip
-from groupdp.audit.trainer import sampler_of as sampler_of
-from groupdp.audit.trainer import train as train
-from groupdp.audit.trainer import train_many as train_many
-from groupdp.audit.trainer import training_phases as training_phases
+from groupdp.audit.worst_cases import Sampler as Sampler
+from groupdp.audit.worst_cases import TrainingPhase as TrainingPhase
 from groupdp.audit.worst_cases import WorstCase as WorstCase
+from groupdp.audit.worst_cases import clip as clip
 from groupdp.audit.worst_cases import log_likelihood_ratio as log_likelihood_ratio
-from groupdp.audit.worst_cases import presence_log_probabilities as presence_log_probabilities
-from groupdp.audit.worst_cases import revealed_log_likelihood_ratio as revealed_log_likelihood_ratio
 from groupdp.audit.worst_cases import slope_gradient as slope_gradient
+from groupdp.audit.worst_cases import train as train
+from groupdp.audit.worst_cases import train_many as train_many
+from groupdp.audit.worst_cases import training_phases as training_phases
 from groupdp.audit.worst_cases import worst_case as worst_case

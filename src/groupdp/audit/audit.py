@@ -1,11 +1,8 @@
 """The whole audit: measured delta over epsilon with intervals, lower bounds, the verdict, and what more runs would buy.
 
-For the optimal attack the best event at epsilon is known beforehand, "loss > epsilon", so that
-delta(epsilon) = P(loss > epsilon) - e^epsilon Q(loss > epsilon) can be measured from both sides. The intervals hold for
-all epsilons and directions at once. For other scores only the lower ends mean anything.
-
-Every statement of a report (the bound on epsilon, the bound on delta, the verdict) holds by itself with the stated
-confidence.
+For the optimal attack the best event at epsilon is known beforehand, "loss > epsilon", so that delta can be measured
+from both sides. For other scores only the lower ends mean anything. Every statement of a report holds by itself with
+the stated confidence.
 """
 
 from __future__ import annotations
@@ -28,11 +25,12 @@ from groupdp.audit.lower_bounds import (
     simultaneous_band,
     upper_limit,
 )
-from groupdp.audit.simulation import Progress, Scores, attack_scores
+from groupdp.audit.simulation import Progress, Scores, attack_scores, correlated_scores
 from groupdp.audit.worst_cases import WorstCase, worst_case
 from groupdp.bounds import Bounds
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.floats import FloatArray
+from groupdp.mechanisms.correlated import CorrelatedNoise
 from groupdp.neighbours import Direction, directions_of, require_direction
 
 
@@ -76,10 +74,7 @@ class EmpiricalTradeoff:
 def measured_delta(
     scores: Scores, epsilons: npt.ArrayLike, *, direction: str, confidence: float = 0.999
 ) -> MeasuredDelta:
-    """Measure delta at every epsilon with the event "loss > epsilon"; jointly valid at `confidence`.
-
-    Four exact binomial limits per epsilon, each at its share of 1 - confidence.
-    """
+    """Measure delta at every epsilon with the event "loss > epsilon"; jointly valid at `confidence` (Bonferroni)."""
     chosen = require_direction(direction)
     at = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     if at.ndim != 1 or len(at) == 0 or not np.all(np.isfinite(at)) or np.any(at > 700.0):
@@ -195,7 +190,8 @@ def audit_scores(
     """
     from groupdp import guarantees
 
-    level, excess = _require_question(delta, confidence, gap)
+    level = require_number("delta", delta, above=0.0, below=1.0)
+    excess = require_number("gap", gap, above=0.0, at_most=100.0)
     asked: dict[str, Any] = {"adjacency": adjacency, "group_size": group_size, "rounds": rounds}
     epsilon_lower = epsilon_lower_bound(scores, delta=level, confidence=confidence, adjacency=adjacency, seed=seed)
     claimed = guarantees.epsilon(run, delta=level, **asked)
@@ -246,32 +242,21 @@ def audit_worst_case(
     of shuffled epochs allow. What is measured lies on the claimed curve where that is tight.
     The claim is the certified curve for groups of `claimed_group_size` (by default the true `group_size`).
     """
-    _require_question(delta, confidence, gap)
+    require_confidence(confidence)
+    require_number("delta", delta, above=0.0, below=1.0)
+    require_number("gap", gap, above=0.0, at_most=100.0)
     directions_of(adjacency)
+
+    def part(start: float, stop: float) -> Progress | None:
+        return None if progress is None else lambda fraction: progress(start + (stop - start) * fraction)
+
     instance = worst_case(run, group_size=group_size, adjacency=adjacency, ordinary_examples=ordinary_examples)
     size = group_size if claimed_group_size is None else claimed_group_size
-    scores = attack_scores(
-        instance, trials=trials, seed=seed, reveal_batches=reveal_batches, progress=_part(progress, 0.0, 0.8)
-    )
-    curve = claimed_curve(
-        run,
-        group_size=size,
-        adjacency=adjacency,
-        smallest_delta=min(1e-2, 1.0 / trials),
-        progress=_part(progress, 0.8, 1.0),
-    )
+    scores = attack_scores(instance, trials=trials, seed=seed, reveal_batches=reveal_batches, progress=part(0.0, 0.8))
+    claimed: dict[str, Any] = {"group_size": size, "adjacency": adjacency}
+    curve = claimed_curve(run, smallest_delta=min(1e-2, 1.0 / trials), progress=part(0.8, 1.0), **claimed)
     measured = measured_curve(scores, curve, confidence=confidence)
-    report = audit_scores(
-        scores,
-        run,
-        delta=delta,
-        group_size=size,
-        claim=curve,
-        adjacency=adjacency,
-        confidence=confidence,
-        gap=gap,
-        seed=seed,
-    )
+    report = audit_scores(scores, run, delta=delta, claim=curve, confidence=confidence, gap=gap, seed=seed, **claimed)
     consistent = all(
         part.consistent_with(curve.lower_deltas[part.direction], curve.deltas[part.direction]) for part in measured
     )
@@ -280,15 +265,20 @@ def audit_worst_case(
     )
 
 
-def _require_question(delta: Any, confidence: Any, gap: Any) -> tuple[float, float]:
-    """Check the question before any work is done."""
-    require_confidence(confidence)
-    return (
-        require_number("delta", delta, above=0.0, below=1.0),
-        require_number("gap", gap, above=0.0, at_most=100.0),
-    )
+def audit_correlated(
+    run: CorrelatedNoise,
+    *,
+    group_size: int,
+    trials: int,
+    delta: float,
+    trained: CorrelatedNoise | None = None,
+    confidence: float = 0.999,
+    seed: int = 0,
+) -> AuditReport:
+    """Train the worst case of `run` many times, attack every run, and hold the claim about `run` against it.
 
-
-def _part(progress: Progress | None, start: float, stop: float) -> Progress | None:
-    """Progress of a part of the work, as progress of the whole."""
-    return None if progress is None else lambda fraction: progress(start + (stop - start) * fraction)
+    `trained` is what the training code does, where that differs from the claim: another normalisation, for example.
+    """
+    scores = correlated_scores(run if trained is None else trained, group_size=group_size, trials=trials, seed=seed)
+    claim = claimed_curve(run, group_size=group_size, smallest_delta=min(1e-2, 1.0 / trials))
+    return audit_scores(scores, run, delta=delta, group_size=group_size, claim=claim, confidence=confidence, seed=seed)

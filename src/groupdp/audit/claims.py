@@ -1,14 +1,10 @@
 """The claim under audit, the verdict on it, and how many runs it takes to see a gap.
 
-The claim is a certified curve of delta over epsilon. It may be right (a run and its group size) or wrong on purpose
-(another group size); the audit does not know which.
-
 Verdict: the choosing half of the runs picks the epsilon, the direction and the threshold at which the claim looks
 weakest; the confirming half puts that one inequality, P(E) <= e^epsilon Q(E) + claimed delta, to an exact test. A true
 claim is contradicted with probability at most 1 - confidence. A claim that is not contradicted is not proved.
 
-Plan: it supposes the attack's rates. Under them, half of the runs choosing and half confirming, the audit contradicts
-the claim with at least the stated power.
+Plan: under the attack's supposed rates the audit contradicts the claim with at least the stated power.
 """
 
 from __future__ import annotations
@@ -25,13 +21,10 @@ from scipy import special
 from groupdp._validation import require_integer, require_number
 from groupdp.audit.lower_bounds import (
     Operation,
-    candidate_thresholds,
-    count_at_least,
-    limits_at,
+    Rates,
+    chosen_operation,
     lower_limit,
-    operate,
     require_confidence,
-    split,
     upper_limit,
 )
 from groupdp.audit.simulation import Progress, Scores
@@ -140,29 +133,20 @@ def check_claim(scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.99
     if not isinstance(claim, ClaimedCurve):
         raise InvalidArgument("claim", NOT_SHOWN, "be a ClaimedCurve, made by claimed_curve or claimed_point")
     sure = require_confidence(confidence)
-    alpha = 1.0 - sure
-    halves = split(scores, seed)
     factors = np.exp(claim.epsilons)
-    best: tuple[float, Direction, float, int] | None = None
-    for direction, claimed in claim.deltas.items():
-        thresholds = candidate_thresholds(halves.choosing, direction)
-        hit, false_alarm = limits_at(halves.choosing, direction, thresholds, alpha)
-        margin = hit[:, None] - factors * false_alarm[:, None] - claimed
+
+    def strength(direction: Direction, seen: Rates) -> FloatArray:
+        margin = seen.hit_rate_lower[:, None] - factors * seen.false_alarm_rate_upper[:, None] - claim.deltas[direction]
         # The chance to confirm grows with the margin in units of its own standard deviation.
-        positives, negatives = halves.choosing.positives(direction), halves.choosing.negatives(direction)
-        p = (count_at_least(positives, thresholds) + 1.0) / (len(positives) + 2.0)
-        q = (count_at_least(negatives, thresholds) + 1.0) / (len(negatives) + 2.0)
-        variance = (p * (1 - p) / len(positives))[:, None] + factors**2 * (q * (1 - q) / len(negatives))[:, None]
-        strength = margin / np.sqrt(variance)
-        i, j = np.unravel_index(int(np.argmax(strength)), strength.shape)
-        if best is None or strength[i, j] > best[0]:
-            best = (float(strength[i, j]), direction, float(thresholds[i]), int(j))
-    if best is None:
-        raise AssertionError("there must be a direction to test")
-    _, chosen, threshold, where = best
-    operation = operate(halves.confirming, chosen, threshold, alpha)
+        p = (seen.hits + 1.0) / (seen.hit_trials + 2.0)
+        q = (seen.false_alarms + 1.0) / (seen.false_alarm_trials + 2.0)
+        variance = (p * (1 - p) / seen.hit_trials)[:, None]
+        variance = variance + factors**2 * (q * (1 - q) / seen.false_alarm_trials)[:, None]
+        return np.asarray(margin / np.sqrt(variance))
+
+    operation, where = chosen_operation(scores, claim.deltas, strength, 1.0 - sure, seed)
     measured = operation.hit_rate_lower - float(factors[where]) * operation.false_alarm_rate_upper
-    claimed_delta = float(claim.deltas[chosen][where])
+    claimed_delta = float(claim.deltas[operation.direction][where])
     return Verdict(
         contradicted=measured > claimed_delta,
         epsilon=float(claim.epsilons[where]),
@@ -251,8 +235,7 @@ def runs_to_see_gap(
 
 
 def _quantile(runs: int, probability: float, level: float) -> int:
-    """The largest s with P(Binom(runs, probability) < s) <= level: reached with probability at least 1 -
-    level."""
+    """The largest s with P(Binom(runs, probability) < s) <= level: reached with probability at least 1 - level."""
     if probability >= 1.0:
         return runs
     low, high = 0, runs  # P(X < 0) = 0; P(X >= s) is the incomplete beta function at s

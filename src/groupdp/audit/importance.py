@@ -1,15 +1,9 @@
 """delta far below 1 / trials, by importance sampling: a check of the accountant's arithmetic, not a black-box audit.
 
-It draws from the exponentially tilted law of the worst case's privacy loss; no training loop is observed.
+Draws the worst case's privacy loss L = sum_j L_j under the tilt e^(c min(L_j, a)) of every round j, with normaliser K:
 
-    delta(epsilon) = E_P[(1 - e^(epsilon - L))_+] = M E_c[Y],   L = sum_j L_j over the rounds j,
-    Y = e^(c epsilon - c sum_j min(L_j, a)) (1 - e^(epsilon - L))_+ / kappa(c),
-    M = kappa(c) e^(K(c) - c epsilon),   kappa(c) = c^c / (1 + c)^(1 + c)
-
-with E_c the law tilted by e^(c min(L_j, a)) in every round j and K(c) its log-normaliser. The cap a = epsilon + b -
-sum_j inf L_j, with e^(-c b) = kappa(c), matters only where one round alone brings L above epsilon: rare batches, few
-rounds. Y lies in [0, 1]: without a capped round kappa(c) is the largest value of e^(-c v)(1 - e^-v), with one the sum
-is at least epsilon + b. The error bar is the empirical Bernstein bound (Maurer and Pontil 2009, theorem 4).
+    delta(epsilon) = kappa(c) e^(K - c epsilon) E_c[Y],   kappa(c) = c^c / (1 + c)^(1 + c),
+    Y = e^(c epsilon - c sum_j min(L_j, a)) (1 - e^(epsilon - L))_+ / kappa(c),   0 <= Y <= 1   (docs/trust.md)
 """
 
 from __future__ import annotations
@@ -24,11 +18,12 @@ from groupdp._validation import require_integer, require_number
 from groupdp.audit.lower_bounds import require_confidence
 from groupdp.audit.simulation import Progress
 from groupdp.audit.tilted import CappedTilt, RoundLaw, TiltedRound, log_normaliser
-from groupdp.audit.worst_cases import presence_of
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
-from groupdp.mechanisms.dpsgd import phases_of
-from groupdp.neighbours import FORWARD, require_direction
+from groupdp.floats import FloatArray
+from groupdp.mechanisms.dpsgd import DPSGD, phases_of
+from groupdp.neighbours import BACKWARD, FORWARD, Change, require_direction
 from groupdp.printing import given
+from groupdp.samplings.audited import IndependentSums
 
 #: Terms (samples x rounds x components) that may be evaluated: hours, not days.
 LARGEST_SAMPLING = 10**12
@@ -41,8 +36,7 @@ _TILTS = (1e-3, 1e3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportanceEstimate:
-    """delta at `epsilon` for one direction, with an interval of the stated confidence. A check of the
-    numerics."""
+    """delta at `epsilon` for one direction, with an interval of the stated confidence. A check of the numerics."""
 
     direction: str
     epsilon: float
@@ -81,13 +75,12 @@ def importance_delta(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> ImportanceEstimate:
-    """Estimate the worst case's delta at `epsilon` under the tilted law; see the module's first lines."""
+    """Estimate the worst case's delta at `epsilon`; the interval is the empirical Bernstein bound."""
     side = require_direction(direction)
     at = require_number("epsilon", epsilon, at_least=0.0)
     count = require_integer("samples", samples, at_least=2)
     sure = require_confidence(confidence)
     laws = _laws(run, require_integer("group_size", group_size, at_least=1))
-    rounds = sum(repeats for _, repeats in laws)
     components = max((len(law.log_weights) for law, _ in laws), default=1)
     if components > MOST_COMPONENTS:
         raise LimitExceeded(
@@ -99,35 +92,36 @@ def importance_delta(
             f"Importance sampling may evaluate at most {LARGEST_SAMPLING:.0e} terms (samples x steps x components), "
             f"this one would evaluate {terms:.1e}."
         )
-    ceiling = math.inf if side == FORWARD else -sum(law.log_absence * repeats for law, repeats in laws)
-    if at >= ceiling or not laws:  # the loss cannot exceed epsilon
+    absent = sum(law.log_absence * repeats for law, repeats in laws)
+    if not laws or (side == BACKWARD and at >= -absent):  # the loss cannot exceed epsilon
         nothing = {"log_delta": -math.inf, "log_lower": -math.inf, "log_upper": -math.inf}
         return ImportanceEstimate(direction=side, epsilon=at, confidence=sure, samples=0, tilt=1.0, **nothing)
-    lowest = sum(law.log_absence * repeats for law, repeats in laws) if side == FORWARD else -math.inf
 
     def tilt_at(rate: float) -> CappedTilt:
-        return CappedTilt(direction=side, rate=rate, cap=at - lowest - _log_kappa(rate) / rate)
+        cap = at - absent - _log_kappa(rate) / rate if side == FORWARD else math.inf
+        return CappedTilt(direction=side, rate=rate, cap=cap)
 
     def log_scale(rate: float) -> float:
-        cumulant = sum(repeats * log_normaliser(law, tilt_at(rate)) for law, repeats in laws)
+        try:
+            cumulant = sum(repeats * log_normaliser(law, tilt_at(rate)) for law, repeats in laws)
+        except LimitExceeded:
+            return math.inf
         return cumulant - rate * at + _log_kappa(rate)
 
-    rate = _smallest(log_scale)
-    scale, cap = log_scale(rate), tilt_at(rate).cap
-    tilted = [(TiltedRound(law, tilt_at(rate)), repeats) for law, repeats in laws]
+    rate = _best_tilt(log_scale)
+    scale, tilt = log_scale(rate), tilt_at(rate)
+    tilted = [(TiltedRound(law, tilt), repeats) for law, repeats in laws]
     root = np.random.SeedSequence([require_integer("seed", seed, at_least=0), 0x711])
     mean, spread, done = 0.0, 0.0, 0
-    chunk = min(_CHUNK, count)
-    for index, start in enumerate(range(0, count, chunk)):
-        size = min(chunk, count - start)
-        stream = np.random.SeedSequence(entropy=root.entropy, spawn_key=(index,))
-        generator = np.random.default_rng(stream)
+    for index, start in enumerate(range(0, count, _CHUNK)):
+        size = min(_CHUNK, count - start)
+        generator = np.random.default_rng(np.random.SeedSequence(entropy=root.entropy, spawn_key=(index,)))
         loss, capped = np.zeros(size), np.zeros(size)
         for law, repeats in tilted:
             for _ in range(repeats):
                 losses = law.draw(generator, size)
                 loss += losses
-                capped += np.minimum(losses, cap)
+                capped += np.minimum(losses, tilt.cap)
         gain = -np.expm1(-np.maximum(loss - at, 0.0))
         y = np.where(gain > 0.0, np.exp(np.where(gain > 0.0, rate * (at - capped) - _log_kappa(rate), 0.0)), 0.0) * gain
         if y.max() > 1.0 + 1e-9:
@@ -139,7 +133,7 @@ def importance_delta(
         done += size
         if progress is not None:
             progress(done / count)
-    rounding = 1e-10 + 1e-12 * rounds  # of the normaliser, in log delta
+    rounding = 1e-10 + 1e-12 * sum(repeats for _, repeats in laws)  # of the normaliser, in log delta
     margin = _bernstein(spread / (count - 1), count, (1.0 - sure) / 2.0)
     return ImportanceEstimate(
         direction=side,
@@ -170,38 +164,37 @@ def _laws(run: Any, group_size: int) -> list[tuple[RoundLaw, int]]:
     return laws
 
 
-def _smallest(function: Any) -> float:
-    """Where a unimodal function of the tilt is about smallest: golden section in log tilt.
+def presence_of(phase: DPSGD, *, group_size: int) -> tuple[float, FloatArray]:
+    """How far one member moves the sum, and log P(i members are in a batch): rounds of one mixture against a Gaussian.
 
-    Any tilt is valid; a good one only makes the error bar short. Tilts whose tables would be too large count
-    as infinitely bad.
+    Where the other dataset's sum is itself random, or depends on other rounds, there is no such law.
     """
+    phase.sampling.require_adjacency(FORWARD)
+    change = Change(FORWARD, group_size, 0)
+    first, second = (dataset.releases for dataset in phase.sampling.audited_datasets(change, ordinary_examples=1))
+    if not (isinstance(first, IndependentSums) and isinstance(second, IndependentSums) and len(second.values) == 1):
+        raise InvalidArgument(
+            "run", InWords(phase.sampling.title), "be one mixture against one Gaussian in every round"
+        )
+    unit = float(first.values[1] - first.values[0]) if len(first.values) > 1 else 1.0
+    places = np.rint((first.values - second.values[0]) / unit).astype(int)
+    logs = np.full(int(places[-1]) + 1, -np.inf)
+    logs[places] = first.log_weights
+    return unit, logs
 
-    def guarded(x: float) -> float:
-        try:
-            return float(function(math.exp(x)))
-        except LimitExceeded:
-            return math.inf
 
-    golden = (math.sqrt(5.0) - 1.0) / 2.0
-    low, high = math.log(_TILTS[0]), math.log(_TILTS[1])
-    left, right = high - golden * (high - low), low + golden * (high - low)
-    at_left, at_right = guarded(left), guarded(right)
-    while high - low > 0.01:
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - golden * (high - low)
-            at_left = guarded(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + golden * (high - low)
-            at_right = guarded(right)
-    return math.exp((low + high) / 2.0)
+def _best_tilt(log_scale: Any) -> float:
+    """About where a unimodal function of the tilt is smallest: any tilt is valid, a good one shortens the interval."""
+    low, high = _TILTS
+    while high > 1.01 * low:
+        rates = np.geomspace(low, high, 9)
+        best = int(np.argmin([log_scale(float(rate)) for rate in rates]))
+        low, high = float(rates[max(best - 1, 0)]), float(rates[min(best + 1, 8)])
+    return math.sqrt(low * high)
 
 
 def _bernstein(variance: float, samples: int, alpha: float) -> float:
-    """Maurer and Pontil 2009, theorem 4: a one-sided margin at level 1 - alpha for means of values in [0,
-    1]."""
+    """Maurer and Pontil 2009, theorem 4: a one-sided margin at level 1 - alpha for means of values in [0, 1]."""
     logarithm = math.log(2.0 / alpha)
     return math.sqrt(2.0 * variance * logarithm / samples) + 7.0 * logarithm / (3.0 * (samples - 1))
 

@@ -1,14 +1,9 @@
 """Statistically valid lower bounds on epsilon and delta, from scores alone, by exact binomial limits.
 
 P(E) <= e^epsilon Q(E) + delta for every event E, here "the loss is at least t". One half of the runs chooses t and the
-direction; the other half confirms it with exact binomial limits, half of alpha on each of P(E) and Q(E).
-
-One threshold (Clopper and Pearson 1934): with s successes in n independent trials of probability p,
+direction; the other half confirms it with Clopper and Pearson's limits, half of alpha on each of P(E) and Q(E):
 
     P( lower_limit(s, n, alpha) > p ) <= alpha,      P( upper_limit(s, n, alpha) < p ) <= alpha      for every p.
-
-All thresholds: the r-th smallest of n independent uniforms is Beta(r, n + 1 - r). Limits that hold at a fixed set of
-ranks, each at its share of alpha, hold between them by monotonicity; no continuity is assumed.
 
 Each limit is checked against the incomplete beta function itself (assumed right to 1e-6 of its value), and found by
 bisection where the inverse is off. SciPy 1.17's is, by a factor of two, at 1000 successes in 10^9 trials.
@@ -17,7 +12,7 @@ bisection where the inverse is off. SciPy 1.17's is, by a factor of two, at 1000
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -44,7 +39,7 @@ def require_confidence(confidence: Any) -> float:
 
 def lower_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -> FloatArray:
     """One-sided lower limit of a binomial probability at level 1 - alpha; 0 where nothing succeeded."""
-    s, n = _counts(successes, trials)
+    s, n = np.broadcast_arrays(np.asarray(successes, np.float64), np.asarray(trials, np.float64))
     inside = s > 0
     counts = np.where(inside, s, 1.0)  # any valid argument, where the answer is known
     return np.where(inside, beta_lower_quantile(counts, n - counts + 1.0, alpha), 0.0)
@@ -52,7 +47,7 @@ def lower_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -
 
 def upper_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -> FloatArray:
     """One-sided upper limit of a binomial probability at level 1 - alpha; 1 where nothing failed."""
-    s, n = _counts(successes, trials)
+    s, n = np.broadcast_arrays(np.asarray(successes, np.float64), np.asarray(trials, np.float64))
     inside = s < n
     counts = np.where(inside, s, 0.0)
     return np.where(inside, beta_upper_quantile(counts + 1.0, n - counts, alpha), 1.0)
@@ -85,11 +80,6 @@ def _checked(
             low, high = np.where(up, middle, low), np.where(up, high, middle)
         guess[wrong] = low if rises else high
     return guess
-
-
-def _counts(successes: npt.ArrayLike, trials: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    s, n = np.broadcast_arrays(np.asarray(successes, np.float64), np.asarray(trials, np.float64))
-    return s, n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -163,8 +153,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBound:
-    """The true epsilon (at `delta`) or delta (at `epsilon`) is at least `value`, with the stated
-    confidence."""
+    """The true epsilon (at `delta`) or delta (at `epsilon`) is at least `value`, with the stated confidence."""
 
     quantity: Literal["epsilon", "delta"]
     value: float
@@ -172,14 +161,6 @@ class LowerBound:
     delta: float
     confidence: float
     operation: Operation
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Halves:
-    """Scores cut at random into a half that chooses and a half that confirms."""
-
-    choosing: Scores
-    confirming: Scores
 
 
 def epsilon_lower_bound(
@@ -194,12 +175,12 @@ def epsilon_lower_bound(
 
     The true epsilon at `delta` is below the returned value with probability at most 1 - confidence.
     """
-    level = require_number("delta", delta, at_least=0.0, below=1.0)
+    level, sure = require_number("delta", delta, at_least=0.0, below=1.0), require_confidence(confidence)
 
-    def gain(hit: FloatArray, false_alarm: FloatArray) -> FloatArray:
-        return np.log(np.maximum(hit - level, 1e-300)) - np.log(false_alarm)
+    def gain(_: Direction, seen: Rates) -> FloatArray:
+        return np.log(np.maximum(seen.hit_rate_lower - level, 1e-300)) - np.log(seen.false_alarm_rate_upper)
 
-    operation, sure = _chosen_operation(scores, gain, confidence, adjacency, seed)
+    operation, _ = chosen_operation(scores, directions_of(adjacency), gain, 1.0 - sure, seed)
     surplus = math.nextafter(operation.hit_rate_lower - level, -math.inf) if level > 0.0 else operation.hit_rate_lower
     value = math.log(surplus / operation.false_alarm_rate_upper) if surplus > 0.0 else 0.0
     value = max(0.0, value - _ROUNDING * (1.0 + abs(value)))
@@ -218,96 +199,74 @@ def delta_lower_bound(
 
     The true delta at `epsilon` is below the returned value with probability at most 1 - confidence.
     """
-    level = require_number("epsilon", epsilon, at_least=0.0, at_most=700.0)
+    level, sure = require_number("epsilon", epsilon, at_least=0.0, at_most=700.0), require_confidence(confidence)
     factor = math.exp(level)
 
-    def gain(hit: FloatArray, false_alarm: FloatArray) -> FloatArray:
-        return hit - factor * false_alarm
+    def gain(_: Direction, seen: Rates) -> FloatArray:
+        return seen.hit_rate_lower - factor * seen.false_alarm_rate_upper
 
-    operation, sure = _chosen_operation(scores, gain, confidence, adjacency, seed)
+    operation, _ = chosen_operation(scores, directions_of(adjacency), gain, 1.0 - sure, seed)
     false_alarms = factor * operation.false_alarm_rate_upper
     value = operation.hit_rate_lower - false_alarms
     value = max(0.0, value - _ROUNDING * (operation.hit_rate_lower + false_alarms))
     return LowerBound(quantity="delta", value=value, epsilon=level, delta=value, confidence=sure, operation=operation)
 
 
-def _chosen_operation(
+class Rates:
+    """How often "loss >= t" happened, for every t: counts, and limits at level alpha / 2 each."""
+
+    def __init__(self, scores: Scores, direction: Direction, thresholds: npt.ArrayLike, alpha: float) -> None:
+        positives, negatives = np.sort(scores.positives(direction)), np.sort(scores.negatives(direction))
+        self.hit_trials, self.false_alarm_trials = len(positives), len(negatives)
+        self.hits = self.hit_trials - np.searchsorted(positives, thresholds, side="left")
+        self.false_alarms = self.false_alarm_trials - np.searchsorted(negatives, thresholds, side="left")
+        self.hit_rate_lower = lower_limit(self.hits, self.hit_trials, alpha / 2.0)
+        self.false_alarm_rate_upper = upper_limit(self.false_alarms, self.false_alarm_trials, alpha / 2.0)
+
+
+def chosen_operation(
     scores: Scores,
-    gain: Callable[[FloatArray, FloatArray], FloatArray],
-    confidence: Any,
-    adjacency: Any,
+    directions: Iterable[Direction],
+    gain: Callable[[Direction, Rates], FloatArray],
+    alpha: float,
     seed: int,
-) -> tuple[Operation, float]:
-    sure = require_confidence(confidence)
-    alpha = 1.0 - sure
-    halves = split(scores, seed)
-    best: tuple[float, Direction, float] | None = None
-    for direction in directions_of(adjacency):
-        thresholds = candidate_thresholds(halves.choosing, direction)
-        hit, false_alarm = limits_at(halves.choosing, direction, thresholds, alpha)
-        gains = gain(hit, false_alarm)
-        winner = int(np.argmax(gains))
-        if best is None or gains[winner] > best[0]:
-            best = (float(gains[winner]), direction, float(thresholds[winner]))
-    if best is None:
-        raise AssertionError("there must be a direction to test")
-    return operate(halves.confirming, best[1], best[2], alpha), sure
+) -> tuple[Operation, int]:
+    """The event that the choosing half prefers, as the confirming half sees it; and the column of its `gain`."""
+    choosing, confirming = split(scores, seed)
+    options: list[tuple[float, Direction, float, int]] = []
+    for direction in directions:
+        thresholds = candidate_thresholds(choosing, direction)
+        gains = gain(direction, Rates(choosing, direction, thresholds, alpha)).reshape(len(thresholds), -1)
+        row, column = np.unravel_index(int(np.argmax(gains)), gains.shape)
+        options.append((float(gains[row, column]), direction, float(thresholds[row]), int(column)))
+    _, best, threshold, place = max(options, key=lambda option: option[0])
+    seen = Rates(confirming, best, threshold, alpha)
+    operation = Operation(
+        direction=best,
+        threshold=threshold,
+        hits=int(seen.hits),
+        hit_trials=seen.hit_trials,
+        false_alarms=int(seen.false_alarms),
+        false_alarm_trials=seen.false_alarm_trials,
+        hit_rate_lower=float(seen.hit_rate_lower),
+        false_alarm_rate_upper=float(seen.false_alarm_rate_upper),
+    )
+    return operation, place
 
 
-def split(scores: Scores, seed: int) -> Halves:
-    """Cut both kinds of scores in two at random: runs may come in any order."""
+def split(scores: Scores, seed: int) -> tuple[Scores, Scores]:
+    """Scores cut at random, for runs may come in any order: a half that chooses, and a half that confirms."""
     generator = np.random.default_rng([require_integer("seed", seed, at_least=0), 0x5B117])
-    halves = []
+    halves: tuple[dict[str, FloatArray], dict[str, FloatArray]] = {}, {}
     for name in ("with_group", "without_group"):
         values = generator.permutation(getattr(scores, name))
         if len(values) < FEWEST_RUNS:
             raise InvalidArgument(name, len(values), f"hold at least {FEWEST_RUNS} scores")
-        halves.append((values[: len(values) // 2], values[len(values) // 2 :]))
-    (with_1, with_2), (without_1, without_2) = halves
-    return Halves(
-        choosing=Scores(with_group=with_1, without_group=without_1),
-        confirming=Scores(with_group=with_2, without_group=without_2),
-    )
+        halves[0][name], halves[1][name] = values[: len(values) // 2], values[len(values) // 2 :]
+    return Scores(**halves[0]), Scores(**halves[1])
 
 
 def candidate_thresholds(scores: Scores, direction: Direction) -> FloatArray:
     """Order statistics of both samples, dense in the tails."""
-    chosen = []
-    for losses in (scores.positives(direction), scores.negatives(direction)):
-        ordered = np.sort(losses)
-        chosen.append(ordered[rank_grid(len(ordered)) - 1])
-    return np.unique(np.concatenate(chosen))
-
-
-def limits_at(
-    scores: Scores, direction: Direction, thresholds: FloatArray, alpha: float
-) -> tuple[FloatArray, FloatArray]:
-    """(lower limits of P(loss >= t), upper limits of Q(loss >= t)), each at level alpha / 2."""
-    hits = count_at_least(scores.positives(direction), thresholds)
-    false_alarms = count_at_least(scores.negatives(direction), thresholds)
-    return (
-        lower_limit(hits, len(scores.positives(direction)), alpha / 2.0),
-        upper_limit(false_alarms, len(scores.negatives(direction)), alpha / 2.0),
-    )
-
-
-def operate(scores: Scores, direction: Direction, threshold: float, alpha: float) -> Operation:
-    """One threshold's counts and limits; alpha / 2 for each limit."""
-    positives, negatives = scores.positives(direction), scores.negatives(direction)
-    hits = int(np.count_nonzero(positives >= threshold))
-    false_alarms = int(np.count_nonzero(negatives >= threshold))
-    return Operation(
-        direction=direction,
-        threshold=threshold,
-        hits=hits,
-        hit_trials=len(positives),
-        false_alarms=false_alarms,
-        false_alarm_trials=len(negatives),
-        hit_rate_lower=float(lower_limit(hits, len(positives), alpha / 2.0)),
-        false_alarm_rate_upper=float(upper_limit(false_alarms, len(negatives), alpha / 2.0)),
-    )
-
-
-def count_at_least(values: FloatArray, thresholds: FloatArray) -> npt.NDArray[np.int64]:
-    """How many values are at least t, for every t."""
-    return len(values) - np.searchsorted(np.sort(values), thresholds, side="left")
+    samples = (np.sort(losses) for losses in (scores.positives(direction), scores.negatives(direction)))
+    return np.unique(np.concatenate([ordered[rank_grid(len(ordered)) - 1] for ordered in samples]))

@@ -1,10 +1,8 @@
-"""Scores of an attack: many simulated runs of a worst case, or two columns of a CSV file.
+"""Scores of an attack: many simulated runs of a worst case, with correlated noise too, or two columns of a CSV file.
 
 Simulated scores follow from a seed: chunk i of each dataset has its own spawned stream, and the size of a chunk depends
-on the instance alone. Memory is bounded by the chunk.
-
-In a file, one row is one independent training run. Scores of several canaries of the same run are not independent, and
-the audit's confidence would be wrong.
+on the instance alone. In a file, one row is one independent training run: several canaries of one run are not
+independent, and the audit's confidence would be wrong.
 """
 
 from __future__ import annotations
@@ -13,22 +11,28 @@ import csv
 import io
 import math
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 import numpy.typing as npt
 
 from groupdp._files import standard_input
 from groupdp._validation import require_integer, shown
-from groupdp.audit.trainer import TrainingPhase, train_many, training_phases
-from groupdp.audit.worst_cases import WorstCase, log_likelihood_ratio, revealed_log_likelihood_ratio, slope_gradient
+from groupdp.audit.worst_cases import (
+    BoolArray,
+    TrainingPhase,
+    WorstCase,
+    log_likelihood_ratio,
+    slope_gradient,
+    train_many,
+    training_phases,
+)
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded
 from groupdp.floats import FloatArray
+from groupdp.mechanisms.correlated import CorrelatedNoise, CyclicPoisson, FixedEpochs, MinimumSeparation
 from groupdp.neighbours import FORWARD
 
 #: Called with the fraction done, in [0, 1]; an exception raised inside stops the simulation.
@@ -44,6 +48,8 @@ MOST_ROUNDS = 1_000_000
 MOST_TRIALS = 10**9
 #: Numbers held at once by a chunk; about ten arrays of this many bytes x 8 live at the same time.
 CHUNK_NUMBERS = 1 << 18
+#: Most rounds with correlated noise, and most rounds x trials.
+MOST_CORRELATED_ROUNDS, LARGEST_CORRELATED = 512, 200_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,7 +61,15 @@ class Scores:
 
     def __post_init__(self) -> None:
         for name in ("with_group", "without_group"):
-            object.__setattr__(self, name, _scores(name, getattr(self, name)))
+            try:
+                scores = np.asarray(getattr(self, name), dtype=np.float64)
+            except (TypeError, ValueError):
+                raise InvalidArgument(name, NOT_SHOWN, "be a sequence of numbers, one score per run") from None
+            if scores.ndim != 1 or len(scores) == 0:
+                raise InvalidArgument(name, InWords(f"shape {scores.shape}"), "be a non-empty sequence of scores")
+            if np.any(np.isnan(scores)):
+                raise InvalidArgument(name, InWords(f"{int(np.isnan(scores).sum())} of them"), "not contain NaN")
+            object.__setattr__(self, name, scores)
 
     def positives(self, direction: str) -> FloatArray:
         """Losses under P: with the group, or backwards without it and negated."""
@@ -78,20 +92,17 @@ def attack_scores(
 ) -> Scores:
     """Train `trials` times with the group and `trials` times without it, and attack every run.
 
-    The training is what the instance's run describes, unless `phases` say otherwise: that is how a trainer
-    that does not do what it declares is simulated. The attack always believes the declaration. With `reveal_batches`
-    it sees who was in every batch, and `attack` is not used.
+    The training is what the instance's run describes, unless `phases` say otherwise: that is how a trainer that does
+    not do what it declares is simulated. The attack always believes the declaration. With `reveal_batches` it sees who
+    was in every batch, and `attack` is not used.
     """
-    if reveal_batches and any(phase.sampling.secret_allocation for phase in instance.run):
-        raise InvalidArgument(
-            "reveal_batches",
-            InWords(f"true for {instance.title}"),
-            "be false where the bound holds only while the batches of an epoch stay secret",
-        )
-    if reveal_batches and len(instance.with_group) != len(instance.without_group):
-        raise InvalidArgument(
-            "reveal_batches", InWords(f"true for {instance.title}"), "be false where the datasets differ in size"
-        )
+    if reveal_batches:
+        told = InWords(f"true for {instance.title}")
+        if any(phase.sampling.secret_allocation for phase in instance.run):
+            secret = "be false where the bound holds only while the batches of an epoch stay secret"
+            raise InvalidArgument("reveal_batches", told, secret)
+        if len(instance.with_group) != len(instance.without_group):
+            raise InvalidArgument("reveal_batches", told, "be false where the datasets differ in size")
     count = require_integer("trials", trials, at_least=1, at_most=MOST_TRIALS)
     root = np.random.SeedSequence(require_integer("seed", seed, at_least=0))
     training = training_phases(instance.run) if phases is None else tuple(phases)
@@ -126,7 +137,7 @@ def attack_scores(
             )
             if reveal_batches:
                 known = np.array(means).reshape(-1, 2, stop - start).transpose(1, 0, 2)
-                scores[start:stop] = revealed_log_likelihood_ratio(iterates, known, instance)
+                scores[start:stop] = log_likelihood_ratio(iterates, instance, known)
             else:
                 scores[start:stop] = attack(iterates, instance)
             if progress is not None:
@@ -135,7 +146,7 @@ def attack_scores(
     return Scores(with_group=both[0], without_group=both[1])
 
 
-def _observe(means: list[FloatArray], moves: FloatArray, included: npt.NDArray[np.bool_]) -> None:
+def _observe(means: list[FloatArray], moves: FloatArray, included: BoolArray) -> None:
     """What a batch would sum up to in both datasets."""
     means.append((included.astype(np.float64) @ moves).T)
 
@@ -147,39 +158,99 @@ def chunk_size(instance: WorstCase) -> int:
     return max(1, CHUNK_NUMBERS // widest)
 
 
-def _scores(name: str, values: object) -> FloatArray:
-    try:
-        scores = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument(name, NOT_SHOWN, "be a sequence of numbers, one score per run") from None
-    if scores.ndim != 1 or len(scores) == 0:
-        raise InvalidArgument(name, InWords(f"shape {scores.shape}"), "be a non-empty sequence of scores")
-    if np.any(np.isnan(scores)):
-        raise InvalidArgument(name, InWords(f"{int(np.isnan(scores).sum())} of them"), "not contain NaN")
-    return scores
+def correlated_scores(
+    run: CorrelatedNoise, *, group_size: int, trials: int, seed: int, signs: npt.ArrayLike | None = None
+) -> Scores:
+    """The log-likelihood ratios of `trials` runs with the group, all together from round 0 on, and of as many without.
+
+    A round adds the noise (C^-1 z)_t of a matrix mechanism, z ~ N(0, sigma^2 I), to the sum x_t of its batch. The
+    attacker knows C, and sees C x + z. The group's slopes are -1 times `signs`, round by round; all +1 unless given.
+    """
+    count = require_integer("trials", trials, at_least=1, at_most=MOST_TRIALS)
+    group = require_integer("group_size", group_size, at_least=1)
+    if run.steps > MOST_CORRELATED_ROUNDS or run.steps * count > LARGEST_CORRELATED:
+        raise LimitExceeded(
+            f"A simulation of correlated noise may have at most {MOST_CORRELATED_ROUNDS} rounds, and "
+            f"{LARGEST_CORRELATED:.0e} in all trials; this one has {run.steps} rounds and {count} trials."
+        )
+    if run.noise_multiplier == 0.0:
+        raise InvalidArgument("noise_multiplier", InWords("0.0"), "be above 0 to attack a run")
+    matrix = run.strategy.matrix(run.steps)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InvalidArgument("strategy", InWords(run.strategy.describe()), "be square, one row for each round")
+    slopes = np.ones(run.steps) if signs is None else np.asarray(signs, dtype=np.float64)
+    if slopes.shape != (run.steps,) or np.any(np.abs(slopes) != 1.0):
+        raise InvalidArgument("signs", InWords(f"shape {slopes.shape}"), f"be {run.steps} numbers that are 1 or -1")
+    generator = np.random.default_rng(require_integer("seed", seed, at_least=0))
+    rounds, both = _rounds_of_group(run), []
+    for present in (group, 0):
+        sums = np.zeros((run.steps, count))
+        if isinstance(run.participation, CyclicPoisson):
+            sums[rounds] = generator.binomial(present, run.participation.rate, size=(len(rounds), count))
+        else:
+            sums[rounds] = present
+        iterates = _train(matrix, sums * slopes[:, np.newaxis], run.standard_deviation, generator)
+        releases = matrix @ -np.diff(iterates, axis=0)
+        both.append(_log_ratio(run, releases, (matrix * slopes)[:, rounds], group))
+    return Scores(with_group=both[0], without_group=both[1])
 
 
-#: The default names of the columns.
-WITH_COLUMN, WITHOUT_COLUMN = "with_group", "without_group"
+def _train(matrix: FloatArray, sums: FloatArray, deviation: float, generator: np.random.Generator) -> FloatArray:
+    """theta_t = theta_{t-1} - (x_t + w_t), w_t = (z_t - sum_{s < t} C_ts w_s) / C_tt: shape (T + 1, trials)."""
+    iterates = np.zeros((len(sums) + 1, sums.shape[1]))
+    noise = np.zeros_like(sums)
+    for t in range(len(sums)):
+        fresh = deviation * generator.standard_normal(sums.shape[1])
+        noise[t] = (fresh - matrix[t, :t] @ noise[:t]) / matrix[t, t]
+        iterates[t + 1] = iterates[t] - (sums[t] + noise[t])
+    return iterates
 
 
-def read_scores(path: str | Path, *, with_column: str = WITH_COLUMN, without_column: str = WITHOUT_COLUMN) -> Scores:
-    """Read a CSV file with a header; empty cells are skipped, so the columns may differ in length.
+def _rounds_of_group(run: CorrelatedNoise) -> npt.NDArray[np.intp]:
+    """The rounds in which the group may take part: the first part, or as early and as often as is allowed."""
+    match run.participation:
+        case CyclicPoisson(parts=apart) | FixedEpochs(batches=apart):
+            return np.arange(0, run.steps, apart)
+        case MinimumSeparation(separation=apart, participations=most):
+            return np.arange(0, run.steps, apart)[:most]
+    raise AssertionError(run.participation)
 
-    Scores may be infinite ("inf", "-inf"); anything else that is not a number is refused with its line.
+
+def _log_ratio(run: CorrelatedNoise, releases: FloatArray, columns: FloatArray, group: int) -> FloatArray:
+    """log p(y | with the group) - log p(y | without), where columns of the group's rounds share no row or are fixed."""
+    from scipy.stats import binom
+
+    y, columns = releases / run.standard_deviation, columns / run.standard_deviation
+    if not isinstance(run.participation, CyclicPoisson):
+        shift = group * columns.sum(axis=1)
+        return np.asarray(shift @ y - shift @ shift / 2.0)
+    sizes = np.arange(group + 1)
+    weights = binom.logpmf(sizes, group, run.participation.rate)
+    projected, squares = columns.T @ y, np.sum(columns * columns, axis=0)
+    total = np.zeros(releases.shape[1])
+    for projection, square in zip(projected, squares, strict=True):
+        terms = weights[:, np.newaxis] + np.outer(sizes, projection) - (sizes**2)[:, np.newaxis] * square / 2.0
+        total += np.logaddexp.reduce(terms, axis=0)
+    return total
+
+
+def read_scores(path: str | Path, *, with_column: str = "with_group", without_column: str = "without_group") -> Scores:
+    """Read a CSV file with a header, or standard input for "-".
+
+    Empty cells are skipped, so the columns may differ in length. Scores may be infinite ("inf",
+    "-inf"); anything else that is not a number is refused with its line.
     """
     if with_column == without_column:
         raise InvalidArgument("with_column and without_column", InWords(f"{shown(with_column)} twice"), "differ")
     columns = {with_column: array("d"), without_column: array("d")}
     try:
-        with _opened(path) as file:
-            rows = csv.reader(file)
+        with io.BytesIO(standard_input().read()) if str(path) == "-" else Path(path).open("rb") as source:
+            rows = csv.reader(io.TextIOWrapper(source, newline="", encoding="utf-8-sig"))
             header = [name.strip() for name in next(rows, [])]
             for name in columns:
                 if header.count(name) != 1:
-                    raise InvalidArgument(
-                        "scores", InWords(f"the columns {shown(header)}"), f"have one column named {shown(name)}"
-                    )
+                    found = InWords(f"the columns {shown(header)}")
+                    raise InvalidArgument("scores", found, f"have one column named {shown(name)}")
             places = {name: header.index(name) for name in columns}
             for row in rows:
                 for name, place in places.items():
@@ -188,22 +259,11 @@ def read_scores(path: str | Path, *, with_column: str = WITH_COLUMN, without_col
                 if rows.line_num > MOST_TRIALS:
                     raise LimitExceeded(f"scores may have at most {MOST_TRIALS} lines.")
     except OSError as error:
-        raise InvalidArgument(
-            "scores", InWords(f"{shown(str(path))} ({error.strerror or error})"), "be a file that can be read"
-        ) from None
+        reason = InWords(f"{shown(str(path))} ({error.strerror or error})")
+        raise InvalidArgument("scores", reason, "be a file that can be read") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidArgument("scores", InWords(f"{shown(str(path))} ({error})"), "be a CSV file in UTF-8") from None
     return Scores(with_group=np.array(columns[with_column]), without_group=np.array(columns[without_column]))
-
-
-@contextmanager
-def _opened(path: str | Path) -> Iterator[TextIO]:
-    """The file, or standard input for "-"; a byte order mark is skipped."""
-    if str(path) == "-":
-        yield io.TextIOWrapper(io.BytesIO(standard_input().read()), newline="", encoding="utf-8-sig")
-        return
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        yield file
 
 
 def _score(name: str, cell: str, line: int) -> float:

@@ -1,13 +1,7 @@
 """One round's exponentially tilted law: its normaliser, and exact draws from it.
 
-In units of the noise, R(u) = sum_i p_i exp(m_i u - m_i^2 / 2) is the likelihood ratio of one round, Psi =
-log R and phi the standard normal density. Tilting the loss L by c, up to a cap a, turns P into the law with
-density
-
-    exp(c min(L(u), a) - K) P(u),      P = R phi, L = Psi      backwards: P = phi, L = -Psi.
-
-Draws are by rejection from a piecewise constant envelope that is above the density by a proved margin, so
-they are exact up to the tails beyond the table, whose mass is below 1e-20.
+In units of the noise, R(u) = sum_i p_i exp(m_i u - m_i^2 / 2) is the likelihood ratio of one round and phi the standard
+normal density. P has the density R phi and L = log R; backwards P has phi, and L = -log R.
 """
 
 from __future__ import annotations
@@ -16,14 +10,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from groupdp.audit.worst_cases import mixture_log_ratio
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.neighbours import BACKWARD, FORWARD
+from groupdp.samplings.audited import log_mixture_ratio
 
-#: Most terms (nodes of a quadrature or grid x components of the mixture).
+#: Most terms of a table (nodes of a quadrature or grid x components of the mixture).
 MOST_TERMS = 100_000_000
 #: Cells of the envelope.
 CELLS = 1 << 12
@@ -33,40 +26,23 @@ _DRAWN = 60.0
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class RoundLaw:
     """One round in units of its noise: shifts i * unit with log-probabilities."""
 
-    unit: float
-    log_weights: FloatArray
-
-    @property
-    def largest_shift(self) -> float:
-        """m_max."""
-        return self.unit * float(np.flatnonzero(self.log_weights > -math.inf)[-1])
-
-    @property
-    def log_absence(self) -> float:
-        """log p_0, the infimum of Psi; -inf if the group is always present."""
-        return float(self.log_weights[0])
+    def __init__(self, unit: float, log_weights: FloatArray) -> None:
+        self.log_weights = log_weights
+        self.shifts = unit * np.arange(len(log_weights), dtype=np.float64)
+        self.largest_shift = float(self.shifts[np.flatnonzero(log_weights > -math.inf)[-1]])
+        self.log_absence = float(log_weights[0])  # log p_0, the infimum of log R
 
     def log_ratio(self, u: FloatArray) -> FloatArray:
-        """Psi(u)."""
-        return mixture_log_ratio(u, self.unit, self.log_weights)
-
-    def log_ratio_at(self, u: float) -> float:
-        """Psi at one point, over all components at once."""
-        shifts = self.unit * np.arange(len(self.log_weights))
-        exponents = self.log_weights + shifts * (u - shifts / 2.0)
-        largest = float(np.max(exponents))
-        return largest + math.log(float(np.sum(np.exp(exponents - largest))))
+        """log R(u)."""
+        return log_mixture_ratio(u, self.shifts, self.log_weights)
 
     def mean_shift(self, u: FloatArray) -> FloatArray:
-        """Psi'(u): the mean of the shifts under their posterior given u."""
-        level = self.log_ratio(u)
-        mean = np.zeros_like(u)
-        for i, log_weight in enumerate(self.log_weights.tolist()):
-            shift = i * self.unit
+        """(log R)'(u): the mean of the shifts under their posterior given u."""
+        level, mean = self.log_ratio(u), np.zeros_like(u)
+        for shift, log_weight in zip(self.shifts.tolist(), self.log_weights.tolist(), strict=True):
             mean += shift * np.exp(log_weight + shift * u - shift * shift / 2.0 - level)
         return mean
 
@@ -94,12 +70,11 @@ class CappedTilt:
 def log_normaliser(law: RoundLaw, tilt: CappedTilt) -> float:
     """K = log E_P[exp(c min(L, a))], by Gauss-Legendre panels on both sides of the cap.
 
-    The integrand is analytic where |Im u| m_max < pi / 2; panels of half-width 1 / (4 m_max sqrt(1 + |w|))
-    with 20 nodes leave only rounding.
+    The integrand is analytic where |Im u| m_max < pi / 2; panels of half-width 1 / (4 m_max sqrt(1 + |w|)) with 20
+    nodes leave only rounding.
     """
     low, kink, high = _range(law, tilt)
     scale = max(1.0, law.largest_shift) * math.sqrt(1.0 + abs(tilt.exponents[0]))
-    total, peak = 0.0, -math.inf
     pieces = []
     for left, right in ((low, kink), (kink, high)):
         panels = math.ceil(2.0 * scale * (right - left))
@@ -109,15 +84,14 @@ def log_normaliser(law: RoundLaw, tilt: CappedTilt) -> float:
         half = (right - left) / panels / 2.0
         centres = left + half * (2.0 * np.arange(panels) + 1.0)
         u = (centres[:, None] + half * _PANEL_NODES).ravel()
-        values = tilt.log_density(law.log_ratio(u), u)
-        pieces.append((values, np.tile(half * _PANEL_WEIGHTS, panels)))
-        peak = max(peak, float(values.max()))
+        pieces.append((tilt.log_density(law.log_ratio(u), u), np.tile(half * _PANEL_WEIGHTS, panels)))
+    peak = max(float(values.max()) for values, _ in pieces)
     total = math.fsum(float(np.sum(weights * np.exp(values - peak))) for values, weights in pieces)
     return peak + math.log(total) - 0.5 * math.log(2.0 * math.pi)
 
 
 class TiltedRound:
-    """Exact draws from a tilted round."""
+    """Exact draws from a tilted round up to tails below 1e-20, by rejection from a piecewise constant envelope."""
 
     def __init__(self, law: RoundLaw, tilt: CappedTilt) -> None:
         self._law, self._tilt = law, tilt
@@ -125,13 +99,13 @@ class TiltedRound:
         self._width = (high - low) / CELLS
         self._left = low + self._width * np.arange(CELLS, dtype=np.float64)
         self._ceiling = self._ceilings(self._left + self._width / 2.0)
-        masses = np.exp(self._ceiling - self._ceiling.max())
-        self._probabilities, self._aliases = _alias_table(masses / masses.sum())
+        masses = np.cumsum(np.exp(self._ceiling - self._ceiling.max()))
+        self._below = masses[:-1] / masses[-1]  # the probability of all cells up to this one
 
     def _ceilings(self, middle: FloatArray) -> FloatArray:
-        """h <= h(middle) + |h'| D / 2 + sup h'' D^2 / 8 on a cell of width D.
+        """h <= h(middle) + |h'| D / 2 + sup h'' D^2 / 8 on a cell of width D, h the log density.
 
-        h' = w Psi' - u, with w the power of R on the middle's side of the cap, or the worse of the two powers in
+        h' = w (log R)' - u, with w the power of R on the middle's side of the cap, or the worse of the two powers in
         cells that the cap may cut.
         """
         log_ratio, mean = self._law.log_ratio(middle), self._law.mean_shift(middle)
@@ -154,8 +128,7 @@ class TiltedRound:
         while filled < count:
             wanted = count - filled
             proposals = wanted + wanted // 16 + 16
-            cell = generator.integers(0, CELLS, size=proposals)
-            cell = np.where(generator.random(proposals) < self._probabilities[cell], cell, self._aliases[cell])
+            cell = np.searchsorted(self._below, generator.random(proposals), side="right")
             u = self._left[cell] + self._width * generator.random(proposals)
             log_ratio = self._law.log_ratio(u)
             height = self._tilt.log_density(log_ratio, u) - self._ceiling[cell]
@@ -168,10 +141,9 @@ class TiltedRound:
 
 
 def _range(law: RoundLaw, tilt: CappedTilt) -> tuple[float, float, float]:
-    """(low, where the cap is, high): outside [low + 13, high - 13] the density falls at least like a normal
-    one.
+    """(low, where the cap is, high): outside [low + 13, high - 13] the density falls at least like a normal one.
 
-    h' = w Psi' - u with 0 <= Psi' <= m_max, so every mode is between min(0, w m_max) and max(0, w m_max).
+    Every mode is between min(0, w m_max) and max(0, w m_max), since 0 <= (log R)' <= m_max.
     """
     below, above = tilt.exponents
     reach = below * law.largest_shift
@@ -194,7 +166,7 @@ def _require_few(nodes: int, law: RoundLaw) -> None:
 
 
 def _bend(law: RoundLaw, tilt: CappedTilt) -> float:
-    """A bound on |h''| = |w Psi'' - 1|, away from the cap: Psi'' is the variance of a variable in [0, m_max]."""
+    """A bound on |h''| = |w (log R)'' - 1|, away from the cap: (log R)'' is a variance on [0, m_max]."""
     return max(1.0, max(map(abs, tilt.exponents)) * law.largest_shift**2 / 4.0)
 
 
@@ -214,29 +186,13 @@ def _where_it_is(law: RoundLaw, tilt: CappedTilt) -> tuple[float, float]:
 
 
 def _inverse(law: RoundLaw, value: float) -> float:
-    """u with Psi(u) = value > log p_0, by bisection."""
+    """u with log R(u) = value > log p_0, by bisection."""
     low, high = -1.0, 1.0
-    while law.log_ratio_at(high) < value:
+    while law.log_ratio(np.array([high]))[0] < value:
         high *= 2.0
-    while law.log_ratio_at(low) > value:
+    while law.log_ratio(np.array([low]))[0] > value:
         low *= 2.0
     for _ in range(80):
         middle = (low + high) / 2.0
-        low, high = (middle, high) if law.log_ratio_at(middle) < value else (low, middle)
+        low, high = (middle, high) if law.log_ratio(np.array([middle]))[0] < value else (low, middle)
     return high
-
-
-def _alias_table(probabilities: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Walker's alias table: a uniform cell, kept with its probability, otherwise replaced by its alias."""
-    scaled = (probabilities * len(probabilities)).tolist()
-    aliases = list(range(len(scaled)))
-    small = [i for i, mass in enumerate(scaled) if mass < 1.0]
-    large = [i for i, mass in enumerate(scaled) if mass >= 1.0]
-    while small and large:
-        poor, rich = small.pop(), large.pop()
-        aliases[poor] = rich
-        scaled[rich] -= 1.0 - scaled[poor]
-        (small if scaled[rich] < 1.0 else large).append(rich)
-    for leftover in small + large:
-        scaled[leftover] = 1.0
-    return np.array(scaled), np.array(aliases, dtype=np.int64)

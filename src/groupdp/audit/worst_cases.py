@@ -1,33 +1,156 @@
-"""Worst cases, as datasets and a loss, and the optimal attack on them.
+"""DP-SGD as the paper writes it, really run; worst cases as datasets and a loss; and the optimal attack on them.
 
-Every example is a slope s with loss l(theta; s) = s theta: its gradient is s everywhere. Each sampling says which
-slopes leak most under a change of the dataset (`audited_datasets`). For Poisson sampling ordinary examples have slope 0
-and the group's -1, for fixed batches +1 and -1 (Ganesh 2024, section 3.3): with H examples of the group in the batch,
-(theta_i - theta_{i-1}) / (eta L) is H, or 2 H - B, plus noise.
+    theta_i = theta_{i-1} - eta ( sum_{d in D_i} clip(grad l(theta_{i-1}, d), L) + xi_i )
+    xi_i ~ N(0, sigma^2 L^2 I),   clip(g, L) = g / max(1, |g| / L)          (Ganesh 2024, equation 1)
 
-The attack is the exact log-likelihood ratio of the released iterates,
-
-    log p(theta_1, ..., theta_T | first dataset) - log p(theta_1, ..., theta_T | second dataset),
-
-the privacy loss of the pair (with, without); its level sets are the most powerful tests. The densities
-(samplings/audited.py) share nothing with the accountant. Where batches are released too, the ratio is that of two
-Gaussians in every round.
+In a worst case every example is a slope s with loss l(theta; s) = s theta. Each sampling says which slopes leak most
+under a change of the dataset (`audited_datasets`; Ganesh 2024, section 3.3). The attack is the exact log-likelihood
+ratio of the released iterates, first dataset over second. Nothing here is taken from the accountant.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from groupdp._validation import require_integer, require_number
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.groups import group_of, is_empty
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
-from groupdp.neighbours import BACKWARD, FORWARD, Change, Neighbours
-from groupdp.samplings.audited import AuditedDataset, IndependentSums, log_mixture_ratio
+from groupdp.neighbours import BACKWARD, FORWARD, Neighbours
+from groupdp.samplings.audited import AuditedDataset
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Sampler(Protocol):
+    """Anything that can say, round after round, who is in the batch; every sampling can."""
+
+    def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
+        """An endless iterator: for each round, a (trials, dataset_size) array of inclusion indicators."""
+
+
+#: (model of shape (d,), one example) -> its gradient, of shape (d,).
+Gradient = Callable[[FloatArray, Any], npt.ArrayLike]
+#: (models of shape (trials, d), examples of shape (n, ...)) -> gradients, of shape (trials, n, d);
+#: (1, n, d) where no gradient depends on the model.
+BatchedGradient = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPhase:
+    """`rounds` rounds with one sampler and one noise multiplier."""
+
+    sampler: Sampler
+    noise_multiplier: float
+    rounds: int
+
+    def __post_init__(self) -> None:
+        noise = require_number("noise_multiplier", self.noise_multiplier, at_least=0.0)
+        object.__setattr__(self, "noise_multiplier", noise)
+        object.__setattr__(self, "rounds", require_integer("rounds", self.rounds, at_least=0))
+
+
+def training_phases(run: Any) -> tuple[TrainingPhase, ...]:
+    """The phases that do what a run (a DPSGD or a sequence of them) describes."""
+    phases = phases_of(run)
+    for phase in phases:
+        if phase.microbatch_size != 1:
+            raise InvalidArgument("microbatch_size", phase.microbatch_size, "be 1: this trainer clips single examples")
+    return tuple(
+        TrainingPhase(sampler=phase.sampling, noise_multiplier=phase.noise_multiplier, rounds=phase.steps)
+        for phase in phases
+    )
+
+
+def clip(gradients: FloatArray, clipping_norm: float) -> FloatArray:
+    """g / max(1, |g| / L) for every gradient along the last axis."""
+    norms = np.sqrt(np.sum(np.square(gradients), axis=-1, keepdims=True))
+    return np.asarray(gradients / np.maximum(1.0, norms / clipping_norm))
+
+
+def train(
+    gradient: Gradient,
+    dataset: Sequence[Any] | FloatArray,
+    phases: Sequence[TrainingPhase],
+    *,
+    generator: np.random.Generator,
+    initial_model: npt.ArrayLike,
+    clipping_norm: float = 1.0,
+    step_size: float = 1.0,
+) -> FloatArray:
+    """One run of DP-SGD: the released iterates theta_0, ..., theta_T, of shape (T + 1, d).
+
+    The gradient is asked for sampled examples only, one at a time.
+    """
+    norm, step, model = _start(clipping_norm, step_size, initial_model)
+    iterates = [model]
+    for phase in phases:
+        deviation = phase.noise_multiplier * norm
+        batches = phase.sampler.sampled_batches(generator, trials=1, dataset_size=len(dataset))
+        for _ in range(phase.rounds):
+            batch = np.flatnonzero(next(batches)[0])
+            total = np.zeros_like(model)
+            for index in batch.tolist():
+                example = np.asarray(gradient(model, dataset[index]), dtype=np.float64).reshape(model.shape)
+                total = total + clip(example, norm)
+            noise = deviation * generator.standard_normal((1, len(model)))[0]
+            model = model - step * (total + noise)
+            iterates.append(model)
+    return np.stack(iterates)
+
+
+def train_many(
+    gradient: BatchedGradient,
+    dataset: FloatArray,
+    phases: Sequence[TrainingPhase],
+    *,
+    trials: int,
+    generator: np.random.Generator,
+    initial_model: npt.ArrayLike,
+    clipping_norm: float = 1.0,
+    step_size: float = 1.0,
+    observer: Callable[[BoolArray], None] | None = None,
+) -> FloatArray:
+    """Many independent runs of DP-SGD: released iterates of shape (T + 1, trials, d).
+
+    Every trial draws its own batches and its own noise; every example's gradient is clipped by itself. `observer` is
+    shown every round's batches, of shape (trials, n).
+    """
+    norm, step, model = _start(clipping_norm, step_size, initial_model)
+    rounds = sum(phase.rounds for phase in phases)
+    iterates = np.empty((rounds + 1, trials, len(model)))
+    iterates[0] = model
+    done = 0
+    for phase in phases:
+        deviation = phase.noise_multiplier * norm
+        batches = phase.sampler.sampled_batches(generator, trials=trials, dataset_size=len(dataset))
+        for _ in range(phase.rounds):
+            models = iterates[done]
+            included = next(batches)
+            if observer is not None:
+                observer(included)
+            clipped, weights = clip(gradient(models, dataset), norm), included.astype(np.float64)
+            # gradients shared by all trials: one matrix product
+            sums = weights @ clipped[0] if len(clipped) == 1 else np.einsum("tn,tnd->td", weights, clipped)
+            noise = deviation * generator.standard_normal(models.shape)
+            iterates[done + 1] = models - step * (sums + noise)
+            done += 1
+    return iterates
+
+
+def _start(clipping_norm: float, step_size: float, initial_model: npt.ArrayLike) -> tuple[float, float, FloatArray]:
+    model = np.atleast_1d(np.asarray(initial_model, dtype=np.float64))
+    if model.ndim != 1 or not np.all(np.isfinite(model)):
+        raise InvalidArgument("initial_model", InWords(f"shape {model.shape}"), "be a finite vector")
+    norm = require_number("clipping_norm", clipping_norm, above=0.0)
+    return norm, require_number("step_size", step_size, above=0.0), model
+
 
 #: Most examples a simulated dataset may have.
 LARGEST_SIMULATED_DATASET = 1_000_000
@@ -43,8 +166,6 @@ class WorstCase:
     """A pair of neighbouring datasets and a loss that leak as much as is known for a run and an adjacency."""
 
     run: tuple[DPSGD, ...]
-    group_size: Any
-    adjacency: str
     datasets: tuple[tuple[AuditedDataset, AuditedDataset], ...]
     """For every phase, what both datasets release."""
     with_group: FloatArray
@@ -94,8 +215,6 @@ def worst_case(
     first, second = (-slope * dataset.moves[:, np.newaxis] for dataset in datasets[0])
     return WorstCase(
         run=phases,
-        group_size=group_size,
-        adjacency=adjacency,
         datasets=datasets,
         with_group=first,
         without_group=second,
@@ -134,72 +253,24 @@ def _datasets(
     return datasets
 
 
-def log_likelihood_ratio(iterates: FloatArray, instance: WorstCase) -> FloatArray:
+def log_likelihood_ratio(iterates: FloatArray, instance: WorstCase, means: FloatArray | None = None) -> FloatArray:
     """log p(iterates | with the group) - log p(iterates | without it), for every trial.
 
-    `iterates` has shape (T + 1, trials, 1), as `train_many` releases them.
+    `iterates` has shape (T + 1, trials, 1), as `train_many` releases them. Where the batches are released as well,
+    `means`, of shape (2, T, trials), is what the batch of each round would sum up to in either dataset, without noise.
     """
-    moves = _moves(iterates, instance)
+    moves = np.diff(iterates[:, :, 0], axis=0) / (instance.step_size * instance.clipping_norm)
     ratio = np.zeros(iterates.shape[1])
     start = 0
     for phase, datasets in zip(instance.run, instance.datasets, strict=True):
-        sums = moves[start : start + phase.steps]
-        first, second = (dataset.releases.log_density(sums, _noise(phase)) for dataset in datasets)
-        ratio += first - second
+        noise, part = phase.noise_multiplier, slice(start, start + phase.steps)
+        if noise == 0.0:
+            raise InvalidArgument("noise_multiplier", InWords("0.0"), "be above 0 to attack a run")
+        if means is None:
+            first, second = (dataset.releases.log_density(moves[part], noise) for dataset in datasets)
+            ratio += first - second
+        else:
+            first, second = means[0, part], means[1, part]
+            ratio += np.sum((2.0 * moves[part] - first - second) * (first - second), axis=0) / (2.0 * noise**2)
         start += phase.steps
     return ratio
-
-
-def revealed_log_likelihood_ratio(iterates: FloatArray, means: FloatArray, instance: WorstCase) -> FloatArray:
-    """The same where the batches are released as well.
-
-    `means` has shape (2, T, trials): what the batch of each round would sum up to in either dataset, without noise.
-    """
-    moves = _moves(iterates, instance)
-    ratio = np.zeros(iterates.shape[1])
-    start = 0
-    for phase in instance.run:
-        part = slice(start, start + phase.steps)
-        first, second = means[0, part], means[1, part]
-        ratio += np.sum((2.0 * moves[part] - first - second) * (first - second), axis=0) / (2.0 * _noise(phase) ** 2)
-        start += phase.steps
-    return ratio
-
-
-def presence_log_probabilities(phase: DPSGD, *, group_size: int) -> FloatArray:
-    """log P(i of the group's k examples are in a round's batch), i = 0, 1, ..."""
-    return presence_of(phase, group_size=group_size)[1]
-
-
-def presence_of(phase: DPSGD, *, group_size: int) -> tuple[float, FloatArray]:
-    """How far one member moves the sum, and log P(i members are in a batch): rounds of one mixture against a Gaussian.
-
-    Where the other dataset's sum is itself random, or depends on other rounds, there is no such law.
-    """
-    phase.sampling.require_adjacency(FORWARD)
-    change = Change(FORWARD, group_size, 0)
-    first, second = (dataset.releases for dataset in phase.sampling.audited_datasets(change, ordinary_examples=1))
-    if not (isinstance(first, IndependentSums) and isinstance(second, IndependentSums) and len(second.values) == 1):
-        raise InvalidArgument(
-            "run", InWords(phase.sampling.title), "be one mixture against one Gaussian in every round"
-        )
-    unit = float(first.values[1] - first.values[0]) if len(first.values) > 1 else 1.0
-    places = np.rint((first.values - second.values[0]) / unit).astype(int)
-    logs = np.full(int(places[-1]) + 1, -np.inf)
-    logs[places] = first.log_weights
-    return unit, logs
-
-
-def mixture_log_ratio(u: FloatArray, unit: float, log_weights: FloatArray) -> FloatArray:
-    """log sum_i p_i exp(m_i u - m_i^2 / 2) with m_i = i * unit: one round, in units of the noise."""
-    return log_mixture_ratio(u, unit * np.arange(len(log_weights), dtype=np.float64), log_weights)
-
-
-def _moves(iterates: FloatArray, instance: WorstCase) -> FloatArray:
-    return np.asarray(np.diff(iterates[:, :, 0], axis=0) / (instance.step_size * instance.clipping_norm))
-
-
-def _noise(phase: DPSGD) -> float:
-    if phase.noise_multiplier == 0.0:
-        raise InvalidArgument("noise_multiplier", InWords("0.0"), "be above 0 to attack a run")
-    return phase.noise_multiplier
