@@ -19,9 +19,8 @@ from groupdp.baselines import (
     vadhan_epsilon,
     vadhan_epsilons,
 )
-from groupdp.baselines.one_example import FORMS, Growth
 from groupdp.baselines.renyi import old_tool_epsilons
-from groupdp.baselines.smallest_feasible import Problem, Values, smallest_feasible
+from groupdp.baselines.smallest_feasible import FORMS, Growth, Problem, Values, smallest_feasible
 from groupdp.baselines.vadhan import TOLERANCE
 from oracle.one_example import OneExample
 from refusals import refused

@@ -7,7 +7,7 @@ import pytest
 import groupdp
 from groupdp.baselines import vadhan_epsilon, vadhan_epsilons
 from groupdp.baselines.fdp import fdp_epsilon
-from groupdp.baselines.one_example import Growth
+from groupdp.baselines.smallest_feasible import Growth
 from groupdp.baselines.vadhan import _always_sampled
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import Options

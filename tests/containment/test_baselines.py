@@ -13,8 +13,8 @@ import groupdp
 from containment.balls import assert_contains, ball, gaussian_delta, gaussian_epsilon, smallest_root
 from groupdp.baselines import linear_reference, old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilon
 from groupdp.baselines.fdp import fdp_epsilon
-from groupdp.baselines.one_example import Growth
-from groupdp.baselines.renyi_divergence import ORDERS, log_moment
+from groupdp.baselines.one_example import ORDERS, log_moments
+from groupdp.baselines.smallest_feasible import Growth
 
 
 def everyone(noise: float, steps: int) -> groupdp.DPSGD:
@@ -55,7 +55,7 @@ def test_renyi_moments_of_one_sampled_round(seed: int) -> None:
     from mixtures import compose_run
 
     mixture = compose_run(run, 1)[0][0]
-    found = log_moment(mixture, order)
+    found = log_moments(mixture, (order,))[0]
     with flint.ctx.workprec(600 if order == int(order) else 160):
         q, m = ball(rate), 1 / ball(noise)
         if order == int(order):

@@ -1,9 +1,8 @@
 """Earlier methods: Vadhan's lemma on an example-level guarantee, and the linear reference.
 
-one_example          the composition of one example, from which all of these start; how the lemma inflates delta
-smallest_feasible    the smallest epsilon that meets a target, proved to be the smallest
+one_example          the composition of one example, from which all of these start, and its Renyi divergences
+smallest_feasible    how the lemma inflates delta; the smallest epsilon that meets a target, proved to be the smallest
 vadhan               the lemma on the exact curve; the linear reference
-renyi_divergence     Renyi divergences of one example
 renyi                the lemma on a Renyi guarantee, in log space, and in doubles as TensorFlow Privacy does it
 fdp                  the group bound of f-DP
 adaptive             guarantees where parameters were chosen after looking: a Renyi filter, hyperparameter search

@@ -15,14 +15,14 @@ geometric form, is the target. It forms the double delta', and reports infinity 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.baselines.one_example import FORMS, ROUNDING, Composition, Form, Growth, example_composition
-from groupdp.baselines.renyi_divergence import ORDERS, renyi_divergences
+from groupdp.baselines.one_example import ORDERS, Composition, example_composition, renyi_divergences
+from groupdp.baselines.smallest_feasible import FORMS, ROUNDING, Form, Growth
 from groupdp.bounds import Bounds, Provenance
 from groupdp.floats import FloatArray
 from groupdp.groups import LARGEST_GROUP
@@ -51,55 +51,25 @@ def renyi_vadhan_epsilon(run: Any, *, delta: float, group_size: int, form: Form 
     return Bounds(size * lower * (1.0 - MARGIN), size * upper * (1.0 + MARGIN), provenance)
 
 
-def best_example_epsilon(
-    composition: Composition,
-    growth: Growth,
-    log_target: float,
-    *,
-    near: float | None = None,
-    enough: float = 0.0,
-) -> tuple[float, float]:
-    """An epsilon of one example that certainly meets the target, by the best of all orders; and that order.
+def best_example_epsilon(composition: Composition, growth: Growth, log_target: float) -> float:
+    """An epsilon of one example that certainly meets the target, by about the best of all orders; any order is valid.
 
-    Over all real orders this is the Chernoff bound on the exact curve. Any order is valid, so the search over them
-    need not be exact: `near` is how far above the smallest useful order the best one is expected. Where it is not
-    between the orders tried around that, all are searched; where it is and gives at most `enough`, no others are.
+    Over all real orders this is the Chernoff bound on the exact curve.
     """
     low = growth.steepest + 1.0  # the lines of smaller orders never come down
     # Whole orders are a plain sum; next to a large one the fractions make no difference.
     rounded = math.ceil if low > 64.0 else float
-    found: dict[float, float] = {}
-
-    def best_among(offsets: Iterable[float]) -> tuple[float, float, float]:
-        """The best order so far, with those next to it; all three are the same where it has no neighbour."""
-        new = tuple(sorted({float(rounded(low + offset)) for offset in offsets} - found.keys()))
-        for order, divergence in zip(new, renyi_divergences(composition, new), strict=True):
-            found[order] = _smallest_side(growth, order, divergence.upper, log_target, 1.0)
-        orders = sorted(found)
-        place = min(range(len(orders)), key=lambda i: found[orders[i]])
-        return orders[max(place - 1, 0)], orders[place], orders[min(place + 1, len(orders) - 1)]
-
-    refinements = 2
-    if near is None:
-        left, best, right = best_among(2.0**j for j in (*range(-6, 7), 8, 10, 13))
-    else:
-        left, best, right = best_among(_three_bits(near * x) for x in (0.6, 1.0, 1.6))
-        for _ in range(6):  # until it lies between two others
-            if left < best < right:
-                break
-            left, best, right = best_among([_three_bits((best - low) * (0.6 if left == best else 1.6))])
-        else:
-            return best_example_epsilon(composition, growth, log_target)
-        refinements = 0 if found[best] <= enough else 1
-    for _ in range(refinements):
-        left, best, right = best_among(left - low + (right - left) * j / 6 for j in range(7))
-    return found[best] * (1.0 + MARGIN), best
-
-
-def _three_bits(value: float) -> float:
-    """Rounded up to three significant bits: neighbouring group sizes then ask for the same orders."""
-    fraction, exponent = math.frexp(value)
-    return math.ldexp(math.ceil(8.0 * fraction), exponent - 3)
+    epsilons: dict[float, float] = {}
+    offsets = [2.0**j for j in (*range(-6, 7), 8, 10, 13)]
+    for _ in range(3):
+        orders = tuple(sorted({float(rounded(low + offset)) for offset in offsets} - epsilons.keys()))
+        for order, divergence in zip(orders, renyi_divergences(composition, orders), strict=True):
+            epsilons[order] = _smallest_side(growth, order, divergence.upper, log_target, 1.0)
+        tried = sorted(epsilons)
+        place = min(range(len(tried)), key=lambda i: epsilons[tried[i]])
+        left, right = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
+        offsets = [left - low + (right - left) * j / 6 for j in range(7)]
+    return epsilons[tried[place]] * (1.0 + MARGIN)
 
 
 def example_epsilons(

@@ -1,18 +1,14 @@
 """The smallest epsilon at which an inflated curve meets its target, between proved bounds.
 
-Given log delta(eps) of one example, for which eps >= 0 is   f(eps) = log growth(eps) + log delta(eps) <= log target?
-growth rises and delta falls, so f may fall, rise and fall again: the feasible set need not be an interval. An upper
-bound on its smallest member is any feasible point. A lower bound x needs a proof that nothing in [0, x] is feasible.
-The proof covers [0, x] by intervals [a, b] between evaluated points; each is covered by one of three facts, which
-docs/internals/baselines.md proves.
+Vadhan, "The complexity of differential privacy" (2017), Lemma 2.2: an (epsilon, delta)-DP mechanism is (k epsilon,
+growth(epsilon) delta)-DP for groups of k, with
 
-B-1  delta falls and growth rises: f > log target on [a, b] if  log growth(a) + log delta(b) > log target.
-B-2  delta is a convex function of e^eps, so its chord over [b, c], prolonged to the left, is below it on [a, b].
-B-3  likewise its chord over [p, a], prolonged to the right.
+    lemma        growth = k e^{k eps}                                                      as it is stated
+    geometric    growth = 1 + e^eps + ... + e^{(k-1) eps} = (e^{k eps} - 1) / (e^eps - 1)  as it is proved
 
-The logarithms of both chords are concave in eps, and log growth is convex, hence above a line through a. A concave
-function above the target at two points is above it between them. So B-2 and B-3 need a check at a, at b and at one
-point between them. An interval that none of the facts covers is halved.
+The logarithm of either is increasing and convex. For which eps >= 0 is f(eps) = log growth(eps) + log delta(eps) <= log
+target? f may fall, rise and fall again, so a lower bound x needs a proof that nothing in [0, x] is feasible: intervals
+between evaluated points, each covered by B-1, or by the chords of B-2 and B-3 (docs/internals/baselines.md), or halved.
 """
 
 from __future__ import annotations
@@ -21,10 +17,16 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
-from groupdp.baselines.one_example import ROUNDING, Growth
 from groupdp.bounds import Bounds
 from groupdp.errors import LimitExceeded
+
+Form = Literal["lemma", "geometric"]
+FORMS: tuple[Form, ...] = ("lemma", "geometric")
+
+#: A sum of a handful of terms is off by at most this much of the sum of their magnitudes.
+ROUNDING = 2.0**-49
 
 #: Values of delta that one search may take. It decides how wide the bounds may be, not whether they hold.
 MOST_VALUES = 2_000
@@ -34,6 +36,43 @@ _ROUGH = 0.05
 _APART = 1e-3
 #: The first feasible point is looked for up to this epsilon.
 LARGEST_EPSILON = 2.0**40
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """log growth(epsilon) for one form and one group size of at least 2."""
+
+    form: Form
+    group_size: int
+
+    def value(self, epsilon: float) -> float:
+        """log growth(epsilon), within `rounding(epsilon)`."""
+        k = self.group_size
+        if self.form == "lemma":
+            return math.log(k) + k * epsilon
+        if epsilon == 0.0:
+            return math.log(k)
+        return (k - 1) * epsilon + math.log(math.expm1(-k * epsilon) / math.expm1(-epsilon))
+
+    def rounding(self, epsilon: float) -> float:
+        """A bound on |value - log growth|."""
+        return ROUNDING * (1.0 + math.log(self.group_size) + self.group_size * epsilon)
+
+    def least_slope(self, epsilon: float) -> float:
+        """A lower bound on the slope at epsilon, and so everywhere to its right."""
+        k = self.group_size
+        if self.form == "lemma":
+            return float(k)
+        at_zero = (k - 1) / 2
+        if k * epsilon < 1e-5:  # the two fractions below would cancel
+            return at_zero
+        plus, minus = k / -math.expm1(-k * epsilon), 1.0 / -math.expm1(-epsilon)
+        return max(plus - minus - ROUNDING * (plus + minus), at_zero)
+
+    @property
+    def steepest(self) -> int:
+        """The largest slope of log growth: its limit for large epsilon."""
+        return self.group_size if self.form == "lemma" else self.group_size - 1
 
 
 class Values:
@@ -47,15 +86,13 @@ class Values:
         self.roughly = roughly
         self.known: dict[float, Bounds] = {}
         self.points: list[float] = []
-        self.declined: list[LimitExceeded] = []
 
     def at(self, epsilon: float) -> Bounds:
         """Certified bounds on log delta(epsilon)."""
         if epsilon not in self.known:
             try:
                 found = self.curve(epsilon)
-            except LimitExceeded as error:
-                self.declined.append(error)
+            except LimitExceeded:
                 place = bisect_left(self.points, epsilon)
                 found = Bounds(
                     max((self.known[point].lower for point in self.points[place:]), default=-math.inf),
@@ -113,33 +150,22 @@ class Problem:
         )
         return Bounds(lower, upper)
 
-    def is_feasible(self, epsilon: float) -> bool:
-        """Whether f(epsilon) is certainly at most the target."""
-        return self.excess(epsilon).upper <= 0.0
 
-    def is_infeasible(self, epsilon: float) -> bool:
-        """Whether f(epsilon) is certainly above the target."""
-        return self.excess(epsilon).lower > 0.0
-
-
-def smallest_feasible(
-    problem: Problem, *, start: float, proved: float = 0.0, feasible: float = math.inf, tolerance: float = 1e-9
-) -> Bounds:
+def smallest_feasible(problem: Problem, *, start: float, proved: float = 0.0, tolerance: float = 1e-9) -> Bounds:
     """Certified bounds on the smallest epsilon >= 0 with f(epsilon) <= log target.
 
-    The search begins at `start`. No epsilon up to `proved` is feasible, and `feasible` is, both known by other means.
-    The bounds are closer than `tolerance`, relative to epsilon, unless the curve's own bounds are too wide, the engines
-    decline or the search takes more than `problem.most_values` values. `upper` is infinite if no feasible point was
-    found; that alone does not prove that there is none.
+    The search begins at `start`; no epsilon up to `proved` is feasible. The bounds are closer than `tolerance`,
+    relative to epsilon, unless the curve's own bounds are too wide, the engines decline or the search takes more than
+    `problem.most_values` values. `upper` is infinite if no feasible point was found.
     """
     if proved == 0.0 and 0.0 < start < math.inf and _is_above_from_zero(problem, start):
         proved = start
     if proved == 0.0:
-        if problem.is_feasible(0.0):
+        if problem.excess(0.0).upper <= 0.0:
             return Bounds(0.0, 0.0)
-        if not problem.is_infeasible(0.0):
-            return Bounds(0.0, _first_feasible(problem, start, feasible)[1])
-    left, right = _first_feasible(problem, max(start, proved), feasible)
+        if problem.excess(0.0).lower <= 0.0:
+            return Bounds(0.0, _first_feasible(problem, start)[1])
+    left, right = _first_feasible(problem, max(start, proved))
     while True:
         if right < math.inf:
             left, right = _crossing(problem, max(left, proved), right, tolerance)
@@ -152,17 +178,14 @@ def smallest_feasible(
 def _is_above_from_zero(problem: Problem, b: float) -> bool:
     """Whether B-1 shows that nothing in [0, b] is feasible."""
     at_b, line = problem.values.at(b).lower, problem.growth.value(0.0) - problem.log_target
-    if not problem.is_infeasible(b):
+    if problem.excess(b).lower <= 0.0:
         return False
     return at_b > -math.inf and line + at_b - 8.0 * ROUNDING * (1.0 + abs(problem.log_target) + abs(at_b)) > 0.0
 
 
-def _first_feasible(problem: Problem, start: float, ceiling: float) -> tuple[float, float]:
-    """(a point that is not known to be feasible, a feasible one beyond it), by growing steps from `start`.
-
-    The second one is the ceiling where the curve shows none before it.
-    """
-    left, right = 0.0, min(start, ceiling)
+def _first_feasible(problem: Problem, start: float) -> tuple[float, float]:
+    """(a point that is not known to be feasible, a feasible one beyond it or infinity), by growing steps."""
+    left, right = 0.0, start
     reach = math.inf  # beyond this nothing can be decided
     while left < right < LARGEST_EPSILON and not problem.exhausted:
         found = problem.excess(right)
@@ -182,9 +205,7 @@ def _first_feasible(problem: Problem, start: float, ceiling: float) -> tuple[flo
             right = 0.5 * (left + reach)
             if right - left <= 1e-5 * left:
                 break
-        if right >= ceiling:
-            return left, ceiling
-    return left, ceiling
+    return left, math.inf
 
 
 def _crossing(problem: Problem, left: float, right: float, tolerance: float) -> tuple[float, float]:
@@ -309,7 +330,7 @@ def _is_covered(problem: Problem, a: float, b: float) -> bool:
     between = a + math.log1p(max(grown, 0.0))
     climbed = line + slope * (between - a) * (1.0 - 2.0 * ROUNDING) - slack
     chord_of_a = 1.0 - right_of_a * math.expm1(between - a) * (1.0 + 8.0 * ROUNDING)
-    if not chord_of_a > 0.0 or not problem.is_infeasible(a):
+    if not chord_of_a > 0.0 or problem.excess(a).lower <= 0.0:
         return False
     chord_of_b = math.log1p(left_of_b * -math.expm1(min(between - b, 0.0))) * (1.0 - ROUNDING)
     slack = 4.0 * ROUNDING * (1.0 + abs(at_a))

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.baselines.one_example import FORMS, Composition, Form, Growth, example_composition, require_one_sided
+from groupdp.baselines.one_example import Composition, example_composition, require_one_sided
 from groupdp.baselines.renyi import best_example_epsilon
-from groupdp.baselines.smallest_feasible import Problem, Values, smallest_feasible
+from groupdp.baselines.smallest_feasible import FORMS, Form, Growth, Problem, Values, smallest_feasible
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import Options, epsilon_ceiling_of, log_delta_ceiling, log_delta_of, options_of
 from groupdp.engines.interface import Progress
@@ -141,7 +141,7 @@ class _Lemma:
             engine = "vadhan"
             if found.upper == math.inf:
                 engine = "renyi"
-                ceiling, _ = best_example_epsilon(self.example, growth, self.log_target)
+                ceiling = best_example_epsilon(self.example, growth, self.log_target)
                 found = Bounds(min(found.lower, ceiling), ceiling)
             self.proved = found.lower
             if engine == "renyi" or self._is_feasible(growth, found.upper):
