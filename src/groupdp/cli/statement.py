@@ -218,14 +218,14 @@ def certify(asked: Asked, *, out: str | None, seconds: float | None, as_json: bo
     asked.file.require_covered()
     need_flint()
     from groupdp import certificate
-    from groupdp.certificate.checker import claim_text
+    from groupdp.certificate.checker import reading
 
     with progress_bar("certify", seconds or math.inf):
         made = certificate.certify(asked.run, delta=target, seconds=seconds, **asked.neighbours)
     verdict = made.verdict
     if not as_json:
         emit_text(f"{verdict.outcome}: {verdict.reason}", indent="  ", err=True)
-        emit_text(claim_text.headline("  claimed", verdict.claim), err=True)
+        emit_text(reading.headline("  claimed", verdict.claim), err=True)
         typer.echo(f"  sha256 {made.digest}", err=True)
     outcome = values_of(verdict, ("outcome", "reason"))
     return Answer(
@@ -246,18 +246,17 @@ def verify(claim: str, *, seconds: float) -> Answer:
     """Prove or refute a certificate. Exit status: 0 verified, 1 refuted, 3 undecided, 2 not a certificate."""
     need_flint()
     from groupdp import certificate
-    from groupdp.certificate.checker import claim_text
-    from groupdp.certificate.checker.reading import LARGEST_FILE
+    from groupdp.certificate.checker import reading
 
-    text = read_file("claim", claim, most=LARGEST_FILE)
+    text = read_file("claim", claim, most=reading.LARGEST_FILE)
     try:
         with progress_bar("verify", seconds):
             verdict = certificate.verify(text, seconds=seconds)
     except certificate.NotACertificate as error:
         raise InvalidArgument("claim", claim, "be a certificate", f"{error}") from None
     lines = [
-        claim_text.in_plain_words(verdict.outcome, verdict.claim),
-        *claim_text.sentences(verdict.claim, verified=verdict.outcome == "verified"),
+        reading.in_plain_words(verdict.outcome, verdict.claim),
+        *reading.sentences(verdict.claim, verified=verdict.outcome == "verified"),
         verdict.reason,
         *verdict.details,
     ]
@@ -268,7 +267,7 @@ def verify(claim: str, *, seconds: float) -> Answer:
             "sha256": verdict.digest,
             "details": list(verdict.details),
         },
-        about=[claim_text.headline(verdict.outcome, verdict.claim)],
+        about=[reading.headline(verdict.outcome, verdict.claim)],
         text=[*(f"  {line}" for line in lines), Verbatim(f"  sha256 {verdict.digest}\n")],
         status=STATUS[verdict.outcome],
     )
@@ -276,9 +275,9 @@ def verify(claim: str, *, seconds: float) -> Answer:
 
 def _widths(claim: dict[str, Any]) -> dict[str, float]:
     """`width` and `relative_width` of the claimed interval."""
-    from groupdp.certificate.checker import claim_text
+    from groupdp.certificate.checker import reading
 
-    return {name: float(value) for name, value in claim_text.widths(claim).items()}
+    return {name: float(value) for name, value in reading.widths(claim).items()}
 
 
 def need_flint() -> None:

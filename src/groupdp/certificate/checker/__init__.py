@@ -1,8 +1,7 @@
 """The checker: proves or refutes a claim in ball arithmetic, and imports nothing else of groupdp.
 
 verify          the verdict on a claim
-reading         a file of unknown origin: bounded before it is used
-claim_text      what is claimed, in sentences
+reading         a file of unknown origin: bounded before it is used; what is claimed, in sentences
 laws            the laws a claim is about, rebuilt as exact rationals
 allocations     a group dealt to batches: the law of the sum of squares, and allocations that stay hidden
 runs            the phases of a run, of correlated noise too: read, and composed

@@ -14,7 +14,7 @@ from flint import arb, arb_poly, ctx
 
 from groupdp.certificate.checker.laws import Gaussians, Law, Mixtures, Noiseless, Profile, support
 from groupdp.certificate.checker.lines import Hidden, normal
-from groupdp.certificate.checker.reading import Clock, Undecided
+from groupdp.certificate.checker.reading import LARGEST_GROUP, Clock, Undecided
 
 
 @dataclass
@@ -194,13 +194,10 @@ class Thresholds:
 def one_round(round_: Mixtures | Gaussians | Profile, epsilon: Any) -> tuple[arb, arb]:
     """C-4: (lower, upper) of delta(epsilon) after one round: every optimal event is a half-line u > threshold."""
     level, total = arb(epsilon).exp(), arb(0)
-    if isinstance(round_, Gaussians):
-        for p, square in round_.coin:
-            mu = arb(square).sqrt()
-            total += p * (normal(mu / 2 - epsilon / mu) - level * normal(-mu / 2 - epsilon / mu))
-        return total.lower(), (total + round_.missing).upper()
-    if isinstance(round_, Profile):
-        return one_envelope(round_, arb(epsilon))
+    if not isinstance(round_, Mixtures):  # their tails are those of {L > epsilon} itself
+        tails = tails_of(round_, [arb(epsilon)], (LARGEST_GROUP, 0), Clock())
+        total = tails.p[0] - level * tails.q[0]
+        return total.lower(), (total + tails.dropped).upper()
     unit = arb(round_.unit)
     for right, left in round_.branches:
         a, b = polynomial(right, unit), polynomial(left, unit)
@@ -239,16 +236,6 @@ def gap(a: arb_poly, b: arb_poly, level: arb, u: arb, unit: arb) -> arb:
 def polynomial(law: Law, unit: arb) -> arb_poly:
     """sum_i p_i e^{-(i unit)^2 / 2} t^i: the density over phi(u), at t = e^{unit u} (P) or e^{-unit u} (Q)."""
     return arb_poly([p * (-((i * unit) ** 2) / 2).exp() for i, p in enumerate(law)])
-
-
-def one_envelope(round_: Profile, epsilon: arb) -> tuple[arb, arb]:
-    """R(e^epsilon) = P(L > epsilon) - e^epsilon Q(L > epsilon) of the envelope (C-18), mirrored below zero."""
-    curve = Thresholds(round_, len(round_.law))
-    t = curve.start if epsilon.is_zero() else curve.threshold(abs(epsilon), curve.start - 1)
-    p, q = curve.tails(abs(epsilon), t)
-    p, q = (1 - q, 1 - p) if epsilon < 0 else (p, q)
-    total = p - epsilon.exp() * q
-    return total.lower(), total.upper()
 
 
 @dataclass

@@ -83,8 +83,7 @@ class Quadrature:
         heights = []
         for (u, la, lb, sa, sb), (v, _, lb_next, sa_next, _) in zip(self.nodes, self.nodes[1:], strict=False):
             here, there = (1 + c) * la - c * lb - u * u / 2, (1 + c) * (la + self.h * sa) - c * lb_next - v * v / 2
-            height = (here.min(there).exp() / ((sa_next + sb) * (2 * arb.pi()).sqrt())).lower()
-            heights.append(height if height > 0 else arb(0))
+            heights.append((here.min(there).exp() / ((sa_next + sb) * (2 * arb.pi()).sqrt())).lower())
         return layers([la - lb for _, la, lb, _, _ in self.nodes], heights, s)
 
 

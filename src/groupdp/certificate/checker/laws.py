@@ -129,18 +129,17 @@ def changes(claim: dict[str, Any]) -> list[Change]:
     none = dict.fromkeys(k, 0) if isinstance(k, dict) else 0
     if adjacency == "add-and-remove":
         return [Change(f"remove {a}, add {b}", a, b) for a, b in splits(k)]
-    one_way = {
-        "remove": Change("remove", k, none),
-        "add": Change("add", none, k),
-        "substitute": Change("substitute", k, k),
+    leave, join = Change("remove", k, none), Change("add", none, k)
+    orders = {
+        "remove": [leave],
+        "add": [join],
+        "add-or-remove": [leave, join],
+        "substitute": [Change("substitute", k, k)],
+        "zero-out": [Change("zero-out", k, none, True), Change("zero-out, reversed", none, k, True)],
     }
-    if adjacency == "zero-out":
-        return [Change("zero-out", k, none, True), Change("zero-out, reversed", none, k, True)]
-    if adjacency == "add-or-remove":
-        return [one_way["remove"], one_way["add"]]
-    if not isinstance(adjacency, str) or adjacency not in one_way:
+    if not isinstance(adjacency, str) or adjacency not in orders:
         raise NotACertificate("the adjacency is none of those in docs/certificate.md.")
-    return [one_way[adjacency]]
+    return orders[adjacency]
 
 
 def splits(k: Any) -> list[tuple[Any, Any]]:

@@ -8,6 +8,7 @@ C-35).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -61,23 +62,33 @@ def turns(angle: arb, count: int) -> list[acb]:
     return values[:count]
 
 
-def layers(edges: list[arb], heights: list[arb], s: arb) -> arb:
-    """C-10: sum of t W (1 - env(s W / 2)) over the layers of a piecewise constant function, from below.
+def rectangles(edges: list[Any], heights: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """(width, height) of rectangles, layer on layer, whose union is the region below a piecewise constant function.
 
-    `heights` are exact, between increasing `edges`.
+    `heights` are exact, and not negative, between increasing `edges`; widths are as exact as the edges.
     """
-    total, stack = arb(0), [(edges[0], arb(0))]
-    for edge, height in zip(edges, [*heights, arb(0)], strict=True):
+    stack: list[tuple[Any, Any]] = [(edges[0], 0)]
+    for edge, height in zip(edges, [*heights, 0], strict=True):
         start = edge
         while stack[-1][1] > height:
             start, top = stack.pop()
-            width = (edge - start).lower()
-            if width > 0:
-                x = s * width / 2
-                env = x.sinc() if x < arb.pi() / 2 else 1 / x
-                total += (top - height.max(stack[-1][1])) * width * (1 - env)
+            yield edge - start, top - (height if height > stack[-1][1] else stack[-1][1])
         if height > stack[-1][1]:
             stack.append((start, height))
+
+
+def layers(edges: list[arb], heights: list[arb], s: arb) -> arb:
+    """C-10: sum of t W (1 - env(s W / 2)) over the layers of a piecewise constant function, from below.
+
+    A height that is not certainly positive counts as 0.
+    """
+    total = arb(0)
+    for wide, height in rectangles(edges, [height if height > 0 else arb(0) for height in heights]):
+        width = wide.lower()
+        if width > 0:
+            x = s * width / 2
+            env = x.sinc() if x < arb.pi() / 2 else 1 / x
+            total += height * width * (1 - env)
     return total.lower().max(arb(0))
 
 

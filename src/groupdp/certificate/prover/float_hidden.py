@@ -16,10 +16,19 @@ from scipy.special import digamma, gammaln, loggamma, polygamma
 
 from groupdp.certificate.checker.lines import LARGEST_ORDER, MOST_NODES, Factor, Hidden
 from groupdp.certificate.checker.reading import Undecided
-from groupdp.floats import FloatArray
+from groupdp.floats import FloatArray, composed
 
 #: Step of log lambda in floats, the least n - w, and the deviations of Z that matter.
 _STEP, _SPARE, _WIDE = 0.07, 16.0, 9.0
+
+
+def tilted(logs: FloatArray, means: FloatArray, variances: FloatArray | float = 0.0) -> tuple[float, float, float]:
+    """log of the sum of e^logs, and the mean and variance of a mixture of these weights, means and variances."""
+    top = float(logs.max())
+    w = np.exp(logs - top)
+    total = float(w.sum())
+    mean = float((w * means).sum()) / total
+    return top + math.log(total), mean, float((w * (variances + (means - mean) ** 2)).sum()) / total
 
 
 class FloatFactor:
@@ -46,7 +55,7 @@ class FloatFactor:
         x, k = np.exp(np.minimum(log_x, 700.0)), np.arange(self.n + 1.0)
         terms = np.exp(np.maximum(k[:, None] * log_x - x - gammaln(k + 1)[:, None], -745.0))
         windows = np.lib.stride_tricks.sliding_window_view(terms, len(j), axis=1)[:, ::ratio]
-        power = _power(np.ascontiguousarray((windows @ density).T), self.places)
+        power = composed(np.ascontiguousarray((windows @ density).T), self.places, _product)
         rest = np.exp(self.u)[:, None] * (1.0 - self.p)
         if self.p < 1.0:
             poisson = np.exp(np.maximum(k * np.log(rest) - rest - gammaln(k + 1), -745.0))
@@ -58,29 +67,14 @@ class FloatFactor:
 
     def cumulants(self, w: float) -> tuple[float, float, float]:
         """log E[X^w], its first and second derivative in w."""
-        logs = self.logs - w * self.u
-        top = float(logs.max())
-        weights = np.exp(logs - top)
-        total = float(weights.sum())
-        mean = float(weights @ self.u) / total
-        variance = float(weights @ (self.u - mean) ** 2) / total
+        log_total, mean, variance = tilted(self.logs - w * self.u, self.u)
         a = self.n - w
         slope, curvature = -mean + float(digamma(a)), variance - float(polygamma(1, a))
-        return top + math.log(total) - math.lgamma(a), slope, max(curvature, 1e-12)
-
-
-def _power(table: FloatArray, times: int) -> FloatArray:
-    """The power of polynomials with positive coefficients, one a row, as far as they go."""
-    result: FloatArray | None = None
-    while times:
-        if times & 1:
-            result = table if result is None else _product(result, table)
-        times >>= 1
-        table = _product(table, table) if times else table
-    return table if result is None else result
+        return log_total - math.lgamma(a), slope, max(curvature, 1e-12)
 
 
 def _product(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Products of polynomials with positive coefficients, one a row, as far as they go."""
     total = np.zeros_like(left)
     for k in range(left.shape[1]):
         total[:, k:] += left[:, k : k + 1] * right[:, : left.shape[1] - k]
@@ -124,12 +118,7 @@ class FloatHidden:
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """log G, its first and second derivative."""
-        logs, means, variances = self.products(c)
-        top = float(logs.max())
-        w = np.exp(logs - top)
-        total = float(w.sum())
-        mean = float(w @ means) / total
-        return top + math.log(total), mean, float(w @ (variances + (means - mean) ** 2)) / total
+        return tilted(*self.products(c))
 
     def decay_at(self, c: float) -> Callable[[float], float]:
         """log of a bound on |G(c + i s') / G(c)| for s' >= s (C-35)."""

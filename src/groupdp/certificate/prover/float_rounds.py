@@ -15,9 +15,9 @@ import numpy.typing as npt
 from flint import arb
 
 from groupdp.certificate.checker.laws import Composition, Gaussians, Law, Mixtures, Profile
-from groupdp.certificate.checker.lines import Hidden
+from groupdp.certificate.checker.lines import Hidden, rectangles
 from groupdp.certificate.checker.reading import Undecided
-from groupdp.certificate.prover.float_hidden import FloatHidden
+from groupdp.certificate.prover.float_hidden import FloatHidden, tilted
 from groupdp.floats import FloatArray
 
 _LARGEST_LOG_RATIO = 600.0
@@ -28,7 +28,7 @@ class FloatMixtures:
     """A round of mixtures in floats, with the shifts that matter: log A, log B and the slopes on a grid of u."""
 
     def __init__(self, round_: Mixtures, log_left_out: float) -> None:
-        self.unit = float(arb_to_float(round_.unit))
+        self.unit = float(arb(round_.unit))
         logs = [[log_of(law) for law in branch] for branch in round_.branches]
         self.right_from, self.right_to = _kept([right for right, _ in logs], log_left_out, both=True)
         self.left_to = _kept([left for _, left in logs], log_left_out, both=False)[1]
@@ -67,20 +67,14 @@ class FloatMixtures:
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """log G, its first and second derivative."""
         lw = self.log_weights(c)
-        top = float(lw.max())
-        w = np.exp(lw - top)
-        losses = np.array([la - lb for la, lb, _, _ in self.logs])
-        total = float(w.sum())
-        mean = float((w * losses).sum()) / total
-        variance = float((w * (losses - mean) ** 2).sum()) / total
-        return top + math.log(total * self.grid_step / math.sqrt(2 * math.pi)), mean, variance
+        log_total, mean, variance = tilted(lw, np.array([la - lb for la, lb, _, _ in self.logs]))
+        return log_total + math.log(self.grid_step / math.sqrt(2 * math.pi)), mean, variance
 
     def decay_at(self, c: float) -> Callable[[float], float]:
         """log of a bound on |phi(s')| for s' >= s, by the layers of the tilted loss's density (C-10)."""
         lw = self.log_weights(c)
         log_g = self.cumulants(c)[0]
-        widths: list[float] = []
-        masses: list[float] = []
+        layers: list[tuple[float, float]] = []
         for (la, lb, sa, sb), row in zip(self.logs, lw, strict=True):
             near = np.flatnonzero(row > row.max() - 40.0)
             part = slice(near[0], near[-1] + 1)
@@ -88,8 +82,8 @@ class FloatMixtures:
             row, loss, slope = row[part][::thin], (la - lb)[part][::thin], (sa + sb)[part][::thin]
             heights = np.exp(np.minimum(row[:-1], row[1:]) - log_g) / math.sqrt(2 * math.pi)
             heights = 0.9 * heights / np.maximum(np.maximum(slope[:-1], slope[1:]), 1e-300)
-            _stack(loss.tolist(), heights.tolist(), widths, masses)
-        return partial(_decay_of, np.array(widths), np.array(masses))
+            layers += rectangles(loss.tolist(), heights.tolist())
+        return partial(_decay_of, *np.array(layers).T)
 
 
 class FloatGaussians:
@@ -97,16 +91,11 @@ class FloatGaussians:
 
     def __init__(self, round_: Gaussians) -> None:
         self.log_p = np.array([log_of([p])[0] for p, _ in round_.coin])
-        self.squares = np.array([float(arb_to_float(square)) for _, square in round_.coin])
+        self.squares = np.array([float(arb(square)) for _, square in round_.coin])
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         logs = self.log_p + self.squares * c * (1 + c) / 2
-        top = float(logs.max())
-        w = np.exp(logs - top)
-        w, total = w / w.sum(), float(w.sum())
-        means = self.squares * (1 + 2 * c) / 2
-        mean = float((w * means).sum())
-        return top + math.log(total), mean, float((w * ((means - mean) ** 2 + self.squares)).sum())
+        return tilted(logs, self.squares * (1 + 2 * c) / 2, self.squares)
 
     def decay_at(self, c: float) -> Callable[[float], float]:
         """log of a bound on |phi(s')| for s' >= s (C-7)."""
@@ -121,7 +110,7 @@ class FloatProfile:
     def __init__(self, round_: Profile) -> None:
         self.h = np.exp(log_of(round_.law))
         self.largest = len(self.h) - 1
-        self.mu = arb_to_float(round_.unit) * np.arange(len(self.h))
+        self.mu = float(arb(round_.unit)) * np.arange(len(self.h))
         self.start = -float(self.mu[1]) / 2
         self.behind = float(np.max(-np.log(self.h[1:]) / self.mu[1:]))  # own thresholds come later than t
         self._grid(0.0)
@@ -164,27 +153,20 @@ class FloatProfile:
     def cumulants(self, c: float) -> tuple[float, float, float]:
         if c > self.largest_c:
             self._grid(c)
-        logs = self.log_p + c * self.losses
-        top = float(logs.max())
-        near = logs > top - 100.0
-        w, losses = np.exp(logs[near] - top), self.losses[near]
-        total = float(w.sum())
-        mean = float(w @ losses) / total
-        return top + math.log(total), mean, float(w @ (losses - mean) ** 2) / total
+        return tilted(self.log_p + c * self.losses, self.losses)
 
     def decay_at(self, c: float) -> Callable[[float], float]:
         """log of a bound on |phi(s')| for s' >= s, by the layers of the active part's density (C-20)."""
         log_g = self.cumulants(c)[0]
         x, q = self.parts[0]
-        widths: list[float] = []
-        masses: list[float] = []
+        layers: list[tuple[float, float]] = []
         for row in (q + (1 + c) * x - log_g, q - c * x - log_g):
             thin = max(1, len(x) // 2000)
             edges = x[::thin]
             widths_between = np.maximum(np.diff(edges), 1e-300)
             heights = 0.85 * np.exp(np.minimum(row[::thin][:-1], row[::thin][1:])) * thin / widths_between
-            _stack(edges.tolist(), heights.tolist(), widths, masses)
-        return partial(_decay_of, np.array(widths), np.array(masses))
+            layers += rectangles(edges.tolist(), heights.tolist())
+        return partial(_decay_of, *np.array(layers).T)
 
     def events(self) -> list[list[float]]:
         """(t, i) where i becomes active or ceases to be, by bisection."""
@@ -225,11 +207,6 @@ def _float_profile(law: tuple[Any, ...], unit: Any) -> FloatProfile:
     return FloatProfile(Profile(list(law), unit))
 
 
-def arb_to_float(value: Any) -> float:
-    """The double near a rational or a ball."""
-    return float(arb(value))
-
-
 def log_of(law: Law) -> FloatArray:
     """Logarithms of probabilities, -inf for zero."""
     return np.array([float(arb(p).mid().log()) if arb(p).mid() > 0 else -math.inf for p in law])
@@ -258,20 +235,7 @@ def _log_sum(u: FloatArray, logs: FloatArray, unit: float, sign: float) -> tuple
     return total, mean
 
 
-def _decay_of(widths: FloatArray, masses: FloatArray, s: float) -> float:
+def _decay_of(widths: FloatArray, heights: FloatArray, s: float) -> float:
     x = np.maximum(s * widths / 2, 1e-12)
     env = np.where(x < math.pi / 2, np.sin(x) / x, 1 / x)
-    return math.log1p(-min(float((masses * (1 - env)).sum()), 1 - 1e-12))
-
-
-def _stack(edges: list[float], heights: list[float], widths: list[float], masses: list[float]) -> None:
-    """The rectangles of a piecewise constant function, layer by layer."""
-    stack = [(edges[0], 0.0)]
-    for edge, height in zip(edges, [*heights, 0.0], strict=True):
-        start = edge
-        while stack[-1][1] > height:
-            start, top = stack.pop()
-            widths.append(edge - start)
-            masses.append((top - max(height, stack[-1][1])) * (edge - start))
-        if height > stack[-1][1]:
-            stack.append((start, height))
+    return math.log1p(-min(float((heights * widths * (1 - env)).sum()), 1 - 1e-12))
