@@ -265,8 +265,8 @@ class Neighbours:
         if self.joining is None:
             return _TABLE[self.adjacency].relation.format(size=self.counted(self.group))
         return (
-            f"one has {self.counted(self.group)} that the other has not, which in turn has "
-            f"{self.counted(self.joining)} of its own"
+            f"one has {self.counted(self.group)} that the other lacks, and the other has {self.counted(self.joining)} "
+            "that the first lacks"
         )
 
     @property

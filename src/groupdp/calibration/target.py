@@ -181,7 +181,7 @@ class Target:
 
     def decline(self) -> LimitExceeded:
         """The reason when no candidate could be certified."""
-        return self.last_error or LimitExceeded("no candidate could be certified within the engines' limits.")
+        return self.last_error or LimitExceeded("no value could be certified within the engines' limits.")
 
     def refusal(self, what: str, trial: Trial) -> GroupDPError:
         """The reason when even the safest candidate, `what`, did not pass in this trial."""

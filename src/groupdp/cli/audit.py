@@ -43,7 +43,7 @@ def _shared(delta: str) -> dict[str, Any]:
         "delta": number(text, _AUDIT, default=delta, above=0.0, below=1.0),
         "confidence": number("Confidence of every statement.", _AUDIT, default="0.999"),
         "gap": number(
-            "Say how many runs would show an epsilon this far above the claim.",
+            "Compute how many runs would show an epsilon this far above the claim.",
             _AUDIT,
             default="0.1",
             above=0.0,
@@ -65,7 +65,10 @@ def _shared(delta: str) -> dict[str, Any]:
     trials=integer("Training runs with the group, and as many without.", _AUDIT, default="100000", at_least=2),
     **_shared("1e-3"),
     importance_samples=integer(
-        "Also check the claimed epsilon at --delta by importance sampling (0: do not).", _AUDIT, default="0", at_least=0
+        "Draws of importance sampling that check the claimed epsilon at --delta.",
+        _AUDIT,
+        default="0",
+        at_least=0,
     ),
     reveal_batches=flag("Also release who was in each batch (shuffled epochs, fixed order).", _AUDIT),
 )

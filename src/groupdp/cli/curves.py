@@ -46,11 +46,11 @@ def curve(asked: Asked, *, group_sizes: list[int], progress: Progress) -> Answer
     present = {name: of for name, of in _CURVES.items() if any(getattr(point, of) is not None for point in points)}
     notes = ["k x one example is a reference line, not a guarantee."]
     if any(point.vadhan is not None and not point.vadhan.provenance.tolerance_met for point in points):
-        notes.append("Where two numbers are shown, what Vadhan's lemma gives is only known to lie between them.")
+        notes.append("Where two numbers are shown, Vadhan's lemma gives a value between them.")
     if not points[0].epsilon.tight:
         notes.append("This analysis is valid, not tight.")
     if points[0].poisson_claim is not None:
-        notes.append("The Poisson claim is not a guarantee for this run: its batches are not sampled like that.")
+        notes.append("The Poisson claim is not a guarantee for this run: its batches are not Poisson samples.")
     table = Table(
         f"epsilon at delta = {target!r} against group size ({chosen}); upper bounds, rounded up",
         ("k", *present),

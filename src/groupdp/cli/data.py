@@ -36,7 +36,7 @@ _SEVERAL_OWNERS = (
 )
 
 FILES = argument("FILES", "CSV (also .gz), Parquet or JSONL files, globs or directories; - is stdin.", several=True)
-KIND = words("csv|parquet|jsonl", "The files' format, where the suffix does not say.", DATA, names=("--format",))
+KIND = words("csv|parquet|jsonl", "Format of the files, if their suffix does not say.", DATA, names=("--format",))
 MEMORY = words(
     "SIZE", "Memory limit, such as 1G; data beyond it spill to TMPDIR.", COMPUTATION, default="1.5G", read=read_memory
 )
@@ -44,11 +44,14 @@ MEMORY = words(
 _ROWS: dict[str, Any] = {
     "files": FILES,
     "by": words(
-        "COLUMN", "The column that says whose example a row is; several, or lists, for co-owners.", DATA, several=True
+        "COLUMN",
+        "Column with the person of each row; several columns, or lists, for co-owners.",
+        DATA,
+        several=True,
     ),
     "kind": KIND,
     "memory": MEMORY,
-    "scheduler": words("ADDRESS", "A Dask scheduler such as tcp://host:8786: its workers read.", COMPUTATION),
+    "scheduler": words("ADDRESS", "Dask scheduler such as tcp://host:8786, whose workers read files.", COMPUTATION),
 }
 
 
@@ -131,10 +134,10 @@ _AUTO = "With --at-most auto"
     "bound",
     "rows.parquet --by user_id --key example_id --at-most 8 --seed 2026 --out bounded.parquet",
     **_ROWS,
-    key=words("COLUMNS", "Column that numbers a person's examples, or a,b (default: the whole row).", _CHOICE),
+    key=words("COLUMNS", "Column that tells a person's examples apart, or a,b (default: the whole row).", _CHOICE),
     at_most=words("INTEGER|auto", "Examples to keep of each person.", _CHOICE),
-    run=words("RUN.TOML", "Instead: the group size of a run file, such as cap saves.", _CHOICE),
-    at_most_per=words("COLUMN=CAPS", "Instead, for each source: source=8, or source=web:3,books:5.", _CHOICE),
+    run=words("RUN.TOML", "Instead of --at-most: the group size of this run file, such as cap saves.", _CHOICE),
+    at_most_per=words("COLUMN=CAPS", "Instead of --at-most, by source: source=8 or source=web:3,books:5.", _CHOICE),
     seed=words("TEXT", "Seed of the choice: another seed chooses other examples.", _CHOICE, default="0"),
     epsilon=number("The epsilon to reach.", _AUTO),
     delta=number("The delta of the target.", _AUTO),

@@ -23,7 +23,7 @@ _SHARES = (0.5, 0.9, 0.99)
 #: The options of commands that read rows or a file of counts.
 COUNTS: dict[str, Any] = {
     "files": FILES,
-    "by": words("COLUMN", "Every row is an example; this column says whose it is.", DATA),
+    "by": words("COLUMN", "Every row is an example; this column has its person.", DATA),
     "counts": words("COLUMN", "Every row is a person; this column has their number of examples.", DATA),
     "column": words("COLUMN", "The name of --counts in version 0.1.", DATA, hidden=True),
     "kind": KIND,
@@ -111,7 +111,7 @@ def people(
     asked.require_one_source("people")
     target, chosen = asked.delta, asked.file.adjacency
     if out is not None and by is None:
-        raise InvalidArgument("out", NOT_SHOWN, "be given with by: a file of counts does not say who the people are")
+        raise InvalidArgument("out", NOT_SHOWN, "be given with by: a file of counts has no names of people")
     from groupdp.people.counts_file import write_people
     from groupdp.people.view import people_view
 

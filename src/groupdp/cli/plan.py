@@ -200,8 +200,8 @@ def _split(name: str, text: str) -> list[str]:
         read=_split,
     ),
     alike=number("Assumed cosine of two gradients of one person, 0 to 1.", default="0.5"),
-    choose=integer("The row that --save writes (else the recommended one).", OUTPUT),
-    save=_save("Write the run of the choice to this file."),
+    choose=integer("The row that --save writes (default: the recommended row).", OUTPUT),
+    save=_save("Write the run of the chosen row to this file."),
     plot=PLOT,
 )
 def plan(files: list[str], *, choose: int | None, **options: Any) -> Answer:

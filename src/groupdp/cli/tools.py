@@ -74,11 +74,11 @@ _FIELDS = {
         _CLAIM,
         read=lambda name, text: float(require_fraction(name, text)),
     ),
-    batches=integer("Batches of an epoch, for a sampling that has them.", _CLAIM),
+    batches=integer("balls-in-bins, spread: batches of an epoch.", _CLAIM),
     batch_size=integer("shuffled, fixed-batch, fixed-order: examples in a batch.", _CLAIM),
-    epoch_steps=integer("Steps of an epoch, where the sampling does not say.", _CLAIM),
+    epoch_steps=integer("Steps of an epoch, if the sampling does not say.", _CLAIM),
     false_alarm=number(
-        "Largest probability of an alarm about a true claim.", _CLAIM, default="1e-6", above=0.0, at_most=0.1
+        "Largest probability of contradicting a true claim.", _CLAIM, default="1e-6", above=0.0, at_most=0.1
     ),
 )
 def doctor(

@@ -158,7 +158,7 @@ class Manifest:
             and 0.0 <= self.share_kept <= 1.0
         )
         if not sound:
-            raise ValueError("a value is not one that groupdp writes")
+            raise ValueError("it has a value that groupdp does not write")
 
     def group_size(self, sources: tuple[str, ...] | None, unit: str = "example") -> Any:
         """The most examples that a person can have; a number for each source where the run draws from sources, and one

@@ -142,7 +142,7 @@ def _poisson(drawn: Drawn, rate: float) -> Iterator[Finding | None]:
     yield quantile_counts("Batches with {} examples", drawn.sizes().reshape(-1), binomial_law(size, rate))
     even = np.arange(0, rounds - 1, 2)
     shared = shared_rounds(drawn, even, even + 1)
-    yield binomial("Examples of a batch that are in the next one as well", shared.sum(), size * len(even), rate**2)
+    yield binomial("Examples of a batch that are also in the next batch", shared.sum(), size * len(even), rate**2)
     again = _epoch_pairs(drawn)
     repeated = shared_rounds(drawn, again, again + drawn.steps)
     yield binomial("Examples in the same batch of the next epoch", repeated.sum(), size * len(again), rate**2)

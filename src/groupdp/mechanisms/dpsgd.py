@@ -172,9 +172,9 @@ class DPSGD(Mechanism):
 
 
 _AVERAGES_CLIPPED = (
-    "Where microbatches are stated, averages of that many gradients are clipped instead of single ones: one "
-    "example then moves a clipped average by up to twice the clipping norm, and the sensitivity is doubled "
-    "accordingly (where a member takes another one's place, the factor of two is there already)."
+    "Where microbatches are stated, averages of that many gradients are clipped, not single gradients. One example "
+    "then moves a clipped average by up to twice the clipping norm, so the sensitivity is doubled, except where a member "
+    "takes the place of another and it is doubled already."
 )
 
 

@@ -35,7 +35,7 @@ class OfGroup(Wrapper):
     name: ClassVar[str] = "of-group"
     title: ClassVar[str] = "a release with a group size of its own"
     refusals: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        _SPLITS, "how its own group is split into those that leave and those that join is not said"
+        _SPLITS, "the run does not say how its group is split into those that leave and those that join"
     )
 
     @classmethod

@@ -231,8 +231,8 @@ class PoissonPeople(PeopleSampling):
             return sentences
         return (
             *sentences,
-            f"A person has at most {self.examples_held} examples; each of a sampled person's is kept with the stated "
-            "probability by a coin of its own, which depends on no data.",
+            f"A person has at most {self.examples_held} examples; each example of a sampled person is kept with "
+            "the stated probability, independently of the data and of the others.",
         )
 
     @property

@@ -22,7 +22,7 @@ from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
 
 #: What clipped averages of microbatches need, in a sentence.
 FIXED_MICROBATCHES = (
-    "Which microbatch an example lands in does not depend on which others were sampled (positions in a batch of random "
+    "The microbatch of an example does not depend on which others were sampled (positions in a batch of random "
     "size do)."
 )
 #: Most sources of one run.
@@ -216,7 +216,7 @@ class TruncatedPoissonSampling(Sampling):
                 "microbatch_size",
                 InWords("more"),
                 "be 1 for truncated Poisson sampling",
-                "which microbatch an example lands in depends on which others were cut away",
+                "the microbatch of an example depends on which others were cut away",
             )
         coin = _coin(self, counted(change.size), noise, change.keeps_places)
         return ((coin if is_empty(change.added) else coin.mirrored, steps),)

@@ -112,7 +112,7 @@ class CorrelatedNoise(Mechanism):
                 "adjacency",
                 adjacency,
                 f"be {' or '.join(SAME_SIZE)} where parts are cut by position",
-                "removing a person moves everybody behind to another part",
+                "removing a person moves everybody after them to another part",
             )
         Mechanism.require_adjacency(self, adjacency)
 

@@ -7,7 +7,7 @@ const BEFORE = [
   ["linear", "k × one example", "a reference line, not a guarantee"],
   ["fdp", "f-DP group bound", "valid, from one example's trade-off curve"],
   ["vadhan", "Vadhan's lemma, exact", "valid, from one example's (ε, δ)"],
-  ["poisson", "If accounted as Poisson", "not a guarantee: these batches are not sampled that way"],
+  ["poisson", "If accounted as Poisson", "not a guarantee: these batches are not Poisson samples"],
   ["spread", "With spread allocation", "groupdp.loading.SpreadBatches instead of shuffling: two lines"],
 ];
 

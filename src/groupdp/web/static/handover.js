@@ -19,7 +19,7 @@ export class HandoverView {
     this.question = question;
     this.kind = "command";
     this.formats = ["markdown"];
-    this.text = h("pre", { tabindex: "0", role: "region", "aria-label": "The question in the form chosen" }, "…");
+    this.text = h("pre", { tabindex: "0", role: "region", "aria-label": "The question in the chosen format" }, "…");
     this.buttons = h("div", { class: "buttons", role: "group", "aria-label": "Form" });
     this.status = h("span", { class: "meaning", role: "status" });
     byId("handover").replaceChildren(

@@ -120,12 +120,12 @@ class Page {
     byId("curve").closest("section").classList.toggle("empty", !this.form.hasOneSize(first));
     this.curve.size = Number(this.active.group_size);
     byId("curve-note").textContent = !this.form.hasOneSize(first)
-      ? "A curve needs a group that is one number of examples."
+      ? "A curve needs a group size that is one number."
       : "Click in the chart, or drag the number of examples, to move the marker.";
     if (this.form.hasBaselines(first)) this.oldTool.ask({ ...this.plainQuestion(first), name: "old-tool", group_sizes: groupSizes(Number(first.group_size)) });
     if (this.active.adjacency === "exchange") {
       this.calibration.drop();
-      this.calibrate.deliver(null, { field: null, message: "Parameters are chosen for a group of one size, not for removed and added." });
+      this.calibrate.deliver(null, { field: null, message: "A parameter can be chosen for a group size, not for removed and added examples." });
     } else this.calibration.ask({ ...this.form.question(this.active), parameter: state.parameter, epsilon: this.form.number(state.epsilon) });
     this.people.refresh();
     this.handover.refresh();

@@ -19,12 +19,12 @@ export class PeopleView {
       "label",
       { class: "drop", for: "counts" },
       h("strong", {}, "Drop a CSV file of counts here, or choose one"),
-      h("span", { class: "meaning" }, "One row per person: how many examples that person has. It is kept in memory only."),
+      h("span", { class: "meaning" }, "One row per person: their number of examples. The file stays in this computer's memory."),
     );
     byId("people").replaceChildren(
       this.file,
       this.zone,
-      h("div", { class: "field" }, h("label", { for: "column" }, "Column"), h("div", { class: "entry" }, this.column), h("div", { class: "notes" }, h("p", { class: "meaning", id: "column-meaning" }, "Its name, if the file has several columns."))),
+      h("div", { class: "field" }, h("label", { for: "column" }, "Column"), h("div", { class: "entry" }, this.column), h("div", { class: "notes" }, h("p", { class: "meaning", id: "column-meaning" }, "The column's name, if the file has several."))),
       this.error,
       this.result,
     );
