@@ -173,8 +173,8 @@ class DPSGD(Mechanism):
 
 _AVERAGES_CLIPPED = (
     "Where microbatches are stated, averages of that many gradients are clipped, not single gradients. One example "
-    "then moves a clipped average by up to twice the clipping norm, so the sensitivity is doubled, except where a member "
-    "takes the place of another and it is doubled already."
+    "then moves a clipped average by up to twice the clipping norm, so the sensitivity is doubled, except where a "
+    "member takes the place of another and it is doubled already."
 )
 
 
