@@ -73,7 +73,8 @@ def sources(seed):
 
 
 def held_against(name, claim, seed=1, epochs=200):
-    drawn = drawn_from(sources(seed)[name], count=epochs, steps=10, dataset_size=SIZE)
+    source = sources(seed)[name]
+    drawn = drawn_from((source() for _ in range(epochs)), steps=10, dataset_size=SIZE)
     return fit(drawn, claim, people=OWNERS)
 
 
@@ -201,7 +202,8 @@ def test_the_doctor_reads_parquet(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
 
-    drawn = drawn_from(sources(1)["shuffled"], count=40, steps=10, dataset_size=SIZE)
+    shuffled = sources(1)["shuffled"]
+    drawn = drawn_from((shuffled() for _ in range(40)), steps=10, dataset_size=SIZE)
     table = pyarrow.table({"step": drawn.rounds, "index": drawn.index})
     parquet.write_table(table, tmp_path / "log.parquet")
     log = f"doctor '{tmp_path / 'log.parquet'}' --dataset-size {SIZE}"

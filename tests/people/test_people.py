@@ -13,7 +13,7 @@ from groupdp.guarantees import Asked, quick_epsilons
 from groupdp.people.cap import choose_cap
 from groupdp.people.counts_file import read_counts
 from groupdp.people.plan import advice
-from groupdp.people.view import people_view, tally
+from groupdp.people.view import histogram_of, people_view
 from refusals import refused
 
 RUN = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=1000)
@@ -93,7 +93,7 @@ def test_many_distinct_counts_are_bounded_by_their_neighbours(monkeypatch: pytes
 )
 def test_bad_counts_get_a_sentence(counts: object, got: object) -> None:
     with refused("counts", value=got):
-        tally(counts)
+        histogram_of(counts)
 
 
 def test_caps_are_calibrated_and_the_best_allowed_one_is_recommended() -> None:

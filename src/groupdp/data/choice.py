@@ -39,19 +39,10 @@ def field(value: Any) -> bytes:
     """One field of the message."""
     if value is None:
         return b"-"
-    encoded = canonical_text(value).encode("utf-8")
+    if isinstance(value, bool) or not isinstance(value, str | numbers.Integral | uuid.UUID):
+        raise InvalidArgument("identifiers", value, "be text, integers or UUIDs")
+    encoded = str(int(value) if isinstance(value, numbers.Integral) else value).encode("utf-8")
     return b"%d:%b" % (len(encoded), encoded)
-
-
-def canonical_text(value: Any) -> str:
-    """The text of an identifier: itself, an integer's decimal digits, or a UUID's lower-case form with hyphens."""
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, uuid.UUID):
-        return str(value)
-    raise InvalidArgument("identifiers", value, "be text, integers or UUIDs")
 
 
 def priority_sql(seed: str, values: Sequence[str]) -> str:
@@ -103,11 +94,11 @@ class Choice:
     @classmethod
     def of(cls, *, by: Any, key: Any, at_most: Any, per: Any, seed: Any) -> Choice:
         """From the keywords of `bound`, checked."""
-        names = [key] if isinstance(key, str) else list(key or ())
-        columns = [("by", by), *(("key", column) for column in names), *([("per", per)] if per is not None else [])]
-        for name, value in columns:
-            if not isinstance(value, str) or not value:
-                raise InvalidArgument(name, value, "be the name of a column")
+        names = (key,) if isinstance(key, str) else tuple(key or ())
+        for argument, columns in (("by", (by,)), ("key", names), ("per", () if per is None else (per,))):
+            for column in columns:
+                if not isinstance(column, str) or not column:
+                    raise InvalidArgument(argument, column, "be the name of a column")
         literal(seed_of(seed))
         caps: int | dict[str, int]
         if isinstance(at_most, Mapping):
@@ -116,7 +107,7 @@ class Choice:
             caps = {str(source): require_integer("at_most", cap, at_least=0) for source, cap in at_most.items()}
         else:
             caps = require_integer("at_most", at_most, at_least=1)
-        return cls(by=by, key=tuple(names), at_most=caps, per=per, seed=str(seed))
+        return cls(by=by, key=names, at_most=caps, per=per, seed=str(seed))
 
     @property
     def group(self) -> tuple[str, ...]:
@@ -133,13 +124,13 @@ class Choice:
             for name in columns:
                 check_type(name, columns[name], f"name columns{named} that tell a person's examples apart: --key")
 
-    def hashed(self, columns: Mapping[str, str]) -> list[str]:
-        """The columns whose values make the number: the person, then the key or all others by name."""
-        return [self.by, *(self.key or sorted(name for name in columns if name != self.by))]
-
     def number(self, columns: Mapping[str, str], *, of: str = "", copies: str = "", seed: str | None = None) -> str:
-        """The expression of a row's number in the table `of`; `copies` counts equal rows, where there is no key."""
-        values = [f"{of}{quoted(name)}" for name in self.hashed(columns)]
+        """The expression of a row's number in the table `of`, from the person and the key, or all other columns by name.
+
+        `copies` counts equal rows, where there is no key.
+        """
+        names = [self.by, *(self.key or sorted(name for name in columns if name != self.by))]
+        values = [f"{of}{quoted(name)}" for name in names]
         return priority_sql(self.seed if seed is None else seed, [*values, copies] if copies else values)
 
     def cap(self, source: str) -> str:

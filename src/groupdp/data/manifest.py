@@ -147,13 +147,15 @@ class Manifest:
     def __post_init__(self) -> None:
         counts = (self.rows, self.people, self.largest)
         caps = self.cap.values() if isinstance(self.cap, dict) else [] if self.cap is None else [self.cap]
+        owners = [self.by] if self.owners is None else self.owners.get("columns")
         sound = (
             self.made_by in ("count", "bound")
-            and all(isinstance(value, str) for value in (self.file, self.sha256, self.by, self.version))
+            and isinstance(owners, list)
+            and len(owners) > 0
+            and all(isinstance(value, str) for value in (self.file, self.sha256, self.by, self.version, *owners))
             and all(isinstance(value, str | None) for value in (self.per, self.seed, self.digest))
             and all(type(value) is int and value >= 0 for value in (*counts, *caps))
             and isinstance(self.key, list)
-            and (self.owners is None or _are_names(self.owners.get("columns")))
             and isinstance(self.share_kept, float | int)
             and 0.0 <= self.share_kept <= 1.0
         )
@@ -197,10 +199,6 @@ class Manifest:
         if not self.checked:
             sentences.append("The table was missing, so it was not compared with its manifest.")
         return sentences
-
-
-def _are_names(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
 
 
 def manifest_of(path: str | Path) -> Path:

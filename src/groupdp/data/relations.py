@@ -75,7 +75,13 @@ def find_files(paths: Sequence[str], kind: str | None, folder: Path) -> tuple[li
     for path in paths:
         if path == "-":
             kind = kind or "csv"
-            files.append(_stored_input(folder / f"stdin.{kind}"))
+            files.append(str(folder / f"stdin.{kind}"))  # it is read more than once
+            try:
+                with open(files[-1], "wb") as stored:
+                    shutil.copyfileobj(standard_input(), stored)
+            except OSError as error:
+                needed = f"fit into TMPDIR ({error.strerror})"
+                raise InvalidArgument("standard input", NOT_SHOWN, needed) from None
         elif os.path.isdir(path):
             inside = [os.path.join(root, name) for root, _, names in os.walk(path) for name in names]
             matches = [name for name in inside if _kind_of(name) and not os.path.basename(name).startswith((".", "_"))]
@@ -106,16 +112,6 @@ def _kind_of(path: str) -> str | None:
     name = path.lower()
     kind = _SUFFIXES.get(os.path.splitext(name.removesuffix(".gz"))[1])
     return None if kind == "parquet" and name.endswith(".gz") else kind
-
-
-def _stored_input(file: Path) -> str:
-    """Standard input in a file: it is read more than once."""
-    try:
-        with open(file, "wb") as stored:
-            shutil.copyfileobj(standard_input(), stored)
-    except OSError as error:
-        raise InvalidArgument("standard input", NOT_SHOWN, f"fit into TMPDIR ({error.strerror})") from None
-    return str(file)
 
 
 def _files(engine: Engine, files: list[str], kind: str) -> Relation:

@@ -6,7 +6,7 @@ has its share 1/m of it. A claim that is not contradicted is not proved: a defec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -259,17 +259,15 @@ def _largest(drawn: Drawn, batch_size: int) -> Finding:
     return excluded(f"A batch of more than {batch_size} examples", int((drawn.sizes() > batch_size).sum()))
 
 
-#: A source of epochs: called once for each, it yields the batches.
-Epochs = Callable[[], Iterator[Any]]
-
-
-def drawn_from(epochs: Epochs, *, count: int, steps: int, dataset_size: int) -> Drawn:
-    """The indices of `count` epochs; an epoch of another number of steps is refused."""
+def drawn_from(epochs: Iterable[Iterable[Any]], *, steps: int, dataset_size: int) -> Drawn:
+    """The indices of epochs of batches; an epoch of another number of steps is refused."""
     batches: list[IntArray] = []
-    for epoch in range(count):
-        batches += [np.asarray(batch if len(batch) else [], dtype=np.int64).reshape(-1) for batch in epochs()]
-        made = len(batches) - epoch * steps
+    count = 0
+    for epoch in epochs:
+        batches += [np.asarray(batch if len(batch) else [], dtype=np.int64).reshape(-1) for batch in epoch]
+        made = len(batches) - count * steps
         if made != steps:
             raise InvalidArgument("loader", InWords(f"{made} batches in an epoch"), f"have {steps} as the claim has")
+        count += 1
     rounds = np.repeat(np.arange(len(batches)), [len(batch) for batch in batches])
     return Drawn(rounds // steps, rounds % steps, np.concatenate(batches), count, steps, dataset_size)

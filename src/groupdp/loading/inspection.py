@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -239,22 +240,20 @@ def drawn_epochs(sources: Sequence[Any], *, count: int, accumulation: int, datas
     with _restored(copies):
         for _ in range(count):
             try:
-                parts = [list(_epoch(source)) for source in copies]
-            except _Endless:
-                return f"An epoch does not end within {_MOST_BATCHES} batches, so none can be tested."
+                parts = [[_indices(batch) for batch in islice(source, _MOST_BATCHES + 1)] for source in copies]
             except (TypeError, ValueError):
                 return "Iterating over it does not give batches of indices, so none can be tested."
+            if max(map(len, parts)) > _MOST_BATCHES:
+                return f"An epoch does not end within {_MOST_BATCHES} batches, so none can be tested."
             if len({len(part) for part in parts}) > 1:
                 return "The ranks have different numbers of batches in one epoch."
             batches = [np.concatenate(together) for together in zip(*parts, strict=True)]
-            kept.append(
-                [np.concatenate(batches[at : at + accumulation]) for at in range(0, len(batches), accumulation)]
-            )
+            starts = range(0, len(batches), accumulation)
+            kept.append([np.concatenate(batches[start : start + accumulation]) for start in starts])
     lengths = {len(epoch) for epoch in kept}
     if len(lengths) > 1 or 0 in lengths:
         return f"Epochs have {min(lengths)} to {max(lengths)} batches, and every one must have as many."
-    remaining = iter(kept)
-    return drawn_from(lambda: iter(next(remaining)), count=count, steps=lengths.pop(), dataset_size=dataset_size)
+    return drawn_from(kept, steps=lengths.pop(), dataset_size=dataset_size)
 
 
 def _copy(source: Any, *, alone: bool) -> Any:
@@ -262,22 +261,10 @@ def _copy(source: Any, *, alone: bool) -> Any:
     if not isinstance(source, IndexBatches):
         return source
     fresh = copy.copy(source)
-    fresh.steps_done = 0
-    fresh.padding = None
+    fresh.steps_done, fresh.padding = 0, None
     if alone:
         fresh.rank, fresh.world_size = 0, 1
     return fresh
-
-
-class _Endless(Exception):
-    """An epoch has too many batches."""
-
-
-def _epoch(source: Any) -> Iterator[Any]:
-    for number, batch in enumerate(source):
-        if number == _MOST_BATCHES:
-            raise _Endless
-        yield _indices(batch)
 
 
 def _indices(batch: Any) -> Any:
@@ -294,10 +281,7 @@ def _restored(sources: Sequence[Any]) -> Iterator[None]:
     torch: Any = sys.modules.get("torch")
     parts = [part for source in sources for part in (source, getattr(source, "sampler", None))]
     generators: list[Any] = [getattr(part, "generator", None) for part in parts]
-    settable = [
-        generator for generator in generators if hasattr(generator, "get_state") and hasattr(generator, "set_state")
-    ]
-    known = [(generator, generator.get_state()) for generator in settable]
+    known = [(generator, generator.get_state()) for generator in generators if hasattr(generator, "set_state")]
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - a custom sampler may use it
     state = None if torch is None else torch.get_rng_state()
     try:

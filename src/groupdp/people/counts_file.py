@@ -48,8 +48,11 @@ def read_counts(path: str, column: str | None = None) -> Counts:
         if Path(path).suffix.lower() == ".parquet":
             name, parts = _parquet(path, column)
         else:
-            name, values = _digits(path, column) or _large(path, column) or _csv(path, column)
-            parts = iter([values])
+            quick = _digits(path, column) or _large(path, column)
+            if quick is None:
+                with open(path, newline="", encoding="utf-8-sig") as file:
+                    quick = _rows(file, column, name=shown(path))
+            name, parts = quick[0], iter([quick[1]])
         return _counts(name, parts, column)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -133,12 +136,7 @@ def parse_counts(text: str, column: str | None = None) -> Counts:
     return _counts(name, [values], column, typed=False)
 
 
-def _csv(path: str, column: str | None) -> tuple[str, Any]:
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        return _rows(file, column, name=shown(path))
-
-
-def _rows(file: TextIO, column: str | None, *, name: str, which: str = "") -> tuple[str, Any]:
+def _rows(file: TextIO, column: str | None, *, name: str, which: str = _COLUMN_TYPED) -> tuple[str, Any]:
     first = file.readline()
     if not first:
         raise InvalidArgument("counts", InWords(f"the empty {name}"), "be a file with at least one row")
@@ -148,9 +146,9 @@ def _rows(file: TextIO, column: str | None, *, name: str, which: str = "") -> tu
     values: list[int] = []
     if column is None and len(header) == 1 and header[0].strip().isdecimal():
         index, title = 0, ""
-        values.append(_at_least_one(header[0][:30].strip(), 1))
+        values.append(_count_of(header[0], 1))
     else:
-        index = _position(header, column, which or _COLUMN_TYPED)
+        index = _position(header, column, which)
         title = header[index].strip()
     blank = 0
     for row in rows:
@@ -164,19 +162,17 @@ def _rows(file: TextIO, column: str | None, *, name: str, which: str = "") -> tu
             raise InvalidArgument(
                 "counts", InWords(f"{len(row)} in line {number}"), f"be in rows of {len(header)} columns like the first"
             )
-        text = row[index].strip()
-        if not (text.isdecimal() and len(text) <= 18):
-            raise InvalidArgument("counts", InWords(f"{shown(text)} in line {number}"), "be integers of at least 1")
-        values.append(_at_least_one(text, number))
+        values.append(_count_of(row[index], number))
         if len(values) > MOST_PEOPLE:
             raise InvalidArgument("counts", InWords("more"), f"be of at most {MOST_PEOPLE} people")
     return title, np.array(values, dtype=np.int64)
 
 
-def _at_least_one(text: str, number: int) -> int:
-    if int(text) < 1:
-        raise InvalidArgument("counts", InWords(f"{shown(text)} in line {number}"), "be integers of at least 1")
-    return int(text)
+def _count_of(text: str, line: int) -> int:
+    digits = text.strip()
+    if not (digits.isdecimal() and len(digits) <= 18 and int(digits) >= 1):
+        raise InvalidArgument("counts", InWords(f"{shown(digits)} in line {line}"), "be integers of at least 1")
+    return int(digits)
 
 
 def _parquet(path: str, column: str | None) -> tuple[str, Iterator[Any]]:

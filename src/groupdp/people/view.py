@@ -115,7 +115,7 @@ def people_view(
             "where people are sampled everybody has the epsilon of group_size=1",
         )
     require_one_owner(counts, adjacency)
-    distinct, people = tally(counts)
+    distinct, people = (part.tolist() for part in histogram_of(counts))
     asked: dict[str, Any] = {"delta": delta, "adjacency": adjacency, **({} if engine == "auto" else {"engine": engine})}
     chosen = _chosen([count for count in distinct if count <= LARGEST_GROUP] or [1])
     epsilons = _epsilons(run, chosen, asked, progress)
@@ -138,7 +138,7 @@ def people_view(
 def _epsilons(run: Any, chosen: list[int], asked: dict[str, Any], progress: Progress | None) -> dict[int, Bounds]:
     """The epsilons of the chosen counts, up to the first above LARGEST_EPSILON; without those an engine declines."""
     answers: dict[int, Bounds] = {}
-    tolerance, slow = (_TOLERANCE, 0) if len(chosen) > _FEW else (None, 0)
+    tolerance, slow = _TOLERANCE if len(chosen) > _FEW else None, 0
     most_work = work_done() + LARGEST_VIEW
     quick: dict[int, Bounds | None] = {}
     many = 1
@@ -183,14 +183,11 @@ def require_one_owner(counts: Any, adjacency: str) -> None:
         )
 
 
-def tally(counts: Any) -> tuple[list[int], list[int]]:
-    """Distinct counts in increasing order, and how many people have each; counts are integers of at least 1."""
-    values, people = histogram_of(counts)
-    return values.tolist(), people.tolist()
-
-
 def histogram_of(counts: Any) -> tuple[IntArray, IntArray]:
-    """The same as arrays, from numbers of examples, one per person, or from their histogram (`data.Counts`)."""
+    """Distinct counts in increasing order, and how many people have each; counts are integers of at least 1.
+
+    `counts` are numbers of examples, one per person, or their histogram (`data.Counts`).
+    """
     if hasattr(counts, "examples") and hasattr(counts, "people_with"):
         return counts.examples, counts.people_with
     try:
