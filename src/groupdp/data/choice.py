@@ -125,10 +125,7 @@ class Choice:
                 check_type(name, columns[name], f"name columns{named} that tell a person's examples apart: --key")
 
     def number(self, columns: Mapping[str, str], *, of: str = "", copies: str = "", seed: str | None = None) -> str:
-        """The expression of a row's number in the table `of`, from the person and the key, or all other columns by name.
-
-        `copies` counts equal rows, where there is no key.
-        """
+        """The expression of a row's number in the table `of`; `copies` counts equal rows, where there is no key."""
         names = [self.by, *(self.key or sorted(name for name in columns if name != self.by))]
         values = [f"{of}{quoted(name)}" for name in names]
         return priority_sql(self.seed if seed is None else seed, [*values, copies] if copies else values)
