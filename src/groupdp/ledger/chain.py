@@ -197,27 +197,15 @@ def _date(value: str | None) -> str:
 def read_lines(path: str | Path) -> list[Line]:
     """All lines but the last, each with its digest; `InvalidArgument` where one is not as it was written."""
     with _opened(path) as file:
-        return _verified(_content(file, path), str(path))
+        return _verified(file.read(LARGEST_FILE + 1), str(path))
 
 
 def _opened(path: str | Path) -> BinaryIO:
     try:
         return open(path, "rb")
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _content(file: BinaryIO, path: str | Path) -> bytes:
-    try:
-        return file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: str | Path, error: Exception) -> InvalidArgument:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    where = InWords(f"{shown(str(path))} ({reason})")
-    return InvalidArgument("ledger", where, "be a readable file (groupdp ledger new makes one)")
+        where = InWords(f"{shown(str(path))} ({getattr(error, 'strerror', None) or error})")
+        raise InvalidArgument("ledger", where, "be a readable file (groupdp ledger new makes one)") from None
 
 
 def make_file(path: str | Path, first: Line) -> None:
@@ -257,7 +245,7 @@ def _locked(path: str | Path) -> Iterator[tuple[bytes, Path]]:
                 raise InvalidArgument("ledger", InWords(reason), "be on a drive that has file locks") from None
             # While this waited, another writer may have put a new file in its place.
             if os.path.samestat(os.fstat(file.fileno()), os.stat(destination)):
-                yield _content(file, path), destination
+                yield file.read(LARGEST_FILE + 1), destination
                 return
 
 

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from groupdp._validation import require_integer
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import SAMPLINGS, BallsInBinsSampling, PoissonSampling, Sampling, SpreadSampling
@@ -51,8 +52,10 @@ def of_module(name: str, thing: Any, *classes: str) -> str | None:
     return next((name for name in classes if module is not None and type(thing) is getattr(module, name, None)), None)
 
 
-def processes() -> int | None:
-    """The number of training processes, where PyTorch or its launcher says; None where neither does."""
+def require_world(value: Any) -> int | None:
+    """The number of training processes, as given or as PyTorch or its launcher says; None where nobody does."""
+    if value is not None:
+        return require_integer("world_size", value, at_least=1)
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_world_size())
@@ -136,13 +139,6 @@ def accumulate(reading: Reading, times: int) -> None:
         f"Gradients of {times} batches of {sampling.title} are summed before a step, and these together are not a "
         f"batch of any rate: make the sampler with larger batches, and let a memory manager split each of them."
     )
-
-
-def require_world(value: Any) -> int | None:
-    """The number of processes, as given or as found."""
-    from groupdp._validation import require_integer
-
-    return processes() if value is None else require_integer("world_size", value, at_least=1)
 
 
 def same_processes(reading: Reading, of_sampler: int, world: int | None) -> None:

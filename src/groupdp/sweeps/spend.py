@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -131,10 +132,8 @@ def _last_within(
     high = min((point.steps for point in points if point.epsilon.upper > target), default=None)
     if high is None:
         return low
-    while high - low > 1:
-        middle = (low + high) // 2
-        if epsilon(prefix(phases, middle), delta=delta, **neighbours).upper <= target:
-            low = middle
-        else:
-            high = middle
-    return low or None
+
+    def exceeds(steps: int) -> bool:
+        return epsilon(prefix(phases, steps), delta=delta, **neighbours).upper > target
+
+    return low + bisect_left(range(low + 1, high), True, key=exceeds) or None
