@@ -11,6 +11,7 @@ Compose on this side: dp_accounting composes with a transform whose rounding not
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -83,22 +84,14 @@ def run_to_dp_accounting(
         )
     halves = []
     for index in range(len(question.compositions)):
-        composition = question.of_mixtures(index)
-        composed: PrivacyLossDistribution | None = None
-        for law, times in composition:
+        parts = []
+        for law, times in question.of_mixtures(index):
             if not (isinstance(law, Round) and law.has_noise):
-                raise InvalidArgument(
-                    "run",
-                    InWords(f"adjacency {adjacency!r} for {shown(run)}"),
-                    "have noise and a law by pairs to be a distribution of dp_accounting",
-                )
-            part = PrivacyLossDistribution.from_round(
-                law, direction="pair", grid_step=grid_step, tail_mass=tail_mass
-            ).self_compose(times)
-            composed = part if composed is None else composed.compose(part)
-        if composed is None:
-            raise AssertionError("a question that is not empty has a round")
-        halves.append(_exported(composed))
+                needed = "have noise and a law by pairs to be a distribution of dp_accounting"
+                raise InvalidArgument("run", InWords(f"adjacency {adjacency!r} for {shown(run)}"), needed)
+            kept = {"grid_step": grid_step, "tail_mass": tail_mass}
+            parts.append(PrivacyLossDistribution.from_round(law, direction="pair", **kept).self_compose(times))
+        halves.append(_exported(functools.reduce(PrivacyLossDistribution.compose, parts)))
     return _theirs.PrivacyLossDistribution(*halves)
 
 
@@ -195,15 +188,8 @@ def _refuse_no_law(masses: Any, infinite: float) -> None:
     if len(masses) == 0 or len(masses) > LARGEST_GRID:
         raise InvalidArgument("distribution", len(masses), f"have 1 to {LARGEST_GRID} losses")
     if np.any(masses < 0.0):
-        raise InvalidArgument(
-            "distribution",
-            float(masses.min()),
-            "have probabilities of at least 0",
-            (
-                "rounding of a composition in dp_accounting, which nothing bounds; import single "
-                "mechanisms and compose here"
-            ),
-        )
+        reason = "rounding of a composition there, which nothing bounds; import single mechanisms and compose here"
+        raise InvalidArgument("distribution", float(masses.min()), "have probabilities of at least 0", reason)
     total = math.fsum(masses) + infinite
     if not abs(total - 1.0) <= _ROOM:
         raise InvalidArgument("distribution", total, "have a total probability of 1")

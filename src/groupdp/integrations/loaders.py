@@ -77,16 +77,12 @@ def refuse_misdescribed_events(group_size: int) -> None:
             refuse_bands(getattr(params, "cycle_length", None), group_size, "cycle_length")
             method = getattr(getattr(params, "sampling_method", None), "name", "")
             if method == "FIXED_BATCH_SIZE":
-                raise InvalidArgument(
-                    "sampling_method",
-                    InWords("FIXED_BATCH_SIZE"),
-                    "be POISSON for this training accountant",
-                    (
-                        "it describes fixed batches as Poisson sampling with half the noise, which is not what "
-                        "happens to a group; groupdp.integrations.jax_privacy.GroupTrainingAccountant accounts "
-                        "for them as they are"
-                    ),
+                reason = (
+                    "it describes fixed batches as Poisson sampling with half the noise, which is not what happens to "
+                    "a group; groupdp.integrations.jax_privacy.GroupTrainingAccountant accounts for them as they are"
                 )
+                needed = "be POISSON for this training accountant"
+                raise InvalidArgument("sampling_method", InWords(method), needed, reason)
 
 
 def _length(strategy: Any) -> int:
@@ -99,15 +95,11 @@ def _length(strategy: Any) -> int:
 def refuse_bands(bands: Any, group_size: int, name: str) -> None:
     """Refuse correlated noise (more than one band) for groups of more than one."""
     if bands is not None and bands > 1 and group_size > 1:
-        raise InvalidArgument(
-            name,
-            InWords(bands),
-            f"be 1 for a group of {group_size}",
-            (
-                "with correlated noise the reduction to single steps holds for one example only; "
-                "groupdp.integrations.bandmf.from_bandmf reads the bands and the partition for a group"
-            ),
+        reason = (
+            "with correlated noise the reduction to single steps holds for one example only; "
+            "groupdp.integrations.bandmf.from_bandmf reads the bands and the partition for a group"
         )
+        raise InvalidArgument(name, InWords(bands), f"be 1 for a group of {group_size}", reason)
 
 
 _SAMPLERS = "opacus.utils.uniform_sampler"

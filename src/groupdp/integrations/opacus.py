@@ -118,15 +118,12 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
 
         def count(optimizer: Any) -> None:
             if optimizer.accumulated_iterations != 1:
-                raise InvalidArgument(
-                    "accumulated_iterations",
-                    InWords(optimizer.accumulated_iterations),
-                    "be 1",
-                    (
-                        "an example may be in several of the batches whose gradients were added up, so a step at "
-                        "the summed rate is not a bound; BatchMemoryManager splits one batch instead"
-                    ),
+                reason = (
+                    "an example may be in several of the batches whose gradients were added up, so a step at the "
+                    "summed rate is not a bound; BatchMemoryManager splits one batch instead"
                 )
+                got = InWords(optimizer.accumulated_iterations)
+                raise InvalidArgument("accumulated_iterations", got, "be 1", reason)
             self.step(noise_multiplier=_accounted_noise_of(optimizer), sample_rate=rate)
 
         return count
@@ -135,15 +132,9 @@ class GroupAccountant(_accountants.IAccountant):  # type: ignore[misc]
         """Continue a history that was saved under the same group size and adjacency; anything else is refused."""
         saved = state_dict.get("mechanism") if isinstance(state_dict, Mapping) else None
         if saved != self.mechanism():
-            raise InvalidArgument(
-                "state_dict",
-                InWords(f"one of {shown(saved)}"),
-                f"be of the accountant {self.mechanism()!r}",
-                (
-                    "a checkpoint is resumed with the group size and adjacency it was made with (from_opacus "
-                    "reads its history for any)"
-                ),
-            )
+            needed = f"be of the accountant {self.mechanism()!r}"
+            reason = "a checkpoint keeps its group size and adjacency (from_opacus reads its history for any)"
+            raise InvalidArgument("state_dict", InWords(f"one of {shown(saved)}"), needed, reason)
         self.history = entries_of(state_dict.get("history"))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -246,15 +237,11 @@ def _accounted_noise_of(optimizer: Any) -> float:
     """The noise multiplier that one step of this optimizer amounts to."""
     noise = float(optimizer.noise_multiplier)
     if getattr(optimizer, "_adjusted_noise_multiplier", None) is not None:
-        raise InvalidArgument(
-            "clipping",
-            NOT_SHOWN,
-            (
-                "not be adaptive together with ghost clipping: the noise then depends on the size of the "
-                "batch, which is private, and no guarantee is proved; clipping='adaptive' with "
-                "grad_sample_mode='hooks' is counted"
-            ),
+        needed = (
+            "not be adaptive together with ghost clipping: the noise then depends on the size of the batch, which is "
+            "private, and no guarantee is proved; clipping='adaptive' with grad_sample_mode='hooks' is counted"
         )
+        raise InvalidArgument("clipping", NOT_SHOWN, needed)
     unclipped = getattr(optimizer, "unclipped_num_std", None)
     if unclipped is None:
         return noise
