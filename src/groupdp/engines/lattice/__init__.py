@@ -210,10 +210,10 @@ def _raised(before: Bounds, lower: float) -> Bounds:
     """The bounds with another lower side, if that is larger."""
     if not lower > before.lower:
         return before
-    bounds = Bounds(lower, before.upper)
+    bounds = replace(before, lower=lower)
     tolerance = before.provenance.tolerance
     met = tolerance is not None and bounds.relative_width <= tolerance
-    return Bounds(lower, before.upper, replace(before.provenance, tolerance_met=met))
+    return replace(bounds, provenance=replace(before.provenance, tolerance_met=met))
 
 
 def _planned_for_epsilon(composition: Composition, epsilon: float, tolerance: float) -> tuple[LatticePlan, Saddle]:
@@ -298,7 +298,6 @@ def _require_squares(round_: Round | Profile) -> None:
 
 def _labelled(sides: tuple[float, float], tolerance: float) -> Bounds:
     """Closed-form bounds with their provenance."""
-    lower, upper = sides
-    provenance = Provenance(engine="closed form", tolerance=tolerance)
-    bounds = Bounds(lower, upper, provenance)
-    return Bounds(lower, upper, replace(provenance, tolerance_met=bounds.relative_width <= tolerance))
+    bounds = Bounds(*sides)
+    met = bounds.relative_width <= tolerance
+    return replace(bounds, provenance=Provenance(engine="closed form", tolerance=tolerance, tolerance_met=met))
