@@ -1,21 +1,16 @@
 """Closed forms beside the engines: shifts far larger than the noise, and known losses beside rounds of the contour.
 
-Let P be T rounds of sum_i p_i N(x_i, 1) and Q = N(0, 1) in each. P is the mixture, over the vectors of components, of
-N(mu, I) with mu^2 = sum_t x_t^2 = r. With w the probability of the rarest vector (the rarest component in every round)
-and
-
-    C(eps) = sum_r P(r) delta_{sqrt r}(eps),      delta_mu the curve of N(mu, 1) against N(0, 1),
+T rounds of sum_i p_i N(x_i, 1) against N(0, 1) are a mixture, over the vectors of components, of N(mu, I) with mu^2 =
+sum_t x_t^2. With C the curve of the public coin over them and w the probability of the rarest vector
 
     C(eps - log w) <= delta(eps) <= C(eps).                                                      (P-25)
-
-C is the curve of one round with a public coin.
 
 Where the known losses, composed, have atoms p_i at l_i, and delta' is the curve of the other rounds,
 
     delta(eps) = sum_i p_i delta'(eps - l_i).                                                    (R-6)
 
-A few contours serve all shifts: each is good for the epsilons near the one it was planned for, and the next one is
-planned where the bracket is widest. A Laplace mechanism is put on a lattice of its own first, above and below (R-4).
+A few contours serve all shifts: the next one is planned where the bracket is widest. A Laplace mechanism is put on a
+lattice of its own first, above and below (R-4).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Upper bounds on Renyi divergences of group pairs, for filters and searches of hyperparameters.
 
-(alpha - 1) D_alpha = log M, M = E_P[e^{(alpha - 1) L}]. For a branch of two mixtures M = E[A^alpha B^{1 - alpha}] under
-N(0, 1), which the trapezoid rule gives up to a relative error in closed form (R-7); rounds add up. Laplace mechanisms
-and laws of atoms have closed forms. The way back, from divergences to known losses that dominate, is R-10.
+(alpha - 1) D_alpha = log E_P[e^{(alpha - 1) L}]: a quadrature for mixtures (R-7), closed forms for others; rounds add
+up. The way back, from divergences to known losses that dominate, is R-10.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Rounds without noise, in closed form beside the curve of the noisy rounds.
 
-A round without noise has outcomes +inf (P alone), -inf (Q alone) and 0, where P has mass a_0 and Q has b_0. With p the
-P-probability that no noiseless round is revealing, l the loss of what is left (log prod a_0 / b_0) and delta' the
-curve of the noisy rounds,
+With p the P-probability that no noiseless round is revealing, l the loss of what is left (log prod a_0 / b_0; its
+largest value above, with all branches merged below) and delta' the curve of the noisy rounds,
 
     delta(eps) = (1 - p) + p delta'(eps - l).                                                    (P-10)
-
-Where a public coin makes l random, its largest value serves the upper side, and the lower side the value with all
-branches merged, which is post-processing.
 """
 
 from __future__ import annotations

@@ -217,11 +217,8 @@ def _raised(before: Bounds, lower: float) -> Bounds:
 
 
 def _planned_for_epsilon(composition: Composition, epsilon: float, tolerance: float) -> tuple[LatticePlan, Saddle]:
-    """A plan for the largest delta that the plan itself confirms at epsilon.
-
-    A plan for too large a delta leaves out losses that matter; one for far too small a delta keeps rare losses that
-    do not, which a tilt enlarges.
-    """
+    """A plan for the largest delta that the plan itself confirms at epsilon: for a larger one it leaves out losses that
+    matter, for a far smaller one it keeps rare losses that do not, which a tilt enlarges."""
 
     def attempt(log_delta: float) -> tuple[LatticePlan, Saddle, bool]:
         plan = prepare(composition, log_delta=log_delta, tolerance=tolerance)

@@ -1,14 +1,8 @@
 """Rounds in which one random allocation decides many steps: laws of likelihood ratios on a few hundred atoms.
 
-X = 1 - p + p (1/M) sum_t e^{s Z_t - s^2/2} is the likelihood ratio of an allocation under Q. Its law enters a curve
-through convex test functions only: E(X - alpha)_+, increasing, for P against Q, and E(1 - alpha X)_+, decreasing, for Q
-against P. So (L-23)
-
-    from above   an atom is split between two grid points such that its mass and its mean are kept (dilation),
-    from below   all atoms of a cell are merged into one at their mean (contraction),
-
-and sums and products of independent X keep both orders. Roundings: masses go up (above) or down (below), positions go
-where the test functions grow (above) or fall (below) (L-24). Means of M are built by doubling.
+From above an atom is split between two grid points such that its mass and its mean are kept (dilation), from below all
+atoms of a cell are merged into one at their mean (contraction); sums and products of independent ratios keep both
+orders (L-23). Roundings go to the safe side (L-24). Means of M are built by doubling.
 """
 
 from __future__ import annotations

@@ -30,11 +30,7 @@ _WIDEST = 0.25
 
 @dataclass(frozen=True, slots=True)
 class LatticeCells:
-    """Lattice points and the widths of the cells around them, in steps: each ends where the next one begins.
-
-    Widths are powers of 3. Being odd, cells of any two widths can be neighbours with both of their points
-    on the lattice.
-    """
+    """Lattice points and the widths, in steps, of the cells around them: odd, so that they adjoin."""
 
     indices: IntArray
     widths: IntArray
@@ -164,10 +160,9 @@ def merging_edges(
     *,
     step: float,
 ) -> Iterator[MergingEdges]:
-    """Edges near the cells' ends, such that log P/Q of the cell around j h is j h.
+    """Edges near the cells' ends, such that log P/Q of the cell around j h is j h, or above between different widths.
 
-    Between cells of different widths the smaller correction is taken, so that neither falls below its
-    lattice point. Edges `given` are used as they are.
+    Edges `given` are used as they are.
     """
     begin, end = table.breaks[interval]
     t, loss, error = table.nodes[begin:end], table.values.loss[begin:end], table.values.loss_error[begin:end]
@@ -235,11 +230,9 @@ def _subdivided_grid(branch_loss: BranchLoss, table: LossTable, edges: LossNodes
 
 
 def merging_shift(table: LossTable, interval: int, boundary: FloatArray, width: FloatArray) -> FloatArray:
-    """How much to move boundaries between cells of losses down, so that log P/Q is in the cells' middle.
+    """How much to move boundaries between cells of losses down, so that log P/Q is in the cells' middle up to O(w^4).
 
-    Where sqrt(P Q) grows like e^{r l}, the cell [a, a + w] has log P/Q = a + w/2 + (w/2)(coth x - 1/x) with
-    x = r w / 2, up to higher order: the last term is the shift. Where the density is smooth on the scale of w,
-    what is left is O(w^4).
+    Where sqrt(P Q) grows like e^{r l}, the cell [a, a + w] has log P/Q = a + w/2 + (w/2)(coth x - 1/x), x = r w / 2.
     """
     begin, end = table.breaks[interval]
     rate = np.interp(boundary, table.values.loss[begin:end], growth(table)[begin:end])

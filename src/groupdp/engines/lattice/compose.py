@@ -1,15 +1,8 @@
 """The law of the sum of T independent losses, from non-negative arrays, with a bound on the error of every entry.
 
-By powers of one Fourier transform: the bounds cover the roundings of the forward transform (raised to the power T: T
-times the error of a coefficient), of the powers and of the inverse transform (L-9). They are relative to the largest
-entries. Where rare and large losses leave a gap at epsilon, no tilt lifts it above that, so arrays are cut into blocks
-of m entries, and the convolution is the sum over pairs of blocks, each by transforms of length 2m (L-22). With s_i, t_j
-the blocks' sums, an entry of the k-th block of the result is off by at most
-
-    S_k (3.1 e + 1.01 (n_k + 8) u),      S_k = sum over i + j = k of s_i t_j,
-
-n_k the number of terms, e the error of a transform. From above that is added to every entry, from below subtracted.
-Blocks of next to nothing are not transformed: no entry of a product exceeds the product of the sums, which is added.
+By powers of one Fourier transform (L-9), whose bounds are relative to the largest entries. Where rare and large losses
+leave a gap at epsilon, no tilt lifts it above that: arrays are then cut into blocks of m entries, and the convolution
+is the sum over pairs of blocks, each by transforms of length 2m (L-22). Blocks of next to nothing are not transformed.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
-"""The envelope of fixed batches with k members replaced: thresholds, and one round's curve (L-10 to L-12).
+"""The envelope of fixed batches with k members replaced: thresholds, panels, and one round's curve (L-10 to L-12).
 
-In the coordinate u, with r_i(u) = e^{mu_i u - mu_i^2 / 2} and alpha = e^x >= 1, the event of component i is u > v_i for
+At alpha = e^x >= 1 the event of component i is u > v_i, v_0 = u_0 and v_i = max(u_0, u_i) with u_i = x / mu_i + mu_i /
+2, where u_0 balances the component that never shifts against those it holds back: f(u_0) = 0 for the increasing, convex
 
-    v_0 = u_0,      v_i = max(u_0, u_i),      u_i = x / mu_i + mu_i / 2     (where r_i = alpha)
-
-and u_0 balances the component that never shifts against those it holds back: f(u_0) = 0,
-
-    f(u) = -h_0 (1 - e^-x) + sum_i h_i (r_i(u) / alpha - 1)_+,
-
-which increases and is convex. With D_i(u) = Phi(mu_i - u) - r_i Phi(-u), L-10: R(alpha) is at most (at least) sum_i h_i
-D_i(max(u_0, u_i)) wherever f(u_0) <= 0 (f(u_0) >= 0), and the same with own thresholds u_i too small (too large).
+    f(u) = -h_0 (1 - e^-x) + sum_i h_i (r_i(u) / alpha - 1)_+,      r_i(u) = e^{mu_i u - mu_i^2 / 2}.
 """
 
 from __future__ import annotations
@@ -278,11 +272,7 @@ class Envelope:
 
 
 def gaussian_coin(round_: Round) -> Side | None:
-    """The law of mu if every branch is N(mu) against N(0), moved as it may be; None otherwise.
-
-    Its hockey stick sum_b w_b H_b is that of an envelope in which nothing is held back (L-10 with h_0 = 0, and the
-    weight of branches with P = Q at loss 0).
-    """
+    """The law of mu if every branch is N(mu) against N(0), moved as it may be: an envelope with h_0 = 0 (L-10)."""
     if any(len(branch.right.shifts) > 1 or len(branch.left.shifts) > 1 for branch in round_.branches):
         return None
     shifts = np.array([branch.right.largest + branch.left.largest for branch in round_.branches])

@@ -1,16 +1,10 @@
 """One branch's privacy loss Psi = log A - log B as an increasing function of the noise's coordinate u, with certified
-errors.
+errors; its integrals over panels by Gauss-Legendre rules (L-3).
 
-P has the density A(u) phi(u), Q has B(u) phi(u). Psi' is the mean of x under A's posterior plus that of y under B's.
-A(u) is the likelihood ratio log sum_i p_i e^{m_i v - m_i^2 / 2} of its side at v = u, B(u) that at v = -u. In a chunk
-of nodes everything is relative to the component r that dominates in its middle (L-2):
+P has the density A(u) phi(u), Q has B(u) phi(u). In a chunk of nodes v everything is relative to the component r that
+dominates in its middle, so far components drop out exactly where they provably do not matter (L-2):
 
     log ratio = log p_r + m_r (v - m_r / 2) + log sum_i exp(alpha_i + beta_i (v - middle)),    beta_i = m_i - m_r
-
-so far components drop out exactly where they provably do not matter.
-
-The n-point Gauss-Legendre rule over a panel of u of width D, for mixtures of unit normals at distance at most X all
-over it, is off by at most C_n D^(2n) E[(X^2 + Z^2)^n] e^(D X) of the integral, C_n = (n!)^4 / ((2n+1) (2n)!^3) (L-3).
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""A tilted measure on the lattice of losses, folded to the length of the transform; and delta(epsilon) from a composed
-one.
+"""A tilted measure on the lattice of losses, folded to the length of the transform; delta(epsilon) from a composed one.
 
-The atom at loss n h is stored as mass x exp(tilt n h - log_scale) at position n mod N. Folding is exact aliasing of the
-circular convolution; what it adds is bounded by Chernoff sums that are taken before folding (L-20). Then
-
-    delta(eps) = e^{log_scale - c eps} sum_n W_n g(n h - eps)           (losses and eps minus the offset)
-    g(v) = e^{-c v} (1 - e^{-v})_+ <= c^c / (1 + c)^{1 + c}
-
-rounded to one side, from the window of n that is at hand.
+The atom at loss n h is stored as mass x exp(tilt n h - log_scale) at position n mod N. What folding adds is bounded by
+Chernoff sums taken before (L-20); delta is read off rounded to one side, from the window of n that is at hand.
 """
 
 from __future__ import annotations
@@ -277,7 +271,7 @@ class Tail:
         return Survival(losses, np.maximum(log_values, -1e12), self.rate)
 
     def _kernel(self, epsilon: float) -> tuple[int, FloatArray]:
-        """(position, values of g from there on), for the lattice points of the window above epsilon."""
+        """(position, g(v) = e^{-cv} (1 - e^-v) from there on), at the lattice points above epsilon (L-20)."""
         exact = (Fraction(epsilon) - self.offset) / Fraction(self.step) - self.first
         start = min(max(math.floor(exact) + 1, 0), len(self.values))
         base = float((start - exact) * Fraction(self.step))

@@ -1,12 +1,7 @@
 """One round's hockey stick in closed form (L-14, L-15), and a lower bound for several rounds by a single large loss.
 
-With u such that Psi(u) = epsilon a branch has
-
-    delta = sum_i a_i D_i + e^epsilon sum_j b_j E_j
-
-whose terms (round_terms.py) are never negative. delta decreases in epsilon, so evaluating at a point whose loss is
-certainly not above (not below) epsilon gives the upper (lower) bound. A public coin's delta is the weighted sum of its
-branches' (L-8).
+A branch's delta is evaluated at a point u whose loss Psi(u) is certainly not above (not below) epsilon, which gives the
+upper (lower) bound; a public coin's is the weighted sum of its branches' (L-8).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Parts that are not rounds of pairs: envelopes, laws of atoms, and the Laplace mechanism (R-4, R-5).
 
-An envelope has symmetric measures above and below its profile R. R has a law of its own, symmetric in that
-f(-x) = e^-x f(x), so only losses x > 0 are discretised, from the masses under P and Q of the events
-v_i(x) < u <= v_i(x'), summed over the components. From above (L-11) the dots at multiples of the step are connected;
-from below (L-12) cells are merged. L-13: with atoms p_j at losses l_j > 0 and p_j e^-l_j at -l_j, and what is missing
-to a total of 1 at 0, the measure's curve lies above (below) R everywhere if it does for alpha >= 1 and its total is at
-least (at most) 1.
+An envelope has symmetric measures above and below its profile (L-13), so only losses x > 0 are discretised, from the
+masses under P and Q of the events v_i(x) < u <= v_i(x'), summed over the components: dots at multiples of the step are
+connected from above (L-11), cells are merged from below (L-12).
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """The parts of a composition: how each round's loss is put on a lattice from above and from below.
 
 A part knows the rough law of its loss, for planning, and makes both measures on a given grid. Rounds of pairs do it
-branch by branch: the measure of a public coin is the weighted sum of its branches' measures (L-8). Other parts are in
-other_parts.py and allocation.py.
-
-From above, "connect the dots" (Doroshenko et al. 2022): the mass of a cell [j h, (j+1) h] of losses is split between
-the cell's ends so that its P-mass and its Q-mass are kept. Masses are rounded up; composition keeps domination for any
-finite measures, so they need not sum to 1 (L-5, L-7). From below, cells are merged (merging.py).
+branch by branch (L-8); other_parts.py and allocation.py have the others. From above the dots are connected (L-5), with
+masses rounded up (L-7); from below cells are merged (merging.py).
 """
 
 from __future__ import annotations
@@ -267,11 +263,9 @@ def add_dominating(
 
 
 def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: LossNodes) -> None:
-    """Split every panel's mass between the ends j h and J h of its cell.
+    """Split every panel's mass P between the ends j h and J h of its cell, w = (J - j) h apart (L-5).
 
-    With P the panel's mass, q = e^{j h} x its mass under Q once losses below j h are raised to it, and w =
-    (J - j) h: (P - q) / (1 - e^-w) goes to the far end and the rest to the near end, with P rounded up and
-    q rounded down.
+    With q its mass under Q times e^{j h}, (P - q) / (1 - e^-w) goes to the far end, with P rounded up and q down.
     """
     step = mass.step
     lowest = edges.loss[:-1] - edges.loss_error[:-1]

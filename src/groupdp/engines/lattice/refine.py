@@ -1,9 +1,8 @@
 """Finer and finer lattices until the tolerance or a limit is reached.
 
-The bracket's width is about (c + 1) T h^2 / 8 in epsilon and c times that in log delta (docs/internals/lattice.md,
-section 8). So a coarse solve places epsilon, and with it the tilt c; the step for the tolerance is then known. Where
-whole transforms leave nothing but roundings, lattices are composed block by block (L-22): the whole range of losses is
-kept.
+The bracket's width is about (c + 1) T h^2 / 8 in epsilon: a coarse solve places epsilon and with it the tilt c, which
+give the step for the tolerance. Where whole transforms leave nothing but roundings, lattices are composed block by
+block (L-22).
 """
 
 from __future__ import annotations

@@ -45,9 +45,7 @@ def log_normal_cdf(x: FloatArray) -> FloatArray:
 def mills_difference(a: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(M(a) - M(a + width), relative error), for a >= -5 and width > 0; a and width may be off by a rounding each.
 
-    Over a short way the difference is the integral of -M'(y) = 1 - y M(y) > 0, by a rule whose error is at most C
-    width^17 times the 16th derivative at a (or at 0, and 40 times that, for a in [-0.5, 0)). Far out, where 1 and y
-    M(y) cancel, -M'(y) = 1 / y^2 - 3 / y^4 + 15 / y^6 - ..., off by less than the first term left out (L-15).
+    Over a short way it is the integral of -M'(y) = 1 - y M(y), by a rule, or by a series far out (L-15).
     """
     b = a + width
     at_a, at_b = mills(a), mills(b)

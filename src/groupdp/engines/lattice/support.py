@@ -1,10 +1,7 @@
-"""Where one round's mass lives, the coordinate of a given loss, and the rough laws that plans are made from.
+"""Where one round's mass lives (L-4), the coordinate of a given loss, and the rough laws that plans are made from.
 
-The intervals of radius sqrt(2 (log p_i - log_cut)) around the components' centres leave out at most e^log_cut of each
-component (L-4). Newton's method inside brackets from a table of losses finds the coordinate of a loss; steps may cycle,
-so every fourth is a bisection. Rough laws, windows (Chernoff's bound) and the importance of losses are not certified,
-nor have to be: they decide where cells are narrow. What lies outside of a window is bounded from the measures
-themselves.
+Rough laws, windows (Chernoff's bound) and the importance of losses are not certified: they decide where cells are
+narrow. What lies outside of a window is bounded from the measures themselves.
 """
 
 from __future__ import annotations
