@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from groupdp.people.cap import choose_cap as choose_cap
     from groupdp.people.plan import plan as plan
     from groupdp.people.view import people_view as people_view
-    from groupdp.pld.distribution import PrivacyLossDistribution as PrivacyLossDistribution
+    from groupdp.pld import PrivacyLossDistribution as PrivacyLossDistribution
     from groupdp.samplings import AllocationSampling as AllocationSampling
     from groupdp.samplings import BallsInBinsSampling as BallsInBinsSampling
     from groupdp.samplings import FixedBatchSampling as FixedBatchSampling
@@ -126,7 +126,7 @@ _ON_DEMAND = {
     "groupdp.people.cap": ("choose_cap",),
     "groupdp.people.plan": ("plan",),
     "groupdp.people.view": ("people_view",),
-    "groupdp.pld.distribution": ("PrivacyLossDistribution",),
+    "groupdp.pld": ("PrivacyLossDistribution",),
     "groupdp.tradeoff.risk": ("risk",),
     "groupdp.sweeps": ("sweep",),
     "groupdp.tradeoff": ("TradeOff", "trade_off"),

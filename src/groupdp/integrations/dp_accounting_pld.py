@@ -24,7 +24,7 @@ from groupdp.losses import AtomsRound
 from groupdp.mechanisms.black_box import ABOUT, ImportedLosses
 from groupdp.neighbours import ADD_OR_REMOVE, BACKWARD, DIRECTIONS, FORWARD, SAME_SIZE, SUBSTITUTE, require_direction
 from groupdp.pairs import Round
-from groupdp.pld.distribution import LARGEST_GRID, PrivacyLossDistribution
+from groupdp.pld import LARGEST_GRID, PrivacyLossDistribution
 from groupdp.pld.measures import Measure
 from groupdp.question import question_of
 

@@ -1,15 +1,13 @@
 """Both measures of one round on every point of a lattice, untilted; mean and variance of its loss under P.
 
-On a panel whose losses lie in [a, a + w], 0 <= (l - a) - (1 - e^(a - l)) <= w^2 / 2 and 0 <= (l - a)^2 <= w^2. So the
-panel's masses under P and Q, which the quadrature certifies, give its mean loss up to w^2 / 2. What lies outside of the
-support is bounded by Cauchy and Schwarz, since the loss is Lipschitz in u (L-17). A public coin's moments are the
-weighted sums of its branches'.
+A panel's masses under P and Q, which the quadrature certifies, give its mean loss up to half of its squared width; what
+lies outside of the support is bounded by Cauchy and Schwarz (L-17). A public coin's moments are the weighted sums of
+its branches'.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,13 +22,8 @@ from groupdp.floats import ELEMENTARY, UNIT, FloatArray
 from groupdp.pairs import Round
 from groupdp.pld.measures import Measure
 
-
-@dataclass(frozen=True, slots=True)
-class LossMoments:
-    """Certified (lower, upper) of the loss's mean and variance under P."""
-
-    mean: tuple[float, float]
-    variance: tuple[float, float]
+#: Certified (lower, upper) of the loss's mean under P, and of its variance.
+LossMoments = tuple[tuple[float, float], tuple[float, float]]
 
 
 def loss_moments(part: RoundPart, *, step: float) -> LossMoments:
@@ -52,8 +45,7 @@ def loss_moments(part: RoundPart, *, step: float) -> LossMoments:
     room_second = outside_second + 1e-14 * scale**2
     mean = (centre + first[0] - room_first, centre + first[1] + room_first)
     largest = max(abs(first[0] - room_first), abs(first[1] + room_first))
-    variance = (max(second[0] - room_second - largest**2, 0.0), second[1] + room_second)
-    return LossMoments(mean, (float(variance[0]), float(variance[1])))
+    return mean, (max(float(second[0]) - room_second - largest**2, 0.0), float(second[1]) + room_second)
 
 
 def _add_block(loss: BranchLoss, edges: LossNodes, centre: float, first: FloatArray, second: FloatArray) -> None:

@@ -1,13 +1,8 @@
 """Measures on a lattice of losses with a mass at +infinity: delta, probabilities of the loss, and composition.
 
-A composition is computed under several tilts. Every entry of each is certified, so an entry's smallest upper bound (or
-largest lower bound) over the tilts is certified too: that keeps relative accuracy from the bulk far into the tails
-(L-18).
-
-delta as a function of alpha = e^x is convex with slope -Q(L > x), and P(L > x) = delta + alpha Q(L > x). Difference
-quotients to the left and to the right of x enclose the slope, so for every s > 0 (L-19)
-
-    (e^s delta(x) - delta(x + s)) / (e^s - 1)   <=   P(L > x)   <=   (delta(x - s) - e^-s delta(x)) / (1 - e^-s)
+A composition is computed under several tilts, every entry of each certified: an entry's smallest upper bound (or
+largest lower bound) over the tilts is certified too, and keeps relative accuracy far into the tails (L-18).
+Probabilities of the loss come from difference quotients of the convex delta (L-19).
 """
 
 from __future__ import annotations
@@ -264,7 +259,10 @@ _ROOM = 1e-13
 
 
 def tail_probability(lower: Measure, upper: Measure, x: float) -> tuple[float, float]:
-    """Certified (lower, upper) of P(L > x), for a loss without atoms or with."""
+    """Certified (lower, upper) of P(L > x), for a loss without atoms or with: for every s > 0 (L-19)
+
+    (e^s delta(x) - delta(x + s)) / (e^s - 1)   <=   P(L > x)   <=   (delta(x - s) - e^-s delta(x)) / (1 - e^-s)
+    """
     at_low, at_high = lower.delta_below(x), upper.delta_above(x)
     low, high = at_low, 1.0  # P(L > x) >= delta(x)
     for power in range(_LARGEST_POWER + 1):
