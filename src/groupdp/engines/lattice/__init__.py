@@ -111,14 +111,7 @@ def neighbourhood(
         of_epsilon=False,
         replan=replan,
     )
-    bounds = _refined(task, plan)
-    if bounds.provenance.tolerance_met:
-        return bounds, finest
-    try:
-        lower = single_loss_log_delta(composition, epsilon, work=work)
-    except LimitExceeded:  # too much work: the bounds so far are valid
-        return bounds, finest
-    return _raised(bounds, lower), finest
+    return _refined(task, plan, lambda _: single_loss_log_delta(composition, epsilon, work=work)), finest
 
 
 def epsilon(
@@ -159,10 +152,14 @@ def epsilon(
             (solution.below, solution.below.log_delta_below, last_above),
             (solution.above, solution.above.log_delta_above, first_at_most),
         ):
-            function = _counting(curve, spend)
+
+            def counted(at: float, curve: Callable[[float], float] = curve) -> float:
+                spend()
+                return curve(at)
+
             start, slope = tail.rough_crossing(log_delta) or (saddle.epsilon, saddle.rate)
             resolution = 0.02 * max(width, expected_width(plan, saddle, tail.step) / max(1.0, start))
-            sides.append(search(function, log_delta, start=start, slope=slope, resolution=resolution))
+            sides.append(search(counted, log_delta, start=start, slope=slope, resolution=resolution))
         return min(sides[0], largest), min(sides[1], largest)
 
     task = Task(
@@ -175,45 +172,32 @@ def epsilon(
         of_epsilon=True,
         log_delta=log_delta,
     )
-    bounds = _refined(task, plan)
-    if bounds.provenance.tolerance_met:
-        return bounds
-    start = bounds.upper if math.isfinite(bounds.upper) else plan.saddle_for_delta(log_delta).epsilon
-    try:
-        lower = single_loss_epsilon(composition, log_delta, start=start, resolution=0.02 * width, work=work)
-    except LimitExceeded:  # too much work: the bounds so far are valid
-        return bounds
-    return _raised(bounds, lower)
+
+    def single_loss(upper: float) -> float:
+        start = upper if math.isfinite(upper) else plan.saddle_for_delta(log_delta).epsilon
+        return single_loss_epsilon(composition, log_delta, start=start, resolution=0.02 * width, work=work)
+
+    return _refined(task, plan, single_loss)
 
 
-def _refined(task: Task, plan: LatticePlan) -> Bounds:
-    """By whole transforms; then block by block where rounding errors are all that is left."""
+def _refined(task: Task, plan: LatticePlan, single_loss: Callable[[float], float]) -> Bounds:
+    """By whole transforms; then block by block where rounding errors are all that is left; then by `single_loss`, a
+    lower side that is told the upper one."""
     bounds = refine(task, plan)
     if not bounds.provenance.tolerance_met and math.isfinite(bounds.upper):
         bounds = refine_in_blocks(task, plan, bounds)
     if task.progress is not None:
         task.progress(1.0)
-    return bounds
-
-
-def _counting(curve: Callable[[float], float], spend: Callable[[], None]) -> Callable[[float], float]:
-    """The curve; `spend` is called before each evaluation."""
-
-    def evaluate(epsilon: float) -> float:
-        spend()
-        return curve(epsilon)
-
-    return evaluate
-
-
-def _raised(before: Bounds, lower: float) -> Bounds:
-    """The bounds with another lower side, if that is larger."""
-    if not lower > before.lower:
-        return before
-    bounds = replace(before, lower=lower)
-    tolerance = before.provenance.tolerance
-    met = tolerance is not None and bounds.relative_width <= tolerance
-    return replace(bounds, provenance=replace(before.provenance, tolerance_met=met))
+    if bounds.provenance.tolerance_met:
+        return bounds
+    try:
+        lower = single_loss(bounds.upper)
+    except LimitExceeded:  # too much work: the bounds so far are valid
+        return bounds
+    if not lower > bounds.lower:
+        return bounds
+    raised = replace(bounds, lower=lower)
+    return replace(raised, provenance=replace(bounds.provenance, tolerance_met=raised.relative_width <= task.tolerance))
 
 
 def _planned_for_epsilon(composition: Composition, epsilon: float, tolerance: float) -> tuple[LatticePlan, Saddle]:

@@ -15,7 +15,7 @@ import numpy as np
 from groupdp.engines.lattice.cells import LatticeCells, cell_count, langevin, lattice_cells, width_exponents
 from groupdp.engines.lattice.envelope import CellMasses, Envelope
 from groupdp.engines.lattice.measures import TiltedMass
-from groupdp.engines.lattice.parts import TransformGrid, require_moderate_shift, tilt_of
+from groupdp.engines.lattice.parts import TransformGrid, empty_mass, require_moderate_shift
 from groupdp.engines.lattice.round_terms import log_normal_cdf
 from groupdp.engines.lattice.support import RoughLaw
 from groupdp.errors import LimitExceeded
@@ -116,7 +116,7 @@ class EnvelopePart:
     ) -> TiltedMass:
         exponents = self._exponents(log_mass, rate=grid.rate, step=grid.step, share=share)
         cells = lattice_cells(self.middle, exponents, grid.step)
-        mass = TiltedMass.empty(step=grid.step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
+        mass = empty_mass(self.law, grid)
         indices, values = self._above(mass, cells, advance) if up else self._below(mass, cells, advance)
         mass.book_symmetric(indices, values, up=up)
         mass.finish(up=up)
@@ -245,7 +245,7 @@ class AtomsPart:
         self, grid: TransformGrid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
     ) -> TiltedMass:
         loss, masses, log_infinite = self.atoms(up)
-        mass = TiltedMass.empty(step=grid.step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
+        mass = empty_mass(self.law, grid)
         if up:
             mass.add_atoms_above(loss, masses)
             mass.add_infinite(log_infinite)
@@ -312,7 +312,7 @@ class LaplacePart:
         n += int(n * step < shift) if up else -int(n * step > shift)
         if n > _MOST_POINTS:
             raise LimitExceeded(f"a Laplace mechanism takes {2 * n} lattice points, more than the limit.")
-        mass = TiltedMass.empty(step=step, tilt=tilt_of(self.law, grid, 0.0), length=grid.length)
+        mass = empty_mass(self.law, grid)
         index = np.arange(-n, n + 1, dtype=np.float64)
         log_r = 0.5 * (index - n) * step
         factors = laplace_factors(n, step, up=up)

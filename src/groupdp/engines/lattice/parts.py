@@ -133,7 +133,7 @@ class RoundPart:
         layout, gathering = self._layout(log_mass, rate=grid.rate, step=grid.step, up=up)
         law = RoughLaw(self.law.loss - layout.offset, self.law.log_weights, self.law.spacing, self.law.breaks)
         exponents = width_exponents(law, log_mass, rate=grid.rate, step=grid.step, share=share)
-        mass = TiltedMass.empty(step=grid.step, tilt=tilt_of(self.law, grid, layout.offset), length=grid.length)
+        mass = empty_mass(self.law, grid, layout.offset)
         for piece in self.pieces:
             given = layout.edges if piece is gathering else NO_EDGES
             self._add(mass, piece, layout.offset, exponents, advance, up=up, given=given)
@@ -203,13 +203,14 @@ def cells_of(table: LossTable, exponents: IntArray, step: float) -> list[Lattice
     return [lattice_cells(loss[begin:end], exponents[begin:end], step) for begin, end in table.breaks]
 
 
-def tilt_of(law: RoughLaw, grid: TransformGrid, offset: float) -> Tilt:
-    """The tilt of one part's loss minus `offset`."""
+def empty_mass(law: RoughLaw, grid: TransformGrid, offset: float = 0.0) -> TiltedMass:
+    """A measure of one part's loss minus `offset`, without any atoms yet."""
     k = law.cumulant(grid.rate)[0] - grid.rate * offset
     thetas = (grid.theta_left, grid.theta_right)
     shifted = [law.cumulant(grid.rate + theta)[0] - (grid.rate + theta) * offset for theta in thetas]
     moments = tuple((theta, value - k) for theta, value in zip(thetas, shifted, strict=True))
-    return Tilt(rate=grid.rate, log_scale=k, moments=moments, offset=offset)
+    tilt = Tilt(rate=grid.rate, log_scale=k, moments=moments, offset=offset)
+    return TiltedMass.empty(step=grid.step, tilt=tilt, length=grid.length)
 
 
 def _law_of(pieces: list[_Piece]) -> RoughLaw:
