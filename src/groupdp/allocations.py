@@ -7,7 +7,7 @@ group that takes part with probability p: its likelihood ratio is
     X = 1 - p + p (1/M) sum_t e^{s Z_t - s^2 / 2}.
 
 An *allocation round* is a public coin over products of allocations; forward it is P against Q (remove), reversed Q
-against P (add). It stands beside `pairs.Round` in a composition and answers what a `pairs.Profile` answers.
+against P (add). It stands beside `pairs.Round` in a composition.
 
 R(M, s) is dominated by N(s, 1) against N(0, 1), its M = 1 case: revealing the step only increases every hockey stick.
 """
@@ -78,18 +78,6 @@ class AllocationRound:
         """It is dominated by N(largest_shift, 1) against N(0, 1): all places revealed, everybody takes part."""
         return max(
             math.hypot(*(math.sqrt(times) * factor.shift for factor, times in product)) for product in self.products
-        )
-
-    @property
-    def engines(self) -> tuple[str, ...]:
-        """The engines that compose it: the contour closely, the lattice to about a thousandth."""
-        return "spectral", "lattice"
-
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether every product is one Gaussian against another: everybody takes part, in the only place."""
-        return all(
-            factor.places == 1 and factor.log_probability == 0.0 for product in self.products for factor, _ in product
         )
 
     @property

@@ -37,8 +37,6 @@ _SLACK = 1e-14
 _SMALLEST_SHIFT = 1e-290
 #: Below this log delta only the bound in closed form is returned.
 _CLOSED_FORM_BELOW = -1e6
-#: Up to so many rounds of mixtures one contour does not serve many epsilons: each has several of its own (S-39).
-_FEW = 6
 #: In `auto`, a result wider than this, and than the tolerance, is intersected with the other engine's.
 WIDE = 1e-5
 
@@ -95,9 +93,8 @@ class Plan:
 def plan_of(composition: Composition) -> Plan:
     noisy, noiseless = split(composition)
     known, rest = split_known(noisy)
-    order: tuple[str, ...] = ("spectral", "lattice")
-    if not suits("spectral", rest or known) or _is_one_round(noisy):
-        order = ("lattice",)
+    has_contour = all(isinstance(round_, Round | AllocationRound) for round_, _ in rest or known)
+    order = ("spectral", "lattice") if has_contour and not _is_one_round(noisy) else ("lattice",)
     return Plan(
         noisy,
         noiseless,
@@ -208,20 +205,6 @@ def _log_distance(noisy: Composition) -> float:
     return (terms[0] if len(terms) == 1 else float(np.logaddexp.reduce(terms))) + 1e-9
 
 
-def are_few(noisy: Composition) -> bool:
-    """Whether there are few rounds, all of mixtures: a curve is then a lattice's. Plain Gaussians and allocations suit
-    one contour."""
-    known, rest = split_known(noisy)
-    if any(one.is_gaussian or isinstance(one, AllocationRound) for one, _ in rest):
-        return False
-    return sum(times for _, times in rest or known) <= _FEW
-
-
-def suits(engine: str, composition: Composition) -> bool:
-    """Whether an engine composes all of these rounds."""
-    return all(engine in one.engines for one, _ in composition)
-
-
 def _by_engine(plan: Plan, options: Options, *, epsilon: float = 0.0, log_delta: float | None = None) -> Bounds:
     """log delta(epsilon), or the epsilon of a log delta, by the engine asked for; in `auto` by the contour where it is
     short and the lattice where it is not."""
@@ -281,6 +264,9 @@ _ENGINES = {"spectral": _by_contour, "lattice": _by_lattice}
 
 def _is_one_round(noisy: Composition) -> bool:
     """Whether the lattice engine's closed form is called for; the kernel has its own without a coin (S-71)."""
-    if not (len(noisy) == 1 and noisy[0][1] == 1 and are_few(noisy)):
+    if len(noisy) != 1 or noisy[0][1] != 1:
         return False
-    return not spectral.AVAILABLE or not isinstance(noisy[0][0], Round) or len(noisy[0][0].branches) > 1
+    round_ = noisy[0][0]
+    if not isinstance(round_, Round):
+        return not isinstance(round_, AllocationRound)
+    return not round_.is_gaussian and not (spectral.AVAILABLE and len(round_.branches) == 1)

@@ -28,13 +28,11 @@ _NUMBERS = ("spacing", "loss_error", "mass_error", "log_lost", "log_lost_mirrore
 
 
 class KnownLosses:
-    """What both kinds of rounds have in common: noise, the lattice engine, and no Gaussian pair that dominates."""
+    """What both kinds of rounds have in common: noise, and no Gaussian pair that dominates."""
 
     __slots__ = ()
 
     has_noise: ClassVar[bool] = True
-    engines: ClassVar[tuple[str, ...]] = ("lattice",)
-    is_gaussian: ClassVar[bool] = False
     largest_shift: ClassVar[float] = math.inf
     at_zero: ClassVar[tuple[float, float, float]] = (0.0, 0.0, 0.0)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -72,7 +72,6 @@ class Round(Immutable):
     """The largest shift of any side."""
     lower: Round | None
     """Where this round only dominates the analysed one: a round that the analysed one dominates, for lower sides."""
-    engines: ClassVar[tuple[str, ...]] = ("spectral", "lattice")
 
     def __init__(
         self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,), lower: Round | None = None
@@ -150,8 +149,6 @@ class SubstitutionEnvelope:
     """
 
     side: Side
-    engines: ClassVar[tuple[str, ...]] = ("lattice",)
-    is_gaussian: ClassVar[bool] = False
 
     @classmethod
     def from_law(cls, law: Law, unit: float) -> SubstitutionEnvelope:
@@ -202,11 +199,6 @@ class AnyRound(Protocol):
     """
 
     @property
-    def engines(self) -> tuple[str, ...]:
-        """The engines that compose it."""
-        ...
-
-    @property
     def mirrored(self) -> AnyRound: ...
 
     @property
@@ -214,11 +206,6 @@ class AnyRound(Protocol):
 
     @property
     def has_noise(self) -> bool: ...
-
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether every branch is one Gaussian against another, so that few rounds suit the contour."""
-        ...
 
     @property
     def largest_shift(self) -> float:
@@ -238,8 +225,6 @@ class AnyRound(Protocol):
     def __hash__(self) -> int: ...
 
 
-#: A round known by a bound on its hockey sticks alone.
-Profile = AnyRound
 #: Rounds with the number of times each is run.
 Rounds = tuple[tuple[AnyRound, int], ...]
 #: Different rounds, none of them trivial, with the number of times each is run.

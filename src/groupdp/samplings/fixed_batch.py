@@ -15,7 +15,7 @@ from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field
 from groupdp.groups import is_empty
 from groupdp.laws import hypergeometric_law
 from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
-from groupdp.pairs import ZERO, Profile, Round, Side, SubstitutionEnvelope
+from groupdp.pairs import ZERO, Round, Side, SubstitutionEnvelope
 from groupdp.samplings.audited import AuditedDataset, fixed_batches
 from groupdp.samplings.poisson import counted
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
@@ -132,7 +132,7 @@ def _sensitivities(batch_size: int, dataset_size: int, size: int) -> Side:
 
 
 @lru_cache(maxsize=64)
-def _envelope(batch_size: int, dataset_size: int, size: int, noise: float) -> Profile:
+def _envelope(batch_size: int, dataset_size: int, size: int, noise: float) -> SubstitutionEnvelope:
     if size > dataset_size - batch_size:
         most = f"be at most dataset_size - batch_size = {dataset_size - batch_size}"
         raise InvalidArgument("group_size", size, f"{most} for {' and '.join(SAME_SIZE)}")

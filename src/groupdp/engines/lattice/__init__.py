@@ -39,7 +39,7 @@ from groupdp.engines.lattice.refine import Task, expected_width, refine, refine_
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, log_complement
 from groupdp.losses import AtomsRound, LaplaceRound, compose_atoms
-from groupdp.pairs import Composition, Profile, Round, mirrored
+from groupdp.pairs import AnyRound, Composition, Round, mirrored
 
 __all__ = ["Solution", "epsilon", "largest_loss", "log_delta", "neighbourhood"]
 
@@ -235,7 +235,7 @@ def largest_loss(composition: Composition) -> float:
     return math.fsum(terms) * (1.0 + 2.0 * ELEMENTARY)
 
 
-def _largest_loss_of(round_: Round | Profile) -> float:
+def _largest_loss_of(round_: AnyRound) -> float:
     if isinstance(round_, AtomsRound | LaplaceRound):
         return round_.largest_loss
     if not isinstance(round_, Round):
@@ -265,7 +265,7 @@ def _default_tolerance(composition: Composition) -> float:
     return _ATOMS_TOLERANCE if any(isinstance(round_, AtomsRound) for round_, _ in composition) else DEFAULT_TOLERANCE
 
 
-def _require_squares(round_: Round | Profile) -> None:
+def _require_squares(round_: AnyRound) -> None:
     """Refuse shifts whose squares are near the largest double."""
     if isinstance(round_, AtomsRound | LaplaceRound):
         return

@@ -273,7 +273,7 @@ class Envelope:
 
 def gaussian_coin(round_: Round) -> Side | None:
     """The law of mu if every branch is N(mu) against N(0), moved as it may be: an envelope with h_0 = 0 (L-10)."""
-    if any(len(branch.right.shifts) > 1 or len(branch.left.shifts) > 1 for branch in round_.branches):
+    if not round_.is_gaussian:
         return None
     shifts = np.array([branch.right.largest + branch.left.largest for branch in round_.branches])
     log_weights = np.array(round_.log_weights)

@@ -18,7 +18,7 @@ from groupdp.engines.lattice.round_terms import left_terms, log_ratio_near_one, 
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, UNIT, log_complement
 from groupdp.losses import AtomsRound, LaplaceRound
-from groupdp.pairs import Branch, Composition, Profile, Round, SubstitutionEnvelope
+from groupdp.pairs import AnyRound, Branch, Composition, Round, SubstitutionEnvelope
 
 _MOST_DOUBLINGS = 1100
 _MOST_BISECTIONS = 50
@@ -274,7 +274,7 @@ MANY_BRANCHES = 4
 Curve = RoundCurve | EnvelopeCurve | LossCurve
 
 
-def curve_of(round_: Round | Profile, work: Work | None = None) -> Curve:
+def curve_of(round_: AnyRound, work: Work | None = None) -> Curve:
     """The curve of one round; its evaluations count as `work`."""
     if isinstance(round_, AtomsRound | LaplaceRound):
         return LossCurve(round_, work)
@@ -286,14 +286,14 @@ def curve_of(round_: Round | Profile, work: Work | None = None) -> Curve:
     return RoundCurve(round_, work)
 
 
-def envelope_of(round_: Profile) -> SubstitutionEnvelope:
+def envelope_of(round_: AnyRound) -> SubstitutionEnvelope:
     """The profile, if it is one that this engine knows."""
     if not isinstance(round_, SubstitutionEnvelope):
         raise LimitExceeded(f"the lattice engine does not know profiles of type {type(round_).__name__}.")
     return round_
 
 
-def one_round_epsilon(round_: Round | Profile, log_delta: float, *, work: Work | None = None) -> tuple[float, float]:
+def one_round_epsilon(round_: AnyRound, log_delta: float, *, work: Work | None = None) -> tuple[float, float]:
     """(lower, upper) of the smallest epsilon >= 0 with delta(epsilon) <= e^log_delta."""
     curve = curve_of(round_, work)
     if curve.above(0.0) <= log_delta:

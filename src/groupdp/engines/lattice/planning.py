@@ -24,7 +24,7 @@ from groupdp.engines.lattice.parts import Part, RoundPart, TransformGrid
 from groupdp.engines.lattice.support import Survival, Window, log_importance, window_of
 from groupdp.floats import UNIT
 from groupdp.losses import AtomsRound, LaplaceRound
-from groupdp.pairs import Composition, Profile, Round
+from groupdp.pairs import AnyRound, Composition, Round
 
 #: The mass left out of the support is this far (in logarithm) below the tolerance; planning assumes at least 1e-4.
 _ROOM = 7.0
@@ -115,7 +115,7 @@ def prepare(composition: Composition, *, log_delta: float, tolerance: float) -> 
 
 def _simple(composition: Composition) -> Composition:
     """Products of allocations without a coin as separate rounds: their composition is the same."""
-    simple: list[tuple[Round | Profile, int]] = []
+    simple: list[tuple[AnyRound, int]] = []
     for round_, count in composition:
         if isinstance(round_, AllocationRound) and len(round_.products) == 1:
             for factor, times in round_.products[0]:
@@ -125,7 +125,7 @@ def _simple(composition: Composition) -> Composition:
     return tuple(simple)
 
 
-def _part_of(round_: Round | Profile, rounds: int, *, log_cut: float, log_left_cut: float) -> Part:
+def _part_of(round_: AnyRound, rounds: int, *, log_cut: float, log_left_cut: float) -> Part:
     if isinstance(round_, AllocationRound):
         return allocation_part(round_, rounds)
     if isinstance(round_, AtomsRound):
