@@ -1,7 +1,7 @@
 """Files that appear whole or not at all: written under a temporary name, then renamed; the standard input; processes.
 
-Temporary files are locked by the process that made them. The system releases a lock when its process ends, so whoever
-gets the lock of another's file has proved that its owner is dead. A file becomes visible under its name only once it is
+Temporary files are locked by the process that made them. The system releases a lock when its process ends, so a process
+that gets the lock of another's file knows that its owner is dead. A file becomes visible under its name only once it is
 locked; where locks do not work (some network drives, Windows) nothing is ever taken for dead.
 """
 
@@ -24,8 +24,8 @@ class NewFiles:
     """A batch of files that appear together when the `with` block ends, or not at all if it raises.
 
     Every file is written beside its destination under a temporary name and renamed at the end, so neither an
-    error nor Ctrl-C leaves a partial file; directories made on the way are removed again. Only the renaming
-    itself is not one atomic act for several files: each of them is whole, whenever the process dies.
+    error nor Ctrl-C leaves a partial file; directories made on the way are removed again. Several files are not renamed
+    at one instant, but each of them is whole whenever the process dies.
     """
 
     def __init__(self, name: str = "out") -> None:
@@ -40,7 +40,7 @@ class NewFiles:
     def temporary(self, destination: str | Path, *, name: str = "") -> Path:
         """The path to write to now, with the same suffix; it becomes `destination` at the end.
 
-        Asked again it is the same path. `name` is what an error calls the destination.
+        A second call returns the same path. `name` is what an error calls the destination.
         """
         path = Path(destination)
         try:

@@ -50,7 +50,7 @@ def require_number(
 
 
 def _is_number(value: Any) -> bool:
-    """Whether `value` is a float, an integer, a Fraction or one of NumPy's; a boolean is none, nor is a Decimal."""
+    """Whether `value` is a float, an integer, a Fraction or one of NumPy's; booleans and Decimals are not."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 

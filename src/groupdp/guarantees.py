@@ -9,9 +9,9 @@ with the `upper` side of what is returned here. If it says `tight`, no smaller v
 every loss and dataset (Ganesh 2024, Theorems 3.1 and 3.3 and section 3.3; docs/internals/laws.md); if not, it is a
 bound on this analysis.
 
-The kernel answers batches of questions without the interpreter's lock, on several threads: what `epsilon` returns for
-each, where an ordered change that provably does not decide is not evaluated closely. What the kernel does not answer at
-once goes the ordinary way, one by one.
+`epsilons` asks the kernel batches of questions, on several threads and without the interpreter's lock. The answers are
+those of `epsilon`; an ordered change that provably does not decide is not evaluated closely. Questions that the kernel
+does not answer at once are asked one by one.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ _QUESTION = {"group_size", "adjacency", "removed", "added", "rounds", "delta", "
 def epsilons(asked: Sequence[Asked], *, threads: int | None = None) -> Iterator[Bounds | GroupDPError]:
     """What `epsilon` returns, or raises, for each question, in order; `threads` is None for one on each processor.
 
-    Ever more are asked at once as long as the kernel answers them; where it does not, the next one is asked alone.
+    Batches grow as long as the kernel answers them; where it does not, the next question is asked alone.
     """
     done, many = 0, 1
     while done < len(asked):

@@ -1,5 +1,4 @@
-"""From a run and its neighbours to certified bounds: the worst of the ordered changes, each the best of what dominates
-it.
+"""From a run and its neighbours to certified bounds: the worst ordered change, each by its best composition.
 
 A question is one composition of rounds for each ordered change, or several that dominate it (compositions.py).
 """

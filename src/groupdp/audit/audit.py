@@ -1,4 +1,4 @@
-"""The whole audit: measured delta over epsilon with intervals, lower bounds, the verdict, and what more runs would buy.
+"""The audit: measured delta over epsilon with intervals, lower bounds, the verdict, and what more runs would show.
 
 For the optimal attack the best event at epsilon is known beforehand, "loss > epsilon", so that delta can be measured
 from both sides. For other scores only the lower ends mean anything. Every statement of a report holds by itself with
@@ -236,7 +236,7 @@ def audit_worst_case(
     reveal_batches: bool = False,
     progress: Progress | None = None,
 ) -> WorstCaseAudit:
-    """Train the worst case of `run` many times, attack every run, and hold the claim against it.
+    """Train the worst case of `run` many times, attack every run, and compare with the claim.
 
     Every sampling and every adjacency it has a law for. `reveal_batches` releases the batches as well, which the bounds
     of shuffled epochs allow. What is measured lies on the claimed curve where that is tight.

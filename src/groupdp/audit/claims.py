@@ -157,7 +157,7 @@ def check_claim(scores: Scores, claim: ClaimedCurve, *, confidence: float = 0.99
     )
 
 
-#: Plans beyond this many runs are answered with None: they will not be made.
+#: Plans beyond this number of runs are answered with None.
 MOST_PLANNED_RUNS = 10**15
 
 

@@ -1,8 +1,8 @@
 """epsilon against group size, ours beside earlier methods; and what Poisson accounting would claim of another sampling.
 
-The claim is not a valid bound. Shuffled epochs are accounted every day as if each example joined every batch on its
-own. No theorem supports that: at 100 batches, 20 epochs, noise multiplier 4 and groups of 4 the claim is 2.06 where
-12.9 is the valid figure.
+The claim is not a valid bound. Shuffled epochs are often accounted as if each example joined every batch on its own. No
+theorem supports that: at 100 batches, 20 epochs, noise multiplier 4 and groups of 4 the claim is 2.06 where 12.9 is the
+valid figure.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Point:
     """Vadhan's lemma (geometric form) on the exact curve of one example: its upper side is a guarantee, its lower side
     bounds what the lemma can give. None where there is no such analysis of the sampling."""
     old_tool: float | None
-    """What the old tool's arithmetic ends with, possibly infinite."""
+    """What TensorFlow Privacy's arithmetic ends with, possibly infinite."""
     poisson_claim: float | None = None
     """What Poisson accounting would claim for a run that does not sample like that: not a guarantee."""
 
@@ -127,8 +127,8 @@ def compare(
 ) -> list[Point]:
     """The tight epsilon and the baselines for every group size.
 
-    The old tool knows add-or-remove adjacency only; samplings with a public coin, substituted and zeroed examples have
-    no such baselines.
+    TensorFlow Privacy knows add-or-remove adjacency only; samplings with a public coin, substituted and zeroed examples
+    have no such baselines.
     """
     require_one_group(run)
     report = progress if progress is not None else (lambda _: None)

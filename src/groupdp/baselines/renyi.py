@@ -154,7 +154,7 @@ _OFFSETS: FloatArray = np.log1p(-1.0 / _ORDERS)
 
 
 def old_tool_epsilon(run: Any, *, delta: float, group_size: int) -> float:
-    """The number that the old tool's arithmetic ends with, possibly infinite. Not a certified bound.
+    """The number that TensorFlow Privacy's arithmetic ends with, possibly infinite. Not a certified bound.
 
     For fixed batches the tool has no analysis of its own (it assumes Poisson sampling); here its arithmetic is
     given the divergences of the fixed-batch pair.

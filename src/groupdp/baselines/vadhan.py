@@ -1,6 +1,6 @@
 """Vadhan's lemma on the exact example-level curve, and the linear reference.
 
-These are earlier methods: certified, so that the comparison is honest, and in log space, so that they are
+These are earlier methods: certified, so that the comparison is fair, and in log space, so that they are
 finite wherever the mathematics is (the intermediate delta' may be e^-100000).
 """
 

@@ -228,7 +228,7 @@ def largest_integer(
             break
         guess = bracket.next(u, trial)
         following = math.floor(min(math.exp(min(guess, 40.0)), 2.0**53))
-        # Close to the root the neighbour settles it; a bracket that hardly shrinks is halved.
+        # Close to the root the neighbour decides; a bracket that hardly shrinks is halved.
         halve = halve + 1 if other - passed > 0.5 * before else 0
         if halve >= 8 and smallest <= passed and other <= largest:
             following, halve = (passed + other) // 2, 0

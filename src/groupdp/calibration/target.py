@@ -21,7 +21,7 @@ from groupdp.pairs import Composition
 from groupdp.printing import round_down
 from groupdp.question import Question, epsilon_of_question, neighbours_of, question_about
 
-#: Largest epsilon that is calibrated for: beyond it there is no privacy to speak of, and no engine is quick.
+#: Largest target epsilon: beyond it there is no useful privacy, and no engine is quick.
 LARGEST_TARGET = 1e5
 
 #: Work after which no further trial is begun (engines/interface.py): about two minutes.
@@ -31,7 +31,7 @@ _LOOSE = 1e-3
 _FAR_OFF = 20.0
 #: Near the target the bounds are to be this share of the parameter's tolerance wide, where the engines can choose.
 _SHARE = 0.3
-#: The engines' own choice is not undercut.
+#: Never less than the engines' own choice.
 _FINEST = 1e-6
 
 Run = Mechanism | tuple[Mechanism, ...]

@@ -1,7 +1,7 @@
 """The command line: which module has which command is in `application.py`.
 
-`command` declares commands, `options` their options; `run_options` reads those about a run, `asked` is the run and the
-question that a command gets; `output` prints, `process` has the streams and signals.
+`command` declares commands, `options` their options; `asked` reads those about a run and is the run and the question
+that a command gets; `output` prints, `process` has the streams and signals.
 
 Nothing is imported before the entry point runs, so that Ctrl-C is clean from its first line on.
 """

@@ -32,7 +32,7 @@ from groupdp.run_file.read import file_and_size, read_run_file, read_run_files
 from groupdp.run_file.run import RunFile, adjacency_for, described, remarks_on, run_file_text, stated, with_sizes
 from groupdp.samplings import SAMPLINGS, PoissonSampling
 
-#: What says how many examples change.
+#: The options that say how many examples change.
 GROUPS = ("group_size", "removed", "added")
 #: Two ways to give the length of a run: an option for one of them replaces what a file says of either.
 _LENGTHS = ("steps", "epochs")

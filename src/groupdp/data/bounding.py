@@ -16,7 +16,7 @@ from groupdp.data.owners import Owners, are_several, bounded_owners, columns_of
 from groupdp.data.relations import Relation, open_relation
 from groupdp.errors import GroupDPError, InvalidArgument, InWords
 
-#: Where fewer than this share of the rows are of people who lose some, the others are left out of the sorting.
+#: If fewer than this share of the rows belong to people who lose some, only those rows are sorted.
 _FEW = 0.75
 
 
@@ -41,11 +41,11 @@ def bound(
     `key` is a column, or several, that tells a person's examples apart; without it the row's own content does. With
     `per`, a column of sources, `at_most` holds for each source of a person: one number, or one for each source.
 
-    Where `by` names several columns, or one with lists, a record has several owners: at most `at_most` of each owner's
-    are kept, by who owns what and the seed alone (owners.py). `key` tells records apart, and has to be given.
+    Where `by` names several columns, or one with lists, a record has several owners: at most `at_most` records of each
+    owner are kept, chosen by ownership, key and seed alone (owners.py). `key` tells records apart, and has to be given.
 
     The rows go to `out` (Parquet, CSV or JSONL), which appears whole or not at all with its manifest (manifest.py), or
-    into the answer's `table`. The report is made from the rows written, not from those meant to be.
+    into the answer's `table`. The report is computed from the rows written.
     """
     from groupdp.data.dask_engine import bounded_on_cluster, is_for_cluster
 

@@ -67,7 +67,7 @@ def literal(text: str) -> str:
 
 
 def visible_sql(value: str) -> str:
-    """The text of an identifier without what cannot be seen: format characters dropped, every space a plain one."""
+    """The text of an identifier as it looks: format characters dropped, every space a plain space."""
     seen = rf"regexp_replace(CAST({value} AS VARCHAR), '[\p{{Cf}}\x{{FE00}}-\x{{FE0F}}]', '', 'g')"
     return rf"trim(regexp_replace({seen}, '[\p{{Z}}\s]+', ' ', 'g'))"
 

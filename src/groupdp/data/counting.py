@@ -34,7 +34,7 @@ def count(
     """Count the examples of each person, the distinct values of the column `by`.
 
     `source` is a path, glob, directory or a list of them, a pandas, Polars or Arrow table, a DuckDB relation or a Dask
-    DataFrame. Missing or empty values are refused: an example of nobody in particular cannot be bounded. Where `by`
+    DataFrame. Missing or empty values are refused: an example without a person cannot be bounded. Where `by`
     names several columns, or one with lists, a record counts for each of its owners, and needs at least one. `out` gets
     a table of people and their numbers of examples, with a manifest beside it; `table=True` returns it.
     """

@@ -20,7 +20,7 @@ from groupdp._validation import require_integer, shown
 from groupdp.data.choice import literal, priority, priority_sql
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
 
-#: Bytes a computation may take if nothing is said, and the least it can work with.
+#: Default memory of a computation in bytes, and the least that it can work with.
 DEFAULT_MEMORY = 1_500_000_000
 LEAST_MEMORY = 250_000_000
 #: Kept back from the budget for the interpreter, its libraries and what DuckDB does not count.

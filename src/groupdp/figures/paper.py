@@ -36,7 +36,7 @@ from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
 
 
 def old_tool(point: Point) -> float:
-    """What the old tool's arithmetic ends with."""
+    """What TensorFlow Privacy's arithmetic ends with."""
     if point.old_tool is None:
         raise AssertionError("the paper's samplings have every baseline")
     return point.old_tool

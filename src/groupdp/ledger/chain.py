@@ -5,8 +5,8 @@ every release follows; the last line counts the others. Every line has the SHA-2
 second on, that of the line before: a changed, removed or reordered line is noticed. Whoever can write the file can
 write all of it anew: note the last digest elsewhere to notice that as well.
 
-The new file is written beside the old one and replaces it: neither a reader nor a killed writer leaves or sees a part
-of it. Writers wait for each other.
+The new file is written beside the old one and replaces it: a reader never sees a part of it, and a killed writer never
+leaves one. Writers wait for each other.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def add_release(
     """Append a run to the ledger; `run_file` is the content of its file.
 
     `chosen` says whether the run's parameters were fixed "beforehand" or chosen "after-looking" at the outcomes of
-    earlier entries. It has no default but for the first entry.
+    earlier entries. It is required from the second entry on.
     """
     before = read_ledger(path)
     if run.adjacency != before.adjacency or run.removed is not None or run.added is not None:

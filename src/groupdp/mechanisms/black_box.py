@@ -117,7 +117,7 @@ class ImportedLosses(Mechanism):
 
     Formal guarantee: if the laws `remove` and `add` dominate the mechanism, in the two orders, for all groups of up to
     `group_size` examples and this adjacency, everything composed with it is certified. Whether they do is not checked
-    here: the import is as right as what is imported. Lower sides bound this analysis alone. Larger groups, and
+    here: the guarantee is as valid as the imported losses. Lower sides bound this analysis alone. Larger groups, and
     other adjacencies, are refused: nothing is known about them.
     """
 

@@ -110,7 +110,7 @@ class Mechanism(Described):
         return {"mechanism": self.name, **Described.values(self)}
 
     def stated(self) -> dict[str, Any]:
-        """`values` without those that are meant where none is given."""
+        """`values` without defaults."""
         meant = {field.name: field.default for field in self.all_fields() if field.default is not None}
         return {name: value for name, value in self.values().items() if name not in meant or value != meant[name]}
 

@@ -74,7 +74,7 @@ def training_of(values: Mapping[str, Any]) -> DPSGD:
 
 
 def with_sampling(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values with the sampling that they can only mean, where they name none; as they are where several can be."""
+    """The values with the sampling that they imply, if they name none; unchanged if several are possible."""
     if "sampling" in values or "mechanism" in values:
         return values
     meant = [kind for kind in SAMPLINGS.values() if kind.meant_by in values]

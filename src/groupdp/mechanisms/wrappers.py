@@ -23,7 +23,7 @@ _SPLITS = ("add-and-remove", EXCHANGE)
 
 @dataclass(frozen=True, slots=True)
 class OfGroup(Wrapper):
-    """`mechanism`, in which whoever leaves or joins has up to `group` examples, whatever group is asked about.
+    """`mechanism` with a group size of its own: who leaves or joins has up to `group` examples in it.
 
     It is what a pair (mechanism, group size) means to `epsilon`, as a mechanism of its own: a run file's phase with a
     group_size.

@@ -52,7 +52,7 @@ _ENTRIES: dict[str, tuple[str, int, Callable[[PrivacyLossDistribution], Any]]] =
     "mean": ("f", 1, lambda distribution: distribution.mean_bounds),
     "variance": ("f", 1, lambda distribution: distribution.variance_bounds),
 }
-#: And one that is there only where the pair is not attained, so that other files are as they were before it was known.
+#: An entry that is there only where the pair is not attained.
 _NOT_TIGHT = "not_tight"
 _ALL_ENTRIES = {**_ENTRIES, _NOT_TIGHT: ("i", 0, lambda _: 1)}
 _TYPES = {"U": np.str_, "i": np.int64, "f": np.float64}

@@ -208,7 +208,7 @@ def with_sizes(values: Mapping[str, Any], data: Manifest, adjacency: str) -> Map
 
 
 def adjacency_for(phases: Sequence[Mapping[str, Any]], *, several: bool = False) -> str:
-    """The adjacency meant where none is given: the usual one, or the one for places that are kept.
+    """The adjacency where none is given: add-or-remove, or zero-out where only that is answered.
 
     Where records have `several` owners, one that leaves the graph of owners as it is.
     """

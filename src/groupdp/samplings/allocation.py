@@ -1,6 +1,6 @@
 """Allocations of an epoch's batches: balls in bins, spread allocation and random allocation.
 
-Every epoch deals examples to its batches at random, anew and in secret. Proofs: docs/samplings.md, P-13 to P-18.
+Every epoch deals examples to its batches at random, anew and in secret. Proofs: docs/internals/laws.md, P-13 to P-18.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def _verified(run: RunFile, text: str | bytes) -> tuple[str, tuple[str, str]]:
 
 
 def _old_analysis(run: RunFile) -> tuple[Bounds | None, float | None]:
-    """Vadhan's lemma on the exact curve and in the old tool's arithmetic; None for runs that they do not cover."""
+    """Vadhan's lemma on the exact curve and in TensorFlow Privacy's arithmetic; None for runs that neither covers."""
     if not isinstance(run.group_size, int) or run.adjacency not in ONE_SIDED or run.neighbours.words:
         return None, None
     phases = list(run.phases)

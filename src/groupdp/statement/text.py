@@ -155,7 +155,7 @@ def _dataset_sizes(run: RunFile) -> list[str]:
 
 
 def method(statement: Statement) -> str:
-    """How the number came about, and how good it is."""
+    """How the number was computed, and how tight it is."""
     text = (
         f"{_choices(statement)}groupdp {statement.version}, from the pair of distributions that dominates the run "
         "(mixture of Gaussians mechanisms; Ganesh 2024, extended to pairs of opposed mixtures), composed over all "

@@ -97,7 +97,7 @@ class Grid:
         return [Row(dict(zip(self.names, v, strict=True)), *r) for v, r in zip(values, results, strict=True)]
 
     def questions(self, points: Iterable[tuple[Any, ...]]) -> Iterator[Asked | str]:
-        """The question of every point, or why there is no such run: values right by themselves may not go together."""
+        """The question of every point, or why there is no such run: valid values may be invalid together."""
         made: dict[tuple[Any, ...], tuple[DPSGD, ...] | InvalidArgument] = {}
         places = [place for place, name in enumerate(self.names) if name not in QUESTION_KEYS]
         for values in points:
@@ -173,7 +173,7 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
 
 
 def _try_values(grid: Grid) -> None:
-    """Every value with some of the others: one that goes with none is refused now, not after an hour."""
+    """Try every value with some of the others, and refuse now a value that is invalid with all of them."""
     about_run = {name: values for name, values in grid.vary if name not in QUESTION_KEYS}
     for name, values in about_run.items():
         for value in values:

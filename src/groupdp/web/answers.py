@@ -123,7 +123,7 @@ def curve(document: Mapping[str, Any], progress: Progress) -> Answer:
 
 
 def baseline(document: Mapping[str, Any], progress: Progress) -> Answer:
-    """Earlier methods, for many group sizes: bounds on what each gives; of the old tool a model's number.
+    """Earlier methods, for many group sizes: bounds on what each gives; of TensorFlow Privacy a model's number.
 
     With the name spread, of a shuffled run: spread allocation in its place.
     """
@@ -133,7 +133,7 @@ def baseline(document: Mapping[str, Any], progress: Progress) -> Answer:
     answers = baseline_of(name, question, sizes, progress)
     return {
         "name": name,
-        # Renyi divergences and the old tool know no order: theirs holds for removed and for added examples.
+        # Renyi divergences and TensorFlow Privacy know no order: theirs holds for removed and for added examples.
         "adjacency": question.adjacency if name in ("vadhan", "fdp", "spread") else ADJACENCIES[0],
         "points": [
             {"group_size": size, "lower": bounds.lower, "upper": bounds.upper, "text": upper_or_both(bounds, DIGITS)}
@@ -316,7 +316,7 @@ def epsilon_of(question: Question, progress: Progress, **neighbour: Any) -> Boun
 
 
 def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: Progress) -> list[Bounds]:
-    """Bounds on the epsilon that the method named gives, for every group size; the old tool's number on both sides."""
+    """Bounds on the epsilon of a named method for every group size; TensorFlow Privacy's number on both sides."""
     from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilons
     from groupdp.baselines.comparison import spread_instead
 

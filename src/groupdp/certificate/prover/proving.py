@@ -35,7 +35,7 @@ _NO_HINTS = (Undecided, ValueError, OverflowError, ZeroDivisionError)
 
 
 class Deadline(Clock):
-    """Raises LimitExceeded once the seconds are over that a caller asked for: no bound depends on them."""
+    """Raises LimitExceeded after the seconds that a caller allows; no bound depends on them."""
 
     def is_over(self) -> None:
         raise LimitExceeded(
