@@ -58,6 +58,10 @@ _FIELDS = {
 }
 
 
+def _needing(field: str) -> str:
+    return ", ".join(name for name, needed in _FIELDS.items() if field in needed)
+
+
 @command(
     "doctor",
     "indices.parquet --sampling poisson --sampling-rate 0.01 --dataset-size 50000",
@@ -74,8 +78,8 @@ _FIELDS = {
         _CLAIM,
         read=lambda name, text: float(require_fraction(name, text)),
     ),
-    batches=integer("balls-in-bins, spread: batches of an epoch.", _CLAIM),
-    batch_size=integer("shuffled, fixed-batch, fixed-order: examples in a batch.", _CLAIM),
+    batches=integer(f"{_needing('batches')}: batches of an epoch.", _CLAIM),
+    batch_size=integer(f"{_needing('batch_size')}: examples in a batch.", _CLAIM),
     epoch_steps=integer("Steps of an epoch, if the sampling does not say.", _CLAIM),
     false_alarm=number(
         "Largest probability of contradicting a true claim.", _CLAIM, default="1e-6", above=0.0, at_most=0.1

@@ -62,9 +62,9 @@ def from_bandmf(config: Any, *, batch_selection: Any = None, noise_multiplier: f
     """The run of a `BandMFExecutionPlanConfig`: its bands, noise and partition as they are.
 
     `batch_selection` is what chooses the batches if it is not the plan's own: a `PersonCyclicPoisson` (then M-2 holds
-    for a person), or a `CyclicPoissonSampling`. Independent parts are answered by M-3; parts of equal size by M-3 for
-    zero-out and substitute, and refused for adding and removing, which move others. JAX Privacy multiplies its noise by
-    the norm of the strategy: a column norm of 1 is what its noise multiplier refers to.
+    for a person), or a `CyclicPoissonSampling`. Independent parts are answered by M-3; parts of equal size by M-3
+    where examples keep their places, and refused for adding and removing, which move others. JAX Privacy multiplies its
+    noise by the norm of the strategy: a column norm of 1 is what its noise multiplier refers to.
     """
     given = config.noise_multiplier if noise_multiplier is None else noise_multiplier
     if given is None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from groupdp._validation import require_number
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.neighbours import SUBSTITUTE, ZERO_OUT
 
 
 def drawn_rate(rate: float) -> float:
@@ -105,7 +106,7 @@ def refuse_bands(bands: Any, group_size: int, name: str) -> None:
 _SAMPLERS = "opacus.utils.uniform_sampler"
 _OFFER = (
     "groupdp.integrations.opacus.shuffled_run(data_loader, noise_multiplier=..., epochs=...) describes such a run, and "
-    "groupdp.epsilon accounts for it with adjacency 'zero-out' or 'substitute'"
+    f"groupdp.epsilon accounts for it with adjacency {ZERO_OUT!r} or {SUBSTITUTE!r}"
 )
 
 #: Empty batches that are rarer than this, per step, are not worth a warning.

@@ -10,12 +10,19 @@ from typing import Any
 from groupdp._validation import require_integer
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.samplings import SAMPLINGS, BallsInBinsSampling, PoissonSampling, Sampling, SpreadSampling
+from groupdp.samplings import (
+    SAMPLINGS,
+    BallsInBinsSampling,
+    PoissonSampling,
+    Sampling,
+    ShuffledSampling,
+    SpreadSampling,
+)
 
 #: What to check by hand of a sampler whose code is not known.
 BY_HAND = (
-    "How it draws, in its code: each example independently with one rate (poisson), each into one batch of an epoch "
-    "(balls-in-bins), or a fresh permutation in every epoch (shuffled).",
+    f"How it draws, in its code: each example independently with one rate ({PoissonSampling.name}), each into one "
+    f"batch of an epoch ({BallsInBinsSampling.name}), or a fresh permutation in every epoch ({ShuffledSampling.name}).",
     "No choice depends on labels, lengths, losses or anything else in the data, and its seed is secret.",
 )
 
