@@ -272,7 +272,7 @@ REASONS = {
     "our batches with seeds of their own": "seed",
     "one rank twice": "ranks [0, 0]",
     "a distributed sampler accounted as shuffling": "fixed order",
-    "accumulation counted as steps": "batch_size = 24",
+    "accumulation counted as steps": "batch size 24",
     "accumulated Poisson batches": "summed",
     "accumulated spread batches": "summed",
     "a trainer on two processes": "2 processes",
