@@ -58,10 +58,8 @@ def draw(path: Path) -> None:
     axes.set_xlabel("examples of one person (k)")
     axes.set_ylabel("epsilon (certified upper bound)")
     axes.set_xticks([1, 2, 4, 6, 8, 10, 12, 14, 16])
-    figure.suptitle(
-        f"{DATASET} examples, batches of {BATCH}, noise multiplier {NOISE:g}, {EPOCHS} epochs, delta = {DELTA:g}",
-        fontsize=10,
-    )
+    setting = f"batches of {BATCH}, noise multiplier {NOISE:g}, {EPOCHS} epochs, delta = {DELTA:g}"
+    figure.suptitle(f"{DATASET:,} examples".replace(",", " ") + f", {setting}", fontsize=10)
     finish(axes)
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     figure.savefig(path, dpi=150)
