@@ -30,7 +30,7 @@ def test_a_row_is_what_is_answered(row: list[str]) -> None:
     for said, adjacencies in zip(row[2:5], _COLUMNS.values(), strict=True):
         for adjacency in adjacencies:
             for size in (1, 3):
-                tight = {"T": True, "V": False, "V; T for one example": size == 1, "–": None}[said]
+                tight = {"T": True, "V": False, "V, 1: T": size == 1, "–": None}[said]
                 assert _tight(run, size, adjacency) is tight, f"{row[1]}, {adjacency}, groups of {size}"
 
 
