@@ -31,6 +31,8 @@ _ROWS = 12
 _SUMS = 2.0 * (_ROWS * (ATOMS + 2) + ATOMS) * UNIT
 #: Largest shift: means of lognormals are finite doubles.
 _LARGEST_SHIFT = 12.0
+#: Largest likelihood ratio of a product: beyond doubles its atoms have no place.
+_LARGEST_RATIO = 1e300
 #: Share of the grid's points that are laid evenly; no effect on validity.
 _EVENLY = 0.5
 
@@ -177,6 +179,12 @@ def combined(
         combined = np.outer(rows, columns) if product else np.add.outer(a * rows, b * columns)
         return np.asarray(combined * (1.0 + side.outward * 8.0 * UNIT))
 
+    with np.errstate(over="ignore"):
+        if not float(values(first.x[-1:], second.x[-1:])[0, 0]) <= _LARGEST_RATIO:
+            raise LimitExceeded(
+                "the lattice engine takes products of allocations with likelihood ratios up to "
+                f"{_LARGEST_RATIO:g}: more noise or a smaller group is needed."
+            )
     count_work(len(first.x) * len(second.x))
     edges = _edges(first, second, values)
     count = len(edges)
