@@ -22,8 +22,8 @@ import report
 import work
 
 import groupdp
-from groupdp.people.view import people_view
-from groupdp.sweeps.sweep import Parts, finished_chunks, grid_of
+from groupdp.people import people_view
+from groupdp.sweeps import Parts, finished_chunks, grid_of
 
 HERE = Path(__file__).resolve().parent
 SWEEP = "sweep to Parquet"

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "ledge
 
 from test_chain import kill_at_random, write_together
 
-from groupdp.ledger.chain import make_file, read_lines
+from groupdp.ledger import make_file, read_lines
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from groupdp import DPSGD, InvalidArgument, LimitExceeded, PoissonSampling, epsilon
 from groupdp.errors import NOT_SHOWN, InWords
-from groupdp.run_file.read import parse_run_file
+from groupdp.run_file import parse_run_file
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from groupdp.fields import Field, Slider
 from groupdp.mechanisms import Mechanism
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.pairs import ZERO, Round, Side
-from groupdp.run_file.read import parse_run_file
+from groupdp.run_file import parse_run_file
 from groupdp.samplings import PoissonSampling, Sampling
 from groupdp.web import answers, form, openapi
 from paths import ROOT

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from groupdp.mechanisms import Mechanism as Mechanism
     from groupdp.mechanisms import MixtureOfGaussians as MixtureOfGaussians
     from groupdp.mechanisms import Search as Search
+    from groupdp.people import people_view as people_view
     from groupdp.people.cap import choose_cap as choose_cap
     from groupdp.people.plan import plan as plan
-    from groupdp.people.view import people_view as people_view
     from groupdp.pld import PrivacyLossDistribution as PrivacyLossDistribution
     from groupdp.samplings import AllocationSampling as AllocationSampling
     from groupdp.samplings import BallsInBinsSampling as BallsInBinsSampling
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from groupdp.samplings import SpreadSampling as SpreadSampling
     from groupdp.samplings import TruncatedPeople as TruncatedPeople
     from groupdp.samplings import TruncatedPoissonSampling as TruncatedPoissonSampling
-    from groupdp.sweeps.sweep import sweep as sweep
+    from groupdp.sweeps import sweep as sweep
     from groupdp.tradeoff import TradeOff as TradeOff
     from groupdp.tradeoff import trade_off as trade_off
     from groupdp.tradeoff.risk import risk as risk
@@ -125,7 +125,7 @@ _ON_DEMAND = {
     ),
     "groupdp.people.cap": ("choose_cap",),
     "groupdp.people.plan": ("plan",),
-    "groupdp.people.view": ("people_view",),
+    "groupdp.people": ("people_view",),
     "groupdp.pld": ("PrivacyLossDistribution",),
     "groupdp.tradeoff.risk": ("risk",),
     "groupdp.sweeps": ("sweep",),

@@ -7,8 +7,9 @@ import pytest
 
 import groupdp
 from groupdp import DPSGD, PoissonSampling
+from groupdp import people as view
 from groupdp.calibration import target
-from groupdp.people import cap, view
+from groupdp.people import cap
 
 SLOW = DPSGD(sampling=PoissonSampling(rate=1e-6), noise_multiplier=0.4, steps=2000)  # the lattice engine answers
 

@@ -12,7 +12,7 @@ import pytest
 import groupdp as library
 from command_line import FLAGS, RUN, assert_one_sentence, groupdp
 from groupdp.cli.application import COMMANDS
-from groupdp.run_file.read import read_run_file
+from groupdp.run_file import read_run_file
 
 SCRIPT = Path(sys.executable).with_name("groupdp")
 

@@ -8,7 +8,7 @@ import groupdp
 from command_line import assert_one_sentence
 from command_line import groupdp as run_cli
 from groupdp.mechanisms.wrappers import OfGroup
-from groupdp.run_file.read import parse_run_file
+from groupdp.run_file import parse_run_file
 from groupdp.run_file.run import run_file_text
 
 TRAINING = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=300)

@@ -175,7 +175,7 @@ def test_a_bar_shows_the_fraction_and_one_inside_of_another_takes_its_place(monk
 #: The command, which waits for a signal once it has written the first part.
 _ONE_PART = """
 import time
-from groupdp.sweeps.sweep import Parts
+from groupdp.sweeps import Parts
 write = Parts.write
 
 def write_and_wait(self, *part):

@@ -8,8 +8,8 @@ from flint import arb
 
 import groupdp
 from containment.balls import assert_contains, ball, gaussian_epsilon
+from groupdp import people as view_module
 from groupdp.people import people_view
-from groupdp.people import view as view_module
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-40, 1e-290])

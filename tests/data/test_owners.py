@@ -24,7 +24,7 @@ from data.reference import number
 from groupdp.data import bound, count
 from groupdp.data.owners import chosen_records, possible_records
 from groupdp.errors import InvalidArgument, LimitExceeded
-from groupdp.run_file.read import parse_run_file, read_run_file
+from groupdp.run_file import parse_run_file, read_run_file
 from groupdp.run_file.run import run_file_text
 from groupdp.statement.text import assumptions
 from strategies import examples

@@ -12,7 +12,7 @@ import pytest
 
 import page_blocks
 from command_line import groupdp
-from groupdp.run_file.read import parse_run_file
+from groupdp.run_file import parse_run_file
 from page_blocks import PAGES, Block, blocks_of
 from paths import ROOT
 

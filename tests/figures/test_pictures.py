@@ -16,7 +16,7 @@ from groupdp.drawing import COLOURS, GREY, new_figure, title_lines
 from groupdp.figures import curves as audit_picture
 from groupdp.figures import studies as people
 from groupdp.figures.curves import draw_curves, rates_to_draw
-from groupdp.people.view import PeopleView
+from groupdp.people import PeopleView
 
 RUN = "--sampling-rate 256/60000 --noise-multiplier 2 --steps 400"
 COMMANDS = {

@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 
 from groupdp.drawing import BLUE, ORANGE, save_figure
 from groupdp.figures.studies import draw_sweep
-from groupdp.sweeps.sweep import Row
+from groupdp.sweeps import Row
 
 
 def row(epsilon: float | None, **values: Any) -> Row:

@@ -13,7 +13,7 @@ import pytest
 import command_line
 import groupdp
 from groupdp.integrations.import_run import import_run
-from groupdp.run_file.read import read_run_file
+from groupdp.run_file import read_run_file
 
 HISTORY = [[2.0, 0.01, 500], [1.5, 1 / 93, 92]]
 PHASES = (

@@ -12,7 +12,7 @@ from importlib import metadata
 import pytest
 
 import groupdp
-from groupdp.integrations.loaders import require_package
+from groupdp.integrations import require_package
 from paths import ROOT
 
 TOOLS = {"dp_accounting": "dp-accounting", "opacus": "opacus", "jax_privacy": "jax-privacy", "riskcal": "riskcal"}

@@ -13,20 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from groupdp import ledger as chain
 from groupdp.errors import InvalidArgument
-from groupdp.ledger import chain
-from groupdp.ledger.chain import append_line, make_file, read_lines
+from groupdp.ledger import append_line, make_file, read_lines
 
-#: Appends numbered lines of its own; the name of each is on stdout once it is written. It loads the module alone: the
-#: others of its package take a second.
+#: Appends numbered lines of its own; the name of each is on stdout once it is written.
 WRITER = """
 import sys
-import types
-import groupdp
-package = types.ModuleType("groupdp.ledger")
-package.__path__ = [groupdp.__path__[0] + "/ledger"]
-sys.modules[package.__name__] = package
-from groupdp.ledger.chain import append_line
+from groupdp.ledger import append_line
 path, writer, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 for number in range(count):
     append_line(path, lambda lines: {"name": f"{writer}-{number}", "padding": "x" * 2000})

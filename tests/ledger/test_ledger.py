@@ -23,8 +23,7 @@ from groupdp import (
     PoissonSampling,
     Search,
 )
-from groupdp.ledger import add_release, afford, make_ledger, read_ledger, spent
-from groupdp.ledger.chain import append_line
+from groupdp.ledger import add_release, afford, append_line, make_ledger, read_ledger, spent
 from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.run_file.run import RunFile, run_file_text
 

@@ -9,7 +9,7 @@ import pytest
 
 import groupdp
 from groupdp.loading import BallsInBinsBatches, PoissonBatches, SpreadBatches
-from groupdp.run_file.read import read_run_file
+from groupdp.run_file import read_run_file
 
 SIZE = 60
 SHUFFLED = groupdp.ShuffledSampling(batch_size=6, dataset_size=SIZE)

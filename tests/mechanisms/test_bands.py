@@ -27,7 +27,7 @@ from groupdp.correlated import (
     part_of,
 )
 from groupdp.errors import InvalidArgument
-from groupdp.run_file.read import parse_run_file
+from groupdp.run_file import parse_run_file
 from groupdp.run_file.run import run_file_text
 from refusals import refused
 

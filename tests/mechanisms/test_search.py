@@ -14,7 +14,7 @@ from groupdp import DPSGD, ApproximateDP, GaussianRelease, InvalidArgument, Pois
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.mechanisms.wrappers import ORDERS
 from groupdp.moments import law_of_divergences
-from groupdp.run_file.read import parse_run_file
+from groupdp.run_file import parse_run_file
 from groupdp.run_file.run import RunFile, run_file_text
 
 TRAINING = DPSGD(PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=200)

@@ -10,10 +10,10 @@ import pytest
 import groupdp
 from groupdp.data.manifest import Counts
 from groupdp.guarantees import Asked, quick_epsilons
+from groupdp.people import histogram_of, people_view
 from groupdp.people.cap import choose_cap
 from groupdp.people.counts_file import read_counts
 from groupdp.people.plan import advice
-from groupdp.people.view import histogram_of, people_view
 from refusals import refused
 
 RUN = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=1000)
@@ -41,7 +41,7 @@ def test_everybody_has_the_epsilon_of_their_own_group() -> None:
 
 
 def test_bounds_from_neighbours_are_no_tighter_than_these(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("groupdp.people.view.MOST_WORK", 5)
+    monkeypatch.setattr("groupdp.people.MOST_WORK", 5)
     shuffled = groupdp.DPSGD(
         sampling=groupdp.ShuffledSampling(batch_size=50, dataset_size=5000), noise_multiplier=4.0, steps=200
     )
@@ -52,8 +52,8 @@ def test_bounds_from_neighbours_are_no_tighter_than_these(monkeypatch: pytest.Mo
 
 
 def test_many_distinct_counts_are_bounded_by_their_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("groupdp.people.view.MOST_WORK", 5)
-    monkeypatch.setattr("groupdp.people.view._SPARSE", 20)
+    monkeypatch.setattr("groupdp.people.MOST_WORK", 5)
+    monkeypatch.setattr("groupdp.people._SPARSE", 20)
     asked = []
 
     def answered(questions: Sequence[Asked]) -> list[groupdp.Bounds | None]:
@@ -64,8 +64,8 @@ def test_many_distinct_counts_are_bounded_by_their_neighbours(monkeypatch: pytes
         asked.append(group_size)
         return groupdp.epsilon(run, group_size=group_size, **rest)
 
-    monkeypatch.setattr("groupdp.people.view.quick_epsilons", answered)
-    monkeypatch.setattr("groupdp.people.view.epsilon_of_run", alone)
+    monkeypatch.setattr("groupdp.people.quick_epsilons", answered)
+    monkeypatch.setattr("groupdp.people.epsilon_of_run", alone)
     counts = list(range(1, 21))
     view = people_view(RUN, counts, delta=1e-6)
     assert asked == [1, 2, 3, 4, 5, 6, 7, 9, 13, 20]  # from k, to the last count of at most k (1 + k / 20)

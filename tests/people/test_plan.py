@@ -13,7 +13,7 @@ from command_line import assert_one_sentence
 from command_line import groupdp as command
 from groupdp.errors import InvalidArgument
 from groupdp.people.plan import USUAL, WAYS, PlanRow
-from groupdp.run_file.read import read_run_file
+from groupdp.run_file import read_run_file
 
 COUNTS = [1, 1, 2, 2, 3, 4, 8, 8, 20, 40] * 20
 ASKED = {"epsilon": 4.0, "delta": 1e-6, "batch_size": 60, "steps": 200}

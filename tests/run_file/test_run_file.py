@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupdp import DPSGD, FixedBatchSampling, InvalidArgument, PoissonSampling
-from groupdp.run_file.read import LARGEST_FILE, line_of, parse_run_file, read_run_file
+from groupdp.run_file import LARGEST_FILE, line_of, parse_run_file, read_run_file
 from paths import ROOT
 from refusals import refused
 from strategies import examples
@@ -295,7 +295,7 @@ def test_a_zero_with_an_exponent_of_nine_digits_is_zero():
 )
 def test_a_key_of_thousands_of_parts_is_refused_before_it_is_parsed(text, monkeypatch):
     """The standard parser takes time quadratic in the parts of a key: 9 seconds for 40 KB."""
-    monkeypatch.setattr("groupdp.run_file.read.tomllib", None)
+    monkeypatch.setattr("groupdp.run_file.tomllib", None)
     assert "a key must have at most 8 parts" in complaint(text)
 
 
@@ -308,7 +308,7 @@ def test_dots_in_texts_comments_and_numbers_are_not_parts_of_a_key():
 
 def test_a_value_of_ten_thousand_lines_is_searched_by_few_parses(monkeypatch):
     """Every line of the value used to be tried: the search took minutes."""
-    from groupdp.run_file import read as toml_lines
+    from groupdp import run_file as toml_lines
 
     parsed = []
     loads = toml_lines.tomllib.loads

@@ -17,7 +17,7 @@ from groupdp.certificate import certify
 from groupdp.certificate.prover.writer import certificate_of
 from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.question import question_of
-from groupdp.run_file.read import parse_run_file
+from groupdp.run_file import parse_run_file
 from groupdp.run_file.run import run_file_text
 from groupdp.statement.formats import as_text
 from groupdp.statement.numbers import make_statement

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import groupdp
 from groupdp.neighbours import ADJACENCIES, Neighbours
-from groupdp.run_file.read import parse_run_file
+from groupdp.run_file import parse_run_file
 from groupdp.statement import formats
 from groupdp.statement.numbers import _factor, explain, make_statement
 

@@ -12,7 +12,7 @@ import pytest
 
 import groupdp
 from groupdp._version import VERSION
-from groupdp.run_file.read import parse_run_file
+from groupdp.run_file import parse_run_file
 from groupdp.statement import formats
 from groupdp.statement import text as statement
 from groupdp.statement.numbers import DIGITS, _factor, explain, make_statement

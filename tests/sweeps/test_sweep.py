@@ -20,7 +20,7 @@ import groupdp
 from command_line import assert_one_sentence
 from command_line import groupdp as command
 from groupdp.cli.curves import varied
-from groupdp.sweeps.sweep import Parts, finished_chunks, grid_of
+from groupdp.sweeps import Parts, finished_chunks, grid_of
 from refusals import refused
 
 RUN = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)
@@ -126,7 +126,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, suffix):
 #: The command, which waits to be killed once it has written the first part.
 _ONE_PART = """
 import time
-from groupdp.sweeps.sweep import Parts
+from groupdp.sweeps import Parts
 write = Parts.write
 
 def write_and_wait(self, *part):

@@ -12,7 +12,7 @@ import command_line
 import groupdp
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.printing import round_up
-from groupdp.run_file.read import parse_run_file
+from groupdp.run_file import parse_run_file
 from groupdp.web.answers import points_of
 from groupdp.web.form import read_question
 from web.questions import FIXED, PAPER, question, without_group

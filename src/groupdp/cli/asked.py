@@ -28,7 +28,7 @@ from groupdp.mechanisms.wrappers import FIELDS, OfGroup
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given
 from groupdp.question import unit_of
-from groupdp.run_file.read import file_and_size, read_run_file, read_run_files
+from groupdp.run_file import file_and_size, read_run_file, read_run_files
 from groupdp.run_file.run import RunFile, adjacency_for, described, remarks_on, run_file_text, stated, with_sizes
 from groupdp.samplings import SAMPLINGS, PoissonSampling
 

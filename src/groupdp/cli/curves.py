@@ -185,7 +185,7 @@ def sweep(
     progress: Progress,
 ) -> Answer:
     """epsilon for every combination of values; with --out an interrupted sweep goes on where it stopped."""
-    from groupdp.sweeps.sweep import grid_of
+    from groupdp.sweeps import grid_of
 
     values = varied(vary)
     if "group_size" in values and asked.file.group_size is None and asked.file.sources is None:
@@ -214,7 +214,7 @@ def sweep(
 
 def _computed(grid: Any, out: str | None, scheduler: str | None, progress: Progress, *, wanted: bool) -> list[Any]:
     """The rows, if they are wanted: a large file is never in memory as a whole."""
-    from groupdp.sweeps.sweep import Parts, finished_chunks, rows_of
+    from groupdp.sweeps import Parts, finished_chunks, rows_of
 
     if out is None:
         return rows_of(grid, scheduler=scheduler, progress=progress)

@@ -210,7 +210,7 @@ def bound(
 
 def _group_size(path: str) -> str:
     """The group size of a run file, for which a dataset is to be bounded."""
-    from groupdp.run_file.read import read_run_file
+    from groupdp.run_file import read_run_file
 
     size = read_run_file(path).group_size
     if not isinstance(size, int) or size < 1:

@@ -69,8 +69,7 @@ def new(*, ledger: str, **fixed: Any) -> Answer:
 )
 def add(asked: Asked, *, ledger: str, as_json: bool, progress: Progress, **said: Any) -> Answer:
     """Append a run that was, or is about to be, released."""
-    from groupdp.ledger import add_release, spent
-    from groupdp.ledger.chain import LARGEST_FILE
+    from groupdp.ledger import LARGEST_FILE, add_release, spent
 
     about = asked.about()  # refuses a group that was not given, in the words of options
     if len(asked.names) > 1:

@@ -112,8 +112,8 @@ def people(
     target, chosen = asked.delta, asked.file.adjacency
     if out is not None and by is None:
         raise InvalidArgument("out", NOT_SHOWN, "be given with by: a file of counts has no names of people")
+    from groupdp.people import people_view
     from groupdp.people.counts_file import write_people
-    from groupdp.people.view import people_view
 
     if out is not None:
         from groupdp.data.counting import checked_suffix

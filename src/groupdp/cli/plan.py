@@ -29,7 +29,7 @@ from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, given_percent, lower_percent, round_down, sides, upper_text
-from groupdp.run_file.read import read_run_file
+from groupdp.run_file import read_run_file
 from groupdp.run_file.run import RunFile, run_file_text, stated
 from groupdp.samplings import BallsInBinsSampling
 
@@ -170,7 +170,7 @@ def with_batch(question: dict[str, Any], counts: Any) -> tuple[dict[str, Any], l
     share = question["batch_size"]
     if isinstance(share, int):
         return question, []
-    from groupdp.people.view import histogram_of
+    from groupdp.people import histogram_of
 
     values, people = histogram_of(counts)
     examples = sum(int(value) * int(number) for value, number in zip(values, people, strict=True))

@@ -144,7 +144,7 @@ def _claim(name: str, given: dict[str, Any]) -> Any:
 def import_run(source: str, *, out: str, title: str, force: bool, **question: Any) -> Answer:
     """Write a run file from what another tool's training saved: a checkpoint, a history, parameters."""
     from groupdp.integrations.import_run import import_run as read
-    from groupdp.run_file.read import LARGEST_FILE, parse_run_file
+    from groupdp.run_file import LARGEST_FILE, parse_run_file
     from groupdp.run_file.run import RunFile, run_file_text
 
     if Path(out).resolve() == Path(source).resolve():

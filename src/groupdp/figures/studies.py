@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from groupdp.drawing import BLUE, COLOURS, GREY, GUIDE, ORANGE, finish, infinity_sign, new_figure, plain_logarithmic
 from groupdp.errors import InvalidArgument
 from groupdp.printing import counted, given, given_percent, lower_percent
-from groupdp.sweeps.sweep import Row
+from groupdp.sweeps import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from groupdp.people import PeopleView
     from groupdp.people.cap import CapStudy
     from groupdp.people.plan import Plan
-    from groupdp.people.view import PeopleView
 
 
 #: The least distance between caps whose numbers are written, as a share of the axis.

@@ -20,7 +20,7 @@ import numpy as np
 from groupdp._validation import require_integer, require_number
 from groupdp.correlated import BandedToeplitz, CorrelatedNoise, CyclicPoisson, part_of
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.integrations.loaders import require_package
+from groupdp.integrations import require_package
 
 _batches: Any = require_package("jax_privacy.batch_selection", extra="jax_privacy", tool="JAX Privacy")
 

@@ -24,7 +24,7 @@ from groupdp._validation import require_choice, require_integer, require_number,
 from groupdp.bounds import Bounds
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
-from groupdp.integrations.loaders import refuse_misdescribed_events, require_package
+from groupdp.integrations import refuse_misdescribed_events, require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.mixture import MixtureOfGaussians

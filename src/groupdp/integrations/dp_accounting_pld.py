@@ -19,7 +19,7 @@ import numpy as np
 
 from groupdp._validation import require_choice, require_number, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.integrations.loaders import require_package
+from groupdp.integrations import require_package
 from groupdp.losses import AtomsRound
 from groupdp.mechanisms.black_box import ABOUT, ImportedLosses
 from groupdp.neighbours import ADD_OR_REMOVE, BACKWARD, DIRECTIONS, FORWARD, SAME_SIZE, SUBSTITUTE, require_direction

@@ -25,7 +25,7 @@ import groupdp
 from groupdp._files import read_file
 from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.integrations.loaders import require_package
+from groupdp.integrations import require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.neighbours import SAME_SIZE
 

@@ -31,16 +31,16 @@ from groupdp._validation import require_choice, require_integer, require_number,
 from groupdp.bounds import Bounds
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
-from groupdp.integrations.import_run import Entry, entries_of
-from groupdp.integrations.import_run import from_opacus as from_opacus
-from groupdp.integrations.import_run import to_opacus as to_opacus
-from groupdp.integrations.loaders import (
+from groupdp.integrations import (
     calling_frames,
     poisson_rate_of,
     require_package,
     require_poisson,
     warn_about_empty_batches,
 )
+from groupdp.integrations.import_run import Entry, entries_of
+from groupdp.integrations.import_run import from_opacus as from_opacus
+from groupdp.integrations.import_run import to_opacus as to_opacus
 from groupdp.loading.known_loaders import read_batch_sampler
 from groupdp.loading.reading import Reading
 from groupdp.mechanisms.dpsgd import DPSGD

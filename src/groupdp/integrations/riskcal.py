@@ -16,7 +16,7 @@ from typing import Any
 import groupdp
 from groupdp._validation import require_number
 from groupdp.errors import InvalidArgument
-from groupdp.integrations.loaders import require_package
+from groupdp.integrations import require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 
 _calibration: Any = require_package("riskcal.calibration", extra="riskcal", tool="riskcal")

@@ -84,13 +84,12 @@ class Ledger:
         """Everything released so far as one run."""
         if not self.entries:
             raise InvalidArgument("ledger", InWords(f"{shown(name)} without entries"), "have an entry")
-        largest = max(phase.group if isinstance(phase.group, int) else 1 for phase in self.phases)
-        title = f"everything released so far ({len(self.entries)} {'entry' if len(self.entries) == 1 else 'entries'})"
+        entries = "1 entry" if len(self.entries) == 1 else f"{len(self.entries)} entries"
         return RunFile(
-            title=title,
+            title=f"everything released so far ({entries})",
             phases=self.phases,
             delta=self.delta,
-            group_size=max(largest, 1),
+            group_size=max(1, *(phase.group if isinstance(phase.group, int) else 1 for phase in self.phases)),
             adjacency=self.adjacency,
             looked=self.looked,
         )
@@ -117,12 +116,8 @@ class Ledger:
             return Bounds(0.0, 0.0)
         return filter_epsilon(phases, delta=self.delta, adjacency=self.adjacency, orders=self.filter_orders)
 
-    def with_entries(self, count: int) -> Ledger:
-        """The ledger with its first `count` entries."""
-        return replace(self, entries=self.entries[:count])
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class State:
     """What an entry costs alone, and with all before it."""
 
@@ -137,12 +132,12 @@ def spent(ledger: Ledger, *, progress: Progress | None = None) -> list[State]:
     """The state of the ledger after every entry, computed from its runs."""
     states = []
     for index, entry in enumerate(ledger.entries):
-        before = ledger.with_entries(index)
+        before = replace(ledger, entries=ledger.entries[:index])
         alone = epsilon_of(entry.phases, delta=ledger.delta, adjacency=ledger.adjacency)
         lower, upper = (float(entry.bound["epsilon"][side]) for side in ("lower", "upper"))
         agrees = lower <= alone.upper and alone.lower <= upper and entry.bound["delta"] == ledger.delta
         composed, filtered = before.composed(entry.phases), before.filtered(entry.phases)
-        states.append(State(alone=alone, composed=composed, filtered=filtered, agrees=agrees))
+        states.append(State(alone, composed, filtered, agrees))
         if progress is not None:
             progress((index + 1) / len(ledger.entries))
     return states
@@ -201,21 +196,18 @@ def afford(
     looked = require_chosen(chosen, first=not ledger.entries) == AFTER_LOOKING or ledger.looked
     budget = ledger.epsilon if epsilon is None else require_number("epsilon", epsilon, above=0.0)
     if budget is None or (looked and budget != ledger.epsilon):
-        fixed = "none" if ledger.epsilon is None else f"{ledger.epsilon!r}"
-        asked = InWords(f"{budget!r}, where {fixed} was fixed") if looked else InWords("none")
-        needed = (
-            "be the budget that was fixed when the ledger was made" if looked else "be given, here or in the ledger"
-        )
-        raise InvalidArgument("epsilon", asked, needed)
+        if not looked:
+            raise InvalidArgument("epsilon", InWords("none"), "be given, here or in the ledger")
+        asked = InWords(f"{budget!r}, where {ledger.epsilon or 'none'!s} was fixed")
+        raise InvalidArgument("epsilon", asked, "be the budget that was fixed when the ledger was made")
     phases = releases_of(run)
     report = progress or (lambda _: None)
     composed, filtered = ledger.composed(phases), ledger.filtered(phases)
     report(0.2)
+    inner, fit = Wrapper.innermost(phases[-1]), _most_by_filter if looked else _most_by_composition
     values: dict[str, Any] = {"noise_multiplier": None, "steps": None}
     for share, name in enumerate(values):
-        inner = Wrapper.innermost(phases[-1])
         if isinstance(inner, DPSGD) or (name == "noise_multiplier" and hasattr(inner, name)):
-            fit = _most_by_filter if looked else _most_by_composition
             with contextlib.suppress(LimitExceeded):
                 values[name] = fit(ledger, phases, name, budget)
         report(0.6 + 0.4 * share)

@@ -22,7 +22,7 @@ import numpy as np
 from groupdp._files import NewFiles
 from groupdp._validation import require_fraction, require_integer
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.loading.batches import IndexBatches, units_of
+from groupdp.loading import IndexBatches, units_of
 from groupdp.loading.draws import Drawn
 from groupdp.loading.fit import FALSE_ALARM, Fit, drawn_from, fit
 from groupdp.loading.known_loaders import (

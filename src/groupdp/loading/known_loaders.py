@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from groupdp.integrations.loaders import drawn_rate
-from groupdp.loading.batches import IndexBatches
+from groupdp.integrations import drawn_rate
+from groupdp.loading import IndexBatches
 from groupdp.loading.reading import BY_HAND, Reading, alone, of_module, same_processes, unknown
 from groupdp.samplings import FixedOrderSampling, PoissonSampling, ShuffledSampling
 
@@ -108,7 +108,7 @@ def read_batch_sampler(reading: Reading, batches: Any, world: int | None) -> Non
 
 def read_own(reading: Reading, batches: IndexBatches, world: int | None) -> None:
     """One of groupdp's own samplers, which says what it does."""
-    if type(batches).__module__ != "groupdp.loading.batches":
+    if type(batches).__module__ != "groupdp.loading":
         reading.refuse(f"{unknown(batches)} is a subclass of groupdp's sampler that may change the batches.")
         return
     unit = "people with all their examples" if batches.samples_people else "examples"

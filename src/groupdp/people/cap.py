@@ -29,7 +29,7 @@ from groupdp.engines.interface import Progress, work_done
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, steps_of_epochs
-from groupdp.people.view import histogram_of, require_one_owner
+from groupdp.people import histogram_of, require_one_owner
 from groupdp.samplings import PoissonSampling
 
 #: Caps up to this are all tried; above, each is about this factor larger than the one before.

@@ -19,7 +19,7 @@ import numpy as np
 from groupdp._validation import shown
 from groupdp.data.manifest import Counts
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
-from groupdp.people.view import MOST_PEOPLE, PeopleView, histogram_of_parts
+from groupdp.people import MOST_PEOPLE, PeopleView, histogram_of_parts
 
 _DELIMITERS = (",", ";", "\t", "|")
 #: Larger files with several columns are read by DuckDB, if it is there.

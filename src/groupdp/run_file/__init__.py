@@ -1,10 +1,317 @@
-"""A run as a file (TOML).
+"""A run as a small TOML file: phases, and the question about them. What it says is in run.py; here it is read.
 
-run.py    what it says: phases and question, what may be left open; several runs as one; as TOML; remarks
-read.py   from a TOML file to a run, every error with its line
+Each error is one sentence with the file, the line, the key, its value and what would be right. Several files make one
+run, each with its group size: everything that is released about a person. The format is in docs/run-file.md.
+
+The standard parser does not say where a key stands, so it is asked about prefixes. A document's prefix (whole lines)
+either does not parse, because a value spans lines, or holds exactly the keys that begin in it. So the key begins on the
+line after the longest prefix that parses and does not hold it.
 """
 
-from groupdp.run_file.read import read_run_file
-from groupdp.run_file.run import RunFile
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from groupdp._files import read_file
+from groupdp._validation import require_choice, require_line, shown
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.fields import integer, number
+from groupdp.groups import LARGEST_GROUP
+from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
+from groupdp.mechanisms.named_values import GIVEN, known_keys, phase_of, refuse_unknown, with_sampling
+from groupdp.neighbours import ADJACENCIES
+from groupdp.question import question_of, sources_of, unit_of
+from groupdp.run_file.run import DEFAULT_TITLE, OWNERS, RunFile, adjacency_for, combined, with_sizes
+
+if TYPE_CHECKING:
+    from groupdp.data.manifest import Manifest
 
 __all__ = ["RunFile", "read_run_file"]
+
+#: Largest file read, in bytes.
+LARGEST_FILE = 100_000
+_GROUPS = ("group_size", "removed", "added")
+_TOP_KEYS = ("title", "data", "owners", "delta", "group_size", "adjacency", "removed", "added", "phase")
+
+
+def read_run_file(path: str | Path) -> RunFile:
+    """The run that the TOML file at `path` describes; "-" is standard input."""
+    requirement = "be a readable TOML file"
+    content = read_file("run file", path, most=LARGEST_FILE, requirement=requirement)
+    try:
+        text = content.decode("utf-8-sig")
+    except ValueError:
+        not_text = InWords(f"{shown(str(path))} (it is not UTF-8 text)")
+        raise InvalidArgument("run file", not_text, requirement) from None
+    if len(content) > LARGEST_FILE:
+        raise InvalidArgument("run file", str(path), f"be at most {LARGEST_FILE} bytes")
+    return parse_run_file(text, name=str(path), folder=Path() if str(path) == "-" else Path(path).parent)
+
+
+def parse_run_file(text: str, *, name: str = "run file", folder: Path | None = None) -> RunFile:
+    """The run that the TOML document `text` describes; `name` stands in error messages.
+
+    `data` is looked for in `folder`; without one it is refused.
+    """
+    if (line := long_key(text)) is not None:
+        requirement = f"have at most {MOST_PARTS} parts"
+        raise InvalidArgument("a key", InWords("more"), requirement, place=f"{name}, line {line}")
+    try:
+        document = tomllib.loads(text, parse_float=_Written)
+    except RecursionError:
+        raise InvalidArgument(name, NOT_SHOWN, "be valid TOML, but is nested too deeply") from None
+    except tomllib.TOMLDecodeError as error:  # says line and column
+        reason = " ".join(str(error).split())
+        raise InvalidArgument(name, NOT_SHOWN, f"be valid TOML: {reason.rstrip('.')}") from None
+    except ValueError:
+        raise InvalidArgument(name, NOT_SHOWN, "be valid TOML, but holds an integer of thousands of digits") from None
+    return _Reader(text, name, document, folder).run()
+
+
+class _Written(Decimal):
+    """A number with a point or an exponent, which an error shows as the file writes it."""
+
+    _text: str
+
+    def __new__(cls, text: str) -> _Written:
+        made = super().__new__(cls, text)
+        made._text = text
+        return made
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Takes values out of the parsed document; an error names the line they came from."""
+
+    _text: str
+    _name: str
+    _document: dict[str, Any]
+    _folder: Path | None
+
+    def run(self) -> RunFile:
+        with self._found_at(lambda error: (error.argument,)):
+            refuse_unknown(self._document, _TOP_KEYS)
+        title = self._take("title", require_line, default=DEFAULT_TITLE)
+        delta = self._take("delta", lambda key, value: number(key, _unquoted(key, value), above=0.0, below=1.0))
+        groups = {key: self._take(key, _group) for key in _GROUPS}
+        adjacency = self._take("adjacency", lambda key, value: require_choice(key, value, ADJACENCIES))
+        data = self._take("data", self._manifest)
+        owners = self._take("owners", lambda key, value: require_choice(key, value, OWNERS))
+        owners = None if owners == OWNERS[0] else owners
+        if "phase" not in self._document:
+            missing = InvalidArgument("phase", NOT_SHOWN, "be given: one [[phase]] table for each phase")
+            raise missing.at(self._name)
+        tables = [with_sampling(table) for table in self._take("phase", _tables)]
+        several = owners is not None or (data is not None and data.owners is not None)
+        meant = adjacency_for(tables, several=several) if adjacency is None else adjacency
+        if data is not None:
+            tables = [self._sized(index, table, data, meant) for index, table in enumerate(tables)]
+        phases = tuple(self._phase(index, table) for index, table in enumerate(tables))
+        try:
+            sources = sources_of(mechanisms_of(phases))
+        except InvalidArgument as error:
+            raise error.at(self._name) from None
+        if data is not None and all(size is None for size in groups.values()):
+            groups["group_size"] = data.group_size(sources, unit_of(phases))
+        with self._found_at(lambda error: self._first_key("adjacency", "removed", "added", "owners", "data")):
+            file = RunFile(
+                title=title,
+                phases=phases,
+                delta=delta,
+                adjacency=meant,
+                data=data,
+                owners=owners,
+                written=tuple(tables),
+                adjacency_open=adjacency is None,
+                **groups,
+            )
+        self._check_question(file)
+        return file
+
+    def _check_question(self, file: RunFile) -> None:
+        """Refuses at its line a group or an adjacency that the run has no answer for."""
+        if file.group_size is None and file.removed is None and file.added is None:
+            return
+        sources = file.sources
+        for key in _GROUPS:
+            if sources is not None and isinstance(getattr(file, key), int):
+                bare = re.compile(r"[\w-]+", re.ASCII)
+                names = [source if bare.fullmatch(source) else f'"{source}"' for source in sources[:2]]
+                written = ", ".join(f"{name} = 1" for name in names)
+                requirement = f"say how many examples of each source, like {{ {written} }}"
+                raise self._at((key,), InvalidArgument(key, getattr(file, key), requirement))
+        group = {key: getattr(file, key) for key in _GROUPS}
+        with self._found_at(lambda error: self._first_key(error.name, *_GROUPS, "data")):
+            question_of(file.phases, adjacency=file.adjacency, **group)
+
+    def _manifest(self, key: str, value: Any) -> Manifest:
+        from groupdp.data.manifest import read_manifest
+
+        if not isinstance(value, str) or not value or self._folder is None:
+            raise InvalidArgument(key, value, "be the name of a table that groupdp bound wrote, in a file's folder")
+        return read_manifest(self._folder / value)
+
+    def _sized(self, index: int, table: Mapping[str, Any], data: Manifest, adjacency: str) -> Mapping[str, Any]:
+        """The keys of a phase with the sizes that its data say."""
+        with self._found_at(lambda error: ("phase", index, error.name)):
+            return with_sizes(table, data, adjacency)
+
+    def _phase(self, index: int, table: Mapping[str, Any]) -> Mechanism:
+        where: KeyPath = ("phase", index)
+        try:
+            for key in known_keys():
+                if key in table:
+                    _unquoted(key, table[key])
+            return phase_of(table)
+        except InvalidArgument as error:
+            for key in (error.argument, error.name):
+                if key in table:
+                    raise self._at((*where, key), error) from None
+            if error.requirement == GIVEN:
+                requirement = f"be given in phase {index + 1}, which begins here"
+                raise self._at(where, InvalidArgument(error.argument, NOT_SHOWN, requirement)) from None
+            raise error.at(f"{self._place(where)}, where phase {index + 1} begins") from None
+
+    def _take(self, key: str, check: Callable[[str, Any], Any], default: Any = None) -> Any:
+        """The checked value of a key at the top, or its default where it is missing."""
+        if key not in self._document:
+            return default
+        with self._found_at(lambda error: (key,)):
+            return check(key, self._document[key])
+
+    def _first_key(self, *keys: str) -> KeyPath:
+        """The first of these keys that the document has."""
+        return (next(key for key in keys if key in self._document),)
+
+    @contextmanager
+    def _found_at(self, path_of: Callable[[InvalidArgument], KeyPath]) -> Iterator[None]:
+        """Errors of the block name the line of the key to which `path_of` leads."""
+        try:
+            yield
+        except InvalidArgument as error:
+            raise self._at(path_of(error), error) from None
+
+    def _at(self, path: KeyPath, error: InvalidArgument) -> InvalidArgument:
+        return error.at(self._place(path))
+
+    def _place(self, path: KeyPath) -> str:
+        line = line_of(self._text, path)
+        return self._name if line is None else f"{self._name}, line {line}"
+
+
+def _unquoted(key: str, value: Any) -> Any:
+    """In a file, texts are names, and ratios like "256/60000"; a number has no quotes."""
+    if isinstance(value, str) and key not in ("sampling", "mechanism") and "/" not in value:
+        raise InvalidArgument(key, value, "be a number without quotes")
+    return value
+
+
+def _tables(key: str, value: Any) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list) or not value or not all(isinstance(table, dict) for table in value):
+        raise InvalidArgument(key, NOT_SHOWN, "be a table written [[phase]], one for each phase")
+    return value
+
+
+def _group(key: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {source: integer(f"{key}.{source}", count, at_least=0) for source, count in value.items()}
+    return integer(key, _unquoted(key, value), at_least=0, at_most=LARGEST_GROUP)
+
+
+def read_run_files(names: Sequence[str], read: Callable[[str], RunFile] = read_run_file) -> RunFile:
+    """The run of one file, or that of several together; FILE:K has groups of up to K in FILE."""
+    parts = [file_and_size(name) for name in names]
+    if len(parts) == 1:
+        path, size = parts[0]
+        file = read(path)
+        if size is None:
+            return file
+        return replace(file, group_size=size, removed=None, added=None)
+    if sum(path == "-" for path, _ in parts) > 1:
+        raise InvalidArgument("run files", InWords("- twice"), "name standard input once")
+    return combined([(read(path), size) for path, size in parts])
+
+
+def file_and_size(name: str) -> tuple[str, int | None]:
+    """FILE:K as its parts, unless there is a file of that name."""
+    path, separator, size = name.rpartition(":")
+    if not (separator and path and size.isascii() and size.isdecimal()) or Path(name).exists():
+        return name, None
+    if len(size) > 12 or int(size) > LARGEST_GROUP:
+        raise InvalidArgument("group_size", name, f"be at most {LARGEST_GROUP} in FILE:K")
+    return path, int(size)
+
+
+#: A path of keys and indices: ("phase", 1, "noise_multiplier").
+KeyPath = tuple[Any, ...]
+
+#: Parts of the longest dotted key. The standard parser takes time quadratic in them, and run files need two.
+MOST_PARTS = 8
+#: Characters that the search for a line may have parsed: some tenths of a second.
+_MOST_PARSED = 2_000_000
+
+_TEXT_OR_COMMENT = re.compile(r"""("(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')|#[^\n]*+""")
+_LONG_KEY = re.compile(rf"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{MOST_PARTS}}}")
+
+
+def long_key(text: str) -> int | None:
+    """The number of the line with a dotted key of more than MOST_PARTS parts, if there is one; in linear time."""
+    plain = _TEXT_OR_COMMENT.sub(lambda match: "s" if match[1] else "", text)
+    match = _LONG_KEY.search(plain)
+    return None if match is None else plain.count("\n", 0, match.start()) + 1
+
+
+def line_of(text: str, path: KeyPath) -> int | None:
+    """The number of the line on which the key at `path` begins, in a document that parses and holds it.
+
+    None where finding it takes too long: values that span very many lines.
+    """
+    lines = text.replace("\r\n", "\n").split("\n")
+    names = [part for part in path if isinstance(part, str)]
+    # The key, or the value that spans it, begins on a line that has its name, unless the name is escaped there.
+    cuts = [place for place, line in enumerate(lines) if any(name in line for name in names)]
+    cuts = cuts or list(range(len(lines)))
+    left = _MOST_PARSED
+
+    def held(cut: int) -> bool | None:
+        """Whether the lines before the cut hold the path; None if they do not parse."""
+        nonlocal left
+        prefix = "\n".join(lines[:cut])
+        left -= len(prefix)
+        return _holds(prefix, path) if left > 0 else None
+
+    # Of the cuts whose prefix parses, the last one whose prefix does not hold the key.
+    low, high, best = 0, len(cuts), 0
+    while low < high and left > 0:
+        middle = probe = (low + high) // 2
+        while probe < high and left > 0 and (holds := held(cuts[probe])) is None:
+            probe += 1
+        if probe == high or holds:
+            high = middle
+        else:
+            best, low = cuts[probe], probe + 1
+    return best + 1 if left > 0 else None
+
+
+def _holds(text: str, path: KeyPath) -> bool | None:
+    """Whether the prefix holds the path; None if it does not parse."""
+    try:
+        value: Any = tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    for part in path:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True

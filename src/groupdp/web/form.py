@@ -267,8 +267,8 @@ def rates_of(document: Mapping[str, Any]) -> list[float] | None:
 
 def counts_of(document: Mapping[str, Any]) -> Counts:
     """How many people have how many examples."""
+    from groupdp.people import MOST_PEOPLE, histogram_of
     from groupdp.people.counts_file import parse_counts
-    from groupdp.people.view import MOST_PEOPLE, histogram_of
 
     if ("csv" in document) == ("tally" in document):
         raise InvalidArgument("csv or tally", NOT_SHOWN, "be given, and not both")
