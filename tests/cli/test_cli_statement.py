@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from command_line import assert_one_sentence, groupdp
-from groupdp.statement import numbers as statement
+from groupdp import statement
 from paths import ROOT
 
 EXAMPLE = shlex.quote(str(ROOT / "examples" / "run.toml"))

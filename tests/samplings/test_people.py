@@ -19,8 +19,7 @@ from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.question import question_of
 from groupdp.run_file import parse_run_file
 from groupdp.run_file.run import run_file_text
-from groupdp.statement.formats import as_text
-from groupdp.statement.numbers import make_statement
+from groupdp.statement import as_text, make_statement
 from samplings import enumeration as every
 
 NOISE = 1.5

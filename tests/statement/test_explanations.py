@@ -9,10 +9,11 @@ import pytest
 from scipy.stats import norm
 
 import groupdp
+from groupdp import statement as formats
 from groupdp.neighbours import ADJACENCIES, Neighbours
 from groupdp.run_file import parse_run_file
-from groupdp.statement import formats
-from groupdp.statement.numbers import _factor, explain, make_statement
+from groupdp.statement import make_statement
+from groupdp.statement.text import _factor, explain
 
 TOOK, NOT = "if a person took part as if they did not", "if a person did not take part as if they did"
 

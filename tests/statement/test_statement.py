@@ -11,11 +11,12 @@ from decimal import Decimal
 import pytest
 
 import groupdp
+from groupdp import statement as formats
 from groupdp._version import VERSION
 from groupdp.run_file import parse_run_file
-from groupdp.statement import formats
+from groupdp.statement import make_statement
 from groupdp.statement import text as statement
-from groupdp.statement.numbers import DIGITS, _factor, explain, make_statement
+from groupdp.statement.text import DIGITS, _factor, explain
 from refusals import refused
 
 TWO_PHASES = """

@@ -42,7 +42,7 @@ def epsilon(asked: Asked, *, explain: bool, memory: int, progress: Progress) -> 
             "batches are not Poisson samples."
         )
     if explain:
-        from groupdp.statement.numbers import explain as explained
+        from groupdp.statement.text import explain as explained
 
         meaning = explained(asked.run, certified=bounds, **about)
         more["explanation"] = meaning.as_json()

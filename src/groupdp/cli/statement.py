@@ -80,13 +80,15 @@ def statement(
         if rate is not None:
             raise InvalidArgument(name, rate, "be given together with --short")
     chosen = _format(form, out, as_json=as_json)
-    from groupdp.statement import formats
-    from groupdp.statement.numbers import make_statement
+    from groupdp import statement as statements
 
     proof = None if certificate is None else read_file("certificate", certificate, most=_LARGEST_CERTIFICATE)
-    made = make_statement(asked.file, certificate=proof, ledger=_ledger(asked), progress=progress)
-    width = {} if out is not None or chosen != "text" else {"width": min(formats.TEXT_WIDTH, output_width())}
-    text = dump_json(formats.as_json(made)) + "\n" if chosen == "json" else formats.FORMATS[chosen](made, **width)
+    made = statements.make_statement(asked.file, certificate=proof, ledger=_ledger(asked), progress=progress)
+    if chosen == "json":
+        text = dump_json(statements.as_json(made)) + "\n"
+    else:
+        width = {} if out is not None or chosen != "text" else {"width": min(statements.TEXT_WIDTH, output_width())}
+        text = statements.FORMATS[chosen](made, **width)
     return Answer(text=[Verbatim(text)] if out is None else [], files={"out": text})
 
 
@@ -110,7 +112,7 @@ def _in_short(asked: Asked, prior: float | None, false_alarms: float | None, pro
     """What the epsilon means for one person, with certified numbers."""
     given_ones = {"prior": prior, "false_alarm_rate": false_alarms}
     attack: dict[str, Any] = {name: value for name, value in given_ones.items() if value is not None}
-    from groupdp.statement.numbers import explain
+    from groupdp.statement.text import explain
 
     meaning = explain(asked.run, delta=asked.delta, progress=progress, **attack, **asked.neighbours)
     return Answer(

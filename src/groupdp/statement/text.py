@@ -1,36 +1,51 @@
 """A statement in sentences: whom it is for, what it means, what it assumes, how it was computed.
 
-Every epsilon in it is an upper bound, rounded up.
+Every epsilon in it is an upper bound, rounded up. What an epsilon means for one person is said of an attacker who has a
+stated prior and a stated rate of false alarms, sees everything the run releases, and knows all but which of two cases
+it was (neighbours.py). The numbers bound the best attack (tradeoff/risk.py).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from groupdp import printing
 from groupdp.bounds import Bounds
+from groupdp.engines.interface import Progress
+from groupdp.guarantees import epsilon
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import Wrapper
-from groupdp.neighbours import DIRECTIONS, SAME_SIZE
-from groupdp.printing import counted, given, round_down, upper_text
+from groupdp.neighbours import DIRECTIONS, SAME_SIZE, TwoCases
+from groupdp.printing import counted, given, given_percent, sides, upper_text
+from groupdp.question import neighbours_of
 from groupdp.run_file.run import RunFile, remarks_on, stated, with_sizes_stated
-from groupdp.statement.numbers import DIGITS, Statement
+from groupdp.tradeoff.risk import Risk, risk
+
+if TYPE_CHECKING:
+    from groupdp.statement import Statement
+
+#: Significant digits of an epsilon in a sentence.
+DIGITS = 6
 
 
 def guarantee(statement: Statement) -> str:
     """The formal guarantee."""
     run = statement.run
     delta, relation, whom = given(run.stated_delta), run.neighbours.label, run.neighbours.whom
+    ledger = statement.ledger
+    subject = "the training run" if ledger is None else f"{run.title} about {ledger.covers}"
     if statement.epsilon.upper == math.inf and run.looked:
         return (
-            f"No guarantee is stated for {_subject(statement)}: parameters were chosen after looking at earlier "
-            "outcomes, and no budget that was fixed beforehand covers the releases."
+            f"No guarantee is stated for {subject}: parameters were chosen after looking at earlier outcomes, and no "
+            "budget that was fixed beforehand covers the releases."
         )
     if statement.epsilon.upper == math.inf:
         return (
-            f"No finite epsilon protects {whom} at delta = {delta} under {relation}: "
-            f"{_subject(statement)} gives no differential privacy there."
+            f"No finite epsilon protects {whom} at delta = {delta} under {relation}: {subject} gives no differential "
+            "privacy there."
         )
-    subject = _subject(statement)
     return (
         f"{subject[0].upper()}{subject[1:]} is (epsilon, delta)-differentially private for {whom} under {relation}, "
         f"with epsilon = {rounded(statement.epsilon.upper)} and delta = {delta}."
@@ -38,7 +53,11 @@ def guarantee(statement: Statement) -> str:
 
 
 def meaning(statement: Statement) -> str:
-    """What the sentence means, and for whom it holds."""
+    """What the guarantee means, for whom it holds, and what is to be noted about the run."""
+    return " ".join([_meaning(statement), *remarks_on(statement.run)])
+
+
+def _meaning(statement: Statement) -> str:
     run = statement.run
     if statement.epsilon.upper == math.inf and run.looked:
         return "What was released cannot be taken back; a larger budget holds only for a ledger that begins with it."
@@ -55,11 +74,6 @@ def meaning(statement: Statement) -> str:
     )
 
 
-def meaning_of(statement: Statement) -> str:
-    """What the guarantee means, and what is to be noted about the run."""
-    return " ".join([meaning(statement), *remarks_on(statement.run)])
-
-
 def sections(statement: Statement) -> list[tuple[str, list[str], bool]]:
     """After the guarantee and the run: each heading, its sentences, and whether they are a list."""
     explained, data = statement.explanation, statement.run.data
@@ -70,10 +84,6 @@ def sections(statement: Statement) -> list[tuple[str, list[str], bool]]:
         ("How it was computed", [method(statement)], False),
         ("Earlier methods", [old_analysis(statement)], False),
     ]
-
-
-def _subject(statement: Statement) -> str:
-    return "the training run" if statement.ledger is None else f"{statement.run.title} about {statement.ledger.covers}"
 
 
 def _choices(statement: Statement) -> str:
@@ -95,28 +105,26 @@ def _choices(statement: Statement) -> str:
     )
 
 
-def _of_people(run: RunFile) -> bool:
-    return run.neighbours.unit == "person"
-
-
-def _many(run: RunFile) -> str:
-    return "people" if _of_people(run) else "examples"
-
-
 def _protected(run: RunFile) -> str:
     """Whose data may differ."""
     if run.neighbours.words:
         return run.neighbours.whom
     count = run.neighbours.counted(run.neighbours.largest_group)
-    if not _of_people(run):
+    if run.neighbours.unit != "person":
         return f"every person who has at most {count} in the dataset"
     return "every person" if run.neighbours.largest_group == 1 else f"any {count} together"
 
 
+def _many(run: RunFile) -> str:
+    return "people" if run.neighbours.unit == "person" else "examples"
+
+
 def assumptions(run: RunFile) -> list[str]:
     """What must be true of the training for the guarantee to hold."""
-    count = run.neighbours.counted(run.neighbours.largest_group)
-    sentences = [] if _of_people(run) or run.neighbours.words else [f"No person has more than {count} in the dataset."]
+    sentences = []
+    if run.neighbours.unit != "person" and not run.neighbours.words:
+        most = run.neighbours.counted(run.neighbours.largest_group)
+        sentences.append(f"No person has more than {most} in the dataset.")
     for phase in run.training:
         sentences += phase.sampling.assumptions(microbatches=phase.in_microbatches)
     if any(change.keeps_places for change in run.neighbours.changes):
@@ -139,19 +147,23 @@ def assumptions(run: RunFile) -> list[str]:
 
 def _dataset_sizes(run: RunFile) -> list[str]:
     """How large the datasets must be; a sampling for which a larger one may leak more has said so exactly."""
-    sizes = {
-        phase.sampling.values().get("dataset_size", 0)
-        for phase in run.training
-        if phase.sampling.leaks_most_where_smallest
-    } - {0}
+    samplings = [phase.sampling for phase in run.training if phase.sampling.leaks_most_where_smallest]
+    sizes = {sampling.values().get("dataset_size", 0) for sampling in samplings} - {0}
     if not sizes:
         return []
-    what = _many(run)
     if run.adjacency not in SAME_SIZE:
-        least = f"The smaller of the two datasets (without the group) has at least {max(sizes)} {what}"
-        return [f"{least}; dataset sizes are public."]
-    many = f"{max(sizes)} {what}" if len(sizes) == 1 else f"as many {what} as each phase states"
-    return [f"Either dataset has {many}; dataset sizes are public."]
+        has = f"The smaller of the two datasets (without the group) has at least {max(sizes)} {_many(run)}"
+    else:
+        many = f"{max(sizes)} {_many(run)}" if len(sizes) == 1 else f"as many {_many(run)} as each phase states"
+        has = f"Either dataset has {many}"
+    return [f"{has}; dataset sizes are public."]
+
+
+_TIGHT = (
+    "Some loss and some dataset attain it, so no analysis of all iterates can do better without assuming more about "
+    "them."
+)
+_VALID = "The guarantee is valid and not claimed to be tight: a better analysis may prove less."
 
 
 def method(statement: Statement) -> str:
@@ -163,14 +175,8 @@ def method(statement: Statement) -> str:
     )
     if statement.epsilon.upper < math.inf and not statement.run.looked:
         text += (
-            f" The smallest epsilon of that pair lies in {statement.epsilon:10}; the upper end, rounded up to "
-            f"{DIGITS} digits, is the one stated."
-        )
-        text += (
-            " Some loss and some dataset attain it, so no analysis of all iterates can do better without assuming "
-            "more about them."
-            if statement.epsilon.tight
-            else " The guarantee is valid and not claimed to be tight: a better analysis may prove less."
+            f" The smallest epsilon of that pair lies in {statement.epsilon:10}; the upper end, rounded up to {DIGITS} "
+            f"digits, is the one stated. {_TIGHT if statement.epsilon.tight else _VALID}"
         )
     if statement.certificate is not None and statement.proved is not None:
         text += (
@@ -197,18 +203,16 @@ def old_analysis(statement: Statement) -> str:
         )
     if statement.vadhan is None or statement.old_tool is None or statement.one_example is None:
         return "Earlier methods have no bound for groups in such a run."
-    finite = statement.old_tool < math.inf
+    finite, single = statement.old_tool < math.inf, f"For single {_many(statement.run)}"
     if statement.run.group_size == 1:
         old = rounded(statement.old_tool) if finite else "infinite"
-        return (
-            f"For single {_many(statement.run)} the customary Renyi accounting gives epsilon = {old} at the same delta."
-        )
+        return f"{single} the customary Renyi accounting gives epsilon = {old} at the same delta."
     noiseless = any(phase.noise_multiplier == 0.0 and phase.steps > 0 for phase in statement.run.training)
     reason = "without noise Renyi divergences are infinite" if noiseless else "an intermediate delta underflows"
     infinite = f"epsilon = infinity, because {reason}"
     old = f"epsilon = {rounded(statement.old_tool)}" if finite else infinite
     return (
-        f"For single {_many(statement.run)} the epsilon is {rounded(statement.one_example.upper)} at the same delta. "
+        f"{single} the epsilon is {rounded(statement.one_example.upper)} at the same delta. "
         "Earlier methods derive a group's guarantee from that by Vadhan's lemma: with exact arithmetic and the best "
         f"intermediate delta this gives {_lemma(statement.vadhan)}; with customary Renyi accounting in double "
         f"precision, {old}."
@@ -219,12 +223,11 @@ def _lemma(bounds: Bounds) -> str:
     """What the lemma gives, or the interval that it is known to be in."""
     if bounds.provenance.tolerance_met:
         return f"epsilon = {rounded(bounds.upper)}"
-    return (
-        f"an epsilon that is only known to lie between {round_down(bounds.lower, DIGITS)} and {rounded(bounds.upper)}"
-    )
+    lower = printing.round_down(bounds.lower, DIGITS)
+    return f"an epsilon that is only known to lie between {lower} and {rounded(bounds.upper)}"
 
 
-def batches(run: RunFile, index: int) -> str:
+def _batches(run: RunFile, index: int) -> str:
     """How a phase chooses its batches, by the sizes that it was given by; or what else it releases."""
     phase = run.phases[index]
     inner = Wrapper.innermost(phase)
@@ -235,20 +238,106 @@ def batches(run: RunFile, index: int) -> str:
     return with_sizes_stated(chosen, phase, stated(run, index))
 
 
-def noise_of(run: RunFile, index: int) -> str:
-    """The noise multiplier of a phase of DP-SGD; empty for other mechanisms, whose description states the noise."""
-    inner = Wrapper.innermost(run.phases[index])
-    return given(inner.noise_multiplier) if isinstance(inner, DPSGD) else ""
-
-
 def phase_rows(run: RunFile) -> list[tuple[str, str, str, str]]:
-    """The table of the phases: number, batches, noise multiplier, rounds."""
-    return [
-        (str(i + 1), batches(run, i), noise_of(run, i) or "-", counted(phase.releases))
-        for i, phase in enumerate(run.phases)
-    ]
+    """(number, batches, noise multiplier, rounds) of every phase; the description of other mechanisms has the noise."""
+    rows = []
+    for i, phase in enumerate(run.phases):
+        inner = Wrapper.innermost(phase)
+        noise = given(inner.noise_multiplier) if isinstance(inner, DPSGD) else ""
+        rows.append((str(i + 1), _batches(run, i), noise, counted(phase.releases)))
+    return rows
 
 
 def rounded(value: float) -> str:
     """An epsilon, rounded up."""
     return upper_text(value, DIGITS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The numbers behind the sentences."""
+
+    epsilon: Bounds
+    delta: float
+    prior: float
+    false_alarm_rate: float
+    risk: Risk
+    cases: TwoCases
+    """What is compared; an alarm claims the first."""
+
+    def sentences(self) -> list[str]:
+        """What it means, a sentence each; upper bounds rounded up."""
+        caught = self.risk.true_positive_rate[self.false_alarm_rate].upper
+        belief = self.risk.posterior[self.false_alarm_rate].upper
+        rate, known = given_percent(self.false_alarm_rate), max(self.prior, 1.0 - self.prior)
+        # How often the better of two guesses is right before the release, for the decimal that was given.
+        right = given_percent(self.prior if self.prior >= 0.5 else float(printing.complement(self.prior)))
+        if self.epsilon.upper < math.inf:
+            first = f"{self.cases.likely(_factor(self.epsilon.upper), given(self.delta))}."
+        else:
+            first = f"The release may give away {self.cases.revealed}, with a probability above {given(self.delta)}."
+        return [
+            first,
+            self.cases.detected(rate, _share(caught, guessed=self.false_alarm_rate)),
+            f"An attacker who is {given_percent(self.prior)} sure at first that {self.cases.first}, and raises "
+            f"false alarms in {rate} of the other cases, is at most {_share(belief, guessed=self.prior)} sure after an "
+            "alarm; rarer false alarms may leave an attacker surer.",
+            f"The best guess between the two cases is right in {right} of the cases without the release, and with it "
+            f"in at most {_share(self.risk.success.upper, guessed=known, text=right)}.",
+            self.cases.order(),
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """The numbers, in full precision."""
+        rate = self.false_alarm_rate
+        return {
+            "epsilon": sides(self.epsilon),
+            "tight": self.epsilon.tight,
+            "delta": self.delta,
+            "prior": self.prior,
+            "false_alarm_rate": rate,
+            "detected": sides(self.risk.true_positive_rate[rate]),
+            "posterior": sides(self.risk.posterior[rate]),
+            "right_guess": sides(self.risk.success),
+            "advantage": sides(self.risk.advantage),
+            "sentences": self.sentences(),
+        }
+
+
+def explain(
+    run: Any,
+    *,
+    delta: float,
+    prior: float = 0.5,
+    false_alarm_rate: float = 0.01,
+    certified: Bounds | None = None,
+    progress: Progress | None = None,
+    **neighbours: Any,
+) -> Explanation:
+    """What the run's epsilon at `delta`, which `certified` is if it is known, means for one person.
+
+    `neighbours` as for `epsilon`.
+    """
+    rate = float(false_alarm_rate)
+    return Explanation(
+        epsilon=epsilon(run, delta=delta, **neighbours) if certified is None else certified,
+        delta=delta,
+        prior=prior,
+        false_alarm_rate=rate,
+        risk=risk(run, prior=prior, false_positive_rates=(rate,), progress=progress, **neighbours),
+        cases=neighbours_of(run, **neighbours).cases,
+    )
+
+
+def _factor(epsilon: float) -> str:
+    """e^epsilon, rounded up: in digits where these say something, else as a power of ten."""
+    if epsilon > 60.0:
+        return f"10^{math.floor(epsilon / 2.302585) + 1}"  # the divisor is below log(10)
+    if epsilon <= 0.0:
+        return "1"
+    return printing.round_up(math.nextafter(math.exp(epsilon) * (1.0 + 1e-15), math.inf), 3)
+
+
+def _share(value: float, *, guessed: float, text: str = "") -> str:
+    """A probability as a percentage, rounded up; `guessed`, as it was given, where it is not above that."""
+    return (text or given_percent(guessed)) if value <= guessed else printing.upper_percent(min(value, 1.0))

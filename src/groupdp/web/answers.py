@@ -226,8 +226,8 @@ def people(document: Mapping[str, Any], progress: Progress) -> Answer:
 
 def statement(document: Mapping[str, Any], progress: Progress) -> Answer:
     """The privacy statement, in the format asked for; short is what it means for one person, in five sentences."""
-    from groupdp.statement.formats import FORMATS, SHORT
-    from groupdp.statement.numbers import explain, make_statement
+    from groupdp.statement import FORMATS, SHORT, make_statement
+    from groupdp.statement.text import explain
 
     question = read_question(document, also=("title", "format"))
     form = require_choice("format", document.get("format", "markdown"), (*FORMATS, SHORT))
@@ -254,7 +254,7 @@ def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
 def handover(document: Mapping[str, Any], progress: Progress) -> Answer:
     """The same question as a command line, as Python and as a run file."""
     from groupdp.run_file.run import run_file_text
-    from groupdp.statement.formats import FORMATS
+    from groupdp.statement import FORMATS
 
     question = read_question(document, also=("title",))
     return {

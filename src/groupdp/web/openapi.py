@@ -10,7 +10,7 @@ from groupdp.mechanisms import DPSGD, MECHANISMS
 from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
 from groupdp.samplings import SAMPLINGS
-from groupdp.statement.formats import FORMATS, SHORT
+from groupdp.statement import FORMATS, SHORT
 from groupdp.web.answers import BASELINES, PARAMETERS, QUESTIONS
 from groupdp.web.form import MOST_GROUP_SIZES, MOST_PHASES, fields
 
