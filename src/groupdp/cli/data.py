@@ -173,7 +173,7 @@ def bound(
         )
     per, caps = _caps(at_most if run is None else _group_size(run), at_most_per, question)
     from groupdp.data import bound as bound_rows
-    from groupdp.data.counting import checked_suffix
+    from groupdp.data.bounding import checked_suffix
 
     checked_suffix(out)
     columns = require_by(files, by, kind=kind, memory=memory)

@@ -46,7 +46,7 @@ def columns_of(files: list[str], by: str | None, counts: str | None, column: str
         raise InvalidArgument.saying("by", "by and counts exclude each other: a row is an example or a person.")
     if by is not None or counts is not None or len(files) != 1 or files[0] == "-":
         return by, counts
-    from groupdp.data.counting import counts_column
+    from groupdp.data.bounding import counts_column
     from groupdp.data.manifest import find_manifest
 
     known = find_manifest(files[0])
@@ -116,7 +116,7 @@ def people(
     from groupdp.people.counts_file import write_people
 
     if out is not None:
-        from groupdp.data.counting import checked_suffix
+        from groupdp.data.bounding import checked_suffix
 
         checked_suffix(out)
     read = read_people(files, by=by, counts=counts, kind=kind, memory=memory, table=out is not None)

@@ -3,8 +3,7 @@
 choice.py         what to keep, and the number that orders a person's examples, the same in Python and in SQL
 relations.py      files, standard input and tables in memory as one relation; what is refused by line
 duckdb_engine.py  one machine: a budget of memory, spilling, progress, errors as sentences
-counting.py       examples of each person
-bounding.py       at most k examples of each person
+bounding.py       examples of each person, and at most k of them
 owners.py         the same where records have several owners
 dask_engine.py    the same on a cluster, with the same rows chosen
 manifest.py       what was counted and kept, in a file beside the table written, for later commands
@@ -18,13 +17,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from groupdp.data.bounding import bound
+    from groupdp.data.bounding import bound, count
     from groupdp.data.choice import priority
-    from groupdp.data.counting import count
     from groupdp.data.manifest import Bounded, Counts
 
 __all__ = ["Bounded", "Counts", "bound", "count", "priority"]
-_HOMES = {"Bounded": "manifest", "Counts": "manifest", "bound": "bounding", "count": "counting", "priority": "choice"}
+_HOMES = {"Bounded": "manifest", "Counts": "manifest", "bound": "bounding", "count": "bounding", "priority": "choice"}
 
 
 def __getattr__(name: str) -> Any:

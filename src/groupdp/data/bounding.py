@@ -1,4 +1,4 @@
-"""At most k examples of each person, chosen by a keyed hash."""
+"""Examples of each person: how many there are, and at most k of each, chosen by a keyed hash."""
 
 from __future__ import annotations
 
@@ -6,18 +6,75 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from groupdp._files import NewFiles
 from groupdp._validation import shown
-from groupdp.data.choice import Choice, hexadecimal, literal, quoted
-from groupdp.data.counting import alike_people, checked_suffix, tally_people
-from groupdp.data.duckdb_engine import DEFAULT_MEMORY, Engine, Progress, stages
-from groupdp.data.manifest import Bounded, write_manifest
-from groupdp.data.owners import Owners, are_several, bounded_owners, columns_of
-from groupdp.data.relations import Relation, open_relation
+from groupdp.data.choice import Choice, check_type, hexadecimal, kind_of, literal, quoted, visible_sql
+from groupdp.data.duckdb_engine import COPY_FORMATS, DEFAULT_MEMORY, Engine, Progress, stages
+from groupdp.data.manifest import Bounded, Counts, write_manifest
+from groupdp.data.relations import NO_ROWS, Relation, open_relation
 from groupdp.errors import GroupDPError, InvalidArgument, InWords
 
+#: What a spreadsheet takes for the beginning of a formula.
+_FORMULA = r"^[=+\-@\t\r]"
 #: If fewer than this share of the rows belong to people who lose some, only those rows are sorted.
 _FEW = 0.75
+
+
+def count(
+    source: Any,
+    *,
+    by: str | Sequence[str],
+    out: str | Path | None = None,
+    table: bool = False,
+    memory: int = DEFAULT_MEMORY,
+    kind: str | None = None,
+    client: Any = None,
+    progress: Progress | None = None,
+) -> Counts:
+    """Count the examples of each person, the distinct values of the column `by`.
+
+    `source` is a path, glob, directory or a list of them, a pandas, Polars or Arrow table, a DuckDB relation or a Dask
+    DataFrame. Missing or empty values are refused: an example without a person cannot be bounded. Where `by`
+    names several columns, or one with lists, a record counts for each of its owners, and needs at least one. `out` gets
+    a table of people and their numbers of examples, with a manifest beside it; `table=True` returns it.
+    """
+    from groupdp.data.dask_engine import counted_on_cluster, is_for_cluster
+    from groupdp.data.owners import columns_of, tally
+
+    with NewFiles("out") as files, Engine(memory=memory) as engine:
+        destination = None if out is None else files.temporary(checked_suffix(out))
+        counting, writing = stages(progress, 9, 1)
+        if is_for_cluster(source, client):
+            records = counted_on_cluster(engine, source, by, kind=kind, client=client)
+        else:
+            records = tally(engine, open_relation(engine, source, kind=kind), by, counting)
+        totals = "SELECT g0, sum(n) AS n FROM people GROUP BY g0"
+        pairs = engine.rows(f"SELECT n, count(*) FROM ({totals}) GROUP BY n ORDER BY n")
+        name = by if isinstance(by, str) else "owner"
+        rows = f"SELECT g0 AS {quoted(name)}, CAST(n AS BIGINT) AS {counts_column(name)} FROM people ORDER BY g0"
+        counts = Counts(
+            examples=np.array([int(n) for n, _ in pairs], dtype=np.int64),
+            people_with=np.array([int(people) for _, people in pairs], dtype=np.int64),
+            table=engine.table(rows) if table else None,
+            alike=alike_people(engine),
+            records=records,
+        )
+        if out is not None and destination is not None:
+            write_people(engine, rows, name, destination, writing)
+            write_manifest(
+                files,
+                out,
+                destination,
+                made_by="count",
+                rows=counts.rows if records is None else records,
+                people=counts.people,
+                largest=counts.largest,
+                by=", ".join(columns_of(by)),
+                owners=None if records is None else {"columns": list(columns_of(by))},
+            )
+        return counts
 
 
 def bound(
@@ -42,12 +99,13 @@ def bound(
     `per`, a column of sources, `at_most` holds for each source of a person: one number, or one for each source.
 
     Where `by` names several columns, or one with lists, a record has several owners: at most `at_most` records of each
-    owner are kept, chosen by ownership, key and seed alone (owners.py). `key` tells records apart, and has to be given.
+    owner are kept, chosen by ownership, seed and `key` (which must be given) alone: owners.py.
 
     The rows go to `out` (Parquet, CSV or JSONL), which appears whole or not at all with its manifest (manifest.py), or
     into the answer's `table`. The report is computed from the rows written.
     """
     from groupdp.data.dask_engine import bounded_on_cluster, is_for_cluster
+    from groupdp.data.owners import Owners, are_several, bounded_owners, columns_of
 
     names = columns_of(by)
     given = {"key": key, "at_most": at_most, "per": per, "seed": seed}
@@ -84,6 +142,70 @@ def bound(
         return bounded
 
 
+def counts_column(by: str) -> str:
+    """The column of numbers of examples in a table that `count` writes."""
+    return "examples" if by.casefold() != "examples" else "count"
+
+
+def checked_suffix(out: str | Path) -> Path:
+    """The destination, if its suffix names a format."""
+    path = Path(out)
+    if path.suffix.lower() not in COPY_FORMATS:
+        raise InvalidArgument("out", str(out), f"end in {', '.join(COPY_FORMATS)}")
+    return path
+
+
+def tally_people(engine: Engine, source: Relation, group: tuple[str, ...], progress: Progress | None = None) -> None:
+    """Make the table `people` (g0, g1, ..., n): how many rows each person (and source) has."""
+    for name in group:
+        check_type(name, kind_of(name, source.columns))
+    chosen = ", ".join(f"{quoted(name)} AS g{i}" for i, name in enumerate(group))
+    tally = f"SELECT {chosen}, count(*) AS n FROM {source.sql} GROUP BY ALL"
+    engine.rows(f"CREATE OR REPLACE TEMP TABLE people AS {tally}", progress)
+    check_people(engine, group, source)
+
+
+def check_people(engine: Engine, group: tuple[str, ...], source: Relation | None = None) -> None:
+    """Refuse missing identifiers, those with spaces around them, and tables without rows."""
+    for i, name in enumerate(group):
+        missing = engine.value(f"SELECT sum(n) FROM people WHERE g{i} IS NULL OR CAST(g{i} AS VARCHAR) = ''")
+        if missing:
+            rows, first = ("row", "row") if missing == 1 else ("rows", "the first of them row")
+            where = "" if source is None else f", {first} {_first_missing(engine, source, name)}"
+            raise InvalidArgument(shown(name), InWords(f"{missing} {rows} without it{where}"), "not be missing")
+        spaces = f"trim(CAST(g{i} AS VARCHAR), ' ' || chr(9) || chr(10) || chr(13))"
+        odd = engine.rows(f"SELECT CAST(g{i} AS VARCHAR) FROM people WHERE CAST(g{i} AS VARCHAR) <> {spaces} LIMIT 1")
+        if odd:  # the same person with and without a space would count as two
+            raise InvalidArgument(shown(name), odd[0][0], "not begin or end with spaces")
+    if not engine.value("SELECT count(*) FROM people"):
+        raise InvalidArgument(*NO_ROWS)
+
+
+def alike_people(engine: Engine) -> int:
+    """How many people have an identifier that differs from another's only in invisible characters."""
+    if not engine.value("SELECT count(*) FROM people WHERE regexp_matches(CAST(g0 AS VARCHAR), '[^ -~]')"):
+        return 0
+    groups = f"SELECT count(DISTINCT g0) AS people FROM people GROUP BY {visible_sql('g0')}"
+    return int(engine.value(f"SELECT coalesce(sum(people), 0) FROM ({groups}) WHERE people > 1"))
+
+
+def _first_missing(engine: Engine, source: Relation, name: str) -> int:
+    """The number of the first row without a value, counted from 1 after any header."""
+    engine.rows("SET threads = 1")  # rows are then numbered as they are read
+    engine.rows("SET preserve_insertion_order = true")
+    numbered = f"SELECT row_number() OVER () AS place, {quoted(name)} AS value FROM {source.sql}"
+    return int(engine.value(f"SELECT min(place) FROM ({numbered}) WHERE coalesce(CAST(value AS VARCHAR), '') = ''"))
+
+
+def write_people(engine: Engine, rows: str, by: str, out: Path, progress: Progress | None = None) -> None:
+    """Write a table of people; in CSV, an identifier that a spreadsheet would compute gets an apostrophe."""
+    value = quoted(by)
+    if out.suffix.lower() == ".csv" and engine.value(f"SELECT typeof({value}) FROM ({rows}) LIMIT 1") == "VARCHAR":
+        safe = f"CASE WHEN regexp_matches({value}, {literal(_FORMULA)}) THEN '''' || {value} ELSE {value} END"
+        rows = f"SELECT * REPLACE ({safe} AS {value}) FROM ({rows})"
+    engine.copy(rows, out, progress)
+
+
 def _bounded(
     engine: Engine, opened: Relation, choice: Choice, destination: Path | None, progress: Progress | None
 ) -> Bounded:
@@ -99,12 +221,11 @@ def _bounded(
 
 def check_sources(engine: Engine, choice: Choice) -> None:
     """Refuse a source that has no cap."""
-    if choice.per is not None:
-        unknown = engine.rows(f"SELECT CAST(g1 AS VARCHAR) FROM people WHERE {choice.cap('g1')} IS NULL LIMIT 1")
-        if unknown:
-            raise InvalidArgument(
-                "at_most", InWords(f"none for {shown(unknown[0][0])}"), "have a number for every source"
-            )
+    if choice.per is None:
+        return
+    unknown = engine.rows(f"SELECT CAST(g1 AS VARCHAR) FROM people WHERE {choice.cap('g1')} IS NULL LIMIT 1")
+    if unknown:
+        raise InvalidArgument("at_most", InWords(f"none for {shown(unknown[0][0])}"), "have a number for every source")
 
 
 def kept_rows(engine: Engine, source: Relation, choice: Choice, progress: Progress | None = None) -> str:
@@ -134,11 +255,9 @@ def kept_rows(engine: Engine, source: Relation, choice: Choice, progress: Progre
     )
     repeated = engine.rows("SELECT CAST(g0 AS VARCHAR) FROM cuts WHERE repeated ORDER BY g0 LIMIT 1")
     if repeated:
-        raise InvalidArgument(
-            "key",
-            InWords(f"{', '.join(shown(name) for name in choice.key)}, which repeats for {shown(repeated[0][0])}"),
-            "tell a person's examples apart",
-        )
+        names = ", ".join(shown(name) for name in choice.key)
+        which = InWords(f"{names}, which repeats for {shown(repeated[0][0])}")
+        raise InvalidArgument("key", which, "tell a person's examples apart")
     return (
         f"SELECT {columns} FROM {source.sql} r LEFT JOIN cuts c ON {same} "
         f"WHERE c.h IS NULL OR ({choice.cap('c.g1')} > 0 AND {number} <= c.h)"
@@ -163,29 +282,23 @@ def _kept_by_content(source: Relation, choice: Choice, same: str, columns: str) 
         WHERE __groupdp_place <= {choice.cap(source_of)}"""
 
 
-def digest_sql(source: Relation, choice: Choice) -> str:
+def _digest(engine: Engine, source: Relation, choice: Choice) -> int:
     """The exclusive or of all rows' numbers under the empty seed: the same for the same rows in any order."""
-    if choice.key:
-        return f"SELECT CAST(bit_xor({choice.number(source.columns, seed='')}) AS VARCHAR) FROM {source.sql}"
-    alike = choice.number(source.columns, seed="")
-    number = choice.number(source.columns, copies="__groupdp_copy", seed="")
-    return (
-        f"SELECT CAST(bit_xor({number}) AS VARCHAR) FROM "
-        f"(SELECT *, row_number() OVER (PARTITION BY {alike}) - 1 AS __groupdp_copy FROM {source.sql})"
-    )
+    number, rows = choice.number(source.columns, seed=""), source.sql
+    if not choice.key:
+        rows = f"(SELECT *, row_number() OVER (PARTITION BY {number}) - 1 AS __groupdp_copy FROM {source.sql})"
+        number = choice.number(source.columns, copies="__groupdp_copy", seed="")
+    return int(engine.value(f"SELECT CAST(bit_xor({number}) AS VARCHAR) FROM {rows}") or 0)
 
 
 def check_kept(
     engine: Engine, kept: Relation, choice: Choice, progress: Progress | None = None
 ) -> tuple[dict[str, Any], int]:
-    """The report, from the rows written; an answer that is not min(cap, count) of everybody is a bug and is refused."""
-    keys = ", ".join(f"g{i}" for i in range(len(choice.group)))
-    cap = choice.cap("g1")
+    """(report, digest) of the rows written; an answer that is not min(cap, count) of everybody is a bug."""
+    keys, cap = ", ".join(f"g{i}" for i in range(len(choice.group))), choice.cap("g1")
     group = ", ".join(f"{quoted(name)} AS g{i}" for i, name in enumerate(choice.group))
-    engine.rows(
-        f"CREATE OR REPLACE TEMP TABLE left_over AS SELECT {group}, count(*) AS m FROM {kept.sql} GROUP BY ALL",
-        progress,
-    )
+    tally = f"SELECT {group}, count(*) AS m FROM {kept.sql} GROUP BY ALL"
+    engine.rows(f"CREATE OR REPLACE TEMP TABLE left_over AS {tally}", progress)
     wrong = engine.value(
         f"SELECT count(*) FROM people FULL JOIN left_over USING ({keys}) "
         f"WHERE n IS NULL OR coalesce(m, 0) <> least(n, {cap})"
@@ -207,13 +320,14 @@ def check_kept(
         "seed": choice.seed,
         "alike": alike_people(engine),
     }
-    return report, int(engine.value(digest_sql(kept, choice)) or 0)
+    return report, _digest(engine, kept, choice)
 
 
 def stored_path(engine: Engine, destination: Path | None) -> Path:
     """Where the rows are written first: the destination itself, where that is a Parquet file."""
-    direct = destination is not None and destination.suffix.lower() == ".parquet"
-    return destination if destination is not None and direct else engine.folder / "kept.parquet"
+    if destination is not None and destination.suffix.lower() == ".parquet":
+        return destination
+    return engine.folder / "kept.parquet"
 
 
 def stored_rows(

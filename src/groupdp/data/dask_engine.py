@@ -18,22 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from groupdp._validation import shown
-from groupdp.data.bounding import check_kept, check_sources, delivered, kept_rows, stored_path
+from groupdp.data import bounding
+from groupdp.data import owners as several
 from groupdp.data.choice import Choice, hexadecimal, quoted, visible_sql
-from groupdp.data.counting import check_people, tally_people
 from groupdp.data.duckdb_engine import LEAST_MEMORY, Engine, Progress
 from groupdp.data.manifest import Bounded
-from groupdp.data.owners import (
-    Owners,
-    are_several,
-    check_records,
-    choose,
-    columns_of,
-    finished,
-    kept_records,
-    read_records,
-    tally,
-)
+from groupdp.data.owners import Owners, are_several, columns_of
 from groupdp.data.relations import NO_ROWS, PREFIX, Relation, find_files, open_relation
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 
@@ -75,8 +65,10 @@ def bounded_on_cluster(
     """Bound a source that the cluster reads; without a destination the rows stay there, as a Dask DataFrame."""
     with connected(client) as running, tempfile.TemporaryDirectory() as folder:
         parts = _partitions(running, source, kind, Path(folder))
-        several = not isinstance(by, str)
-        if several or running.submit(_on_part, _are_several, parts[0], by, empty=False, pure=False).result():
+        if (
+            not isinstance(by, str)
+            or running.submit(_on_part, _are_several, parts[0], by, empty=False, pure=False).result()
+        ):
             owners = Owners.of(by=columns_of(by), **given)
             report, tables = _bounded_owners(engine, running, parts, owners, memory, progress)
         else:
@@ -84,7 +76,7 @@ def bounded_on_cluster(
         if destination is None:
             return Bounded(**report, table=_frame(running, tables))
         _write(engine, running, tables, destination)
-        return delivered(engine, destination, report)
+        return bounding.delivered(engine, destination, report)
 
 
 def _bounded(
@@ -122,12 +114,12 @@ def _bounded_owners(
         raise InvalidArgument(*NO_ROWS)
     engine.connection.register(f"{PREFIX}records", pyarrow.concat_tables(tables))
     engine.rows(f"CREATE OR REPLACE TEMP TABLE records AS SELECT CAST(h AS UHUGEINT) AS h, owners FROM {PREFIX}records")
-    report = choose(engine, owners, memory)
+    report = several.choose(engine, owners, memory)
     chosen = running.scatter(engine.table("SELECT CAST(h AS VARCHAR) AS h FROM chosen"), broadcast=True)
     nothing = (None, None)
     kept = [running.submit(_on_part, _kept, part, owners, chosen, empty=nothing, pure=False) for part in parts]
     checks = [check for check in _gathered(running, _each(running, kept, 1)) if check is not None]
-    return report | finished(engine, owners, checks), _each(running, kept, 0)
+    return report | several.finished(engine, owners, checks), _each(running, kept, 0)
 
 
 def _each(running: Any, pairs: list[Any], place: int) -> list[Any]:
@@ -150,13 +142,13 @@ def _are_several(_: Engine, source: Relation, by: str) -> bool:
 
 def _tally(engine: Engine, source: Relation, by: Any) -> tuple[Any, int | None]:
     """The people of one partition, and its number of records where these may have several owners."""
-    records = tally(engine, source, by)
+    records = several.tally(engine, source, by)
     return engine.table("SELECT * FROM people"), records
 
 
 def _records(engine: Engine, source: Relation, owners: Owners) -> Any:
     """The numbers and owners of one partition's records."""
-    read_records(engine, source, owners)
+    several.read_records(engine, source, owners)
     return engine.table("SELECT CAST(h AS VARCHAR) AS h, owners FROM records")
 
 
@@ -164,9 +156,9 @@ def _kept(engine: Engine, source: Relation, owners: Owners, chosen: Any) -> tupl
     """The rows of one partition that were chosen, and their report."""
     engine.connection.register(f"{PREFIX}chosen", chosen)
     engine.rows(f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT CAST(h AS UHUGEINT) AS h FROM {PREFIX}chosen")
-    kept = engine.table(kept_records(source, owners))
+    kept = engine.table(several.kept_records(source, owners))
     engine.connection.register(f"{PREFIX}kept", kept)
-    return kept, check_records(engine, Relation(quoted(f"{PREFIX}kept"), source.columns), owners)
+    return kept, several.check_records(engine, Relation(quoted(f"{PREFIX}kept"), source.columns), owners)
 
 
 @contextmanager
@@ -217,8 +209,8 @@ def _gathered(running: Any, futures: list[Any], progress: Progress | None = None
 def _candidates(engine: Engine, source: Relation, choice: Choice, digits: int) -> dict[str, Any]:
     """The people of one partition and the rows that may be chosen, by bucket."""
     choice.check(source.columns)
-    tally_people(engine, source, choice.group)
-    check_sources(engine, choice)
+    bounding.tally_people(engine, source, choice.group)
+    bounding.check_sources(engine, choice)
     rows = f"SELECT * FROM {source.sql}"
     if choice.key:
         keys = ", ".join(quoted(name) for name in choice.group)
@@ -254,9 +246,9 @@ def _chosen(pieces: list[Any], choice: Choice) -> tuple[Any, Any]:
         tables = [rows for _, rows in pieces if rows is not None]
         _require_alike(table.schema.remove_metadata() for table in tables)
         source = open_relation(engine, pyarrow.concat_tables(tables))
-        kept = engine.table(kept_rows(engine, source, choice))
+        kept = engine.table(bounding.kept_rows(engine, source, choice))
         engine.connection.register(f"{PREFIX}kept", kept)
-        return kept, check_kept(engine, Relation(quoted(f"{PREFIX}kept"), source.columns), choice)
+        return kept, bounding.check_kept(engine, Relation(quoted(f"{PREFIX}kept"), source.columns), choice)
 
 
 def _people_of(engine: Engine, tables: list[Any], group: tuple[str, ...]) -> None:
@@ -272,7 +264,7 @@ def _people_of(engine: Engine, tables: list[Any], group: tuple[str, ...]) -> Non
         f"CREATE OR REPLACE TEMP TABLE people AS SELECT {keys}, CAST(sum(n) AS BIGINT) AS n "
         f"FROM {PREFIX}people GROUP BY {keys}"
     )
-    check_people(engine, group)
+    bounding.check_people(engine, group)
 
 
 def _require_alike(of_partitions: Iterable[Any]) -> None:
@@ -290,7 +282,9 @@ def _write(engine: Engine, running: Any, tables: list[Any], destination: Path) -
         for future in tables:
             table = running.gather(future)
             if table is not None:
-                writer = writer or pyarrow.parquet.ParquetWriter(stored_path(engine, destination), table.schema)
+                writer = writer or pyarrow.parquet.ParquetWriter(
+                    bounding.stored_path(engine, destination), table.schema
+                )
                 writer.write_table(table)
     finally:
         if writer is not None:

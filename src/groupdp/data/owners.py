@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._validation import require_integer, shown
+from groupdp.data.bounding import alike_people, check_people, delivered, stored_rows, tally_people
 from groupdp.data.choice import check_type, hexadecimal, kind_of, priority_sql, quoted, seed_of
-from groupdp.data.counting import alike_people, check_people, tally_people
 from groupdp.data.duckdb_engine import Engine, Progress, stages
 from groupdp.data.manifest import Bounded
 from groupdp.data.relations import NO_ROWS, PREFIX, Relation
@@ -276,7 +276,6 @@ def bounded_owners(
     engine: Engine, source: Relation, owners: Owners, destination: Path | None, memory: int, progress: Progress | None
 ) -> Bounded:
     """Bound records with several owners on this machine."""
-    from groupdp.data.bounding import delivered, stored_rows
 
     reading, choosing, writing = stages(progress, 3, 5, 2)
     read_records(engine, source, owners, reading)

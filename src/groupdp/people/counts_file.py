@@ -216,7 +216,7 @@ def _position(names: list[str], column: str | None, which: str) -> int:
 
 def write_people(counted: Any, view: PeopleView, destination: Path) -> None:
     """`counted` (a pyarrow table: person, examples) with the bounds of each person's epsilon, in a file."""
-    from groupdp.data import counting
+    from groupdp.data import bounding
     from groupdp.data.duckdb_engine import Engine
 
     place = np.searchsorted(np.array(view.counts), counted.column(1).to_numpy())
@@ -225,4 +225,4 @@ def write_people(counted: Any, view: PeopleView, destination: Path) -> None:
         counted = counted.append_column(f"epsilon_{side}", [bounds[place]])
     with Engine() as engine:
         engine.connection.register("people_table", counted)
-        counting.write_people(engine, "SELECT * FROM people_table", counted.column_names[0], destination)
+        bounding.write_people(engine, "SELECT * FROM people_table", counted.column_names[0], destination)
