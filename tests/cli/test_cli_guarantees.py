@@ -315,7 +315,7 @@ def test_version():
 
 def test_the_version_says_where_the_compiled_engine_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """As after an installation without a compiler."""
-    monkeypatch.setattr("groupdp.cli.process.EXTENSION_SUFFIXES", [])
+    monkeypatch.setattr("groupdp.cli.EXTENSION_SUFFIXES", [])
     assert "lattice engine answers" in groupdp("--version").output
 
 

@@ -6,14 +6,14 @@ import importlib
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 import typer.core
 
+from groupdp.cli import FIRST_SCREEN, not_written, printed, version_line, write_no_more
 from groupdp.cli.command import add_commands
-from groupdp.cli.process import FIRST_SCREEN, not_written, printed, version_line, write_no_more
 
 #: The commands of every panel of the help, each with the module that declares it.
 PANELS = {
@@ -44,29 +44,6 @@ COMMANDS = {name: f"groupdp.cli.{module}" for panel in PANELS.values() for name,
 _PANEL_OF = {name: panel for panel, commands in PANELS.items() for name in commands}
 
 
-class _Text:
-    """Takes a value as it is; newer versions of typer would import pydantic to convert it."""
-
-    def coerce(self, value: Any, **_: Any) -> Any:
-        return value
-
-
-def _take_as_text(parameters: Iterable[Any]) -> None:
-    """Save a sixth of a second of start-up with newer versions of typer."""
-    for parameter in parameters:
-        if hasattr(parameter, "_runtime_param"):
-            parameter._runtime_param = _Text()
-
-
-def _name_no_type(parameters: Iterable[Any]) -> None:
-    """The help shows no type for a flag, which takes no value, nor for an argument, whose name says it."""
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
-            parameter.metavar = ""
-        if parameter.param_type_name == "argument" and hasattr(parameter, "display_type_rich"):
-            parameter.display_type_rich = lambda ctx: None
-
-
 #: Columns that the panels of the help need.
 _PANELS = 76
 #: Other names that people know an option by.
@@ -83,47 +60,54 @@ _KNOWN_AS = {
 }
 
 
-def _unknown_option(error: Any) -> str | None:
-    """The sentence about an option that does not exist, with those that may be meant."""
-    import difflib
-
-    name = getattr(error, "option_name", None)
-    context = getattr(error, "ctx", None)
-    if type(error).__name__ != "NoSuchOption" or name is None or context is None:
-        return None
-    bare = name.lstrip("-").replace("_", "-")
-    known = [opt for parameter in context.command.get_params(context) for opt in parameter.opts if opt[:2] == "--"]
-    meant = [option for option in known if option[2:].startswith(bare) or option == _KNOWN_AS.get(bare.lower())]
-    meant = list(dict.fromkeys(meant)) or difflib.get_close_matches(f"--{bare}", known, n=2, cutoff=0.7)
-    return f"No such option: {name}." + (f" Did you mean {' or '.join(meant[:3])}?" if meant else "")
-
-
-def _stray_run(error: Any, sentence: str) -> str | None:
-    """The sentence about an argument too many, where it may be a run file and the command has an option for that."""
-    context = getattr(error, "ctx", None)
-    if context is None or not sentence.startswith("Got unexpected extra argument"):
-        return None
-    options = [opt for parameter in context.command.get_params(context) for opt in parameter.opts]
-    return f"{sentence.rstrip('.')}: a run file is given as --run RUN.TOML." if "--run" in options else None
-
-
-def _missing(error: Any, sentence: str) -> str | None:
-    """The sentence about a missing option or argument, with what the command's example has for it."""
-    import shlex
-
+def _sentence(error: Any) -> str:
+    """What is wrong with a command line, with what may be meant: other options, or what the command's example has."""
+    sentence = " ".join(error.format_message().split())
     context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
-    if context is None or parameter is None or not sentence.startswith("Missing "):
-        return None
-    example = " ".join((context.command.epilog or "").replace("\\\n", " ").split()).partition("Example: ")[2]
-    given = shlex.split(example)
-    if not example or parameter.param_type_name == "argument":
-        return f"{sentence.rstrip('.')}, as in {example}" if example else None
-    name = parameter.opts[0]
-    return f"{sentence.rstrip('.')}, like {shlex.join(given[given.index(name) :][:2])}." if name in given else None
+    if context is None:
+        return sentence
+    if sentence == "Missing command.":
+        return f"A command must be given: {', '.join(context.command.list_commands(context))}."
+    options = [option for known in context.command.get_params(context) for option in known.opts]
+    if type(error).__name__ == "NoSuchOption":
+        import difflib
+
+        bare = error.option_name.lstrip("-").replace("_", "-")
+        known = [option for option in options if option[:2] == "--"]
+        meant = [option for option in known if option[2:].startswith(bare) or option == _KNOWN_AS.get(bare.lower())]
+        meant = list(dict.fromkeys(meant)) or difflib.get_close_matches(f"--{bare}", known, n=2, cutoff=0.7)
+        return f"No such option: {error.option_name}." + (f" Did you mean {' or '.join(meant[:3])}?" if meant else "")
+    bare = sentence.rstrip(".")
+    if sentence.startswith("Got unexpected extra argument") and "--run" in options:
+        return f"{bare}: a run file is given as --run RUN.TOML."
+    if sentence.startswith("Missing ") and parameter is not None:
+        import shlex
+
+        example = " ".join((context.command.epilog or "").replace("\\\n", " ").split()).partition("Example: ")[2]
+        if example and parameter.param_type_name == "argument":
+            return f"{bare}, as in {example}"
+        given, name = shlex.split(example), parameter.opts[0]
+        if name in given:
+            return f"{bare}, like {shlex.join(given[given.index(name) :][:2])}."
+    return sentence
 
 
-def _lay_out(command: Any) -> None:
-    """Help in panels; plainly where the panels would cut the names of options off."""
+class _Text:
+    """Takes a value as it is."""
+
+    def coerce(self, value: Any, **_: Any) -> Any:
+        return value
+
+
+def _prepare(command: Any, context: Any) -> None:
+    """Values are texts; the help names no type of flags and arguments; it has panels unless they cut off options."""
+    for parameter in command.get_params(context):
+        if hasattr(parameter, "_runtime_param"):  # newer versions of typer would take a sixth of a second to convert it
+            parameter._runtime_param = _Text()
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+        if parameter.param_type_name == "argument" and hasattr(parameter, "display_type_rich"):
+            parameter.display_type_rich = lambda ctx: None
     if shutil.get_terminal_size().columns < _PANELS and not hasattr(command, "commands"):
         command.rich_markup_mode = None
         if command.epilog:  # a backspace before a paragraph keeps its lines as they are
@@ -147,9 +131,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
         command = super().get_command(ctx, cmd_name)
         if command is not None:
             for part in (command, *getattr(command, "commands", {}).values()):
-                _take_as_text(part.get_params(ctx))
-                _name_no_type(part.get_params(ctx))
-                _lay_out(part)
+                _prepare(part, ctx)
         return command
 
     def _load(self, name: str) -> None:
@@ -167,26 +149,17 @@ class OneSentenceErrors(typer.core.TyperGroup):
             raise _PipeClosed from None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _take_as_text(self.get_params(ctx))
-        _name_no_type(self.get_params(ctx))
+        _prepare(self, ctx)
         return super().parse_args(ctx, args)
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         given = sys.argv[1:] if args is None else list(args)
         if given[:1] == ["help"]:  # groupdp help epsilon is groupdp epsilon --help
             args = [*given[1:], "--help"]
         if given == [] and "_GROUPDP_COMPLETE" not in os.environ:
             return _left(printed(FIRST_SCREEN), standalone_mode)
         try:
-            status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            status = super().main(args, standalone_mode=False, **extra)
             sys.stdout.flush()
         except (typer.Abort, KeyboardInterrupt):
             status = 130
@@ -205,12 +178,7 @@ class OneSentenceErrors(typer.core.TyperGroup):
         except Exception as error:
             if not hasattr(error, "format_message"):
                 raise  # a bug keeps its traceback
-            sentence = " ".join(error.format_message().split())
-            sentence = _unknown_option(error) or _stray_run(error, sentence) or _missing(error, sentence) or sentence
-            if sentence == "Missing command.":
-                context: Any = getattr(error, "ctx")  # noqa: B009
-                sentence = f"A command must be given: {', '.join(context.command.list_commands(context))}."
-            typer.echo(sentence, err=True)
+            typer.echo(_sentence(error), err=True)
             status = 2
         return _left(status if isinstance(status, int) else 0, standalone_mode)
 

@@ -1,11 +1,14 @@
-"""Declares commands: their names, examples and options, and how a refusal ends them."""
+"""Declares commands: their names, examples and options, and how a refusal or a signal ends them."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -209,3 +212,46 @@ def require_run_option(files: Sequence[str], run: str | None) -> None:
             raise InvalidArgument(
                 "run", InWords(f"{shown(file)} among the data"), f"be given as the option --run {file}"
             )
+
+
+@contextmanager
+def _handled(handler: Callable[[int, Any], None], *signals: int) -> Iterator[None]:
+    """The handler of these signals inside the block, in the main thread; the others get none."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, usual in before.items():
+            signal.signal(number, usual)
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt inside the block."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with _handled(interrupt, signal.SIGTERM):
+        yield
+
+
+@contextmanager
+def interrupted_after(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM call `stop` inside the block, and have their usual effect after it.
+
+    For a block that ends by itself after `stop`, and must not be interrupted in the middle of a line.
+    """
+    noted: list[int] = []
+
+    def note(number: int, _: Any) -> None:
+        noted.append(number)
+        stop()
+
+    with _handled(note, signal.SIGINT, signal.SIGTERM):
+        yield
+    if noted:
+        signal.raise_signal(noted[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from groupdp.cli.command import command
+from groupdp.cli.command import command, terminated_as_interrupted
 from groupdp.cli.options import (
     COMPUTATION,
     EPOCHS_OF_RUN,
@@ -21,7 +21,6 @@ from groupdp.cli.options import (
     words,
 )
 from groupdp.cli.output import Answer, Table, progress_bar, values_of
-from groupdp.cli.process import terminated_as_interrupted
 from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.fields import integer as read_integer

@@ -15,7 +15,7 @@ import typer
 
 from groupdp._files import NewFiles
 from groupdp._validation import require_choice, require_fraction
-from groupdp.cli.command import command, fail
+from groupdp.cli.command import command, fail, interrupted_after
 from groupdp.cli.options import FORCE, OUTPUT, argument, choice, flag, integer, number, out, words
 from groupdp.cli.output import (
     UNLIMITED,
@@ -29,7 +29,6 @@ from groupdp.cli.output import (
     values_of,
     wrapped,
 )
-from groupdp.cli.process import interrupted_after
 from groupdp.engines.interface import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
