@@ -28,7 +28,7 @@ PANELS = {
         "bands": "guarantees",
         "ledger": "ledger",
     },
-    "The data": {"count": "data", "people": "people", "cap": "plan", "plan": "plan", "bound": "data"},
+    "The data": {"count": "data", "people": "people", "cap": "people", "plan": "people", "bound": "data"},
     "For readers and reviewers": {
         "explain": "statement",
         "statement": "statement",

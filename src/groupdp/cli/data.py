@@ -1,4 +1,4 @@
-"""`groupdp count` and `groupdp bound`: how many examples each person has, and at most k of them."""
+"""Rows and counts of examples: `groupdp count`, how many each person has; `groupdp bound`, at most k of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from groupdp.cli.options import (
 )
 from groupdp.cli.output import Answer, Table, progress_bar, values_of
 from groupdp.engines.interface import Progress
-from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.fields import integer as read_integer
 from groupdp.neighbours import ADJACENCIES, SAME_SIZE
 from groupdp.printing import counted, given_percent, lower_percent
@@ -75,6 +75,55 @@ def require_by(files: list[str], by: list[str] | None, *, kind: str | None, memo
         with Engine(memory=memory) as engine:
             columns = f" ({names_of(open_relation(engine, files, kind=kind).columns)})"
     raise InvalidArgument("by", NOT_SHOWN, f"be given, as --by COLUMN: which column{columns} has the person of a row?")
+
+
+#: The options of commands that read rows or a file of counts.
+COUNTS: dict[str, Any] = {
+    "files": FILES,
+    "by": words("COLUMN", "Every row is an example; this column has its person.", DATA),
+    "counts": words("COLUMN", "Every row is a person; this column has their number of examples.", DATA),
+    "kind": KIND,
+    "memory": MEMORY,
+}
+
+
+def columns_of(files: list[str], by: str | None, counts: str | None) -> tuple[Any, str | None]:
+    """The column of people and that of counts; if neither is named, what the manifest of the table says."""
+    if by is not None and counts is not None:
+        raise InvalidArgument.saying("by", "by and counts exclude each other: a row is an example or a person.")
+    known = None if by is not None or counts is not None else _manifest(files)
+    if known is None:
+        return by, counts
+    if known.made_by == "count":
+        from groupdp.data.bounding import counts_column
+
+        return None, counts_column(known.by)
+    return known.by if known.owners is None else known.owners["columns"], None
+
+
+def _manifest(files: list[str]) -> Any:
+    from groupdp.data.manifest import find_manifest
+
+    return find_manifest(files[0]) if len(files) == 1 and files[0] != "-" else None
+
+
+def read_people(
+    files: list[str], *, by: Any, counts: str | None, kind: str | None, memory: int, table: bool = False
+) -> Any:
+    """The counts of all people, from rows or from a file of counts."""
+    if by is not None:
+        from groupdp.data import count
+
+        with progress_bar("count") as progress:
+            people = count(files, by=by, kind=kind, memory=memory, table=table, progress=progress)
+        warn_of_alike(people)
+        return people
+    from groupdp.people.counts_file import read_counts
+
+    if len(files) != 1:
+        raise InvalidArgument("counts", InWords(f"{len(files)} (rows may be in several, with --by)"), "be in one file")
+    known, people = _manifest(files), read_counts(files[0], counts)
+    return people if known is None or known.owners is None else replace(people, records=known.rows)
 
 
 @command(
