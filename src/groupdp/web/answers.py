@@ -17,7 +17,7 @@ from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.guarantees import quick_epsilons
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import round_down, round_up
-from groupdp.web.form import (
+from groupdp.web import (
     FEW_RATES,
     RATES,
     Question,

@@ -33,8 +33,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from groupdp.web import as_json as form_as_json
 from groupdp.web.answers import QUESTIONS
-from groupdp.web.form import as_json as form_as_json
 from groupdp.web.openapi import description
 from groupdp.web.pool import Limits, Pool
 from groupdp.web.worker import encode, error_text

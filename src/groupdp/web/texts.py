@@ -18,7 +18,7 @@ from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, given_percent, upper_percent
 from groupdp.question import neighbours_of, question_of
 from groupdp.run_file.run import DEFAULT_TITLE, RunFile, stated
-from groupdp.web.form import Question, plain
+from groupdp.web import Question, plain
 
 
 def as_command(question: Question) -> str:

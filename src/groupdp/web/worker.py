@@ -27,8 +27,8 @@ from typing import Any, BinaryIO
 from groupdp._files import command_of
 from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
 from groupdp.printing import json_ready
+from groupdp.web import field_of, read_json
 from groupdp.web.answers import QUESTIONS
-from groupdp.web.form import field_of, read_json
 
 
 def encode(value: Any) -> bytes:
