@@ -153,6 +153,15 @@ def power_of_ten(value: float) -> str:
     return f"{value:g}"
 
 
+def spaced(places: Sequence[Any], apart: float) -> list[Any]:
+    """Some of these places in increasing order, the first among them, each at least so far from the one before."""
+    kept = [places[0]]
+    for place in places[1:]:
+        if place - kept[-1] >= apart:
+            kept.append(place)
+    return kept
+
+
 @lru_cache(maxsize=1)
 def infinity_sign() -> Any:
     """The infinity sign as a marker."""

@@ -12,7 +12,7 @@ import pytest
 from command_line import groupdp
 from groupdp.audit import Scores, attack_scores, audit_scores, audit_worst_case, read_scores, worst_case
 from groupdp.drawing import save_figure
-from groupdp.figures.curves import claimed_tradeoff, draw_audit
+from groupdp.figures import claimed_tradeoff, draw_audit
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import PoissonSampling
 from refusals import refused

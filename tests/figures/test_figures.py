@@ -10,7 +10,7 @@ import pytest
 from groupdp import Bounds
 from groupdp.baselines.comparison import Point
 from groupdp.drawing import check_picture_name, infinity_sign, power_of_ten, save_figure
-from groupdp.figures.curves import draw_curves
+from groupdp.figures import draw_curves
 from refusals import refused
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from command_line import groupdp
 from groupdp import DPSGD, PoissonSampling
+from groupdp import figures as audit_picture
 from groupdp.audit import audit_worst_case
 from groupdp.baselines.comparison import Point
 from groupdp.bounds import Bounds
 from groupdp.drawing import COLOURS, GREY, new_figure, title_lines
-from groupdp.figures import curves as audit_picture
+from groupdp.figures import draw_curves, rates_to_draw
 from groupdp.figures import studies as people
-from groupdp.figures.curves import draw_curves, rates_to_draw
 from groupdp.people import PeopleView
 
 RUN = "--sampling-rate 256/60000 --noise-multiplier 2 --steps 400"

@@ -13,8 +13,8 @@ import groupdp
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.printing import round_up
 from groupdp.run_file import parse_run_file
-from groupdp.web.answers import points_of
 from groupdp.web import read_question
+from groupdp.web.answers import points_of
 from web.questions import FIXED, PAPER, question, without_group
 
 PAPER_RUN = groupdp.DPSGD(sampling=groupdp.PoissonSampling(rate=0.01), noise_multiplier=1.0, steps=2000)

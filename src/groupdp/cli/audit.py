@@ -125,7 +125,7 @@ def worst_case(
         ],
         after=[_checks_table(checks)] if checks else [],
         files={
-            "plot": drawn("curves.draw_audit", audit, title=asked.title(delta=False), width=120),
+            "plot": drawn("draw_audit", audit, title=asked.title(delta=False), width=120),
             **_certificate(certificate, asked, claimed_group_size or size, question["delta"]),
         },
     )
@@ -166,7 +166,7 @@ def scores(
         report,
         question,
         files={
-            "plot": drawn("curves.draw_scores", measured, claim, **drawing),
+            "plot": drawn("draw_scores", measured, claim, **drawing),
             **_certificate(certificate, asked, about["group_size"], question["delta"]),
         },
     )

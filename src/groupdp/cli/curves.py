@@ -67,7 +67,7 @@ def curve(asked: Asked, *, group_sizes: list[int], progress: Progress) -> Answer
         about=asked.about(group=False),
         text=[table],
         files={
-            "plot": drawn("curves.draw_curves", [("", points)], title=asked.title(group=False), width=90),
+            "plot": drawn("draw_curves", [("", points)], title=asked.title(group=False), width=90),
             "csv": as_csv(points),
         },
     )
@@ -140,7 +140,7 @@ def spend(asked: Asked, *, target: float | None, progress: Progress) -> Answer:
         },
         about=asked.about(),
         text=[table],
-        files={"plot": drawn("curves.draw_spending", spending, title=asked.title())},
+        files={"plot": drawn("draw_spending", spending, title=asked.title())},
     )
 
 

@@ -145,7 +145,7 @@ def show(*, ledger: str, has: str | None, progress: Progress) -> Answer:
             "digest": book.head,
         },
         text=[table],
-        files={"plot": drawn("curves.draw_ledger", book, states, title=[title])},
+        files={"plot": drawn("draw_ledger", book, states, title=[title])},
     )
 
 

@@ -206,11 +206,11 @@ class Answer:
 
 
 def drawn(picture: str, *what: Any, title: list[str], width: int = 95, **more: Any) -> Content:
-    """Draws `what` by a function of `groupdp.figures`, "module.function", once a picture is asked for."""
-    module, _, function = picture.partition(".")
+    """Draws `what` by a function of `groupdp.figures`, or "module.function" of it, once a picture is asked for."""
+    module, _, function = f"groupdp.figures.{picture}".rpartition(".")
 
     def draw(path: Path) -> None:
-        make = getattr(importlib.import_module(f"groupdp.figures.{module}"), function)
+        make = getattr(importlib.import_module(module), function)
         save_figure(make(*what, title=title_lines(title, width), **more), path)
 
     return draw

@@ -154,10 +154,10 @@ def tradeoff(asked: Asked, *, prior: float, rates: list[float], plot: str | None
     attack = risk(asked.run, progress=progress, **asked_of)
     files: dict[str, Content] = {}
     if plot is not None:
-        from groupdp.figures.curves import rates_to_draw
+        from groupdp.figures import rates_to_draw
 
         curve = function.curve(rates_to_draw(), tolerance=2e-3, progress=progress)
-        files["plot"] = drawn("curves.draw_trade_off", curve, title=asked.title(delta=False), width=110)
+        files["plot"] = drawn("draw_trade_off", curve, title=asked.title(delta=False), width=110)
     rows, described = [], []
     for i, rate in enumerate(map(float, points.false_positive_rate)):
         missed = float(points.false_negative_rate_lower[i]), float(points.false_negative_rate_upper[i])

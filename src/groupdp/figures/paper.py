@@ -29,7 +29,7 @@ from groupdp.baselines.comparison import Point, as_csv, compare
 from groupdp.bounds import Bounds
 from groupdp.drawing import import_matplotlib, save_figure
 from groupdp.engines.interface import Progress
-from groupdp.figures.curves import draw_curves
+from groupdp.figures import draw_curves
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.printing import round_down, round_up
 from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling

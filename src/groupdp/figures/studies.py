@@ -10,7 +10,18 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from groupdp.drawing import BLUE, COLOURS, GREY, GUIDE, ORANGE, finish, infinity_sign, new_figure, plain_logarithmic
+from groupdp.drawing import (
+    BLUE,
+    COLOURS,
+    GREY,
+    GUIDE,
+    ORANGE,
+    finish,
+    infinity_sign,
+    new_figure,
+    plain_logarithmic,
+    spaced,
+)
 from groupdp.errors import InvalidArgument
 from groupdp.printing import counted, given, given_percent, lower_percent
 from groupdp.sweeps import Row
@@ -53,10 +64,9 @@ def draw_people(view: PeopleView, *, title: str, thresholds: Sequence[float] = (
     else:
         first, last = 0.0, 1.05 * max(edges)
     # Nobody has less than the smallest epsilon; beyond the largest nothing is added.
-    axes.step(
-        [first, *xs, last], [0.0, *ys, ys[-1] if ys else 0.0], where="post", color=BLUE, linewidth=1.8,
-        label="people with at most that epsilon",
-    )  # fmt: skip
+    shares = [0.0, *ys, ys[-1] if ys else 0.0]
+    label = "people with at most that epsilon"
+    axes.step([first, *xs, last], shares, where="post", color=BLUE, linewidth=1.8, label=label)
     for index, threshold in enumerate(marked):
         axes.axvline(threshold, linestyle=":", label="thresholds" if index == 0 else None, **GUIDE)
         share = view.protected(threshold) / view.total
@@ -65,9 +75,8 @@ def draw_people(view: PeopleView, *, title: str, thresholds: Sequence[float] = (
         axes.annotate(text, (threshold, 0.02), xycoords=axes.get_xaxis_transform(), **style)
     axes.set_xlim(first, last)
     axes.set_ylim(0, 103)
-    axes.set(
-        xlabel=f"epsilon at delta = {given(view.delta)} (certified upper bound)", ylabel="share of the people, per cent"
-    )
+    axes.set_xlabel(f"epsilon at delta = {given(view.delta)} (certified upper bound)")
+    axes.set_ylabel("share of the people, per cent")
     finish(axes, legend="lower right")
     return figure
 
@@ -87,8 +96,8 @@ def draw_caps(study: CapStudy, *, title: str) -> Figure:
         axes.semilogy([], [], "x", color=GREY, linestyle="none", label="keeps too few examples")
         label = f"{given_percent(study.minimum_share)} of the examples must be kept"
         axes.axvline(100.0 * study.minimum_share, linestyle=":", label=label, **GUIDE)
-        axes.axvspan(min(100.0 * row.share_kept for row in study.rows) - 100.0, 100.0 * study.minimum_share,
-                     color="#eeeeee", zorder=0)  # fmt: skip
+        least = min(100.0 * row.share_kept for row in study.rows)
+        axes.axvspan(least - 100.0, 100.0 * study.minimum_share, color="#eeeeee", zorder=0)
     shares = [100.0 * row.share_kept for row in study.rows]
     room = 0.05 * max(max(shares) - min(shares), 1.0)
     axes.set_xlim(min(shares) - room, max(shares) + room)
@@ -113,8 +122,8 @@ def draw_plan(plan: Plan, *, title: str) -> Figure:
             axes.loglog([row.cap for row in spots], ratios, marker, color=colour, markersize=7)
     best = plan.recommended
     label = f"recommended: {best.way} at {best.cap}"
-    axes.loglog([best.cap], [best.signal_to_noise], "o", markersize=12, fillstyle="none", color=GREY, label=label,
-                linestyle="none")  # fmt: skip
+    circle: dict[str, Any] = {"markersize": 12, "fillstyle": "none", "color": GREY, "linestyle": "none"}
+    axes.loglog([best.cap], [best.signal_to_noise], "o", label=label, **circle)
     if not all(row.allowed for row in plan.rows):
         axes.loglog([], [], "x", color=GREY, linestyle="none", label="uses too few examples")
     caps = sorted({row.cap for row in plan.rows})
@@ -123,10 +132,8 @@ def draw_plan(plan: Plan, *, title: str) -> Figure:
     ratios = [row.signal_to_noise for row in plan.rows]
     if max(ratios) < 300.0 * min(ratios):
         plain_logarithmic(axes.yaxis)
-    axes.set(
-        xlabel="examples of a person: kept, or given to a step",
-        ylabel=f"signal-to-noise (cosine within a person {given(plan.alike)})",
-    )
+    axes.set_xlabel("examples of a person: kept, or given to a step")
+    axes.set_ylabel(f"signal-to-noise (cosine within a person {given(plan.alike)})")
     finish(axes, legend="best")
     return figure
 
@@ -147,14 +154,8 @@ def _frontier(axes: Any, study: CapStudy, colour: str, noise: Any, label: str) -
         near = abs(shares[place] - last) < apart or shares[-1] - shares[place] < apart
         if place in (0, len(study.rows) - 1) or row.cap == study.recommended or not near:
             last = shares[place]
-            axes.annotate(
-                str(row.cap),
-                (shares[place], values[place]),
-                (3, -10),  # to the right of and below a line that rises
-                textcoords="offset points",
-                fontsize=8,
-                ha="left",
-            )
+            spot, right_below = (shares[place], values[place]), (3, -10)  # of a line that rises
+            axes.annotate(str(row.cap), spot, right_below, textcoords="offset points", fontsize=8, ha="left")
 
 
 #: A second name with at most this many values is drawn as curves.
@@ -180,8 +181,7 @@ def draw_sweep(rows: Sequence[Row], *, title: str) -> Figure:
     check_names(names)
     figure = new_figure(7.2, 4.8, title=title)
     axes = figure.subplots()
-    first = _distinct(row.values[names[0]] for row in rows)
-    second = _distinct(row.values[names[1]] for row in rows) if len(names) == 2 else []
+    first, second = [list(dict.fromkeys(row.values[name] for row in rows)) for name in names] + [[]] * (2 - len(names))
     # A point that was refused has no height.
     uppers = {tuple(row.values.values()): math.nan if row.epsilon_upper is None else row.epsilon_upper for row in rows}
     if len(second) > _MOST_CURVES and all(isinstance(value, int | float) for value in (*first, *second)):
@@ -262,11 +262,7 @@ def _apart(places: list[Any]) -> list[Any]:
     if len(places) < _MOST_MARKERS or not all(isinstance(place, int | float) for place in places):
         return places
     ordered = sorted(places)
-    kept = [ordered[0]]
-    for place in ordered[1:]:
-        if place - kept[-1] >= (ordered[-1] - ordered[0]) / _MOST_MARKERS:
-            kept.append(place)
-    return kept
+    return spaced(ordered, (ordered[-1] - ordered[0]) / _MOST_MARKERS)
 
 
 def _heat_map(figure: Any, axes: Any, names: list[str], sides: Any, uppers: dict[Any, float]) -> None:
@@ -317,10 +313,6 @@ def _colour_others(figure: Any, axes: Any, sides: Any, values: Any) -> None:
             handles.append(Patch(facecolor=color, edgecolor="#444444", label=name))
     if handles:
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
-
-
-def _distinct(values: Any) -> list[Any]:
-    return list(dict.fromkeys(values))
 
 
 def _kind(value: float, *, logarithmic: bool) -> str:
