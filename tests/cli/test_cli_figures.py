@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 import re
 import signal
 import subprocess
@@ -17,7 +16,6 @@ import pytest
 from command_line import assert_one_sentence, groupdp
 from groupdp.cli.tools import fitted
 from groupdp.figures import paper
-from groupdp.figures.paper import figure_process, write_figure
 
 GROUP_SIZES = (1, 2, 5, 6, 7, 8, 9, 10)
 FILES = ["fixed-batch.csv", "fixed-batch.png", "poisson.csv", "poisson.png", "summary.md"]
@@ -31,11 +29,8 @@ def panels():
 
 @pytest.fixture
 def computed(panels, monkeypatch):
-    """Nothing is computed again, and all is drawn in this process."""
-    monkeypatch.setattr(
-        paper, "panels_of", lambda name, **_: tuple(panel for panel in panels if panel.sampling == name)
-    )
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    """Nothing is computed again."""
+    monkeypatch.setattr(paper, "study", lambda **_: panels)
 
 
 def test_the_setting_is_the_paper_s(panels):
@@ -111,48 +106,11 @@ def test_other_kinds_and_json(computed, tmp_path):
 
 
 def test_bad_arguments_are_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(paper, "panels_of", lambda *_, **__: pytest.fail("worked first"))
+    monkeypatch.setattr(paper, "study", lambda **_: pytest.fail("worked first"))
     (tmp_path / "file").write_text("x")
     assert_one_sentence(groupdp(f"figures --out {tmp_path}/file"), "out must be")
     assert_one_sentence(groupdp(f"figures --out {tmp_path} --kind gif"), "kind must be")
     assert_one_sentence(groupdp(f"figures --out {tmp_path} extra"), "extra")
-
-
-def test_a_figure_in_a_process_of_its_own_is_the_same(tmp_path, monkeypatch):
-    program = "from groupdp.figures import paper; paper.GROUP_SIZES = (1, 9); paper.main()"
-    monkeypatch.setattr(paper, "GROUP_SIZES", (1, 9))
-    monkeypatch.setattr(paper, "command_of", lambda _, *arguments: [sys.executable, "-c", program, *arguments])
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    here, there = tmp_path / "here.svg", tmp_path / "there.svg"
-    with figure_process("fixed-batch", there) as panels:
-        own = write_figure("fixed-batch", here)
-        other = panels()
-    assert [panel.noise_multiplier for panel in other] == [2.0, 4.0, 8.0]
-    assert own == other
-    assert here.read_bytes() == there.read_bytes()
-
-
-def test_a_figure_whose_process_fails_is_drawn_here(computed, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(paper, "command_of", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
-    with figure_process("poisson", tmp_path / "poisson.png") as panels:
-        assert len(panels()) == 3
-    assert (tmp_path / "poisson.png").stat().st_size > 10_000
-    monkeypatch.setattr(paper, "command_of", lambda *_: [str(tmp_path / "absent")])
-    with figure_process("poisson", tmp_path / "again.png") as panels:
-        assert len(panels()) == 3
-    assert (tmp_path / "again.png").read_bytes() == (tmp_path / "poisson.png").read_bytes()
-
-
-def test_a_figure_that_nobody_waits_for_is_not_drawn_later(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    start, started = subprocess.Popen, []
-    monkeypatch.setattr(subprocess, "Popen", lambda *about, **how: started.append(start(*about, **how)) or started[-1])
-    with figure_process("poisson", tmp_path / "poisson.png"):
-        pass
-    (running,) = started
-    assert running.returncode == -signal.SIGKILL
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path):

@@ -275,28 +275,23 @@ def figures(*, out: str, kind: str, force: bool, progress: Progress) -> Answer:
     if out == "":
         raise InvalidArgument("out", InWords("an empty one"), "be the name of a directory")
     from groupdp.figures import paper
-    from groupdp.figures.paper import figure_process, write_figure
 
     directory = Path(out)
-    here, beside = (name for name, *_ in paper.SAMPLINGS)
-    pictures, tables = ({name: directory / f"{name}.{end}" for name in (here, beside)} for end in (kind, "csv"))
-    written = [pictures[here], tables[here], pictures[beside], tables[beside], directory / "summary.md"]
+    names = [name for name, *_ in paper.SAMPLINGS]
+    written = [directory / f"{name}.{end}" for name in names for end in (kind, "csv")] + [directory / "summary.md"]
     with NewFiles("out") as files:
         for path in written:  # find out now whether they can be written
             require_new(str(path), "out", force=force)
             files.temporary(path)
-        with figure_process(beside, files.temporary(pictures[beside])) as other:
-            panels = write_figure(here, files.temporary(pictures[here]), progress=progress)
-            panels += other()
-        for name, path in tables.items():
-            files.write_text(path, paper.figure_csv([panel for panel in panels if panel.sampling == name]))
+        panels = paper.study(progress=progress)
+        for name in names:
+            own = [panel for panel in panels if panel.sampling == name]
+            paper.write_figure(own, files.temporary(directory / f"{name}.{kind}"))
+            files.write_text(directory / f"{name}.csv", paper.figure_csv(own))
         text = paper.summary(panels)
         files.write_text(written[-1], text)
     described = [
-        {
-            **values_of(panel, ("sampling", "noise_multiplier")),
-            "points": [point.as_json() for point in panel.points],
-        }
+        {**values_of(panel, ("sampling", "noise_multiplier")), "points": [point.as_json() for point in panel.points]}
         for panel in panels
     ]
     return Answer(

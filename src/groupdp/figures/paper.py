@@ -2,32 +2,20 @@
 
 Ganesh 2024, section 4: CIFAR-10 for 20 epochs of 100 rounds. T = 2000; Poisson sampling with q = 1/100, or fixed
 batches of B = 500 out of n = 50000 with twice the noise multiplier; delta = 1e-6.
-
-Two figures in two processes take the time of one: importing matplotlib and drawing hold the interpreter's lock.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import pickle
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from groupdp._files import command_of
 from groupdp._version import VERSION
 from groupdp.baselines.comparison import Point, as_csv, compare
 from groupdp.bounds import Bounds
-from groupdp.drawing import import_matplotlib, save_figure
+from groupdp.drawing import save_figure
 from groupdp.engines.interface import Progress
 from groupdp.figures import draw_curves
 from groupdp.mechanisms.dpsgd import DPSGD
@@ -86,54 +74,17 @@ class Panel:
         return next(point for point in self.points if point.group_size == group_size)
 
 
-def study(*, group_sizes: Sequence[int] | None = None) -> tuple[Panel, ...]:
-    """All panels of both figures, Poisson sampling first."""
-    return tuple(panel for name, *_ in SAMPLINGS for panel in panels_of(name, group_sizes=group_sizes))
-
-
-def panels_of(
-    name: str,
-    *,
-    group_sizes: Sequence[int] | None = None,
-    progress: Progress | None = None,
-    meanwhile: Callable[[], object] | None = None,
-) -> tuple[Panel, ...]:
-    """The panels of the figure called `name`, in the order of their noise.
-
-    Two are computed at a time (the kernel does not hold the interpreter's lock), and `meanwhile` is called while the
-    first ones are.
-    """
-    sampling, factor = next((sampling, factor) for known, sampling, factor, _ in SAMPLINGS if known == name)
-    stop = threading.Event()
-
-    def panel(noise: float) -> Panel:
+def study(*, group_sizes: Sequence[int] = GROUP_SIZES, progress: Progress | None = None) -> tuple[Panel, ...]:
+    """All panels of both figures, Poisson sampling first, each in the order of its noise."""
+    asked = [(name, sampling, factor * noise) for name, sampling, factor, _ in SAMPLINGS for noise in NOISES]
+    panels = []
+    for name, sampling, noise in asked:
         run = DPSGD(sampling=sampling, noise_multiplier=noise, steps=STEPS)
-        points = compare(run, delta=DELTA, group_sizes=group_sizes or GROUP_SIZES, progress=lambda _: _go_on(stop))
-        return Panel(sampling=name, noise_multiplier=noise, points=tuple(points))
-
-    panels: list[Panel] = []
-    with ThreadPoolExecutor(max_workers=2) as threads:
-        try:
-            pending = [threads.submit(panel, factor * noise) for noise in NOISES]
-            if meanwhile is not None:
-                meanwhile()
-            for future in pending:
-                panels.append(future.result())
-                if progress is not None:
-                    progress(len(panels) / len(NOISES))
-        finally:  # an interrupted caller does not wait for the rest
-            stop.set()
-            threads.shutdown(wait=False, cancel_futures=True)
+        points = compare(run, delta=DELTA, group_sizes=group_sizes)
+        panels.append(Panel(sampling=name, noise_multiplier=noise, points=tuple(points)))
+        if progress is not None:
+            progress(len(panels) / len(asked))
     return tuple(panels)
-
-
-class _Stopped(Exception):
-    """The study was interrupted."""
-
-
-def _go_on(stop: threading.Event) -> None:
-    if stop.is_set():
-        raise _Stopped
 
 
 def figure_csv(panels: Sequence[Panel]) -> str:
@@ -260,51 +211,7 @@ def _up(value: float) -> str:
     return round_up(value, 7) if value < math.inf else "infinite"
 
 
-Panels = tuple[Panel, ...]
-
-
-def write_figure(name: str, path: Path, *, progress: Progress | None = None) -> Panels:
-    """Computes the panels of the figure called `name` and draws them; the kind of picture is the suffix's."""
-    title = next(title for known, _, _, title in SAMPLINGS if known == name)
-    panels = panels_of(name, progress=progress, meanwhile=import_matplotlib)
+def write_figure(panels: Sequence[Panel], path: Path) -> None:
+    """Draws the panels of one sampling; the kind of picture is the suffix's."""
+    title = next(title for name, _, _, title in SAMPLINGS if name == panels[0].sampling)
     save_figure(draw_curves([(panel.title, panel.points) for panel in panels], title=title), path)
-    return panels
-
-
-@contextmanager
-def figure_process(name: str, path: Path) -> Iterator[Callable[[], Panels]]:
-    """`write_figure` in another process, where there is a second processor; it has ended when the block has.
-
-    Yields what returns the panels. If the process failed they are drawn here, so that its error is raised here.
-    """
-    process: subprocess.Popen[bytes] | None = None
-
-    def panels() -> Panels:
-        if process is not None:
-            answer, _ = process.communicate()
-            if process.returncode == 0:
-                drawn: Panels = pickle.loads(answer)  # written by `main` below
-                return drawn
-        return write_figure(name, path)
-
-    try:
-        if (os.cpu_count() or 1) > 1:
-            with contextlib.suppress(OSError):
-                # Ctrl-C is for the command, which ends this process: it has a session of its own.
-                pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-                command = command_of(__name__, name, str(path))
-                process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, **pipes)
-        yield panels
-    finally:
-        if process is not None:
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
-
-
-def main() -> None:
-    """The other process: NAME PATH, and the panels on standard output."""
-    name, path = sys.argv[1:]
-    answer = pickle.dumps(write_figure(name, Path(path)))
-    sys.stdout.buffer.write(answer)
