@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from groupdp._validation import require_choice, shown
+from groupdp._validation import require_choice
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.fields import Field, integer, number
 from groupdp.groups import LARGEST_GROUP
@@ -96,9 +96,8 @@ class Asked:
         if sources is None:
             return 0 if size is None else size
         if not isinstance(size, Mapping) and (size is not None or key == "group_size"):
-            got, option = "nothing" if size is None else shown(size), f"--{key.replace('_', '-')}"
-            needed = f"say how many examples of each source, like {option} {_each(sources)}"
-            raise InvalidArgument(key, InWords(got), needed)
+            needed = f"say how many examples of each source, like --{key.replace('_', '-')} {_each(sources)}"
+            raise InvalidArgument(key, InWords("nothing") if size is None else size, needed)
         return {**dict.fromkeys(sources, 0), **(size or {})}
 
     def run_as_json(self) -> Any:
@@ -128,10 +127,10 @@ class Asked:
 
     def summary(self, *, group: bool = True) -> list[str]:
         """The run as it was understood: a line for each phase and, with `group`, one for the neighbours."""
-        lines = [_ASSUMES_POISSON] if self.assumes_poisson else []
-        for index in range(len(self.file.phases)):
-            prefix = f"phase {index + 1}: " if len(self.file.phases) > 1 else ""
-            lines.append(f"{prefix}{described(self.file, index)}")
+        phases = [described(self.file, index) for index in range(len(self.file.phases))]
+        if len(phases) > 1:
+            phases = [f"phase {number}: {phase}" for number, phase in enumerate(phases, 1)]
+        lines = [*([_ASSUMES_POISSON] if self.assumes_poisson else []), *phases]
         if not group:
             return lines
         adjacency = "" if "removed" in self.neighbours else f", {self.file.adjacency}"
@@ -170,15 +169,13 @@ def asked_of(options: Mapping[str, Any], *, assumed: Mapping[str, str] = Mapping
     given = {name: text for name, text in options.items() if text not in (None, False, [])}
     fields = phase_fields()
     values = {key: given[key] for key in ("mechanism", "sampling", *fields) if key in given}
-    for key, texts in values.items():
-        if key in fields and fields[key].kind == "table":
-            values[key] = _pairs(fields[key].option.removeprefix("--"), texts)
+    for key in values.keys() & {name for name, field in fields.items() if field.kind == "table"}:
+        values[key] = _pairs(fields[key].option.removeprefix("--"), values[key])
     typed = [_pairs("phase", text.split(",")) for text in given.get("phases", [])]
     paths = [given["run_option"]] if "run_option" in given else given.get("run_file", [])
     if "run_option" in options and not (paths or values or typed):
-        raise InvalidArgument(
-            "run", NOT_SHOWN, "be given: a run file (--run RUN.TOML), or options like --sampling-rate 0.01"
-        )
+        needed = "be given: a run file (--run RUN.TOML), or options like --sampling-rate 0.01"
+        raise InvalidArgument("run", NOT_SHOWN, needed)
     base = read_run_files(paths, read=_run_or_ledger) if paths else None
     question = _question(given)
     written = _written(base, values, typed, assumed)
@@ -201,29 +198,24 @@ def asked_of(options: Mapping[str, Any], *, assumed: Mapping[str, str] = Mapping
         file = replace(file, group_size=data.group_size(file.sources, unit_of(phases)))
     if len(paths) > 1 and file.group_size is None:
         raise InvalidArgument("group_size", NOT_SHOWN, "be given for every run file, as FILE:K or by --group-size")
-    own_sizes = all(isinstance(phase, OfGroup) for phase in phases)
-    changed = file.removed is not None or file.added is not None
-    for name, needless, where in (
-        ("group_size", own_sizes, "every release has a group size of its own"),
-        ("adjacency", changed, "removed or added is given"),
-    ):
-        if name in given and needless:
-            raise InvalidArgument(name, InWords(shown(given[name])), f"be left out where {where}")
-    unnamed = [base is None and "sampling" not in phase for phase in typed or [values]]
+    if "group_size" in given and all(isinstance(phase, OfGroup) for phase in phases):
+        needed = "be left out where every release has a group size of its own"
+        raise InvalidArgument("group_size", given["group_size"], needed)
+    if "adjacency" in given and (file.removed is not None or file.added is not None):
+        raise InvalidArgument("adjacency", given["adjacency"], "be left out where removed or added is given")
+    if options.get("save") == "-":
+        raise InvalidArgument("save", "-", "be the name of a file")
+    named = [base is not None or "sampling" in phase for phase in typed or [values]]
+    poisson = [isinstance(phase, DPSGD) and phase.sampling.name == PoissonSampling.name for phase in phases]
     asked = Asked(
         file=file,
         save_as=options.get("save"),
         names=tuple(file_and_size(path)[0] for path in paths),
-        assumes_poisson=any(
-            not_named and isinstance(phase, DPSGD) and phase.sampling.name == PoissonSampling.name
-            for phase, not_named in zip(phases, unnamed, strict=False)
-        ),
+        assumes_poisson=any(is_poisson and not known for is_poisson, known in zip(poisson, named, strict=False)),
     )
     for key in GROUPS:
         if getattr(file, key) is not None:
             asked.size_of(key)  # refuses one number for a run that draws from several sources
-    if asked.save_as == "-":
-        raise InvalidArgument("save", InWords("'-'"), "be the name of a file")
     return asked
 
 
@@ -263,9 +255,8 @@ def _written(
     """The phases as options and file give them; `typed` are those of --phase."""
     if typed:
         if values or base is not None:
-            raise InvalidArgument(
-                "phase", NOT_SHOWN, "describe whole phases, without a run file or other options of the run"
-            )
+            needed = "describe whole phases, without a run file or other options of the run"
+            raise InvalidArgument("phase", NOT_SHOWN, needed)
         phases = [{key.replace("-", "_"): value for key, value in phase.items()} for phase in typed]
         for phase in phases:
             refuse_unknown(phase, known_keys(), where=" in a phase")
@@ -276,9 +267,8 @@ def _written(
             return [*said]
         if len(said) > 1:
             first = next(iter(values))
-            raise InvalidArgument.saying(
-                first, f"{first} can override a run file with one phase, this one has {len(base.phases)}."
-            )
+            sentence = f"{first} can override a run file with one phase, this one has {len(said)}."
+            raise InvalidArgument.saying(first, sentence)
         values = _overridden(said[0], values)
     elif "mechanism" not in values and "sampling" not in values:
         values = {"sampling": assumed.get("sampling") or _meant(values), **values}
@@ -319,9 +309,8 @@ def _meant(values: Mapping[str, Any]) -> str:
     if special:
         names = ", ".join(samplings_with(special))
         raise InvalidArgument("sampling", NOT_SHOWN, f"be given, like --sampling shuffled: one of {names}")
-    raise InvalidArgument(
-        "run", NOT_SHOWN, "be given: a run file, or options like --sampling-rate 0.01 --noise-multiplier 1 --steps 2000"
-    )
+    needed = "be given: a run file, or options like --sampling-rate 0.01 --noise-multiplier 1 --steps 2000"
+    raise InvalidArgument("run", NOT_SHOWN, needed)
 
 
 def _question(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from groupdp.neighbours import ONE_SIDED
 from groupdp.printing import counted, given, lower_text, sides, upper_text
 
 if TYPE_CHECKING:
-    from groupdp.audit import AuditReport, ImportanceEstimate, LowerBound, MeasuredDelta, WorstCaseAudit
+    from groupdp.audit import AuditReport, ImportanceEstimate, MeasuredDelta, WorstCaseAudit
     from groupdp.bounds import Bounds
 
 _AUDIT = "The audit"
@@ -36,6 +36,9 @@ GROUPS = {
 }
 
 
+_GAPS: dict[str, Any] = {"above": 0.0, "at_most": 100.0}
+
+
 def _shared(delta: str) -> dict[str, Any]:
     """The options of both audits; `delta` is the default."""
     text = "The delta at which epsilon is bounded from below; a run file's delta is not used."
@@ -43,11 +46,7 @@ def _shared(delta: str) -> dict[str, Any]:
         "delta": number(text, _AUDIT, default=delta, above=0.0, below=1.0),
         "confidence": number("Confidence of every statement.", _AUDIT, default="0.999"),
         "gap": number(
-            "Compute how many runs would show an epsilon this far above the claim.",
-            _AUDIT,
-            default="0.1",
-            above=0.0,
-            at_most=100.0,
+            "Say how many runs would show an epsilon this far above the claim.", _AUDIT, default="0.1", **_GAPS
         ),
         "seed": integer("Random seed.", _AUDIT, default="0", at_least=0),
         "certificate": words(
@@ -65,20 +64,12 @@ def _shared(delta: str) -> dict[str, Any]:
     trials=integer("Training runs with the group, and as many without.", _AUDIT, default="100000", at_least=2),
     **_shared("1e-3"),
     importance_samples=integer(
-        "Draws of importance sampling that check the claimed epsilon at --delta.",
-        _AUDIT,
-        default="0",
-        at_least=0,
+        "Draws of importance sampling that check the claimed epsilon at --delta.", _AUDIT, default="0", at_least=0
     ),
     reveal_batches=flag("Also release who was in each batch (shuffled epochs, fixed order).", _AUDIT),
 )
 def worst_case(
-    asked: Asked,
-    *,
-    claimed_group_size: int | None,
-    importance_samples: int,
-    certificate: str | None,
-    **question: Any,
+    asked: Asked, *, claimed_group_size: int | None, importance_samples: int, certificate: str | None, **question: Any
 ) -> Answer:
     """Train the theorem's worst case many times, attack every run, and compare with the certified curve."""
     about: dict[str, Any] = _audited(asked)
@@ -90,10 +81,9 @@ def worst_case(
 
     if certificate is not None:
         need_flint()
+    audited = {**about, **question, "claimed_group_size": claimed_group_size}
     with progress_bar("training") as progress:
-        audit = audit_worst_case(
-            asked.run, **about, claimed_group_size=claimed_group_size, progress=progress, **question
-        )
+        audit = audit_worst_case(asked.run, progress=progress, **audited)
     report, checks = audit.report, []
     for direction in (measured.direction for measured in audit.measured if importance_samples > 0):
         with progress_bar(f"importance sampling, {direction}") as progress:
@@ -116,8 +106,24 @@ def worst_case(
         question,
         payload={
             "consistent": audit.consistent,
-            "measured": [_measured_as_json(audit, measured) for measured in audit.measured],
-            "importance_sampling": [_importance_as_json(*check) for check in checks],
+            "measured": [
+                {
+                    "direction": measured.direction,
+                    "epsilon": measured.epsilons.tolist(),
+                    "certified_lower": audit.claim.lower_deltas[measured.direction].tolist(),
+                    "certified_upper": audit.claim.deltas[measured.direction].tolist(),
+                    **{name: getattr(measured, name).tolist() for name in ("estimate", "lower", "upper")},
+                }
+                for measured in audit.measured
+            ],
+            "importance_sampling": [
+                {
+                    "about": "a check of the numerics, not a black-box audit",
+                    "certified_delta": sides(certified),
+                    **values_of(check, _CHECKED),
+                }
+                for check, certified in checks
+            ],
         },
         before=[
             *(_measured_table(audit, measured) for measured in audit.measured),
@@ -172,6 +178,9 @@ def scores(
     )
 
 
+_CHECKED = ("direction", "epsilon", "log_delta", "log_lower", "log_upper", "confidence", "samples")
+
+
 def _audited(asked: Asked) -> dict[str, Any]:
     """The group, which must not be empty, and the adjacency."""
     if "group_size" not in asked.neighbours:
@@ -206,6 +215,10 @@ def _answer(
 ) -> Answer:
     """The claim as a whole, what was measured, and the one inequality tested: in which direction each is."""
     about, delta, tested = asked.about(), question["delta"], report.verdict
+    needed, more = (
+        "no number suffices" if runs is None else counted(runs)
+        for runs in (report.runs_for_gap, report.more_runs_for_gap)
+    )
     if asked.file.delta not in (None, delta):
         about.append(f"audited at delta = {given(delta)} (--delta), not at the run's {given(asked.file.delta)}")
     seen = report.epsilon_lower.operation.direction
@@ -218,8 +231,8 @@ def _answer(
         ),
         (f"claimed delta {where}", upper_text(tested.claimed_delta, 6)),
         (f"measured delta {where}: at least", lower_text(tested.delta_lower, 6)),
-        (f"runs of each kind to see a gap of {given(report.gap)}", _runs(report.runs_for_gap)),
-        ("additional runs of each kind needed", _runs(report.more_runs_for_gap)),
+        (f"runs of each kind to see a gap of {given(report.gap)}", needed),
+        ("additional runs of each kind needed", more),
     ]
     return Answer(
         json={**_report_as_json(report), **asked.as_json_fields(), "seed": question["seed"], **payload},
@@ -233,10 +246,6 @@ def _answer(
         files=files,
         status=1 if tested.contradicted else 0,
     )
-
-
-def _runs(count: int | None) -> str:
-    return "no number suffices" if count is None else counted(count)
 
 
 def _measured_table(audit: WorstCaseAudit, measured: MeasuredDelta) -> Table:
@@ -277,41 +286,20 @@ def _checks_table(checks: list[tuple[ImportanceEstimate, Bounds]]) -> Table:
 
 
 def _report_as_json(report: AuditReport) -> dict[str, Any]:
+    counts = ("direction", "threshold", "hits", "hit_trials", "false_alarms", "false_alarm_trials")
+    lower = {
+        name: {**values_of(bound, ("value", "epsilon", "delta")), **values_of(bound.operation, counts)}
+        for name, bound in (("epsilon_lower", report.epsilon_lower), ("delta_lower", report.delta_lower))
+    }
     tested = report.verdict
-    runs = ("runs_with_group", "runs_without_group", "gap", "runs_for_gap", "more_runs_for_gap")
     return {
         "contradicted": tested.contradicted,
         **values_of(report, ("confidence", "delta")),
         "claimed_epsilon": sides(report.claimed_epsilon),
-        "epsilon_lower": _bound_as_json(report.epsilon_lower),
-        "delta_lower": _bound_as_json(report.delta_lower),
+        **lower,
         "verdict": {
             **values_of(tested, ("epsilon", "claimed_delta", "delta_lower")),
             **values_of(tested.operation, ("direction", "threshold")),
         },
-        **values_of(report, runs),
-    }
-
-
-def _bound_as_json(bound: LowerBound) -> dict[str, Any]:
-    counts = ("direction", "threshold", "hits", "hit_trials", "false_alarms", "false_alarm_trials")
-    return {**values_of(bound, ("value", "epsilon", "delta")), **values_of(bound.operation, counts)}
-
-
-def _measured_as_json(audit: WorstCaseAudit, measured: MeasuredDelta) -> dict[str, Any]:
-    return {
-        "direction": measured.direction,
-        "epsilon": measured.epsilons.tolist(),
-        "certified_lower": audit.claim.lower_deltas[measured.direction].tolist(),
-        "certified_upper": audit.claim.deltas[measured.direction].tolist(),
-        **{name: getattr(measured, name).tolist() for name in ("estimate", "lower", "upper")},
-    }
-
-
-def _importance_as_json(check: ImportanceEstimate, certified: Bounds) -> dict[str, Any]:
-    names = ("direction", "epsilon", "log_delta", "log_lower", "log_upper", "confidence", "samples")
-    return {
-        "about": "a check of the numerics, not a black-box audit",
-        "certified_delta": sides(certified),
-        **values_of(check, names),
+        **values_of(report, ("runs_with_group", "runs_without_group", "gap", "runs_for_gap", "more_runs_for_gap")),
     }

@@ -111,28 +111,20 @@ def spend(asked: Asked, *, target: float | None, progress: Progress) -> Answer:
     shown = rows[every - 1 :: every]
     if not shown or shown[-1] is not points[-1]:
         shown.append(points[-1])
-    columns = ("after epoch", "after step", "at least", "at most (the guarantee)")
-    cells = [
-        (
-            str(point.epoch or ""),
-            counted(point.steps),
-            lower_text(point.epsilon.lower),
-            upper_text(point.epsilon.upper),
-        )
-        for point in shown
-    ]
     first = 0 if by_epoch else 1
+    cells = [
+        (str(of.epoch or ""), counted(of.steps), lower_text(of.epsilon.lower), upper_text(of.epsilon.upper))
+        for of in shown
+    ]
     table = Table(
         f"epsilon spent at delta = {asked.delta!r} for {asked.group_text()}",
-        columns[first:],
+        ("after epoch", "after step", "at least", "at most (the guarantee)")[first:],
         [row[first:] for row in cells],
         [_reached(spending), "" if tight else NOT_TIGHT],
     )
     return Answer(
         json={
-            "points": [
-                {"steps": point.steps, "epoch": point.epoch, "epsilon": sides(point.epsilon)} for point in points
-            ],
+            "points": [{"steps": of.steps, "epoch": of.epoch, "epsilon": sides(of.epsilon)} for of in points],
             "tight": tight,
             **values_of(spending, ("target", "last_step_within")),
             "delta": asked.delta,
@@ -199,13 +191,10 @@ def sweep(
 
         check_names(grid.names)
     rows = _computed(grid, out, scheduler, progress, wanted=as_json or plot is not None)
-    question = {"delta": grid.delta, **asked.as_json_fields()}
+    fixed = {name: of for name, of in {"delta": grid.delta, **asked.as_json_fields()}.items() if name not in grid.names}
     about = [line.replace("δ", "delta") for line in _title(asked, grid.names, exact=True)]
     return Answer(
-        json={
-            "rows": [row.as_dict() for row in rows],
-            **{name: value for name, value in question.items() if name not in grid.names},
-        },
+        json={"rows": [row.as_dict() for row in rows], **fixed},
         about=[*about, *remarks_on(asked.file, group="group_size" not in grid.names)],
         text=[_table(rows, grid.names)] if out is None else [],
         files={"plot": drawn("studies.draw_sweep", rows, title=_title(asked, grid.names))},
@@ -262,19 +251,13 @@ def _table(rows: list[Any], names: tuple[str, ...]) -> Table:
     if loose:
         some = f"Valid, not tight in {loose} of {len(rows)} rows: there 'at least' limits this analysis only."
         notes.append(NOT_TIGHT if loose == len(rows) - len(refusals) else some)
-    return Table(
-        "epsilon for every combination",
-        (*(name.replace("_", " ") for name in names), "at least", "at most"),
-        [
-            (
-                *(given(value) if isinstance(value, float) else str(value) for value in row.values.values()),
-                "refused" if row.refused else lower_text(row.epsilon_lower, 8),
-                "refused" if row.refused else upper_text(row.epsilon_upper, 8),
-            )
-            for row in rows[:_MOST_ROWS]
-        ],
-        notes,
-    )
+    cells = []
+    for row in rows[:_MOST_ROWS]:
+        varying = (given(value) if isinstance(value, float) else str(value) for value in row.values.values())
+        both = ("refused",) * 2 if row.refused else (lower_text(row.epsilon_lower), upper_text(row.epsilon_upper))
+        cells.append((*varying, *both))
+    columns = (*(name.replace("_", " ") for name in names), "at least", "at most")
+    return Table("epsilon for every combination", columns, cells, notes)
 
 
 def varied(texts: list[str]) -> dict[str, list[Any]]:
@@ -321,11 +304,7 @@ def _spread(text: str, name: str, low: float, high: float, count: int, *, intege
     apart, rest = divmod(int(high) - int(low), count - 1)
     if rest or not (low.is_integer() and high.is_integer()):
         between = f"{given(low)}, {given(low + step)}, ..., {given(high)}"
-        raise InvalidArgument(
-            "vary",
-            text,
-            f"give integers for {name}",
-            f"{count} values from {given(low)} to {given(high)} are {between}, "
-            f"a list like {name}=1,2,4 may hold any integers",
-        )
+        values = f"{count} values from {given(low)} to {given(high)} are {between}"
+        reason = f"{values}, a list like {name}=1,2,4 may hold any integers"
+        raise InvalidArgument("vary", text, f"give integers for {name}", reason)
     return [int(low) + place * apart for place in range(count)]

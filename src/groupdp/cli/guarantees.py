@@ -80,17 +80,9 @@ def delta(asked: Asked, *, epsilon: float, memory: int, progress: Progress) -> A
     changes = {name: guarantees.exponential(change) for name, change in _changes(logarithm).items()}
     # The smallest doubles have few digits: then the logarithm is printed as well.
     small = f"log delta is at most {upper_text(logarithm.upper, 12)}." if 0.0 < bounds.upper < 1e-300 else ""
-    return Answer(
-        json={
-            "delta": sides(bounds),
-            "log_delta": sides(logarithm),
-            **_loose(bounds, changes),
-            "epsilon": epsilon,
-            **asked.as_json_fields(),
-        },
-        about=asked.about(),
-        text=[_table(f"delta at epsilon = {epsilon!r}", bounds, changes, asked, small)],
-    )
+    table = _table(f"delta at epsilon = {epsilon!r}", bounds, changes, asked, small)
+    both = {"delta": sides(bounds), "log_delta": sides(logarithm), **_loose(bounds, changes)}
+    return Answer(json={**both, "epsilon": epsilon, **asked.as_json_fields()}, about=asked.about(), text=[table])
 
 
 def _changes(bounds: Bounds) -> dict[str, Bounds]:
@@ -189,9 +181,8 @@ def _phase(asked: Asked, text: str | None) -> int:
     """The index of the phase to change; the library counts from 0, the command line from 1."""
     count = len(asked.file.phases)
     if text is None and count > 1:
-        raise InvalidArgument(
-            "which_phase", NOT_SHOWN, f"say which of the {count} phases to change: --which-phase 1 to {count}"
-        )
+        needed = f"say which of the {count} phases to change: --which-phase 1 to {count}"
+        raise InvalidArgument("which_phase", NOT_SHOWN, needed)
     if text is None or text == "last":
         return count - 1
     return fields.integer("which_phase", text, at_least=1, at_most=count) - 1
@@ -210,21 +201,15 @@ def _calibrated(asked: Asked, result: Calibration) -> Answer:
         fails = "fails, proved" if result.epsilon.tight else "fails by this analysis"
         tried.append((result.failing_value, result.failing_epsilon, fails))
     name = result.parameter.replace("_", " ")
+    cells = [(str(value), lower_text(of.lower, 12), upper_text(of.upper, 12), meets) for value, of, meets in tried]
     table = Table(
         f"{name} for epsilon = {result.target_epsilon!r} at delta = {result.delta!r}, {asked.group_text()}",
         (name, "epsilon at least", "epsilon at most", "target"),
-        [
-            (str(value), lower_text(bounds.lower, 12), upper_text(bounds.upper, 12), meets)
-            for value, bounds, meets in tried
-        ],
+        cells,
         [_optimality(result), "" if result.epsilon.tight else NOT_TIGHT],
     )
-    return Answer(
-        json={**result.as_dict(), "run": asked.run_as_json()},
-        about=asked.about(),
-        text=[table],
-        files={"save": asked.run_text()},
-    )
+    save, json = asked.run_text(), {**result.as_dict(), "run": asked.run_as_json()}
+    return Answer(json=json, about=asked.about(), text=[table], files={"save": save})
 
 
 def _optimality(result: Calibration) -> str:
@@ -269,15 +254,9 @@ def bands_of_noise(*, bands: list[int], **question: Any) -> Answer:
     for row in rows:
         noises = upper_text(row.epsilon.upper, 6), upper_text(row.run.standard_deviation, 6)
         cells.append([str(row.bands), *noises, f"{row.squared_error:.5g}"])
-        payload.append(
-            {
-                "bands": row.bands,
-                "epsilon": sides(row.epsilon),
-                "tight": row.epsilon.tight,
-                **values_of(row.run, ("column_norm", "standard_deviation")),
-                "squared_error": row.squared_error,
-            }
-        )
+        norms = values_of(row.run, ("column_norm", "standard_deviation"))
+        about = {"bands": row.bands, "epsilon": sides(row.epsilon), "tight": row.epsilon.tight, **norms}
+        payload.append({**about, "squared_error": row.squared_error})
         if row.calibrated is not None:
             noise, error = row.calibrated.noise_multiplier, row.calibrated_error
             cells[-1] += [upper_text(noise, 6), f"{error:.5g}"]

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from groupdp._files import read_file
-from groupdp.bounds import Bounds
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
 from groupdp.cli.options import PLOT, choice, number, words
@@ -52,7 +51,7 @@ def new(*, ledger: str, **fixed: Any) -> Answer:
     """Make a ledger: delta, the budget and the orders of its filter are fixed from now on."""
     from groupdp.ledger import make_ledger
 
-    made = make_ledger(ledger, **{**fixed, "covers": "everybody" if fixed["covers"] is None else fixed["covers"]})
+    made = make_ledger(ledger, **{name: value for name, value in fixed.items() if value is not None})
     text = [f"{ledger}: a ledger for {made.covers} at delta = {given(made.delta)}, {made.adjacency}."]
     if made.epsilon is None:
         text.append("No budget is fixed: the parameters of every run must be fixed before looking at any outcome.")
@@ -125,9 +124,8 @@ def show(*, ledger: str, has: str | None, progress: Progress) -> Answer:
             }
         )
         if not state.agrees:
-            wrong.append(
-                f"Entry {place} states an epsilon that its run does not have; the figure here is computed from the run."
-            )
+            computed = "the figure here is computed from the run"
+            wrong.append(f"Entry {place} states an epsilon that its run does not have; {computed}.")
     table = Table(
         f"{ledger}, since {book.date}: epsilon at delta = {given(book.delta)} for {book.covers}, {book.adjacency}",
         ("entry", "examples", "chosen", "alone", "composed", "filter"),
@@ -177,8 +175,7 @@ def _guaranteed(book: Ledger, states: Any) -> float | None:
     if not states:
         return 0.0
     if not book.looked:
-        upper: float = states[-1].composed.upper
-        return upper
+        return float(states[-1].composed.upper)
     return book.epsilon if book.epsilon is not None and states[-1].filtered.upper <= book.epsilon else None
 
 
@@ -199,10 +196,14 @@ def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | No
     about = asked.about()  # refuses a group that was not given, in the words of options
     fit = afforded(book, asked.file, epsilon=epsilon, chosen=chosen, progress=progress)
 
-    def row(name: str, label: str, bounds: Bounds) -> tuple[str, str, str]:
+    rows = []
+    for name, label, bounds in (
+        ("composed", "composed: all parameters fixed beforehand", fit.composed),
+        ("filter", "filter: parameters chosen after looking", fit.filtered),
+    ):
         applies = " (applies)" if fit.figure == name else ""
-        return f"{label}{applies}", _upper(bounds.upper), "fits" if bounds.upper <= fit.budget else "does not fit"
-
+        fits = "fits" if bounds.upper <= fit.budget else "does not fit"
+        rows.append((f"{label}{applies}", _upper(bounds.upper), fits))
     notes = []
     if fit.least_noise is not None:
         notes.append(f"The least noise multiplier of its last phase that fits: {upper_text(fit.least_noise, 5)}.")
@@ -213,10 +214,7 @@ def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | No
     table = Table(
         f"After {ledger}: does the run fit epsilon = {given(fit.budget)} at delta = {given(book.delta)}?",
         ("with the run", "epsilon at most", "budget"),
-        [
-            row("composed", "composed: all parameters fixed beforehand", fit.composed),
-            row("filter", "filter: parameters chosen after looking", fit.filtered),
-        ],
+        rows,
         notes,
     )
     return Answer(
@@ -236,8 +234,7 @@ def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | No
 
 
 def _header(book: Ledger) -> dict[str, Any]:
-    names = ("date", "covers", "delta", "adjacency", "epsilon")
-    return {**values_of(book, names), "filter_orders": list(book.filter_orders)}
+    return values_of(book, ("date", "covers", "delta", "adjacency", "epsilon", "filter_orders"))
 
 
 def _upper(value: Any) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import typer
@@ -79,10 +80,10 @@ class Option:
 
 
 def number(
-    text: str, panel: str = QUESTION, *, default: str | None = None, required: bool = False, **limits: float
+    text: str, panel: str = QUESTION, *, default: str | None = None, required: bool = False, **limits: Any
 ) -> Option:
     """An option whose value is a finite number within `limits` (those of `require_number`)."""
-    read = lambda name, given: fields.number(name, given, **limits)  # noqa: E731
+    read = partial(fields.number, **limits)
     return Option(text=text, panel=panel, metavar="NUMBER", read=read, default=default, required=required)
 
 
@@ -93,10 +94,10 @@ def integer(
     default: str | None = None,
     required: bool = False,
     at_least: int = 1,
-    **limits: int,
+    **limits: Any,
 ) -> Option:
     """An option whose value is an integer."""
-    read = lambda name, given: fields.integer(name, given, at_least=at_least, **limits)  # noqa: E731
+    read = partial(fields.integer, at_least=at_least, **limits)
     return Option(text=text, panel=panel, metavar="INTEGER", read=read, default=default, required=required)
 
 
@@ -105,13 +106,10 @@ def words(metavar: str, text: str, panel: str = QUESTION, **more: Any) -> Option
     return Option(text=text, panel=panel, metavar=metavar, **more)
 
 
-def choice(
-    choices: Sequence[str], text: str, panel: str = QUESTION, *, default: str | None = None, metavar: str = "NAME"
-) -> Option:
+def choice(choices: Iterable[str], text: str, panel: str = QUESTION, *, metavar: str = "NAME", **more: Any) -> Option:
     """An option whose value is one of a few names."""
     names = tuple(choices)
-    read = lambda name, given: require_choice(name, given, names)  # noqa: E731
-    return Option(text=text, panel=panel, metavar=metavar, read=read, default=default, choices=names)
+    return words(metavar, text, panel, read=partial(require_choice, choices=names), choices=names, **more)
 
 
 def numbers(text: str, default: str, **limits: float) -> Option:
@@ -222,22 +220,9 @@ def about_run(question: Iterable[str], *, run_as_option: bool) -> dict[str, Opti
         **_ABOUT_RUN,
         "mechanism": _kinds("What is released (default dpsgd)", MECHANISMS),
         "sampling": _kinds("How batches are chosen", SAMPLINGS),
-        **_of_fields(),
     }
-    file = "run_option" if run_as_option else "run_file"
-    names = (file, "mechanism", "sampling", *phase_fields(), "data", "phases", "save", "force", *question)
-    return {name: options[name] for name in names}
-
-
-def _kinds(text: str, kinds: Mapping[str, Any]) -> Option:
-    return words("NAME", f"{text}: {', '.join(kinds)}.", RUN, choices=tuple(kinds))
-
-
-def _of_fields() -> dict[str, Option]:
-    """An option for every field of every sampling and mechanism that is registered."""
     others = [kind for kind in MECHANISMS.values() if kind is not DPSGD]
     common = {field.name for field in (*DPSGD.fields, EPOCHS, SAMPLING_RATE, BATCH_SIZE, DATASET_SIZE)}
-    options = {}
     for name, field in phase_fields().items():
         samplings, mechanisms = (
             [kind.name for kind in kinds if any(own.name == name for own in kind.fields)]
@@ -246,7 +231,13 @@ def _of_fields() -> dict[str, Option]:
         of = [*samplings, *mechanisms]
         panel = RUN if name in common else OF_SAMPLINGS if samplings else OF_MECHANISMS
         options[name] = _of_field(field, panel, [] if name in common or len(of) > 3 else of)
-    return options
+    file = "run_option" if run_as_option else "run_file"
+    names = (file, "mechanism", "sampling", *phase_fields(), "data", "phases", "save", "force", *question)
+    return {name: options[name] for name in names}
+
+
+def _kinds(text: str, kinds: Mapping[str, Any]) -> Option:
+    return words("NAME", f"{text}: {', '.join(kinds)}.", RUN, choices=tuple(kinds))
 
 
 def _of_field(field: Field, panel: str, of: Sequence[str]) -> Option:

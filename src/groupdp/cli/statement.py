@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +45,10 @@ _ATTACK: dict[str, Any] = {
 @command(
     "statement",
     "run.toml --out statement.md",
-    form=replace(
-        choice(tuple(_FORMATS), "Format; if not given, by the suffix of --out, or markdown.", OUTPUT),
+    form=choice(
+        _FORMATS,
+        "Format; if not given, by the suffix of --out, or markdown.",
+        OUTPUT,
         metavar="|".join(_FORMATS),
         names=("--format",),
     ),
@@ -110,8 +111,8 @@ def _ledger(asked: Asked) -> Ledger | None:
 
 def _in_short(asked: Asked, prior: float | None, false_alarms: float | None, progress: Progress) -> Answer:
     """What the epsilon means for one person, with certified numbers."""
-    given_ones = {"prior": prior, "false_alarm_rate": false_alarms}
-    attack: dict[str, Any] = {name: value for name, value in given_ones.items() if value is not None}
+    asked_for = {"prior": prior, "false_alarm_rate": false_alarms}
+    attack: dict[str, Any] = {name: value for name, value in asked_for.items() if value is not None}
     from groupdp.statement.text import explain
 
     meaning = explain(asked.run, delta=asked.delta, progress=progress, **attack, **asked.neighbours)
@@ -127,8 +128,7 @@ def _format(form: str | None, out: str | None, *, as_json: bool) -> str:
     if as_json and form not in (None, "json"):
         raise InvalidArgument("format", form, "be json together with --json")
     asked = "json" if as_json else form
-    suffix = "" if out is None else Path(out).suffix.lower()
-    named = next((form for form, its in _FORMATS.items() if its == suffix), None)
+    named = {suffix: name for name, suffix in _FORMATS.items()}.get(Path(out or "").suffix.lower())
     if asked is not None and named is not None and asked != named:
         raise InvalidArgument("out", out, f"end in {_FORMATS[asked]} for the format {asked}")
     return asked or named or "markdown"
@@ -160,20 +160,16 @@ def tradeoff(asked: Asked, *, prior: float, rates: list[float], plot: str | None
         files["plot"] = drawn("draw_trade_off", curve, title=asked.title(delta=False), width=110)
     rows, described = [], []
     for i, rate in enumerate(map(float, points.false_positive_rate)):
-        missed = float(points.false_negative_rate_lower[i]), float(points.false_negative_rate_upper[i])
-        detected = float(points.true_positive_rate_lower[i]), float(points.true_positive_rate_upper[i])
+        missed, detected = (
+            {side: float(getattr(points, f"{name}_rate_{side}")[i]) for side in ("lower", "upper")}
+            for name in ("false_negative", "true_positive")
+        )
         posterior = attack.posterior[rate]
         # An alarm that never sounds accuses nobody.
-        belief = upper_text(posterior.upper, 8) if detected[1] > 0.0 else "-"
-        rows.append((given(rate), upper_text(detected[1], 8), lower_text(missed[0], 8), belief))
-        described.append(
-            {
-                "false_positive_rate": rate,
-                "false_negative_rate": dict(zip(("lower", "upper"), missed, strict=True)),
-                "true_positive_rate": dict(zip(("lower", "upper"), detected, strict=True)),
-                "posterior": sides(posterior),
-            }
-        )
+        belief = upper_text(posterior.upper) if detected["upper"] > 0.0 else "-"
+        rows.append((given(rate), upper_text(detected["upper"]), lower_text(missed["lower"]), belief))
+        both = {"false_negative_rate": missed, "true_positive_rate": detected}
+        described.append({"false_positive_rate": rate, **both, "posterior": sides(posterior)})
     table = Table(
         f"The best attack on {asked.group_text()}",
         ("false alarms", "detected, at most", "missed, at least", "posterior, at most"),
@@ -187,21 +183,16 @@ def tradeoff(asked: Asked, *, prior: float, rates: list[float], plot: str | None
             "" if function.tight else "Valid, not tight: a better analysis may leave an attacker less.",
         ],
     )
-    return Answer(
-        json={
-            "advantage": sides(attack.advantage),
-            "gaussian_mu": attack.gaussian.mu,
-            "gaussian_mu_error": attack.gaussian.error,
-            "prior": attack.prior,
-            "success": sides(attack.success),
-            "points": described,
-            "tight": function.tight,
-            **asked.as_json_fields(),
-        },
-        about=asked.about(),
-        text=[table],
-        files=files,
-    )
+    payload = {
+        "advantage": sides(attack.advantage),
+        "gaussian_mu": attack.gaussian.mu,
+        "gaussian_mu_error": attack.gaussian.error,
+        "prior": attack.prior,
+        "success": sides(attack.success),
+        "points": described,
+        "tight": function.tight,
+    }
+    return Answer(json={**payload, **asked.as_json_fields()}, about=asked.about(), text=[table], files=files)
 
 
 #: Exit status of each outcome.

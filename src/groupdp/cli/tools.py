@@ -43,18 +43,16 @@ from groupdp.samplings import (
 )
 
 _CLAIM = "The claim"
+_TESTED = (
+    PoissonSampling,
+    BallsInBinsSampling,
+    SpreadSampling,
+    ShuffledSampling,
+    FixedBatchSampling,
+    FixedOrderSampling,
+)
 #: The samplings that have a test, with the names of the numbers that they need.
-_FIELDS = {
-    kind.name: tuple(field.name for field in kind.fields if field.default is None)
-    for kind in (
-        PoissonSampling,
-        BallsInBinsSampling,
-        SpreadSampling,
-        ShuffledSampling,
-        FixedBatchSampling,
-        FixedOrderSampling,
-    )
-}
+_FIELDS = {kind.name: tuple(field.name for field in kind.fields if field.default is None) for kind in _TESTED}
 
 
 def _needing(field: str) -> str:
@@ -160,25 +158,19 @@ def import_run(source: str, *, out: str, title: str, force: bool, **question: An
         title = title.strip() or f"Run from {Path(source).name}"
         text = run_file_text(RunFile(title=title, phases=imported.phases, **known))
         if len(text.encode()) > LARGEST_FILE:
-            raise InvalidArgument(
-                "source",
-                InWords(f"{len(imported.phases)} phases"),
-                f"have few enough phases for a run file of {LARGEST_FILE} bytes",
-            )
+            needed = f"have few enough phases for a run file of {LARGEST_FILE} bytes"
+            raise InvalidArgument("source", InWords(f"{len(imported.phases)} phases"), needed)
         parse_run_file(text, name=out)  # refuse before anything is written
         files.write_text(out, text)
     steps = sum(phase.steps for phase in imported.phases)
     missing = [name for name in ("group_size", "delta") if known[name] is None]
     phases = "1 phase" if len(imported.phases) == 1 else f"{len(imported.phases)} phases"
-    told = [f"{out}: {imported.source}, {steps} steps in {phases}."]
+    lines = [f"{out}: {imported.source}, {steps} steps in {phases}."]
     if missing:
-        told.append(
-            f"The source does not say {' and '.join(missing)}: give it here, in the file, or with the question."
-        )
-    described = [phase.values() for phase in imported.phases]
-    return Answer(
-        json={"out": out, "source": imported.source, "run": described, **known, "missing": missing}, text=told
-    )
+        absent = " and ".join(missing)
+        lines.append(f"The source does not say {absent}: give it here, in the file, or with the question.")
+    run = [phase.values() for phase in imported.phases]
+    return Answer(json={"out": out, "source": imported.source, "run": run, **known, "missing": missing}, text=lines)
 
 
 _SERVER = "The server"
@@ -231,11 +223,8 @@ def serve(*, port: int, host: str, seconds: float, no_browser: bool) -> None:
         h11_max_incomplete_event_size=32 * 1024,
     )
     server = Server(configuration, app.state.pool)
-
-    def stop() -> None:
-        server.should_exit = True
-
-    with interrupted_after(stop):  # uvicorn has handlers of its own, but only once its loop runs
+    # uvicorn has handlers of its own, but only once its loop runs.
+    with interrupted_after(lambda: setattr(server, "should_exit", True)):
         typer.echo(f"groupdp answers at {url} (Ctrl-C ends it).")
         if not no_browser:
             import threading
