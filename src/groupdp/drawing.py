@@ -1,7 +1,6 @@
-"""What all pictures share: the palette of Okabe and Ito, the frame, the title, where axes are, and writing the file.
+"""What all pictures share: the palette of Okabe and Ito, the frame, the title, numbers on axes, and writing the file.
 
-Axes side by side have margins known beforehand: a layout engine would draw everything twice to find them. Numbers on
-logarithmic axes and the infinity sign are plain characters, which need no typesetting of formulas.
+Numbers on logarithmic axes and the infinity sign are plain characters, which need no typesetting of formulas.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ TITLE_SIZE = 10
 _TITLE_LINES = 4
 SUFFIXES = (".png", ".pdf", ".svg")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-# Inches, for text as large as it is: a line of the title and of the legend, a digit, an axis's name, ticks, an edge.
-_TITLE_LINE, _LEGEND_LINE, _DIGIT, _NAME, _TICKS, _EDGE = 0.172, 0.19, 0.092, 0.22, 0.12, 0.06
 
 
 def import_matplotlib() -> Any:
@@ -42,9 +39,9 @@ def import_matplotlib() -> Any:
     return matplotlib.figure
 
 
-def new_figure(width: float, height: float, *, title: str = "", layout: str | None = "constrained") -> Figure:
-    """An empty figure of `width` by `height` inches; `layout` None where `place` places the axes and the title."""
-    figure: Figure = import_matplotlib().Figure(figsize=(width, height), layout=layout)
+def new_figure(width: float, height: float, *, title: str = "") -> Figure:
+    """An empty figure of `width` by `height` inches."""
+    figure: Figure = import_matplotlib().Figure(figsize=(width, height), layout="constrained")
     if title:
         figure.suptitle(title, fontsize=TITLE_SIZE)
     return figure
@@ -102,39 +99,6 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         # A picture of few colours is hardly smaller at the usual sixth level, which takes three times as long.
         options: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if suffix == ".png" else {}
         figure.savefig(path, format=suffix[1:], dpi=160, metadata=metadata, **options)
-
-
-def place(
-    figure: Figure, axes: Sequence[Any], *, title: str = "", headings: bool = False, legend_rows: int = 0
-) -> None:
-    """Puts the axes next to each other below the title and above a legend of `legend_rows`, with room for their names.
-
-    `headings`: the axes have titles of their own. What is drawn later must not need more room.
-    """
-    width, height = figure.get_size_inches()
-    top = height - _EDGE
-    if title:
-        figure.suptitle(title, fontsize=TITLE_SIZE, y=top / height, va="top")
-        top -= _TITLE_LINE * (title.count("\n") + 1) + _EDGE
-    top -= 0.24 if headings else 0.0
-    bottom = _EDGE + _TICKS + _DIGIT + _NAME + (0.14 + _LEGEND_LINE * legend_rows if legend_rows else 0.0)
-    for axis in axes:  # how many numbers there are depends on the height
-        axis.set_position((0.1, bottom / height, 0.8, (top - bottom) / height))
-    before = [_EDGE + _TICKS + _numbers_width(axis.yaxis) + (_NAME if axis.get_ylabel() else 0.0) for axis in axes]
-    after = _EDGE + _DIGIT  # half of the last number below may stand out
-    share = (width - sum(before) - after * len(axes)) / len(axes)
-    left = 0.0
-    for axis, room in zip(axes, before, strict=True):
-        left += room
-        axis.set_position((left / width, bottom / height, share / width, (top - bottom) / height))
-        left += share + after
-
-
-def _numbers_width(axis: Any) -> float:
-    places = [
-        place for place in axis.get_majorticklocs() if min(limits := axis.get_view_interval()) <= place <= max(limits)
-    ]
-    return _DIGIT * max((len(text) for text in axis.get_major_formatter().format_ticks(places)), default=1)
 
 
 def powers_of_ten(axis: Any) -> None:

@@ -29,7 +29,6 @@ from groupdp.drawing import (
     finish,
     infinity_sign,
     new_figure,
-    place,
     plain_logarithmic,
     powers_of_ten,
     spaced,
@@ -73,7 +72,7 @@ _SERIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 def draw_curves(panels: Sequence[tuple[str, Sequence[Point]]], *, title: str = "") -> Figure:
     """One panel for each (title, points), side by side, with one legend below."""
     width = 6.6 if len(panels) == 1 else 4.0 * len(panels)
-    figure = new_figure(width, 4.4, layout=None)
+    figure = new_figure(width, 4.4, title=title)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (name, points) in zip(axes, panels, strict=True):
         _draw_panel(axis, name, points)
@@ -85,9 +84,7 @@ def draw_curves(panels: Sequence[tuple[str, Sequence[Point]]], *, title: str = "
         handles.insert(0, Line2D([], [], linestyle="none", marker=infinity_sign(), markersize=10, color="#444444"))
         labels.insert(0, "infinite")
     columns = 2 if len(panels) == 1 else 3
-    figure.legend(handles[::-1], labels[::-1], loc="lower center", ncols=columns, frameon=False, fontsize=9)
-    headings = any(name for name, _ in panels)
-    place(figure, axes, title=title, headings=headings, legend_rows=math.ceil(len(handles) / columns))
+    figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     return figure
 
 
@@ -122,7 +119,7 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
         plain_logarithmic(axis.yaxis)
     else:
         powers_of_ten(axis.yaxis)
-    axis.set_title(title, fontsize=10.5, y=1.0)  # a fixed place, so that matplotlib does not search for one
+    axis.set_title(title, fontsize=10.5)
     axis.set_xlabel("group size k")
     finish(axis)
     axis.minorticks_off()  # the powers of ten, or 1, 2 and 5 times them, are labelled
@@ -198,7 +195,7 @@ def rates_to_draw() -> npt.NDArray[np.float64]:
 
 def draw_trade_off(curve: TradeOffCurve, *, title: str) -> Figure:
     """The certified curve on linear axes, and its tail on logarithmic ones."""
-    figure = new_figure(9.0, 4.4, layout=None)
+    figure = new_figure(9.0, 4.4, title=f"Telling two neighbouring datasets apart (certified)\n{title}")
     left, right = figure.subplots(1, 2)
     rate = curve.false_positive_rate
     missed, detected = "missed by the best attack, at least", "detected by the best attack, at most"
@@ -213,7 +210,6 @@ def draw_trade_off(curve: TradeOffCurve, *, title: str) -> Figure:
     finish(right, legend="lower right")
     for axis in (right.xaxis, right.yaxis):
         powers_of_ten(axis)
-    place(figure, (left, right), title=f"Telling two neighbouring datasets apart (certified)\n{title}")
     return figure
 
 
