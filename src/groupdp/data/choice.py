@@ -95,18 +95,17 @@ class Choice:
     def of(cls, *, by: Any, key: Any, at_most: Any, per: Any, seed: Any) -> Choice:
         """From the keywords of `bound`, checked."""
         names = (key,) if isinstance(key, str) else tuple(key or ())
-        for argument, columns in (("by", (by,)), ("key", names), ("per", () if per is None else (per,))):
-            for column in columns:
-                if not isinstance(column, str) or not column:
-                    raise InvalidArgument(argument, column, "be the name of a column")
+        given = [("by", by), *(("key", name) for name in names), *([] if per is None else [("per", per)])]
+        for argument, column in given:
+            if not isinstance(column, str) or not column:
+                raise InvalidArgument(argument, column, "be the name of a column")
         literal(seed_of(seed))
-        caps: int | dict[str, int]
-        if isinstance(at_most, Mapping):
-            if per is None or not at_most:
-                raise InvalidArgument("at_most", at_most, "be an integer unless per names the sources")
-            caps = {str(source): require_integer("at_most", cap, at_least=0) for source, cap in at_most.items()}
+        if not isinstance(at_most, Mapping):
+            caps: Any = require_integer("at_most", at_most, at_least=1)
+        elif per is None or not at_most:
+            raise InvalidArgument("at_most", at_most, "be an integer unless per names the sources")
         else:
-            caps = require_integer("at_most", at_most, at_least=1)
+            caps = {str(source): require_integer("at_most", cap, at_least=0) for source, cap in at_most.items()}
         return cls(by=by, key=names, at_most=caps, per=per, seed=str(seed))
 
     @property

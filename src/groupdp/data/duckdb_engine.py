@@ -180,13 +180,9 @@ def sentence(error: BaseException, memory: int) -> BaseException:
         file = re.search(r"^\s*file = (.*)$", text, re.MULTILINE)
         reasons = ("Expected Number", "unterminated quote", "unicode", "Maximum line size")
         reason = next((part for part in text.splitlines() if any(word in part for word in reasons)), "not valid CSV")
-        return InvalidArgument(
-            "every row",
-            InWords(
-                f"line {line[1]} of {shown(file[1]) if file else 'the input'} ({' '.join(reason.split()).rstrip('.')})"
-            ),
-            "have the columns of the header",
-        )
+        where = f"line {line[1]} of {shown(file[1]) if file else 'the input'}"
+        got = InWords(f"{where} ({' '.join(reason.split()).rstrip('.')})")
+        return InvalidArgument("every row", got, "have the columns of the header")
     first = " ".join(text.split("\n")[0].split()).rstrip(".")
     if isinstance(error, duckdb.IOException):
         inner = re.search(r'"exception_message":"((?:[^"\\]|\\.)*)"', first)

@@ -33,16 +33,12 @@ class Counts:
 
     examples: npt.NDArray[np.int64]
     """The distinct numbers of examples, increasing."""
-
     people_with: npt.NDArray[np.int64]
     """How many people have each of them."""
-
     table: Any = None
     """Each person with their number of examples: a pyarrow table, if asked for."""
-
     alike: int = 0
     """People whose identifiers differ from another's only in invisible characters: they may be fewer people."""
-
     records: int | None = None
     """Rows where records may have several owners; None where each example has one."""
 
@@ -83,28 +79,21 @@ class Bounded:
     people: int
     largest: int
     """The most examples of one person before."""
-
     kept: int
     people_cut: int
     """People who lost examples; with caps per source, pairs of a person and a source."""
-
     largest_kept: int
     """The most examples that one person still has."""
-
     at_most: int | dict[str, int]
     seed: str
     digest: str
     """The same for the same rows in any order, file or engine: see docs/data.md."""
-
     alike: int = 0
     """People whose identifiers differ from another's only in invisible characters: one person may keep double."""
-
     owners: list[str] | None = None
     """The columns of owners where records may have several: `people` are then owners, and `rows` records."""
-
     possible: int | None = None
     """With several owners: no choice keeps more records."""
-
     table: Any = None
     """The rows kept, unless they went to a file: a pyarrow table, or a Dask DataFrame."""
 
@@ -145,16 +134,15 @@ class Manifest:
     """Whether the table was there and is the one described."""
 
     def __post_init__(self) -> None:
-        counts = (self.rows, self.people, self.largest)
         caps = self.cap.values() if isinstance(self.cap, dict) else [] if self.cap is None else [self.cap]
         owners = [self.by] if self.owners is None else self.owners.get("columns")
         sound = (
             self.made_by in ("count", "bound")
             and isinstance(owners, list)
             and len(owners) > 0
-            and all(isinstance(value, str) for value in (self.file, self.sha256, self.by, self.version, *owners))
-            and all(isinstance(value, str | None) for value in (self.per, self.seed, self.digest))
-            and all(type(value) is int and value >= 0 for value in (*counts, *caps))
+            and all(isinstance(text, str) for text in (self.file, self.sha256, self.by, self.version, *owners))
+            and all(isinstance(text, str | None) for text in (self.per, self.seed, self.digest))
+            and all(type(n) is int and n >= 0 for n in (self.rows, self.people, self.largest, *caps))
             and isinstance(self.key, list)
             and isinstance(self.share_kept, float | int)
             and 0.0 <= self.share_kept <= 1.0
@@ -187,11 +175,9 @@ class Manifest:
         """What a statement says of the data."""
         sentences = [f"The data are {self.rows} examples of {self.people} people ({self.file}, SHA-256 {self.sha256})."]
         if self.cap is not None:
-            caps = (
-                " and ".join(f"{cap} of {source}" for source, cap in self.cap.items())
-                if isinstance(self.cap, dict)
-                else f"{self.cap} examples{'' if self.per is None else ' of each source'}"
-            )
+            caps = f"{self.cap} examples{'' if self.per is None else ' of each source'}"
+            if isinstance(self.cap, dict):
+                caps = " and ".join(f"{cap} of {source}" for source, cap in self.cap.items())
             sentences.append(
                 f"They were bounded to at most {caps} of each person with the seed {shown(self.seed)}, which kept "
                 f"{lower_percent(self.share_kept)} of all examples; the digest of the rows is {self.digest}."
@@ -234,18 +220,11 @@ def read_manifest(path: str | Path, *, name: str = "data") -> Manifest:
         same = not manifest.checked or _sha256(table) == manifest.sha256
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not a manifest"
-        raise InvalidArgument(
-            name,
-            InWords(f"{shown(str(path))} ({reason})"),
-            f"be a table that groupdp count or bound wrote, with its manifest {shown(place.name)} beside it",
-        ) from None
+        needed = f"be a table that groupdp count or bound wrote, with its manifest {shown(place.name)} beside it"
+        raise InvalidArgument(name, InWords(f"{shown(str(path))} ({reason})"), needed) from None
     if not same:
-        raise InvalidArgument(
-            name,
-            InWords(f"{shown(str(table))} with another content"),
-            f"be the table that {shown(place.name)} describes",
-            "count or bound the rows again",
-        )
+        other, needed = f"{shown(str(table))} with another content", f"be the table that {shown(place.name)} describes"
+        raise InvalidArgument(name, InWords(other), needed, "count or bound the rows again")
     return manifest
 
 

@@ -52,12 +52,11 @@ class Owners:
         """From the keywords of `bound`, checked."""
         names = (key,) if isinstance(key, str) else tuple(key or ())
         if not names:
-            raise InvalidArgument(
-                "key",
-                NOT_SHOWN,
+            needed, reason = (
                 "be given where records have several owners",
-                "the choice must not depend on the contents of a record",
+                "the choice must not depend on their contents",
             )
+            raise InvalidArgument("key", NOT_SHOWN, needed, reason)
         if per is not None or isinstance(at_most, Mapping):
             raise InvalidArgument("at_most", at_most, "be one number where records have several owners")
         return cls(by=tuple(by), key=names, at_most=require_integer("at_most", at_most, at_least=1), seed=seed_of(seed))
@@ -71,12 +70,12 @@ class Owners:
 
     def names(self, columns: Mapping[str, str]) -> str:
         """The expression of the list of a record's owners, each once; a missing one is left out."""
-        lists = [
+        lists = (
             f"CAST({quoted(name)} AS VARCHAR[])"
             if columns[name].endswith("[]")
             else f"[CAST({quoted(name)} AS VARCHAR)]"
             for name in self.by
-        ]
+        )
         return f"list_sort(list_distinct(flatten([{', '.join(lists)}])))"
 
     def number(self, *, seed: str | None = None) -> str:
@@ -116,9 +115,8 @@ def people_of_records(engine: Engine, by: tuple[str, ...]) -> int:
     named = "len(owners) - CAST(list_contains(owners, '') AS INTEGER)"
     without, rows = engine.rows(f"SELECT count(*) FILTER ({named} = 0), count(*) FROM records")[0]
     if without:
-        raise InvalidArgument(
-            " and ".join(shown(name) for name in by), InWords(f"{without} records without any owner"), "not be missing"
-        )
+        names = " and ".join(shown(name) for name in by)
+        raise InvalidArgument(names, InWords(f"{without} records without any owner"), "not be missing")
     check_people(engine, by[:1])
     return int(rows)
 
@@ -127,11 +125,8 @@ def read_records(engine: Engine, source: Relation, owners: Owners, progress: Pro
     """Make the table `records` (owners; with a key h, owners)."""
     owners.check(source.columns)
     number = f"{owners.number()} AS h, " if owners.key else ""
-    engine.rows(
-        f"CREATE OR REPLACE TEMP TABLE records AS SELECT {number}"
-        f"{owners.names(source.columns)} AS owners FROM {source.sql}",
-        progress,
-    )
+    rows = f"SELECT {number}{owners.names(source.columns)} AS owners FROM {source.sql}"
+    engine.rows(f"CREATE OR REPLACE TEMP TABLE records AS {rows}", progress)
 
 
 def choose(engine: Engine, owners: Owners, memory: int, progress: Progress | None = None) -> dict[str, Any]:

@@ -57,10 +57,8 @@ class PeopleView:
     adjacency: str
     counts: tuple[int, ...]
     """The distinct numbers of examples, increasing."""
-
     people: tuple[int, ...]
     """How many people contributed each number."""
-
     epsilon: tuple[Bounds, ...]
     """Bounds for each; a person's guarantee is the upper side."""
 
