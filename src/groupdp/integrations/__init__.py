@@ -27,6 +27,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from groupdp._validation import require_number
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.neighbours import SUBSTITUTE, ZERO_OUT
@@ -83,7 +85,7 @@ def refuse_misdescribed_events(group_size: int) -> None:
     for name, variables in calling_frames("jax_privacy"):
         strategy = getattr(variables.get("self"), "strategy", None)
         if name in ("__post_init__", "plan") and strategy is not None:
-            refuse_bands(_length(strategy), group_size, "num_bands")
+            refuse_bands(len(np.atleast_1d(strategy)), group_size, "num_bands")
         params = variables.get("dp_params")
         if name == "_compute_epsilon" and params is not None:
             refuse_bands(getattr(params, "cycle_length", None), group_size, "cycle_length")
@@ -95,13 +97,6 @@ def refuse_misdescribed_events(group_size: int) -> None:
                 )
                 needed = "be POISSON for this training accountant"
                 raise InvalidArgument("sampling_method", InWords(method), needed, reason)
-
-
-def _length(strategy: Any) -> int:
-    try:
-        return len(strategy)
-    except TypeError:
-        return 1
 
 
 def refuse_bands(bands: Any, group_size: int, name: str) -> None:
@@ -136,19 +131,16 @@ def require_poisson(data_loader: Any, sample_rate: float | None = None) -> float
     """The rate of a loader whose steps can be counted as Poisson samples, at `sample_rate` if given."""
     rate = poisson_rate_of(data_loader)
     if rate is None:
+        reason = f"its batches are not Poisson samples, and accounting for them as such is not a guarantee; {_OFFER}"
         raise InvalidArgument(
-            "poisson_sampling",
-            InWords("a data loader that shuffles or goes in order"),
-            "be True",
-            f"its batches are not Poisson samples, and accounting for them as such is not a guarantee; {_OFFER}",
+            "poisson_sampling", InWords("a data loader that shuffles or goes in order"), "be True", reason
         )
     if sample_rate is not None and rate > sample_rate:
-        raise InvalidArgument(
-            "data_loader",
-            NOT_SHOWN,
+        needed = (
             f"have 1 / sample_rate steps a pass: Opacus would account for a rate of {sample_rate!r} where {rate!r} is "
-            "sampled; GroupPrivacyEngine accounts for the latter",
+            "sampled; GroupPrivacyEngine accounts for the latter"
         )
+        raise InvalidArgument("data_loader", NOT_SHOWN, needed)
     return rate
 
 

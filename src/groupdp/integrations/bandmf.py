@@ -68,14 +68,12 @@ def from_bandmf(config: Any, *, batch_selection: Any = None, noise_multiplier: f
     """
     given = config.noise_multiplier if noise_multiplier is None else noise_multiplier
     if given is None:
-        raise InvalidArgument(
-            "noise_multiplier", NOT_SHOWN, "be given, in the configuration or here: groupdp.calibrate_noise chooses one"
-        )
+        needed = "be given, in the configuration or here: groupdp.calibrate_noise chooses one"
+        raise InvalidArgument("noise_multiplier", NOT_SHOWN, needed)
     noise = require_number("noise_multiplier", float(given), at_least=0.0)
     if getattr(config, "column_normalize", False):
-        raise InvalidArgument(
-            "column_normalize", True, "be False: its matrix is not the Toeplitz matrix of the strategy"
-        )
+        needed = "be False: its matrix is not the Toeplitz matrix of the strategy"
+        raise InvalidArgument("column_normalize", True, needed)
     column = np.asarray(config.strategy)
     if column.ndim != 1:
         raise InvalidArgument("strategy", InWords(f"shape {column.shape}"), "be a list of coefficients")
@@ -83,11 +81,9 @@ def from_bandmf(config: Any, *, batch_selection: Any = None, noise_multiplier: f
     steps = require_integer("iterations", config.iterations, at_least=1)
     participation = _participation(config if batch_selection is None else batch_selection, bands=len(column))
     if batch_selection is not None and (batch_selection.iterations, participation.parts) != (steps, len(column)):
-        raise InvalidArgument(
-            "batch_selection",
-            InWords(f"{participation.parts} parts and {batch_selection.iterations} iterations"),
-            f"have the configuration's {len(column)} bands and {steps} iterations",
-        )
+        got = InWords(f"{participation.parts} parts and {batch_selection.iterations} iterations")
+        needed = f"have the configuration's {len(column)} bands and {steps} iterations"
+        raise InvalidArgument("batch_selection", got, needed)
     run = CorrelatedNoise(strategy, participation, noise_multiplier=noise, steps=steps, normalisation="unit-columns")
     # Their noise is the multiplier times the norm in the strategy's own precision, which may be below the exact norm.
     theirs = float(noise * float(np.linalg.norm(column)))
@@ -100,17 +96,13 @@ def from_bandmf(config: Any, *, batch_selection: Any = None, noise_multiplier: f
 def _participation(selection: Any, *, bands: int) -> CyclicPoisson:
     """Who takes part when, from the fields of a configuration or of a batch selection."""
     if getattr(selection, "truncated_batch_size", None) is not None:
-        raise InvalidArgument(
-            "truncated_batch_size",
-            selection.truncated_batch_size,
-            "be None for correlated noise: no law is proved for batches that are cut",
-        )
+        needed = "be None for correlated noise: no law is proved for batches that are cut"
+        raise InvalidArgument("truncated_batch_size", selection.truncated_batch_size, needed)
     if isinstance(selection, PersonCyclicPoisson):
         return CyclicPoisson(parts=selection.cycle_length, rate=selection.sampling_prob, assigned="person")
     name = getattr(getattr(selection, "partition_type", None), "name", None)
     if name not in _ASSIGNED or not hasattr(selection, "sampling_prob"):
-        raise InvalidArgument(
-            "batch_selection", selection, "be cyclic Poisson sampling with parts that are INDEPENDENT or an EQUAL_SPLIT"
-        )
+        needed = "be cyclic Poisson sampling with parts that are INDEPENDENT or an EQUAL_SPLIT"
+        raise InvalidArgument("batch_selection", selection, needed)
     parts = getattr(selection, "cycle_length", bands)
     return CyclicPoisson(parts=parts, rate=float(selection.sampling_prob), assigned=_ASSIGNED[name])

@@ -59,9 +59,8 @@ def import_run(path: str | Path) -> ImportedRun:
     except InvalidArgument:
         raise
     except (ValueError, RecursionError):
-        raise InvalidArgument(
-            "source", InWords(f"{shown(str(path))}, which is neither"), "be a PyTorch checkpoint or JSON"
-        ) from None
+        neither = InWords(f"{shown(str(path))}, which is neither")
+        raise InvalidArgument("source", neither, "be a PyTorch checkpoint or JSON") from None
 
 
 def _checkpoint(file: Path) -> Any:
@@ -84,11 +83,9 @@ def _from_content(content: Any) -> ImportedRun:
         state = content.get("privacy_accountant_state_dict", content)
         if isinstance(state, Mapping) and "history" in state:
             return _from_opacus(state)
-        raise InvalidArgument(
-            "source",
-            InWords(f"the keys {shown(sorted(map(str, content))[:6])}"),
-            "hold a privacy_accountant_state_dict, a history, number_of_examples or num_samples",
-        )
+        keys = InWords(f"the keys {shown(sorted(map(str, content))[:6])}")
+        needed = "hold a privacy_accountant_state_dict, a history, number_of_examples or num_samples"
+        raise InvalidArgument("source", keys, needed)
     return ImportedRun(phases=from_opacus(content), source="a history of Opacus")
 
 
@@ -173,9 +170,8 @@ def to_opacus(run: DPSGD | Sequence[DPSGD]) -> list[Entry]:
     history = []
     for phase in phases_of(run):
         if not isinstance(phase.sampling, groupdp.PoissonSampling) or phase.microbatch_size != 1:
-            raise InvalidArgument(
-                "run", phase, "have Poisson sampling and a microbatch_size of 1 to be a history of Opacus"
-            )
+            needed = "have Poisson sampling and a microbatch_size of 1 to be a history of Opacus"
+            raise InvalidArgument("run", phase, needed)
         if phase.steps > 0:
             history.append((phase.noise_multiplier, phase.sampling.rate, phase.steps))
     return history

@@ -50,11 +50,7 @@ class GroupTrainingAccountant(_accounting.DpTrainingAccountant):  # type: ignore
     def can_calibrate_steps(self) -> bool:
         return True
 
-    def can_calibrate_batch_size(self) -> bool:
-        return True
-
-    def can_calibrate_noise_multipliers(self) -> bool:
-        return True
+    can_calibrate_batch_size = can_calibrate_noise_multipliers = can_calibrate_steps
 
     def _validate_dp_params(self, dp_params: Any) -> None:
         super()._validate_dp_params(dp_params)
@@ -191,18 +187,16 @@ def to_dp_params(run: DPSGD | Sequence[DPSGD], *, num_samples: int, delta: float
     phases = [phase for phase in phases_of(run) if phase.steps > 0]
     kinds = {type(phase.sampling) for phase in phases}
     if len(kinds) != 1 or any(phase.microbatch_size != 1 for phase in phases):
-        raise InvalidArgument(
-            "run", NOT_SHOWN, "have steps, one kind of sampling and a microbatch_size of 1 to be DpParams"
-        )
+        needed = "have steps, one kind of sampling and a microbatch_size of 1 to be DpParams"
+        raise InvalidArgument("run", NOT_SHOWN, needed)
     samplings: list[Any] = [phase.sampling for phase in phases]
     truncations = {getattr(sampling, "largest_batch", None) for sampling in samplings}
     if len(truncations) != 1:
         raise InvalidArgument("run", InWords("several"), "have one largest_batch to be DpParams")
     sizes = [_batch_size(sampling, num_samples, group_size) for sampling in samplings]
     if len(set(sizes)) != 1:
-        raise InvalidArgument(
-            "run", NOT_SHOWN, "have one batch size to be DpParams: several are given as a schedule of scales"
-        )
+        needed = "have one batch size to be DpParams: several are given as a schedule of scales"
+        raise InvalidArgument("run", NOT_SHOWN, needed)
     starts = [sum(phase.steps for phase in phases[:index]) for index in range(len(phases))]
     noises: Any = [(start, phase.noise_multiplier) for start, phase in zip(starts, phases, strict=True)]
     fixed = kinds == {groupdp.FixedBatchSampling}
@@ -254,9 +248,8 @@ def from_batch_selection(
         sampling = _poisson(strategy.sampling_prob, strategy.truncated_batch_size, examples, size)
     elif isinstance(strategy, _batches.FixedBatchSampling):
         if strategy.replace:
-            raise InvalidArgument(
-                "replace", NOT_SHOWN, "be False: batches drawn with replacement have no group-level law here"
-            )
+            needed = "be False: batches drawn with replacement have no group-level law here"
+            raise InvalidArgument("replace", NOT_SHOWN, needed)
         common = examples if adjacency in SAME_SIZE else _without_user(examples, size)
         sampling = groupdp.FixedBatchSampling(batch_size=strategy.batch_size, dataset_size=common)
     elif isinstance(strategy, _batches.BallsInBinsSampling):
@@ -266,8 +259,7 @@ def from_batch_selection(
             raise InvalidArgument("iterations", InWords(strategy.iterations), needed, reason)
         sampling = groupdp.BallsInBinsSampling(batches=strategy.cycle_length)
     else:
-        raise InvalidArgument(
-            "strategy", strategy, "be a CyclicPoissonSampling, FixedBatchSampling or BallsInBinsSampling of JAX Privacy"
-        )
+        known = "CyclicPoissonSampling, FixedBatchSampling or BallsInBinsSampling"
+        raise InvalidArgument("strategy", strategy, f"be a {known} of JAX Privacy")
     sampling.require_adjacency(adjacency)
     return DPSGD(sampling=sampling, noise_multiplier=noise_multiplier, steps=strategy.iterations)

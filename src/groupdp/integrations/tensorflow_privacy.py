@@ -85,13 +85,8 @@ class Hyperparameters:
 
     def _run(self, sampling: Any, steps: int) -> DPSGD:
         # Averages of any number of gradients above one move by up to twice the clipping norm: two stands for them all.
-        microbatch_size = 2 if self.used_microbatching else 1
-        return DPSGD(
-            sampling=sampling,
-            noise_multiplier=self.noise_multiplier,
-            steps=steps,
-            microbatch_size=microbatch_size,
-        )
+        size = 2 if self.used_microbatching else 1
+        return DPSGD(sampling, noise_multiplier=self.noise_multiplier, steps=steps, microbatch_size=size)
 
 
 def from_tensorflow_privacy(
@@ -158,17 +153,10 @@ def statement(hyperparameters: Hyperparameters, *, delta: float) -> str:
         f"{h.noise_multiplier!r}, {h.num_epochs!r} epochs ({h.steps} steps), {micro} microbatching, at most "
         f"{h.max_examples_per_user} examples per user."
     )
-    lines = [
-        *textwrap.wrap(what, width=100),
-        "",
-        "The guarantee covers every model checkpoint, not only the last.",
-        "",
-    ]
+    lines = [*textwrap.wrap(what, width=100), "", "The guarantee covers every model checkpoint, not only the last.", ""]
     lines += _table("Example-level DP", h, 1, target)
     lines += _table(f"User-level DP, {h.max_examples_per_user} examples per user", h, h.max_examples_per_user, target)
-    lines += [
-        "(*) Only if batches are Poisson samples: for shuffled data the number is not a guarantee.",
-    ]
+    lines.append("(*) Only if batches are Poisson samples: for shuffled data the number is not a guarantee.")
     if h.max_examples_per_user > 1 and not h.used_microbatching:
         old = old_tool_epsilon(h.poisson_run, delta=target, group_size=h.max_examples_per_user)
         lines += [
