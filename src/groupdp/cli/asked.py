@@ -85,7 +85,7 @@ class Asked:
         """Refuses several sources for an answer whose group sizes are one number each."""
         sources = self.file.sources
         if sources is not None:
-            needed = f"draw from one source for {what}, whose group sizes are one number each"
+            needed = f"draw from one source for {what}: there a group size is one number"
             instead = f"use groupdp epsilon --group-size {_each(sources)} for each group instead"
             raise InvalidArgument("run", InWords(f"{len(sources)} sources"), needed, instead)
 

@@ -184,7 +184,7 @@ _AUTO = "With --at-most auto"
     **_ROWS,
     key=words("COLUMNS", "Column that tells a person's examples apart, or a,b (default: the whole row).", _CHOICE),
     at_most=words("INTEGER|auto", "Examples to keep of each person.", _CHOICE),
-    run=words("RUN.TOML", "Instead of --at-most: the group size of this run file, such as cap saves.", _CHOICE),
+    run=words("RUN.TOML", "Instead of --at-most: the group size of this run file; cap --save writes one.", _CHOICE),
     at_most_per=words("COLUMN=CAPS", "Instead of --at-most, by source: source=8 or source=web:3,books:5.", _CHOICE),
     seed=words("TEXT", "Seed of the choice: another seed chooses other examples.", _CHOICE, default="0"),
     epsilon=number("The epsilon to reach.", _AUTO),

@@ -220,7 +220,7 @@ def _optimality(result: Calibration) -> str:
         gap = round_up(result.proved_gap, 2)
         return f"Proved optimal{by} to a relative {gap}, not to the tolerance asked for."
     if result.failing_value is None:
-        return "No larger or smaller value is accepted."
+        return "The value is at the end of the range that is accepted."
     if result.tolerance is not None:
         return f"Proved optimal{by} to a relative {given(result.tolerance)}."
     return f"Proved optimal{by}."
@@ -231,14 +231,18 @@ def _optimality(result: Calibration) -> str:
     "--bands 1,2,4,8 --sampling-rate 0.01 --steps 2000 --noise-multiplier 2 --normalisation unit-columns "
     "--assigned person --delta 1e-6 --group-size 3 --epsilon 8",
     bands=words("NUMBERS", "Numbers of bands: 1,2,4 or 1:8.", RUN, default="1,2,4,8,16", read=read_counts),
-    sampling_rate=number("Expected batch over the whole dataset, for every row.", RUN, required=True),
+    sampling_rate=number("Expected batch size over the dataset size, in every row.", RUN, required=True),
     steps=integer("Number of rounds.", RUN, required=True),
-    noise_multiplier=number("Noise over the clipping norm, as --normalisation says.", RUN, required=True),
-    normalisation=words("NAME", "as-given, or unit-columns: the noise is times the column norm.", RUN, required=True),
-    assigned=words("NAME", "What decides an example's part: person, example or position.", RUN, required=True),
+    noise_multiplier=number("Noise over the clipping norm; --normalisation says of which columns.", RUN, required=True),
+    normalisation=words(
+        "NAME", "unit-columns multiplies the noise by the column norm, as-given does not.", RUN, required=True
+    ),
+    assigned=words(
+        "NAME", "What decides which part an example is in: person, example or position.", RUN, required=True
+    ),
     delta=number("The delta of (epsilon, delta)-DP.", required=True),
     group_size=integer("Examples that one person may have.", required=True),
-    epsilon=number("Also the noise that meets this epsilon, and its error."),
+    epsilon=number("Also print the noise that meets this epsilon, and its error."),
     adjacency=choice(ADJACENCIES, f"Which datasets are neighbours: {', '.join(ADJACENCIES)}.", default=ADJACENCIES[0]),
 )
 def bands_of_noise(*, bands: list[int], **question: Any) -> Answer:

@@ -94,7 +94,7 @@ def add(asked: Asked, *, ledger: str, as_json: bool, progress: Progress, **said:
     "ledger show",
     "--ledger ledger.jsonl --plot spent.png",
     **_FILE,
-    has=words("DIGEST", "Refuse a ledger without this digest, noted earlier.", _LEDGER),
+    has=words("DIGEST", "Refuse a ledger without this digest, which you noted earlier.", _LEDGER),
     plot=PLOT,
 )
 def show(*, ledger: str, has: str | None, progress: Progress) -> Answer:
@@ -157,7 +157,7 @@ def _guarantee(book: Ledger, states: Any) -> str:
     if book.epsilon is None:
         return (
             "Some parameters were chosen after looking, and no budget was fixed when the ledger was made: nothing is "
-            "guaranteed. A filter would need the last figure as its budget."
+            "guaranteed. The last figure is the budget that a filter would have needed."
         )
     if guaranteed is None:
         return (

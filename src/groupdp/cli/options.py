@@ -207,7 +207,9 @@ _ABOUT_RUN: dict[str, Option] = {
     "save": words("RUN.TOML", "Also write the run to this file.", OUTPUT),
     "force": FORCE,
     "delta": words("NUMBER", f"The delta of (epsilon, delta)-DP; {_IN_FILE}."),
-    "group_size": words("INTEGER", f"Examples that one person may have; {_IN_FILE}; with sources web=3,books=5."),
+    "group_size": words(
+        "INTEGER", f"Examples that one person may have (web=3,books=5 for several sources); {_IN_FILE}."
+    ),
     "adjacency": words("NAME", _NEIGHBOURS, choices=ADJACENCIES),
     "removed": words("INTEGER", "Instead of --group-size: examples that leave (none if only --added is given)."),
     "added": words("INTEGER", "Instead of --group-size: examples that join. The reverse change is covered, too."),

@@ -265,7 +265,7 @@ def _split(_: str, text: str) -> list[str]:
     **STUDY,
     caps=words(
         "LIST",
-        "Examples of a person to compare, such as 1,4,16.",
+        "Numbers of examples of a person to compare, such as 1,4,16.",
         read=lambda name, text: [read_integer(name, cap, at_least=1) for cap in _split(name, text)],
     ),
     ways=words(

@@ -37,7 +37,9 @@ _LARGEST_CERTIFICATE = 1_000_000
 _FORMATS = {"markdown": ".md", "text": ".txt", "latex": ".tex", "json": ".json"}
 
 _ATTACK: dict[str, Any] = {
-    "prior": number("With --short: prior probability of what an alarm claims (default 0.5).", above=0.0, below=1.0),
+    "prior": number(
+        "With --short: how sure the attacker is beforehand, a probability (default 0.5).", above=0.0, below=1.0
+    ),
     "false_alarms": number("With --short: the attacker's rate of false alarms (default 0.01).", above=0.0, below=1.0),
 }
 
@@ -138,7 +140,7 @@ def _format(form: str | None, out: str | None, *, as_json: bool) -> str:
     "tradeoff",
     "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --group-size 4 --plot tradeoff.png",
     question=("group_size", "adjacency", "removed", "added"),
-    prior=number("Prior probability of what an alarm claims.", default="0.5", above=0.0, below=1.0),
+    prior=number("How sure the attacker is beforehand, a probability.", default="0.5", above=0.0, below=1.0),
     rates=numbers("False positive rates.", "1e-6,1e-3,0.01,0.1,0.5", at_least=0.0, at_most=1.0),
     plot=PLOT,
 )

@@ -64,8 +64,8 @@ def _needing(field: str) -> str:
     "indices.parquet --sampling poisson --sampling-rate 0.01 --dataset-size 50000",
     indices=argument(
         "FILE",
-        "CSV, Parquet or JSONL: a row for every example of every batch, with the columns step and index, perhaps epoch "
-        "and person.",
+        "CSV, Parquet or JSONL: a row for every example of every batch, with columns step and index, and optionally "
+        "epoch and person.",
     ),
     sampling=words("NAME", f"What is claimed: {', '.join(_FIELDS)}.", _CLAIM, required=True),
     dataset_size=integer("Examples in the dataset drawn from.", _CLAIM, required=True),

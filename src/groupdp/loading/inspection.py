@@ -198,7 +198,9 @@ def _test(
     stated = stated if isinstance(stated, Sampling) else reading.sampling
     if stated is None:
         raise InvalidArgument(
-            "claim", InWords("none" if claim is None else "only a name"), "be a sampling with its numbers, for draw"
+            "claim",
+            InWords("none" if claim is None else "only a name"),
+            "be a sampling with its numbers where epochs are drawn",
         )
     if any(rank.batches is None for rank in readings):
         raise InvalidArgument("draw", NOT_SHOWN, f"be left out: no indices can be drawn from {reading.kind}")

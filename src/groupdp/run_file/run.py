@@ -152,7 +152,7 @@ def combined(files: Sequence[tuple[RunFile, int | None]]) -> RunFile:
     if len(adjacencies) > 1:
         raise InvalidArgument("adjacency", InWords(" and ".join(sorted(adjacencies))), "be the same in all run files")
     if any(file.removed is not None or file.added is not None for file, _ in files):
-        raise InvalidArgument("removed and added", InWords("them"), "be left out where several run files are given")
+        raise InvalidArgument("removed and added", NOT_SHOWN, "be left out where several run files are given")
     phases: list[Mechanism] = []
     sizes: list[Any] = []
     parts: list[RunFile] = []

@@ -212,14 +212,19 @@ def read_question(document: Mapping[str, Any], *, also: Sequence[str] = ()) -> Q
     for name in document:
         if name not in allowed:
             raise InvalidArgument.saying("", f"{shown(name)} is not a known field: {', '.join(allowed)} are.")
-    phases = document.get("phases")
-    if not isinstance(phases, list) or not phases or not all(isinstance(phase, dict) for phase in phases):
-        raise InvalidArgument("phases", plain(phases), "be a list of one object or more")
-    if len(phases) > MOST_PHASES:
-        raise InvalidArgument("phases", len(phases), f"be at most {MOST_PHASES}")
-    return Question(
-        phases=mechanisms_of([_phase(phase, index) for index, phase in enumerate(phases)]), document=document
-    )
+    tables = document.get("phases")
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise InvalidArgument("phases", plain(tables), "be a list of one object or more")
+    if len(tables) > MOST_PHASES:
+        raise InvalidArgument("phases", len(tables), f"be at most {MOST_PHASES}")
+    phases = []
+    for index, table in enumerate(tables):
+        try:
+            phases.append(phase_of(table))
+        except InvalidArgument as error:
+            error.phase = index
+            raise
+    return Question(phases=mechanisms_of(phases), document=document)
 
 
 def plain(value: Any) -> Any:
@@ -237,14 +242,6 @@ def field_of(error: InvalidArgument) -> str | None:
     """The field of the form that an error is about."""
     field = _FIELDS_OF.get(error.argument, error.name)
     return field if field in fields() or field in _OTHER_FIELDS else None
-
-
-def _phase(table: Mapping[str, Any], index: int) -> Mechanism:
-    try:
-        return phase_of(table)
-    except InvalidArgument as error:
-        error.phase = index
-        raise
 
 
 def _no_constant(text: str) -> Any:
