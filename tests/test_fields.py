@@ -12,6 +12,7 @@ import pytest
 import groupdp
 from command_line import groupdp as command
 from groupdp import mechanisms, samplings
+from groupdp import web as form
 from groupdp.errors import InvalidArgument
 from groupdp.fields import Field, Slider
 from groupdp.mechanisms import Mechanism
@@ -19,7 +20,7 @@ from groupdp.mechanisms.named_values import phase_of
 from groupdp.pairs import ZERO, Round, Side
 from groupdp.run_file import parse_run_file
 from groupdp.samplings import PoissonSampling, Sampling
-from groupdp.web import answers, form, openapi
+from groupdp.web import answers, openapi
 from paths import ROOT
 
 HALVES = Field(

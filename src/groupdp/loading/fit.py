@@ -6,7 +6,7 @@ has its share 1/m of it. A claim that is not contradicted is not proved: a defec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,6 @@ from groupdp.samplings import (
     FixedOrderSampling,
     PoissonSampling,
     Sampling,
-    ShuffledOnceSampling,
     ShuffledSampling,
     SpreadSampling,
 )
@@ -77,25 +76,14 @@ class Fit:
 
 def steps_of_epoch(claim: Sampling, dataset_size: int) -> int:
     """The steps of one epoch of a sampling that has a test."""
-    match claim:
-        case ShuffledOnceSampling():
-            pass
-        case BallsInBinsSampling(batches=batches) | SpreadSampling(batches=batches):
-            return batches
-        case PoissonSampling():
-            return int(-(-1 // claim.share_of_data()))
-        case (
-            ShuffledSampling(batch_size=size)
-            | FixedBatchSampling(batch_size=size)
-            | FixedOrderSampling(batch_size=size)
-        ):
-            return -(-dataset_size // size)
-    raise InvalidArgument(
-        "sampling",
-        InWords(claim.name),
-        f"be poisson, {BallsInBinsSampling.name}, spread, shuffled, fixed-batch or fixed-order",
-        "no test of drawn indices is known for others",
-    )
+    if type(claim) not in _TESTS:
+        *names, last = (kind.name for kind in _TESTS)
+        needed, reason = f"be {', '.join(names)} or {last}", "no test of drawn indices is known for others"
+        raise InvalidArgument("sampling", InWords(claim.name), needed, reason)
+    if isinstance(claim, BallsInBinsSampling | SpreadSampling):
+        return claim.batches
+    size = getattr(claim, "batch_size", None)
+    return int(-(-1 // claim.share_of_data())) if size is None else -(-dataset_size // size)
 
 
 def fit(drawn: Drawn, claim: Sampling, *, people: IntArray | None = None, false_alarm: float = FALSE_ALARM) -> Fit:
@@ -104,9 +92,8 @@ def fit(drawn: Drawn, claim: Sampling, *, people: IntArray | None = None, false_
     steps_of_epoch(claim, drawn.dataset_size)
     require_whole_epochs(drawn)
     if drawn.epochs * drawn.dataset_size > _MOST:
-        raise InvalidArgument(
-            "epochs", drawn.epochs, f"be at most {_MOST // drawn.dataset_size} for a dataset of this size"
-        )
+        most = _MOST // drawn.dataset_size
+        raise InvalidArgument("epochs", drawn.epochs, f"be at most {most} for a dataset of this size")
     stated = getattr(claim, "dataset_size", drawn.dataset_size)
     if stated != drawn.dataset_size:
         raise InvalidArgument("dataset_size", stated, f"be {drawn.dataset_size}, the size of the dataset drawn from")
@@ -115,20 +102,7 @@ def fit(drawn: Drawn, claim: Sampling, *, people: IntArray | None = None, false_
         return Fit(claim, (excluded("An index outside of the dataset", int(outside.sum())),), alarm, drawn.epochs, 0)
     keys = drawn.rounds * drawn.dataset_size + drawn.index
     findings = [excluded("An example more than once in a batch", int(keys.size - np.unique(keys).size))]
-    tests: Iterator[Finding | None]
-    match claim:
-        case PoissonSampling():
-            tests = _poisson(drawn, claim.rate)
-        case BallsInBinsSampling():
-            tests = _thrown(drawn, np.arange(drawn.dataset_size))
-        case SpreadSampling():
-            tests = _spread(drawn, people)
-        case FixedBatchSampling():
-            tests = _fixed_batch(drawn, claim.batch_size)
-        case FixedOrderSampling():
-            tests = iter([at_most_once(drawn), _largest(drawn, claim.batch_size)])
-        case _:
-            tests = _shuffled(drawn, getattr(claim, "batch_size", 1))
+    tests = _TESTS[type(claim)](drawn, claim, people)
     findings += [test for test in tests if test is not None]
     return Fit(claim, tuple(findings), alarm, drawn.epochs, len(drawn.index))
 
@@ -182,9 +156,7 @@ def _thrown(drawn: Drawn, alone: IntArray) -> Iterator[Finding | None]:
     pairs = len(alone) // 2
     together = (places[:, : 2 * pairs : 2] == places[:, 1 : 2 * pairs : 2]).sum()
     yield binomial("Pairs of neighbours in one batch", together, drawn.epochs * pairs, 1.0 / batches)
-    held = np.zeros((len(alone), min(batches, 16)), dtype=np.int64)
-    for batch in range(held.shape[1]):
-        held[:, batch] = (places == batch).sum(axis=0)
+    held = np.stack([(places == batch).sum(axis=0) for batch in range(min(batches, 16))], axis=1)
     yield binomial("Epochs with one particular example in one particular batch", held, drawn.epochs, 1.0 / batches)
     sizes = (places == 0).sum(axis=1)
     yield quantile_counts("Epochs whose first batch has {} examples", sizes, binomial_law(len(alone), 1 / batches))
@@ -192,20 +164,15 @@ def _thrown(drawn: Drawn, alone: IntArray) -> Iterator[Finding | None]:
 
 def _spread(drawn: Drawn, people: IntArray | None) -> Iterator[Finding | None]:
     if people is None or len(people) != drawn.dataset_size:
-        raise InvalidArgument(
-            "people",
-            NOT_SHOWN,
-            "be given for spread allocation: the person of every example (in a log, the column person)",
-        )
+        needed = "be given for spread allocation: the person of every example (in a log, the column person)"
+        raise InvalidArgument("people", NOT_SHOWN, needed)
     _, first, person = np.unique(people, return_index=True, return_inverse=True)
     counts = np.bincount(person)
     keys = (drawn.rounds * len(counts)) + person[drawn.index]
     held_keys, held = np.unique(keys, return_counts=True)
     most = -(-counts // drawn.steps)
-    yield excluded(
-        "More examples of one person in a batch than an even spread has",
-        int((held > most[held_keys % len(counts)]).sum()),
-    )
+    more = int((held > most[held_keys % len(counts)]).sum())
+    yield excluded("More examples of one person in a batch than an even spread has", more)
     yield from _thrown(drawn, np.asarray(first, dtype=np.int64))
 
 
@@ -216,16 +183,12 @@ def _shuffled(drawn: Drawn, batch_size: int) -> Iterator[Finding | None]:
         yield finding
         if finding.p_value == 0.0:
             return
-    whole = size // batch_size
-    yield excluded(
-        f"A batch other than the last without {batch_size} examples",
-        int((drawn.sizes()[:, :whole] != batch_size).sum()),
-    )
+    whole, chance = size // batch_size, batch_size / size
+    other = int((drawn.sizes()[:, :whole] != batch_size).sum())
+    yield excluded(f"A batch other than the last without {batch_size} examples", other)
     places = drawn.place()
-    chance = batch_size / size
-    yield binomial(
-        "Epochs with one particular example in the first batch", (places == 0).sum(axis=0), drawn.epochs, chance
-    )
+    of_first = (places == 0).sum(axis=0)
+    yield binomial("Epochs with one particular example in the first batch", of_first, drawn.epochs, chance)
     last = (places == whole - 1).sum(axis=0)
     yield binomial("Epochs with one particular example in the last whole batch", last, drawn.epochs, chance)
     first = np.arange(0, drawn.epochs - 1, 2)
@@ -235,10 +198,8 @@ def _shuffled(drawn: Drawn, batch_size: int) -> Iterator[Finding | None]:
     pairs = size // 2
     together = (places[:, : 2 * pairs : 2] == places[:, 1 : 2 * pairs : 2]) & (places[:, : 2 * pairs : 2] < whole)
     together &= places[:, : 2 * pairs : 2] >= 0
-    meeting = whole * chance * (batch_size - 1) / (size - 1) if size > 1 else 1.0
-    yield binomial(
-        "Epochs with one particular pair of neighbours in one batch", together.sum(axis=0), drawn.epochs, meeting
-    )
+    meeting, met = whole * chance * (batch_size - 1) / (size - 1) if size > 1 else 1.0, together.sum(axis=0)
+    yield binomial("Epochs with one particular pair of neighbours in one batch", met, drawn.epochs, meeting)
 
 
 def _fixed_batch(drawn: Drawn, batch_size: int) -> Iterator[Finding | None]:
@@ -271,3 +232,14 @@ def drawn_from(epochs: Iterable[Iterable[Any]], *, steps: int, dataset_size: int
         count += 1
     rounds = np.repeat(np.arange(len(batches)), [len(batch) for batch in batches])
     return Drawn(rounds // steps, rounds % steps, np.concatenate(batches), count, steps, dataset_size)
+
+
+#: The test of every sampling that has one: from (drawn, claim, people) to its findings.
+_TESTS: dict[type[Sampling], Callable[[Drawn, Any, IntArray | None], Iterable[Finding | None]]] = {
+    PoissonSampling: lambda drawn, claim, _: _poisson(drawn, claim.rate),
+    BallsInBinsSampling: lambda drawn, claim, _: _thrown(drawn, np.arange(drawn.dataset_size)),
+    SpreadSampling: lambda drawn, claim, people: _spread(drawn, people),
+    ShuffledSampling: lambda drawn, claim, _: _shuffled(drawn, claim.batch_size),
+    FixedBatchSampling: lambda drawn, claim, _: _fixed_batch(drawn, claim.batch_size),
+    FixedOrderSampling: lambda drawn, claim, _: [at_most_once(drawn), _largest(drawn, claim.batch_size)],
+}
