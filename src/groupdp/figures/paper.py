@@ -11,31 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from groupdp._version import VERSION
-from groupdp.baselines.comparison import Point, as_csv, compare
-from groupdp.bounds import Bounds
+from groupdp.baselines.comparison import as_csv, compare
 from groupdp.drawing import save_figure
 from groupdp.engines.interface import Progress
 from groupdp.figures import draw_curves
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.printing import round_down, round_up
 from groupdp.samplings import FixedBatchSampling, PoissonSampling, Sampling
-
-
-def old_tool(point: Point) -> float:
-    """What TensorFlow Privacy's arithmetic ends with."""
-    if point.old_tool is None:
-        raise AssertionError("the paper's samplings have every baseline")
-    return point.old_tool
-
-
-def lemma(point: Point) -> Bounds:
-    """Vadhan's lemma on the exact curve. Comparisons that favour the tight analysis take its lower side."""
-    if point.vadhan is None:
-        raise AssertionError("the paper's samplings have every baseline")
-    return point.vadhan
-
 
 STEPS = 2000
 DELTA = 1e-6
@@ -62,14 +47,15 @@ class Panel:
 
     sampling: str
     noise_multiplier: float
-    points: tuple[Point, ...]
+    points: tuple[Any, ...]
+    """Of `groupdp.baselines.comparison.Point`: these samplings have every baseline."""
 
     @property
     def title(self) -> str:
         """As it stands above the panel."""
         return f"noise multiplier σ = {self.noise_multiplier:g}"
 
-    def at(self, group_size: int) -> Point:
+    def at(self, group_size: int) -> Any:
         """The point of one group size."""
         return next(point for point in self.points if point.group_size == group_size)
 
@@ -112,15 +98,15 @@ def summary(panels: Sequence[Panel]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _nine(point: Point) -> str:
+def _nine(point: Any) -> str:
     return "\n".join(
         (
             "| analysis | ε |",
             "|---|---|",
             f"| this one (tight) | between {round_down(point.epsilon.lower, 10)} "
             f"and {round_up(point.epsilon.upper, 10)} |",
-            f"| Vadhan's lemma, on one example's exact curve | {_up(lemma(point).upper)} |",
-            f"| Vadhan's lemma as TensorFlow Privacy computes it | {_up(old_tool(point))} |",
+            f"| Vadhan's lemma, on one example's exact curve | {_up(point.vadhan.upper)} |",
+            f"| Vadhan's lemma as TensorFlow Privacy computes it | {_up(point.old_tool)} |",
             f"| 9 x the ε of one example (not a guarantee) | {_up(point.linear.upper)} |",
         )
     )
@@ -148,7 +134,7 @@ def _nearly_linear(panels: Sequence[Panel]) -> str:
 
 def _explosion(panel: Panel) -> str:
     inside = [point for point in panel.points if point.epsilon.upper <= MODERATE and point.group_size >= 5]
-    factors = [lemma(after).upper / lemma(before).upper for before, after in pairwise(inside)]
+    factors = [after.vadhan.upper / before.vadhan.upper for before, after in pairwise(inside)]
     shown = ", ".join(f"{factor:.3g}" for factor in factors)
     first, last = inside[0].group_size, inside[-1].group_size
     verdict = (
@@ -165,7 +151,7 @@ def _explosion(panel: Panel) -> str:
 def _infinity(panels: Sequence[Panel]) -> str:
     parts = []
     for panel in panels:
-        infinite = [point.group_size for point in panel.points if old_tool(point) == math.inf]
+        infinite = [point.group_size for point in panel.points if point.old_tool == math.inf]
         where = f"for every k >= {infinite[0]}" if infinite else f"for no k up to {panel.points[-1].group_size}"
         if infinite and len(infinite) != panel.points[-1].group_size - infinite[0] + 1:
             where = f"for k in {infinite}"
@@ -178,15 +164,15 @@ def _infinity(panels: Sequence[Panel]) -> str:
 
 def _always_better(panels: Sequence[Panel]) -> str:
     groups = [point for panel in panels for point in panel.points if point.group_size > 1]
-    better = all(point.epsilon.upper < lemma(point).lower for point in groups)
+    better = all(point.epsilon.upper < point.vadhan.lower for point in groups)
     growing = all(
-        lemma(before).upper / before.epsilon.lower < lemma(after).lower / after.epsilon.upper
+        before.vadhan.upper / before.epsilon.lower < after.vadhan.lower / after.epsilon.upper
         for panel in panels
         for before, after in pairwise(panel.points)
         if after.epsilon.upper <= MODERATE
     )
     at_nine = ", ".join(
-        f"{lemma(panel.at(9)).lower / panel.at(9).epsilon.upper:.3g} at σ = {panel.noise_multiplier:g}"
+        f"{panel.at(9).vadhan.lower / panel.at(9).epsilon.upper:.3g} at σ = {panel.noise_multiplier:g}"
         for panel in panels[: len(NOISES)]
     )
     return (

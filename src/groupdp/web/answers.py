@@ -327,21 +327,19 @@ def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: P
     if name == "vadhan":
         return vadhan_epsilons(run, group_sizes=sizes, form="geometric", **about)
 
-    def at(size: int) -> Bounds:
-        if name == "fdp":
-            return groupdp.fdp_epsilon(run, group_size=size, **about)
-        if name == "renyi":
-            return renyi_vadhan_epsilon(run, delta=question.delta, group_size=size)
-        if name == "old-tool":
-            number = old_tool_epsilon(run, delta=question.delta, group_size=size)
-            return Bounds(number, number)
-        instead = spread_instead(run, group_size=size, memory_budget=MEMORY, **about)
-        if instead is None:
-            raise InvalidArgument("name", "spread", "be asked of a shuffled run")
-        return instead
-
     answers = []
     for done, size in enumerate(sizes, 1):
-        answers.append(at(size))
+        if name == "fdp":
+            answer: Bounds | None = groupdp.fdp_epsilon(run, group_size=size, **about)
+        elif name == "renyi":
+            answer = renyi_vadhan_epsilon(run, delta=question.delta, group_size=size)
+        elif name == "old-tool":
+            number = old_tool_epsilon(run, delta=question.delta, group_size=size)
+            answer = Bounds(number, number)
+        else:
+            answer = spread_instead(run, group_size=size, memory_budget=MEMORY, **about)
+        if answer is None:
+            raise InvalidArgument("name", name, "be asked of a shuffled run")
+        answers.append(answer)
         progress(done / len(sizes))
     return answers
