@@ -105,8 +105,8 @@ def test_an_exchange_may_leave_one_side_of_the_sources_out(folder):
 
 def test_the_help_of_a_statement_promises_no_default_group(folder):
     said = " ".join(groupdp("statement --help").output.replace("│", " ").split())
-    assert "default 1); with sources" not in said
-    assert "needed here or in the run file; with sources" in said
+    assert "default 1)" not in said
+    assert "(web=3,books=5 for several sources); needed here or in the run file." in said
     Path("run.toml").write_text(RUN.replace("group_size = 3\n", ""))
     assert_one_sentence(groupdp("statement run.toml"), "group_size must be given for a statement")
     assert "PRIVACY" in groupdp("statement run.toml --group-size 2 --format text").output

@@ -22,7 +22,7 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch.utils.data import DataLoader, WeightedRandomSampler
 
-from groupdp.integrations import loaders
+from groupdp import integrations as loaders
 from groupdp.integrations import opacus as group_opacus
 from groupdp.integrations.opacus import accounted_noise
 from integrations.opacus_training import CRITERION, EXAMPLES, parts, train

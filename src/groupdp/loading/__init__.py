@@ -24,7 +24,7 @@ import math
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -61,10 +61,10 @@ class IndexBatches(ABC):
         units: IntArray,
         batches: int,
         *,
-        seed: int | None,
-        rank: int,
-        world_size: int,
-        padding: int | None,
+        seed: int | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+        padding: int | None = None,
     ) -> None:
         """`units` has, for every example, the number of the unit that is drawn with all its examples."""
         self.sampling = sampling
@@ -193,6 +193,15 @@ class IndexBatches(ABC):
         """The units of every batch of an epoch from number `first` on, in ascending order."""
 
 
+class Shared(TypedDict, total=False):
+    """Keywords of every sampler: see `IndexBatches`."""
+
+    seed: int | None
+    rank: int
+    world_size: int
+    padding: int | None
+
+
 #: Whose every example is.
 Owners = Sequence[Any] | npt.NDArray[Any]
 
@@ -210,15 +219,11 @@ class PoissonBatches(IndexBatches):
         rate: float,
         steps: int | None = None,
         owners: Owners | None = None,
-        seed: int | None = None,
-        rank: int = 0,
-        world_size: int = 1,
-        padding: int | None = None,
+        **shared: Unpack[Shared],
     ) -> None:
         sampling = PoissonSampling(rate=rate)
         batches = math.ceil(1 / sampling.share_of_data()) if steps is None else steps
-        units = units_of(dataset_size, owners)
-        super().__init__(sampling, units, batches, seed=seed, rank=rank, world_size=world_size, padding=padding)
+        super().__init__(sampling, units_of(dataset_size, owners), batches, **shared)
         self._rate = sampling.rate
 
     def _drawn(self, epoch: int, first: int) -> Iterator[IntArray]:
@@ -231,18 +236,10 @@ class BallsInBinsBatches(IndexBatches):
     """Every epoch puts each example, or each person, into one of its `batches`, independently and uniformly."""
 
     def __init__(
-        self,
-        dataset_size: int | None = None,
-        *,
-        batches: int,
-        owners: Owners | None = None,
-        seed: int | None = None,
-        rank: int = 0,
-        world_size: int = 1,
-        padding: int | None = None,
+        self, dataset_size: int | None = None, *, batches: int, owners: Owners | None = None, **shared: Unpack[Shared]
     ) -> None:
         sampling, units = BallsInBinsSampling(batches=batches), units_of(dataset_size, owners)
-        super().__init__(sampling, units, batches, seed=seed, rank=rank, world_size=world_size, padding=padding)
+        super().__init__(sampling, units, batches, **shared)
 
     def _drawn(self, epoch: int, first: int) -> Iterator[IntArray]:
         bins = self._generator(epoch).integers(0, self.batches, size=len(self._sizes))
@@ -253,24 +250,14 @@ class SpreadBatches(IndexBatches):
     """Every epoch puts each person's examples into distinct batches, uniformly; more examples than batches as evenly as
     possible. `owners` says, example by example, whose it is."""
 
-    def __init__(
-        self,
-        owners: Owners,
-        *,
-        batches: int,
-        seed: int | None = None,
-        rank: int = 0,
-        world_size: int = 1,
-        padding: int | None = None,
-    ) -> None:
+    def __init__(self, owners: Owners, *, batches: int, **shared: Unpack[Shared]) -> None:
         self.people = units_of(None, owners)
         """The number of each example's person."""
         self._by_person = np.argsort(self.people, kind="stable").astype(np.int64)
         self._counts = np.bincount(self.people).astype(np.int64)
         count = require_integer("batches", batches, at_least=1)
         sampling = SpreadSampling(batches=count, evenly=bool(self._counts.max() > count))
-        units = np.arange(len(self.people))
-        super().__init__(sampling, units, batches, seed=seed, rank=rank, world_size=world_size, padding=padding)
+        super().__init__(sampling, np.arange(len(self.people)), batches, **shared)
         self._owners = (self.people,)
 
     def _drawn(self, epoch: int, first: int) -> Iterator[IntArray]:
