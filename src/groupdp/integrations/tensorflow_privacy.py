@@ -90,26 +90,14 @@ class Hyperparameters:
 
 
 def from_tensorflow_privacy(
-    *,
-    number_of_examples: int,
-    batch_size: int,
-    num_epochs: float,
-    noise_multiplier: float,
-    used_microbatching: bool = True,
-    max_examples_per_user: int | None = None,
+    *, used_microbatching: bool = True, max_examples_per_user: int | None = None, **others: Any
 ) -> Hyperparameters:
-    """TensorFlow Privacy's hyperparameters, checked; `max_examples_per_user` must be given."""
+    """The fields of `Hyperparameters`, checked; `max_examples_per_user` must be given."""
     if max_examples_per_user is None:
         reason = "without a bound on a user's examples there is no guarantee for users (1: for single examples)"
         raise InvalidArgument("max_examples_per_user", None, "be given", reason)
-    return Hyperparameters(
-        number_of_examples=number_of_examples,
-        batch_size=batch_size,
-        num_epochs=num_epochs,
-        noise_multiplier=noise_multiplier,
-        used_microbatching=used_microbatching,
-        max_examples_per_user=max_examples_per_user,
-    )
+    own: dict[str, Any] = {"used_microbatching": used_microbatching, "max_examples_per_user": max_examples_per_user}
+    return Hyperparameters(**others, **own)
 
 
 def to_tensorflow_privacy(run: DPSGD, *, number_of_examples: int, max_examples_per_user: int) -> dict[str, Any]:
@@ -128,15 +116,16 @@ def to_tensorflow_privacy(run: DPSGD, *, number_of_examples: int, max_examples_p
         epochs = math.nextafter(epochs, 0.0)
     if steps_of(epochs, batch_size, examples) != run.steps:
         raise InvalidArgument("steps", InWords(run.steps), "be a number of epochs that a double holds")
-    hyperparameters = from_tensorflow_privacy(
-        number_of_examples=examples,
-        batch_size=batch_size,
-        num_epochs=epochs,
-        noise_multiplier=run.noise_multiplier,
-        used_microbatching=run.microbatch_size > 1,
-        max_examples_per_user=max_examples_per_user,
-    )
-    return {name: getattr(hyperparameters, name) for name in Hyperparameters.__slots__}
+    described: dict[str, Any] = {
+        "number_of_examples": examples,
+        "batch_size": batch_size,
+        "num_epochs": epochs,
+        "noise_multiplier": run.noise_multiplier,
+        "used_microbatching": run.microbatch_size > 1,
+        "max_examples_per_user": max_examples_per_user,
+    }
+    Hyperparameters(**described)  # refuses what they do not allow
+    return described
 
 
 def statement(hyperparameters: Hyperparameters, *, delta: float) -> str:
