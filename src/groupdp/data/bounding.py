@@ -270,7 +270,6 @@ def _kept_by_content(source: Relation, choice: Choice, same: str, columns: str) 
     names = ", ".join(quoted(name) for name in source.columns)
     number = choice.number(source.columns, copies="__groupdp_copy")
     alike = choice.number(source.columns, of="r.")
-    source_of = quoted(choice.per) if choice.per else ""
     return f"""
         SELECT {columns} FROM {source.sql} r ANTI JOIN crowded c ON {same}
         UNION ALL
@@ -279,7 +278,7 @@ def _kept_by_content(source: Relation, choice: Choice, same: str, columns: str) 
                 SELECT *, {number} AS __groupdp_h FROM (
                     SELECT {columns}, row_number() OVER (PARTITION BY {alike}) - 1 AS __groupdp_copy
                     FROM {source.sql} r SEMI JOIN crowded c ON {same})))
-        WHERE __groupdp_place <= {choice.cap(source_of)}"""
+        WHERE __groupdp_place <= {choice.cap(quoted(choice.per or ""))}"""
 
 
 def _digest(engine: Engine, source: Relation, choice: Choice) -> int:

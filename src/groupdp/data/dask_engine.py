@@ -214,10 +214,9 @@ def _candidates(engine: Engine, source: Relation, choice: Choice, digits: int) -
     rows = f"SELECT * FROM {source.sql}"
     if choice.key:
         keys = ", ".join(quoted(name) for name in choice.group)
-        source_of = quoted(choice.per) if choice.per else ""
-        number = choice.number(source.columns)
+        number, cap = choice.number(source.columns), choice.cap(quoted(choice.per or ""))
         # rank, not row_number: a repeated key must arrive as often as it is there, to be refused.
-        rows += f" QUALIFY rank() OVER (PARTITION BY {keys} ORDER BY {number}) <= {choice.cap(source_of)} + 1"
+        rows += f" QUALIFY rank() OVER (PARTITION BY {keys} ORDER BY {number}) <= {cap} + 1"
     # People who look alike go into one bucket, where they are counted.
     bucket = f"left(md5({{}}), {digits}) AS {PREFIX}bucket"
     counted = engine.table(f"SELECT *, {bucket.format(visible_sql('g0'))} FROM people")
