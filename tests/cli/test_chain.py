@@ -181,7 +181,7 @@ def test_shuffling_without_an_adjacency_takes_the_one_it_has_and_says_so(tmp_pat
 
 def commands_of(page: str, marker: str) -> list[str]:
     """The command lines of the transcripts after a heading of a page."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8").partition(marker)[2]
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8").partition(marker)[2].replace("\\\n", " ")
     return [line.removeprefix("$ groupdp ") for line in text.splitlines() if line.startswith("$ groupdp ")]
 
 
