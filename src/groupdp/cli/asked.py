@@ -69,11 +69,10 @@ class Asked:
     def neighbours(self) -> dict[str, Any]:
         """The arguments of the library's functions that say which datasets are neighbours."""
         if self.file.looked:
-            raise InvalidArgument(
-                "ledger",
-                InWords("some that were chosen after looking"),
-                "have parameters fixed beforehand for this question: groupdp ledger show has the figure that applies",
+            needed = (
+                "have parameters fixed beforehand for this question: groupdp ledger show has the figure that applies"
             )
+            raise InvalidArgument("ledger", InWords("some that were chosen after looking"), needed)
         if self.file.removed is not None or self.file.added is not None:
             return {"removed": self.size_of("removed"), "added": self.size_of("added")}
         if self.file.group_size is None and self.file.sources is None:

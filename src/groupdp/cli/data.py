@@ -214,11 +214,8 @@ def bound(
 ) -> Answer:
     """Keep at most k examples of each person, chosen by a keyed hash of seed, person and key."""
     if sum(given is not None for given in (at_most, at_most_per, run)) != 1:
-        raise InvalidArgument(
-            "at_most",
-            NOT_SHOWN,
-            "be given once: as --at-most 8, as --at-most-per source=8, or as --run RUN.TOML (its group size)",
-        )
+        needed = "be given once: as --at-most 8, as --at-most-per source=8, or as --run RUN.TOML (its group size)"
+        raise InvalidArgument("at_most", NOT_SHOWN, needed)
     per, caps = _caps(at_most if run is None else _group_size(run), at_most_per, question)
     from groupdp.data import bound as bound_rows
     from groupdp.data.bounding import checked_suffix
@@ -290,8 +287,8 @@ def _caps(
     return column.strip(), caps
 
 
-def _recommended(files: list[str], question: dict[str, Any], common: dict[str, Any]) -> int:
-    """The cap that `groupdp cap` recommends."""
+def _recommended(files: list[str], question: dict[str, Any], common: dict[str, Any]) -> Any:
+    """The cap that `groupdp cap` recommends; with a minimum share there is one."""
     for name in ("epsilon", "delta", "batch_size", "minimum_share"):
         if question[name] is None:
             option = f"--{name.replace('_', '-')}"
@@ -302,7 +299,4 @@ def _recommended(files: list[str], question: dict[str, Any], common: dict[str, A
     with progress_bar("count") as progress:
         counts = count(files, progress=progress, **common)
     with progress_bar("cap") as progress:
-        study = choose_cap(counts, **question, progress=progress)
-    if study.recommended is None:
-        raise AssertionError("a study with a question has a recommendation")
-    return study.recommended
+        return choose_cap(counts, **question, progress=progress).recommended

@@ -197,11 +197,8 @@ def _test(
     stated = claim.sampling if isinstance(claim, DPSGD) else claim
     stated = stated if isinstance(stated, Sampling) else reading.sampling
     if stated is None:
-        raise InvalidArgument(
-            "claim",
-            InWords("none" if claim is None else "only a name"),
-            "be a sampling with its numbers where epochs are drawn",
-        )
+        got = InWords("none" if claim is None else "only a name")
+        raise InvalidArgument("claim", got, "be a sampling with its numbers where epochs are drawn")
     if any(rank.batches is None for rank in readings):
         raise InvalidArgument("draw", NOT_SHOWN, f"be left out: no indices can be drawn from {reading.kind}")
     size = reading.dataset_size

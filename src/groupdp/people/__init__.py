@@ -111,12 +111,8 @@ def people_view(
     """
     require_one_group(run)
     if unit_of(mechanisms_of(run)) == "person":
-        raise InvalidArgument(
-            "run",
-            InWords("one that samples people"),
-            "sample examples",
-            "where people are sampled everybody has the epsilon of group_size=1",
-        )
+        reason = "where people are sampled everybody has the epsilon of group_size=1"
+        raise InvalidArgument("run", InWords("one that samples people"), "sample examples", reason)
     require_one_owner(counts, adjacency)
     distinct, people = (part.tolist() for part in histogram_of(counts))
     asked: dict[str, Any] = {"delta": delta, "adjacency": adjacency, **({} if engine == "auto" else {"engine": engine})}
@@ -178,12 +174,9 @@ def _epsilons(run: Any, chosen: list[int], asked: dict[str, Any], progress: Prog
 def require_one_owner(counts: Any, adjacency: str) -> None:
     """Refuse counts of records with several owners under an adjacency that changes who owns what."""
     if getattr(counts, "records", None) is not None and adjacency not in SAME_SIZE:
-        raise InvalidArgument(
-            "adjacency",
-            adjacency,
-            f"be {' or '.join(SAME_SIZE)} where records have several owners",
-            "removing a person would change which records of their co-owners are kept",
-        )
+        needed = f"be {' or '.join(SAME_SIZE)} where records have several owners"
+        reason = "removing a person would change which records of their co-owners are kept"
+        raise InvalidArgument("adjacency", adjacency, needed, reason)
 
 
 def histogram_of(counts: Any) -> tuple[IntArray, IntArray]:

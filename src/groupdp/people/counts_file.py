@@ -75,12 +75,8 @@ def _counts(name: str, parts: Iterable[Any], column: str | None, *, typed: bool 
             f"(then say --counts {called})?"
         )
         entered = f"if they are the numbers of examples of people, enter {called} as the column"
-        raise InvalidArgument(
-            "counts",
-            InWords(f"{what} that looks like identifiers"),
-            "be numbers of examples",
-            options if typed else entered,
-        )
+        got, reason = InWords(f"{what} that looks like identifiers"), options if typed else entered
+        raise InvalidArgument("counts", got, "be numbers of examples", reason)
     return counts
 
 
@@ -159,9 +155,8 @@ def _rows(file: TextIO, column: str | None, *, name: str, which: str = _COLUMN_T
         if blank:
             raise InvalidArgument("counts", InWords(f"an empty line {blank}"), "be integers of at least 1")
         if len(row) != len(header):
-            raise InvalidArgument(
-                "counts", InWords(f"{len(row)} in line {number}"), f"be in rows of {len(header)} columns like the first"
-            )
+            got, needed = InWords(f"{len(row)} in line {number}"), f"be in rows of {len(header)} columns like the first"
+            raise InvalidArgument("counts", got, needed)
         values.append(_count_of(row[index], number))
         if len(values) > MOST_PEOPLE:
             raise InvalidArgument("counts", InWords("more"), f"be of at most {MOST_PEOPLE} people")

@@ -53,7 +53,7 @@ class RunFile:
     owners: str | None = None
     """ "several" where records have several owners: who owns which is public then, and contents are protected."""
     written: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
-    """The phases as they were given, so that sizes and epochs are saved and not a rounded rate (write.py)."""
+    """The phases as they were given, so that sizes and epochs are saved and not a rounded rate."""
     looked: bool = False
     """Whether parameters were chosen after looking at outcomes: then only a filter's figure is valid (ledger/)."""
     adjacency_open: bool = field(default=False, compare=False)
@@ -64,12 +64,10 @@ class RunFile:
     def __post_init__(self) -> None:
         changed = self.removed is not None or self.added is not None
         if self.several_owners and (changed or self.adjacency not in SAME_SIZE):
-            raise InvalidArgument(
-                "adjacency",
-                InWords("removed and added" if changed else repr(self.adjacency)),
-                f"be {' or '.join(SAME_SIZE)} where records have several owners",
-                "removing a person would change which records of their co-owners are kept",
-            )
+            got = InWords("removed and added") if changed else self.adjacency
+            needed = f"be {' or '.join(SAME_SIZE)} where records have several owners"
+            reason = "removing a person would change which records of their co-owners are kept"
+            raise InvalidArgument("adjacency", got, needed, reason)
 
     @property
     def several_owners(self) -> bool:
@@ -138,12 +136,11 @@ class RunFile:
         """The delta; an error if none was given."""
         if self.delta is not None:
             return self.delta
-        if self.data is None:
-            requirement = "be given, like --delta 1e-6 or delta = 1e-6 in a run file"
-        else:
+        needed = "be given, like --delta 1e-6 or delta = 1e-6 in a run file"
+        if self.data is not None:
             most = given(self.data.largest_delta)
-            requirement = f"be given, like --delta {most}: a tenth of one over the {self.data.people} people, or less"
-        raise InvalidArgument("delta", NOT_SHOWN, requirement)
+            needed = f"be given, like --delta {most}: a tenth of one over the {self.data.people} people, or less"
+        raise InvalidArgument("delta", NOT_SHOWN, needed)
 
 
 def combined(files: Sequence[tuple[RunFile, int | None]]) -> RunFile:
@@ -221,8 +218,12 @@ def adjacency_for(phases: Sequence[Mapping[str, Any]], *, several: bool = False)
     return next((adjacency for adjacency in wanted if all(adjacency in names for names in known)), wanted[0])
 
 
-#: What a sampling rate may have been given by.
-_SIZES = ((("sampling_rate",), "sampling_rate"), (("batch_size", "dataset_size"), "sampling_rate"))
+#: What a phase may be given by, and what its mechanism states instead.
+_GIVEN_BY = (
+    (("sampling_rate",), "sampling_rate"),
+    (("batch_size", "dataset_size"), "sampling_rate"),
+    (("epochs",), "steps"),
+)
 
 
 def run_file_text(file: RunFile, *, folder: Path | None = None) -> str:
@@ -251,10 +252,10 @@ def stated(file: RunFile, index: int) -> dict[str, Any]:
     """
     phase = file.phases[index]
     said = phase.stated()
-    if len(file.written) != len(file.phases) or isinstance(phase, OfGroup) or not isinstance(phase, DPSGD):
+    if len(file.written) != len(file.phases) or not isinstance(phase, DPSGD):
         return said
     given = file.written[index]
-    for keys, instead in (*_SIZES, (("epochs",), "steps")):
+    for keys, instead in _GIVEN_BY:
         if instead in said and all(key in given for key in keys):
             values = {key: _number(given[key]) for key in keys}
             trial: dict[str, Any] = {}
@@ -318,9 +319,8 @@ def remarks_on(run: RunFile, *, group: bool = True) -> list[str]:
     if group and not any(any(size.values()) if isinstance(size, Mapping) else size for size in groups):
         remarks.append("Note: a group of size 0 changes nothing; a person has at least 1 example.")
     if run.adjacency_open and run.adjacency != ADJACENCIES[0]:
-        remarks.append(
-            f"Note: no adjacency was given; {run.adjacency} is used, because this sampling has a bound for it."
-        )
+        used = f"{run.adjacency} is used, because this sampling has a bound for it"
+        remarks.append(f"Note: no adjacency was given; {used}.")
     if group and (uncovered := run.uncovered) is not None:
         key, size, requirement = uncovered
         remarks.append(f"Note: this does not cover everybody: {key} is {size}, and must {requirement}.")
