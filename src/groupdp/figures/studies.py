@@ -266,53 +266,38 @@ def _apart(places: list[Any]) -> list[Any]:
 
 
 def _heat_map(figure: Any, axes: Any, names: list[str], sides: Any, uppers: dict[Any, float]) -> None:
-    import numpy as np
-
-    first, second = sides
-    values = np.array([[uppers[(x, y)] for x in first] for y in second])
-    shown = np.ma.masked_invalid(np.where(values > 0.0, values, np.nan))
-    if shown.count():
-        _colour_finite(figure, axes, sides, shown)
-    _colour_others(figure, axes, sides, values)
-    axes.set_xlabel(names[0].replace("_", " "))
-    axes.set_ylabel(names[1].replace("_", " "))
-    for axis, side in ((axes.xaxis, first), (axes.yaxis, second)):
-        _whole_ticks(axis, side)
-
-
-def _colour_finite(figure: Any, axes: Any, sides: Any, shown: Any) -> None:
-    """Colours for finite values above 0, a bar that explains them, and lines of equal epsilon."""
-    import numpy as np
-
-    first, second = sides
-    mesh = axes.pcolormesh(first, second, np.log10(shown), shading="nearest", cmap="viridis", rasterized=True)
-    bar = figure.colorbar(mesh, ax=axes)
-    bar.set_label("epsilon (certified upper bound)")
-    marks = [digit * 10.0**power for power in range(-6, 9) for digit in (1, 2, 5)]
-    ticks = [mark for mark in marks if shown.min() <= mark <= shown.max()]
-    if ticks:
-        bar.set_ticks(np.log10(ticks), labels=[f"{mark:g}" for mark in ticks])
-    levels = [level for level in (0.5, 1, 2, 4, 8, 16, 32, 64, 128) if shown.min() < level < shown.max()]
-    if levels and len(first) > 1 and len(second) > 1:
-        lines = axes.contour(first, second, shown, levels=levels, colors="white", linewidths=0.8)
-        axes.clabel(lines, fmt="%g", fontsize=8)
-
-
-def _colour_others(figure: Any, axes: Any, sides: Any, values: Any) -> None:
-    """A colour for every kind of point that is not on the scale, and a legend."""
+    """A colour for every finite value above 0, with lines of equal epsilon; others have a colour for their kind."""
     import numpy as np
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
+    first, second = sides
+    values = np.array([[uppers[(x, y)] for x in first] for y in second])
     kinds = np.array([[_kind(value, logarithmic=True) for value in row] for row in values])
+    shown = np.ma.masked_where(kinds != "", values)
+    if shown.count():
+        mesh = axes.pcolormesh(first, second, np.ma.log10(shown), shading="nearest", cmap="viridis", rasterized=True)
+        bar = figure.colorbar(mesh, ax=axes)
+        bar.set_label("epsilon (certified upper bound)")
+        marks = [digit * 10.0**power for power in range(-6, 9) for digit in (1, 2, 5)]
+        ticks = [mark for mark in marks if shown.min() <= mark <= shown.max()]
+        if ticks:
+            bar.set_ticks(np.log10(ticks), labels=[f"{mark:g}" for mark in ticks])
+        levels = [level for level in (0.5, 1, 2, 4, 8, 16, 32, 64, 128) if shown.min() < level < shown.max()]
+        if levels and len(first) > 1 and len(second) > 1:
+            lines = axes.contour(first, second, shown, levels=levels, colors="white", linewidths=0.8)
+            axes.clabel(lines, fmt="%g", fontsize=8)
     handles = []
     for name, (color, _) in _MARKS.items():
         if (kinds == name).any():
             cells = np.ma.masked_where(kinds != name, np.zeros(kinds.shape))
-            axes.pcolormesh(*sides, cells, shading="nearest", cmap=ListedColormap([color]), rasterized=True)
+            axes.pcolormesh(first, second, cells, shading="nearest", cmap=ListedColormap([color]), rasterized=True)
             handles.append(Patch(facecolor=color, edgecolor="#444444", label=name))
     if handles:
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+    for name, axis, side in ((names[0], axes.xaxis, first), (names[1], axes.yaxis, second)):
+        axis.set_label_text(name.replace("_", " "))
+        _whole_ticks(axis, side)
 
 
 def _kind(value: float, *, logarithmic: bool) -> str:

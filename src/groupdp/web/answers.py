@@ -34,7 +34,6 @@ from groupdp.web.texts import (
     Answer,
     as_command,
     as_python,
-    assumptions_of,
     attack_in_words,
     echo,
     linear,
@@ -67,6 +66,7 @@ PARAMETERS = tuple(_CALIBRATIONS)
 def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
     """Bounds on epsilon for a delta, what they assume, and one example's epsilon beside them."""
     from groupdp.baselines.comparison import poisson_claim
+    from groupdp.statement.text import assumptions
 
     question = read_question(document)
     bounds = epsilon_of(question, progress)
@@ -87,7 +87,7 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
         "poisson_claim": None if claim is None else sides(claim),
         "steps": [phase.releases for phase in question.phases],
         "sentence": sentence(question, bounds),
-        "assumptions": assumptions_of(question),
+        "assumptions": assumptions(run_file_of(question)),
         **echo(question),
     }
 

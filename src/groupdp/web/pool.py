@@ -108,6 +108,14 @@ UNAVAILABLE = 503
 LAST_SECONDS = 0.5
 
 
+def _busy(sentence: str) -> tuple[int, bytes]:
+    return UNAVAILABLE, error_text("busy", sentence)
+
+
+_SHUTTING_DOWN = _busy("This server is shutting down: ask again when it is back.")
+_GIVEN_UP = CANCELLED, error_text("cancelled", "The question was cancelled.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What the pool may spend."""
@@ -197,9 +205,9 @@ class Pool:
             patience = max(asked.until - time.monotonic(), 0.0)
             await asyncio.wait({turn, gone, closing}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if closing.done():
-                return _shutting_down()
+                return _SHUTTING_DOWN
             if gone.done():
-                return _given_up()
+                return _GIVEN_UP
             if not turn.done():
                 return _busy("This server is busy: ask again in a moment.")
             has_turn = True
@@ -218,7 +226,7 @@ class Pool:
         worker = await self._idle_worker(idle, gone)
         if worker is None:
             lane.leave(client, 0.0)
-            return _shutting_down() if self._closing.is_set() else _given_up()
+            return _SHUTTING_DOWN if self._closing.is_set() else _GIVEN_UP
         began = time.monotonic()
         seconds = max(until - began, 0.01)
         task: asyncio.Future[Any] = asyncio.ensure_future(worker.ask(asked.name, asked.body, seconds))
@@ -241,10 +249,10 @@ class Pool:
                     )
             if closing.done() and not task.done():
                 await asyncio.wait({task, gone}, timeout=LAST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                refusal = _shutting_down()
+                refusal = _SHUTTING_DOWN
             if not task.done():
                 too_long = LIMIT, error_text("limit-exceeded", out_of_time(self.limits.seconds))
-                refusal = refusal or (_given_up() if gone.done() else too_long)
+                refusal = refusal or (_GIVEN_UP if gone.done() else too_long)
                 worker.cancel()
                 await asyncio.wait({task}, timeout=0.0 if closing.done() else GRACE)
             elif closing.done() and task.exception() is None:
@@ -299,15 +307,3 @@ class Pool:
         worker = await Worker.start(is_cheap=is_cheap)
         self._workers.add(worker)
         self._idle[is_cheap].put_nowait(worker)
-
-
-def _busy(sentence: str) -> tuple[int, bytes]:
-    return UNAVAILABLE, error_text("busy", sentence)
-
-
-def _shutting_down() -> tuple[int, bytes]:
-    return _busy("This server is shutting down: ask again when it is back.")
-
-
-def _given_up() -> tuple[int, bytes]:
-    return CANCELLED, error_text("cancelled", "The question was cancelled.")

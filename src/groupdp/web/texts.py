@@ -145,13 +145,6 @@ def sentence(question: Question, bounds: Bounds) -> str:
     )
 
 
-def assumptions_of(question: Question) -> list[str]:
-    """What must be true of the training for the guarantee to hold."""
-    from groupdp.statement.text import assumptions
-
-    return assumptions(run_file_of(question))
-
-
 def attack_in_words(risk: Any, question: Question) -> list[str]:
     """What the best attacker could do; every probability is an upper bound, rounded up."""
     cases = neighbours_of(question.run, **question.neighbour).cases
