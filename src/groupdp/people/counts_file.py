@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,8 +21,6 @@ from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 from groupdp.people import MOST_PEOPLE, PeopleView, histogram_of_parts
 
 _DELIMITERS = (",", ";", "\t", "|")
-#: Larger files with several columns are read by DuckDB, if it is there.
-_LARGE = 5_000_000
 #: A name that identifiers have: user_id, customer, ownerId; and one that counts have, whatever else is in it.
 _NAME_OF_IDS = re.compile(
     r"(?i:(.*[_\W])?(id|uid|uuid|guid|user|person|name|customer|account|member|patient|client|author|owner|email)s?)"
@@ -48,11 +45,11 @@ def read_counts(path: str, column: str | None = None) -> Counts:
         if Path(path).suffix.lower() == ".parquet":
             name, parts = _parquet(path, column)
         else:
-            quick = _digits(path, column) or _large(path, column)
-            if quick is None:
+            read = _digits(path, column)
+            if read is None:
                 with open(path, newline="", encoding="utf-8-sig") as file:
-                    quick = _rows(file, column, name=shown(path))
-            name, parts = quick[0], iter([quick[1]])
+                    read = _rows(file, column, name=shown(path))
+            name, parts = read[0], iter([read[1]])
         return _counts(name, parts, column)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -97,29 +94,6 @@ def _digits(path: str, column: str | None) -> tuple[str, Any] | None:
     values = np.fromstring(rest.decode("ascii"), dtype=np.int64, sep="\n")
     # Numbers too long for 64 bits are there the largest; the slow reader says in which line a zero is.
     return (name, values) if int(values.max()) < 10**18 and int(values.min()) >= 1 else None
-
-
-def _large(path: str, column: str | None) -> tuple[str, Any] | None:
-    """A large CSV file of several columns by DuckDB; None where that is not possible or finds anything odd."""
-    if column is None or os.path.getsize(path) < _LARGE or Path(path).suffix.lower() != ".csv":
-        return None
-    try:
-        from groupdp.data.choice import quoted
-        from groupdp.data.duckdb_engine import Engine
-        from groupdp.data.relations import open_relation
-
-        with Engine() as engine:
-            source = open_relation(engine, path)
-            if column not in source.columns:
-                return None
-            value = quoted(column)
-            digits, zero = (f"regexp_full_match({value}, '{pattern}')" for pattern in ("[0-9]{1,18}", "0+"))
-            fine = f"bool_and(coalesce({digits} AND NOT {zero}, false))"
-            if not engine.value(f"SELECT {fine} FROM {source.sql}"):
-                return None
-            return column, engine.table(f"SELECT CAST({value} AS BIGINT) AS n FROM {source.sql}")["n"].to_numpy()
-    except GroupDPError:  # the slow reader says what is wrong, and in which line
-        return None
 
 
 def parse_counts(text: str, column: str | None = None) -> Counts:
