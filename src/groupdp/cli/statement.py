@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -27,9 +27,6 @@ from groupdp.cli.output import (
 from groupdp.engines.interface import Progress
 from groupdp.errors import InvalidArgument
 from groupdp.printing import given, lower_text, sides, upper_text
-
-if TYPE_CHECKING:
-    from groupdp.ledger import Ledger
 
 #: Bytes of a certificate, at most (certificate/checker/reading.py refuses more).
 _LARGEST_CERTIFICATE = 1_000_000
@@ -86,7 +83,12 @@ def statement(
     from groupdp import statement as statements
 
     proof = None if certificate is None else read_file("certificate", certificate, most=_LARGEST_CERTIFICATE)
-    made = statements.make_statement(asked.file, certificate=proof, ledger=_ledger(asked), progress=progress)
+    ledger = None
+    if len(asked.names) == 1 and asked.names[0].endswith(".jsonl"):
+        from groupdp.ledger import read_ledger
+
+        ledger = read_ledger(asked.names[0])
+    made = statements.make_statement(asked.file, certificate=proof, ledger=ledger, progress=progress)
     if chosen == "json":
         text = dump_json(statements.as_json(made)) + "\n"
     else:
@@ -100,15 +102,6 @@ def explain(asked: Asked, *, prior: float | None, false_alarms: float | None, pr
     """The old spelling of `groupdp statement --short`."""
     typer.echo("groupdp explain is now groupdp statement --short; the old spelling works in this release.", err=True)
     return _in_short(asked, prior, false_alarms, progress)
-
-
-def _ledger(asked: Asked) -> Ledger | None:
-    """The ledger that the statement is about."""
-    if len(asked.names) != 1 or not asked.names[0].endswith(".jsonl"):
-        return None
-    from groupdp.ledger import read_ledger
-
-    return read_ledger(asked.names[0])
 
 
 def _in_short(asked: Asked, prior: float | None, false_alarms: float | None, progress: Progress) -> Answer:
