@@ -204,14 +204,12 @@ def _bounded(tables: Sequence[str]) -> str | None:
 def require_run_option(files: Sequence[str], run: str | None) -> None:
     """Refuses a run file among a command's data, and two standard inputs."""
     if run == "-" and "-" in files:
-        raise InvalidArgument(
-            "run", NOT_SHOWN, "be a file where the data are the standard input: only one of them can be -"
-        )
+        needed = "be a file where the data are the standard input: only one of them can be -"
+        raise InvalidArgument("run", NOT_SHOWN, needed)
     for file in files:
         if run is None and file.lower().endswith(".toml"):
-            raise InvalidArgument(
-                "run", InWords(f"{shown(file)} among the data"), f"be given as the option --run {file}"
-            )
+            needed = f"be given as the option --run {file}"
+            raise InvalidArgument("run", InWords(f"{shown(file)} among the data"), needed)
 
 
 @contextmanager

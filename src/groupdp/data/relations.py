@@ -86,9 +86,8 @@ def find_files(paths: Sequence[str], kind: str | None, folder: Path) -> tuple[li
             inside = [os.path.join(root, name) for root, _, names in os.walk(path) for name in names]
             matches = [name for name in inside if _kind_of(name) and not os.path.basename(name).startswith((".", "_"))]
             if not matches:
-                raise InvalidArgument(
-                    "files", InWords(f"none in the directory {shown(path)}"), "be CSV, Parquet or JSONL"
-                )
+                needed = "be CSV, Parquet or JSONL"
+                raise InvalidArgument("files", InWords(f"none in the directory {shown(path)}"), needed)
             files += sorted(matches)
         elif os.path.exists(path):
             files.append(path)
@@ -208,17 +207,15 @@ def _table(engine: Engine, table: Any) -> Relation:
         try:
             table = pyarrow.Table.from_pandas(table, preserve_index=False)
         except (pyarrow.ArrowException, TypeError, ValueError) as error:
-            raise InvalidArgument(
-                "source", NOT_SHOWN, f"be a table with one type a column ({shown(str(error))})"
-            ) from None
+            needed = f"be a table with one type a column ({shown(str(error))})"
+            raise InvalidArgument("source", NOT_SHOWN, needed) from None
     elif module == "duckdb" and hasattr(table, "write_parquet"):
         file = str(engine.folder / "relation.parquet")
         table.write_parquet(file)
         return _files(engine, [file], "parquet")
     if not isinstance(table, pyarrow.Table):
-        raise InvalidArgument(
-            "source", table, "be paths, a pandas, Polars or Arrow table, a DuckDB relation or a Dask DataFrame"
-        )
+        needed = "be paths, a pandas, Polars or Arrow table, a DuckDB relation or a Dask DataFrame"
+        raise InvalidArgument("source", table, needed)
     _check_names(table.column_names)
     engine.connection.register(name, table)
     return Relation(quoted(name), _described(engine, quoted(name)))

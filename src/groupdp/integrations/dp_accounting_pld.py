@@ -54,9 +54,8 @@ def to_dp_accounting(remove: PrivacyLossDistribution, add: PrivacyLossDistributi
         if add is not None and half.direction != direction:
             raise InvalidArgument(direction, InWords(half.direction), f"have direction {direction}")
         if add is None and half.direction in DIRECTIONS:
-            raise InvalidArgument(
-                BACKWARD, NOT_SHOWN, f"be given: a distribution with direction {half.direction} is one half"
-            )
+            needed = f"be given: a distribution with direction {half.direction} is one half"
+            raise InvalidArgument(BACKWARD, NOT_SHOWN, needed)
         if half.grid_step != remove.grid_step:
             raise InvalidArgument(direction, half.grid_step, f"have grid_step {remove.grid_step!r}")
         measures.append(_exported(half))
@@ -79,9 +78,8 @@ def run_to_dp_accounting(
     require_choice("adjacency", adjacency, (ADD_OR_REMOVE, *SAME_SIZE))
     question = question_of(run, group_size=group_size, adjacency=adjacency)
     if question.is_empty:
-        raise InvalidArgument(
-            "run", InWords("a run with no steps or an empty group"), "have steps and group_size be at least 1"
-        )
+        needed = "have steps and group_size be at least 1"
+        raise InvalidArgument("run", InWords("a run with no steps or an empty group"), needed)
     halves = []
     for index in range(len(question.compositions)):
         parts = []
@@ -142,9 +140,8 @@ def release_from_dp_accounting(
     """
     laws = [_atoms(_pessimistic(distribution, direction)) for direction in DIRECTIONS]
     if require_choice("adjacency", adjacency, ABOUT) == SUBSTITUTE and laws[0] != laws[1]:
-        raise InvalidArgument(
-            "distribution", InWords("two different halves"), "be symmetric where records are replaced"
-        )
+        needed = "be symmetric where records are replaced"
+        raise InvalidArgument("distribution", InWords("two different halves"), needed)
     return ImportedLosses(laws[0], laws[1], group_size, adjacency, releases)
 
 
@@ -154,9 +151,8 @@ def _pessimistic(distribution: Any, direction: str) -> Any:
         raise InvalidArgument("distribution", distribution, "be a PrivacyLossDistribution of dp_accounting")
     pmf = distribution._pmf_remove if direction == FORWARD else distribution._pmf_add
     if not pmf._pessimistic_estimate:
-        raise InvalidArgument(
-            "distribution", InWords("an optimistic one, which bounds nothing"), "be a pessimistic estimate"
-        )
+        needed = "be a pessimistic estimate"
+        raise InvalidArgument("distribution", InWords("an optimistic one, which bounds nothing"), needed)
     dense = pmf.to_dense_pmf()
     _refuse_no_law(np.asarray(dense._probs, dtype=np.float64), float(dense._infinity_mass))
     return dense
@@ -205,9 +201,8 @@ def _regridded(first: int, masses: Any, theirs: float, step: float) -> tuple[int
     places = np.ceil(places + 4.0 * 2.0**-53 * np.abs(places))
     start = int(places[0])
     if places[-1] - start >= LARGEST_GRID:
-        raise InvalidArgument(
-            "grid_step", NOT_SHOWN, f"be coarser: {int(places[-1] - start)} losses, more than {LARGEST_GRID}"
-        )
+        needed = f"be coarser: {int(places[-1] - start)} losses, more than {LARGEST_GRID}"
+        raise InvalidArgument("grid_step", NOT_SHOWN, needed)
     moved = np.zeros(int(places[-1]) - start + 1)
     np.add.at(moved, (places - start).astype(np.int64), masses)
     together = math.ceil(step / theirs) + 4  # so many masses were added up at one place, at most

@@ -223,9 +223,8 @@ def _batch_size(sampling: Any, num_samples: int, group_size: int) -> int:
         case groupdp.PoissonSampling(rate=rate) | groupdp.TruncatedPoissonSampling(rate=rate):
             nearest = round(rate * num_samples)
             if nearest / float(num_samples) != rate:
-                raise InvalidArgument(
-                    "rate", rate, f"be batch_size / {num_samples} for a whole batch_size to be DpParams"
-                )
+                needed = f"be batch_size / {num_samples} for a whole batch_size to be DpParams"
+                raise InvalidArgument("rate", rate, needed)
             return nearest
         case _:
             raise InvalidArgument("sampling", sampling, "be one that DpParams can describe")

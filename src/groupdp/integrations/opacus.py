@@ -266,9 +266,8 @@ def gradient_noise(accounted: float, unclipped_num_std: Any) -> float:
     count = require_number("unclipped_num_std", unclipped_num_std, above=0.0)
     rest = 1.0 / accounted**2 - 0.75 / count**2
     if rest <= 0.0:
-        raise InvalidArgument(
-            "unclipped_num_std", unclipped_num_std, f"be above {math.sqrt(0.75) * accounted!r} for this target"
-        )
+        needed = f"be above {math.sqrt(0.75) * accounted!r} for this target"
+        raise InvalidArgument("unclipped_num_std", unclipped_num_std, needed)
     noise = 1.0 / math.sqrt(rest)
     while accounted_noise(noise, count) < accounted:
         noise = max(noise * (1.0 + 2.0**-48), math.nextafter(noise, math.inf))

@@ -167,9 +167,8 @@ def shared_rounds(drawn: Drawn, first: IntArray, second: IntArray) -> IntArray:
 def require_whole_epochs(drawn: Drawn, least: int = 2) -> None:
     """Refuse a log that is too short to say anything."""
     if drawn.epochs < least:
-        raise InvalidArgument(
-            "indices", InWords(f"{drawn.epochs}"), f"cover at least {least} whole epochs of {drawn.steps} steps"
-        )
+        needed = f"cover at least {least} whole epochs of {drawn.steps} steps"
+        raise InvalidArgument("indices", InWords(f"{drawn.epochs}"), needed)
 
 
 #: Rows of a log that are read.
@@ -186,9 +185,8 @@ def read_index_log(path: str, *, steps: int, dataset_size: int) -> tuple[Drawn, 
         source = open_relation(engine, path)
         for name in ("step", "index"):
             if name not in source.columns:
-                raise InvalidArgument(
-                    "indices", InWords(f"the columns {', '.join(source.columns)}"), f"have a column {name!r}"
-                )
+                needed = f"have a column {name!r}"
+                raise InvalidArgument("indices", InWords(f"the columns {', '.join(source.columns)}"), needed)
         rows = int(engine.value(f"SELECT count(*) FROM {source.sql}"))
         if not 0 < rows <= _MOST_ROWS:
             raise InvalidArgument("indices", InWords(f"{rows}"), f"have 1 to {_MOST_ROWS} rows")

@@ -82,9 +82,8 @@ def compare(reading: Reading, claim: Any) -> None:
     stated = claim.sampling if isinstance(claim, DPSGD) else claim
     name = stated if isinstance(stated, str) else getattr(stated, "name", None)
     if name not in SAMPLINGS:
-        raise InvalidArgument(
-            "claim", claim, f"be a sampling, its name ({', '.join(SAMPLINGS)}) or an engine of Opacus"
-        )
+        needed = f"be a sampling, its name ({', '.join(SAMPLINGS)}) or an engine of Opacus"
+        raise InvalidArgument("claim", claim, needed)
     if name != sampling.name:
         reading.refuse(
             f"The accounting assumes {SAMPLINGS[name].title}, and the loader does {sampling.describe()}: the claimed "

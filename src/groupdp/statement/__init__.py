@@ -75,9 +75,8 @@ def make_statement(
         return _by_filter(run, ledger, certificate)
     report = progress if progress is not None else (lambda _: None)
     if run.group_size is None and run.removed is None and run.added is None:
-        raise InvalidArgument(
-            "group_size", NOT_SHOWN, "be given for a statement: the most examples that one person has"
-        )
+        needed = "be given for a statement: the most examples that one person has"
+        raise InvalidArgument("group_size", NOT_SHOWN, needed)
     run.require_covered()
     phases = list(run.phases)
     bounds = epsilon(phases, delta=run.stated_delta, every_change=True, **run.keywords)
@@ -140,9 +139,8 @@ def _verified(run: RunFile, proof: str | bytes) -> tuple[str, tuple[str, str]]:
         claim = read(proof)["claim"]
         expected = claim_of(list(run.phases), delta=run.stated_delta, **question)
         if {key: claim.get(key) for key in expected} != expected:
-            raise InvalidArgument(
-                "certificate", InWords("another"), "be about the run, group and delta of the statement"
-            )
+            needed = "be about the run, group and delta of the statement"
+            raise InvalidArgument("certificate", InWords("another"), needed)
         verdict = verify(proof)
     except (NotACertificate, KeyError, TypeError, AttributeError) as error:
         raise InvalidArgument("certificate", InWords(f"something else ({error})"), "be a groupdp certificate") from None
