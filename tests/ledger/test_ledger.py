@@ -187,6 +187,18 @@ def test_infinite_bounds_are_kept(path):
     assert shown["guaranteed"] == "Infinity"
 
 
+def test_what_is_above_the_budget_says_so(tmp_path):
+    book = tmp_path / "book.jsonl"
+    run = "--sampling-rate 0.01 --noise-multiplier 1.5 --steps 2000 --chosen beforehand"
+    assert command(f"ledger new --ledger {book} --delta 1e-6 --epsilon 12").status == 0
+    for group_size, above in ((2, False), (8, True)):
+        added = command(f"ledger add {run} --group-size {group_size} --ledger {book}").output
+        assert ("above the budget of 12" in added) is above
+        assert ("above the budget of 12" in command(f"ledger show --ledger {book}").output) is above
+    afforded = command(f"ledger afford {run} --group-size 1 --ledger {book}").output
+    assert "The budget is exceeded without this run" in afforded
+
+
 def test_the_commands(tmp_path):
     book, run = tmp_path / "book.jsonl", tmp_path / "run.toml"
     run.write_text(run_file_text(run_of(TUNING, 3, delta=1e-6)))

@@ -253,3 +253,10 @@ def test_of_several_bounds_a_sweep_takes_the_smallest():
     expected = groupdp.epsilon(run, delta=1e-6, group_size=4)
     assert (row.epsilon_lower, row.epsilon_upper) == (expected.lower, expected.upper)
     assert row.epsilon_upper < 8.41  # the first bound alone
+
+
+def test_what_varies_needs_no_value_of_its_own():
+    asked = "sweep --sampling-rate 0.01 --steps 100 --delta 1e-6 --group-size 3 --vary noise_multiplier=1,2 --json"
+    named = command(asked + " --noise-multiplier 4").json["rows"]
+    assert command(asked).json["rows"] == named
+    assert len(named) == 2

@@ -25,6 +25,8 @@ from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
 QUESTION = ("delta", "group_size", "adjacency", "removed", "added")
 
 Function = Callable[..., Any]
+#: Values of a run that a command does not need to be given, or a function of its options that returns them.
+Assumed = Mapping[str, str] | Callable[[Mapping[str, Any]], Mapping[str, str]]
 
 
 #: The files that commands write, in the order in which they are named.
@@ -40,7 +42,7 @@ class _Declared:
     example: str
     hidden: bool
     question: tuple[str, ...]
-    assumed: Mapping[str, str]
+    assumed: Assumed
     run_as_option: bool
     has_json: bool
     options: Mapping[str, Option]
@@ -83,7 +85,7 @@ class _Declared:
             files = given.get("files") or [given["file"]]
             require_run_option(files, texts["run_option"])
             texts["data"] = texts["data"] or _bounded(files)
-        return asked_of(texts, assumed=self.assumed)
+        return asked_of(texts, assumed=self.assumed(given) if callable(self.assumed) else self.assumed)
 
     def _answer(self, values: dict[str, Any], asked: Asked | None) -> int:
         """Answer, write the files that the options name, all or none, and print; the exit status."""
@@ -130,7 +132,7 @@ def command(
     *,
     hidden: bool = False,
     question: tuple[str, ...] = QUESTION,
-    assumed: Mapping[str, str] = MappingProxyType({}),
+    assumed: Assumed = MappingProxyType({}),
     run_as_option: bool = False,
     has_json: bool = True,
     **options: Option,

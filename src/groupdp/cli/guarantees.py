@@ -246,7 +246,7 @@ def _optimality(result: Calibration) -> str:
     adjacency=choice(ADJACENCIES, f"Which datasets are neighbours: {', '.join(ADJACENCIES)}.", default=ADJACENCIES[0]),
 )
 def bands_of_noise(*, bands: list[int], **question: Any) -> Answer:
-    """Bands of correlated noise against epsilon and the error of prefix sums."""
+    """Compare numbers of bands of correlated noise by epsilon and by the error of prefix sums."""
     from groupdp.correlated import bands_table
 
     with progress_bar("bands"):

@@ -48,7 +48,7 @@ _ENTRY: dict[str, Any] = {
     **_ENTRY,
 )
 def new(*, ledger: str, **fixed: Any) -> Answer:
-    """Make a ledger: delta, the budget and the orders of its filter are fixed from now on."""
+    """Make a ledger; this fixes delta, the budget and the orders of its filter."""
     from groupdp.ledger import make_ledger
 
     made = make_ledger(ledger, **{name: value for name, value in fixed.items() if value is not None})
@@ -81,7 +81,7 @@ def add(asked: Asked, *, ledger: str, as_json: bool, progress: Progress, **said:
         f"Entry {len(made.entries)} of {ledger}: epsilon = {_upper(entry.bound['epsilon']['upper'])} alone at delta = "
         f"{given(made.delta)}. Its digest is {entry.digest}."
     ]
-    if made.looked and not as_json:  # where something was chosen after looking, the guarantee may be lost
+    if (made.looked or made.epsilon is not None) and not as_json:  # the guarantee may be lost, the budget exceeded
         text.append(_guarantee(made, spent(made, progress=progress)))
     return Answer(
         json={"ledger": ledger, "entry": len(made.entries), "digest": entry.digest, "bound": dict(entry.bound)},
@@ -149,11 +149,14 @@ def show(*, ledger: str, has: str | None, progress: Progress) -> Answer:
 
 def _guarantee(book: Ledger, states: Any) -> str:
     """Which figure applies, and what it guarantees."""
-    guaranteed = _guaranteed(book, states)
+    guaranteed: Any = _guaranteed(book, states)
     if not states:
         return "Nothing has been released so far."
     if not book.looked:
-        return f"All parameters were fixed beforehand, so the composed figure applies: epsilon = {_upper(guaranteed)}."
+        applies = "All parameters were fixed beforehand, so the composed figure applies: "
+        budget = book.epsilon
+        above = "" if budget is None or guaranteed <= budget else f" This is above the budget of {given(budget)}."
+        return f"{applies}epsilon = {_upper(guaranteed)}.{above}"
     if book.epsilon is None:
         return (
             "Some parameters were chosen after looking, and no budget was fixed when the ledger was made: nothing is "
@@ -190,7 +193,7 @@ def _guaranteed(book: Ledger, states: Any) -> float | None:
 def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | None, progress: Progress) -> Answer:
     """Whether a run fits the budget, and the least noise or the most steps of its last phase that do."""
     from groupdp.ledger import afford as afforded
-    from groupdp.ledger import read_ledger
+    from groupdp.ledger import read_ledger, spent
 
     book = read_ledger(ledger)
     about = asked.about()  # refuses a group that was not given, in the words of options
@@ -211,9 +214,15 @@ def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | No
         notes.append(f"The most steps of its last phase that fit: {fit.most_steps}.")
     if not fit.fits and not notes:
         notes.append("No noise and no number of steps of its last phase fits.")
+        so_far = [state.composed if fit.figure == "composed" else state.filtered for state in spent(book)][-1:]
+        notes += [
+            f"The budget is exceeded without this run: epsilon = {_upper(bounds.upper)} is spent."
+            for bounds in so_far
+            if bounds.upper > fit.budget
+        ]
     table = Table(
         f"After {ledger}: does the run fit epsilon = {given(fit.budget)} at delta = {given(book.delta)}?",
-        ("with the run", "epsilon at most", "budget"),
+        ("with the run", "epsilon", "budget"),
         rows,
         notes,
     )

@@ -248,7 +248,7 @@ class BallsInBinsBatches(IndexBatches):
 
 class SpreadBatches(IndexBatches):
     """Every epoch puts each person's examples into distinct batches, uniformly; more examples than batches as evenly as
-    possible. `owners` says, example by example, whose it is."""
+    possible. `owners` has the person of each example."""
 
     def __init__(self, owners: Owners, *, batches: int, **shared: Unpack[Shared]) -> None:
         self.people = units_of(None, owners)

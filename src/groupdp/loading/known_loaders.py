@@ -179,7 +179,7 @@ def _read_cut(reading: Reading, batches: Any, world: int | None) -> None:
         evidence = [
             f"Accelerate's sampler deals one order of the {size} examples in batches of {batch}.",
             f"The order follows from seed={sampler.initial_seed} and the epoch, which an attacker may know: it counts "
-            "as a fixed order, whatever it is.",
+            "as a fixed order in every case.",
         ]
     if evidence:
         shuffled = kind in ("RandomSampler", "SubsetRandomSampler")
@@ -230,7 +230,7 @@ def _read_distributed(reading: Reading, batches: Any, world: int | None) -> None
         len(batches),
         f"DistributedSampler deals one order to {replicas} processes: together they make batches of {together}.",
         f"The order follows from seed={sampler.seed} and the epoch set by set_epoch, which an attacker may know: "
-        "it counts as a fixed order, whatever it is.",
+        "it counts as a fixed order in every case.",
     )
     same_processes(reading, replicas, world)
     reading.check.append("All processes have the same seed and the same epoch, and noise is added once.")
