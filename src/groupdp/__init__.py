@@ -71,20 +71,9 @@ if TYPE_CHECKING:
 
 #: Public names that are loaded when first used, by module.
 _ON_DEMAND = {
-    "groupdp.bounds": (
-        "Bounds",
-        "Provenance",
-    ),
-    "groupdp.errors": (
-        "GroupDPError",
-        "InvalidArgument",
-        "LimitExceeded",
-    ),
-    "groupdp.guarantees": (
-        "delta",
-        "epsilon",
-        "log_delta",
-    ),
+    "groupdp.bounds": ("Bounds", "Provenance"),
+    "groupdp.errors": ("GroupDPError", "InvalidArgument", "LimitExceeded"),
+    "groupdp.guarantees": ("delta", "epsilon", "log_delta"),
     "groupdp.loading.inspection": ("inspect",),
     "groupdp.mechanisms": (
         "ApproximateDP",
@@ -147,60 +136,8 @@ _MODULES = (
 )
 _MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names}
 
-__all__ = [
-    "DPSGD",
-    "AllocationSampling",
-    "ApproximateDP",
-    "BallsInBinsSampling",
-    "Bounds",
-    "Calibration",
-    "CorrelatedNoise",
-    "DiscreteGaussianRelease",
-    "FixedBatchSampling",
-    "FixedOrderSampling",
-    "FixedPeople",
-    "GaussianRelease",
-    "GroupDPError",
-    "InvalidArgument",
-    "LaplaceRelease",
-    "LimitExceeded",
-    "Mechanism",
-    "MixtureOfGaussians",
-    "PoissonPeople",
-    "PoissonSampling",
-    "PoissonSources",
-    "PrivacyLossDistribution",
-    "Provenance",
-    "Search",
-    "ShuffledOnceSampling",
-    "ShuffledSampling",
-    "SpreadSampling",
-    "TradeOff",
-    "TruncatedPeople",
-    "TruncatedPoissonSampling",
-    "__version__",
-    "calibrate_batch_size",
-    "calibrate_group_size",
-    "calibrate_noise",
-    "calibrate_rate",
-    "calibrate_steps",
-    "choose_cap",
-    "delta",
-    "epsilon",
-    "fdp_epsilon",
-    "filter_epsilon",
-    "inspect",
-    "linear_reference",
-    "log_delta",
-    "people_view",
-    "plan",
-    "renyi_vadhan_epsilon",
-    "risk",
-    "sweep",
-    "trade_off",
-    "tuned_epsilon",
-    "vadhan_epsilon",
-]
+__all__ = ["__version__"]
+__all__.extend(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:

@@ -80,8 +80,8 @@ def test_logarithms_keep_their_own_accuracy(weights):
 def test_the_chance_that_the_group_is_absent():
     assert MixtureOfGaussians([0.0, 1.0], [0.25, 0.75], 1.0).log_probability_of_absence == math.log(0.25)
     assert MixtureOfGaussians([1.0, 2.0], [0.25, 0.75], 1.0).log_probability_of_absence == -math.inf
-    assert MixtureOfGaussians([0.0, 1.0], [0.25, 0.75], 1.0).log_probability_of_presence == math.log(0.75)
-    assert MixtureOfGaussians([0.0], [1.0], 1.0).log_probability_of_presence == -math.inf
+    assert MixtureOfGaussians([0.0, 1.0], [0.25, 0.75], 1.0).law.log_mass_above_zero == math.log(0.75)
+    assert MixtureOfGaussians([0.0], [1.0], 1.0).law.log_mass_above_zero == -math.inf
 
 
 def test_trivial_means_that_nothing_can_be_told_apart():

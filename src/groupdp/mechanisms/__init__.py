@@ -14,8 +14,8 @@ A run is a mechanism or a sequence of mechanisms, composed.
 
 from groupdp.fields import add_to
 from groupdp.mechanisms.black_box import ApproximateDP as ApproximateDP
-from groupdp.mechanisms.correlated.noise import BandMF
-from groupdp.mechanisms.correlated.noise import CorrelatedNoise as CorrelatedNoise
+from groupdp.mechanisms.correlated import BandMF
+from groupdp.mechanisms.correlated import CorrelatedNoise as CorrelatedNoise
 from groupdp.mechanisms.dpsgd import DPSGD as DPSGD
 from groupdp.mechanisms.mechanism import Mechanism as Mechanism
 from groupdp.mechanisms.mixture import MixtureOfGaussians as MixtureOfGaussians

@@ -36,14 +36,11 @@ class MixtureOfGaussians(Immutable, Mechanism):
     Immutable and hashable.
     """
 
-    __slots__ = ("_key", "log_probabilities", "probabilities", "sensitivities", "standard_deviation")
+    __slots__ = ("law", "standard_deviation")
 
-    sensitivities: FloatArray
-    probabilities: FloatArray
-    log_probabilities: FloatArray
-    """Finite also where a probability is below the smallest double."""
+    law: Side
+    """The law of the sensitivity."""
     standard_deviation: float
-    _key: tuple[bytes | float, ...]
 
     name: ClassVar[str] = "mixture-of-gaussians"
     title: ClassVar[str] = "a MixtureOfGaussians"
@@ -74,19 +71,16 @@ class MixtureOfGaussians(Immutable, Mechanism):
         keep = weights > 0.0
         weights = weights[keep]
         # The logarithm is taken before the division, which would round a probability below the normal doubles.
-        self._set(values[keep], weights / total, _log_of_law(weights, total), standard_deviation)
+        self._set(Side(values[keep], (weights / total, _log_of_law(weights, total))), standard_deviation)
 
     @classmethod
     def from_law(
         cls, sensitivities: FloatArray, law: tuple[FloatArray, FloatArray], standard_deviation: float
     ) -> MixtureOfGaussians:
         """From increasing sensitivities and a law (probabilities, log_probabilities) that is right to the last bit."""
-        probabilities, logarithms = law
-        keep = np.isfinite(logarithms)
-        if not keep.all():
-            sensitivities, probabilities, logarithms = sensitivities[keep], probabilities[keep], logarithms[keep]
+        keep = np.isfinite(law[1])
         mixture = object.__new__(cls)
-        mixture._set(sensitivities, probabilities, logarithms, standard_deviation)
+        mixture._set(Side(sensitivities[keep], (law[0][keep], law[1][keep])), standard_deviation)
         return mixture
 
     @classmethod
@@ -109,20 +103,28 @@ class MixtureOfGaussians(Immutable, Mechanism):
             raise InvalidArgument("vectors", InWords("one beyond the largest double"), "have a finite norm")
         return cls(norms, probabilities, standard_deviation)
 
-    def _set(
-        self, sensitivities: FloatArray, probabilities: FloatArray, logarithms: FloatArray, deviation: Any
-    ) -> None:
+    def _set(self, law: Side, deviation: Any) -> None:
         number = require_number("standard_deviation", deviation, at_least=0.0)
-        arrays = (sensitivities, probabilities, logarithms)
-        key = tuple(np.asarray(array, dtype=np.float64).tobytes() for array in arrays)
-        for name, content in zip(("sensitivities", "probabilities", "log_probabilities"), key, strict=True):
-            object.__setattr__(self, name, np.frombuffer(content))  # bytes cannot be made writable again
-        object.__setattr__(self, "standard_deviation", number)
-        object.__setattr__(self, "_key", (*key, number))
+        self._assign((law, number), law=law, standard_deviation=number)
 
     def __reduce__(self) -> tuple[Any, ...]:
         law = (self.probabilities, self.log_probabilities)
         return MixtureOfGaussians.from_law, (self.sensitivities, law, self.standard_deviation)
+
+    @property
+    def sensitivities(self) -> FloatArray:
+        """Increasing."""
+        return self.law.shifts
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """One for each sensitivity."""
+        return self.law.probabilities
+
+    @property
+    def log_probabilities(self) -> FloatArray:
+        """Finite also where a probability is below the smallest double."""
+        return self.law.log_probabilities
 
     def rounds(self, change: Change) -> Rounds:
         """One round of the definition above: a group that is absent has the side 0.
@@ -153,26 +155,17 @@ class MixtureOfGaussians(Immutable, Mechanism):
     @property
     def side(self) -> Side:
         """The law of sensitivity / standard deviation, as one side of a pair."""
-        law = (self.probabilities, self.log_probabilities)
-        return Side.from_sensitivities(self.sensitivities, law, self.standard_deviation)
+        return self.law.divided(self.standard_deviation)
 
     @property
     def is_trivial(self) -> bool:
         """Whether the two distributions are the same: the group never matters."""
-        return bool(self.sensitivities[-1] == 0.0)
+        return self.law.is_zero
 
     @property
     def log_probability_of_absence(self) -> float:
         """log P(sensitivity = 0); -inf if the group is always present."""
-        return float(self.log_probabilities[0]) if self.sensitivities[0] == 0.0 else -math.inf
-
-    @property
-    def log_probability_of_presence(self) -> float:
-        """log P(sensitivity > 0)."""
-        absent = self.log_probability_of_absence
-        if -1.0 < absent < 0.0:
-            return math.log(-math.expm1(absent))
-        return float(np.logaddexp.reduce(self.log_probabilities[self.sensitivities > 0.0], initial=-math.inf))
+        return self.law.log_mass_at_zero
 
     def __repr__(self) -> str:
         if len(self.sensitivities) <= 6:

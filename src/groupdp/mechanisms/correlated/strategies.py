@@ -32,6 +32,11 @@ def rounded_up(value: float, operations: int) -> float:
     return math.nextafter(value * (1.0 + (operations + 4) * 2.0**-52), math.inf) if value > 0.0 else value
 
 
+def norms_up(squares: FloatArray, operations: int) -> FloatArray:
+    """Square roots, rounded up like `rounded_up`."""
+    return np.nextafter(np.sqrt(squares) * (1.0 + (operations + 4) * 2.0**-52), np.inf)
+
+
 class Strategy(ABC):
     """A strategy matrix for any number of rounds."""
 
@@ -45,9 +50,9 @@ class Strategy(ABC):
         """The number of diagonals that are not zero, the main one included."""
 
     @property
-    @abstractmethod
     def is_nonnegative(self) -> bool:
         """Whether no entry is negative; if not, sensitivities are those of |C|, valid but not attained."""
+        return True
 
     @abstractmethod
     def column_norms(self, rounds: int) -> FloatArray:
@@ -82,7 +87,6 @@ class LowerTriangular(Strategy):
     rows: tuple[tuple[float, ...], ...]
     """Row t ends on the diagonal: its last entry is C[t, t], the one before it C[t, t - 1]."""
     _hash: int = field(init=False, repr=False, compare=False)
-    _nonnegative: bool = field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "lower-triangular"
 
@@ -101,7 +105,6 @@ class LowerTriangular(Strategy):
             rows.append(values)
         object.__setattr__(self, "rows", tuple(rows))
         object.__setattr__(self, "_hash", hash(self.rows))  # once: a matrix may have millions of entries
-        object.__setattr__(self, "_nonnegative", all(min(row) >= 0.0 for row in rows))
         if len(rows) > LARGEST_DENSE and self.bands(len(rows)) > 256:
             raise InvalidArgument(
                 "rows", len(rows), f"be at most {LARGEST_DENSE} for a matrix with more than 256 bands"
@@ -133,15 +136,14 @@ class LowerTriangular(Strategy):
 
     @property
     def is_nonnegative(self) -> bool:
-        return self._nonnegative
+        return all(min(row) >= 0.0 for row in self.rows)
 
     def column_norms(self, rounds: int) -> FloatArray:
         self._require_rounds(rounds)
         squares = np.zeros(rounds)
         for t, row in enumerate(self.rows):
-            values = np.array(row)
-            squares[t + 1 - len(row) : t + 1] += values * values
-        return np.nextafter(np.sqrt(squares) * (1.0 + (self.bands(rounds) + 4) * 2.0**-52), np.inf)
+            squares[t + 1 - len(row) : t + 1] += np.square(row)
+        return norms_up(squares, self.bands(rounds))
 
     def matrix(self, rounds: int) -> FloatArray:
         self._require_rounds(rounds)
@@ -175,10 +177,6 @@ class Tree(Strategy):
 
     def bands(self, rounds: int) -> int:
         return rounds
-
-    @property
-    def is_nonnegative(self) -> bool:
-        return True
 
     def column_norms(self, rounds: int) -> FloatArray:
         times = np.arange(rounds)

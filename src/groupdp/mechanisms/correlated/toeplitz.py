@@ -14,7 +14,7 @@ import numpy as np
 from groupdp._validation import require_integer
 from groupdp.errors import InvalidArgument
 from groupdp.floats import FloatArray
-from groupdp.mechanisms.correlated.strategies import LARGEST_BANDS, Strategy, numbers_of, require_dense
+from groupdp.mechanisms.correlated.strategies import LARGEST_BANDS, Strategy, norms_up, numbers_of, require_dense
 
 
 class ToeplitzStrategy(Strategy):
@@ -31,8 +31,7 @@ class ToeplitzStrategy(Strategy):
 
     def column_norms(self, rounds: int) -> FloatArray:
         column = self.first_column(rounds)
-        norms = np.sqrt(np.cumsum(column * column))
-        norms = np.nextafter(norms * (1.0 + (len(column) + 4) * 2.0**-52), np.inf)
+        norms = norms_up(np.cumsum(column * column), len(column))
         norms[0] = abs(column[0])  # no rounding: one band is DP-SGD, bit for bit
         longest = np.full(max(rounds - len(column), 0), norms[-1])
         return np.concatenate((norms, longest))[:rounds][::-1]  # the column of round t has rounds - t entries
@@ -137,10 +136,6 @@ class PrefixSum(ToeplitzStrategy):
 
     def first_column(self, rounds: int) -> FloatArray:
         return np.ones(rounds)
-
-    @property
-    def is_nonnegative(self) -> bool:
-        return True
 
     @property
     def is_decreasing(self) -> bool:
