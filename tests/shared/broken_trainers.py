@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.samplings.fixed_batch import uniform_subsets
+from groupdp.samplings.sized_batches import uniform_subsets
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
     sampling.py        what every sampling says about itself
     poisson.py         each example on its own, with one rate, a rate for each source, or a largest batch
-    fixed_batch.py     batches of one size, drawn without replacement
-    epochs.py          epochs in shuffled order, anew or once, and in a fixed order
+    sized_batches.py   batches of one size: drawn without replacement, or dealt in epochs
     allocation.py      balls in bins, spread allocation and random allocation of an epoch's batches
     people.py          people instead of examples: Poisson, a fixed number, truncated
     audited.py         datasets that leak most, with the exact densities of what training on them releases
@@ -15,10 +14,6 @@ from groupdp.fields import add_to
 from groupdp.samplings.allocation import AllocationSampling as AllocationSampling
 from groupdp.samplings.allocation import BallsInBinsSampling as BallsInBinsSampling
 from groupdp.samplings.allocation import SpreadSampling as SpreadSampling
-from groupdp.samplings.epochs import FixedOrderSampling as FixedOrderSampling
-from groupdp.samplings.epochs import ShuffledOnceSampling as ShuffledOnceSampling
-from groupdp.samplings.epochs import ShuffledSampling as ShuffledSampling
-from groupdp.samplings.fixed_batch import FixedBatchSampling as FixedBatchSampling
 from groupdp.samplings.people import FixedPeople as FixedPeople
 from groupdp.samplings.people import PoissonPeople as PoissonPeople
 from groupdp.samplings.people import TruncatedPeople as TruncatedPeople
@@ -27,6 +22,10 @@ from groupdp.samplings.poisson import PoissonSources as PoissonSources
 from groupdp.samplings.poisson import TruncatedPoissonSampling as TruncatedPoissonSampling
 from groupdp.samplings.sampling import Rounds as Rounds
 from groupdp.samplings.sampling import Sampling as Sampling
+from groupdp.samplings.sized_batches import FixedBatchSampling as FixedBatchSampling
+from groupdp.samplings.sized_batches import FixedOrderSampling as FixedOrderSampling
+from groupdp.samplings.sized_batches import ShuffledOnceSampling as ShuffledOnceSampling
+from groupdp.samplings.sized_batches import ShuffledSampling as ShuffledSampling
 
 #: Every sampling there is, by its name in run files and on the command line.
 SAMPLINGS: dict[str, type[Sampling]] = {}

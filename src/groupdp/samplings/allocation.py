@@ -36,9 +36,9 @@ from groupdp.laws.blocks import (
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
 from groupdp.samplings.audited import AllocatedSums, AuditedDataset, Releases, SubsetSums
-from groupdp.samplings.epochs import squares_coin
 from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
 from groupdp.samplings.sampling import BoolArray, Sampling
+from groupdp.samplings.sized_batches import squares_coin
 
 #: Up to so many members several orders of block sizes are tried, from so many on a group is taken in parts as
 #: well if each has noise of 1 or more; no effect on validity.

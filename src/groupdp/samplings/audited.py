@@ -86,7 +86,7 @@ class AllocatedSums:
     `ways[t][c] / c!` is proportional to the probability that batch t takes c given members. The density is the average
     over all allocations: the coefficient of z^members in the product over t of
 
-        stepc ways[t][c] / c! e^{c v x_t - (c v)^2 n_t / 2} z^c
+        sum_c ways[t][c] / c! e^{c v x_t - (c v)^2 n_t / 2} z^c
 
     with x_t the total of the n_t sums of batch t in units of the noise, v = move / noise.
     """
@@ -181,7 +181,7 @@ def _by_epochs(sums: FloatArray, batches: int) -> tuple[FloatArray, FloatArray]:
 
 
 def log_mixture_ratio(u: FloatArray, shifts: FloatArray, log_weights: FloatArray) -> FloatArray:
-    """log stepi p_i exp(m_i u - m_i^2 / 2): one round in units of the noise, over pure noise."""
+    """log sum_i p_i exp(m_i u - m_i^2 / 2): one round in units of the noise, over pure noise."""
     terms = [pair for pair in zip(shifts.tolist(), log_weights.tolist(), strict=True) if pair[1] > -math.inf]
     largest = np.full_like(u, -math.inf)
     for shift, log_weight in terms:

@@ -23,9 +23,9 @@ from groupdp.laws import people_law
 from groupdp.neighbours import Change
 from groupdp.pairs import ZERO, AnyRound, Branch, Round, Side, SubstitutionEnvelope
 from groupdp.samplings.audited import AuditedDataset, IndependentSums, sums_of
-from groupdp.samplings.fixed_batch import FixedBatchSampling
 from groupdp.samplings.poisson import PoissonSampling, TruncatedPoissonSampling, counted
 from groupdp.samplings.sampling import EXAMPLES_CLIPPED, BoolArray, Rounds, Sampling
+from groupdp.samplings.sized_batches import FixedBatchSampling
 
 EXAMPLES_PER_PERSON = Field(
     name="examples_per_person",
