@@ -282,7 +282,7 @@ class FixedOrderSampling(SizedBatches):
         return ((Round.of(side, ZERO), self.epochs(steps)),)
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
-        """Whole epochs, or everybody in the first batch: in an epoch cut short, or in full batches, some are left out."""
+        """Whole epochs, or everybody in the first batch: an epoch cut short, or full batches, leave some out."""
         size = group_in(change, self.dataset_size)
         in_one_batch = size <= 1 or (not self.one_per_batch and size <= self.batch_size)
         length = self.dataset_size // self.batch_size
