@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.allocations import AllocationRound
 from groupdp.bounds import Bounds, Provenance
 from groupdp.enclosures import (
     coins_of,
@@ -27,7 +26,7 @@ from groupdp.engines import spectral
 from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Progress
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.noiseless import Noiseless, epsilon_with, log_delta_with, split
-from groupdp.pairs import Composition, Round, lower_composition
+from groupdp.pairs import AllocationRound, Composition, Round, lower_composition
 
 #: Engines by name; `auto` takes the spectral one where it answers narrowly, and the lattice where not.
 ENGINES = ("auto", "spectral", "lattice")

@@ -1,140 +1,40 @@
-"""Pairs of opposed mixtures with a public coin: all that an engine ever sees.
+"""Rounds and their compositions: all that an engine ever sees.
 
-In units of the noise. A *side* is a finite law of shifts >= 0. A *branch* opposes two sides, right and left:
-
-    P = sum_i a_i N(+x_i, 1),      Q = sum_j b_j N(-y_j, 1).
-
-A *round* is a public coin over branches: which branch it is belongs to what is released, and has the same law under P
-and Q. A *composition* is rounds with multiplicities. With densities A(u) phi(u) and B(u) phi(u) the privacy loss Psi =
-log A - log B increases with u, so every optimal event is a half-line; mixtures in more dimensions are dominated by
-their norms on the line (P-0). Who removes or adds examples is decided before (neighbours.py); engines answer for
-compositions and know nothing of directions, samplings or groups.
-
-A round without noise has infinite shifts: noiseless.py treats it in closed form, and no engine sees it.
+A *composition* is rounds with multiplicities. Who removes or adds examples is decided before (neighbours.py); engines
+answer for compositions and know nothing of directions, samplings or groups. A round is a pair of mixtures (sides.py),
+losses that are known (losses.py), or one of the two below. A round without noise has infinite shifts: noiseless.py
+treats it in closed form, and no engine sees it.
 
 A *profile* is a round of which only a bound on its hockey stick is known; no pair of mixtures has that hockey stick
 (docs/internals/laws.md, P-5). Only the lattice engine composes profiles: from above by connecting the dots, from below
 by merging, so that its bounds enclose the composition of the profile.
+
+In an *allocation round* one random allocation decides many steps. R(M, s) is one of M steps, uniformly: P = (1/M) sum_t
+N(s e_t, I), Q = N(0, I_M), so that the likelihood ratio under Q is the mean of M independent lognormals. An
+*allocation* is R(M, s) of a group that takes part with probability p: its likelihood ratio is
+
+    X = 1 - p + p (1/M) sum_t e^{s Z_t - s^2 / 2}.
+
+R(M, s) is dominated by N(s, 1) against N(0, 1), its M = 1 case: revealing the step only increases every hockey stick.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from groupdp.floats import at_zero_of
+from groupdp._validation import require_integer, require_number
+from groupdp.floats import at_zero_of, log_complement
 from groupdp.sides import ZERO as ZERO
+from groupdp.sides import Branch as Branch
 from groupdp.sides import Immutable as Immutable
 from groupdp.sides import Law as Law
+from groupdp.sides import Round as Round
 from groupdp.sides import Side as Side
-
-
-class Branch(Immutable):
-    """P = sum a_i N(+x_i, 1) with (x, a) = `right` against Q = sum b_j N(-y_j, 1) with (y, b) = `left`."""
-
-    __slots__ = ("left", "right")
-
-    right: Side
-    left: Side
-
-    def __init__(self, right: Side, left: Side) -> None:
-        self._assign((right, left), right=right, left=left)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Branch, self._key
-
-    def __repr__(self) -> str:
-        return f"Branch({self.right!r}, {self.left!r})"
-
-    @property
-    def mirrored(self) -> Branch:
-        """The branch with P and Q exchanged (and u -> -u, so that the loss still increases)."""
-        return Branch(self.left, self.right)
-
-    @property
-    def is_trivial(self) -> bool:
-        """Whether P and Q are identical."""
-        return self.right.is_zero and self.left.is_zero
-
-
-class Round(Immutable):
-    """A public coin over branches. `log_weights` are the logarithms of its probabilities. Immutable and hashable."""
-
-    __slots__ = ("branches", "largest", "log_weights", "lower")
-
-    branches: tuple[Branch, ...]
-    log_weights: tuple[float, ...]
-    largest: float
-    """The largest shift of any side."""
-    lower: Round | None
-    """Where this round only dominates the analysed one: a round that the analysed one dominates, for lower sides."""
-
-    def __init__(
-        self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,), lower: Round | None = None
-    ) -> None:
-        own, weights = tuple(branches), tuple(map(float, log_weights))
-        if not len(own) == len(weights) > 0:
-            raise AssertionError("a round must have as many weights as branches, at least one")
-        largest = max(max(branch.right.largest, branch.left.largest) for branch in own)
-        self._assign((own, weights, lower), branches=own, log_weights=weights, lower=lower, largest=largest)
-
-    @classmethod
-    def of(cls, right: Side, left: Side) -> Round:
-        """A round without a coin."""
-        return cls((Branch(right, left),))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Round, self._key
-
-    def __repr__(self) -> str:
-        if len(self.branches) == 1:
-            return f"Round.of({self.branches[0].right!r}, {self.branches[0].left!r})"
-        return f"Round(<{len(self.branches)} branches>)"
-
-    @property
-    def mirrored(self) -> Round:
-        """The round with P and Q exchanged."""
-        lower = None if self.lower is None else self.lower.mirrored
-        return Round((branch.mirrored for branch in self.branches), self.log_weights, lower)
-
-    @property
-    def is_trivial(self) -> bool:
-        """Whether P and Q are identical."""
-        return self.largest == 0.0
-
-    @property
-    def has_noise(self) -> bool:
-        """Whether all shifts are finite."""
-        return self.largest < math.inf
-
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether no side has two shifts."""
-        return all(len(branch.right.shifts) == 1 == len(branch.left.shifts) for branch in self.branches)
-
-    @property
-    def largest_shift(self) -> float:
-        """It is dominated by N(largest_shift, 1) against N(0, 1) (anchor lemma, P-0)."""
-        return max(branch.right.largest + branch.left.largest for branch in self.branches)
-
-    @property
-    def at_zero(self) -> tuple[float, float, float]:
-        """(log P(0), log Q(0), largest loss at outcome 0) where it has no noise."""
-        masses = [(branch.right.log_mass_at_zero, branch.left.log_mass_at_zero) for branch in self.branches]
-        return at_zero_of(self.log_weights, masses)
-
-    @property
-    def log_mass_above_zero(self) -> float:
-        """log of a bound on delta(0) (P-12): in a branch P and Q agree with probability at least min(a_0, b_0)."""
-        terms = [
-            weight + max(branch.right.log_mass_above_zero, branch.left.log_mass_above_zero)
-            for weight, branch in zip(self.log_weights, self.branches, strict=True)
-        ]
-        return terms[0] if len(terms) == 1 else float(np.logaddexp.reduce(terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +91,92 @@ class SubstitutionEnvelope:
         return self.side.log_mass_above_zero
 
 
-class AnyRound(Protocol):
-    """What a round says about itself, whatever it is made of. Immutable and hashable.
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """R(`places`, `shift`) of a group that takes part with probability e^`log_probability`."""
 
-    `Round` is a pair of mixtures, `SubstitutionEnvelope` is known by a bound on its hockey stick alone; allocations.py
-    has rounds in which one allocation decides many steps, losses.py rounds whose losses are known.
+    places: int
+    shift: float
+    log_probability: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_integer("places", self.places, at_least=1)
+        require_number("log_probability", self.log_probability, at_most=0.0)
+        if not self.shift >= 0.0:
+            raise AssertionError("an allocation must have a shift >= 0")
+
+
+#: Allocations of independent places, each with the number of times it stands in the product.
+Product = tuple[tuple[Allocation, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationRound:
+    """A public coin over products of allocations; `log_weights` are the logarithms of its probabilities.
+
+    Forward it is P against Q (remove), reversed Q against P (add).
     """
+
+    products: tuple[Product, ...]
+    log_weights: tuple[float, ...] = (0.0,)
+    reverse: bool = False
+    """Whether P and Q are exchanged: the likelihood ratio of the products is then that of Q to P."""
+
+    def __post_init__(self) -> None:
+        if not len(self.products) == len(self.log_weights) > 0:
+            raise AssertionError("an allocation round must have as many weights as products, at least one")
+
+    @classmethod
+    def of(cls, places: int, shift: float, *, reverse: bool = False) -> AllocationRound:
+        """R(places, shift) without a coin."""
+        return cls((((Allocation(places, shift), 1),),), reverse=reverse)
+
+    @property
+    def mirrored(self) -> AllocationRound:
+        """The round with P and Q exchanged."""
+        return AllocationRound(self.products, self.log_weights, not self.reverse)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether P and Q are identical."""
+        return self.largest_shift == 0.0
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether all shifts are finite."""
+        return math.isfinite(self.largest_shift)
+
+    @property
+    def largest_shift(self) -> float:
+        """It is dominated by N(largest_shift, 1) against N(0, 1): all places revealed, everybody takes part."""
+        return max(
+            math.hypot(*(math.sqrt(times) * factor.shift for factor, times in product)) for product in self.products
+        )
+
+    @property
+    def at_zero(self) -> tuple[float, float, float]:
+        """(log P(0), log Q(0), largest loss at outcome 0) where it has no noise: Q has the outcome 0 alone."""
+        masses = [(_log_absence(product), 0.0) for product in self.products]
+        return at_zero_of(self.log_weights, [mass[::-1] for mass in masses] if self.reverse else masses)
+
+    @property
+    def log_mass_at_zero(self) -> float:
+        """log of a lower bound on the probability that nobody takes part, in which case the loss is 0 (no noise)."""
+        return min(map(_log_absence, self.products))
+
+    @property
+    def log_mass_above_zero(self) -> float:
+        """log of an upper bound on the hockey stick at alpha = 1: the probability that somebody takes part."""
+        return log_complement(self.log_mass_at_zero)
+
+
+def _log_absence(product: Product) -> float:
+    """log of the probability that nobody takes part whose shift is above 0."""
+    return math.fsum(times * log_complement(factor.log_probability) for factor, times in product if factor.shift > 0.0)
+
+
+class AnyRound(Protocol):
+    """What a round says about itself, whatever it is made of. Immutable and hashable."""
 
     @property
     def mirrored(self) -> AnyRound: ...

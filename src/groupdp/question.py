@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 from groupdp._validation import require_integer
-from groupdp.allocations import AllocationRound
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import Options, epsilon_ceiling_of, epsilon_of, log_delta_of
 from groupdp.engines.interface import share_of
@@ -21,7 +20,7 @@ from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.mechanisms.wrappers import with_own_groups
 from groupdp.neighbours import ADJACENCIES, Change, Neighbours
-from groupdp.pairs import Composition, Round, compose
+from groupdp.pairs import AllocationRound, Composition, Round, compose
 
 #: How one composition is answered.
 _Answer = Callable[[Composition, Options], Bounds]

@@ -10,10 +10,10 @@ import pytest
 
 import groupdp
 from groupdp import DPSGD, BallsInBinsSampling, PoissonSampling, SpreadSampling
-from groupdp.allocations import AllocationRound
 from groupdp.audit import attack_scores, check_claim, claimed_curve, worst_case
 from groupdp.engines import spectral
 from groupdp.errors import InvalidArgument
+from groupdp.pairs import AllocationRound
 
 NOISE = 1.0
 

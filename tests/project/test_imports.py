@@ -18,7 +18,7 @@ ROWS = (
     ("_validation", "bounds", "sides"),
     ("_files", "drawing", "groups", "fields", "data"),
     ("pairs", "neighbours"),
-    ("allocations", "losses", "moments", "laws"),
+    ("losses", "moments", "laws"),
     ("samplings",),
     ("mechanisms",),
     ("noiseless", "engines"),

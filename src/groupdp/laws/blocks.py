@@ -1,6 +1,6 @@
 """Groups allocated to the batches of an epoch, hidden in blocks of batches: coins over products of R(M, s).
 
-R(M, s) is one of M steps, uniformly (groupdp.allocations). Every function returns the forward round, in which the group
+R(M, s) is one of M steps, uniformly (groupdp.pairs). Every function returns the forward round, in which the group
 leaves; proofs in docs/internals/laws.md:
 
     one_example        in one of the batches (P-13)
@@ -19,11 +19,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from groupdp.allocations import Allocation, AllocationRound, Product
 from groupdp.laws import CONTEXT, as_law, total
 from groupdp.laws.allocation import thrown_squares_law
 from groupdp.laws.histograms import Histogram, allocated_histograms, thrown_histograms
-from groupdp.pairs import ZERO, AnyRound, Round, Rounds, Side
+from groupdp.pairs import ZERO, Allocation, AllocationRound, AnyRound, Product, Round, Rounds, Side
 
 #: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no
 #: effect on validity.

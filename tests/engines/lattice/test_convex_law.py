@@ -9,10 +9,10 @@ import pytest
 from scipy.special import ndtr
 
 import groupdp
-from groupdp.allocations import Allocation, AllocationRound
 from groupdp.engines import lattice, spectral
 from groupdp.engines.lattice.allocation import Side, combined, law_of_allocation, law_of_product, lognormal
 from groupdp.errors import LimitExceeded
+from groupdp.pairs import Allocation, AllocationRound
 
 SIDES = [Side(up=up, forward=forward) for up in (True, False) for forward in (True, False)]
 FACTORS = [(1, 1.0, 1.0), (2, 0.5, 1.0), (3, 2.0, 1.0), (7, 0.7, 0.25), (16, 0.3, 1.0)]

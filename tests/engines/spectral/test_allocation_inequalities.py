@@ -10,8 +10,8 @@ from flint import acb, arb, ctx
 from scipy.special import gammaincc, gammaln
 from scipy.stats import norm
 
-from groupdp.allocations import Allocation, AllocationRound
 from groupdp.engines.spectral.engine import packed
+from groupdp.pairs import Allocation, AllocationRound
 from kernel_inspect import kernel
 from oracle import allocation as oracle
 from oracle import few_places as truth

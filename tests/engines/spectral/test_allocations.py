@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from groupdp import pairs
-from groupdp.allocations import Allocation, AllocationRound
 from groupdp.engines import spectral
 from groupdp.engines.spectral import _kernel
 from groupdp.engines.spectral.engine import packed
 from groupdp.errors import LimitExceeded
+from groupdp.pairs import Allocation, AllocationRound
 from kernel_inspect import kernel
 from oracle import few_places as truth
 from paths import TESTS

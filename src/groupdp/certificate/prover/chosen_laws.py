@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from groupdp.allocations import Allocation, AllocationRound
 from groupdp.certificate.checker.laws import SECRET, THROWN, Change, Composition, Gaussians, changes
 from groupdp.certificate.checker.lines import Factor, Hidden
 from groupdp.certificate.checker.reading import Clock, Undecided
@@ -20,7 +19,7 @@ from groupdp.compositions import Options, epsilon_of
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.laws.blocks import JOINING_ORDERS, LEAVING_ORDERS, collision_blocks
-from groupdp.pairs import ZERO, AnyRound, Branch, Round, Side, compose
+from groupdp.pairs import ZERO, Allocation, AllocationRound, AnyRound, Branch, Round, Side, compose
 
 #: Larger groups in balls in bins are certified with the allocation revealed: hidden ones would take minutes.
 _LARGEST_HIDDEN = 16

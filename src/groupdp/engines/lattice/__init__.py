@@ -24,7 +24,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from groupdp.allocations import AllocationRound
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import DEFAULT_MEMORY, Progress, Work, first_at_most, last_above
 from groupdp.engines.lattice import loss
@@ -39,7 +38,7 @@ from groupdp.engines.lattice.refine import Task, expected_width, refine, refine_
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, log_complement
 from groupdp.losses import AtomsRound, LaplaceRound, compose_atoms
-from groupdp.pairs import AnyRound, Composition, Round, mirrored
+from groupdp.pairs import AllocationRound, AnyRound, Composition, Round, mirrored
 
 __all__ = ["Solution", "epsilon", "largest_loss", "log_delta", "neighbourhood"]
 

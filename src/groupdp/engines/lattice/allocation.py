@@ -14,12 +14,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from groupdp.allocations import Allocation, AllocationRound, Product
 from groupdp.engines.interface import count as count_work
 from groupdp.engines.lattice.loss import FOUR_POINTS, rule_error
 from groupdp.engines.lattice.other_parts import AtomsPart, law_of_atoms
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray
+from groupdp.pairs import Allocation, AllocationRound, Product
 
 #: Atoms of a law; no effect on validity.
 ATOMS = 700

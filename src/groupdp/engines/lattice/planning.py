@@ -13,7 +13,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from groupdp.allocations import AllocationRound
 from groupdp.engines.lattice.allocation import allocation_part
 from groupdp.engines.lattice.compose import convolution_power
 from groupdp.engines.lattice.envelope import gaussian_coin
@@ -24,7 +23,7 @@ from groupdp.engines.lattice.parts import Part, RoundPart, TransformGrid
 from groupdp.engines.lattice.support import Survival, Window, log_importance, window_of
 from groupdp.floats import UNIT
 from groupdp.losses import AtomsRound, LaplaceRound
-from groupdp.pairs import AnyRound, Composition, Round
+from groupdp.pairs import AllocationRound, AnyRound, Composition, Round
 
 #: The mass left out of the support is this far (in logarithm) below the tolerance; planning assumes at least 1e-4.
 _ROOM = 7.0

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from groupdp.allocations import Allocation, AllocationRound
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines.interface import counter
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
-from groupdp.pairs import ZERO, Branch, Composition, Round, Side
+from groupdp.pairs import ZERO, Allocation, AllocationRound, Branch, Composition, Round, Side
 
 if TYPE_CHECKING:
     from groupdp.engines.spectral._kernel import Found, PackedAllocation, PackedBranch, PackedRound
