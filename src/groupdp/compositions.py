@@ -22,8 +22,7 @@ from groupdp.enclosures import (
     shifted_log_delta,
     split_known,
 )
-from groupdp.engines import spectral
-from groupdp.engines.interface import DEFAULT_MEMORY, SMALLEST_MEMORY, Progress
+from groupdp.engines import DEFAULT_MEMORY, SMALLEST_MEMORY, Progress, spectral
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.noiseless import Noiseless, epsilon_with, log_delta_with, split
 from groupdp.pairs import AllocationRound, Composition, Round, lower_composition

@@ -22,8 +22,7 @@ from functools import lru_cache
 import numpy as np
 
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines import spectral
-from groupdp.engines.interface import first_at_most, last_above
+from groupdp.engines import first_at_most, last_above, spectral
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.losses import AtomsRound, LaplaceRound, compose_atoms, laplace_atoms

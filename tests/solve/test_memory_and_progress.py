@@ -16,7 +16,7 @@ from command_line import assert_one_sentence
 from command_line import groupdp as command
 from groupdp import DPSGD, PoissonSampling
 from groupdp.cli import output
-from groupdp.engines.interface import SMALLEST_MEMORY, Work
+from groupdp.engines import SMALLEST_MEMORY, Work
 from refusals import refused
 
 RUN = DPSGD(sampling=PoissonSampling(rate=0.3), noise_multiplier=1.0, steps=5)

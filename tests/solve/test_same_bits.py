@@ -12,8 +12,7 @@ import pytest
 
 import groupdp
 from groupdp import DPSGD, FixedBatchSampling, PoissonSampling
-from groupdp.engines import lattice
-from groupdp.engines.interface import Work, work_done
+from groupdp.engines import Work, lattice, work_done
 from mixtures import compose_run, pairs_of
 
 PACKAGE = Path(groupdp.__file__).resolve().parent

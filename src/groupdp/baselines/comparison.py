@@ -18,7 +18,7 @@ from groupdp.baselines.one_example import NoBaseline
 from groupdp.baselines.renyi import old_tool_epsilons
 from groupdp.baselines.vadhan import multiple, vadhan_epsilons
 from groupdp.bounds import Bounds
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.guarantees import epsilon, epsilons
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import mechanisms_of

@@ -18,7 +18,7 @@ from typing import Any
 from groupdp._validation import require_integer, require_number
 from groupdp.baselines.one_example import require_walk
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import LimitExceeded
 from groupdp.groups import LARGEST_GROUP
 from groupdp.neighbours import ONE_SIDED, directions_of

@@ -16,7 +16,7 @@ from groupdp._validation import LARGEST_COUNT, require_integer
 from groupdp.bounds import Bounds
 from groupdp.calibration.search import composed_mu, gaussian_mu, growth, largest_integer
 from groupdp.calibration.target import Calibration, Found, Run, Target, Trial, read_target, result_of, target_of
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of

@@ -37,7 +37,7 @@ from groupdp.calibration.target import (
     result_of,
     try_together,
 )
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import GroupDPError, InvalidArgument, InWords
 from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE, Mechanism, Wrapper, mechanisms_of
 

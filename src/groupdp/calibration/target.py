@@ -10,7 +10,7 @@ from typing import Any
 from groupdp._validation import require_integer, require_number, shown
 from groupdp.bounds import Bounds
 from groupdp.compositions import Options, options_of
-from groupdp.engines.interface import Progress, work_done
+from groupdp.engines import Progress, work_done
 from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
 from groupdp.groups import LARGEST_GROUP, not_given, total
 from groupdp.guarantees import quick_answers
@@ -24,7 +24,7 @@ from groupdp.question import Question, epsilon_of_question, neighbours_of, quest
 #: Largest target epsilon: beyond it there is no useful privacy, and no engine is quick.
 LARGEST_TARGET = 1e5
 
-#: Work after which no further trial is begun (engines/interface.py): about two minutes.
+#: Work after which no further trial is begun (engines/__init__.py): about two minutes.
 LARGEST_SEARCH = 1_200_000_000
 #: A trial begins with bounds of this relative width: enough where epsilon is 20 times as far off the target.
 _LOOSE = 1e-3

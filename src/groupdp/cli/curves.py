@@ -17,7 +17,7 @@ from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
 from groupdp.cli.options import COMPUTATION, OUTPUT, PLOT, Option, number, out, read_counts, words
 from groupdp.cli.output import NOT_TIGHT, Answer, Table, drawn, values_of
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES

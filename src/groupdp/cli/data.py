@@ -21,7 +21,7 @@ from groupdp.cli.options import (
     words,
 )
 from groupdp.cli.output import Answer, Table, progress_bar, values_of
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.fields import integer as read_integer
 from groupdp.neighbours import ADJACENCIES, SAME_SIZE

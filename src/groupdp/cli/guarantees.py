@@ -11,7 +11,7 @@ from groupdp.cli.asked import Asked
 from groupdp.cli.command import QUESTION, command
 from groupdp.cli.options import EPSILON, LATTICE_MEMORY, RUN, choice, flag, integer, number, read_counts, words
 from groupdp.cli.output import NOT_TIGHT, Answer, Table, progress_bar, values_of
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, lower_text, round_up, sides, upper_text

@@ -10,7 +10,7 @@ from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
 from groupdp.cli.options import PLOT, choice, number, words
 from groupdp.cli.output import Answer, Table, drawn, values_of
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, sides, upper_text

@@ -135,7 +135,7 @@ def out(metavar: str, text: str, *, writes: Literal["nothing", "whole", "itself"
 
 def read_memory(_: str, text: str) -> int:
     """The bytes that a size such as 512M, 1.5G or 64000000 spells; K, M, G and T are powers of a thousand."""
-    from groupdp.engines.interface import SMALLEST_MEMORY
+    from groupdp.engines import SMALLEST_MEMORY
 
     match = _SIZE.fullmatch(text.strip()) if len(text) <= LONGEST_NUMBER else None
     size = int(Fraction(match[1]) * _BYTES[match[2].upper()]) if match else 0

@@ -24,7 +24,7 @@ from groupdp.cli.output import (
     progress_bar,
     values_of,
 )
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import InvalidArgument
 from groupdp.printing import given, lower_text, sides, upper_text
 

@@ -29,7 +29,7 @@ from groupdp.cli.output import (
     values_of,
     wrapped,
 )
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.neighbours import ADJACENCIES
 from groupdp.samplings import (

@@ -16,7 +16,7 @@ from typing import Any
 from groupdp._version import VERSION
 from groupdp.baselines.comparison import as_csv, compare
 from groupdp.drawing import save_figure
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.figures import draw_curves
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.printing import round_down, round_up

@@ -18,7 +18,7 @@ from groupdp._validation import LARGEST_COUNT, require_choice, require_number, s
 from groupdp.baselines.adaptive import filter_epsilon
 from groupdp.bounds import Bounds
 from groupdp.calibration import calibrate_noise, calibrate_steps
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded
 from groupdp.groups import not_given
 from groupdp.guarantees import epsilon as epsilon_of

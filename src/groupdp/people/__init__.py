@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from groupdp._validation import LARGEST_COUNT, require_number
 from groupdp.bounds import Bounds
-from groupdp.engines.interface import Progress, work_done
+from groupdp.engines import Progress, work_done
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.floats import IntArray
 from groupdp.groups import LARGEST_GROUP
@@ -41,7 +41,7 @@ LARGEST_EPSILON = 1e5
 _FEW = 40
 _APART = 1.25
 _TOLERANCE = 1e-5
-#: Work after which no further count is computed (engines/interface.py): about five minutes.
+#: Work after which no further count is computed (engines/__init__.py): about five minutes.
 LARGEST_VIEW = 3_000_000_000
 #: Counts that are asked for at once.
 _AT_ONCE = 32

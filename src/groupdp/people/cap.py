@@ -25,7 +25,7 @@ from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
 from groupdp.calibration import Calibration
 from groupdp.calibration.real import calibrate_noises
-from groupdp.engines.interface import Progress, work_done
+from groupdp.engines import Progress, work_done
 from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, steps_of_epochs
@@ -42,7 +42,7 @@ _LARGE_RATIO = 2.5
 FRONTIER = (0.5, 0.8, 0.95)
 #: Caps tried between the neighbours of the best one.
 _REFINED = 4
-#: Work after which no further cap is calibrated (engines/interface.py): about five minutes.
+#: Work after which no further cap is calibrated (engines/__init__.py): about five minutes.
 LARGEST_STUDY = 3_000_000_000
 #: Relative tolerance of the calibrated noise, in the table and for the cap recommended.
 _TOLERANCE = 1e-3

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.engines.interface import Progress, work_done
+from groupdp.engines import Progress, work_done
 from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
 from groupdp.groups import in_words
 from groupdp.mechanisms.dpsgd import DPSGD

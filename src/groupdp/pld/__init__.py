@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import first_at_most, last_above
+from groupdp.engines import first_at_most, last_above
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.mechanisms.dpsgd import phases_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians

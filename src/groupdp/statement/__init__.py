@@ -17,7 +17,7 @@ from groupdp._version import VERSION
 from groupdp.baselines import old_tool_epsilon, vadhan_epsilons
 from groupdp.baselines.comparison import poisson_claim
 from groupdp.bounds import Bounds
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
 from groupdp.guarantees import epsilon
 from groupdp.ledger import Ledger

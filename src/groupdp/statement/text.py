@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupdp import printing
 from groupdp.bounds import Bounds
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.guarantees import epsilon
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import Wrapper

@@ -11,7 +11,7 @@ from typing import Any
 
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.errors import InvalidArgument, InWords
 from groupdp.guarantees import epsilon, epsilons
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of

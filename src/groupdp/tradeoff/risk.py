@@ -26,7 +26,7 @@ import numpy as np
 
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
-from groupdp.engines.interface import Progress
+from groupdp.engines import Progress
 from groupdp.floats import FloatArray
 from groupdp.guarantees import delta as delta_of_run
 from groupdp.guarantees import exp_down, exp_up

@@ -15,8 +15,7 @@ from engines.lattice_balls import binomial_mixture, composed, exact_mixture
 from engines.spectral.test_spectral_golden import named, run_of
 from groupdp import pairs
 from groupdp.bounds import Bounds
-from groupdp.engines import lattice
-from groupdp.engines.interface import Work
+from groupdp.engines import Work, lattice
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from oracle import closed as oracle_closed
 from oracle import few_rounds as oracle_few_rounds

@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import Any
 
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import DEFAULT_MEMORY, Progress, Work, first_at_most, last_above
+from groupdp.engines import DEFAULT_MEMORY, Progress, Work, first_at_most, last_above
 from groupdp.engines.lattice import loss
 from groupdp.engines.lattice.one_round import (
     curve_of,

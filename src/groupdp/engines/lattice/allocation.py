@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from groupdp.engines.interface import count as count_work
+from groupdp.engines import count as count_work
 from groupdp.engines.lattice.loss import FOUR_POINTS, rule_error
 from groupdp.engines.lattice.other_parts import AtomsPart, law_of_atoms
 from groupdp.errors import LimitExceeded

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.interface import Work
+from groupdp.engines import Work
 from groupdp.engines.lattice.cells import PANEL_WIDTH
 from groupdp.engines.lattice.loss import FOUR_POINTS, rule_error
 from groupdp.engines.lattice.measures import TiltedMass
@@ -283,7 +283,7 @@ def gaussian_coin(round_: Round) -> Side | None:
         return Side.merged(shifts[order], (np.exp(log_weights[order]), np.minimum(log_weights[order], 0.0)))
 
 
-#: Cost of one evaluation of the curve (engines/interface.py): for each component, and fixed.
+#: Cost of one evaluation of the curve (engines/__init__.py): for each component, and fixed.
 _WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 20, 20_000
 
 

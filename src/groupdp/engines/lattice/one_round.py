@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from groupdp.engines.interface import Work, first_at_most, last_above
+from groupdp.engines import Work, first_at_most, last_above
 from groupdp.engines.lattice.envelope import EnvelopeCurve, gaussian_coin
 from groupdp.engines.lattice.loss import BranchLoss, largest_loss
 from groupdp.engines.lattice.round_terms import left_terms, log_ratio_near_one, log_sum_of, right_terms
@@ -26,7 +26,7 @@ _MOST_BISECTIONS = 50
 _SHORT = 1e-3
 #: No coordinate beyond this is looked at.
 _FARTHEST = 1e15
-#: Cost of one evaluation of a branch (engines/interface.py): for each component, and fixed.
+#: Cost of one evaluation of a branch (engines/__init__.py): for each component, and fixed.
 _WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 60, 20_000
 
 

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import Progress, Work
+from groupdp.engines import Progress, Work
 from groupdp.engines.lattice.compose import compose_in_blocks
 from groupdp.engines.lattice.parts import TransformGrid
 from groupdp.engines.lattice.planning import LatticePlan, Saddle, Solution, grid_for, rounded_step, solve
@@ -28,7 +28,7 @@ BYTES_PER_POINT = 56
 LARGEST_WORK = 2.0e8
 #: Lattice points, and cells of one round, of the first solve.
 _COARSE = 8192
-#: Cost of a point of a transform on both sides, for each part; and of one evaluation of a side (engines/interface.py).
+#: Cost of a point of a transform on both sides, for each part; and of one evaluation of a side (engines/__init__.py).
 _WORK_OF_A_POINT, _WORK_OF_AN_EVALUATION = 2.0, 0.06
 _MOST_SOLVES = 6
 #: A tilt steeper than this per lattice step resolves nothing.
@@ -232,7 +232,7 @@ _MOST_BLOCK_SOLVES = 4
 #: Lattice points of the first solve; and complex products of one solve: some ten seconds of work.
 _COARSE_BLOCKS = 16_384
 _MOST_PRODUCTS = 3e9
-#: Cost of a complex product (engines/interface.py).
+#: Cost of a complex product (engines/__init__.py).
 _WORK_OF_A_PRODUCT = 0.03
 #: Tilted entries are kept up to e^-40 of those at epsilon.
 _BEYOND = 40.0

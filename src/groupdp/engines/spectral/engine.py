@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines.interface import counter
+from groupdp.engines import counter
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.pairs import ZERO, Allocation, AllocationRound, Branch, Composition, Round, Side
@@ -131,7 +131,7 @@ else:
 _AT_ONCE = 512
 #: Questions that are worth a thread of their own.
 _FOR_A_THREAD = 4
-#: Products of nodes and contour steps to a unit of work (engines/interface.py), and units of a call and of a refusal.
+#: Products of nodes and contour steps to a unit of work (engines/__init__.py), and units of a call and of a refusal.
 _PRODUCTS, _WORK_OF_A_CALL, _WORK_OF_A_REFUSAL = 50.0, 5_000, 1_000_000
 #: What the kernel's reasons for declining mean (docs/internals/numerics.md, limits).
 _LIMITS = {
