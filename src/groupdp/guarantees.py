@@ -24,8 +24,8 @@ from typing import Any
 
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
-from groupdp.compositions import WIDE, options_of, plan_of
-from groupdp.engines import DEFAULT_MEMORY, Progress, spectral
+from groupdp.compositions import WIDE, plan_of
+from groupdp.engines import DEFAULT_MEMORY, Progress, options_of, spectral
 from groupdp.errors import GroupDPError
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import BACKWARD, ONE_SIDED

@@ -2,7 +2,7 @@
 
 A *composition* is rounds with multiplicities. Who removes or adds examples is decided before (neighbours.py); engines
 answer for compositions and know nothing of directions, samplings or groups. A round is a pair of mixtures (sides.py),
-losses that are known (losses.py), or one of the two below. A round without noise has infinite shifts: noiseless.py
+losses that are known (losses.py), or one of the two below. A round without noise has infinite shifts: compositions.py
 treats it in closed form, and no engine sees it.
 
 A *profile* is a round of which only a bound on its hockey stick is known; no pair of mixtures has that hockey stick

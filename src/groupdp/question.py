@@ -13,8 +13,8 @@ from typing import Any
 
 from groupdp._validation import require_integer
 from groupdp.bounds import Bounds, Provenance
-from groupdp.compositions import Options, epsilon_ceiling_of, epsilon_of, log_delta_of
-from groupdp.engines import share_of
+from groupdp.compositions import epsilon_ceiling_of, epsilon_of, log_delta_of
+from groupdp.engines import Options, share_of
 from groupdp.errors import InvalidArgument, InWords, LimitExceeded
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians

@@ -10,8 +10,7 @@ from groupdp.baselines.fdp import fdp_epsilon
 from groupdp.baselines.smallest_feasible import Growth
 from groupdp.baselines.vadhan import _always_sampled
 from groupdp.bounds import Bounds, Provenance
-from groupdp.compositions import Options
-from groupdp.engines import lattice, spectral
+from groupdp.engines import Options, lattice, spectral
 from groupdp.question import question_of
 from groupdp.tradeoff import TradeOff, delta_curve
 

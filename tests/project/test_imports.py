@@ -21,7 +21,7 @@ ROWS = (
     ("losses", "moments", "laws"),
     ("samplings",),
     ("mechanisms",),
-    ("noiseless", "engines"),
+    ("engines",),
     ("enclosures",),
     ("compositions",),
     ("question",),

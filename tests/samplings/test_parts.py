@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import groupdp
-from groupdp.compositions import Options, log_delta_of
+from groupdp.compositions import log_delta_of
+from groupdp.engines import Options
 from groupdp.laws.blocks import allocated_blocks, in_parts, one_example
 from groupdp.laws.histograms import allocated_histograms
 from groupdp.pairs import compose

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 import groupdp
-from groupdp.compositions import Options, _log_distance, epsilon_of, log_delta_ceiling, log_delta_of
+from groupdp.compositions import _log_distance, epsilon_of, log_delta_ceiling, log_delta_of
+from groupdp.engines import Options
 from groupdp.pairs import ZERO, Branch, Round, Side, compose
 from strategies import examples
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import groupdp
-from groupdp.compositions import Options
-from groupdp.engines import lattice
+from groupdp.engines import Options, lattice
 from groupdp.question import question_of
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.risk import risk, success

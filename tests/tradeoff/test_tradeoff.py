@@ -15,7 +15,7 @@ from scipy.special import ndtri
 import groupdp
 from groupdp.baselines.fdp import fdp_epsilon
 from groupdp.bounds import Bounds
-from groupdp.compositions import Options
+from groupdp.engines import Options
 from groupdp.question import question_of
 from groupdp.tradeoff import trade_off
 from groupdp.tradeoff.delta_curve import DeltaCurve

@@ -12,7 +12,7 @@ from typing import Any
 
 from groupdp._validation import require_choice, require_number
 from groupdp.bounds import Bounds, Provenance
-from groupdp.compositions import options_of
+from groupdp.engines import options_of
 from groupdp.errors import InvalidArgument
 from groupdp.mechanisms.mechanism import mechanisms_of
 from groupdp.mechanisms.wrappers import GEOMETRIC, ORDERS, POISSON, search_divergences, with_own_groups

@@ -18,8 +18,8 @@ from groupdp.baselines.one_example import Composition, example_composition, requ
 from groupdp.baselines.renyi import best_example_epsilon
 from groupdp.baselines.smallest_feasible import FORMS, Form, Growth, Problem, Values, smallest_feasible
 from groupdp.bounds import Bounds, Provenance
-from groupdp.compositions import Options, epsilon_ceiling_of, log_delta_ceiling, log_delta_of, options_of
-from groupdp.engines import Progress
+from groupdp.compositions import epsilon_ceiling_of, log_delta_ceiling, log_delta_of
+from groupdp.engines import Options, Progress, options_of
 from groupdp.errors import LimitExceeded
 from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon

@@ -9,8 +9,7 @@ from typing import Any
 
 from groupdp._validation import require_integer, require_number, shown
 from groupdp.bounds import Bounds
-from groupdp.compositions import Options, options_of
-from groupdp.engines import Progress, work_done
+from groupdp.engines import Options, Progress, options_of, work_done
 from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
 from groupdp.groups import LARGEST_GROUP, not_given, total
 from groupdp.guarantees import quick_answers

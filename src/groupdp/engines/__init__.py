@@ -1,7 +1,7 @@
 """What every engine answers, for one composition of pairs, how much it may do, and where a curve passes a value.
 
 An engine is two functions. Both return certified bounds; neither validates user input (that is done before) nor knows
-who was added or removed (that is decided before, and combined after, in `guarantees`).
+who was added or removed (that is decided before, and combined after, in question.py).
 
     log_delta(composition, *, epsilon, ...)      -> Bounds on log delta(epsilon)
     epsilon(composition, *, log_delta, ...)      -> Bounds on the smallest epsilon >= 0 with that delta
@@ -16,8 +16,11 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-from groupdp.errors import LimitExceeded
+from groupdp._validation import require_choice, require_integer, require_number
+from groupdp.errors import InvalidArgument, LimitExceeded
 
 #: Called with the fraction done, in [0, 1]; an exception raised inside stops the computation.
 Progress = Callable[[float], None]
@@ -25,6 +28,38 @@ Progress = Callable[[float], None]
 #: Bytes that an engine may take for its largest arrays, where the caller does not say; and the least it takes.
 DEFAULT_MEMORY = 10**9
 SMALLEST_MEMORY = 64 * 10**6
+
+
+#: Engines by name; `auto` takes the spectral one where it answers narrowly, and the lattice where not.
+ENGINES = ("auto", "spectral", "lattice")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to compute: the engine, the relative width, the bytes, a progress callback."""
+
+    engine: str = "auto"
+    tolerance: float | None = None
+    memory_budget: int = DEFAULT_MEMORY
+    progress: Progress | None = None
+
+
+_DEFAULTS = Options()
+
+
+def options_of(
+    *, engine: Any, tolerance: Any = None, memory_budget: Any = DEFAULT_MEMORY, progress: Any = None
+) -> Options:
+    """Validated options."""
+    if engine == "auto" and tolerance is progress is None and memory_budget is DEFAULT_MEMORY:
+        return _DEFAULTS
+    require_choice("engine", engine, ENGINES)
+    if tolerance is not None:
+        tolerance = require_number("tolerance", tolerance, above=0.0, at_most=1.0)
+    budget = require_integer("memory_budget", memory_budget, at_least=SMALLEST_MEMORY)
+    if progress is not None and not callable(progress):
+        raise InvalidArgument("progress", progress, "be a callable that takes the fraction done, or None")
+    return Options(engine=engine, tolerance=tolerance, memory_budget=budget, progress=progress)
 
 
 def share_of(progress: Progress | None, index: int, count: int) -> Progress | None:

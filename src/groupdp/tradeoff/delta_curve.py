@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from groupdp.compositions import Options, log_delta_ceiling, log_delta_of
-from groupdp.engines import spectral
+from groupdp.compositions import log_delta_ceiling, log_delta_of, log_revealed
+from groupdp.engines import Options, spectral
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
-from groupdp.noiseless import log_revealed
 from groupdp.pairs import Composition, Round
 from groupdp.tradeoff.half_lines import as_one_round
 

@@ -22,8 +22,7 @@ import numpy as np
 
 from groupdp._validation import require_number
 from groupdp.bounds import Bounds
-from groupdp.compositions import options_of
-from groupdp.engines import Progress, spectral
+from groupdp.engines import Progress, options_of, spectral
 from groupdp.errors import InvalidArgument, LimitExceeded
 from groupdp.floats import ELEMENTARY, FloatArray, log_complement
 from groupdp.guarantees import exp_down, exp_up

@@ -15,7 +15,8 @@ from groupdp.certificate.checker.lines import Factor, Hidden
 from groupdp.certificate.checker.reading import Clock, Undecided
 from groupdp.certificate.checker.verify import proof_of
 from groupdp.certificate.prover.proving import Proving, with_laws
-from groupdp.compositions import Options, epsilon_of
+from groupdp.compositions import epsilon_of
+from groupdp.engines import Options
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.laws.blocks import JOINING_ORDERS, LEAVING_ORDERS, collision_blocks
