@@ -317,15 +317,3 @@ class EnvelopeCurve:
         log_terms, errors = right_terms_at_positive(v, v - m, m)
         value, error = log_sum_with_errors(log_terms, errors, self.envelope.log_h)
         return value + sign * error if error < math.inf else (-math.inf if sign < 0.0 else 0.0)
-
-    def epsilon_near(self, log_delta: float) -> tuple[float, float]:
-        """(epsilon, slope): about where log R is `log_delta`, and how steeply it falls; not certified."""
-        low, high = 0.0, 1.0
-        while self.above(high) > log_delta and high < 1e300:
-            low, high = high, 2.0 * high
-        for _ in range(30):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.above(middle) > log_delta else (low, middle)
-        apart = 1e-6 * (1.0 + high)
-        slope = (self.above(low) - self.above(high + apart)) / (high + apart - low)
-        return low, slope if 0.0 < slope < math.inf else 1.0

@@ -66,32 +66,6 @@ class RoundCurve:
         error += 1e-25 * len(values)  # terms below e^-60 of the largest, whatever their errors up to a factor of 3
         return top + math.log(total) + sign * error
 
-    def epsilon_near(self, log_delta: float) -> tuple[float, float]:
-        """(epsilon, slope): about where log delta is `log_delta`, and how steeply it falls; not certified."""
-        guesses = [curve.epsilon_near(log_delta - weight) for curve, weight in self._reaching(log_delta)]
-        start, slope = max(guesses, default=(0.0, 1.0))
-        if len(self.curves) == 1 or start <= 0.0:
-            return start, slope
-        low, high = 0.0, start
-        while self.above(high) > log_delta and high < 1e300:
-            low, high = high, 2.0 * high
-        for _ in range(20):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.above(middle) > log_delta else (low, middle)
-        apart = max(high - low, 1e-6 * high)
-        fall = self.above(max(low - apart, 0.0)) - self.above(high + apart)
-        slope = fall / (high - max(low - apart, 0.0) + apart)
-        return 0.5 * (low + high), slope if 0.0 < slope < math.inf else 1.0
-
-    def _reaching(self, log_delta: float) -> list[tuple[BranchCurve, float]]:
-        """A few branches heavy enough to reach `log_delta` on their own, with their log-weights."""
-        heavy = [
-            (curve, weight)
-            for curve, weight in zip(self.curves, self.log_weights, strict=True)
-            if weight > log_delta and not curve.branch.is_trivial
-        ]
-        return heavy[:: max(1, len(heavy) // 16)]
-
 
 class BranchCurve:
     """The hockey-stick curve of one branch, as a function of the coordinate u in which the loss increases."""
@@ -128,23 +102,6 @@ class BranchCurve:
             return trivial
         value, error = self.log_delta_at(at)
         return max(value - error, trivial)
-
-    def epsilon_near(self, log_delta: float) -> tuple[float, float]:
-        """(epsilon, slope): about where log delta is `log_delta`, and how steeply it falls; not certified."""
-        bracket = _enclose(lambda u: self.log_delta_at(u)[0] <= log_delta)
-        if bracket is None:
-            return 0.0, 1.0
-        low, high = bracket
-        for _ in range(100):
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                break
-            low, high = (middle, high) if self.log_delta_at(middle)[0] > log_delta else (low, middle)
-        u = 0.5 * (low + high)
-        apart = 1e-5 * max(1.0, abs(u))
-        fall = self.log_delta_at(u - apart)[0] - self.log_delta_at(u + apart)[0]
-        rise = self.loss_at(u + apart)[0] - self.loss_at(u - apart)[0]
-        return self.loss_at(u)[0], fall / rise if fall > 0.0 and rise > 0.0 else 1.0
 
     def loss_at(self, u: float) -> tuple[float, float, float]:
         """(loss, certified error, slope). Where A and B are near 1 their distances from 1 are summed instead."""
@@ -259,14 +216,6 @@ class LossCurve:
         self.work.spend(self.cost)
         return self.round.log_delta(epsilon, up=False)
 
-    def epsilon_near(self, log_delta: float) -> tuple[float, float]:
-        """(epsilon, slope): about where log delta passes, by bisection."""
-        low, high = 0.0, self.round.shift if isinstance(self.round, LaplaceRound) else float(self.round.losses[-1])
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.below(middle) > log_delta else (low, middle)
-        return max(low, 0.0), 1.0
-
 
 #: At least this many Gaussian branches are taken together (affects speed only).
 MANY_BRANCHES = 4
@@ -298,12 +247,26 @@ def one_round_epsilon(round_: AnyRound, log_delta: float, *, work: Work | None =
     curve = curve_of(round_, work)
     if curve.above(0.0) <= log_delta:
         return 0.0, 0.0
-    start, slope = curve.epsilon_near(log_delta)
-    about = {"start": start, "slope": slope, "resolution": 1e-15}
+    about = {**_crossing(curve, log_delta), "resolution": 1e-15}
     lower = last_above(curve.below, log_delta, **about)
     upper = first_at_most(curve.above, log_delta, **about)
     largest = curve.largest_loss
     return min(lower, upper, largest), min(upper, largest)
+
+
+def _crossing(curve: Curve, log_delta: float) -> dict[str, float]:
+    """About the epsilon where log delta is `log_delta`, and how steeply it falls there; not certified."""
+    low, high = 0.0, 1.0
+    while (at_high := curve.above(high)) > log_delta and high < 1e300:
+        low, high = high, 2.0 * high
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        if (value := curve.above(middle)) > log_delta:
+            low = middle
+        else:
+            high, at_high = middle, value
+    slope = (curve.above(low) - at_high) / (high - low)
+    return {"start": low, "slope": slope if 0.0 < slope < math.inf else 1.0}
 
 
 _LOG_SHARE = math.log(-math.expm1(-1.0))
