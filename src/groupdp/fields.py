@@ -262,46 +262,43 @@ def flag(name: str, meaning: str) -> Field:
     return Field(name=name, unit="", meaning=meaning, kind="flag", default=False, slider=Slider(start=False))
 
 
+def count(name: str, meaning: str, slider: tuple[int, int, int], **more: Any) -> Field:
+    """A whole number of at least 1; `slider` has its start and its ends."""
+    start, low, high = slider
+    more = {"at_least": 1, "slider": Slider(start=start, low=low, high=high), **more}
+    return Field(name=name, meaning=meaning, kind="integer", **more)
+
+
+def real(name: str, meaning: str, slider: tuple[float, float, float], **more: Any) -> Field:
+    """A number; `slider` has its start and its ends."""
+    start, low, high = slider
+    return Field(name=name, meaning=meaning, kind="number", slider=Slider(start=start, low=low, high=high), **more)
+
+
 #: Fields that several samplings have.
-SAMPLING_RATE = Field(
-    name="sampling_rate",
+SAMPLING_RATE = real(
+    "sampling_rate",
+    "Probability that an example joins a batch.",
+    (0.01, 1e-4, 1.0),
     attribute="rate",
     unit="probability",
-    meaning="Probability that an example joins a batch.",
-    kind="number",
     above=0.0,
     at_most=1.0,
     parser=probability,
     ratio_of=("batch_size", "dataset_size"),
     example="0.01 or 256/60000",
-    slider=Slider(start=0.01, low=1e-4, high=1.0),
 )
-BATCH_SIZE = Field(
-    name="batch_size",
-    unit="examples",
-    meaning="Examples in a batch (with poisson, on average).",
-    kind="integer",
-    at_least=1,
-    at_most=LARGEST_DATASET,
-    example="256",
-    slider=Slider(start=500, low=1, high=100_000),
+_OF_DATA: dict[str, Any] = {"unit": "examples", "at_most": LARGEST_DATASET}
+BATCH_SIZE = count(
+    "batch_size", "Examples in a batch (with poisson, on average).", (500, 1, 100_000), **_OF_DATA, example="256"
 )
-DATASET_SIZE = Field(
-    name="dataset_size",
-    unit="examples",
-    meaning="Examples in the dataset, or in the smaller of two neighbouring ones.",
-    kind="integer",
-    at_least=1,
-    at_most=LARGEST_DATASET,
+DATASET_SIZE = count(
+    "dataset_size",
+    "Examples in the dataset, or in the smaller of two neighbouring ones.",
+    (50_000, 100, 10_000_000),
+    **_OF_DATA,
     example="60000",
-    slider=Slider(start=50_000, low=100, high=10_000_000),
 )
-BATCHES = Field(
-    name="batches",
-    unit="per epoch",
-    meaning="How many batches an epoch has.",
-    kind="integer",
-    at_least=1,
-    at_most=LARGEST_DATASET,
-    slider=Slider(start=100, low=2, high=10_000),
+BATCHES = count(
+    "batches", "How many batches an epoch has.", (100, 2, 10_000), unit="per epoch", at_most=LARGEST_DATASET
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from groupdp._validation import require_choice, require_integer
 from groupdp.errors import InvalidArgument, InWords
-from groupdp.fields import Field, Slider
+from groupdp.fields import Field, real
 from groupdp.floats import UNIT, log_complement
 from groupdp.groups import LARGEST_GROUP, in_words, is_empty, total
 from groupdp.losses import AtomsRound
@@ -44,25 +44,23 @@ class ApproximateDP(Mechanism):
     title: ClassVar[str] = "a black box"
     meaning: ClassVar[str] = "Mechanisms of which only (epsilon, delta)-differential privacy is known."
     fields: ClassVar[tuple[Field, ...]] = (
-        Field(
-            name="claimed_epsilon",
+        real(
+            "claimed_epsilon",
+            "The epsilon of the guarantee that each release comes with.",
+            (0.5, 0.01, 10.0),
             attribute="epsilon",
-            meaning="The epsilon of the guarantee that each release comes with.",
-            kind="number",
             at_least=0.0,
             at_most=LARGEST_EPSILON,
-            slider=Slider(start=0.5, low=0.01, high=10.0),
         ),
-        Field(
-            name="claimed_delta",
+        real(
+            "claimed_delta",
+            "The delta of the guarantee that each release comes with.",
+            (0.0, 1e-12, 1.0),
             attribute="delta",
-            meaning="The delta of the guarantee that each release comes with.",
-            kind="number",
             at_least=0.0,
             at_most=1.0,
             default=0.0,
             example="1e-9",
-            slider=Slider(start=0.0, low=1e-12, high=1.0),
         ),
         replace(PER_PERSON, default=None),
         RELEASES,

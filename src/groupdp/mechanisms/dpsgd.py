@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from groupdp._validation import LARGEST_COUNT, require_fraction
 from groupdp.errors import InvalidArgument
-from groupdp.fields import Field, Slider, exact
+from groupdp.fields import Field, Slider, count, exact, real
 from groupdp.mechanisms.mechanism import NOISE_MULTIPLIER, Mechanism, mechanisms_of, require_noise
 from groupdp.neighbours import Change
 from groupdp.pairs import Rounds
@@ -32,15 +32,14 @@ def steps_of_epochs(epochs: Fraction, fraction_of_data: Fraction) -> int:
 
 
 #: Instead of steps.
-EPOCHS = Field(
-    name="epochs",
+EPOCHS = real(
+    "epochs",
+    "Instead of steps: passes over the data, rounded up to whole steps.",
+    (20, 0.1, 1000.0),
     unit="passes",
-    meaning="Instead of steps: passes over the data, rounded up to whole steps.",
-    kind="number",
     at_least=0.0,
     parser=lambda key, value: exact(key, value, at_least=0.0),
     example="15",
-    slider=Slider(start=20, low=0.1, high=1000.0),
 )
 
 
@@ -68,14 +67,7 @@ class DPSGD(Mechanism):
     )
     fields: ClassVar[tuple[Field, ...]] = (
         NOISE_MULTIPLIER,
-        Field(
-            name="steps",
-            unit="rounds",
-            meaning="Number of steps, each with one batch.",
-            kind="integer",
-            at_least=0,
-            slider=Slider(start=2000, low=1, high=100_000),
-        ),
+        count("steps", "Number of steps, each with one batch.", (2000, 1, 100_000), unit="rounds", at_least=0),
         Field(
             name="microbatch_size",
             label="Microbatch",

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from groupdp._validation import LARGEST_COUNT, require_number
 from groupdp.errors import InvalidArgument
-from groupdp.fields import Field, Slider, flag
+from groupdp.fields import Field, count, flag, real
 from groupdp.groups import total
 from groupdp.moments import renyi_divergence
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, Change
@@ -27,26 +27,18 @@ SMALLEST_NOISE = 1e-6
 #: Largest noise multiplier accepted.
 LARGEST_NOISE = 1e18
 
-NOISE_MULTIPLIER = Field(
-    name="noise_multiplier",
+NOISE_MULTIPLIER = real(
+    "noise_multiplier",
+    "Standard deviation of the noise over the clipping norm.",
+    (1.0, 0.3, 30.0),
     unit="× clipping norm",
-    meaning="Standard deviation of the noise over the clipping norm.",
-    kind="number",
     at_least=0.0,
     at_most=LARGEST_NOISE,
     example="1.1",
-    slider=Slider(start=1.0, low=0.3, high=30.0),
 )
 #: Of several mechanisms.
-RELEASES = Field(
-    name="releases",
-    unit="releases",
-    meaning="How many statistics are released.",
-    kind="integer",
-    at_least=0,
-    default=1,
-    example="3",
-    slider=Slider(start=1, low=1, high=1000),
+RELEASES = count(
+    "releases", "How many statistics are released.", (1, 1, 1000), unit="releases", at_least=0, default=1, example="3"
 )
 PER_PERSON = flag(
     "per_person", "The stated noise or guarantee is about all examples of a person together, not about one."

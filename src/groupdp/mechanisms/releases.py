@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp.errors import LimitExceeded
-from groupdp.fields import Field, Slider
+from groupdp.fields import Field, count, real
 from groupdp.floats import UNIT
 from groupdp.losses import MOST_ATOMS, AtomsRound, LaplaceRound
 from groupdp.mechanisms.mechanism import (
@@ -166,23 +166,15 @@ class DiscreteGaussianRelease(_Statistics):
     statistic: ClassVar[str] = "each released statistic, which consists of whole numbers,"
     noise: ClassVar[str] = "Every coordinate of every release has independent discrete Gaussian noise, drawn exactly."
     fields: ClassVar[tuple[Field, ...]] = (
-        Field(
-            name="noise_sigma",
+        real(
+            "noise_sigma",
+            "Sigma of the noise, which is y with a probability proportional to exp(-y^2 / (2 sigma^2)).",
+            (20.0, 0.5, 1000.0),
             attribute="sigma",
-            meaning="Sigma of the noise, which is y with a probability proportional to exp(-y^2 / (2 sigma^2)).",
-            kind="number",
             at_least=SMALLEST_SIGMA,
             at_most=LARGEST_SIGMA,
-            slider=Slider(start=20.0, low=0.5, high=1000.0),
         ),
-        Field(
-            name="sensitivity",
-            meaning="L1 sensitivity of one example, a whole number.",
-            kind="integer",
-            at_least=0,
-            default=1,
-            slider=Slider(start=1, low=1, high=100),
-        ),
+        count("sensitivity", "L1 sensitivity of one example, a whole number.", (1, 1, 100), at_least=0, default=1),
         RELEASES,
         PER_PERSON,
     )

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.fields import BATCH_SIZE, DATASET_SIZE, SAMPLING_RATE, Field, Slider, flag, probability
+from groupdp.fields import BATCH_SIZE, DATASET_SIZE, SAMPLING_RATE, Field, Slider, flag, probability, real
 from groupdp.groups import LARGEST_GROUP
 from groupdp.laws import people_law
 from groupdp.neighbours import Change
@@ -174,17 +174,16 @@ class PoissonPeople(PeopleSampling):
     fields: ClassVar[tuple[Field, ...]] = (
         _RATE,
         *_OF_PEOPLE,
-        Field(
-            name="example_rate",
+        real(
+            "example_rate",
+            "Probability that each example of a sampled person is kept, independently of the data.",
+            (1.0, 1e-3, 1.0),
             unit="probability",
-            meaning="Probability that each example of a sampled person is kept, independently of the data.",
-            kind="number",
             above=0.0,
             at_most=1.0,
             parser=lambda key, value: float(probability(key, value)),
             default=1.0,
             example="0.1",
-            slider=Slider(start=1.0, low=1e-3, high=1.0),
         ),
         Field(
             name="examples_held",

@@ -12,7 +12,7 @@ import numpy as np
 
 from groupdp._validation import LARGEST_DATASET, require_number
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.fields import DATASET_SIZE, SAMPLING_RATE, Field, Slider, probability, table
+from groupdp.fields import DATASET_SIZE, SAMPLING_RATE, Field, Slider, count, probability, table
 from groupdp.groups import Group, is_empty
 from groupdp.laws import binomial_law, sum_of_binomials_law
 from groupdp.neighbours import ADJACENCIES, ONE_SIDED, ZERO_OUT, Change
@@ -192,14 +192,12 @@ class TruncatedPoissonSampling(Sampling):
     meant_by: ClassVar[str] = "largest_batch"
     fields: ClassVar[tuple[Field, ...]] = (
         SAMPLING_RATE,
-        Field(
-            name="largest_batch",
+        count(
+            "largest_batch",
+            "A batch with more examples is cut to this many, at random.",
+            (600, 1, 100_000),
             unit="examples",
-            meaning="A batch with more examples is cut to this many, at random.",
-            kind="integer",
-            at_least=1,
             at_most=LARGEST_DATASET,
-            slider=Slider(start=600, low=1, high=100_000),
         ),
         DATASET_SIZE,
     )

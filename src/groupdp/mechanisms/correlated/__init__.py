@@ -18,7 +18,7 @@ import numpy as np
 
 from groupdp._validation import require_choice, require_integer
 from groupdp.errors import InvalidArgument
-from groupdp.fields import Field, Slider, flag, probability
+from groupdp.fields import Field, count, flag, probability, real
 from groupdp.mechanisms.correlated.participation import CyclicPoisson as CyclicPoisson
 from groupdp.mechanisms.correlated.participation import FixedEpochs as FixedEpochs
 from groupdp.mechanisms.correlated.participation import MinimumSeparation as MinimumSeparation
@@ -175,41 +175,30 @@ class BandMF(Mechanism):
     title: ClassVar[str] = "BandMF"
     meaning: ClassVar[str] = "Banded correlated noise with cyclic Poisson sampling, one part of the data a band."
     fields: ClassVar[tuple[Field, ...]] = (
-        Field(
-            name="bands",
+        count(
+            "bands",
+            "Bands of the matrix (1 - x)^(-1/2), and parts of the data.",
+            (4, 1, 64),
             unit="bands",
-            meaning="Bands of the matrix (1 - x)^(-1/2), and parts of the data.",
-            kind="integer",
-            at_least=1,
             at_most=LARGEST_BANDS,
-            slider=Slider(start=4, low=1, high=64),
         ),
-        Field(
-            name="part_rate",
+        real(
+            "part_rate",
+            "Probability that an example joins a batch of its part.",
+            (0.04, 1e-4, 1.0),
             attribute="rate",
             label="Sampling rate in a part",
             unit="probability",
-            meaning="Probability that an example joins a batch of its part.",
-            kind="number",
             above=0.0,
             at_most=1.0,
             parser=lambda key, value: float(probability(key, value)),
-            slider=Slider(start=0.04, low=1e-4, high=1.0),
         ),
         replace(
             NOISE_MULTIPLIER,
             unit="× clipping norm × column norm",
             meaning="Standard deviation of the noise over the clipping norm times the matrix's column norm.",
         ),
-        Field(
-            name="steps",
-            unit="rounds",
-            meaning="Number of rounds.",
-            kind="integer",
-            at_least=1,
-            at_most=LARGEST_ROUNDS,
-            slider=Slider(start=2000, low=1, high=1_000_000),
-        ),
+        count("steps", "Number of rounds.", (2000, 1, 1_000_000), unit="rounds", at_most=LARGEST_ROUNDS),
         flag("one_part", "All of a person's examples are in one part, by a hash of the person."),
     )
 
