@@ -18,7 +18,6 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import lattice, spectral
 from groupdp.engines import lattice as lattice_engine
 from groupdp.engines.lattice import compose
-from groupdp.engines.lattice.compose import Frame
 from strategies import examples
 
 _BITS = 1100
@@ -41,7 +40,7 @@ def _array(generator: np.random.Generator, length: int, slope: float) -> np.ndar
     return values / values.sum()
 
 
-def _measure(values: np.ndarray, first: int, frame: Frame) -> compose._Measure:
+def _measure(values: np.ndarray, first: int) -> compose._Measure:
     return compose._Measure(first, values, 0.0, -math.inf, 0.0)
 
 
@@ -58,8 +57,7 @@ def test_every_entry_is_bounded_from_both_sides(seed, lengths, slope, block):
     exact = _exact(left, right)
     sums = np.array([float(sum(exact[max(0, n - 2 * block) : n + 2 * block])) for n in range(len(exact))])
     for up in (False, True):
-        frame = Frame(0.1, 0.0, block, up)
-        found = compose._convolved(_measure(left, -3, frame), _measure(right, 5, frame), frame, 10**6)
+        found = compose._convolved(_measure(left, -3), _measure(right, 5), 0.0, block, 10**6, up=up)
         assert found.first == 2
         values = found.values[: len(exact)]
         assert not np.any(found.values[len(exact) :] > 1e-11)
@@ -76,14 +74,12 @@ def test_every_entry_is_bounded_from_both_sides(seed, lengths, slope, block):
 def test_what_lies_beyond_the_end_goes_to_infinity(rate):
     generator = np.random.default_rng(3)
     values = generator.random(100)
-    frame = Frame(0.25, rate, 32, True)
-    found = compose._convolved(_measure(values, 4, frame), _measure(values, 4, frame), frame, 60)
+    found = compose._convolved(_measure(values, 4), _measure(values, 4), rate * 0.25, 32, 60, up=True)
     exact = np.convolve(values, values) * np.exp(-rate * 0.25 * (8 + np.arange(199)))
     kept = np.sum(found.values * np.exp(-rate * 0.25 * (8 + np.arange(len(found.values)))))
     assert 60 < 8 + len(found.values) < 60 + 4 * 32
     assert kept + math.exp(found.log_infinite) >= exact.sum() * (1.0 - 1e-12)
-    frame = Frame(0.25, rate, 32, False)
-    found = compose._convolved(_measure(values, 4, frame), _measure(values, 4, frame), frame, 60)
+    found = compose._convolved(_measure(values, 4), _measure(values, 4), rate * 0.25, 32, 60, up=False)
     assert np.all(found.values[:199] <= np.convolve(values, values)[: len(found.values)])
 
 

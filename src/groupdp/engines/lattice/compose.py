@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -22,26 +23,16 @@ from groupdp.floats import COMPLEX_PRODUCT, TINY, UNIT, FloatArray, composed, ff
 ComplexArray = npt.NDArray[np.complex128]
 
 
-@dataclass(frozen=True, slots=True)
-class Convolution:
-    """Entries of a circular convolution, all within `error` of the exact ones.
+def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> tuple[FloatArray, float, float]:
+    """The circular convolution of all arrays, each taken as often as stated; lengths are equal and even.
 
-    `norm_error` bounds the Euclidean norm of all errors together, which says more about sums of many entries.
+    Also a bound on the error of every entry, and one on the Euclidean norm of all errors together, which says more
+    about sums of many entries.
     """
-
-    values: FloatArray
-    error: float
-    norm_error: float
-
-
-def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
-    """The circular convolution of all arrays, each taken as often as stated; lengths are equal and even."""
     length = len(factors[0][0])
-    if any(len(array) != length for array, _ in factors):
-        raise AssertionError("arrays must share their length")
     sums = [float(np.sum(array)) for array, _ in factors]
     if not all(total < math.inf for total in sums):  # also where one is not a number
-        return Convolution(np.zeros(length), math.inf, math.inf)
+        return np.zeros(length), math.inf, math.inf
     unit_error = fft_error(length)
     product: ComplexArray | None = None
     log_magnitude = np.zeros(length // 2 + 1)
@@ -60,7 +51,8 @@ def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
         log_magnitude += magnitude
         del magnitude
         total_power += power
-        raised = _power(spectrum, power)
+        with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+            raised = composed(spectrum, power, np.multiply)
         product = raised if product is None else np.multiply(product, raised, out=product)
     if product is None:
         raise AssertionError("there must be a factor")
@@ -81,8 +73,8 @@ def convolution_power(factors: Sequence[tuple[FloatArray, int]]) -> Convolution:
     error = sloppiness * error + TINY
     norm_error = sloppiness * norm_error + length * TINY
     if not (error < math.inf and norm_error < math.inf):
-        return Convolution(np.zeros(length), math.inf, math.inf)
-    return Convolution(fft.irfft(product, n=length), error, norm_error)
+        return np.zeros(length), math.inf, math.inf
+    return fft.irfft(product, n=length), error, norm_error
 
 
 def _mean_modulus(half: FloatArray) -> float:
@@ -95,37 +87,11 @@ def _root_mean_square(half: FloatArray) -> float:
     return math.sqrt(2.0 * float(np.dot(half, half)) / (2.0 * (len(half) - 1)) * (1.0 + 1e-9)) + TINY
 
 
-def _power(base: ComplexArray, power: int) -> ComplexArray:
-    """base^power by repeated squaring, in place; (power - 1) roundings of a product, relatively."""
-    if power < 1:
-        raise AssertionError("a power must be at least 1")
-    result: ComplexArray | None = None
-    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-        while True:
-            if power & 1:
-                result = base.copy() if result is None else np.multiply(result, base, out=result)
-            power >>= 1
-            if power == 0 and result is not None:
-                return result
-            np.multiply(base, base, out=base)
-
-
 #: Logarithms of masses are right to this, absolutely and relatively: bounds made of them include it.
 _ROOM = 1e-9
 _LOG_ROOM = 1e-12
 #: Blocks whose sum is below this are not transformed: products of such numbers would underflow, and slowly.
 _NEXT_TO_NOTHING = 1e-145
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The values that all measures of one composition share."""
-
-    step: float
-    rate: float
-    block: int
-    """Entries of a block: a power of 2."""
-    up: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +112,13 @@ def compose_in_blocks(masses: list[TiltedMass], rounds: list[int], *, block: int
     No array may be folded. `last` may be any number that losses of part of the rounds do not have to exceed.
     """
     step, rate = masses[0].step, masses[0].tilt.rate
-    frame = Frame(step, rate, block, up)
     offset = sum((count * Fraction(mass.tilt.offset) for mass, count in zip(masses, rounds, strict=True)), Fraction(0))
     end = math.ceil((Fraction(last) - offset) / Fraction(step))
-    whole: _Measure | None = None
-    for mass, count in zip(masses, rounds, strict=True):
-        powered = composed(_unfolded(mass, frame), count, lambda left, right: _convolved(left, right, frame, end))
-        whole = powered if whole is None else _convolved(whole, powered, frame, end)
-    if whole is None:
-        raise AssertionError("there must be a round")
+
+    def product(left: _Measure, right: _Measure) -> _Measure:
+        return _convolved(left, right, rate * step, block, end, up=up)
+
+    whole = reduce(product, (composed(_unfolded(mass, up), n, product) for mass, n in zip(masses, rounds, strict=True)))
     scales = [count * mass.tilt.log_scale for mass, count in zip(masses, rounds, strict=True)]
     return Tail(
         step=step,
@@ -164,26 +128,21 @@ def compose_in_blocks(masses: list[TiltedMass], rounds: list[int], *, block: int
         log_scale_error=64.0 * UNIT * math.fsum(map(abs, scales)),
         first=whole.first,
         values=whole.values,
-        error=0.0,
-        norm_error=0.0,
-        left_outside=0.0,
-        right_outside=0.0,
         log_infinite_mass=whole.log_infinite,
     )
 
 
-def _unfolded(mass: TiltedMass, frame: Frame) -> _Measure:
+def _unfolded(mass: TiltedMass, up: bool) -> _Measure:
     count = mass.highest - mass.lowest + 1
     if count > len(mass.array):
         raise AssertionError("the array must hold every atom apart")
     values = mass.array[(mass.lowest + np.arange(count)) % len(mass.array)]
-    log_total = math.log1p(mass.inflation + math.exp(min(mass.log_infinite_mass, 0.0))) + _ROOM if frame.up else 0.0
+    log_total = math.log1p(mass.inflation + math.exp(min(mass.log_infinite_mass, 0.0))) + _ROOM if up else 0.0
     return _Measure(mass.lowest, values, mass.tilt.log_scale, mass.log_infinite_mass, log_total)
 
 
-def _convolved(left: _Measure, right: _Measure, frame: Frame, end: int) -> _Measure:
-    """The convolution on indices up to about `end` (L-22)."""
-    m = frame.block
+def _convolved(left: _Measure, right: _Measure, tilt: float, m: int, end: int, *, up: bool) -> _Measure:
+    """The convolution on indices up to about `end`, by blocks of m = 2^a entries; `tilt` is rate times step (L-22)."""
     first, log_scale = left.first + right.first, left.log_scale + right.log_scale
     spectra, sums = _spectra(left.values, m)
     others, other_sums = (spectra, sums) if right is left else _spectra(right.values, m)
@@ -199,13 +158,13 @@ def _convolved(left: _Measure, right: _Measure, frame: Frame, end: int) -> _Meas
             total = (spectra[low : high + 1] * others[k - high : k - low + 1][::-1]).sum(axis=0)
         entries = fft.irfft(total, n=2 * m)
         error = products[k] * (3.1 * unit_error + 1.01 * (high - low + 9.0) * UNIT) + untransformed[k] + TINY
-        entries = np.maximum(entries, 0.0) + error if frame.up else np.maximum(entries - error, 0.0)
+        entries = np.maximum(entries, 0.0) + error if up else np.maximum(entries - error, 0.0)
         values[k * m : (k + 2) * m] += entries
-    values *= 1.0 + 8.0 * UNIT if frame.up else 1.0 - 8.0 * UNIT
+    values *= 1.0 + 8.0 * UNIT if up else 1.0 - 8.0 * UNIT
     log_infinite = -math.inf
-    if frame.up:
+    if up:
         beyond = float(products[kept:].sum())  # tilted, all of it right of `kept` blocks
-        edge = frame.rate * frame.step * (first + kept * m)
+        edge = tilt * (first + kept * m)
         terms = [left.log_infinite + right.log_total, right.log_infinite + left.log_total]
         if beyond > 0.0:
             room = _LOG_ROOM * (abs(log_scale) + abs(edge))

@@ -178,13 +178,13 @@ class Tail:
     log_scale_error: float
     first: int
     values: FloatArray
-    error: float
+    error: float = 0.0
     """Every entry is within this of the exact circular convolution."""
-    norm_error: float
+    norm_error: float = 0.0
     """And the Euclidean norm of all these errors is within this."""
-    left_outside: float
+    left_outside: float = 0.0
     """At least the tilted mass to the left of the window."""
-    right_outside: float
+    right_outside: float = 0.0
     log_infinite_mass: float = -math.inf
 
     def log_delta_above(self, epsilon: float) -> float:

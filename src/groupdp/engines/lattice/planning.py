@@ -249,24 +249,24 @@ def solve(
 
 def compose_tail(masses: list[TiltedMass], rounds: list[int], *, left: float) -> Tail:
     """The composed measure on the window that starts at about the loss `left`."""
-    step, rate, length = masses[0].step, masses[0].tilt.rate, len(masses[0].array)
-    offset = sum((count * Fraction(mass.tilt.offset) for mass, count in zip(masses, rounds, strict=True)), Fraction(0))
+    step, length, parts = masses[0].step, len(masses[0].array), list(zip(masses, rounds, strict=True))
+    offset = sum((count * Fraction(mass.tilt.offset) for mass, count in parts), Fraction(0))
     first = math.floor((Fraction(left) - offset) / Fraction(step))
     outside = [math.exp(min(_log_outside(masses, rounds, k, first=first, length=length), 700.0)) for k in (0, 1)]
     log_infinite = _log_infinite_mass(masses, rounds)
-    convolution = convolution_power([(mass.array, count) for mass, count in zip(masses, rounds, strict=True)])
+    values, error, norm_error = convolution_power([(mass.array, count) for mass, count in parts])
     turn = first % length
-    scales = [count * mass.tilt.log_scale for mass, count in zip(masses, rounds, strict=True)]
+    scales = [count * mass.tilt.log_scale for mass, count in parts]
     return Tail(
         step=step,
         offset=offset,
-        rate=rate,
+        rate=masses[0].tilt.rate,
         log_scale=math.fsum(scales),
         log_scale_error=4.0 * UNIT * math.fsum(map(abs, scales)),
         first=first,
-        values=np.concatenate((convolution.values[turn:], convolution.values[:turn])),
-        error=convolution.error,
-        norm_error=convolution.norm_error,
+        values=np.concatenate((values[turn:], values[:turn])),
+        error=error,
+        norm_error=norm_error,
         left_outside=outside[0],
         right_outside=outside[1],
         log_infinite_mass=log_infinite,
