@@ -24,6 +24,7 @@ from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import mechanisms_of
 from groupdp.mechanisms.wrappers import require_one_group
 from groupdp.neighbours import ADD_OR_REMOVE, ONE_SIDED, ZERO_OUT
+from groupdp.printing import sides
 from groupdp.samplings import PoissonSampling, SpreadSampling
 
 
@@ -107,9 +108,9 @@ class Point:
         """The point with both sides of every interval."""
         return {
             "group_size": self.group_size,
-            "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
+            "epsilon": sides(self.epsilon),
             "tight": self.epsilon.tight,
-            "linear": {"lower": self.linear.lower, "upper": self.linear.upper},
+            "linear": sides(self.linear),
             "vadhan_lower": None if self.vadhan is None else self.vadhan.lower,
             "vadhan_upper": None if self.vadhan is None else self.vadhan.upper,
             "old_tool": self.old_tool,

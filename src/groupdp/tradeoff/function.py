@@ -317,23 +317,9 @@ def rates_asked(rates: Any) -> FloatArray:
     return np.array([require_number("false_positive_rate", rate, at_least=0.0, at_most=1.0) for rate in given])
 
 
-def trade_off(
-    run: Any,
-    *,
-    group_size: Any = None,
-    adjacency: str = "add-or-remove",
-    removed: Any = None,
-    added: Any = None,
-    rounds: int | None = None,
-    engine: str = "auto",
-) -> TradeOff:
-    """The trade-off function of `run` for groups of `group_size` (or of a `MixtureOfGaussians` over `rounds`)."""
-    return TradeOff(
-        run,
-        group_size=group_size,
-        adjacency=adjacency,
-        removed=removed,
-        added=added,
-        rounds=rounds,
-        engine=engine,
-    )
+def trade_off(run: Any, **question: Any) -> TradeOff:
+    """The trade-off function of `run` for groups of `group_size` (or of a `MixtureOfGaussians` over `rounds`).
+
+    Takes the keywords of `TradeOff`.
+    """
+    return TradeOff(run, **question)

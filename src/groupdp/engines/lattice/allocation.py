@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from groupdp.engines import count as count_work
 from groupdp.engines.lattice.loss import FOUR_POINTS, rule_error
 from groupdp.engines.lattice.other_parts import AtomsPart, law_of_atoms
 from groupdp.errors import LimitExceeded
-from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray
+from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, composed
 from groupdp.pairs import Allocation, AllocationRound, Product
 
 #: Atoms of a law; no effect on validity.
@@ -69,19 +69,13 @@ class ConvexLaw:
 
 def law_of_product(product: Product, side: Side) -> ConvexLaw:
     """The law of a product of independent allocations."""
-    result: ConvexLaw | None = None
-    for factor, times in product:
-        own = law_of_allocation(factor, side)
-        while True:
-            if times & 1:
-                result = own if result is None else combined(result, own, side, product=True)
-            times >>= 1
-            if not times:
-                break
-            own = combined(own, own, side, product=True)
-    if result is None:
-        raise AssertionError("a product must have a factor")
-    return result
+
+    def multiplied(first: ConvexLaw, second: ConvexLaw) -> ConvexLaw:
+        return combined(first, second, side, product=True)
+
+    return reduce(
+        multiplied, (composed(law_of_allocation(factor, side), times, multiplied) for factor, times in product)
+    )
 
 
 @lru_cache(maxsize=64)
