@@ -28,7 +28,7 @@ from typing import Protocol
 import numpy as np
 
 from groupdp._validation import require_integer, require_number
-from groupdp.floats import at_zero_of, log_complement
+from groupdp.floats import ELEMENTARY, at_zero_of, log_complement
 from groupdp.sides import ZERO as ZERO
 from groupdp.sides import Branch as Branch
 from groupdp.sides import Immutable as Immutable
@@ -79,6 +79,11 @@ class SubstitutionEnvelope:
     def largest_shift(self) -> float:
         """It is dominated by N(largest_shift, 1) against N(0, 1): no component is farther from another."""
         return self.side.largest
+
+    @property
+    def largest_loss(self) -> float:
+        """No bound is known."""
+        return 0.0 if self.is_trivial else math.inf
 
     @property
     def at_zero(self) -> tuple[float, float, float]:
@@ -154,6 +159,11 @@ class AllocationRound:
         )
 
     @property
+    def largest_loss(self) -> float:
+        """No bound is used."""
+        return 0.0 if self.is_trivial else math.inf
+
+    @property
     def at_zero(self) -> tuple[float, float, float]:
         """(log P(0), log Q(0), largest loss at outcome 0) where it has no noise: Q has the outcome 0 alone."""
         masses = [(_log_absence(product), 0.0) for product in self.products]
@@ -193,6 +203,11 @@ class AnyRound(Protocol):
         ...
 
     @property
+    def largest_loss(self) -> float:
+        """An upper bound on the loss; inf where there is none."""
+        ...
+
+    @property
     def at_zero(self) -> tuple[float, float, float]:
         """(log P(0), log Q(0), largest loss at outcome 0) where it has no noise."""
         ...
@@ -223,6 +238,12 @@ def compose(rounds: Iterable[tuple[AnyRound, int]]) -> Composition:
 def mirrored(composition: Composition) -> Composition:
     """The composition with P and Q exchanged in every round."""
     return tuple((round_.mirrored, times) for round_, times in composition)
+
+
+def largest_loss(composition: Composition) -> float:
+    """An upper bound on the composed loss (L-1), never attained unless it is 0; inf where there is none."""
+    terms = [rounds * round_.largest_loss for round_, rounds in composition]
+    return math.fsum(terms) * (1.0 + 2.0 * ELEMENTARY)
 
 
 def lower_composition(composition: Composition) -> Composition | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from groupdp.floats import FloatArray, at_zero_of
+from groupdp.floats import ELEMENTARY, FloatArray, at_zero_of
 
 #: Quotients of numbers between this and its inverse neither over- nor underflow.
 _MODERATE = 1e150
@@ -233,6 +233,12 @@ class Branch(Immutable):
         """Whether P and Q are identical."""
         return self.right.is_zero and self.left.is_zero
 
+    @property
+    def largest_loss(self) -> float:
+        """An upper bound on the loss, never attained unless it is 0; inf where there is none (L-1)."""
+        log_mass = self.left.log_mass_at_zero if self.right.is_zero else -math.inf
+        return math.inf if log_mass == -math.inf else -log_mass * (1.0 + ELEMENTARY)
+
 
 class Round(Immutable):
     """A public coin over branches. `log_weights` are the logarithms of its probabilities. Immutable and hashable."""
@@ -293,6 +299,11 @@ class Round(Immutable):
     def largest_shift(self) -> float:
         """It is dominated by N(largest_shift, 1) against N(0, 1) (anchor lemma, P-0)."""
         return max(branch.right.largest + branch.left.largest for branch in self.branches)
+
+    @property
+    def largest_loss(self) -> float:
+        """An upper bound on the loss (L-1)."""
+        return max(branch.largest_loss for branch in self.branches)
 
     @property
     def at_zero(self) -> tuple[float, float, float]:

@@ -62,14 +62,14 @@ def test_a_curve_without_contours_is_evaluated_by_few_lattices(monkeypatch) -> N
             truth = groupdp.log_delta(poisson(0.001, 1.1, 30), epsilon=epsilon, group_size=2, adjacency="remove")
             assert max(lower, truth.lower) <= min(upper, truth.upper)
     assert curve.is_costly
-    assert len(curve._lattices) <= 16
+    assert len(curve.lattices.kept) <= 16
     small = DeltaCurve(composition, Options(memory_budget=1 << 16))
     for i in range(6):  # what does not fit is not kept; what is not known is bounded all the same
         lower, upper = small.log_delta(0.06 * i)
         low, high = curve.log_delta(0.06 * i)
         assert max(lower, low) <= min(upper, high)
-    assert sum(one.size for _, one in small._lattices) <= 1 << 13
-    assert small._made <= 16
+    assert sum(one.size for _, one in small.lattices.kept) <= 1 << 13
+    assert small.lattices.made <= 16
 
 
 @pytest.mark.thinned(6)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,13 +24,10 @@ from groupdp.errors import LimitExceeded
 from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon
 from groupdp.neighbours import BACKWARD
-from groupdp.pairs import ZERO, Round, Side, compose
+from groupdp.pairs import ZERO, Round, Side, compose, largest_loss
 from groupdp.pairs import Composition as Pairs
 from groupdp.question import question_of
-from groupdp.tradeoff.delta_curve import Contours, largest_loss
-
-if TYPE_CHECKING:
-    from groupdp.engines.lattice import Solution
+from groupdp.tradeoff.delta_curve import Contours, Lattices
 
 #: The bounds differ by this much, relative to epsilon, wherever `log_delta` is narrow enough.
 TOLERANCE = 1e-6
@@ -187,8 +184,9 @@ class _Curve:
     def __init__(self, composition: Pairs, options: Options) -> None:
         self.composition, self.options = composition, options
         self.contours = Contours(composition)
-        self.lattices: list[tuple[float, Solution]] = []
-        self.made = 0
+        self.lattices = Lattices(
+            composition, most=_MOST_LATTICES, narrow=_NARROW, tolerance=_LATTICE_TOLERANCE, memory=_LATTICE_MEMORY
+        )
         rounds = sum(times for _, times in composition)
         noisy = all(round_.has_noise and not round_.is_trivial for round_, _ in composition)
         self.is_direct = options.engine != "auto" or rounds == 1 or not noisy
@@ -201,31 +199,12 @@ class _Curve:
             return Bounds(*found[:2])
         if at > _LATTICE_UP_TO:
             return Bounds(_always_sampled(self.composition, at), 0.0)
-        return self._by_lattices(at)
+        lower, upper = _always_sampled(self.composition, at), log_delta_ceiling(self.composition, at)
+        return Bounds(*self.lattices.narrowed(at, lower, upper)[:2])
 
     def roughly(self, at: float) -> Bounds:
         """Certified bounds by the contours at hand, however wide."""
         return Bounds(-math.inf, 0.0) if self.is_direct else Bounds(*self.contours.at_hand(at))
-
-    def _by_lattices(self, at: float) -> Bounds:
-        """By the lattices at hand, if one of them is narrow here; else by one more."""
-        lower, upper = _always_sampled(self.composition, at), log_delta_ceiling(self.composition, at)
-        for _, solution in sorted(self.lattices, key=lambda pair: abs(pair[0] - at)):
-            lower = max(lower, solution.below.log_delta_below(at))
-            upper = min(upper, solution.above.log_delta_above(at))
-            if upper - lower <= _NARROW * max(1.0, abs(upper)):
-                return Bounds(lower, upper)
-        if self.made == _MOST_LATTICES:
-            return Bounds(lower, upper)
-        from groupdp.engines import lattice
-
-        self.made += 1  # also where it ends in a refusal, which may take as long
-        found, made = lattice.neighbourhood(
-            self.composition, epsilon=at, tolerance=_LATTICE_TOLERANCE, memory_budget=_LATTICE_MEMORY
-        )
-        if made is not None:
-            self.lattices.append((at, made))
-        return Bounds(max(lower, found.lower), min(upper, found.upper))
 
 
 def _always_sampled(composition: Pairs, at: float) -> float:

@@ -15,7 +15,6 @@ from groupdp.engines import Options, spectral
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.pairs import Composition, Round
-from groupdp.tradeoff.half_lines import as_one_round
 
 if TYPE_CHECKING:
     from groupdp.engines.lattice import Solution
@@ -44,18 +43,10 @@ _MOST_COSTLY = 32
 _NEAREST = 3
 
 
-def largest_loss(composition: Composition) -> float:
-    """An upper bound on the privacy loss, inf where it is unbounded: P = {0} and Q may be at 0 too (T-8)."""
-    total = []
-    for round_, times in composition:
-        if not isinstance(round_, Round) or not all(branch.right.is_zero for branch in round_.branches):
-            return math.inf
-        total.append(times * max(-branch.left.log_mass_at_zero for branch in round_.branches))
-    return math.fsum(total) * (1.0 + 2.0**-48)
-
-
 class Contours:
     """Contours of a composition of pairs: certified bounds on log delta around the epsilons they were planned for."""
+
+    is_costly = False  # rough values are quick
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
@@ -136,11 +127,6 @@ class Contours:
         return y + u * (s + u * (c + u * d)), (s + u * (2.0 * c + 3.0 * u * d)) / (width * at)
 
     @property
-    def is_costly(self) -> bool:
-        """Never: rough values are quick."""
-        return False
-
-    @property
     def scale(self) -> float:
         """The deviation of the loss, about; 1 before a contour knows it."""
         return self.planned[0][2].deviation if self.planned else 1.0
@@ -156,6 +142,40 @@ def _relative(lower: float, upper: float) -> float:
     return (upper - lower) / max(1.0, abs(upper)) if math.isfinite(lower) and math.isfinite(upper) else math.inf
 
 
+class Lattices:
+    """Lattices of a composition: each bounds the whole curve (L-7), and is narrow near the epsilon it was made for."""
+
+    def __init__(self, composition: Composition, *, most: int, narrow: float, tolerance: float, memory: int) -> None:
+        self.composition, self.most, self.narrow = composition, most, narrow
+        self.tolerance, self.memory = tolerance, memory
+        self.kept: list[tuple[float, Solution]] = []
+        self.made = 0
+
+    def narrowed(self, epsilon: float, lower: float, upper: float) -> tuple[float, float, bool]:
+        """Both bounds on log delta, narrowed by the nearest lattices or by one more, and whether that was made.
+
+        Another one is made where none is `narrow` here and there are fewer than `most`.
+        """
+        for _, solution in sorted(self.kept, key=lambda pair: abs(pair[0] - epsilon))[:_NEAREST]:
+            lower = max(lower, solution.below.log_delta_below(epsilon))
+            upper = min(upper, solution.above.log_delta_above(epsilon))
+            if upper - lower <= self.narrow * max(1.0, abs(upper)):
+                return lower, upper, False
+        if self.made >= self.most:
+            return lower, upper, False
+        from groupdp.engines import lattice
+
+        self.made += 1  # also where it ends in a refusal, which may take as long
+        found, made = lattice.neighbourhood(
+            self.composition, epsilon=epsilon, tolerance=self.tolerance, memory_budget=self.memory
+        )
+        if made is None:  # known without one
+            self.made -= 1
+        elif made.size + sum(solution.size for _, solution in self.kept) <= self.memory / 8.0:
+            self.kept.append((epsilon, made))
+        return max(lower, found.lower), min(upper, found.upper), found.provenance.engine == "lattice"
+
+
 @dataclass(slots=True)
 class DeltaCurve:
     """The curve of one composition, P against Q."""
@@ -166,7 +186,7 @@ class DeltaCurve:
     is_costly: bool = False
     contours: Contours = field(init=False)
     _has_contour: bool = False
-    _lattices: list[tuple[float, Solution]] = field(default_factory=list)
+    lattices: Lattices = field(init=False)
     _made: int = 0
     _work: float = 0.0
     _step: float = _FINE_STEP
@@ -175,10 +195,13 @@ class DeltaCurve:
     def __post_init__(self) -> None:
         self.contours = Contours(self.composition)
         self.contours.available &= self.options.engine == "auto"
-
-    def in_closed_form(self) -> Round | None:
-        """The single round it amounts to, where an engine is not asked for by name."""
-        return as_one_round(self.composition) if self.options.engine == "auto" else None
+        self.lattices = Lattices(
+            self.composition,
+            most=_MOST_LATTICES,
+            narrow=_NEARBY_TOLERANCE,
+            tolerance=_LATTICE_TOLERANCE if self.options.tolerance is None else self.options.tolerance,
+            memory=self.options.memory_budget,
+        )
 
     @property
     def scale(self) -> float:
@@ -282,31 +305,9 @@ class DeltaCurve:
         """
         lower, upper = self._between_neighbours(epsilon)
         upper = min(upper, log_delta_ceiling(self.composition, epsilon))
-        for _, solution in sorted(self._lattices, key=lambda pair: abs(pair[0] - epsilon))[:_NEAREST]:
-            lower = max(lower, solution.below.log_delta_below(epsilon))
-            upper = min(upper, solution.above.log_delta_above(epsilon))
-            if upper - lower <= _NEARBY_TOLERANCE * max(1.0, abs(upper)):
-                return lower, upper
-        if self._made >= _MOST_LATTICES:
-            return lower, upper
-        from groupdp.engines import lattice
-
-        tolerance = _LATTICE_TOLERANCE if self.options.tolerance is None else self.options.tolerance
-        self._made += 1  # also where it ends in a refusal, which may take as long
-        found, made = lattice.neighbourhood(
-            self.composition,
-            epsilon=epsilon,
-            tolerance=tolerance,
-            memory_budget=self.options.memory_budget,
-        )
-        if made is None:  # known without one
-            self._made -= 1
-        else:
-            kept = [made, *(lattice for _, lattice in self._lattices)]
-            if sum(lattice.size for lattice in kept) <= self.options.memory_budget / 8.0:
-                self._lattices.append((epsilon, made))
-        self.is_costly |= found.provenance.engine == "lattice"
-        return max(lower, found.lower), min(upper, found.upper)
+        lower, upper, took_long = self.lattices.narrowed(epsilon, lower, upper)
+        self.is_costly |= took_long
+        return lower, upper
 
     def _between_neighbours(self, epsilon: float) -> tuple[float, float]:
         """delta decreases: bounded by what is known on either side."""

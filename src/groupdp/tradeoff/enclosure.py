@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from groupdp.bounds import Bounds
 from groupdp.floats import ELEMENTARY, UNIT, FloatArray
-from groupdp.tradeoff.delta_curve import Contours, DeltaCurve, largest_loss
+from groupdp.pairs import largest_loss
+from groupdp.tradeoff.delta_curve import Contours, DeltaCurve
 from groupdp.tradeoff.minorant import Minorant, down, largest_ratio, smallest_sum, up
 
 

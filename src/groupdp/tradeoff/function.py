@@ -31,6 +31,7 @@ from groupdp.question import decisive_compositions, question_of
 from groupdp.tradeoff.closed_form import Envelope, Levels
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.enclosure import Duality, Sketch, both, complement, locate, log_false_positive_level
+from groupdp.tradeoff.half_lines import as_one_round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,8 @@ class TradeOff:
         self._curves = [every[composition] for composition in ordered]
         self._forward = Duality(self._curves, mirrored=False)
         self._backward = Duality([every[reversed_pair] for reversed_pair in reversed_pairs], mirrored=True)
-        rounds_alone = [curve.in_closed_form() for curve in self._curves] if self.composition else [None]
+        is_closed = self.composition and engine == "auto"  # unless an engine is asked for by name
+        rounds_alone = [as_one_round(composition) for composition in ordered] if is_closed else [None]
         closed = [round_ for round_ in rounds_alone if round_ is not None]
         self._closed = Envelope(closed) if len(closed) == len(rounds_alone) else None
         # Whether an outcome tells P from Q for certain, up to a probability of e^-700.

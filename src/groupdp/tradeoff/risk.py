@@ -187,28 +187,19 @@ def risk(
     *,
     group_size: Any = None,
     adjacency: str = "add-or-remove",
-    removed: Any = None,
-    added: Any = None,
-    rounds: int | None = None,
     false_positive_rates: Sequence[float] = (1e-3, 1e-6),
     prior: float = 0.5,
-    engine: str = "auto",
     function: TradeOff | None = None,
     progress: Progress | None = None,
+    **others: Any,
 ) -> Risk:
     """Advantage, true positive rates and posteriors, each certified.
 
-    `function` is the run's trade-off function for the same question, where that is at hand: it keeps what it computed.
+    The other keywords are those of `TradeOff`. `function` is the run's trade-off function for the same question, where
+    that is at hand: it keeps what it computed.
     """
     before = require_number("prior", prior, above=0.0, below=1.0)
-    question: dict[str, Any] = {
-        "group_size": group_size,
-        "adjacency": adjacency,
-        "removed": removed,
-        "added": added,
-        "rounds": rounds,
-        "engine": engine,
-    }
+    question = {"group_size": group_size, "adjacency": adjacency, **others}
     report = progress if progress is not None else (lambda _: None)
     asked = rates_asked(false_positive_rates)
     function = trade_off(run, **question) if function is None else function

@@ -199,7 +199,7 @@ def test_extreme_compositions_get_valid_bounds(law, rounds, log_delta, direction
     composition = composed((binomial_mixture(*law), rounds), direction=direction)
     found = lattice.epsilon(composition, log_delta=log_delta, memory_budget=10**7)
     assert 0.0 <= found.lower <= found.upper
-    assert found.upper <= lattice.largest_loss(composition)
+    assert found.upper <= pairs.largest_loss(composition)
 
 
 def test_a_shift_beyond_double_precision_is_refused_by_name():

@@ -8,6 +8,7 @@ import pytest
 
 import oracle
 from engines.lattice_balls import binomial_mixture, composed
+from groupdp import pairs
 from groupdp.engines import lattice
 from groupdp.engines.lattice.one_round import single_loss_epsilon, single_loss_log_delta
 from groupdp.mechanisms.mixture import MixtureOfGaussians
@@ -33,7 +34,7 @@ def test_below_a_narrow_bracket(direction, share):
     composition = composed(
         (binomial_mixture(2, 0.01, 1.0), 8), (binomial_mixture(1, 0.1, 3.0), 40), direction=direction
     )
-    epsilon = share * min(lattice.largest_loss(composition), 2.0)
+    epsilon = share * min(pairs.largest_loss(composition), 2.0)
     found = lattice.log_delta(composition, epsilon=epsilon, tolerance=1e-5)
     assert single_loss_log_delta(composition, epsilon) <= found.upper
 

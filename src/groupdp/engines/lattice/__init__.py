@@ -26,7 +26,6 @@ from typing import Any
 
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import DEFAULT_MEMORY, Progress, Work, first_at_most, last_above
-from groupdp.engines.lattice import loss
 from groupdp.engines.lattice.one_round import (
     curve_of,
     one_round_epsilon,
@@ -38,9 +37,9 @@ from groupdp.engines.lattice.refine import Task, expected_width, refine, refine_
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, log_complement
 from groupdp.losses import AtomsRound, LaplaceRound, compose_atoms
-from groupdp.pairs import AllocationRound, AnyRound, Composition, Round, mirrored
+from groupdp.pairs import AllocationRound, AnyRound, Composition, Round, largest_loss, mirrored
 
-__all__ = ["Solution", "epsilon", "largest_loss", "log_delta", "neighbourhood"]
+__all__ = ["Solution", "epsilon", "log_delta", "neighbourhood"]
 
 #: Relative width asked for where the caller does not say.
 DEFAULT_TOLERANCE = 1e-6
@@ -226,20 +225,6 @@ def _planned_for_epsilon(composition: Composition, epsilon: float, tolerance: fl
             f"lies too far outside of the losses."
         )
     return plan, saddle
-
-
-def largest_loss(composition: Composition) -> float:
-    """An upper bound on the composed loss (L-1), never attained unless it is 0; inf where there is none."""
-    terms = [rounds * _largest_loss_of(round_) for round_, rounds in composition]
-    return math.fsum(terms) * (1.0 + 2.0 * ELEMENTARY)
-
-
-def _largest_loss_of(round_: AnyRound) -> float:
-    if isinstance(round_, AtomsRound | LaplaceRound):
-        return round_.largest_loss
-    if not isinstance(round_, Round):
-        return 0.0 if round_.is_trivial else math.inf
-    return max(loss.largest_loss(branch) for branch in round_.branches)
 
 
 def _outside_the_range(composition: Composition, epsilon: float) -> tuple[float, float] | None:

@@ -164,11 +164,6 @@ class BranchLoss:
         return BranchLoss(self.branch, log_weight=self.log_weight, offset=offset)
 
     @property
-    def largest_loss(self) -> float:
-        """An upper bound on the loss, never attained unless it is 0; inf where there is none (L-1)."""
-        return largest_loss(self.branch)
-
-    @property
     def log_ratio_unshifted(self) -> float | None:
         """log(a_0 / b_0), the loss around which mass gathers while neither side shifts; None if a side always does."""
         right, left = self.branch.right.log_mass_at_zero, self.branch.left.log_mass_at_zero
@@ -212,14 +207,6 @@ class BranchLoss:
             end = max(min(end, start + largest), start + 1)
             yield start, end
             start = end
-
-
-def largest_loss(branch: Branch) -> float:
-    """An upper bound on a branch's loss (L-1): -log b_0 if P never shifts, else inf; 0 if Q never does either."""
-    if not branch.right.is_zero:
-        return math.inf
-    log_mass = branch.left.log_mass_at_zero
-    return math.inf if log_mass == -math.inf else -log_mass * (1.0 + ELEMENTARY)
 
 
 #: A rule is good enough at this relative error.

@@ -13,7 +13,7 @@ import numpy as np
 
 from groupdp.engines import Work, first_at_most, last_above
 from groupdp.engines.lattice.envelope import EnvelopeCurve, gaussian_coin
-from groupdp.engines.lattice.loss import BranchLoss, largest_loss
+from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.round_terms import left_terms, log_ratio_near_one, log_sum_of, right_terms
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, UNIT, log_complement
@@ -39,7 +39,7 @@ class RoundCurve:
         self.log_weights = list(round_.log_weights)
         components = sum(len(branch.right.shifts) + len(branch.left.shifts) for branch in round_.branches)
         self.cost = _WORK_OF_A_COMPONENT * components + _WORK_OF_A_CALL * len(round_.branches)
-        self.largest_loss = max(curve.loss.largest_loss for curve in self.curves)
+        self.largest_loss = round_.largest_loss
 
     def above(self, epsilon: float) -> float:
         """An upper bound on log delta(epsilon)."""
@@ -73,11 +73,12 @@ class BranchCurve:
     def __init__(self, branch: Branch) -> None:
         self.branch = branch
         self.loss = BranchLoss(branch)
-        self.smallest_loss = -largest_loss(branch.mirrored)
+        self.largest_loss = branch.largest_loss
+        self.smallest_loss = -branch.mirrored.largest_loss
 
     def above(self, epsilon: float) -> float:
         """An upper bound on log delta(epsilon)."""
-        if epsilon >= self.loss.largest_loss:
+        if epsilon >= self.largest_loss:
             return -math.inf
         if epsilon <= self.smallest_loss:
             value = log_complement(epsilon)
@@ -95,7 +96,7 @@ class BranchCurve:
         if epsilon < 0.0:
             trivial = log_complement(epsilon)
             trivial -= 4.0 * ELEMENTARY * (1.0 + abs(trivial))
-        if epsilon >= self.loss.largest_loss or epsilon <= self.smallest_loss:
+        if epsilon >= self.largest_loss or epsilon <= self.smallest_loss:
             return trivial
         at = self._point(epsilon, side=1.0)
         if at is None:
