@@ -91,9 +91,10 @@ def importance_delta(
     terms = count * sum(repeats * len(law.log_weights) for law, repeats in laws)
     _require_few(terms, LARGEST_SAMPLING, "terms (samples x steps x components)")
     absent = sum(law.log_absence * repeats for law, repeats in laws)
+    about: dict[str, Any] = {"direction": side, "epsilon": at, "confidence": sure}
     if not laws or (side == BACKWARD and at >= -absent):  # the loss cannot exceed epsilon
         nothing = dict.fromkeys(("log_delta", "log_lower", "log_upper"), -math.inf)
-        return ImportanceEstimate(direction=side, epsilon=at, confidence=sure, samples=0, tilt=1.0, **nothing)
+        return ImportanceEstimate(**about, samples=0, tilt=1.0, **nothing)
 
     def tilt_at(rate: float) -> CappedTilt:
         cap = at - absent - _log_kappa(rate) / rate if side == FORWARD else math.inf
@@ -132,12 +133,10 @@ def importance_delta(
     rounding = 1e-10 + 1e-12 * sum(repeats for _, repeats in laws)  # of the normaliser, in log delta
     margin = _bernstein(variance, count, (1.0 - sure) / 2.0)
     return ImportanceEstimate(
-        direction=side,
-        epsilon=at,
+        **about,
         log_delta=scale + _log(mean),
         log_lower=scale + _log(mean - margin) - rounding,
         log_upper=min(0.0, scale + _log(mean + margin) + rounding),
-        confidence=sure,
         samples=count,
         tilt=rate,
     )
@@ -178,12 +177,12 @@ def _bernstein(variance: float, samples: int, alpha: float) -> float:
     return math.sqrt(2.0 * variance * logarithm / samples) + 7.0 * logarithm / (3.0 * (samples - 1))
 
 
-def _log_kappa(tilt: float) -> float:
-    return tilt * math.log(tilt) - (1.0 + tilt) * math.log1p(tilt)
-
-
 def _log(value: float) -> float:
     return math.log(value) if value > 0.0 else -math.inf
+
+
+def _log_kappa(tilt: float) -> float:
+    return tilt * math.log(tilt) - (1.0 + tilt) * math.log1p(tilt)
 
 
 class RoundLaw:
@@ -232,7 +231,7 @@ class CappedTilt:
 def log_normaliser(law: RoundLaw, tilt: CappedTilt) -> float:
     """K = log E_P[exp(c min(L, a))], by Gauss-Legendre panels on both sides of the cap.
 
-    Where |Im u| m_max < pi / 2 it is analytic; 20 nodes in a half-width 1 / (4 m_max sqrt(1 + |w|)) leave only rounding.
+    It is analytic where |Im u| m_max < pi / 2: 20 nodes in half-widths 1 / (4 m_max sqrt(1 + |w|)) leave only rounding.
     """
     low, kink, high = _range(law, tilt)
     scale = max(1.0, law.largest_shift) * math.sqrt(1.0 + abs(tilt.exponents[0]))
