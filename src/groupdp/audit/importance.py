@@ -93,7 +93,7 @@ def importance_delta(
     absent = sum(law.log_absence * repeats for law, repeats in laws)
     about: dict[str, Any] = {"direction": side, "epsilon": at, "confidence": sure}
     if not laws or (side == BACKWARD and at >= -absent):  # the loss cannot exceed epsilon
-        nothing = dict.fromkeys(("log_delta", "log_lower", "log_upper"), -math.inf)
+        nothing: Any = dict.fromkeys(("log_delta", "log_lower", "log_upper"), -math.inf)
         return ImportanceEstimate(**about, samples=0, tilt=1.0, **nothing)
 
     def tilt_at(rate: float) -> CappedTilt:
