@@ -16,7 +16,7 @@ import numpy as np
 from groupdp._validation import require_number
 from groupdp.errors import LimitExceeded
 from groupdp.floats import UNIT, FloatArray, composed
-from groupdp.pairs import Composition, Immutable
+from groupdp.pairs import AnyRound, Composition, Immutable
 
 #: Most products that a convolution of two laws takes: about two seconds of work.
 _MOST_PRODUCTS = 2e9
@@ -27,7 +27,7 @@ MOST_ATOMS, _MOST_SUMS = 4_000_000, 400_000
 _NUMBERS = ("spacing", "loss_error", "mass_error", "log_lost", "log_lost_mirrored")
 
 
-class KnownLosses:
+class KnownLosses(AnyRound):
     """What both kinds of rounds have in common: noise, and no Gaussian pair that dominates."""
 
     __slots__ = ()

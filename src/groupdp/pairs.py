@@ -1,8 +1,9 @@
 """Rounds and their compositions: all that an engine ever sees.
 
 A *composition* is rounds with multiplicities. Who removes or adds examples is decided before (neighbours.py); engines
-answer for compositions and know nothing of directions, samplings or groups. A round is a pair of mixtures (sides.py),
-losses that are known (losses.py), or one of the two below. A round without noise has infinite shifts: compositions.py
+answer for compositions and know nothing of directions, samplings or groups. A round is a public coin over branches
+(sides.py): which branch it is belongs to what is released, and has the same law under P and Q; or it is made of known
+losses (losses.py), or one of the two kinds below. A round without noise has infinite shifts: compositions.py
 treats it in closed form, and no engine sees it.
 
 A *profile* is a round of which only a bound on its hockey stick is known; no pair of mixtures has that hockey stick
@@ -21,9 +22,10 @@ R(M, s) is dominated by N(s, 1) against N(0, 1), its M = 1 case: revealing the s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -33,12 +35,129 @@ from groupdp.sides import ZERO as ZERO
 from groupdp.sides import Branch as Branch
 from groupdp.sides import Immutable as Immutable
 from groupdp.sides import Law as Law
-from groupdp.sides import Round as Round
 from groupdp.sides import Side as Side
 
 
+class AnyRound(ABC):
+    """What a round says about itself, whatever it is made of. Immutable and hashable."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def mirrored(self) -> AnyRound:
+        """The round with P and Q exchanged."""
+
+    @property
+    @abstractmethod
+    def largest_shift(self) -> float:
+        """It is dominated by N(largest_shift, 1) against N(0, 1)."""
+
+    @property
+    @abstractmethod
+    def at_zero(self) -> tuple[float, float, float]:
+        """(log P(0), log Q(0), largest loss at outcome 0) where it has no noise."""
+
+    @property
+    @abstractmethod
+    def log_mass_above_zero(self) -> float:
+        """log of a bound on its hockey stick at alpha = 1."""
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether P and Q are identical."""
+        return self.largest_shift == 0.0
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether all shifts are finite."""
+        return self.largest_shift < math.inf
+
+    @property
+    def largest_loss(self) -> float:
+        """An upper bound on the loss; inf where none is known."""
+        return 0.0 if self.is_trivial else math.inf
+
+
+class Round(Immutable, AnyRound):
+    """A public coin over branches. `log_weights` are the logarithms of its probabilities. Immutable and hashable."""
+
+    __slots__ = ("branches", "largest", "log_weights", "lower")
+
+    branches: tuple[Branch, ...]
+    log_weights: tuple[float, ...]
+    largest: float
+    """The largest shift of any side."""
+    lower: Round | None
+    """Where this round only dominates the analysed one: a round that the analysed one dominates, for lower sides."""
+
+    def __init__(
+        self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,), lower: Round | None = None
+    ) -> None:
+        own, weights = tuple(branches), tuple(map(float, log_weights))
+        if not len(own) == len(weights) > 0:
+            raise AssertionError("a round must have as many weights as branches, at least one")
+        largest = max(max(branch.right.largest, branch.left.largest) for branch in own)
+        self._assign((own, weights, lower), branches=own, log_weights=weights, lower=lower, largest=largest)
+
+    @classmethod
+    def of(cls, right: Side, left: Side) -> Round:
+        """A round without a coin."""
+        return cls((Branch(right, left),))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Round, self._key
+
+    def __repr__(self) -> str:
+        if len(self.branches) == 1:
+            return f"Round.of({self.branches[0].right!r}, {self.branches[0].left!r})"
+        return f"Round(<{len(self.branches)} branches>)"
+
+    @property
+    def mirrored(self) -> Round:
+        lower = None if self.lower is None else self.lower.mirrored
+        return Round((branch.mirrored for branch in self.branches), self.log_weights, lower)
+
+    @property
+    def is_trivial(self) -> bool:
+        return self.largest == 0.0
+
+    @property
+    def has_noise(self) -> bool:
+        return self.largest < math.inf
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether no side has two shifts."""
+        return all(len(branch.right.shifts) == 1 == len(branch.left.shifts) for branch in self.branches)
+
+    @property
+    def largest_shift(self) -> float:
+        """It is dominated by N(largest_shift, 1) against N(0, 1) (anchor lemma, P-0)."""
+        return max(branch.right.largest + branch.left.largest for branch in self.branches)
+
+    @property
+    def largest_loss(self) -> float:
+        """An upper bound on the loss (L-1)."""
+        return max(branch.largest_loss for branch in self.branches)
+
+    @property
+    def at_zero(self) -> tuple[float, float, float]:
+        masses = [(branch.right.log_mass_at_zero, branch.left.log_mass_at_zero) for branch in self.branches]
+        return at_zero_of(self.log_weights, masses)
+
+    @property
+    def log_mass_above_zero(self) -> float:
+        """log of a bound on delta(0) (P-12): in a branch P and Q agree with probability at least min(a_0, b_0)."""
+        terms = [
+            weight + max(branch.right.log_mass_above_zero, branch.left.log_mass_above_zero)
+            for weight, branch in zip(self.log_weights, self.branches, strict=True)
+        ]
+        return terms[0] if len(terms) == 1 else float(np.logaddexp.reduce(terms))
+
+
 @dataclass(frozen=True, slots=True)
-class SubstitutionEnvelope:
+class SubstitutionEnvelope(AnyRound):
     """Fixed batches of which up to k members are replaced or zeroed: h_i with the shift mu_i, h = Hypergeom(B, n, k).
 
     For alpha >= 1, with phi_i(g) = Phi(Phi^-1(g) + mu_i), the hockey stick of a round is at most
@@ -50,40 +169,14 @@ class SubstitutionEnvelope:
 
     side: Side
 
-    @classmethod
-    def from_law(cls, law: Law, unit: float) -> SubstitutionEnvelope:
-        """From the law of how many of the replaced examples a batch holds, and the shift of each: 2 / noise multiplier.
-
-        An infinite `unit` is a round without noise.
-        """
-        possible = np.flatnonzero(np.isfinite(law[1]))
-        shifts = np.array([count * unit if count else 0.0 for count in possible.tolist()])
-        return cls(Side.merged(shifts, (law[0][possible], law[1][possible])))
-
     @property
     def mirrored(self) -> SubstitutionEnvelope:
-        """The profile with P and Q exchanged: itself."""
         return self
-
-    @property
-    def is_trivial(self) -> bool:
-        """Whether P and Q are identical."""
-        return self.side.is_zero
-
-    @property
-    def has_noise(self) -> bool:
-        """Whether all shifts are finite."""
-        return math.isfinite(self.side.largest)
 
     @property
     def largest_shift(self) -> float:
         """It is dominated by N(largest_shift, 1) against N(0, 1): no component is farther from another."""
         return self.side.largest
-
-    @property
-    def largest_loss(self) -> float:
-        """No bound is known."""
-        return 0.0 if self.is_trivial else math.inf
 
     @property
     def at_zero(self) -> tuple[float, float, float]:
@@ -116,7 +209,7 @@ Product = tuple[tuple[Allocation, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationRound:
+class AllocationRound(AnyRound):
     """A public coin over products of allocations; `log_weights` are the logarithms of its probabilities.
 
     Forward it is P against Q (remove), reversed Q against P (add).
@@ -138,18 +231,7 @@ class AllocationRound:
 
     @property
     def mirrored(self) -> AllocationRound:
-        """The round with P and Q exchanged."""
         return AllocationRound(self.products, self.log_weights, not self.reverse)
-
-    @property
-    def is_trivial(self) -> bool:
-        """Whether P and Q are identical."""
-        return self.largest_shift == 0.0
-
-    @property
-    def has_noise(self) -> bool:
-        """Whether all shifts are finite."""
-        return math.isfinite(self.largest_shift)
 
     @property
     def largest_shift(self) -> float:
@@ -157,11 +239,6 @@ class AllocationRound:
         return max(
             math.hypot(*(math.sqrt(times) * factor.shift for factor, times in product)) for product in self.products
         )
-
-    @property
-    def largest_loss(self) -> float:
-        """No bound is used."""
-        return 0.0 if self.is_trivial else math.inf
 
     @property
     def at_zero(self) -> tuple[float, float, float]:
@@ -183,41 +260,6 @@ class AllocationRound:
 def _log_absence(product: Product) -> float:
     """log of the probability that nobody takes part whose shift is above 0."""
     return math.fsum(times * log_complement(factor.log_probability) for factor, times in product if factor.shift > 0.0)
-
-
-class AnyRound(Protocol):
-    """What a round says about itself, whatever it is made of. Immutable and hashable."""
-
-    @property
-    def mirrored(self) -> AnyRound: ...
-
-    @property
-    def is_trivial(self) -> bool: ...
-
-    @property
-    def has_noise(self) -> bool: ...
-
-    @property
-    def largest_shift(self) -> float:
-        """It is dominated by N(largest_shift, 1) against N(0, 1)."""
-        ...
-
-    @property
-    def largest_loss(self) -> float:
-        """An upper bound on the loss; inf where there is none."""
-        ...
-
-    @property
-    def at_zero(self) -> tuple[float, float, float]:
-        """(log P(0), log Q(0), largest loss at outcome 0) where it has no noise."""
-        ...
-
-    @property
-    def log_mass_above_zero(self) -> float:
-        """log of a bound on its hockey stick at alpha = 1."""
-        ...
-
-    def __hash__(self) -> int: ...
 
 
 #: Rounds with the number of times each is run.

@@ -1,11 +1,10 @@
-"""Sides, branches and rounds: pairs of opposed mixtures with a public coin, in units of the noise.
+"""Sides and branches: pairs of opposed mixtures, in units of the noise.
 
 A *side* is a finite law of shifts >= 0. A *branch* opposes two sides, right and left:
 
     P = sum_i a_i N(+x_i, 1),      Q = sum_j b_j N(-y_j, 1).
 
-A *round* is a public coin over branches: which branch it is belongs to what is released, and has the same law under P
-and Q. With densities A(u) phi(u) and B(u) phi(u) the privacy loss Psi = log A - log B increases with u, so every
+With densities A(u) phi(u) and B(u) phi(u) the privacy loss Psi = log A - log B increases with u, so every
 optimal event is a half-line; mixtures in more dimensions are dominated by their norms on the line (P-0).
 """
 
@@ -13,12 +12,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from groupdp.floats import ELEMENTARY, FloatArray, at_zero_of
+from groupdp.floats import ELEMENTARY, FloatArray
 
 #: Quotients of numbers between this and its inverse neither over- nor underflow.
 _MODERATE = 1e150
@@ -238,84 +236,3 @@ class Branch(Immutable):
         """An upper bound on the loss, never attained unless it is 0; inf where there is none (L-1)."""
         log_mass = self.left.log_mass_at_zero if self.right.is_zero else -math.inf
         return math.inf if log_mass == -math.inf else -log_mass * (1.0 + ELEMENTARY)
-
-
-class Round(Immutable):
-    """A public coin over branches. `log_weights` are the logarithms of its probabilities. Immutable and hashable."""
-
-    __slots__ = ("branches", "largest", "log_weights", "lower")
-
-    branches: tuple[Branch, ...]
-    log_weights: tuple[float, ...]
-    largest: float
-    """The largest shift of any side."""
-    lower: Round | None
-    """Where this round only dominates the analysed one: a round that the analysed one dominates, for lower sides."""
-
-    def __init__(
-        self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,), lower: Round | None = None
-    ) -> None:
-        own, weights = tuple(branches), tuple(map(float, log_weights))
-        if not len(own) == len(weights) > 0:
-            raise AssertionError("a round must have as many weights as branches, at least one")
-        largest = max(max(branch.right.largest, branch.left.largest) for branch in own)
-        self._assign((own, weights, lower), branches=own, log_weights=weights, lower=lower, largest=largest)
-
-    @classmethod
-    def of(cls, right: Side, left: Side) -> Round:
-        """A round without a coin."""
-        return cls((Branch(right, left),))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Round, self._key
-
-    def __repr__(self) -> str:
-        if len(self.branches) == 1:
-            return f"Round.of({self.branches[0].right!r}, {self.branches[0].left!r})"
-        return f"Round(<{len(self.branches)} branches>)"
-
-    @property
-    def mirrored(self) -> Round:
-        """The round with P and Q exchanged."""
-        lower = None if self.lower is None else self.lower.mirrored
-        return Round((branch.mirrored for branch in self.branches), self.log_weights, lower)
-
-    @property
-    def is_trivial(self) -> bool:
-        """Whether P and Q are identical."""
-        return self.largest == 0.0
-
-    @property
-    def has_noise(self) -> bool:
-        """Whether all shifts are finite."""
-        return self.largest < math.inf
-
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether no side has two shifts."""
-        return all(len(branch.right.shifts) == 1 == len(branch.left.shifts) for branch in self.branches)
-
-    @property
-    def largest_shift(self) -> float:
-        """It is dominated by N(largest_shift, 1) against N(0, 1) (anchor lemma, P-0)."""
-        return max(branch.right.largest + branch.left.largest for branch in self.branches)
-
-    @property
-    def largest_loss(self) -> float:
-        """An upper bound on the loss (L-1)."""
-        return max(branch.largest_loss for branch in self.branches)
-
-    @property
-    def at_zero(self) -> tuple[float, float, float]:
-        """(log P(0), log Q(0), largest loss at outcome 0) where it has no noise."""
-        masses = [(branch.right.log_mass_at_zero, branch.left.log_mass_at_zero) for branch in self.branches]
-        return at_zero_of(self.log_weights, masses)
-
-    @property
-    def log_mass_above_zero(self) -> float:
-        """log of a bound on delta(0) (P-12): in a branch P and Q agree with probability at least min(a_0, b_0)."""
-        terms = [
-            weight + max(branch.right.log_mass_above_zero, branch.left.log_mass_above_zero)
-            for weight, branch in zip(self.log_weights, self.branches, strict=True)
-        ]
-        return terms[0] if len(terms) == 1 else float(np.logaddexp.reduce(terms))

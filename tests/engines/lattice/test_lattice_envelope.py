@@ -39,7 +39,10 @@ def hypergeometric(batch_size, dataset_size, group_size) -> list[Fraction]:
 def envelope(h: list[Fraction], unit: float) -> SubstitutionEnvelope:
     logs = [math.log(p.numerator) - math.log(p.denominator) if p else -math.inf for p in h]
     logs[0] = math.log1p(-float(1 - h[0])) if h[0] > Fraction(1, 2) else logs[0]
-    return SubstitutionEnvelope.from_law((np.array([float(p) for p in h]), np.array(logs)), unit)
+    law = np.array([float(p) for p in h]), np.array(logs)
+    return SubstitutionEnvelope(
+        Side.from_sensitivities(np.array([i * unit if i else 0.0 for i in range(len(h))]), law, 1.0)
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"k{case['group_size']}")
