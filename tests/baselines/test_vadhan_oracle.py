@@ -8,8 +8,7 @@ import pytest
 
 import groupdp
 import oracle
-from groupdp.baselines import vadhan_epsilon
-from groupdp.baselines.comparison import compare
+from groupdp.baselines import compare, vadhan_epsilon
 from oracle.one_example import OneExample
 from oracle.one_example_law import OneExampleLaw
 from paths import TESTS
@@ -51,12 +50,11 @@ def test_the_oracle_by_densities_agrees_with_balls(direction, epsilon):
 
 
 def test_a_bad_argument_is_not_taken_for_a_missing_baseline(monkeypatch):
-    from groupdp.baselines import comparison
 
     def refuse(*_, **__):
         raise groupdp.InvalidArgument("delta", 0.5, "be another one")
 
-    monkeypatch.setattr(comparison, "vadhan_epsilons", refuse)
+    monkeypatch.setattr("groupdp.baselines.vadhan_epsilons", refuse)
     run = groupdp.DPSGD(groupdp.PoissonSampling(rate=0.01), noise_multiplier=2.0, steps=100)
     with refused("delta"):
         compare(run, delta=1e-6, group_sizes=[1, 2])

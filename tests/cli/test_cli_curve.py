@@ -8,7 +8,7 @@ import math
 import pytest
 
 from command_line import assert_one_sentence, groupdp
-from groupdp.baselines import comparison
+from groupdp import baselines
 
 RUN = "--sampling-rate 0.01 --noise-multiplier 1 --steps 2000 --delta 1e-6"
 SMALL = "--sampling-rate 0.01 --noise-multiplier 4 --steps 100 --delta 1e-6 --group-sizes 1:3"
@@ -65,7 +65,7 @@ def test_csv_has_the_same_numbers_as_json(tmp_path):
     answer = groupdp(f"curve {SMALL} --csv {target} --json").json
     with target.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == list(comparison.COLUMNS)
+    assert list(rows[0]) == list(baselines.COLUMNS)
     for row, point in zip(rows, answer["points"], strict=True):
         assert float(row["epsilon_upper"]) == point["epsilon"]["upper"]
         assert float(row["epsilon_lower"]) == point["epsilon"]["lower"]
@@ -83,14 +83,14 @@ def test_infinity_in_csv_is_readable(tmp_path):
 
 @pytest.mark.parametrize("name", ["curve.gif", "curve", "curve.png.exe", ".png"])
 def test_an_unknown_kind_of_picture_is_refused_before_any_work(tmp_path, name, monkeypatch):
-    monkeypatch.setattr(comparison, "compare", lambda *_, **__: pytest.fail("worked first"))
+    monkeypatch.setattr(baselines, "compare", lambda *_, **__: pytest.fail("worked first"))
     assert_one_sentence(groupdp(f"curve {SMALL} --plot {tmp_path / name}"), "plot must end in")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("option", ["plot", "csv"])
 def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path, option, monkeypatch):
-    monkeypatch.setattr(comparison, "compare", lambda *_, **__: pytest.fail("worked first"))
+    monkeypatch.setattr(baselines, "compare", lambda *_, **__: pytest.fail("worked first"))
     (tmp_path / "file").write_text("x")
     assert_one_sentence(groupdp(f"curve {SMALL} --{option} {tmp_path}/file/x.png"), f"{option} must be a file")
 
@@ -100,7 +100,7 @@ def test_nothing_is_left_behind_when_it_stops_half_way(tmp_path, monkeypatch, fa
     def stop(*_, **__):
         raise failure
 
-    monkeypatch.setattr(comparison, "compare", stop)
+    monkeypatch.setattr(baselines, "compare", stop)
     line = f"curve {SMALL} --plot {tmp_path}/new/a.png --csv {tmp_path}/new/a.csv"
     if failure is KeyboardInterrupt:
         assert groupdp(line).status == 130

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from groupdp import Bounds
-from groupdp.baselines.comparison import Point
+from groupdp.baselines import Point
 from groupdp.drawing import check_picture_name, infinity_sign, power_of_ten, save_figure
 from groupdp.figures import draw_curves
 from refusals import refused

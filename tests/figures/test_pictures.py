@@ -11,7 +11,7 @@ from command_line import groupdp
 from groupdp import DPSGD, PoissonSampling
 from groupdp import figures as audit_picture
 from groupdp.audit import audit_worst_case
-from groupdp.baselines.comparison import Point
+from groupdp.baselines import Point
 from groupdp.bounds import Bounds
 from groupdp.drawing import COLOURS, GREY, new_figure, title_lines
 from groupdp.figures import draw_curves, rates_to_draw

@@ -11,7 +11,7 @@ from scipy.special import log_ndtr
 
 import groupdp
 from groupdp import DPSGD, GaussianRelease, InvalidArgument, Mechanism, MixtureOfGaussians, PoissonSampling
-from groupdp.baselines.comparison import compare
+from groupdp.baselines import compare
 from groupdp.groups import total
 from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.neighbours import ADJACENCIES, Change

@@ -25,7 +25,7 @@ from groupdp.printing import counted, given, lower_text, sides, upper_text
 from groupdp.run_file.run import remarks_on
 
 if TYPE_CHECKING:
-    from groupdp.baselines.comparison import Point
+    from groupdp.baselines import Point
     from groupdp.sweeps.spend import Spending
 
 
@@ -41,7 +41,7 @@ def curve(asked: Asked, *, group_sizes: list[int], progress: Progress) -> Answer
     """epsilon against group size: the tight value, and earlier methods."""
     asked.require_one_source("a curve")
     target, chosen = asked.delta, asked.file.adjacency
-    from groupdp.baselines.comparison import as_csv, compare
+    from groupdp.baselines import as_csv, compare
 
     points = compare(asked.run, delta=target, group_sizes=group_sizes, adjacency=chosen, progress=progress)
     present = {name: of for name, of in _CURVES.items() if any(getattr(point, of) is not None for point in points)}

@@ -57,7 +57,7 @@ def _poisson_claim(asked: Asked) -> Bounds | None:
     mistaken = any(phase.sampling.mistaken_for_poisson for phase in asked.file.training)
     if "removed" in asked.neighbours or not mistaken:
         return None
-    from groupdp.baselines.comparison import poisson_claim
+    from groupdp.baselines import poisson_claim
 
     return poisson_claim(asked.run, delta=asked.delta, **asked.neighbours)
 

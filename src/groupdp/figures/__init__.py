@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.baselines.comparison import Point
+from groupdp.baselines import Point
 from groupdp.drawing import (
     AMBER,
     BLUE,

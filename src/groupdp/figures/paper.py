@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from groupdp._version import VERSION
-from groupdp.baselines.comparison import as_csv, compare
+from groupdp.baselines import as_csv, compare
 from groupdp.drawing import save_figure
 from groupdp.engines import Progress
 from groupdp.figures import draw_curves
@@ -48,7 +48,7 @@ class Panel:
     sampling: str
     noise_multiplier: float
     points: tuple[Any, ...]
-    """Of `groupdp.baselines.comparison.Point`: these samplings have every baseline."""
+    """Of `groupdp.baselines.Point`: these samplings have every baseline."""
 
     @property
     def title(self) -> str:

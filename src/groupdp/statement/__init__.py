@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupdp._version import VERSION
-from groupdp.baselines import old_tool_epsilon, vadhan_epsilons
-from groupdp.baselines.comparison import poisson_claim
+from groupdp.baselines import old_tool_epsilon, poisson_claim, vadhan_epsilons
 from groupdp.bounds import Bounds
 from groupdp.engines import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords

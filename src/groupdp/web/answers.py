@@ -65,7 +65,7 @@ PARAMETERS = tuple(_CALIBRATIONS)
 
 def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
     """Bounds on epsilon for a delta, what they assume, and one example's epsilon beside them."""
-    from groupdp.baselines.comparison import poisson_claim
+    from groupdp.baselines import poisson_claim
     from groupdp.statement.text import assumptions
 
     question = read_question(document)
@@ -317,8 +317,7 @@ def epsilon_of(question: Question, progress: Progress, **neighbour: Any) -> Boun
 
 def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: Progress) -> list[Bounds]:
     """Bounds on the epsilon of a named method for every group size; TensorFlow Privacy's number on both sides."""
-    from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, vadhan_epsilons
-    from groupdp.baselines.comparison import spread_instead
+    from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, spread_instead, vadhan_epsilons
 
     run: Any = question.run
     about: dict[str, Any] = {"delta": question.delta, "adjacency": question.adjacency, "progress": progress}
