@@ -136,7 +136,7 @@ static void log_delta_below_zero(workspace *space, course *along)
 static void in_closed_form(workspace *space, course *along)
 {
     answer found = {.lower = 0.0};
-    along->settled = solve_one_round(space, along->work, &found);
+    along->settled = solve_one_round(space, along->work, &found) || solve_one_allocation(space, along->work, &found);
     if (along->settled)
         along->best = found;
 }
