@@ -228,7 +228,7 @@ int solve_one_allocation(workspace *space, const job *work, answer *found)
     if (law == NULL || work->whole[0].count != 1.0 || law->products != 1 || law->factors != 1 || law->times[0] != 1.0)
         return 0;
     const allocation *of = &law->factor[0];
-    if (is_gaussian(of) || of->log_probability != 0.0 || work->question == CEILING || space->uncut)
+    if (is_gaussian(of) || of->log_probability != 0.0 || space->uncut)
         return 0;
     double least = work->question == LOG_DELTA ? 0.0 : SMALLEST_LOG_DELTA_HERE;
     if (!(work->argument >= least && (work->question == LOG_DELTA || work->argument < 0.0)))
