@@ -68,6 +68,51 @@ static delta_here delta_at(const exponential_sum *from, double epsilon)
     return found;
 }
 
+/* Certified log delta; nothing is known below 0. */
+void sum_log_delta(const exponential_sum *from, double epsilon, double *lower, double *upper)
+{
+    *lower = -INFINITY;
+    *upper = 0.0;
+    if (!(epsilon >= from->nearest && epsilon >= 0.0))
+        return;
+    delta_here at = delta_at(from, epsilon);
+    if (at.lower > 0.0)
+        *lower = log(at.lower) - 16.0 * U * (1.0 + fabs(log(at.lower)));
+    if (at.upper > 0.0)
+        *upper = smaller(log(at.upper) + 16.0 * U * (1.0 + fabs(log(at.upper))), 0.0);
+}
+
+/* log delta and its derivative, without a claim. */
+void sum_slope(const exponential_sum *from, double epsilon, double *value, double *slope)
+{
+    delta_here at = delta_at(from, larger(epsilon, 0.0));
+    *value = log(at.value);
+    *slope = -at.rate;
+}
+
+/* Keeps a plan for many evaluations, in memory of its own. */
+static void keep_sum(const job *work, const exponential_sum *from)
+{
+    workspace *keep = work->keep;
+    neighbourhood *near = work->near;
+    near->planned = near->by_sum = 1;
+    near->problem = (prepared){.deviation = sqrt(allocation_variance(work->whole[0].allocated))};
+    near->path = (contour){.nodes = from->nodes, .samples = from->nodes};
+    near->sum = *from;
+    allocation *of = allocate(keep, sizeof(allocation));
+    *of = *from->of;
+    near->sum.of = of;
+    near->sum.along = kept_doubles(keep, from->along, from->nodes);
+    near->sum.across = kept_doubles(keep, from->across, from->nodes);
+    near->sum.real = kept_doubles(keep, from->real, from->nodes);
+    near->sum.imaginary = kept_doubles(keep, from->imaginary, from->nodes);
+    near->sum.error = from->error == NULL ? NULL : kept_doubles(keep, from->error, from->nodes);
+    near->sum.aside = kept_doubles(keep, from->aside, from->asides);
+    near->sum.log_aside = kept_doubles(keep, from->log_aside, from->asides);
+    near->sum.pull = kept_doubles(keep, from->pull, from->pulls);
+    near->sum.log_pull = kept_doubles(keep, from->log_pull, from->pulls);
+}
+
 /* Where delta is e^log_delta, about: Newton's method within a bracket; 0 if that is below the least epsilon. */
 static double crossing(const exponential_sum *from, double log_delta, double start, delta_here *at)
 {
@@ -116,15 +161,13 @@ static int bounds_from(const exponential_sum *from, const job *work, double star
 {
     double value = work->argument, slack = 32.0 * U * (1.0 + fabs(value));
     delta_here at;
+    *found = (answer){.lower = -INFINITY, .upper = INFINITY};
     if (work->question == LOG_DELTA) {
         if (value < from->nearest)
             return 0;
         at = delta_at(from, value);
         *root = log(at.value);
-        if (!(at.lower > 0.0 && at.upper > 0.0))
-            return 0;
-        found->lower = log(at.lower) - 16.0 * U * (1.0 + fabs(log(at.lower)));
-        found->upper = smaller(log(at.upper) + 16.0 * U * (1.0 + fabs(log(at.upper))), 0.0);
+        sum_log_delta(from, value, &found->lower, &found->upper);
     } else {
         double target = exp(value);
         *root = crossing(from, value, start, &at);
@@ -134,12 +177,17 @@ static int bounds_from(const exponential_sum *from, const job *work, double star
             found->lower = found->upper = 0.0;
         } else if (!certain(from, target * (1.0 - slack), 1.0, *root, &at, &found->upper) ||
                    !certain(from, target * (1.0 + slack), -1.0, *root, &at, &found->lower)) {
+            *found = (answer){.lower = -INFINITY, .upper = INFINITY};
             return 0;
         }
     }
     found->nodes = found->samples = from->nodes;
     found->evaluations = 1;
-    return found->upper - found->lower <= NARROW_ENOUGH * larger(1.0, fabs(found->upper));
+    if (!(found->upper - found->lower <= NARROW_ENOUGH * larger(1.0, fabs(found->upper))))
+        return 0;
+    if (work->near != NULL)
+        keep_sum(work, from);
+    return 1;
 }
 
 /* log E[(L - b)_+] at Z = z where L is b: delta at a = 1 + b / M, if one large place alone decides. */

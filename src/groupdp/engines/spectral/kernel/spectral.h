@@ -704,6 +704,8 @@ typedef struct {
     int planned, exchanged; /* whether there is one, and for P and Q exchanged, at -epsilon */
     prepared problem;       /* without its rounds */
     contour path;
+    int by_sum; /* then it is the transform of one allocation (S-81 to S-86), for epsilons from 0 on */
+    exponential_sum sum;
 } neighbourhood;
 
 enum question { EPSILON, LOG_DELTA, CEILING };
@@ -749,6 +751,9 @@ double log_from_exchanged(double epsilon, double log_exchanged, double direction
 int solve_one_round(workspace *space, const job *work, answer *found);
 /* 1 if it is one round of one allocation, and bounds are narrow (S-81 to S-86). */
 int solve_one_allocation(workspace *space, const job *work, answer *found);
+void sum_log_delta(const exponential_sum *from, double epsilon, double *lower, double *upper);
+void sum_slope(const exponential_sum *from, double epsilon, double *value, double *slope);
+double *kept_doubles(workspace *keep, const double *source, int count);
 /* 1 if it is answered; 0 otherwise, with the reason in the workspace. */
 int solve(workspace *space, job *work);
 
