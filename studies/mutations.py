@@ -61,6 +61,7 @@ class Kernel:
             "left_out",
             "contour",
             "kernel",
+            "one_allocation_inequalities",
         )
     )
 

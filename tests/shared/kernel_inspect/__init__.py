@@ -3,6 +3,7 @@
     view.c        reads a composition, calls one function on it, cleans up
     inspection.c  the quantities inside of an answer, each with the bound that is claimed for it
     allocation_view.c  tables of random allocations, and the bound of each of their errors
+    one_allocation_view.c  one round of one allocation
     charges.c     those that whole answers cannot show: cells of a minorant, a root with what certifies it
 
 `from kernel_inspect import kernel` compiles them, with the kernel's sources beside the imported `groupdp` (of a mutated

@@ -27,5 +27,6 @@ branch *first_branch(view *at);
 extern PyMethodDef inspection[];
 extern PyMethodDef charges[];
 extern PyMethodDef allocations[];
+extern PyMethodDef one_allocations[];
 
 #endif

@@ -135,10 +135,15 @@ static void log_delta_below_zero(workspace *space, course *along)
 
 static void in_closed_form(workspace *space, course *along)
 {
-    answer found = {.lower = 0.0};
+    answer found = {.lower = 0.0}, wide = {.lower = -INFINITY, .upper = INFINITY};
     along->settled = solve_one_round(space, along->work, &found);
-    if (along->settled)
+    if (along->settled) {
         along->best = found;
+    } else {
+        along->settled = solve_one_allocation(space, along->work, &wide);
+        if (along->work->near == NULL || along->settled) /* other ways may be narrower */
+            along->best = wide;
+    }
 }
 
 static int solve_once(workspace *space, job *work)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static double *copied(workspace *keep, const double *source, int count)
+double *kept_doubles(workspace *keep, const double *source, int count)
 {
     double *result = doubles(keep, count);
     memcpy(result, source, (size_t)count * sizeof(double));
@@ -19,9 +19,9 @@ static void copy_contour(workspace *keep, contour *path)
                              &path->kernel_imaginary};
     double **of_tilts[] = {&path->alias, &path->found.tilt, &path->found.level};
     for (int i = 0; i < 5; i++)
-        *of_samples[i] = copied(keep, *of_samples[i], path->samples);
+        *of_samples[i] = kept_doubles(keep, *of_samples[i], path->samples);
     for (int i = 0; i < 3; i++)
-        *of_tilts[i] = copied(keep, *of_tilts[i], path->found.size);
+        *of_tilts[i] = kept_doubles(keep, *of_tilts[i], path->found.size);
     path->found.k = path->found.mean = path->found.variance = NULL;
     if (path->next == NULL)
         return;
@@ -34,6 +34,7 @@ static void copy_contour(workspace *keep, contour *path)
 void keep_contour(const job *work, const prepared *problem, const contour *path)
 {
     rewind_to(work->keep, (bookmark){NULL, 0}); /* in place of one with wider bounds */
+    work->near->by_sum = 0;
     work->near->planned = 1;
     work->near->problem = *problem;
     work->near->problem.round = NULL;
@@ -71,7 +72,9 @@ static void require_order(double *lower, double *upper)
 
 void neighbourhood_log_delta(const neighbourhood *at, double epsilon, double *lower, double *upper)
 {
-    if (!at->exchanged) {
+    if (at->by_sum) {
+        sum_log_delta(&at->sum, epsilon, lower, upper);
+    } else if (!at->exchanged) {
         corrected(&at->problem, &at->path, epsilon, lower, upper);
     } else {
         corrected(&at->problem, &at->path, -epsilon, lower, upper);
@@ -84,6 +87,10 @@ void neighbourhood_log_delta(const neighbourhood *at, double epsilon, double *lo
 /* log delta and its derivative, to many digits but without a claim. */
 void neighbourhood_slope(const neighbourhood *at, double epsilon, double *value, double *slope)
 {
+    if (at->by_sum) {
+        sum_slope(&at->sum, epsilon, value, slope);
+        return;
+    }
     uncorrected(&at->problem, &at->path, at->exchanged ? -epsilon : epsilon, value, slope);
     if (!at->exchanged)
         return;

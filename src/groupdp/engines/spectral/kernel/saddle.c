@@ -159,7 +159,7 @@ saddle saddle_of_parts(workspace *space, parts_scan *parts, const double *times,
 #define EXPLODED 2.0
 /* What a lower tilt may cost, as the logarithm of a factor of all errors. */
 #define RETREAT 1.5
-/* About log(e^{K(c) - c epsilon} / (c (1 + c) delta)) at the best tilt. */
+/* The most that log(e^{K(c) - c epsilon} / (c (1 + c) delta)) may be at the best tilt, about. */
 #define EXCESS 3.0
 #define SCANNED 28
 #define SCAN_RATIO 1.18
@@ -179,6 +179,13 @@ static int best_tilt(const scan *found, double epsilon)
     return best;
 }
 
+/* About log delta at an epsilon: by the curvature at the best tilt, unless that belongs to a single large place. */
+static double about(const scan *found, double epsilon)
+{
+    int best = best_tilt(found, epsilon);
+    return chernoff_at(found, best, epsilon) - smaller(0.5 * log(2.0 * PI * approximate(found, best).curvature), EXCESS);
+}
+
 /* With random allocations K explodes where moments belong to a single large place: the tilt is the best of those scanned,
  * or a lower one that costs little, so that tilts above it bound the aliases. */
 static saddle saddle_of_allocations(workspace *space, const prepared *problem, wanted what, double largest)
@@ -190,12 +197,12 @@ static saddle saddle_of_allocations(workspace *space, const prepared *problem, w
         add_tilt(space, &at.by, found, tilt);
     at.epsilon = what.value;
     if (!what.by_epsilon) {
-        double low = 0.0, high = 1.0, target = what.value + EXCESS;
-        while (high < 1e9 && chernoff_at(found, best_tilt(found, high), high) > target)
+        double low = 0.0, high = 1.0;
+        while (high < 1e9 && about(found, high) > what.value)
             high *= 2.0;
         for (int i = 0; i < 50; i++) {
             double middle = 0.5 * (low + high);
-            if (chernoff_at(found, best_tilt(found, middle), middle) > target)
+            if (about(found, middle) > what.value)
                 low = middle;
             else
                 high = middle;
@@ -214,7 +221,7 @@ static saddle saddle_of_allocations(workspace *space, const prepared *problem, w
         chosen--;
     at.tilt = found->tilt[chosen];
     at.deviation = problem->deviation;
-    at.log_delta = what.by_epsilon ? smaller(least - EXCESS, 0.0) : what.value;
+    at.log_delta = what.by_epsilon ? smaller(about(found, what.value), 0.0) : what.value;
     return at;
 }
 

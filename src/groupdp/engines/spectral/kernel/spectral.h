@@ -29,6 +29,10 @@
  *     allocated.c   rounds of random allocations under their tilted law
  *     allocation_samples.c  their characteristic function on the contour's frequencies
  *     one_round.c   one round in closed form
+ *     one_place.c   E[e^{-lambda L}] of one place of an allocation, off the real axis
+ *     one_allocation.c        one round of one allocation: epsilon and log delta from its transform alone
+ *     one_allocation_lines.c  the transform on a line, of cut places where the group leaves
+ *     one_allocation_jumps.c  the transform on the negative axis, where one large place decides
  *     ways.c        the ways to epsilon and log delta
  *     answers.c     the questions, and in which order the ways are tried
  *
@@ -409,6 +413,57 @@ typedef struct {
     double *log_term, *log_distance, *angle, *phase, *error;
 } line;
 
+/* One of M places on a line off the real axis of Z (S-80). */
+typedef struct {
+    const allocation *of;
+    double gamma, strip, step;
+    int points;
+    double *weight, *weight_turned, *unit, *wrong;
+    double rule, outside, below; /* what the step and the range may cost */
+} place_line;
+
+typedef struct {
+    double psi, psi_turned, psi_error; /* of 1 - phi */
+    double phi, phi_turned, phi_error;
+} place_value;
+
+place_line line_of_place(workspace *space, const allocation *of, double gamma, double strip, double low, double high,
+                         double log_tolerance);
+place_value place_at(const place_line *at, double size, double angle);
+void log_place_at(const place_line *at, double size, double angle, double *log_modulus, double *turn, double *error);
+
+/* delta of one allocation as a sum of exponentials: with w = sign (e^{sign eps} - 1) and z_j = along_j + i across_j,
+ *
+ *     delta(eps) = e^{log_scale - tilt w} sum_j Re((real_j + i imaginary_j) e^{-(z_j - tilt) w}) (times e^eps if sign < 0)
+ *
+ * but for what is bounded for each eps (S-81 to S-86). */
+typedef struct {
+    const allocation *of;
+    double sign, base, tilt, log_scale, scale_error;
+    int nodes;
+    double *along, *across, *real, *imaginary;
+    double *error; /* of each coefficient, on the negative axis; NULL otherwise */
+    double doubt, places; /* bounds on the sum of the coefficients' errors, and of |coefficient| (1 + |z|) */
+    double period, first_alias, truncation; /* of a line: the last as a share of e^{log_scale - tilt w} */
+    int asides;
+    const double *aside, *log_aside; /* tilts with bounds on the aliases beyond, but for e^{-aside w} */
+    double cut;                      /* of the places; INFINITY if they are whole */
+    int pulls;
+    const double *pull, *log_pull;   /* tilts with bounds on E[e^{-pull X'}] / (e pull), X' all places but one (S-83) */
+    double nearest, left_out;        /* on the negative axis: for epsilons from `nearest` on, but for `left_out` */
+} exponential_sum;
+
+exponential_sum joining_line(workspace *space, const allocation *of, int by_loss, double value, double *epsilon);
+exponential_sum leaving_line(workspace *space, const allocation *whole, int by_loss, double value, double target, double around,
+                             double *epsilon);
+exponential_sum jumps_alone(workspace *space, const allocation *of, double epsilon, double log_delta);
+double jump_of_place(double s, double rho, double *error);
+double log_jumps_beside(const allocation *of, double a, double r, double turn, int k);
+double log_jumps_below(const allocation *of, double r, double turn);
+double log_far_aliases(const exponential_sum *at, double w);
+double log_far_out(const place_line *at, double c, double last, double y, double log_edge, double jump);
+double log_short_of(const exponential_sum *from, double w);
+
 /* One allocation under its tilted law: log lambda on nodes, with weights, and what undoes Gamma's part (S-34); a Gaussian
  * has no nodes. */
 typedef struct {
@@ -649,6 +704,8 @@ typedef struct {
     int planned, exchanged; /* whether there is one, and for P and Q exchanged, at -epsilon */
     prepared problem;       /* without its rounds */
     contour path;
+    int by_sum; /* then it is the transform of one allocation (S-81 to S-86), for epsilons from 0 on */
+    exponential_sum sum;
 } neighbourhood;
 
 enum question { EPSILON, LOG_DELTA, CEILING };
@@ -692,6 +749,11 @@ double log_from_exchanged(double epsilon, double log_exchanged, double direction
 
 /* 1 if one round has a closed form (S-71). */
 int solve_one_round(workspace *space, const job *work, answer *found);
+/* 1 if it is one round of one allocation, and bounds are narrow (S-81 to S-86). */
+int solve_one_allocation(workspace *space, const job *work, answer *found);
+void sum_log_delta(const exponential_sum *from, double epsilon, double *lower, double *upper);
+void sum_slope(const exponential_sum *from, double epsilon, double *value, double *slope);
+double *kept_doubles(workspace *keep, const double *source, int count);
 /* 1 if it is answered; 0 otherwise, with the reason in the workspace. */
 int solve(workspace *space, job *work);
 
