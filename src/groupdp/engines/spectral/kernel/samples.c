@@ -250,11 +250,12 @@ void finish_samples(workspace *space, contour *path, const double *log_error_of,
     path->kernel_real = doubles(space, path->samples);
     path->kernel_imaginary = doubles(space, path->samples);
     for (int i = 0; i < path->samples; i++) {
-        double modulus = exp(path->real[i]), angle = path->imaginary[i], error;
-        if (log_error_of[i] < 1.0)
-            error = modulus * expm1(log_error_of[i]);
-        else
-            error = exp(smaller(log_largest[i], 0.0)) + modulus;
+        double modulus = exp(path->real[i]), angle = path->imaginary[i], most = exp(smaller(log_largest[i], 0.0));
+        double error = log_error_of[i] < 1.0 ? modulus * expm1(log_error_of[i]) : INFINITY;
+        if (!(error < most)) { /* S-90 */
+            modulus = 0.0;
+            error = most;
+        }
         error = error * 1.01 + 1e-300;
         path->real[i] = modulus * cos(angle);
         path->imaginary[i] = modulus * sin(angle);
