@@ -235,7 +235,7 @@ def _better_of(order: tuple[str, ...], plan: Plan, options: Options, epsilon: fl
 
 
 def _by_contour(plan: Plan, options: Options, epsilon: float, log_delta: float | None) -> Bounds:
-    if plan.known:
+    if plan.known and not spectral.stands_beside_allocations(plan.noisy):
         if not plan.rest:
             raise LimitExceeded("known losses alone, without other rounds, are answered by the lattice engine.")
         if log_delta is None:

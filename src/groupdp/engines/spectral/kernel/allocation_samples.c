@@ -84,7 +84,9 @@ static void sample_factor(workspace *space, const tilted_factor *factor, const c
         if (modulus < UNRESOLVED)
             error += 2.0 * UNRESOLVED;
         double angle = atan2(e, 1.0 + d), relative = error * exp(-log_modulus);
-        gamma_ratio(factor->shape, s, &gamma, &turn, &size);
+        gamma = turn = size = 0.0;
+        if (factor->shape > 0.0) /* atoms have no such part */
+            gamma_ratio(factor->shape, s, &gamma, &turn, &size);
         double rounding = LOGARITHM * (fabs(log_modulus) + fabs(angle)) + 40.0 * U * size;
         real[i] = log_modulus + gamma;
         imaginary[i] = angle + factor->sign * turn;
