@@ -130,12 +130,11 @@ def _sums(small: FloatArray, large: float, places: int, p: float, some_large: fl
         log_ways += math.log((places - number) / (number + 1.0))
         number += 1
         longer = np.convolve(several, jumps)
-        # Sums beyond the grid: their mass with their mean.
+        # Sums that are beyond the grid from this place on, whatever follows: their mass and their mean.
         beyond = longer[len(result) - number :]
         if len(beyond):
             x = grid * np.arange(len(result), len(result) + len(beyond))
-            weight = math.exp(log_ways + (places - number) * math.log1p(none - 1.0))
-            lost += weight * float(beyond @ (1.0 + x)) * (1.0 + _ROUNDING)
+            lost += 1.001 * math.exp(log_ways) * float(beyond @ (1.0 + p + x))
         several = longer[: len(result) - number]
     # More jumps, with E[x_t; at least so many] <= E[x_t] P(so many, or one less, in the other places).
     return result, lost + (tail * (1.0 + p * (number + 1.0) / mean) if number < places else 0.0)

@@ -297,7 +297,7 @@ void discard_places(workspace *space, round_law *law, double loss, double unlike
         double kept_p = 0.0, kept_q = 0.0, strays = 0.0;
         for (int f = 0; f < whole->factors; f++) {
             double times = whole->times[b * whole->factors + f];
-            if (!(times > 0.0) || log_q[f] == -INFINITY)
+            if (!(times > 0.0))
                 continue;
             kept_p += times * exp(log_p[f]);
             kept_q += times * exp(log_q[f]);

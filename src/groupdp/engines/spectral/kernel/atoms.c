@@ -2,6 +2,9 @@
 #include "arithmetic.h"
 #include "spectral.h"
 
+/* Discarded losses are likelier than this. */
+#define SMALLEST_MASS 1e-280
+
 /* log E_P[e^{c L}] and the mean and variance of L under the law tilted by c; with nodes, if samples are to be taken. */
 tilted_factor tilt_atoms(workspace *space, const atoms *of, double c, int samples)
 {
@@ -83,6 +86,8 @@ void discard_atoms(workspace *space, allocation *factor, double loss, double *lo
         q += exp(whole->log_p[j] - whole->loss[j]);
         size = larger(size, fabs(whole->log_p[j]) + fabs(whole->loss[j]));
     }
+    if (kept->size < whole->size && !(p > SMALLEST_MASS && q > 0.0))
+        decline(space, RARE_LOSSES);
     *log_p = p > 0.0 ? log(-log1p(-p)) : -INFINITY;
     *log_q = q > 0.0 ? log(-log1p(-q)) : -INFINITY;
     *relative = U * (whole->size + 100.0 + 10.0 * size);
