@@ -72,10 +72,17 @@ def test_p_60_answers_are_those_of_the_blocks(k):
     assert exactly.lower <= found.upper <= exactly.upper * (1.0 + 2e-4)
 
 
-def test_p_60_where_the_group_joins_blocks_are_kept():
+def test_p_60_where_the_group_joins_blocks_stay_blocks():
     blocks = hidden_collisions(3, 10_000, 1.0, 3.1)
     assert blocks is not None
-    assert as_losses(((blocks.mirrored, 1),)) == ((blocks.mirrored, 1),)
+    ((kept, _),) = as_losses(((blocks.mirrored, 1),))
+    assert isinstance(kept, AllocationRound)
+    assert kept.reverse
+    before, after = ([(one.shift, one.log_probability) for one, _ in part.products[0]] for part in (blocks, kept))
+    assert before == after
+    assert all(
+        new.places <= old.places for (new, _), (old, _) in zip(kept.products[0], blocks.products[0], strict=True)
+    )
 
 
 def test_p_60_a_seldom_coin_is_mass_without_a_loss():

@@ -48,6 +48,8 @@ _LEVEL = Decimal(10) ** 4
 _LEAST_COLLISION = 1e-18
 #: A coin that reveals everything less often than this; no effect on validity.
 _SELDOM_REVEALED = 1e-14
+#: log of the probability below which a block of a group that joins is a single batch; no effect on validity.
+_SELDOM_BLOCK = math.log(3e-5)
 #: Members of a part at most; no effect on validity.
 PART = 12
 #: Rounds the optimal real block sizes are searched for; no effect on validity.
@@ -246,11 +248,17 @@ def _as_losses(round_: AllocationRound) -> Rounds:
     mass = math.fsum(map(math.exp, round_.log_weights[1:])) * (1.0 + 1e-12)
     if mass > _SELDOM_REVEALED:
         return ((round_, 1),)
+    if round_.reverse:  # smaller blocks dominate (P-15): of so rare ones next to nothing is lost, and all is a mixture
+        product = tuple((_alone_if_seldom(factor), times) for factor, times in product)
     laws = {} if round_.reverse else {factor: rare_law(factor) for factor, _ in product if _is_rare(factor)}
     others = tuple((factor, times) for factor, times in product if laws.get(factor) is None)
     rare = ((law, times) for factor, times in product if (law := laws.get(factor)) is not None)
     seldom = ((AtomsRound(np.zeros(1), np.array([math.log1p(-mass)]), log_lost=math.log(mass)), 1),) if revealed else ()
     return ((AllocationRound((others,), reverse=round_.reverse), 1), *rare, *seldom)
+
+
+def _alone_if_seldom(factor: Allocation) -> Allocation:
+    return Allocation(1, factor.shift, factor.log_probability) if factor.log_probability < _SELDOM_BLOCK else factor
 
 
 def has_seldom_coin(round_: AnyRound) -> bool:
