@@ -1,10 +1,11 @@
-"""Walks along the group size and along the number of batches of balls in bins, and reports what is not smooth.
+"""Walks along the group size and the number of batches of allocations, and reports what is not smooth.
 
-    python studies/allocation_walk.py [epochs] [noise] [delta]
+    python studies/allocation_walk.py [sampling] [epochs] [noise] [delta]
 
-Along k = 1 to 1000 the answer must not fall, along N = 10 to 10^6 it must not rise. Marked are answers that are wide
-(above 1e-6, relatively) or took more than two seconds of processor time, and jumps: a change between neighbours that is
-three times those beside it. Ends with status 1 if an answer contradicts another.
+`sampling` is balls-in-bins, spread or allocation (two batches for each example). Along k = 1 to 1000 the upper side
+must not fall, along N = 2 to 10^6 it must not rise, and it is at most that of the allocation revealed. Marked are
+answers that are wide (above 1e-6, relatively) or took more than 0.2 seconds of processor time, and jumps: a change
+between neighbours that is three times those beside it. Ends with status 1 if an answer breaks a rule.
 """
 
 from __future__ import annotations
@@ -15,65 +16,81 @@ import sys
 import time
 
 import groupdp
-from groupdp.errors import LimitExceeded
+from groupdp.errors import InvalidArgument, LimitExceeded
 
 GROUPS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 100, 200, 400, 1000)
-BATCHES = (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
-#: Relative width, seconds, and how much faster than beside it a logarithm may change.
-WIDE, SLOW, JUMP = 1e-6, 2.0, 3.0
+BATCHES = (2, 4, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+SAMPLINGS = {
+    "balls-in-bins": lambda batches: groupdp.BallsInBinsSampling(batches=batches),
+    "spread": lambda batches: groupdp.SpreadSampling(batches=batches),
+    "allocation": lambda batches: groupdp.AllocationSampling(batches=batches, participations=2),
+}
+#: Relative width, seconds, how much faster than beside it a logarithm may change, and what an upper side may be off by.
+WIDE, SLOW, JUMP, ROOM = 1e-6, 0.2, 3.0, 1e-9
 
-Answer = tuple[groupdp.Bounds | None, float]
+Question = tuple[str, int, float, float, str]
 
 
-def answered(batches: int, epochs: int, noise: float, k: int, adjacency: str, delta: float) -> Answer:
-    run = groupdp.DPSGD(groupdp.BallsInBinsSampling(batches=batches), noise_multiplier=noise, steps=batches * epochs)
+def answered(question: Question, batches: int, k: int) -> tuple[groupdp.Bounds | None, float]:
+    name, epochs, noise, delta, adjacency = question
+    run = groupdp.DPSGD(SAMPLINGS[name](batches), noise_multiplier=noise, steps=batches * epochs)
     start = time.process_time()
     try:
         found = groupdp.epsilon(run, delta=delta, group_size=k, adjacency=adjacency)
-    except LimitExceeded:
+    except (LimitExceeded, InvalidArgument):
         return None, time.process_time() - start
     return found, time.process_time() - start
 
 
-def reported(name: str, places: tuple[int, ...], answers: list[Answer], sign: float) -> int:
-    """Prints one walk; returns how many pairs of answers contradict each other."""
-    known = [(place, found, seconds) for place, (found, seconds) in zip(places, answers, strict=True) if found]
-    for place, found, seconds in known:
-        marks = (" wide" if found.relative_width > WIDE else "") + (" slow" if seconds > SLOW else "")
-        width = f"{found.relative_width:.0e} {found.provenance.engine}"
-        print(f"  {name} {place}: {found.upper:.9g}, width {width}, {seconds:.2f} s{marks}", flush=True)
-    for place, (found, _) in zip(places, answers, strict=True):
-        if found is None:
-            print(f"  {name} {place}: declined", flush=True)
-    logs = [math.log(max(found.upper, 1e-12)) / math.log(place + 1.0) for place, found, _ in known]
+def revealed(question: Question, k: int) -> float:
+    """The epsilon of N(k / noise) against N(0) in every epoch: all members in one batch, which is known."""
+    name, epochs, noise, delta, _ = question
+    shift = k * (math.sqrt(2.0) if name == "allocation" else 1.0)
+    return groupdp.epsilon(groupdp.MixtureOfGaussians([shift], [1.0], noise), delta=delta, rounds=epochs).upper
+
+
+def walked(question: Question, name: str, places: list[tuple[int, int]], sign: float) -> int:
+    """Prints one walk along (N, k); returns how many answers break a rule."""
+    found = [(batches, k, *answered(question, batches, k)) for batches, k in places]
+    known = [(batches, k, bounds) for batches, k, bounds, _ in found if bounds is not None]
+    for batches, k, bounds, seconds in found:
+        if bounds is None:
+            print(f"  {name} {batches}, {k}: declined, {seconds:.2f} s", flush=True)
+            continue
+        marks = (" wide" if bounds.relative_width > WIDE else "") + (" slow" if seconds > SLOW else "")
+        width = f"{bounds.relative_width:.0e} {bounds.provenance.engine}"
+        print(f"  {name} {batches}, {k}: {bounds.upper:.9g}, width {width}, {seconds:.2f} s{marks}", flush=True)
+    false = 0
+    for (before, k, one), (after, more, other) in itertools.pairwise(known):
+        if sign * (other.upper - one.upper) < -ROOM * one.upper:
+            false += 1
+            print(f"  FALSE from N = {before}, k = {k} to N = {after}, k = {more}: {one.upper:.9g}, {other.upper:.9g}")
+    for batches, k, bounds in known:
+        if bounds.upper > revealed(question, k) * (1.0 + ROOM):
+            false += 1
+            print(f"  FALSE beside the allocation revealed at N = {batches}, k = {k}")
+    logs = [math.log(max(bounds.upper, 1e-12)) / math.log(batches * k + 1.0) for batches, k, bounds in known]
     steps = [abs(later - before) for before, later in itertools.pairwise(logs)]
     for i in range(1, len(steps) - 1):
         if steps[i] > JUMP * max(steps[i - 1], steps[i + 1], 0.01):
-            print(f"  a jump between {name} {known[i][0]} and {known[i + 1][0]}")
-    pairs = itertools.pairwise(found for _, found, _ in known)
-    return sum(
-        1 for before, later in pairs if before.tight == later.tight and sign * (later.upper - before.lower) < -1e-12
-    )
+            print(f"  a jump between {known[i][:2]} and {known[i + 1][:2]}")
+    return false
 
 
 def main() -> int:
-    epochs, noise, delta = (kind(text) for kind, text in zip((int, float, float), _arguments(), strict=True))
+    given = [*sys.argv[1:5], *("balls-in-bins", "5", "1", "1e-6")[len(sys.argv) - 1 :]]
+    name, epochs, noise, delta = given[0], int(given[1]), float(given[2]), float(given[3])
     false = 0
     for adjacency in ("remove", "add"):
+        question = (name, epochs, noise, delta, adjacency)
         for batches in (100, 10_000, 1_000_000):
-            print(f"{adjacency}, N = {batches}, along k")
-            answers = [answered(batches, epochs, noise, k, adjacency, delta) for k in GROUPS]
-            false += reported("k =", GROUPS, answers, 1.0)
-        for k in (1, 4, 16):
-            print(f"{adjacency}, k = {k}, along N")
-            answers = [answered(batches, epochs, noise, k, adjacency, delta) for batches in BATCHES]
-            false += reported("N =", BATCHES, answers, -1.0)
-    print(f"{false} contradictions")
+            print(f"{name}, {adjacency}, along k")
+            false += walked(question, "N, k =", [(batches, k) for k in GROUPS], 1.0)
+        for k in (2, 4, 16):
+            print(f"{name}, {adjacency}, along N")
+            false += walked(question, "N, k =", [(batches, k) for batches in BATCHES], -1.0)
+    print(f"{false} answers break a rule")
     return 1 if false else 0
-
-
-def _arguments() -> list[str]:
-    return [*sys.argv[1:4], *("5", "1", "1e-6")[len(sys.argv) - 1 :]]
 
 
 if __name__ == "__main__":

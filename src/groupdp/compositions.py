@@ -209,13 +209,14 @@ def _answer(engine: str, plan: Plan, options: Options, epsilon: float, log_delta
         if log_delta is None:
             return lattice.log_delta(plan.noisy, epsilon=epsilon, **how)
         return lattice.epsilon(plan.noisy, log_delta=log_delta, **how)
-    if plan.known and not plan.rest:
+    beside = plan.known and not spectral.stands_beside_allocations(plan.noisy)
+    if beside and not plan.rest:
         raise LimitExceeded("known losses alone, without other rounds, are answered by the lattice engine.")
     if log_delta is None:
-        if plan.known:
+        if beside:
             return shifted_log_delta(plan.known, plan.rest, epsilon=epsilon)
         return spectral.log_delta(plan.noisy, epsilon=epsilon)
-    if plan.known:
+    if beside:
         return shifted_epsilon(plan.known, plan.rest, log_delta=log_delta)
     return spectral.epsilon(plan.noisy, log_delta=log_delta)
 

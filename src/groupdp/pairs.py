@@ -256,6 +256,25 @@ class AllocationRound(AnyRound):
         """log of an upper bound on the hockey stick at alpha = 1: the probability that somebody takes part."""
         return log_complement(self.log_mass_at_zero)
 
+    def log_delta_of_one_place(self, epsilon: float) -> float:
+        """About the largest part of log delta(epsilon) that one place has alone, P against Q: beyond the Z where its
+        density is e^epsilon times larger under P."""
+        largest = -math.inf
+        for product, log_weight in zip(self.products, self.log_weights, strict=True):
+            for factor, _ in product:
+                if factor.shift > 0.0 and factor.places > 1 and log_weight + factor.log_probability > largest:
+                    odds = epsilon + math.log(factor.places) - factor.log_probability
+                    z = odds / factor.shift + 0.5 * factor.shift
+                    own = _tail(z - factor.shift) - math.exp(min(odds, 700.0)) * _tail(z)
+                    if own > 0.0:
+                        largest = max(largest, log_weight + factor.log_probability + math.log(own))
+        return largest
+
+
+def _tail(z: float) -> float:
+    """P(N(0, 1) > z), about."""
+    return 0.5 * math.erfc(z / math.sqrt(2.0))
+
 
 def _log_absence(product: Product) -> float:
     """log of the probability that nobody takes part whose shift is above 0."""

@@ -26,10 +26,10 @@ from groupdp.pairs import AllocationRound, Composition, Round, compose
 _Answer = Callable[[Composition, Options], Bounds]
 #: Where a curve's composition is chosen; no effect on validity.
 _TYPICAL_LOG_DELTA = math.log(1e-6)
-#: From so many batches in a block on, contours of heavy tails that decline take seconds. After an answer that its
-#: Chernoff bound is so many times as large as, those with a bound that is far above it are not evaluated; no effect on
-#: validity.
-_MANY_PLACES, _NEARLY, _FAR_ABOVE = 1500, 1.1, 1.3
+#: Above this epsilon compositions are not compared by single large places; no effect on validity.
+_LARGEST_COMPARED = 100.0
+#: A coin that is this likely to fall on one side: the same blocks without it are about as good.
+_SELDOM = -1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,19 +269,17 @@ def _smallest(
     bounds: list[Bounds] = []
     refused: LimitExceeded | None = None
     slowly = False
-    enough = hidden = math.inf
-    for choice, bound in _in_order(choices, log_delta):
-        if bound is not None and bound.upper > enough:
+    hidden = math.inf
+    for choice in (*choices[1:-1], choices[0], choices[-1]):  # what takes longest, and what is seldom best, last
+        if answers and _is_hopeless(choice, min(one.upper for one in answers), log_delta):
             continue
         try:
             answers.append(answer(choice, quick))
             if _most_places((choice,)):
                 hidden = min(hidden, answers[-1].upper)
-            if bound is not None and bound.upper < _NEARLY * answers[-1].upper:
-                enough = min(enough, _FAR_ABOVE * answers[-1].upper)
         except LimitExceeded as error:
             refused = refused or error
-            bound = bound or _chernoff(choice, log_delta)
+            bound = None if answers else _chernoff(choice, log_delta)
             bounds += [] if bound is None else [bound]
             slowly |= choice is choices[0] and options.engine == "auto"
     if slowly and hidden >= min((bound.upper for bound in bounds), default=math.inf):
@@ -294,14 +292,15 @@ def _smallest(
     return min(answers + bounds, key=lambda bound: bound.upper)
 
 
-def _in_order(
-    choices: tuple[Composition, ...], log_delta: float | None
-) -> tuple[tuple[Composition, Bounds | None], ...]:
-    """The choices; where a contour that declines takes long, with Chernoff's bounds, the smallest first."""
-    if log_delta is None or _most_places(choices) < _MANY_PLACES:
-        return tuple((choice, None) for choice in choices)
-    bounds = ((choice, _chernoff(choice, log_delta)) for choice in choices)
-    return tuple(sorted(bounds, key=lambda pair: math.inf if pair[1] is None else pair[1].upper))
+def _is_hopeless(choice: Composition, epsilon: float, log_delta: float | None) -> bool:
+    """Whether the epsilon of a composition at `log_delta` is larger, by what a single large place alone contributes; or
+    whether a coin hides next to nothing, and takes long. No effect on validity."""
+    if any(isinstance(part, AllocationRound) and 0.0 > max(part.log_weights) > _SELDOM for part, _ in choice):
+        return True
+    if log_delta is None or epsilon > _LARGEST_COMPARED:
+        return False
+    rounds = [part for part, _ in choice if isinstance(part, AllocationRound) and not part.reverse]
+    return any(part.log_delta_of_one_place(epsilon) > log_delta for part in rounds)
 
 
 def _most_places(choices: tuple[Composition, ...]) -> int:

@@ -22,6 +22,8 @@ import numpy as np
 from groupdp.laws import CONTEXT, as_law, total
 from groupdp.laws.allocation import thrown_squares_law
 from groupdp.laws.histograms import Histogram, allocated_histograms, thrown_histograms
+from groupdp.laws.rare_blocks import LARGE_SHIFT, RARE, rare_law
+from groupdp.losses import AtomsRound
 from groupdp.pairs import ZERO, Allocation, AllocationRound, AnyRound, Product, Round, Rounds, Side
 
 #: Orders of the Renyi divergence that block sizes of P-17 are made for, where the group leaves and where it joins; no
@@ -43,6 +45,10 @@ _SELDOM, _LARGE_SHIFTS, _SMALL_BLOCK = Decimal(10) ** -4, (7.0, 9.0), 4
 _LEVEL = Decimal(10) ** 4
 #: Collisions less likely than this are revealed in P-17.
 _LEAST_COLLISION = 1e-18
+#: A coin that reveals everything less often than this; no effect on validity.
+_SELDOM_REVEALED = 1e-14
+#: log of the probability below which a block of a group that joins is a single batch; no effect on validity.
+_SELDOM_BLOCK = math.log(3e-5)
 #: Members of a part at most; no effect on validity.
 PART = 12
 #: Rounds the optimal real block sizes are searched for; no effect on validity.
@@ -221,6 +227,49 @@ def order_of_rare_collisions(group_size: int, batches: int, shift: float) -> flo
         middle = 0.5 * (low + high)
         low, high = (middle, high) if share(middle) <= _SHARE_OF_RARE else (low, middle)
     return low
+
+
+def as_losses(rounds: Rounds) -> Rounds:
+    """The same with rare blocks as laws of losses that dominate them, where the group leaves, and with a seldom coin
+    that reveals everything as a mass that has no loss (P-60)."""
+    result: list[tuple[AnyRound, int]] = []
+    for round_, times in rounds:
+        if isinstance(round_, AllocationRound):
+            result += [(one, count * times) for one, count in _as_losses(round_)]
+        else:
+            result.append((round_, times))
+    return tuple(result)
+
+
+@lru_cache(maxsize=64)
+def _as_losses(round_: AllocationRound) -> Rounds:
+    product, *revealed = round_.products
+    mass = math.fsum(map(math.exp, round_.log_weights[1:])) * (1.0 + 1e-12)
+    if mass > _SELDOM_REVEALED:
+        return ((round_, 1),)
+    if round_.reverse:  # smaller blocks dominate (P-15): of so rare ones next to nothing is lost, and all is a mixture
+        product = tuple((_alone_if_seldom(factor), times) for factor, times in product)
+    laws = {} if round_.reverse else {factor: rare_law(factor) for factor, _ in product if _is_rare(factor)}
+    others = tuple((factor, times) for factor, times in product if laws.get(factor) is None)
+    rare = ((law, times) for factor, times in product if (law := laws.get(factor)) is not None)
+    seldom = ((AtomsRound(np.zeros(1), np.array([math.log1p(-mass)]), log_lost=math.log(mass)), 1),) if revealed else ()
+    return ((AllocationRound((others,), reverse=round_.reverse), 1), *rare, *seldom)
+
+
+def _alone_if_seldom(factor: Allocation) -> Allocation:
+    return Allocation(1, factor.shift, factor.log_probability) if factor.log_probability < _SELDOM_BLOCK else factor
+
+
+def has_seldom_coin(round_: AnyRound) -> bool:
+    """Whether it is a coin that hardly ever reveals everything, which `as_losses` replaces."""
+    return (
+        isinstance(round_, AllocationRound) and len(round_.products) > 1.0 and round_.log_weights[0] > -_SELDOM_REVEALED
+    )
+
+
+def _is_rare(factor: Allocation) -> bool:
+    """Whether a block is taken as a law of losses; of a single batch it is a mixture of two Gaussians already."""
+    return factor.places > 1 and factor.shift >= LARGE_SHIFT and factor.log_probability < math.log(RARE)
 
 
 def collision_blocks(

@@ -26,6 +26,8 @@ from groupdp.laws.blocks import (
     PART,
     RARE_ORDERS,
     allocated_blocks,
+    as_losses,
+    has_seldom_coin,
     hidden_collisions,
     in_parts,
     one_example,
@@ -127,8 +129,12 @@ class BallsInBinsSampling(AllocationBase):
         if max(leave, join) < self.batches:
             tried = orders if leave + join <= _FEW else orders[:1]
             rare = order_of_rare_collisions(max(leave, join), self.batches, unit / noise)
-            for order in tried if rare is None or leave == 0 else (*orders[:2], rare, *RARE_ORDERS):
-                found.append(noise_split(change, noise / unit, partial(self._one_sided, steps, order=order)))
+            hidden = [
+                noise_split(change, noise / unit, partial(self._one_sided, steps, order=order))
+                for order in (tried if rare is None or leave == 0 else (*orders[:2], rare, *RARE_ORDERS))
+            ]
+            found += [as_losses(rounds) for rounds in hidden]
+            found += [rounds for rounds in hidden[:1] if any(has_seldom_coin(one) for one, _ in rounds)]
         largest = max(leave, join)
         if largest >= _FEW and noise / unit * math.sqrt(PART / largest) >= 1.0:
             found.append(noise_split(change, noise / unit, partial(in_parts, partial(self._one_sided, steps))))

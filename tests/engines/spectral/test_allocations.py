@@ -17,6 +17,7 @@ from groupdp.engines.spectral.engine import packed
 from groupdp.errors import LimitExceeded
 from groupdp.pairs import Allocation, AllocationRound
 from kernel_inspect import kernel
+from oracle import allocation as oracle
 from oracle import few_places as truth
 from paths import TESTS
 
@@ -236,3 +237,16 @@ def test_s_12_rare_products_of_a_coin_cost_what_they_weigh(weight):
     found = spectral.epsilon(coin, log_delta=math.log(1e-6))
     assert found.lower <= true.upper
     assert true.lower <= found.upper <= true.upper * (1.0 + 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("size", "batches", "noise", "epochs", "reverse"),
+    [(4, 3000, 4.0, 20, False), (4, 3000, 4.0, 20, True), (4, 100_000, 1.0, 20, True)],
+)
+def test_s_90_samples_that_are_not_resolved_do_not_grow(size, batches, noise, epochs, reverse):
+    """S-90: powers of unresolved samples were of any size, and the contour was declined, beside the oracle's value."""
+    true = oracle.epsilon([(oracle.spread(size, batches, noise), epochs, reverse)], delta=1e-6)
+    part = ((Allocation(batches // size, 1.0 / noise), size),)
+    found = spectral.epsilon(((AllocationRound((part,), reverse=reverse), epochs),), log_delta=math.log(1e-6))
+    assert found.lower - 1e-8 <= true <= found.upper + 1e-8
+    assert found.width < 1e-7

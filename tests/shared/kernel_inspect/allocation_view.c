@@ -139,6 +139,29 @@ static PyObject *line_of(PyObject *Py_UNUSED(module), PyObject *arguments)
     return shown(&at, composition, NULL, look_at_line);
 }
 
+/* Bounds on E[X^-c] and on E[X^{1 + c}; cut] by layers, and what is beyond the cut under Q and P (S-91 to S-93). */
+static PyObject *look_at_rare(view *at)
+{
+    allocation of = *first_factor(at);
+    double log_q, log_p, relative, inverse = log_inverse_moment(&of, at->b);
+    of.is_cut = of.layered = 1;
+    of.cut = at->a;
+    at->space.allocates = 1;
+    beyond_cut(&of, of.cut, &log_q, &log_p, &relative);
+    double layered = tilt_layered(&at->space, &of, at->b).of.log_moment;
+    return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d}", "log_inverse", inverse, "log_layered", layered, "log_q", log_q,
+                         "log_p", log_p, "relative", relative);
+}
+
+static PyObject *rare_of(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    view at = {.rounds = 0};
+    PyObject *composition;
+    if (!PyArg_ParseTuple(arguments, "Odd", &composition, &at.a, &at.b))
+        return NULL;
+    return shown(&at, composition, NULL, look_at_rare);
+}
+
 static PyObject *gamma_of(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     double a, s, real, imaginary, size;
@@ -159,6 +182,8 @@ PyMethodDef allocations[] = {
      "transform(composition, cut, re, im, largest im, log_tolerance): log E[e^{theta X}; cut] and its error (S-44)."},
     {"line", line_of, METH_VARARGS,
      "line(composition, cut, c, frequency, largest frequency, log_tolerance): moments and decay of cut places (S-45)."},
+    {"rare", rare_of, METH_VARARGS,
+     "rare(composition, cut, c): bounds on moments, and what is beyond the cut (S-91 to S-93)."},
     {"gamma_ratio", gamma_of, METH_VARARGS,
      "gamma_ratio(a, s): log Gamma(a) - log Gamma(a - is) - is log a, the size of its parts, log Gamma(a) (S-34)."},
     {NULL, NULL, 0, NULL},

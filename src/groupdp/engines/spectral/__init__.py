@@ -16,6 +16,7 @@ from groupdp.engines.spectral.engine import (
     epsilons,
     log_delta,
     neighbourhood,
+    stands_beside_allocations,
 )
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "epsilons",
     "log_delta",
     "neighbourhood",
+    "stands_beside_allocations",
 ]

@@ -7,10 +7,12 @@ PackedBranch = tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, Floa
 #: Whether P and Q are exchanged; places, shifts and log probabilities of the factors; log weights of the products; how
 #: often each factor stands in each product, row by row.
 PackedAllocation = tuple[bool, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
-#: Repetitions; branches; mu and log weights of the branches N(mu, 1) against N(0, 1); or allocations.
+#: Losses, the logarithms of their masses under P, and that of the mass that has none.
+PackedAtoms = tuple[FloatArray, FloatArray, float]
+#: Repetitions; branches; mu and log weights of the branches N(mu, 1) against N(0, 1); or allocations, or known losses.
 PackedRound = (
     tuple[float, Sequence[PackedBranch], FloatArray, FloatArray]
-    | tuple[float, Sequence[PackedBranch], FloatArray, FloatArray, PackedAllocation]
+    | tuple[float, Sequence[PackedBranch], FloatArray, FloatArray, PackedAllocation | PackedAtoms]
 )
 #: lower, upper, nodes, contour steps, evaluations of delta.
 Found = tuple[float, float, int, int, int]

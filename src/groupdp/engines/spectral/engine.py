@@ -25,6 +25,7 @@ from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import counter
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
+from groupdp.losses import AtomsRound
 from groupdp.pairs import ZERO, Allocation, AllocationRound, Branch, Composition, Round, Side
 
 if TYPE_CHECKING:
@@ -42,12 +43,21 @@ def packed(composition: Composition) -> tuple[PackedRound, ...]:
             result.append((float(times), *_packed_round(round_)))
         elif isinstance(round_, AllocationRound):
             result += _packed_allocations(round_, times)
+        elif isinstance(round_, AtomsRound) and stands_beside_allocations(composition):
+            result.append((float(times), (), _NONE, _NONE, (round_.losses, round_.log_p, round_.log_lost)))
         else:
             raise LimitExceeded(
                 "the spectral engine composes pairs of mixtures, and members replaced or zeroed in fixed-size batches "
                 "have none: the lattice engine answers for them."
             )
     return tuple(result)
+
+
+def stands_beside_allocations(composition: Composition) -> bool:
+    """Whether known losses are exact, and on the contour itself (S-94)."""
+    known = [round_ for round_, _ in composition if isinstance(round_, AtomsRound)]
+    exact = all(round_.loss_error == round_.mass_error == 0.0 for round_ in known)
+    return exact and any(isinstance(round_, AllocationRound) for round_, _ in composition)
 
 
 @lru_cache(maxsize=256)

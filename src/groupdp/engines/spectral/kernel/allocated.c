@@ -12,6 +12,8 @@
 #define TERMS_PER_FREQUENCY 0.2
 #define MOST_ON_A_RAY 400.0
 #define TILT_BISECTIONS 20
+/* Of tilt times loss. */
+#define LARGEST_OF_ATOMS 600.0
 /* Of w and s, for moments of a single large place within the range of doubles. */
 #define LARGEST_PRODUCT 18.0
 
@@ -33,7 +35,17 @@ double log_second_moment(const allocation_law *law, int product)
     double result = 0.0;
     for (int f = 0; f < law->factors; f++) {
         const allocation *of = &law->factor[f];
-        double excess = expm1(smaller(of->shift * of->shift, 600.0)) / of->places * exp(2.0 * of->log_probability);
+        if (of->atoms != NULL) {
+            double mean = 0.0;
+            for (int j = 0; j < of->atoms->size; j++)
+                mean += of->atoms->loss[j] < 0.5 ? exp(of->atoms->log_p[j]) * expm1(of->atoms->loss[j]) : 0.0;
+            result += law->times[product * law->factors + f] * log1p(larger(mean, 1e-300));
+            continue;
+        }
+        double square = smaller(of->shift * of->shift, 600.0), excess = expm1(square);
+        if (of->is_cut)
+            excess = larger(exp(square + log_normal_cdf(of->cut - 2.0 * of->shift)) - 1.0, 0.2 * smaller(square, 1.0));
+        excess *= exp(2.0 * of->log_probability) / of->places;
         result += law->times[product * law->factors + f] * log1p(excess);
     }
     return result;
@@ -68,6 +80,10 @@ double largest_allocation_tilt(const allocation_law *law, double largest)
         const allocation *of = &law->factor[f];
         if (is_gaussian(of))
             continue;
+        if (of->atoms != NULL) {
+            largest = smaller(largest, LARGEST_OF_ATOMS / larger(of->atoms->loss[of->atoms->size - 1], 1e-6));
+            continue;
+        }
         if (law->reverse) {
             largest = largest_reversed_tilt(of, largest);
             continue;
@@ -224,6 +240,8 @@ allocation_scan scan_allocations(workspace *space, const round_law *law, double 
     allocation_scan result = {.table = allocate(space, of->factors * sizeof(allocation_table)),
                               .axis = allocate(space, of->factors * sizeof(transform))};
     for (int f = 0; f < of->factors; f++) {
+        if (of->factor[f].layered || of->factor[f].atoms != NULL)
+            continue;
         if (of->factor[f].is_cut) {
             result.axis[f] = transform_on_axis(space, &of->factor[f], 1.02 * (1.0 + largest));
             continue;
@@ -246,7 +264,11 @@ void allocation_moment(workspace *space, const allocation_scan *tables, const ro
     tilted_factor *factor = allocate(space, of->factors * sizeof(tilted_factor));
     double *share = doubles(space, of->products), error;
     for (int f = 0; f < of->factors; f++) {
-        if (of->factor[f].is_cut) {
+        if (of->factor[f].atoms != NULL) {
+            factor[f] = tilt_atoms(space, of->factor[f].atoms, c, 0);
+        } else if (of->factor[f].layered) {
+            factor[f] = tilt_layered(space, &of->factor[f], c);
+        } else if (of->factor[f].is_cut) {
             spend(space, 500.0 * tables->axis[f].terms);
             factor[f] = tilt_concentrated(&tables->axis[f], c);
         } else {
@@ -277,6 +299,11 @@ tilted_round tilt_allocations(workspace *space, const round_law *law, double c, 
         const allocation *one = &of->factor[f];
         if (is_gaussian(one)) {
             parts->factor[f] = tilt_gaussian(one, c);
+            continue;
+        }
+        if (one->atoms != NULL) {
+            parts->factor[f] = tilt_atoms(space, one->atoms, c, 1);
+            result.nodes += one->atoms->size;
             continue;
         }
         double own = one->log_probability == 0.0 ? one->shift * one->shift / one->places : 0.0;

@@ -55,7 +55,7 @@ void cut_places(workspace *space, round_law *law, prepared *result, double log_d
             z += 0.03125;
         double jump = allocation_jump(of, z), room = 0.5 * z * z + 1.0 - log(of->places) + log(of->shift * frequency);
         int often = frequency * jump > MOST_TURNS && result->deviation > TINY_DEVIATION;
-        if (is_gaussian(of) || often || !(z < 36.0))
+        if (is_gaussian(of) || of->atoms != NULL || often || !(z < 36.0))
             continue;
         of->is_cut = result->cuts = space->cuts = 1;
         of->cut = z;
@@ -142,7 +142,9 @@ static double log_fall(const allocation *of, double theta, double log_first, dou
     double one = unit * exp(log_normal_cdf(of->cut - s)), two = unit * unit * exp(s * s + log_normal_cdf(of->cut - 2.0 * s));
     double edge = exp(theta * allocation_jump(of, of->cut) - 0.5 * of->cut * of->cut);
     for (int i = 0; i < (int)(sizeof HEIGHTS / sizeof HEIGHTS[0]); i++) {
-        double y = HEIGHTS[i] * last * s / of->places, rate = last * sin(s * y) - theta * cos(s * y);
+        /* The best rate is about M / E[L^2]: beyond the frequencies where it is a Gaussian's, the line stays lower. */
+        double y = HEIGHTS[i] * smaller(last * s / of->places, one / (two * last * s));
+        double rate = last * sin(s * y) - theta * cos(s * y);
         if (!(s * y < 1.5 && rate > 0.0))
             continue;
         double inside = -rate * one * (1.0 - 1e-12) + 0.5 * rate * rate * two * (1.0 + 1e-12) + 0.4 * y * edge;
@@ -205,7 +207,7 @@ void add_line(workspace *space, const allocation *of, double c, double frequency
               tilted_factor *factor)
 {
     double a = c + 2.0, w = c + 1.0, jump = allocation_jump(of, of->cut), log_level[ASIDES], first, second, error;
-    double farthest = smaller(4.01 * a, larger(FARTHEST_EXPONENT / jump, 1.01 * a));
+    double farthest = smaller(4.01 * a, larger(FARTHEST_EXPONENT / jump, of->layered ? 0.0 : 1.01 * a));
     transform axis = transform_on_axis(space, of, farthest);
     line *one = allocate(space, sizeof(line));
     *one = (line){.shape = a, .theta = saddle_theta(&axis, a)};
@@ -280,7 +282,8 @@ void add_line(workspace *space, const allocation *of, double c, double frequency
     factor->loss_variance = round->variance;
     if (of->log_probability == 0.0) { /* S-46 */
         double cut = of->cut, at_cut = log(2.0 * of->places / of->shift) - 0.5 * cut * cut - HALF_LOG_2PI;
-        factor->log_floor = at_cut + theta * jump + bound + LOG_2 - round->log_moment + 0.1 + 1e-12 * cut * cut;
+        double by_power = theta * jump + bound, by_layer = w * log1p(jump) + larger(round->log_moment, 0.0); /* S-92 */
+        factor->log_floor = at_cut + smaller(by_power, by_layer) + LOG_2 - round->log_moment + 0.1 + 1e-12 * cut * cut;
     }
 }
 

@@ -84,7 +84,9 @@ static void sample_factor(workspace *space, const tilted_factor *factor, const c
         if (modulus < UNRESOLVED)
             error += 2.0 * UNRESOLVED;
         double angle = atan2(e, 1.0 + d), relative = error * exp(-log_modulus);
-        gamma_ratio(factor->shape, s, &gamma, &turn, &size);
+        gamma = turn = size = 0.0;
+        if (factor->shape > 0.0) /* atoms have no such part */
+            gamma_ratio(factor->shape, s, &gamma, &turn, &size);
         double rounding = LOGARITHM * (fabs(log_modulus) + fabs(angle)) + 40.0 * U * size;
         real[i] = log_modulus + gamma;
         imaginary[i] = angle + factor->sign * turn;
@@ -143,9 +145,13 @@ void add_allocations(workspace *space, const tilted_round *tilted, int rounds, c
                 break;
             }
             double modulus = exp(part[0]), turn = part[1] + s * (centre - tilted->centre), share = parts->share[b];
+            double largest = exp(smaller(part[3], 0.0)), wrong = part[2] < 1.0 ? modulus * expm1(part[2]) : INFINITY;
+            if (!(wrong < largest)) { /* S-90 */
+                modulus = 0.0;
+                wrong = largest;
+            }
             x += share * modulus * cos(turn);
             y += share * modulus * sin(turn);
-            double wrong = part[2] < 1.0 ? modulus * expm1(part[2]) : modulus + exp(smaller(part[3], 0.0));
             error += share * (1.01 * wrong + modulus * (20.0 * U + 4.0 * U * s * (fabs(centre) + fabs(tilted->centre))));
         }
         if (of->products > 1) {

@@ -18,6 +18,8 @@ round_law *exchanged(workspace *space, const job *work)
         result[j].branch = allocate(space, (result[j].branches + 1) * sizeof(branch));
         if (result[j].allocated != NULL) {
             allocation_law *turned = allocate(space, sizeof(allocation_law));
+            if (result[j].allocated->factor[0].atoms != NULL)
+                decline(space, RARE_LOSSES);
             *turned = *result[j].allocated;
             turned->reverse = !turned->reverse;
             result[j].allocated = turned;

@@ -28,7 +28,7 @@ static double log_one_plus(double x) { return x > 40.0 ? x : log1p(exp(x)); }
  * and c' > c for m > 0, summed as a geometric series. `series` may hold log_series(|c' - c| Y). */
 double log_alias(const scan *found, double tilt, double epsilon, double period, const double *series)
 {
-    double left = log_series(tilt * period), right = INFINITY;
+    double left = log_series(tilt * period) + found->above, right = INFINITY;
     for (int i = 0; i < found->size; i++) {
         double gap = fabs(found->tilt[i] - tilt);
         if (!(gap > 0.0))
@@ -247,7 +247,7 @@ void build_terms(workspace *space, const prepared *problem, sampled_term *term, 
         most = larger(most, steps);
     }
     for (int i = 0; i < rounds; i++)
-        if (space->brief && tilted[i].nodes * most > BRIEF_WORK)
+        if (space->brief && !problem->allocates && tilted[i].nodes * most > BRIEF_WORK)
             decline(space, STEPS);
     longest.samples = (int)most + 1;
     longest.frequency = doubles(space, longest.samples);

@@ -204,6 +204,7 @@ double delta_of_large_losses(workspace *space, int rounds, const round_law *whol
                 part -= factor * of->left.p[n] * exp(log_normal_cdf(-of->left.shift[n] - u));
             total += whole[j].count * of->weight * larger(part, 0.0);
         }
+        total += whole[j].allocated != NULL ? whole[j].count * delta_of_large_places(whole[j].allocated, epsilon) : 0.0;
         for (int b = 0; b < whole[j].gaussians; b++) {
             double mu = whole[j].mu[b], u = epsilon / mu;
             if (mu > 0.0)
@@ -232,6 +233,10 @@ double epsilon_of_large_losses(workspace *space, int rounds, const round_law *wh
 static double unlikely_loss(workspace *space, const prepared *problem, double epsilon)
 {
     double largest = 0.0;
+    if (problem->allocates) {
+        space->unlikely = isnan(space->unlikely) ? unlikely_among_allocations(space, problem) : space->unlikely;
+        return space->unlikely;
+    }
     prepared exchanged = reversed(space, problem);
     for (int j = 0; j < exchanged.rounds; j++)
         largest += exchanged.round[j].count * largest_loss_of(&exchanged.round[j]);
@@ -250,17 +255,16 @@ static double unlikely_loss(workspace *space, const prepared *problem, double ep
 prepared prepare_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon,
                       double ahead, double widest)
 {
-    prepared result = trim(space, rounds, whole, log_delta);
-    if (!(epsilon > 0.0 && epsilon < LARGEST_EPSILON))
+    prepared result = trim_uncut(space, rounds, whole, log_delta);
+    if (!(epsilon > 0.0 && epsilon < LARGEST_EPSILON) || (result.allocates && widest == SPLIT_EDGE))
         decline(space, RARE_LOSSES);
-    for (int j = 0; j < rounds; j++)
-        if (whole[j].allocated != NULL)
-            decline(space, RARE_LOSSES);
     if (space->reversed != whole || space->reversed_log_delta != log_delta)
         space->unlikely = NAN;
     space->reversed = whole;
     space->reversed_log_delta = log_delta;
     double unlikely = unlikely_loss(space, &result, epsilon);
+    if (!(unlikely < LARGEST_EPSILON))
+        decline(space, RARE_LOSSES);
     discarded_part *part = &result.discarded;
     *part = (discarded_part){.exact = 1, .farthest = INFINITY, .log_remainder = -INFINITY};
     double total = 0.0, p_error = 0.0, q_error = 0.0, lost = 0.0;
@@ -272,6 +276,8 @@ prepared prepare_near(workspace *space, int rounds, const round_law *whole, doub
     for (int j = 0; j < rounds; j++) {
         round_law *law = &result.round[j];
         double log_eta = -INFINITY, log_zeta = -INFINITY, relative = 0.0;
+        if (law->allocated != NULL)
+            discard_places(space, law, loss, unlikely, &result, &log_eta, &log_zeta, &relative);
         convert_gaussians(space, law, loss, log_delta + LOG_STRAY);
         for (int b = 0; b < law->branches; b++) {
             branch *of = &law->branch[b];
@@ -305,6 +311,8 @@ prepared prepare_near(workspace *space, int rounds, const round_law *whole, doub
     part->q_error = 1.05 * q_error + of_sums;
     if (!(part->log_p < -LOG_2 && lost < 1e-10 && part->p_error < 0.01 && part->q_error < 0.01))
         decline(space, RARE_LOSSES);
+    if (result.allocates)
+        loss_scale(space, &result);
     return result;
 }
 

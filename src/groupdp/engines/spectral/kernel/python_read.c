@@ -101,6 +101,46 @@ static int read_gaussians(workspace *space, PyObject *mu, PyObject *log_weights,
     return 1;
 }
 
+/* A law of losses: (losses, log masses under P, log of the mass that has none). */
+static int read_atoms(workspace *space, PyObject *source, round_law *law)
+{
+    PyObject *sources[2];
+    const double *content[2];
+    Py_ssize_t sizes[2];
+    double log_lost, total = 0.0;
+    if (!PyArg_ParseTuple(source, "OOd", &sources[0], &sources[1], &log_lost))
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        int status = copied(space, sources[i], LARGEST_SIDE, &content[i], &sizes[i]);
+        if (status != 1)
+            return status;
+    }
+    int fits = sizes[0] > 0 && sizes[0] == sizes[1] && law->count <= MOST_ROUNDS && !(log_lost > 0.0);
+    for (Py_ssize_t j = 0; fits && j < sizes[0]; j++) {
+        fits = isfinite(content[0][j]) && isfinite(content[1][j]) && (j == 0 || content[0][j] >= content[0][j - 1]);
+        total += exp(content[1][j]);
+    }
+    if (!(fits && total <= 1.0 + MOST_ABOVE_ONE)) {
+        PyErr_SetString(PyExc_ValueError, "a law of losses must have finite losses that do not decrease, and masses up to 1");
+        return -1;
+    }
+    allocation_law *of = allocate_or_null(space, sizeof(allocation_law));
+    allocation *factor = allocate_or_null(space, sizeof(allocation));
+    atoms *losses = allocate_or_null(space, sizeof(atoms));
+    double *one = allocate_or_null(space, 2 * sizeof(double));
+    if (of == NULL || factor == NULL || losses == NULL || one == NULL) {
+        space->reason = MEMORY;
+        return 0;
+    }
+    *losses = (atoms){(int)sizes[0], content[0], content[1], log_lost};
+    *factor = (allocation){.places = 2.0, .shift = 1.0, .log_probability = -1.0, .atoms = losses};
+    one[0] = 0.0;
+    one[1] = 1.0;
+    *of = (allocation_law){.factors = 1, .products = 1, .factor = factor, .log_weight = one, .times = one + 1};
+    law->allocated = of;
+    return 1;
+}
+
 /* A coin over products of allocations: (reverse, places, shifts, log probabilities, log weights, times). */
 static int read_allocations(workspace *space, PyObject *source, round_law *law)
 {
@@ -156,6 +196,8 @@ static int read_round(workspace *space, PyObject *source, round_law *law)
         PyErr_SetString(PyExc_ValueError, "a law must be run at least once");
         return -1;
     }
+    if (allocated != NULL && PyTuple_Check(allocated) && PyTuple_GET_SIZE(allocated) == 3)
+        return read_atoms(space, allocated, law);
     if (allocated != NULL)
         return read_allocations(space, allocated, law);
     int status = read_gaussians(space, mu, log_weights, law);

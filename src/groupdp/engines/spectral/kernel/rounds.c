@@ -278,6 +278,8 @@ static round_law trim_round(workspace *space, const round_law *whole, prepared *
         law.allocated = trim_products(space, whole->allocated, rare_products(space, whole->allocated, least, most), &lost);
         space->coins = 1;
     }
+    if (whole->allocated != NULL && whole->allocated->factor[0].atoms != NULL) /* S-94 */
+        result->log_dropped = log_add(result->log_dropped, whole->allocated->factor[0].atoms->log_lost + log(law.count) + 1e-9);
     law.mu = mu;
     law.gaussian_log_weight = log_weight;
     law.lost = lost;
@@ -287,8 +289,8 @@ static round_law trim_round(workspace *space, const round_law *whole, prepared *
     return law;
 }
 
-/* The rounds, trimmed for a delta of e^log_delta. */
-prepared trim(workspace *space, int rounds, const round_law *whole, double log_delta)
+/* The rounds, trimmed for a delta of e^log_delta; places of allocations are whole. */
+prepared trim_uncut(workspace *space, int rounds, const round_law *whole, double log_delta)
 {
     double total = 0.0, finest = INFINITY, ceiling = 0.0;
     for (int j = 0; j < rounds; j++) {
@@ -325,6 +327,12 @@ prepared trim(workspace *space, int rounds, const round_law *whole, double log_d
     /* The sum of positive terms, rounded up. */
     result.largest_loss = ceiling * (1.0 + 1e-14 + rounds * 4.0 * U);
     loss_scale(space, &result);
+    return result;
+}
+
+prepared trim(workspace *space, int rounds, const round_law *whole, double log_delta)
+{
+    prepared result = trim_uncut(space, rounds, whole, log_delta);
     for (int j = 0; j < rounds; j++)
         cut_places(space, &result.round[j], &result, log_delta);
     return result;

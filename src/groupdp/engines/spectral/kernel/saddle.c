@@ -195,6 +195,10 @@ static saddle saddle_of_allocations(workspace *space, const prepared *problem, w
     double tilt = at.by.largest;
     for (int i = 0; i < SCANNED; i++, tilt /= SCAN_RATIO)
         add_tilt(space, &at.by, found, tilt);
+    while (found->size > 2 && !isfinite(found->level[found->size - 1])) { /* without a bound a tilt is of no use */
+        found->size--;
+        at.by.limited = 1;
+    }
     at.epsilon = what.value;
     if (!what.by_epsilon) {
         double low = 0.0, high = 1.0;

@@ -250,12 +250,11 @@ void finish_samples(workspace *space, contour *path, const double *log_error_of,
     path->kernel_real = doubles(space, path->samples);
     path->kernel_imaginary = doubles(space, path->samples);
     for (int i = 0; i < path->samples; i++) {
-        double modulus = exp(path->real[i]), angle = path->imaginary[i], error;
-        if (log_error_of[i] < 1.0) {
-            error = modulus * expm1(log_error_of[i]);
-        } else { /* what is computed says nothing: 0 stands in */
-            error = exp(smaller(log_largest[i], 0.0));
+        double modulus = exp(path->real[i]), angle = path->imaginary[i], most = exp(smaller(log_largest[i], 0.0));
+        double error = log_error_of[i] < 1.0 ? modulus * expm1(log_error_of[i]) : INFINITY;
+        if (!(error < most)) { /* S-90 */
             modulus = angle = 0.0;
+            error = most;
         }
         error = error * 1.01 + 1e-300;
         path->real[i] = modulus * cos(angle);

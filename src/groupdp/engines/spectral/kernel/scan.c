@@ -244,6 +244,9 @@ saddle start_scan(workspace *space, const prepared *problem, double largest)
         }
     }
     at.found = empty_scan(space);
+    for (int i = 0; i < problem->rounds; i++)
+        if (problem->round[i].allocated != NULL && problem->round[i].allocated->factor[0].atoms != NULL)
+            at.found.above += problem->round[i].count * MOST_ABOVE_ONE;
     return at;
 }
 

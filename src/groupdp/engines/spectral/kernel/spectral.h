@@ -26,6 +26,8 @@
  *     allocation_errors.c   proved errors of its steps and ranges
  *     allocation_laplace.c  E[e^{theta X}] of an allocation whose places are cut
  *     allocation_lines.c    E[X^w] from it, where X is concentrated
+ *     allocation_rare.c     places of allocations whose loss alone exceeds epsilon, left to closed forms
+ *     atoms.c       rounds of finitely many losses, beside allocations
  *     allocated.c   rounds of random allocations under their tilted law
  *     allocation_samples.c  their characteristic function on the contour's frequencies
  *     one_round.c   one round in closed form
@@ -134,11 +136,23 @@ typedef struct {
     thinning thin;
 } branch;
 
+/* What the masses of known losses may add up to above 1 (S-94). */
+#define MOST_ABOVE_ONE 5e-10
+
+/* Losses, increasing, with the logarithms of their masses under P, of which e^log_lost has no loss here (S-94). */
+typedef struct {
+    int size;
+    const double *loss, *log_p;
+    double log_lost;
+} atoms;
+
 /* R(M, s) of a group that takes part with probability p: X = 1 - p + p mean of M lognormals e^{s Z - s^2 / 2}. */
 typedef struct {
     double places, shift, log_probability;
-    int is_cut; /* whether outcomes with a Z_t above the cut, in any place, are left out (S-43) */
+    int is_cut; /* whether outcomes with a Z_t above the cut, in any place, are left out (S-43, S-93) */
+    int layered; /* whether places just below the cut are large: moments are then bounded by layers (S-92) */
     double cut, largest_tilt;
+    const atoms *atoms; /* then it is a law of these losses instead; NULL otherwise */
 } allocation;
 
 /* A coin over products of allocations, P against Q, or Q against P where it is reversed. Product b has factor f
@@ -206,6 +220,17 @@ double log_beyond_edge(const side *law, const thinning *thin, double sign, doubl
 double delta_of_large_losses(workspace *space, int rounds, const round_law *whole, double epsilon);
 double epsilon_of_large_losses(workspace *space, int rounds, const round_law *whole, double log_delta, double ceiling);
 prepared trim(workspace *space, int rounds, const round_law *whole, double log_delta);
+prepared trim_uncut(workspace *space, int rounds, const round_law *whole, double log_delta);
+void discard_atoms(workspace *space, allocation *factor, double loss, double *log_q, double *log_p, double *relative,
+                   double *least);
+double delta_of_large_atoms(const atoms *of, double epsilon);
+double log_inverse_of_atoms(const atoms *of, double c);
+void beyond_cut(const allocation *of, double z, double *log_q, double *log_p, double *relative);
+double variance_of_small_places(workspace *space, const allocation_law *law);
+double delta_of_large_places(const allocation_law *law, double epsilon);
+double unlikely_among_allocations(workspace *space, const prepared *problem);
+void discard_places(workspace *space, round_law *law, double loss, double unlikely, prepared *result, double *log_eta,
+                    double *log_zeta, double *relative);
 void bound_discarded(const discarded_part *part, double epsilon, double *log_least, double *log_most);
 thinning discard(const side *right, double width, double log_budget);
 double log_normal_cdf(double t);
@@ -401,6 +426,7 @@ typedef struct {
 double log_cut_off(const allocation *of, double z);
 void cut_places(workspace *space, round_law *law, prepared *result, double log_delta);
 double allocation_jump(const allocation *of, double z);
+double log_inverse_moment(const allocation *of, double c);
 transform transform_on_axis(workspace *space, const allocation *of, double reach);
 transform transform_off_axis(workspace *space, const allocation *of, double real, double reach, double log_tolerance);
 void transform_at(const transform *at, double re, double im, double *log_modulus, double *angle, double *error);
@@ -477,6 +503,8 @@ typedef struct {
 } tilted_factor;
 
 tilted_factor tilt_concentrated(const transform *at, double c);
+tilted_factor tilt_atoms(workspace *space, const atoms *of, double c, int samples);
+tilted_factor tilt_layered(workspace *space, const allocation *of, double c);
 void add_line(workspace *space, const allocation *of, double c, double frequency, double log_tolerance,
               tilted_factor *factor);
 void sample_line(const tilted_factor *factor, double s, double *real, double *imaginary, double *error);
@@ -556,6 +584,7 @@ typedef struct {
     int size, room;
     double *tilt, *k, *mean, *variance;
     double *level; /* upper bound on log kappa + K: delta(eps) <= e^{level - tilt eps} (S-5, S-24) */
+    double above;  /* log of a bound on delta anywhere: 0 but for known losses (S-94) */
 } scan;
 
 typedef struct {

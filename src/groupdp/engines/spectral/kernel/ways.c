@@ -4,12 +4,15 @@
 
 /* Other ways are tried until bounds are this narrow, relative to epsilon itself. */
 #define SETTLED 1e-8
+#define ENOUGH_ALLOCATED 1e-6
 /* An edge this narrow makes for tens of thousands of nodes: closed forms for large losses are tried first. */
 #define NARROW_EDGE 0.01
 /* Of the loss's deviation: the epsilon in place of 0. */
 #define INSTEAD_OF_ZERO 1e-3
 /* Below this log delta a short contour with everything kept is tried before closed forms for large losses. */
 #define FAR_OUT -50.0
+/* Single large places whose part of delta is larger than this, as a logarithm, are left to closed forms first. */
+#define LARGE_PLACES -9.0
 
 /* Runs one way; 0 where it declined. The memory it took is given back. */
 int attempt(workspace *space, way_of_answering *way, course *along)
@@ -76,6 +79,23 @@ static double epsilon_of_small_losses(double deviation, double log_delta)
     return deviation * sqrt(square) + 0.5 * deviation * deviation;
 }
 
+/* Whether single large places of allocations matter for delta, whose characteristic functions are long; `epsilon` becomes
+ * that of the others, about. */
+static int has_large_places(workspace *space, const prepared *problem, double log_delta, double *epsilon)
+{
+    double variance = 0.0, total = 0.0;
+    for (int j = 0; j < problem->rounds; j++)
+        if (problem->round[j].allocated != NULL)
+            variance += problem->round[j].count * variance_of_small_places(space, problem->round[j].allocated);
+    if (!(variance > 0.0))
+        return 0;
+    *epsilon = epsilon_of_small_losses(sqrt(variance), log_delta);
+    for (int j = 0; j < problem->rounds; j++)
+        if (problem->round[j].allocated != NULL)
+            total += problem->round[j].count * delta_of_large_places(problem->round[j].allocated, *epsilon);
+    return log(total) > log_delta + LARGE_PLACES;
+}
+
 /* On a contour through the saddle that is found. */
 static void certify_directly(workspace *space, course *along)
 {
@@ -92,10 +112,12 @@ void epsilon_directly(workspace *space, course *along)
     job *work = along->work;
     begin(space, PREPARE);
     prepared problem = prepare(space, work->rounds, work->whole, work->argument);
-    if (!along->insists && !along->last && thinned_narrowly(&problem)) {
+    int first = !along->insists && !along->last;
+    double epsilon = epsilon_of_small_losses(problem.deviation, work->argument);
+    if (first && (thinned_narrowly(&problem) || has_large_places(space, &problem, work->argument, &epsilon))) {
         along->heavy = 1;
         along->ceiling = INFINITY;
-        along->start = epsilon_of_small_losses(problem.deviation, work->argument);
+        along->start = epsilon;
         return;
     }
     begin(space, SCAN);
@@ -130,7 +152,8 @@ void epsilon_by_search(workspace *space, course *along)
     answer found = search_epsilon(space, work->rounds, work->whole, work->argument, start, along->ceiling, along->way,
                                   !along->scanned, &along->nearly);
     keep_narrower(along, found);
-    along->settled = isfinite(found.upper) && found.upper - found.lower <= SETTLED * found.upper;
+    along->settled = isfinite(found.upper) &&
+                     found.upper - found.lower <= (space->allocates ? ENOUGH_ALLOCATED : SETTLED) * found.upper;
     begin(space, STAGES);
 }
 
