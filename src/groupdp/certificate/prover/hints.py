@@ -166,6 +166,8 @@ def _grid_hints(round_: Any, c: float, beyond: float, length: float, nats: float
 
 #: Cells below and above the median that an offset is tried on, how many are tried, and the steps of one.
 _CELLS_BELOW, _CELLS_ABOVE, _OFFSETS, _OFFSET_STEPS = 100, 20, 8, 100_000
+#: Width of the cells beyond a loss that is this far above what decides on its own; no effect on validity.
+_WIDE, _LINEAR_FROM = 0.25, 3.0
 
 
 def lattice_hints(
@@ -202,6 +204,9 @@ def lattice_hints(
         cells = {"first": math.floor((low - offset) / step) - 1, "last": math.ceil((high - offset) / step) + 1}
         cells = {"first": min(cells["first"], -2), "last": max(cells["last"], 2)}
         per_round.append({"offset": offset, **cells, **kept})
+    left_out = 4.0 - math.log(tolerance)
+    for part in per_round:
+        part |= _wide_cells(part, epsilon + _below(ends, times, left_out) + _LINEAR_FROM, step)
     offsets = sum(t * part["offset"] for t, part in zip(times, per_round, strict=True))
     high, beyond = _high(rounds, times, per_round, c, share)
     high = min(high, sum(t * part["last"] * step for t, part in zip(times, per_round, strict=True)))
@@ -287,6 +292,28 @@ def _offset(exact: Any, spread: tuple[FloatArray, FloatArray], c: float, step: f
             offset += max(lost)[1]
             offset -= 2 * step * round((offset - start) / (2 * step))  # the same lattice, in steps of two
     return best - 1e-9 * step
+
+
+def _below(ends: Any, times: list[float], nats: float) -> float:
+    """How far below zero all losses together are with a probability of e^-nats at most."""
+    best = math.inf
+    for a in np.geomspace(0.01, 1000.0, 40).tolist():
+        total = sum(
+            t * float(np.logaddexp.reduce(logs - a * losses))
+            for (_, _, (losses, logs)), t in zip(ends, times, strict=True)
+        )
+        best = min(best, max(total + nats, 0.0) / a)
+    return best
+
+
+def _wide_cells(part: dict[str, Any], loss: float, step: float) -> dict[str, int]:
+    """Wide cells beyond a loss that decides on its own: delta is nearly linear in e^-loss there."""
+    stride = 2 * round(_WIDE / (2 * step)) + 1
+    fine = math.ceil((loss - part["offset"]) / step)
+    fine += 1 - fine % 2
+    if stride == 1 or not part["first"] + 4 <= fine < part["last"] - 4 * stride:
+        return {}
+    return {"fine": fine, "stride": stride, "last": fine + math.ceil((part["last"] - fine) / stride) * stride}
 
 
 def _spread_out(round_: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float) -> float:
