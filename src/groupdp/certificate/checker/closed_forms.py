@@ -92,8 +92,9 @@ def add_branch(tails: Tails, right: Law, left: Law, unit: arb, losses: list[arb]
     tails.p, tails.q = p, q
 
 
-#: Points of a rule, half axis of the ellipse it is bounded on, and the least sum of the half axes for which it is used.
-_POINTS, _REACH, _LEAST_SUM = 8, 0.25, 32.0
+#: Points of a rule; the least and the most that the half axes of the ellipse it is bounded on sum to, and how many times
+#: the interval's half length that is at least.
+_POINTS, _LEAST_REACH, _MOST_REACH, _RATIO = 8, 0.25, 0.75, 32.0
 
 
 class HalfLines:
@@ -112,7 +113,7 @@ class HalfLines:
         found: list[tuple[arb, arb]] = []
         for u, v in zip(reversed(thresholds), [None, *reversed(thresholds)], strict=False):
             clock.check()
-            if v is None or not (v - u) * _LEAST_SUM < 2 * _REACH:
+            if v is None or not (v - u) * _RATIO < 1.9 * _MOST_REACH:
                 found.append(self.beyond(u))
             else:
                 p, q = self.between(u, v)
@@ -135,9 +136,9 @@ class HalfLines:
             t, density = (self.unit * x).exp(), weight * (-x * x / 2).exp()
             sums[0] += density * a(t)
             sums[1] += density * b(1 / t)
-        size = _REACH / half  # at least _LEAST_SUM, and the half axes of the ellipse are at most _REACH
-        error = 5 * size ** (-2 * _POINTS) * ((_REACH**2 - (abs(middle) - _REACH).max(arb(0)) ** 2) / 2).exp()
-        errors = error * a((self.unit * (middle + _REACH)).exp()), error * b((self.unit * (_REACH - middle)).exp())
+        reach = max(_LEAST_REACH, 1.01 * _RATIO * float(half))
+        error = 5 * (reach / half) ** (-2 * _POINTS) * ((reach**2 - (abs(middle) - reach).max(arb(0)) ** 2) / 2).exp()
+        errors = error * a((self.unit * (middle + reach)).exp()), error * b((self.unit * (reach - middle)).exp())
         scale = half / (2 * arb.pi()).sqrt()
         p, q = (scale * (total + (-wrong).union(wrong)) for total, wrong in zip(sums, errors, strict=True))
         return p, q

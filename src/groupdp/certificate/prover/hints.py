@@ -57,7 +57,7 @@ def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy:
         round_.bits(c, beyond, length, nats) if isinstance(round_, FloatHidden) else 1.45 * nats for round_ in rounds
     )
     return {
-        "precision": 64 + 32 * math.ceil((bits + 10) / 32),
+        "precision": 32 + 32 * math.ceil((bits + 26) / 32),
         "abscissa": c,
         "beyond": beyond,
         "step": step,
@@ -165,7 +165,7 @@ def _grid_hints(round_: Any, c: float, beyond: float, length: float, nats: float
 
 
 #: Cells below and above the median that an offset is tried on, how many are tried, and the steps of one.
-_CELLS_BELOW, _CELLS_ABOVE, _OFFSETS, _OFFSET_STEPS = 100, 20, 8, 100_000
+_CELLS_BELOW, _CELLS_ABOVE, _OFFSETS, _OFFSET_STEPS = 100, 20, 4, 100_000
 #: Width of the cells beyond a loss that is this far above what decides on its own; no effect on validity.
 _WIDE, _LINEAR_FROM = 0.25, 3.0
 
@@ -204,9 +204,8 @@ def lattice_hints(
         cells = {"first": math.floor((low - offset) / step) - 1, "last": math.ceil((high - offset) / step) + 1}
         cells = {"first": min(cells["first"], -2), "last": max(cells["last"], 2)}
         per_round.append({"offset": offset, **cells, **kept})
-    left_out = 4.0 - math.log(tolerance)
-    for part in per_round:
-        part |= _wide_cells(part, epsilon + _below(ends, times, left_out) + _LINEAR_FROM, step)
+    decisive = epsilon + _below(ends, times, 4.0 - math.log(tolerance)) + _LINEAR_FROM
+    per_round = [part | _wide_cells(part, decisive, step) for part in per_round]
     offsets = sum(t * part["offset"] for t, part in zip(times, per_round, strict=True))
     high, beyond = _high(rounds, times, per_round, c, share)
     high = min(high, sum(t * part["last"] * step for t, part in zip(times, per_round, strict=True)))
@@ -225,15 +224,8 @@ def lattice_hints(
         if most < 1000:
             raise Undecided("a lattice of losses would have too many points")
         return lattice_hints(parts, epsilon=epsilon, log_delta=log_delta, accuracy=2 * accuracy, most=most // 2)
-    placed = {
-        "method": "lattice",
-        "precision": precision,
-        "abscissa": c,
-        "beyond": beyond,
-        "before": before,
-        "step": step,
-    }
-    return {**placed, "low": window[0], "high": window[1], "rounds": per_round}
+    placed = {"method": "lattice", "precision": precision, "abscissa": c, "beyond": beyond}
+    return {**placed, "before": before, "step": step, "low": window[0], "high": window[1], "rounds": per_round}
 
 
 def _ends(round_: Any, c: float, relative: float, share: float) -> tuple[float, float, tuple[FloatArray, FloatArray]]:
@@ -296,14 +288,12 @@ def _offset(exact: Any, spread: tuple[FloatArray, FloatArray], c: float, step: f
 
 def _below(ends: Any, times: list[float], nats: float) -> float:
     """How far below zero all losses together are with a probability of e^-nats at most."""
-    best = math.inf
-    for a in np.geomspace(0.01, 1000.0, 40).tolist():
-        total = sum(
-            t * float(np.logaddexp.reduce(logs - a * losses))
-            for (_, _, (losses, logs)), t in zip(ends, times, strict=True)
-        )
-        best = min(best, max(total + nats, 0.0) / a)
-    return best
+    laws = [(t, losses, logs) for t, (_, _, (losses, logs)) in zip(times, ends, strict=True)]
+
+    def bound(a: float) -> float:
+        return (sum(t * float(np.logaddexp.reduce(logs - a * losses)) for t, losses, logs in laws) + nats) / a
+
+    return max(min(map(bound, np.geomspace(0.1, 300.0, 9).tolist())), 0.0)
 
 
 def _wide_cells(part: dict[str, Any], loss: float, step: float) -> dict[str, int]:
