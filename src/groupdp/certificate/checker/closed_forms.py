@@ -92,9 +92,10 @@ def add_branch(tails: Tails, right: Law, left: Law, unit: arb, losses: list[arb]
     tails.p, tails.q = p, q
 
 
-#: Points of a rule; the least and the most that the half axes of the ellipse sum to on which it is bounded; the least ratio
-#: of that sum to half of the interval.
-_POINTS, _LEAST_REACH, _MOST_REACH, _RATIO = 8, 0.25, 0.75, 32.0
+#: Points of a rule; the least and the most that the half axes of the ellipse sum to on which it is bounded.
+_POINTS, _LEAST_REACH, _MOST_REACH = 8, 0.25, 0.75
+#: The least ratio of that sum to half of the interval.
+_RATIO = 32.0
 
 
 class HalfLines:
