@@ -105,7 +105,8 @@ MUTATIONS = tuple(
         ("C-19", "envelope.py", "+ (-z * log).exp()) * phi", ") * phi", "losses below zero"),
         ("C-20", "envelope.py", "* weight / slope", "* weight * 4 / slope", "a fourth of the envelope's density"),
         ("C-21", "closed_forms.py", "own = t.min(-x / mu - mu / 2)", "own = t", "own thresholds of the envelope"),
-        ("C-21", "closed_forms.py", "weight * (v + shift).erfc()", "weight * v.erfc()", "the shifts of Q"),
+        ("C-21", "closed_forms.py", "(left, -1)", "(left, 0)", "the shifts of Q"),
+        ("C-100", "closed_forms.py", "total + (-wrong).union(wrong)", "total", "the error of a quadrature's rule"),
         (
             "C-21",
             "closed_forms.py",
@@ -120,7 +121,7 @@ MUTATIONS = tuple(
             "pass",
             "dropped shifts of the envelope",
         ),
-        ("C-22", "lattice.py", "/ share\n", "\n", "half of a cell that goes to its upper end"),
+        ("C-22", "lattice.py", "/ wide[m - n]\n", "\n", "half of a cell that goes to its upper end"),
         ("C-22", "lattice.py", "weights[0] = tails.whole - tails.p[0]", "pass", "what is below the first point"),
         (
             "C-22",

@@ -354,3 +354,14 @@ def test_a_walk_through_datasets_that_may_leak_more_is_refused():
     for baseline in (vadhan_epsilon, renyi_vadhan_epsilon, groupdp.fdp_epsilon):
         with refused("sampling", value="truncated Poisson sampling"):
             baseline(run, delta=1e-3, group_size=3)
+
+
+def test_the_f_dp_bound_is_zero_from_k_times_delta_at_zero_on():
+    run = groupdp.DPSGD(groupdp.PoissonSampling(rate=1e-6), noise_multiplier=3.0, steps=4)
+    at_zero = groupdp.delta(run, epsilon=0.0, group_size=1)
+    enough, too_little = (
+        groupdp.fdp_epsilon(run, delta=delta, group_size=3)
+        for delta in (3.0 * at_zero.upper * (1 + 1e-9), 2.99 * at_zero.lower)
+    )
+    assert (enough.lower, enough.upper) == (0.0, 0.0)
+    assert too_little.upper >= too_little.lower > 0.0

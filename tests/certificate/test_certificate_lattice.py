@@ -22,7 +22,7 @@ from certificate_claims import golden, named, read
 from certificate_two_rounds import in_floats, loss_of, two_rounds
 from groupdp.certificate.checker import closed_forms as tails_module
 from groupdp.certificate.checker import lattice as lattice_module
-from groupdp.certificate.checker.closed_forms import Tails, one_round, tails_of
+from groupdp.certificate.checker.closed_forms import HalfLines, Tails, one_round, tails_of
 from groupdp.certificate.checker.lattice import Lattice
 from groupdp.certificate.checker.laws import Change, Gaussians, Mixtures, Profile, changes, hypergeometric
 from groupdp.certificate.checker.reading import Clock, Undecided, number
@@ -176,6 +176,75 @@ def test_tails_of_gaussian_rounds_and_of_the_envelope_are_slopes_of_their_curves
                 h = arb("1e-6")
                 ends = [one_round(one, (x.exp() + sign * h).log())[0] for sign in (-1, 1)]
                 assert float(q) == pytest.approx(float((ends[0] - ends[1]) / (2 * h)), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_wide_cells_anywhere_are_charged_for(name):
+    # C-22, C-23: also where they make the bounds wide
+    parts = [(ROUNDS[name], 2)]
+    for epsilon in EPSILONS[name]:
+        truth, whole = (
+            two_rounds(ROUNDS[name], epsilon),
+            hints_of(parts, epsilon, two_rounds(ROUNDS[name], epsilon), 300),
+        )
+        for share in (0.05, 0.4, 0.8):
+            for stride in (3, 7, 21):
+                hints = copy.deepcopy(whole)
+                part = hints["rounds"][0]
+                fine = part["first"] + 4 + int(share * (part["last"] - part["first"]))
+                part |= {"fine": fine + 1 - fine % 2, "stride": stride}
+                lower, upper = bounds(parts, hints, epsilon)
+                assert lower <= truth * (1 + 1e-9) + 1e-16
+                assert upper >= truth * (1 - 1e-9) - 1e-16
+
+
+def test_wide_cells_far_above_epsilon_cost_nothing():
+    law = [fmpq(9, 10), fmpq(0), fmpq(0), fmpq(1, 10)]
+    parts = [(Mixtures([(law, NONE)], fmpq(1)), 2)]
+    truth = two_rounds(parts[0][0], 3.0)
+    hints = hints_of(parts, 3.0, truth, 4000)
+    part = hints["rounds"][0]
+    assert part["stride"] > 1
+    every_cell = copy.deepcopy(hints)
+    for field in ("fine", "stride"):
+        del every_cell["rounds"][0][field]
+    lower, upper = bounds(parts, hints, 3.0)
+    low, high = bounds(parts, every_cell, 3.0)
+    assert lower <= truth * (1 + 1e-4)  # the curve of one round has a kink, where the trapezoid rule loses digits
+    assert upper >= truth * (1 - 1e-4)
+    assert upper - lower < 1.001 * (high - low)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"stride": 2}, {"fine": 10}, {"fine": -(10**6) + 1}, {"fine": 10**6 + 1}, {"stride": 0}]
+)
+def test_wide_cells_that_do_not_fit_are_refused(wrong):
+    parts = [(ROUNDS["remove"], 2)]
+    hints = hints_of(parts, 1.0, two_rounds(ROUNDS["remove"], 1.0), 200)
+    hints["rounds"][0] |= {"fine": 11, "stride": 3, **wrong}
+    with pytest.raises(Undecided):
+        bounds(parts, hints, 1.0)
+
+
+def test_cells_by_quadrature_have_the_masses_of_closed_forms():
+    # C-100: the widest cells that it takes, narrow ones, and shifts that bend the densities most
+    source = random.Random(11)
+    with ctx.workprec(300):
+        for _ in range(60):
+            sizes = source.randint(1, 16), source.randint(0, 16)
+            right, left = ([fmpq(source.randint(1, 99), 400) for _ in range(size + 1)] for size in sizes)
+            half_lines = HalfLines(right, left, arb(source.choice(["0.05", "0.7", "1", "1.5"])))
+            u = arb(source.uniform(-12.0, 20.0))
+            v = u + arb(2.0 ** -source.choice([4.5, 6.1, 7, 9, 14]))
+            for mass, above, beyond in zip(
+                half_lines.between(u, v), half_lines.beyond(u), half_lines.beyond(v), strict=True
+            ):
+                exact = above - beyond
+                assert mass.overlaps(exact)
+                assert mass.rad() < 1e-7 * abs(exact) + 1e-60
+            ends = [u + arb(n) / source.choice([2, 200]) for n in range(5)]
+            for found, end in zip(half_lines.tails(ends, Clock(60)), ends, strict=True):
+                assert all(one.overlaps(other) for one, other in zip(found, half_lines.beyond(end), strict=True))
 
 
 def test_shifts_that_are_left_out_are_charged_for():

@@ -31,6 +31,9 @@ _MOST_GUESSES = 60
 #: The bounds are to agree to this much, relative to epsilon.
 TOLERANCE = 1e-8
 _ROUNDING = 2.0**-46
+#: So many times wider they are still said to be what was asked for. From there on so many iterations are the last that
+#: leave more than this part of the width.
+_MET, _MOST_IN_VAIN, _GAIN = 10.0, 2, 0.9
 #: Changes of the last tangent, where log A is this near to log delta and does not fall more slowly than e^-_FLAT; how
 #: far below it may stay. They decide how close the bounds are, not whether they hold.
 _MOST_CHANGES, _NEAR, _FLAT, _CLOSE_BELOW = 6, 1e-2, 12.0, 1e-9
@@ -62,9 +65,9 @@ def fdp_epsilon(
         enough = max((bounds.lower for bounds in results), default=0.0)
         results.append(_one_direction(example, size, log_target, enough, progress))
     lower, upper = max(bounds.lower for bounds in results), max(bounds.upper for bounds in results)
-    met = upper - lower <= 10.0 * TOLERANCE * upper
+    met = upper - lower <= _MET * TOLERANCE * upper
     return Bounds(
-        lower, upper, Provenance(engine="f-DP", adjacency=adjacency, tolerance=10.0 * TOLERANCE, tolerance_met=met)
+        lower, upper, Provenance(engine="f-DP", adjacency=adjacency, tolerance=_MET * TOLERANCE, tolerance_met=met)
     )
 
 
@@ -72,11 +75,14 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     """Bounds on what the chain gives in one direction; the search ends early once that is at most `enough`."""
     if not example.composition:
         return Bounds(0.0, 0.0)
+    if _guarantee([(example.log_delta(0.0).upper, 0.0)] * size)[1] <= log_target:
+        return Bounds(0.0, 0.0)
     best_upper, best_lower = math.inf, 0.0
     # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta.
     low, high = -math.inf, 0.0
     log_alpha = _start(example, size, log_target)
     before: tuple[float, float] | None = None
+    narrowest, in_vain = math.inf, 0
     for iteration in range(max(_MOST_TANGENTS // size, 12)):
         chain = _Chain(example, size, log_alpha)
         total, log_intercept, log_image = chain.total, chain.log_intercept, chain.log_image
@@ -94,7 +100,12 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
         if excess > 0.0:
             gap = log_image + math.log(-math.expm1(-excess))
             best_lower = max(best_lower, gap - log_alpha - _ROUNDING * (abs(gap) + abs(log_alpha) + 1.0))
-        if best_upper <= enough or (best_upper < math.inf and best_upper - best_lower <= TOLERANCE * best_upper):
+        width = best_upper - best_lower
+        if best_upper <= enough or (best_upper < math.inf and width <= TOLERANCE * best_upper):
+            break
+        in_vain = in_vain + 1 if width > _GAIN * narrowest else 0
+        narrowest = min(narrowest, width)
+        if in_vain == _MOST_IN_VAIN and width <= _MET * TOLERANCE * best_upper:
             break
         excess = log_intercept - log_target
         slope = 1.0

@@ -61,10 +61,8 @@ def add_branch(tails: Tails, right: Law, left: Law, unit: arb, losses: list[arb]
     ratio = (arb(right[0]) / arb(left[0])).log() if xs[0] == 0 == ys[0] else arb(0)
     bottom = ratio if (xs[0], ys[-1]) == (0, 0) else arb.neg_inf()
     top = ratio if (xs[-1], ys[0]) == (0, 0) else arb.pos_inf()
-    root = arb(2).sqrt()
-    weights = [[(i * unit / root, arb(law[i]) / 2) for i in some] for law, some in ((right, xs), (left, ys))]
-    whole = [2 * sum((p for _, p in part), arb(0)) for part in weights]
-    tails.whole += whole[0]
+    half_lines = HalfLines(right, left, unit)
+    tails.whole += half_lines.whole[0]
 
     def above(u: arb, x: arb) -> tuple[arb, arb]:
         """L(u) - x, and its slope."""
@@ -72,22 +70,79 @@ def add_branch(tails: Tails, right: Law, left: Law, unit: arb, losses: list[arb]
         va, vb = a(t), b(1 / t)
         return (va / vb).log() - x, unit * (t * da(t) / va + db(1 / t) / (t * vb))
 
-    near, p, q = [arb(0), arb(0)], list(tails.p), list(tails.q)
+    near, p, q = [arb(0)] * 4, list(tails.p), list(tails.q)
+    thresholds: list[tuple[int, arb]] = []
     for n, x in enumerate(losses):
         if not x < top:
             tails.moved = tails.moved.max((top - x).max(arb(0)).upper())
         elif not x > bottom:
             tails.moved = tails.moved.max((x - bottom).max(arb(0)).upper())
-            p[n], q[n] = p[n] + whole[0], q[n] + whole[1]
+            p[n], q[n] = p[n] + half_lines.whole[0], q[n] + half_lines.whole[1]
         else:
             clock.check()
-            u, gap = solved(above, x, (2 * near[1] - near[0]).mid(), 1 + 1 / unit)
-            near = [near[1], u]
+            known = min(len(thresholds), 4)
+            guess = (near[3], near[3], 2 * near[3] - near[2], 3 * (near[3] - near[2]) + near[1])
+            start = guess[known] if known < 4 else 4 * (near[3] + near[1]) - 6 * near[2] - near[0]
+            u, gap = solved(above, x, start.mid(), 1 + 1 / unit)
+            near = [*near[1:], u]
             tails.moved = tails.moved.max(abs(gap).upper())
-            v = u / root
-            p[n] += sum((weight * (v - shift).erfc() for shift, weight in weights[0]), arb(0))
-            q[n] += sum((weight * (v + shift).erfc() for shift, weight in weights[1]), arb(0))
+            thresholds.append((n, u))
+    for (n, _), beyond in zip(thresholds, half_lines.tails([u for _, u in thresholds], clock), strict=True):
+        p[n], q[n] = p[n] + beyond[0], q[n] + beyond[1]
     tails.p, tails.q = p, q
+
+
+#: Points of a rule; the least and the most that the half axes of the ellipse sum to on which it is bounded.
+_POINTS, _LEAST_REACH, _MOST_REACH = 8, 0.25, 0.75
+#: The least ratio of that sum to half of the interval.
+_RATIO = 32.0
+
+
+class HalfLines:
+    """P(U > u) and Q(U > u) of one branch."""
+
+    def __init__(self, right: Law, left: Law, unit: arb) -> None:
+        self.unit, self.densities, root = unit, (polynomial(right, unit), polynomial(left, unit)), arb(2).sqrt()
+        self.weights = [
+            [(sign * i * unit / root, arb(law[i]) / 2) for i in support(law)] for law, sign in ((right, 1), (left, -1))
+        ]
+        self.whole = [2 * sum((p for _, p in part), arb(0)) for part in self.weights]
+        self.rule = [arb.legendre_p_root(_POINTS, j, True) for j in range(_POINTS)]
+
+    def tails(self, thresholds: list[arb], clock: Clock) -> list[tuple[arb, arb]]:
+        """Both tails at increasing u, from the last one down."""
+        found: list[tuple[arb, arb]] = []
+        for u, v in zip(reversed(thresholds), [None, *reversed(thresholds)], strict=False):
+            clock.check()
+            if v is None or not (v - u) * _RATIO < 1.9 * _MOST_REACH:
+                found.append(self.beyond(u))
+            else:
+                p, q = self.between(u, v)
+                found.append((found[-1][0] + p, found[-1][1] + q))
+        return found[::-1]
+
+    def beyond(self, u: arb) -> tuple[arb, arb]:
+        """Both tails at one u, in closed form."""
+        v = u / arb(2).sqrt()
+        p, q = (sum((weight * (v - shift).erfc() for shift, weight in part), arb(0)) for part in self.weights)
+        return p, q
+
+    def between(self, u: arb, v: arb) -> tuple[arb, arb]:
+        """C-100: P and Q of u < U <= v, two numbers next to each other, by Gauss and Legendre's rule."""
+        middle, half = (u + v) / 2, (v - u) / 2
+        a, b = self.densities
+        sums = [arb(0), arb(0)]
+        for place, weight in self.rule:
+            x = middle + half * place
+            t, density = (self.unit * x).exp(), weight * (-x * x / 2).exp()
+            sums[0] += density * a(t)
+            sums[1] += density * b(1 / t)
+        reach = max(_LEAST_REACH, 1.01 * _RATIO * float(half))
+        error = 5 * (reach / half) ** (-2 * _POINTS) * ((reach**2 - (abs(middle) - reach).max(arb(0)) ** 2) / 2).exp()
+        errors = error * a((self.unit * (middle + reach)).exp()), error * b((self.unit * (reach - middle)).exp())
+        scale = half / (2 * arb.pi()).sqrt()
+        p, q = (scale * (total + (-wrong).union(wrong)) for total, wrong in zip(sums, errors, strict=True))
+        return p, q
 
 
 def solved(function: Callable[[arb, arb], tuple[arb, arb]], x: arb, u: arb, reach: Any) -> tuple[arb, arb]:

@@ -7,6 +7,7 @@ products of polynomials whose coefficients are weights times e^{c n step}: whole
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import reduce
@@ -98,54 +99,64 @@ class Spread:
 
     def __init__(self, round_: Mixtures | Gaussians | Profile, hints: Any, at: tuple[arb, arb], clock: Clock) -> None:
         self.c, self.step = at
-        self.first, self.last = (int(hint(hints, name, -1e9, 1e9)) for name in ("first", "last"))
-        if not 4 <= self.last - self.first <= MOST_CELLS or not self.first <= 0 <= self.last:
-            raise Undecided(f"a round's lattice must have from 4 to {MOST_CELLS} cells, around 0")
+        self.points = points_of(hints)
         shifts = (int(hint(hints, "right_to", 0, 1e6)), int(hint(hints, "left_to", 0, 1e6)))
         self.offset = arb(hint(hints, "offset", -1e9, 1e9))
         self.unpaid: list[tuple[int, arb, arb]] = []  # n, weight and lost loss: a hint may move the offset
         with ctx.workprec(min(ctx.prec, ENOUGH_BITS)):  # the weights of one round are not small, relatively
-            losses = [self.offset + n * self.step for n in range(self.first, self.last + 1)]
+            losses = [self.offset + n * self.step for n in self.points]
             levels, tails = [x.exp() for x in losses], tails_of(round_, losses, shifts, clock)
             self.moved, self.raised = tails.moved, tails.raised
             self.infinite = (tails.dropped + tails.p[-1]).upper()
             upper, (lower, start) = self.from_above(tails, levels), self.from_below(tails, levels)
-        self.upper, self.lower = measure(upper, self.first, True), measure(lower, start // 2, False)
+        self.upper, self.lower = measure(upper, self.points[0], True), measure(lower, start // 2, False)
 
-    def tilted(self, weights: list[arb], first: int, stride: int) -> list[arb]:
-        """Times e^{c n step}."""
-        base = self.c * self.step
-        return [w * (base * (first + stride * n)).exp() for n, w in enumerate(weights)]
+    def tilted(self, weights: list[tuple[int, arb]], stride: int) -> list[arb]:
+        """Times e^{c n step}, for every stride-th n from the first one on."""
+        base, first = self.c * self.step, weights[0][0]
+        result = [arb(0)] * ((weights[-1][0] - first) // stride + 1)
+        for n, w in weights:
+            result[(n - first) // stride] = w * (base * n).exp()
+        return result
+
+    def grown(self, cells: int) -> arb:
+        """e^d - 1 for the distance d of so many cells."""
+        return (cells * self.step).expm1()
 
     def from_above(self, tails: Tails, levels: list[arb]) -> list[arb]:
         """C-22: a cell's P and Q at both of its ends; what lies below the first point is raised to it."""
-        share, slack = 1 - (-self.step).exp(), arb(1, self.moved.expm1().upper())  # C-24
+        slack = arb(1, self.moved.expm1().upper())  # C-24
         weights = [arb(0)] * len(levels)
         weights[0] = tails.whole - tails.p[0]
-        for n in range(len(levels) - 1):
-            p, q = tails.p[n] - tails.p[n + 1], tails.q[n] - tails.q[n + 1]
-            high = (p - levels[n] * q * slack) / share
-            weights[n] += p - high
-            weights[n + 1] += high
-        return self.tilted(weights, self.first, 1)
+        wide = {m - n: 1 - ((n - m) * self.step).exp() for n, m in itertools.pairwise(self.points)}
+        for i, (n, m) in enumerate(itertools.pairwise(self.points)):
+            p, q = tails.p[i] - tails.p[i + 1], tails.q[i] - tails.q[i + 1]
+            high = (p - levels[i] * q * slack) / wide[m - n]
+            weights[i] += p - high
+            weights[i + 1] += high
+        return self.tilted(list(zip(self.points, weights, strict=True)), 1)
 
     def from_below(self, tails: Tails, levels: list[arb]) -> tuple[list[arb], int]:
-        """C-23: two cells around an even n become one point at their mean, which is extrapolated from n and n -+ 2.
+        """C-23: two cells around an even n become one point, their mean, which is extrapolated from n and a neighbour.
 
         A neighbour gives away half of its weight at most. What that does not pay for stays at n if the mean is above
         n, and else the cells are joined to those below them.
         """
-        start = self.first + 1 + (self.first + 1) % 2  # the first even n with both of its cells
-        grown = (2 * self.step).expm1()
-        p, q, level = [arb(0)], [arb(0)], [(self.offset + (start - 2) * self.step).exp()]
-        for n in range(start - self.first, self.last - self.first, 2):
-            p.append((tails.p[n - 1] - tails.p[n + 1]).lower().max(arb(0)))
-            q.append((tails.q[n - 1] - tails.q[n + 1]).upper().max(arb(0)))
-            level.append(levels[n])
+        begin = 1 + (self.points[0] + 1) % 2  # the first even n with both of its cells
+        middle = range(begin, len(self.points) - 1, 2)
+        places = [self.points[begin] - 2, *(self.points[i] for i in middle)]
+        p, q, level = [arb(0)], [arb(0)], [(self.offset + places[0] * self.step).exp()]
+        for i in middle:
+            p.append((tails.p[i - 1] - tails.p[i + 1]).lower().max(arb(0)))
+            q.append((tails.q[i - 1] - tails.q[i + 1]).upper().max(arb(0)))
+            level.append(levels[i])
+        growths = {m - n: self.grown(m - n) for n, m in itertools.pairwise(places)}
+        grown = [growths[m - n] for n, m in itertools.pairwise(places)]  # from each to the next
         p, q, level = [*p, arb(0)], [*q, arb(0)], [*level, arb(0)]
         moves = [arb(0)] * len(p)
         for m in range(len(p) - 2, 0, -1):
-            needed = ((level[m] * q[m] - p[m]) * (1 + 1 / grown)).upper()
+            above = grown[min(m, len(grown) - 1)]
+            needed = ((level[m] * q[m] - p[m]) * (1 + 1 / above)).upper()
             if needed <= 0:
                 continue  # the mean is at n or above
             if needed <= p[m + 1] / 2:
@@ -157,14 +168,27 @@ class Spread:
         if not p[0] >= level[0] * q[0]:
             p[0] = arb(0)  # the joined mass may lie below the lowest point: it is left out
         for m in range(1, len(p) - 1):
-            excess = ((p[m] - level[m] * q[m]) / grown).lower()
+            excess = ((p[m] - level[m] * q[m]) / grown[m - 1]).lower()
             if excess > 0:
                 part = excess.min(p[m - 1] / 2)
                 moves[m] += part
                 moves[m - 1] -= part
-                self.unpaid.append((start + 2 * (m - 1), p[m], (excess - part) * grown))
-        weights = [weight + move for weight, move in zip(p, moves, strict=True)]
-        return self.tilted(weights, start - 2, 2), start - 2
+                self.unpaid.append((places[m], p[m], (excess - part) * grown[m - 1]))
+        weights = [weight + move for weight, move in zip(p[:-1], moves[:-1], strict=True)]
+        return self.tilted(list(zip(places, weights, strict=True)), 2), places[0]
+
+
+def points_of(hints: Any) -> list[int]:
+    """The n of a round's cells: one after the other up to `fine`, which is odd, and then `stride`, odd too, apart."""
+    first, last = (int(hint(hints, name, -1e9, 1e9)) for name in ("first", "last"))
+    fine, stride = last, 1
+    if isinstance(hints, dict) and "stride" in hints:
+        fine, stride = int(hint(hints, "fine", -1e9, 1e9)), int(hint(hints, "stride", 1, MOST_CELLS))
+        if not (first + 4 <= fine <= last and fine % 2 == stride % 2 == 1):
+            raise Undecided("the hints fine and stride must be odd, and fine between first and last")
+    if not 4 <= last - first <= MOST_CELLS or not first <= 0 <= last:
+        raise Undecided(f"a round's lattice must have from 4 to {MOST_CELLS} cells, around 0")
+    return [*range(first, fine), *range(fine, last + 1, stride)]
 
 
 class Lattice:

@@ -57,7 +57,7 @@ def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy:
         round_.bits(c, beyond, length, nats) if isinstance(round_, FloatHidden) else 1.45 * nats for round_ in rounds
     )
     return {
-        "precision": 64 + 32 * math.ceil((bits + 10) / 32),
+        "precision": 32 + 32 * math.ceil((bits + 26) / 32),
         "abscissa": c,
         "beyond": beyond,
         "step": step,
@@ -165,7 +165,9 @@ def _grid_hints(round_: Any, c: float, beyond: float, length: float, nats: float
 
 
 #: Cells below and above the median that an offset is tried on, how many are tried, and the steps of one.
-_CELLS_BELOW, _CELLS_ABOVE, _OFFSETS, _OFFSET_STEPS = 100, 20, 8, 100_000
+_CELLS_BELOW, _CELLS_ABOVE, _OFFSETS, _OFFSET_STEPS = 100, 20, 4, 100_000
+#: Width of the cells beyond a loss that is this far above what decides on its own; no effect on validity.
+_WIDE, _LINEAR_FROM = 0.25, 3.0
 
 
 def lattice_hints(
@@ -202,6 +204,8 @@ def lattice_hints(
         cells = {"first": math.floor((low - offset) / step) - 1, "last": math.ceil((high - offset) / step) + 1}
         cells = {"first": min(cells["first"], -2), "last": max(cells["last"], 2)}
         per_round.append({"offset": offset, **cells, **kept})
+    decisive = epsilon + _below(ends, times, 4.0 - math.log(tolerance)) + _LINEAR_FROM
+    per_round = [part | _wide_cells(part, decisive, step) for part in per_round]
     offsets = sum(t * part["offset"] for t, part in zip(times, per_round, strict=True))
     high, beyond = _high(rounds, times, per_round, c, share)
     high = min(high, sum(t * part["last"] * step for t, part in zip(times, per_round, strict=True)))
@@ -220,15 +224,8 @@ def lattice_hints(
         if most < 1000:
             raise Undecided("a lattice of losses would have too many points")
         return lattice_hints(parts, epsilon=epsilon, log_delta=log_delta, accuracy=2 * accuracy, most=most // 2)
-    placed = {
-        "method": "lattice",
-        "precision": precision,
-        "abscissa": c,
-        "beyond": beyond,
-        "before": before,
-        "step": step,
-    }
-    return {**placed, "low": window[0], "high": window[1], "rounds": per_round}
+    placed = {"method": "lattice", "precision": precision, "abscissa": c, "beyond": beyond}
+    return {**placed, "before": before, "step": step, "low": window[0], "high": window[1], "rounds": per_round}
 
 
 def _ends(round_: Any, c: float, relative: float, share: float) -> tuple[float, float, tuple[FloatArray, FloatArray]]:
@@ -287,6 +284,26 @@ def _offset(exact: Any, spread: tuple[FloatArray, FloatArray], c: float, step: f
             offset += max(lost)[1]
             offset -= 2 * step * round((offset - start) / (2 * step))  # the same lattice, in steps of two
     return best - 1e-9 * step
+
+
+def _below(ends: Any, times: list[float], nats: float) -> float:
+    """How far below zero all losses together are with a probability of e^-nats at most."""
+    laws = [(t, losses, logs) for t, (_, _, (losses, logs)) in zip(times, ends, strict=True)]
+
+    def bound(a: float) -> float:
+        return (sum(t * float(np.logaddexp.reduce(logs - a * losses)) for t, losses, logs in laws) + nats) / a
+
+    return max(min(map(bound, np.geomspace(0.1, 300.0, 9).tolist())), 0.0)
+
+
+def _wide_cells(part: dict[str, Any], loss: float, step: float) -> dict[str, int]:
+    """Wide cells beyond a loss that decides on its own: delta is nearly linear in e^-loss there."""
+    stride = 2 * round(_WIDE / (2 * step)) + 1
+    fine = math.ceil((loss - part["offset"]) / step)
+    fine += 1 - fine % 2
+    if stride == 1 or not part["first"] + 4 <= fine < part["last"] - 4 * stride:
+        return {}
+    return {"fine": fine, "stride": stride, "last": fine + math.ceil((part["last"] - fine) / stride) * stride}
 
 
 def _spread_out(round_: Any, spread: tuple[FloatArray, FloatArray], c: float, step: float) -> float:

@@ -24,10 +24,10 @@ ATTEMPTS = (1e-2, 1e-4, 1e-7)
 FEWEST_CELLS, ENOUGH_CELLS, MOST_CELLS = 1_000, 8_000, 60_000
 #: Steps of a certificate, some 5 000 in a second; a third of them are for contours, half of them for a narrow interval.
 MOST_STEPS = 1_500_000
-#: Steps of the contours of few rounds, which are long, before lattices are tried; all of them together, some 5 s.
+#: Steps of the contours of few rounds and of envelopes, which are long, before lattices are tried: some 5 s in all.
 _FIRST_STEPS, _FEW_ROUNDS = 25_000, 100
 #: Terms of sums in a contour that take as long as a step, about, and as an integral.
-_TERMS_OF_STEP, _STEPS_OF_INTEGRAL = 1_600.0, 80.0
+_TERMS_OF_STEP, _STEPS_OF_INTEGRAL = 1_600.0, 160.0
 #: Relative width of an interval that is not worth more cells.
 NARROW = 1e-4
 #: Errors of hints in floats: the checker then says which hint is missing.
@@ -115,10 +115,12 @@ class Proving:
         return {name: hints for name, hints in named.items() if hints is not None}
 
     @property
-    def has_few_rounds(self) -> bool:
-        """Whether lattices are tried before long contours."""
+    def has_long_contours(self) -> bool:
+        """Whether lattices are tried before long contours: few rounds decay slowly, and envelopes have integrals."""
         return not self.has_hidden_laws and all(
-            sum(times for _, times in pair.parts) <= _FEW_ROUNDS for pair in self.pairs
+            sum(times for _, times in pair.parts) <= _FEW_ROUNDS
+            or any(isinstance(round_, Profile) for round_, _ in pair.parts)
+            for pair in self.pairs
         )
 
     def contours(self, *, long: bool = True) -> None:

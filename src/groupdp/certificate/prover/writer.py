@@ -138,12 +138,12 @@ def _certified(
         sides = sides_of_laws(proving, delta) or (0.0, sides[1])
         claim["epsilon"] = outward(*sides)
         proving = proving_of(claim, clock, laws)
-    few = proving.has_few_rounds
-    proving.contours(long=not few)
+    long = proving.has_long_contours
+    proving.contours(long=not long)
     if all(pair.settled for pair in proving.pairs):
         return tried(claim, proving)
     made = _widened(claim, proving, sides)
-    if few and (made.verdict.outcome == "undecided" or made.relative_width > proving.slack):
+    if long and (made.verdict.outcome == "undecided" or made.relative_width > proving.slack):
         proving.contours()
         if all(pair.settled for pair in proving.pairs):
             return tried(claim, proving)

@@ -243,20 +243,32 @@ class Tail:
         start = self._start
         centres = self.step * (block * np.arange(size) + 0.5 * (block - 1))
 
-        def log_delta(distance: float) -> float:
-            v = centres[centres > distance] - distance
+        def log_delta(distance: float) -> tuple[float, float]:
+            """The logarithm, and its slope."""
+            beyond = int(np.searchsorted(centres, distance, side="right"))
+            v = centres[beyond:] - distance
             with np.errstate(under="ignore"):
-                total = float(masses[centres > distance] @ (np.exp(-self.rate * v) * -np.expm1(-v)))
-            return self._log_factor(start + distance, sign=0.0) + math.log(total) if total > 0.0 else -math.inf
+                tilted = masses[beyond:] * np.exp(-self.rate * v)
+                total, rest = float(tilted @ -np.expm1(-v)), float(tilted @ np.exp(-v))
+            if not total > 0.0:
+                return -math.inf, 0.0
+            return self._log_factor(start + distance, sign=0.0) + math.log(total), -rest / total
 
         low, high = -8.0 / self.rate, float(centres[-1])
-        if not log_delta(low) > target >= log_delta(high):
+        if not log_delta(low)[0] > target >= log_delta(high)[0]:
             return None
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if log_delta(middle) > target else (low, middle)
+        place = low
+        for _ in range(60):  # Newton's method, and halves where that leaves what is left
+            value, slope = log_delta(place)
+            low, high = (place, high) if value > target else (low, place)
+            following = place + (target - value) / slope if slope < 0.0 else high
+            if not low < following < high:
+                following = 0.5 * (low + high)
+            if abs(following - place) <= 1e-15 * abs(start + place):
+                break
+            place = following
         apart = max(4.0 * block * self.step, 1e-12 * abs(start + low))
-        slope = (log_delta(low - apart) - log_delta(low + apart)) / (2.0 * apart)
+        slope = (log_delta(low - apart)[0] - log_delta(low + apart)[0]) / (2.0 * apart)
         return start + low, slope if 0.0 < slope < math.inf else self.rate
 
     def survival(self) -> Survival:
