@@ -13,6 +13,8 @@
 #define FAR_OUT -50.0
 /* Single large places whose part of delta is larger than this, as a logarithm, are left to closed forms first. */
 #define LARGE_PLACES -9.0
+/* A coin of so many products takes long to discard from: a contour of everything comes first, and may be wider. */
+#define MANY_PRODUCTS 16
 
 /* Runs one way; 0 where it declined. The memory it took is given back. */
 int attempt(workspace *space, way_of_answering *way, course *along)
@@ -79,11 +81,21 @@ static double epsilon_of_small_losses(double deviation, double log_delta)
     return deviation * sqrt(square) + 0.5 * deviation * deviation;
 }
 
+static int has_many_products(const prepared *problem)
+{
+    for (int j = 0; j < problem->rounds; j++)
+        if (problem->round[j].allocated != NULL && problem->round[j].allocated->products >= MANY_PRODUCTS)
+            return 1;
+    return 0;
+}
+
 /* Whether single large places of allocations matter for delta, whose characteristic functions are long; `epsilon` becomes
  * that of the others, about. */
 static int has_large_places(workspace *space, const prepared *problem, double log_delta, double *epsilon)
 {
     double variance = 0.0, total = 0.0;
+    if (has_many_products(problem))
+        return 0;
     for (int j = 0; j < problem->rounds; j++)
         if (problem->round[j].allocated != NULL)
             variance += problem->round[j].count * variance_of_small_places(space, problem->round[j].allocated);
@@ -103,6 +115,8 @@ static void certify_directly(workspace *space, course *along)
     along->settled = certified_epsilon(space, along->problem, along->at, along->work->argument, &found);
     /* A contour planned for a larger epsilon, and so for a smaller delta: its width is rounding, and another has it too. */
     if (along->problem->allocates && along->at->epsilon >= found.upper && acceptable(&found, ACCEPTABLE))
+        along->settled = 1;
+    if (has_many_products(along->problem) && acceptable(&found, ENOUGH_ALLOCATED))
         along->settled = 1;
     keep_narrower(along, found);
 }
