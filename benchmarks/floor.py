@@ -23,8 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import groupdp
-from groupdp.engines.spectral import _kernel
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import _kernel, packed
 from groupdp.pairs import Composition
 from groupdp.question import question_of
 

@@ -33,8 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "share
 
 import groupdp
 from certificate_claims import claim, golden, margin, named
-from groupdp.certificate.checker.verify import verify
-from groupdp.certificate.prover.writer import certificate_of, certify
+from groupdp.certificate.checker import verify
+from groupdp.certificate.prover import certificate_of, certify
 
 
 def golden_cases() -> int:

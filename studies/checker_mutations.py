@@ -85,15 +85,15 @@ MUTATIONS = tuple(
         ("C-14", "contour.py", "- rest - left", "- rest", "left aliases"),
         ("C-15", "contour.py", "- left - right", "- left", "right aliases"),
         ("C-16", "contour.py", "if eps + period >= self.largest:", "if True:", "that losses may be unbounded"),
-        ("C-16", "verify.py", "if epsilon >= largest_loss(parts):", "if epsilon >= 1:", "the largest loss"),
+        ("C-16", "__init__.py", "if epsilon >= largest_loss(parts):", "if epsilon >= 1:", "the largest loss"),
         (
             "C-17",
-            "verify.py",
+            "__init__.py",
             "if upper is not None and not all(",
             "if upper is not None and not any(",
             "all but one pair",
         ),
-        ("C-17", "verify.py", "if lower > 0 and not any(", "if False and not any(", "the lower side"),
+        ("C-17", "__init__.py", "if lower > 0 and not any(", "if False and not any(", "the lower side"),
         (
             "C-18",
             "envelope.py",
@@ -155,7 +155,7 @@ MUTATIONS = tuple(
         ("C-27", "allocations.py", "2 * pairs < size * (limit - 1)", "pairs < size", "how many pairs there may be"),
         ("C-27", "allocations.py", "fmpq(size + 2 * most))]", "fmpq(size))]", "the rest of the law"),
         ("C-2", "laws.py", "ratio *= fmpq(s + h + 1 - largest, s + h + 1)", "pass", "how many ways a batch is cut"),
-        ("C-27", "verify.py", "and round_.larger for", "and False for", "that nothing is known from below"),
+        ("C-27", "__init__.py", "and round_.larger for", "and False for", "that nothing is known from below"),
         (
             "C-27",
             "runs.py",

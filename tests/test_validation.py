@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 
 import groupdp
 from groupdp import DPSGD, FixedBatchSampling, InvalidArgument, LimitExceeded, MixtureOfGaussians, PoissonSampling
-from groupdp._validation import LARGEST_COUNT, LARGEST_DATASET, require_choice, require_integer, require_number, shown
-from groupdp.errors import GroupDPError
+from groupdp.errors import (
+    LARGEST_COUNT,
+    LARGEST_DATASET,
+    GroupDPError,
+    require_choice,
+    require_integer,
+    require_number,
+    shown,
+)
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE
 from groupdp.question import question_of

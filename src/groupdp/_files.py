@@ -16,8 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from groupdp._validation import shown
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, shown
 
 
 class NewFiles:

@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
 from groupdp.calibration import calibrate_noise
 from groupdp.data.choice import priority
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, require_integer, require_number
 from groupdp.guarantees import epsilon as epsilon_of
 from groupdp.mechanisms.correlated import (
     BandedToeplitz,

@@ -15,8 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
-from groupdp._validation import LARGEST_DATASET, require_boolean, require_integer, require_number
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import LARGEST_DATASET, InvalidArgument, InWords, require_boolean, require_integer, require_number
 from groupdp.printing import given
 
 #: Longer texts are refused as numbers.

@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from groupdp._validation import require_integer
-from groupdp.errors import NOT_SHOWN, InvalidArgument, LimitExceeded
+from groupdp.errors import NOT_SHOWN, InvalidArgument, LimitExceeded, require_integer
 
 #: Largest group accepted.
 LARGEST_GROUP = 100_000

@@ -22,11 +22,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.compositions import WIDE, plan_of
 from groupdp.engines import DEFAULT_MEMORY, Progress, options_of, spectral
-from groupdp.errors import GroupDPError
+from groupdp.errors import GroupDPError, require_number
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import BACKWARD, ONE_SIDED
 from groupdp.pairs import Composition

@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_number
-from groupdp.errors import LimitExceeded
+from groupdp.errors import LimitExceeded, require_number
 from groupdp.floats import UNIT, FloatArray, composed
 from groupdp.pairs import AnyRound, Composition, Immutable
 

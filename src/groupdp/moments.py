@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from groupdp._validation import require_number
+from groupdp.errors import require_number
 from groupdp.floats import UNIT, FloatArray
 from groupdp.losses import AtomsRound, LaplaceRound
 from groupdp.pairs import AnyRound, Branch, Composition, Round, Side

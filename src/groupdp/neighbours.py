@@ -19,8 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from groupdp._validation import require_choice
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, require_choice
 from groupdp.groups import Group, empty_like, group_of, in_short, in_words, is_empty, splits, total
 
 #: Which dataset of a pair is P: the first one, which has the group, or (backwards) the second.

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_integer, require_number
+from groupdp.errors import require_integer, require_number
 from groupdp.floats import ELEMENTARY, at_zero_of, log_complement
 from groupdp.sides import ZERO as ZERO
 from groupdp.sides import Branch as Branch

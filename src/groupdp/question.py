@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from groupdp._validation import require_integer
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import epsilon_ceiling_of, epsilon_of, log_delta_of
 from groupdp.engines import Options, share_of
-from groupdp.errors import InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import InvalidArgument, InWords, LimitExceeded, require_integer
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.mechanisms.wrappers import with_own_groups

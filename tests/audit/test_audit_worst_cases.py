@@ -233,7 +233,6 @@ def test_the_simulation_shares_nothing_with_the_accountant() -> None:
     folder = Path(groupdp.audit.__file__).parent
     allowed = {
         "groupdp._files",
-        "groupdp._validation",
         "groupdp.errors",
         "groupdp.floats",  # the types of arrays
         "groupdp.mechanisms.correlated",  # descriptions, and a strategy's own matrix

@@ -6,7 +6,7 @@ import pytest
 
 import groupdp
 from groupdp import DPSGD, FixedBatchSampling, PoissonSampling
-from groupdp.calibration.real import calibrate_noises
+from groupdp.calibration import calibrate_noises
 from groupdp.engines import spectral
 from groupdp.people.cap import _waves
 

@@ -13,7 +13,7 @@ pytest.importorskip("flint")
 from groupdp.certificate import NotACertificate, certify, verify
 from groupdp.certificate.checker.laws import Change
 from groupdp.certificate.checker.runs import composition
-from groupdp.certificate.prover.writer import certificate_of
+from groupdp.certificate.prover import certificate_of
 from groupdp.correlated import (
     BandedToeplitz,
     CorrelatedNoise,

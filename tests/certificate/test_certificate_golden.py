@@ -7,8 +7,8 @@ import json
 import pytest
 
 from certificate_claims import claim, golden, margin, named
-from groupdp.certificate.checker.verify import verify
-from groupdp.certificate.prover.writer import certificate_of
+from groupdp.certificate.checker import verify
+from groupdp.certificate.prover import certificate_of
 
 TRUTHS = list(golden())
 #: Enough for every law; studies/certificates.py has all of them.

@@ -13,9 +13,9 @@ from fractions import Fraction
 import pytest
 
 from certificate_claims import ABSURD, claim, golden, named, places, replaced
+from groupdp.certificate.checker import verify
 from groupdp.certificate.checker.reading import NotACertificate, number
-from groupdp.certificate.checker.verify import verify
-from groupdp.certificate.prover.writer import certificate_of
+from groupdp.certificate.prover import certificate_of
 
 TRUTH = next(truth for truth in golden() if named(truth) == "fixed-batch-sigma10-remove-k12-1e-5")
 GOOD = certificate_of(claim(TRUTH, "-1e-9", "1e-9")).document

@@ -11,10 +11,10 @@ import pytest
 
 from certificate_claims import ABSURD, places, replaced
 from certificate_two_rounds import two_rounds
+from groupdp.certificate.checker import verify
 from groupdp.certificate.checker.laws import Change
 from groupdp.certificate.checker.reading import NotACertificate
 from groupdp.certificate.checker.runs import composition
-from groupdp.certificate.checker.verify import verify
 from groupdp.certificate.prover.hints import lattice_hints
 
 RUN = [{"sampling": "poisson", "sampling_rate": "0.125", "noise_multiplier": "1", "steps": 2}]

@@ -12,6 +12,7 @@ from flint import arb, ctx, fmpq, fmpq_poly
 
 import groupdp
 from certificate_claims import read
+from groupdp.certificate.checker import verify
 from groupdp.certificate.checker.allocations import (
     crowded_batch,
     dealt,
@@ -25,8 +26,7 @@ from groupdp.certificate.checker.contour import largest_loss
 from groupdp.certificate.checker.laws import Change, Gaussians, Mixtures, cut_batch, hypergeometric, rounds
 from groupdp.certificate.checker.reading import number
 from groupdp.certificate.checker.runs import composition
-from groupdp.certificate.checker.verify import verify
-from groupdp.certificate.prover.writer import certificate_of, claim_of
+from groupdp.certificate.prover import certificate_of, claim_of
 from groupdp.laws.allocation import dealt_squares_law
 
 

@@ -10,11 +10,11 @@ import pytest
 from flint import arb, ctx, fmpq
 from scipy.special import ndtr
 
+from groupdp.certificate.checker import delta_of, verify
 from groupdp.certificate.checker.closed_forms import one_round
 from groupdp.certificate.checker.laws import Change, Mixtures
 from groupdp.certificate.checker.reading import Clock, NotACertificate
 from groupdp.certificate.checker.runs import composition
-from groupdp.certificate.checker.verify import delta_of, verify
 
 QUIET = {"sampling": "poisson", "sampling_rate": "0.01", "noise_multiplier": "0", "steps": 3}
 GAUSSIAN = {"sampling": "fixed-order", "batch_size": 1, "dataset_size": 2, "noise_multiplier": "2", "steps": 2}

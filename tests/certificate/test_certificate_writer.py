@@ -11,7 +11,7 @@ import pytest
 
 import groupdp
 from groupdp.certificate import certify, verify
-from groupdp.certificate.prover.writer import outward, spelled
+from groupdp.certificate.prover import outward, spelled
 from paths import ROOT
 from refusals import refused
 

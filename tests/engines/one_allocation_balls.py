@@ -9,7 +9,7 @@ import numpy as np
 from flint import acb, arb
 from mpmath import mp, mpf
 
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from groupdp.pairs import Allocation, AllocationRound
 
 ROOT_2PI = math.sqrt(2.0 * math.pi)

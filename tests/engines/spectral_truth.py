@@ -10,7 +10,7 @@ from flint import acb, arb, fmpq
 
 import oracle
 from groupdp import pairs
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from oracle.pairs import Branch, Gaussian, Round, Rounds, nothing
 
 #: Unit roundoff.

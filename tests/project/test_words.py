@@ -14,7 +14,7 @@ SOURCES = [path for path in SOURCES if path.suffix in (".py", ".c", ".h")]
 DIRECTIONS = (
     "neighbours.py",
     "statement/text.py",
-    "tradeoff/function.py",
+    "tradeoff/__init__.py",
     "certificate/checker/laws.py",
     "certificate/checker/runs.py",
 )

@@ -14,7 +14,7 @@ import groupdp
 from groupdp import DPSGD, FixedPeople, InvalidArgument, PoissonPeople, PoissonSampling, TruncatedPeople
 from groupdp.audit import attack_scores, check_claim, claimed_curve, worst_case
 from groupdp.certificate import certify
-from groupdp.certificate.prover.writer import certificate_of
+from groupdp.certificate.prover import certificate_of
 from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.question import question_of
 from groupdp.run_file import parse_run_file

@@ -131,7 +131,7 @@ def test_a_terminal_gets_a_bar_once_the_lattice_is_at_it_for_a_while(name, monke
     monkeypatch.setattr(Shown, "terminal", terminal)
     monkeypatch.setattr(output, "threading", SimpleNamespace(Event=Shown, Thread=threading.Thread))
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("groupdp.engines.spectral.engine.AVAILABLE", False)  # which answers before a look at the clock
+    monkeypatch.setattr("groupdp.engines.spectral.AVAILABLE", False)  # which answers before a look at the clock
     from groupdp.cli.application import build_app
 
     with pytest.raises(SystemExit):

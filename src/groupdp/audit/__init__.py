@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import require_number
 from groupdp.audit.claims import ClaimedCurve as ClaimedCurve
 from groupdp.audit.claims import Verdict as Verdict
 from groupdp.audit.claims import check_claim as check_claim
@@ -51,7 +50,7 @@ from groupdp.audit.worst_cases import train_many as train_many
 from groupdp.audit.worst_cases import training_phases as training_phases
 from groupdp.audit.worst_cases import worst_case as worst_case
 from groupdp.bounds import Bounds
-from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, require_number
 from groupdp.floats import FloatArray
 from groupdp.mechanisms.correlated import CorrelatedNoise
 from groupdp.neighbours import Direction, directions_of, require_direction

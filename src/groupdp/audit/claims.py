@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from groupdp._validation import require_integer, require_number
 from groupdp.audit.lower_bounds import (
     Operation,
     Rates,
@@ -29,7 +28,7 @@ from groupdp.audit.lower_bounds import (
 )
 from groupdp.audit.simulation import Progress, Scores
 from groupdp.bounds import Bounds
-from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, require_integer, require_number
 from groupdp.floats import FloatArray
 from groupdp.neighbours import BACKWARD, Direction, directions_of
 

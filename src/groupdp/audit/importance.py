@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_integer, require_number
 from groupdp.audit.lower_bounds import require_confidence
 from groupdp.audit.simulation import Progress
-from groupdp.errors import InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import InvalidArgument, InWords, LimitExceeded, require_integer, require_number
 from groupdp.floats import FloatArray
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.neighbours import BACKWARD, FORWARD, Change, require_direction

@@ -20,9 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from groupdp._validation import require_integer, require_number
 from groupdp.audit.simulation import Scores
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, require_integer, require_number
 from groupdp.floats import FloatArray, IntArray
 from groupdp.neighbours import Direction, directions_of
 

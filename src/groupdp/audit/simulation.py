@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._files import standard_input
-from groupdp._validation import require_integer, shown
 from groupdp.audit.worst_cases import (
     BoolArray,
     TrainingPhase,
@@ -30,7 +29,7 @@ from groupdp.audit.worst_cases import (
     train_many,
     training_phases,
 )
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded, require_integer, shown
 from groupdp.floats import FloatArray
 from groupdp.mechanisms.correlated import CorrelatedNoise, CyclicPoisson, FixedEpochs, MinimumSeparation
 from groupdp.neighbours import FORWARD

@@ -17,8 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import require_integer, require_number
-from groupdp.errors import InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import InvalidArgument, InWords, LimitExceeded, require_integer, require_number
 from groupdp.floats import FloatArray
 from groupdp.groups import group_of, is_empty
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of

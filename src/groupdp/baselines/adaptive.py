@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from groupdp._validation import require_choice, require_number
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import options_of
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, require_choice, require_number
 from groupdp.mechanisms.mechanism import mechanisms_of
 from groupdp.mechanisms.wrappers import GEOMETRIC, ORDERS, POISSON, search_divergences, with_own_groups
 from groupdp.moments import renyi_divergence

@@ -15,11 +15,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from groupdp._validation import require_integer, require_number
 from groupdp.baselines.one_example import require_walk
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import Progress
-from groupdp.errors import LimitExceeded
+from groupdp.errors import LimitExceeded, require_integer, require_number
 from groupdp.groups import LARGEST_GROUP
 from groupdp.neighbours import ONE_SIDED, directions_of
 from groupdp.tradeoff import TradeOff, trade_off

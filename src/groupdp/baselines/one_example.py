@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_choice
 from groupdp.bounds import Bounds
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, require_choice
 from groupdp.floats import FloatArray
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.mechanism import mechanisms_of

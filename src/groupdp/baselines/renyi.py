@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.baselines.one_example import ORDERS, Composition, example_composition, renyi_divergences
 from groupdp.baselines.smallest_feasible import FORMS, ROUNDING, Form, Growth
 from groupdp.bounds import Bounds, Provenance
+from groupdp.errors import require_choice, require_integer, require_number
 from groupdp.floats import FloatArray
 from groupdp.groups import LARGEST_GROUP
 from groupdp.neighbours import FORWARD

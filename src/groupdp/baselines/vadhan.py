@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.baselines.one_example import Composition, example_composition, require_one_sided
 from groupdp.baselines.renyi import best_example_epsilon
 from groupdp.baselines.smallest_feasible import FORMS, Form, Growth, Problem, Values, smallest_feasible
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import epsilon_ceiling_of, log_delta_ceiling, log_delta_of
 from groupdp.engines import Options, Progress, options_of
-from groupdp.errors import LimitExceeded
+from groupdp.errors import LimitExceeded, require_choice, require_integer, require_number
 from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon
 from groupdp.neighbours import BACKWARD

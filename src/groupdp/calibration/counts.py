@@ -12,12 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from groupdp._validation import LARGEST_COUNT, require_integer
 from groupdp.bounds import Bounds
 from groupdp.calibration.search import composed_mu, gaussian_mu, growth, largest_integer
 from groupdp.calibration.target import Calibration, Found, Run, Target, Trial, read_target, result_of, target_of
 from groupdp.engines import Progress
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import LARGEST_COUNT, InvalidArgument, InWords, require_integer
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.mechanism import Mechanism, Wrapper, mechanisms_of

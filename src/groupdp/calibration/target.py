@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from groupdp._validation import require_integer, require_number, shown
 from groupdp.bounds import Bounds
 from groupdp.engines import Options, Progress, options_of, work_done
-from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
+from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded, require_integer, require_number, shown
 from groupdp.groups import LARGEST_GROUP, not_given, total
 from groupdp.guarantees import quick_answers
 from groupdp.mechanisms.mechanism import Mechanism

@@ -8,20 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from groupdp.certificate.checker import Verdict as Verdict
+    from groupdp.certificate.checker import verify as verify
     from groupdp.certificate.checker.reading import NotACertificate as NotACertificate
-    from groupdp.certificate.checker.verify import Verdict as Verdict
-    from groupdp.certificate.checker.verify import verify as verify
-    from groupdp.certificate.prover.writer import Certificate as Certificate
-    from groupdp.certificate.prover.writer import certify as certify
+    from groupdp.certificate.prover import Certificate as Certificate
+    from groupdp.certificate.prover import certify as certify
 
 __all__ = ["Certificate", "NotACertificate", "Verdict", "certify", "verify"]
 
 _HOMES = {
-    "Certificate": "prover.writer",
+    "Certificate": "prover",
     "NotACertificate": "checker.reading",
-    "Verdict": "checker.verify",
-    "certify": "prover.writer",
-    "verify": "checker.verify",
+    "Verdict": "checker",
+    "certify": "prover",
+    "verify": "checker",
 }
 
 

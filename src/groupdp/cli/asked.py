@@ -8,8 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from groupdp._validation import require_choice
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice
 from groupdp.fields import Field, integer, number
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD

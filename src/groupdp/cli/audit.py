@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupdp._validation import require_integer
 from groupdp.cli.asked import Asked
 from groupdp.cli.command import command
 from groupdp.cli.options import OUTPUT, PLOT, argument, flag, integer, number, words
 from groupdp.cli.output import Answer, Content, Table, drawn, progress_bar, values_of
 from groupdp.cli.statement import need_flint
 from groupdp.engines import Progress
-from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, require_integer
 from groupdp.neighbours import ONE_SIDED
 from groupdp.printing import counted, given, lower_text, sides, upper_text
 

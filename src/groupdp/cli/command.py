@@ -15,11 +15,10 @@ from typing import Any, NoReturn
 
 import typer
 
-from groupdp._validation import shown
 from groupdp.cli.asked import Asked, asked_of
 from groupdp.cli.options import AS_JSON, FORCE, LAST_PANELS, Option, about_run
 from groupdp.cli.output import Answer, dump_json, name_written, new_files, progress_bar, require_new
-from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, shown
 
 #: What a command asks about a run, unless it says otherwise.
 QUESTION = ("delta", "group_size", "adjacency", "removed", "added")

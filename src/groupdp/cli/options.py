@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from groupdp import fields
-from groupdp._validation import require_choice, require_integer
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, require_choice, require_integer
 from groupdp.fields import BATCH_SIZE, DATASET_SIZE, LONGEST_NUMBER, SAMPLING_RATE, Field
 from groupdp.mechanisms import DPSGD, MECHANISMS
 from groupdp.mechanisms.dpsgd import EPOCHS

@@ -20,10 +20,9 @@ from typing import Any
 import typer
 
 from groupdp._files import NewFiles
-from groupdp._validation import shown
 from groupdp._version import VERSION
 from groupdp.drawing import check_picture_name, save_figure, title_lines
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, shown
 from groupdp.printing import given, grouped, json_ready
 
 #: Lines of this length are assumed where the output is not a terminal and COLUMNS is not set: nothing is wrapped.

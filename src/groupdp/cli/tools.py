@@ -14,7 +14,6 @@ from typing import Any
 import typer
 
 from groupdp._files import NewFiles
-from groupdp._validation import require_choice, require_fraction
 from groupdp.cli.command import command, fail, interrupted_after
 from groupdp.cli.options import FORCE, OUTPUT, argument, choice, flag, integer, number, out, words
 from groupdp.cli.output import (
@@ -30,7 +29,7 @@ from groupdp.cli.output import (
     wrapped,
 )
 from groupdp.engines import Progress
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, require_fraction
 from groupdp.neighbours import ADJACENCIES
 from groupdp.samplings import (
     SAMPLINGS,

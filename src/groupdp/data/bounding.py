@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from groupdp._files import NewFiles
-from groupdp._validation import shown
 from groupdp.data.choice import Choice, check_type, hexadecimal, kind_of, literal, quoted, visible_sql
 from groupdp.data.duckdb_engine import COPY_FORMATS, DEFAULT_MEMORY, Engine, Progress, stages
 from groupdp.data.manifest import Bounded, Counts, write_manifest
 from groupdp.data.relations import NO_ROWS, Relation, open_relation
-from groupdp.errors import GroupDPError, InvalidArgument, InWords
+from groupdp.errors import GroupDPError, InvalidArgument, InWords, shown
 
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA = r"^[=+\-@\t\r]"

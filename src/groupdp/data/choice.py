@@ -20,8 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from groupdp._validation import require_integer, shown
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, require_integer, shown
 
 #: DuckDB types whose text is the same in every engine.
 ID_TYPES = frozenset(

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from groupdp._validation import shown
 from groupdp.data import bounding
 from groupdp.data import owners as several
 from groupdp.data.choice import Choice, hexadecimal, quoted, visible_sql
@@ -25,7 +24,7 @@ from groupdp.data.duckdb_engine import LEAST_MEMORY, Engine, Progress
 from groupdp.data.manifest import Bounded
 from groupdp.data.owners import Owners, are_several, columns_of
 from groupdp.data.relations import NO_ROWS, PREFIX, Relation, find_files, open_relation
-from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, shown
 
 #: Hexadecimal digits of a person's hash that name the bucket: 16 buckets, or 256 for many partitions.
 _MANY_PARTITIONS = 64

@@ -16,9 +16,8 @@ from types import TracebackType
 from typing import Any
 
 from groupdp._files import own_folder, remove_dead_folders
-from groupdp._validation import require_integer, shown
 from groupdp.data.choice import literal, priority, priority_sql
-from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded, require_integer, shown
 
 #: Default memory of a computation in bytes, and the least that it can work with.
 DEFAULT_MEMORY = 1_500_000_000

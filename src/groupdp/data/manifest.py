@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from groupdp._files import NewFiles
-from groupdp._validation import shown
 from groupdp._version import VERSION
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, shown
 from groupdp.printing import lower_percent
 
 SUFFIX = ".manifest.json"

@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import require_integer, shown
 from groupdp.data.bounding import alike_people, check_people, delivered, stored_rows, tally_people
 from groupdp.data.choice import check_type, hexadecimal, kind_of, priority_sql, quoted, seed_of
 from groupdp.data.duckdb_engine import Engine, Progress, stages
 from groupdp.data.manifest import Bounded
 from groupdp.data.relations import NO_ROWS, PREFIX, Relation
-from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded, require_integer, shown
 from groupdp.floats import IntArray
 
 #: Bytes of memory that choosing takes for one ownership, at most.

@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from groupdp._files import read_file, standard_input
-from groupdp._validation import require_choice
 from groupdp.data.choice import literal, names_of, quoted
 from groupdp.data.duckdb_engine import Engine
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, shown
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, shown
 
 _SUFFIXES = {
     ".csv": "csv",

@@ -19,8 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.errors import InvalidArgument, LimitExceeded, require_choice, require_integer, require_number
 
 #: Called with the fraction done, in [0, 1]; an exception raised inside stops the computation.
 Progress = Callable[[float], None]

@@ -30,8 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_number
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_number
 from groupdp.neighbours import SUBSTITUTE, ZERO_OUT
 
 

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_integer, require_number
 from groupdp.correlated import BandedToeplitz, CorrelatedNoise, CyclicPoisson, part_of
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_integer, require_number
 from groupdp.integrations import require_package
 
 _batches: Any = require_package("jax_privacy.batch_selection", extra="jax_privacy", tool="JAX Privacy")

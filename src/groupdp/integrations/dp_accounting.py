@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import groupdp
-from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.bounds import Bounds
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, require_integer, require_number, shown
 from groupdp.groups import LARGEST_GROUP
 from groupdp.integrations import refuse_misdescribed_events, require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of

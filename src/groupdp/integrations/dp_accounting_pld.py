@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_number, shown
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, require_number, shown
 from groupdp.integrations import require_package
 from groupdp.losses import AtomsRound
 from groupdp.mechanisms.black_box import ABOUT, ImportedLosses

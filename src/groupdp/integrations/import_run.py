@@ -23,8 +23,7 @@ from typing import Any
 
 import groupdp
 from groupdp._files import read_file
-from groupdp._validation import require_choice, require_integer, require_number, shown
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, require_integer, require_number, shown
 from groupdp.integrations import require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.neighbours import SAME_SIZE

@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import groupdp
-from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.bounds import Bounds
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, require_integer, require_number
 from groupdp.integrations import refuse_bands, require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.neighbours import ADD_OR_REMOVE, SAME_SIZE

@@ -27,9 +27,8 @@ from functools import cache
 from typing import Any, ClassVar
 
 import groupdp
-from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp.bounds import Bounds
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, require_integer, require_number, shown
 from groupdp.groups import LARGEST_GROUP
 from groupdp.integrations import (
     calling_frames,

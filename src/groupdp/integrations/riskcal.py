@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import groupdp
-from groupdp._validation import require_number
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, require_number
 from groupdp.integrations import require_package
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 

@@ -16,10 +16,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import groupdp
-from groupdp._validation import LARGEST_COUNT, require_boolean, require_integer, require_number
 from groupdp.baselines.renyi import old_tool_epsilon
 from groupdp.bounds import Bounds
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import (
+    LARGEST_COUNT,
+    NOT_SHOWN,
+    InvalidArgument,
+    InWords,
+    require_boolean,
+    require_integer,
+    require_number,
+)
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.neighbours import ZERO_OUT

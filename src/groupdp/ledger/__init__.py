@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from groupdp._files import NewFiles, unwritable
-from groupdp._validation import require_choice, require_line, require_number, shown
 from groupdp._version import VERSION
 from groupdp.baselines.adaptive import FILTER_ORDERS
 from groupdp.engines import Progress
-from groupdp.errors import InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import InvalidArgument, InWords, LimitExceeded, require_choice, require_line, require_number, shown
 from groupdp.guarantees import epsilon as epsilon_of
 from groupdp.ledger.book import CHOSEN, Afforded, Entry, Ledger, State, afford, releases_of, require_chosen, spent
 from groupdp.mechanisms.mechanism import Mechanism

@@ -14,12 +14,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from groupdp._validation import LARGEST_COUNT, require_choice, require_number, shown
 from groupdp.baselines.adaptive import filter_epsilon
 from groupdp.bounds import Bounds
 from groupdp.calibration import calibrate_noise, calibrate_steps
 from groupdp.engines import Progress
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import (
+    LARGEST_COUNT,
+    NOT_SHOWN,
+    InvalidArgument,
+    InWords,
+    LimitExceeded,
+    require_choice,
+    require_number,
+    shown,
+)
 from groupdp.groups import not_given
 from groupdp.guarantees import epsilon as epsilon_of
 from groupdp.mechanisms.dpsgd import DPSGD

@@ -29,8 +29,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import require_fraction, require_integer
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_fraction, require_integer
 from groupdp.floats import IntArray
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import BallsInBinsSampling, PoissonSampling, Sampling, SpreadSampling

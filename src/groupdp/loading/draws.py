@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from groupdp._validation import shown
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, shown
 from groupdp.floats import FloatArray, IntArray
 from groupdp.printing import counted
 

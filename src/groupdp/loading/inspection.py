@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from groupdp._files import NewFiles
-from groupdp._validation import require_fraction, require_integer
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_fraction, require_integer
 from groupdp.loading import IndexBatches, units_of
 from groupdp.loading.draws import Drawn
 from groupdp.loading.fit import FALSE_ALARM, Fit, drawn_from, fit

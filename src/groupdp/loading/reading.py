@@ -7,8 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupdp._validation import require_integer
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, require_integer
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.samplings import (
     SAMPLINGS,

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_integer
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, require_choice, require_integer
 from groupdp.fields import Field, real
 from groupdp.floats import UNIT, log_complement
 from groupdp.groups import LARGEST_GROUP, in_words, is_empty, total

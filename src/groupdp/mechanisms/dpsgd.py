@@ -7,8 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from groupdp._validation import LARGEST_COUNT, require_fraction
-from groupdp.errors import InvalidArgument
+from groupdp.errors import LARGEST_COUNT, InvalidArgument, require_fraction
 from groupdp.fields import Field, Slider, count, exact, real
 from groupdp.mechanisms.mechanism import NOISE_MULTIPLIER, Mechanism, mechanisms_of, require_noise
 from groupdp.neighbours import Change

@@ -13,8 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from groupdp._validation import LARGEST_COUNT, require_number
-from groupdp.errors import InvalidArgument
+from groupdp.errors import LARGEST_COUNT, InvalidArgument, require_number
 from groupdp.fields import Field, count, flag, real
 from groupdp.groups import total
 from groupdp.moments import renyi_divergence

@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_number
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, require_number
 from groupdp.floats import FloatArray
 from groupdp.groups import is_empty, total
 from groupdp.mechanisms.mechanism import Mechanism

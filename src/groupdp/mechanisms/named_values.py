@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from groupdp._validation import require_choice, shown
-from groupdp.errors import NOT_SHOWN, InvalidArgument
+from groupdp.errors import NOT_SHOWN, InvalidArgument, require_choice, shown
 from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field, integer
 from groupdp.mechanisms import MECHANISMS
 from groupdp.mechanisms.dpsgd import DPSGD, EPOCHS, steps_of_epochs

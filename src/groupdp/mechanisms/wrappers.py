@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from groupdp._validation import require_choice, require_integer, require_number
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, require_choice, require_integer, require_number
 from groupdp.fields import Field, Slider
 from groupdp.groups import Group, empty_like, group_of, in_words, is_empty, total
 from groupdp.mechanisms.mechanism import Mechanism, Wrapper

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from groupdp._validation import LARGEST_COUNT, require_number
 from groupdp.bounds import Bounds
 from groupdp.engines import Progress, work_done
-from groupdp.errors import InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import LARGEST_COUNT, InvalidArgument, InWords, LimitExceeded, require_number
 from groupdp.floats import IntArray
 from groupdp.groups import LARGEST_GROUP
 from groupdp.guarantees import epsilon as epsilon_of_run

@@ -21,12 +21,18 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds
-from groupdp.calibration import Calibration
-from groupdp.calibration.real import calibrate_noises
+from groupdp.calibration import Calibration, calibrate_noises
 from groupdp.engines import Progress, work_done
-from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import (
+    NOT_SHOWN,
+    GroupDPError,
+    InvalidArgument,
+    InWords,
+    LimitExceeded,
+    require_integer,
+    require_number,
+)
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, steps_of_epochs
 from groupdp.people import histogram_of, require_one_owner

@@ -15,9 +15,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from groupdp._validation import shown
 from groupdp.data.manifest import Counts
-from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords, shown
 from groupdp.people import MOST_PEOPLE, PeopleView, histogram_of_parts
 
 _DELIMITERS = (",", ";", "\t", "|")

@@ -29,9 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.engines import Progress, work_done
-from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded
+from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded, require_choice, require_integer, require_number
 from groupdp.groups import in_words
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.people.cap import FRONTIER, LARGEST_STUDY, CapRow, CapStudy, Study

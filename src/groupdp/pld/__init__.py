@@ -18,10 +18,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupdp._validation import require_integer, require_number
 from groupdp.bounds import Bounds, Provenance
 from groupdp.engines import first_at_most, last_above
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_integer, require_number
 from groupdp.mechanisms.dpsgd import phases_of
 from groupdp.mechanisms.mixture import MixtureOfGaussians
 from groupdp.neighbours import FORWARD, require_direction

@@ -28,9 +28,8 @@ from typing import Any
 import numpy as np
 
 from groupdp._files import NewFiles, unwritable
-from groupdp._validation import shown
 from groupdp.drawing import BLUE, ORANGE, TITLE_SIZE, finish, new_figure, title_lines
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, shown
 from groupdp.pld import DIRECTION, LARGEST_GRID, PrivacyLossDistribution
 from groupdp.pld.measures import Measure
 

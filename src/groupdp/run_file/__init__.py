@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupdp._files import read_file
-from groupdp._validation import require_choice, require_line, shown
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, require_line, shown
 from groupdp.fields import integer, number
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of

@@ -15,8 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import LARGEST_DATASET
-from groupdp.errors import InvalidArgument, InWords, LimitExceeded
+from groupdp.errors import LARGEST_DATASET, InvalidArgument, InWords, LimitExceeded
 from groupdp.fields import BATCHES, Field, Slider, flag
 from groupdp.groups import LARGEST_GROUP
 from groupdp.laws.allocation import thrown_squares_law

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from groupdp._validation import LARGEST_DATASET, require_number
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import LARGEST_DATASET, NOT_SHOWN, InvalidArgument, InWords, require_number
 from groupdp.fields import DATASET_SIZE, SAMPLING_RATE, Field, Slider, count, probability, table
 from groupdp.groups import Group, is_empty
 from groupdp.laws import binomial_law, sum_of_binomials_law

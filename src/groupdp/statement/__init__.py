@@ -131,7 +131,7 @@ def _verified(run: RunFile, proof: str | bytes) -> tuple[str, tuple[str, str]]:
     """The digest of a certificate and its epsilons, once it is known to be about this run and to verify."""
     from groupdp.certificate import NotACertificate, verify
     from groupdp.certificate.checker.reading import read
-    from groupdp.certificate.prover.writer import claim_of
+    from groupdp.certificate.prover import claim_of
 
     question = {"group_size": None, "adjacency": run.adjacency, **run.keywords}
     try:

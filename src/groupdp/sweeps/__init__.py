@@ -22,10 +22,17 @@ from pathlib import Path
 from typing import Any
 
 from groupdp._files import NewFiles
-from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.bounds import Bounds
 from groupdp.engines import Progress
-from groupdp.errors import NOT_SHOWN, GroupDPError, InvalidArgument, InWords
+from groupdp.errors import (
+    NOT_SHOWN,
+    GroupDPError,
+    InvalidArgument,
+    InWords,
+    require_choice,
+    require_integer,
+    require_number,
+)
 from groupdp.guarantees import Asked, epsilons
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.named_values import keys_of, training_of

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.engines import Progress
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, require_number
 from groupdp.guarantees import epsilon, epsilons
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 

@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_number
 from groupdp.bounds import Bounds
 from groupdp.engines import Progress
+from groupdp.errors import require_number
 from groupdp.floats import FloatArray
 from groupdp.guarantees import delta as delta_of_run
 from groupdp.guarantees import exp_down, exp_up
-from groupdp.tradeoff.function import TradeOff, rates_asked, trade_off
+from groupdp.tradeoff import TradeOff, rates_asked, trade_off
 from groupdp.tradeoff.minorant import Minorant, down, up
 
 #: Sampled epsilons: the certified error is at least about the square of 1 / points.

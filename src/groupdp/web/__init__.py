@@ -26,10 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_integer, require_number, shown
 from groupdp._version import VERSION
 from groupdp.data.manifest import Counts
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, require_integer, require_number, shown
 from groupdp.fields import Field, Slider
 from groupdp.mechanisms import DPSGD, MECHANISMS
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of

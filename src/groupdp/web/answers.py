@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import groupdp
-from groupdp._validation import require_choice, require_integer, require_number
 from groupdp.bounds import Bounds, upper_or_both
-from groupdp.errors import InvalidArgument, LimitExceeded
+from groupdp.errors import InvalidArgument, LimitExceeded, require_choice, require_integer, require_number
 from groupdp.guarantees import quick_epsilons
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import round_down, round_up

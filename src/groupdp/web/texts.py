@@ -9,8 +9,8 @@ from typing import Any
 
 import groupdp
 from groupdp import printing
-from groupdp._validation import require_line
 from groupdp.bounds import Bounds
+from groupdp.errors import require_line
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.named_values import phase_fields

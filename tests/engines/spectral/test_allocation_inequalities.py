@@ -10,7 +10,7 @@ from flint import acb, arb, ctx
 from scipy.special import gammaincc, gammaln
 from scipy.stats import norm
 
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from groupdp.pairs import Allocation, AllocationRound
 from kernel_inspect import kernel
 from oracle import allocation as oracle

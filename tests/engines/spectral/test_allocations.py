@@ -12,8 +12,7 @@ import pytest
 
 from groupdp import pairs
 from groupdp.engines import spectral
-from groupdp.engines.spectral import _kernel
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import _kernel, packed
 from groupdp.errors import LimitExceeded
 from groupdp.pairs import Allocation, AllocationRound
 from kernel_inspect import kernel

@@ -28,7 +28,7 @@ from engines.spectral_truth import (
     true_mean,
     true_moment,
 )
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from kernel_inspect import kernel
 from oracle.pairs import Branch, Round, nothing
 

@@ -26,7 +26,7 @@ from engines.spectral_truth import (
     true_moment,
 )
 from groupdp import pairs
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from kernel_inspect import kernel
 from oracle import closed
 from oracle.pairs import Branch, Gaussian, Round, nothing

@@ -12,7 +12,7 @@ import oracle
 from engines.spectral_truth import PRECISION, branch_of, composition_of, enclosed
 from groupdp import pairs
 from groupdp.engines import spectral
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from kernel_inspect import kernel
 from oracle import closed as oracle_closed
 from oracle import laws

@@ -12,7 +12,7 @@ from flint import acb, arb, arb_series, ctx
 from scipy.stats import norm
 
 from groupdp.engines import spectral
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from groupdp.pairs import Allocation, AllocationRound
 from kernel_inspect import kernel
 from oracle import allocation as oracle

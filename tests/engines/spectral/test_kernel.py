@@ -19,9 +19,9 @@ from engines.spectral.test_spectral_golden import run_of as golden_run
 from engines.spectral_truth import composition_of
 from groupdp import pairs
 from groupdp.engines import spectral
+from groupdp.engines import spectral as engine
 from groupdp.engines.spectral import _kernel as kernel  # a suite without the compiled engine is not the suite
-from groupdp.engines.spectral import engine
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from groupdp.laws import binomial_law
 from mixtures import compose_run, pairs_of
 from oracle import laws

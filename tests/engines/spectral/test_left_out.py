@@ -16,7 +16,7 @@ import groupdp
 from engines.spectral_truth import composition_of, enclosed, true_log
 from groupdp import pairs
 from groupdp.engines import spectral
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from groupdp.laws import binomial_law
 from kernel_inspect import kernel
 from oracle import Mixture, exact

@@ -17,7 +17,7 @@ import oracle
 from engines.spectral_truth import binomial, composition_of
 from groupdp import DPSGD, PoissonSampling, pairs
 from groupdp.engines import spectral
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from groupdp.question import question_of
 from kernel_inspect import kernel
 from oracle.pairs import Branch, Round

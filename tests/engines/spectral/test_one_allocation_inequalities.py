@@ -23,7 +23,7 @@ from engines.one_allocation_balls import (
     two_places,
 )
 from groupdp.engines import spectral
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from kernel_inspect import kernel
 
 

@@ -9,7 +9,7 @@ import pytest
 from flint import acb, arb, arb_series, ctx
 
 from groupdp.engines import lattice, spectral
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from groupdp.losses import AtomsRound
 from groupdp.pairs import Allocation, AllocationRound
 from kernel_inspect import kernel

@@ -12,7 +12,7 @@ import pytest
 from flint import acb, arb, ctx
 
 from engines.spectral_truth import PRECISION, branch_of, composition_of, round_moment, shortened
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from kernel_inspect import kernel
 from oracle.pairs import Gaussian, Round
 

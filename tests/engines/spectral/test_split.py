@@ -17,7 +17,7 @@ import oracle
 from engines.spectral_truth import composition_of
 from groupdp import pairs
 from groupdp.engines import spectral
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from kernel_inspect import kernel
 from oracle.pairs import Branch, Round, nothing
 

@@ -16,7 +16,7 @@ from flint import arb, ctx
 import oracle
 from engines.spectral_truth import PRECISION, TABULATED, U, branch_of, composition_of, kernel_round, shortened, side_of
 from groupdp import pairs
-from groupdp.engines.spectral.engine import packed
+from groupdp.engines.spectral import packed
 from kernel_inspect import kernel
 from oracle.pairs import Gaussian, Round
 

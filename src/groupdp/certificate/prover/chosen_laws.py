@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from groupdp.certificate.checker import proof_of
 from groupdp.certificate.checker.laws import SECRET, THROWN, Change, Composition, Gaussians, changes
 from groupdp.certificate.checker.lines import Factor, Hidden
 from groupdp.certificate.checker.reading import Clock, Undecided
-from groupdp.certificate.checker.verify import proof_of
 from groupdp.certificate.prover.proving import Proving, with_laws
 from groupdp.compositions import epsilon_of
 from groupdp.engines import Options

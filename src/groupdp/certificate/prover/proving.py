@@ -9,12 +9,12 @@ from typing import Any
 
 from flint import arb, ctx
 
+from groupdp.certificate.checker import LARGEST_EPSILON, LARGEST_PRECISION, Proof, proof_of
 from groupdp.certificate.checker.closed_forms import revealed
 from groupdp.certificate.checker.contour import MOST_NODES, MOST_POINTS, largest_loss
 from groupdp.certificate.checker.laws import Change, Composition, Gaussians, Mixtures, Noiseless, Profile, changes
 from groupdp.certificate.checker.lines import Hidden
 from groupdp.certificate.checker.reading import Clock, Undecided, number
-from groupdp.certificate.checker.verify import LARGEST_EPSILON, LARGEST_PRECISION, Proof, proof_of
 from groupdp.certificate.prover.hints import hints_for, lattice_hints
 from groupdp.errors import LimitExceeded
 

@@ -16,8 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_choice, require_integer
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, require_choice, require_integer
 from groupdp.fields import Field, count, flag, probability, real
 from groupdp.mechanisms.correlated.participation import CyclicPoisson as CyclicPoisson
 from groupdp.mechanisms.correlated.participation import FixedEpochs as FixedEpochs

@@ -13,8 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_boolean, require_choice, require_integer, require_number
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, require_boolean, require_choice, require_integer, require_number
 from groupdp.floats import FloatArray
 from groupdp.groups import Group, is_empty, total
 from groupdp.mechanisms.correlated.sensitivities import (

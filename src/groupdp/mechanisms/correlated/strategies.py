@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_integer, require_number
-from groupdp.errors import InvalidArgument, InWords
+from groupdp.errors import InvalidArgument, InWords, require_integer, require_number
 from groupdp.floats import FloatArray
 
 #: The largest matrix that is taken entry by entry.

@@ -11,8 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from groupdp._validation import require_integer
-from groupdp.errors import InvalidArgument
+from groupdp.errors import InvalidArgument, require_integer
 from groupdp.floats import FloatArray
 from groupdp.mechanisms.correlated.strategies import LARGEST_BANDS, Strategy, norms_up, numbers_of, require_dense
 
