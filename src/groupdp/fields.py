@@ -204,7 +204,8 @@ def _exact_text(key: str, text: str) -> Fraction:
             return Fraction(int(ratio[1]), int(ratio[2]))
         if _DECIMAL.fullmatch(stripped):
             return Fraction(stripped)
-    raise InvalidArgument(key, text, "be a finite number")
+    reason = "1 % is written 0.01" if stripped.endswith("%") else ""
+    raise InvalidArgument(key, text, "be a finite number", reason)
 
 
 def _as_double(key: str, number: Fraction, value: Any) -> float:

@@ -204,7 +204,10 @@ def asked_of(options: Mapping[str, Any], *, assumed: Mapping[str, str] = Mapping
     if options.get("save") == "-":
         raise InvalidArgument("save", "-", "be the name of a file")
     named = [base is not None or "sampling" in phase for phase in typed or [values]]
-    poisson = [isinstance(phase, DPSGD) and phase.sampling.name == PoissonSampling.name for phase in phases]
+    poisson = [
+        isinstance(phase, DPSGD) and isinstance(phase.sampling, PoissonSampling) and phase.sampling.rate < 1.0
+        for phase in phases
+    ]
     asked = Asked(
         file=file,
         save_as=options.get("save"),

@@ -96,7 +96,7 @@ class DPSGD(Mechanism):
     def from_epochs(
         cls, sampling: Sampling, *, noise_multiplier: float, epochs: float | str | Fraction, microbatch_size: int = 1
     ) -> DPSGD:
-        """A run of so many passes over the data, each rounded up to whole steps (`steps_of_epochs`)."""
+        """A run of `epochs` passes over the data, each rounded up to whole steps (`steps_of_epochs`)."""
         if not isinstance(sampling, Sampling):
             raise InvalidArgument("sampling", sampling, "be one of groupdp's samplings")
         passes = require_fraction("epochs", epochs)
@@ -144,7 +144,7 @@ class DPSGD(Mechanism):
         )
 
     def is_tight(self, change: Change) -> bool:
-        """As its sampling is; no attack is known that attains the bound for microbatches."""
+        """Whether the sampling's bound is tight; no attack is known that attains it with microbatches."""
         return self.steps == 0 or (self.sampling.is_tight(change, steps=self.steps) and not self.in_microbatches)
 
     def describe(self) -> str:

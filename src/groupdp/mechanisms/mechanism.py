@@ -45,7 +45,7 @@ PER_PERSON = flag(
 
 
 class Mechanism(Described):
-    """Whatever releases something about people."""
+    """A mechanism that releases something about people."""
 
     __slots__ = ()
 
