@@ -15,6 +15,8 @@
 #define LARGE_PLACES -9.0
 /* A coin of so many products takes long to discard from: a contour of everything comes first, and may be wider. */
 #define MANY_PRODUCTS 16
+/* Characteristic functions of fewer places than this are short: a contour of everything comes first. */
+#define MANY_PLACES 1500.0
 
 /* Runs one way; 0 where it declined. The memory it took is given back. */
 int attempt(workspace *space, way_of_answering *way, course *along)
@@ -89,12 +91,23 @@ static int has_many_products(const prepared *problem)
     return 0;
 }
 
+static int has_many_places(const prepared *problem)
+{
+    for (int j = 0; j < problem->rounds; j++) {
+        const allocation_law *of = problem->round[j].allocated;
+        for (int f = 0; of != NULL && f < of->factors; f++)
+            if (of->factor[f].places >= MANY_PLACES)
+                return 1;
+    }
+    return 0;
+}
+
 /* Whether single large places of allocations matter for delta, whose characteristic functions are long; `epsilon` becomes
  * that of the others, about. */
 static int has_large_places(workspace *space, const prepared *problem, double log_delta, double *epsilon)
 {
     double variance = 0.0, total = 0.0;
-    if (has_many_products(problem))
+    if (has_many_products(problem) || !has_many_places(problem))
         return 0;
     for (int j = 0; j < problem->rounds; j++)
         if (problem->round[j].allocated != NULL)
@@ -116,7 +129,7 @@ static void certify_directly(workspace *space, course *along)
     /* A contour planned for a larger epsilon, and so for a smaller delta: its width is rounding, and another has it too. */
     if (along->problem->allocates && along->at->epsilon >= found.upper && acceptable(&found, ACCEPTABLE))
         along->settled = 1;
-    if (has_many_products(along->problem) && acceptable(&found, ENOUGH_ALLOCATED))
+    if (along->problem->allocates && acceptable(&found, has_many_products(along->problem) ? ENOUGH_ALLOCATED : SETTLED))
         along->settled = 1;
     keep_narrower(along, found);
 }
