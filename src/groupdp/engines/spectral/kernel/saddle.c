@@ -179,11 +179,13 @@ static int best_tilt(const scan *found, double epsilon)
     return best;
 }
 
-/* About log delta at an epsilon: by the curvature at the best tilt, unless that belongs to a single large place. */
-static double about(const scan *found, double epsilon)
+/* About log delta at an epsilon: by the curvature at the best tilt, unless that belongs to a single large place; or, for a
+ * tilt that is lower, the least that it may be. */
+static double about(const workspace *space, const scan *found, double epsilon)
 {
     int best = best_tilt(found, epsilon);
-    return chernoff_at(found, best, epsilon) - smaller(0.5 * log(2.0 * PI * approximate(found, best).curvature), EXCESS);
+    double excess = smaller(0.5 * log(2.0 * PI * approximate(found, best).curvature), EXCESS);
+    return chernoff_at(found, best, epsilon) - (space->lower_tilt ? EXCESS : excess);
 }
 
 /* With random allocations K explodes where moments belong to a single large place: the tilt is the best of those scanned,
@@ -202,11 +204,11 @@ static saddle saddle_of_allocations(workspace *space, const prepared *problem, w
     at.epsilon = what.value;
     if (!what.by_epsilon) {
         double low = 0.0, high = 1.0;
-        while (high < 1e9 && about(found, high) > what.value)
+        while (high < 1e9 && about(space, found, high) > what.value)
             high *= 2.0;
         for (int i = 0; i < 50; i++) {
             double middle = 0.5 * (low + high);
-            if (about(found, middle) > what.value)
+            if (about(space, found, middle) > what.value)
                 low = middle;
             else
                 high = middle;
@@ -225,7 +227,7 @@ static saddle saddle_of_allocations(workspace *space, const prepared *problem, w
         chosen--;
     at.tilt = found->tilt[chosen];
     at.deviation = problem->deviation;
-    at.log_delta = what.by_epsilon ? smaller(about(found, what.value), 0.0) : what.value;
+    at.log_delta = what.by_epsilon ? smaller(about(space, found, what.value), 0.0) : what.value;
     return at;
 }
 

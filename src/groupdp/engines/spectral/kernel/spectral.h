@@ -83,6 +83,7 @@ typedef struct {
     const struct round_law *reversed; /* rounds whose reversed loss is unlikely beyond `unlikely`, for one delta (S-14) */
     double reversed_log_delta, unlikely;
     int brief;     /* whether a long contour is declined, since there may be shorter ones (S-39) */
+    int lower_tilt; /* whether a contour of allocations lies at a lower tilt, whose tables are shorter */
     jmp_buf *declined;
     enum reason reason;
     double *seconds; /* by stage, or NULL */

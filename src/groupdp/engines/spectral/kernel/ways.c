@@ -138,6 +138,7 @@ void epsilon_directly(workspace *space, course *along)
 {
     job *work = along->work;
     begin(space, PREPARE);
+    space->lower_tilt = 0;
     prepared problem = prepare(space, work->rounds, work->whole, work->argument);
     int first = !along->insists && !along->last;
     double epsilon = epsilon_of_small_losses(problem.deviation, work->argument);
@@ -164,6 +165,12 @@ void epsilon_directly(workspace *space, course *along)
     if (!done && space->brief && !heavy && space->reason != WORK) {
         space->brief = 0;
         done = attempt(space, certify_directly, along);
+    }
+    if (!done && problem.allocates && space->reason == NODES) {
+        space->lower_tilt = 1;
+        at = saddle_for_delta(space, &problem, work->argument);
+        done = attempt(space, certify_directly, along);
+        space->lower_tilt = 0;
     }
     if (!done)
         decline(space, space->reason);

@@ -30,7 +30,7 @@ void take(workspace *space, struct chunk *kept)
     space->chunk = CHUNK;
     space->seconds = NULL;
     space->work = 0.0;
-    space->allocates = 0;
+    space->allocates = space->lower_tilt = 0;
     space->reason = ANSWERED;
     space->declined = NULL;
 }
