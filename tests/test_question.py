@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections import Counter
 from fractions import Fraction
 
@@ -15,8 +16,11 @@ from hypothesis import given
 import oracle
 import strategies
 from groupdp import DPSGD, FixedBatchSampling, MixtureOfGaussians, PoissonSampling
+from groupdp.compositions import epsilon_of
+from groupdp.engines import Options
 from groupdp.pairs import ZERO, Composition, Round, Side
-from groupdp.question import question_of
+from groupdp.question import epsilon_of_question, question_of
+from groupdp.samplings import BallsInBinsSampling
 from refusals import refused
 
 
@@ -128,3 +132,15 @@ def test_steps_do_not_change_the_pair(phase: DPSGD, group_size: int):
     longer = dataclasses.replace(phase, steps=phase.steps + 1)
     assert side_of_one_round(phase, group_size) == side_of_one_round(longer, group_size)
     assert compose_run(phase, group_size) == ((Round.of(side_of_one_round(phase, group_size), ZERO), phase.steps),)
+
+
+def test_coins_that_are_skipped_have_no_smaller_answer() -> None:
+    run = DPSGD(BallsInBinsSampling(batches=1000), noise_multiplier=2.0, steps=1000)
+    question = question_of(run, group_size=16, adjacency="remove")
+    log_delta, options = math.log(1e-6), Options(engine="spectral")
+    best = epsilon_of_question(question, log_delta, options).upper
+    coins = [
+        choice for choice in question.options(0) if any(len(getattr(one, "products", ())) > 8 for one, _ in choice)
+    ]
+    assert len(coins) == 2
+    assert all(epsilon_of(coin, log_delta, options).lower > best for coin in coins)

@@ -189,6 +189,10 @@ class SubstitutionEnvelope(AnyRound):
         return self.side.log_mass_above_zero
 
 
+#: Z of a place that is large.
+_LARGE_PLACE = 3.0
+
+
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """R(`places`, `shift`) of a group that takes part with probability e^`log_probability`."""
@@ -202,6 +206,18 @@ class Allocation:
         require_number("log_probability", self.log_probability, at_most=0.0)
         if not self.shift >= 0.0:
             raise AssertionError("an allocation must have a shift >= 0")
+
+    def delta_of_one_place(self, epsilon: float) -> float:
+        """About the part of delta(epsilon), P against Q, that a single large place has, the others at their mean."""
+        if not epsilon > 0.0:
+            return 0.0
+        present = math.exp(self.log_probability)
+        rest = math.expm1(min(epsilon, 600.0)) + present / self.places
+        z = (math.log(rest * self.places) - self.log_probability) / self.shift + 0.5 * self.shift
+        if z < _LARGE_PLACE:
+            return 0.0
+        far = _tail(z)
+        return max(present * (_tail(z - self.shift) - far) - math.expm1(min(epsilon, 600.0)) * self.places * far, 0.0)
 
 
 #: Allocations of independent places, each with the number of times it stands in the product.
@@ -269,6 +285,25 @@ class AllocationRound(AnyRound):
                     if own > 0.0:
                         largest = max(largest, log_weight + factor.log_probability + math.log(own))
         return largest
+
+    def log_delta_beside_one_place(self, epsilon: float, times: float) -> float:
+        """About log delta(epsilon), P against Q, of a single large place in so many rounds, beside the losses of all
+        others, about Gaussian. It is mostly below log delta."""
+        counts: dict[Allocation, float] = {}
+        for product, log_weight in zip(self.products, self.log_weights, strict=True):
+            for factor, count in product:
+                if factor.shift > 0.0 and factor.places > 1:
+                    counts[factor] = counts.get(factor, 0.0) + math.exp(log_weight) * count * times
+        variance = sum(
+            count * math.exp(2.0 * factor.log_probability) * min(factor.shift**2, 1.0) / factor.places
+            for factor, count in counts.items()
+        )
+        total = 0.0
+        for step in range(-8, 13):
+            left = epsilon - 0.5 * variance - 0.5 * step * math.sqrt(variance)
+            density = 0.5 * math.exp(-0.125 * step * step) / math.sqrt(2.0 * math.pi)
+            total += density * sum(count * factor.delta_of_one_place(left) for factor, count in counts.items())
+        return math.log(total) if total > 0.0 else -math.inf
 
 
 def _tail(z: float) -> float:

@@ -7,8 +7,11 @@
 #include "spectral.h"
 
 #define LOG_COARSE_TABLE -28.0
-/* From so many terms on rays are used, with at least so many per frequency; no effect on validity. */
+/* From so many terms on rays are used, with at least so many per frequency; and from fewer terms on where powers of more
+ * than few places take repeated squaring, which costs most. No effect on validity. */
 #define MANY_TERMS 300.0
+#define MANY_TO_SQUARE 150.0
+#define FEW_PLACES 32.0
 #define TERMS_PER_FREQUENCY 0.2
 #define MOST_ON_A_RAY 400.0
 #define TILT_BISECTIONS 20
@@ -315,7 +318,8 @@ tilted_round tilt_allocations(workspace *space, const round_law *law, double c, 
         }
         double shape = 1.0 / (larger(0.7 * slowness - own, 0.0) + 0.25 * slowness);
         double n = ceil(larger(larger(shape, SMALLEST_SHAPE) + w, 0.0));
-        int turns = n > MANY_TERMS;
+        int squares = n > one->places + 1.0 && one->places > FEW_PLACES;
+        int turns = n > (squares ? MANY_TO_SQUARE : MANY_TERMS);
         if (turns)
             n = ceil(larger(larger(smaller(TERMS_PER_FREQUENCY * frequency, MOST_ON_A_RAY), SMALLEST_SHAPE) + w, 0.0));
         if (!(n < 1e6))

@@ -160,12 +160,12 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
         if (recurrent) {
             scale = power_by_recurrence(row, multiple, n, rho, g);
             last = g[0];
+            for (int m = 0; m <= n; m++)
+                most = larger(most, g[m]);
         } else {
-            scale = power_by_squaring(space, row, of->places, n, rho, g);
-            last = g[n];
+            last = power_by_squaring(space, row, of->places, n, rho, &scale);
+            most = n + 1.0;
         }
-        for (int m = 0; m <= n; m++)
-            most = larger(most, g[m]);
         double log_start = of->places * log_none - rho + scale;
         double underflow = many + (x[(size_t)fine * j + places - 1] > LARGEST_POINT ? LOG_WITHOUT_POINTS : -730.0);
         table->log_count[j] = log(last) + log_start;

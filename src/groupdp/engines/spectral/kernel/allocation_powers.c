@@ -72,12 +72,24 @@ static double scaled_down(double *f, int n)
     return exponent * LOG_2;
 }
 
-/* The same by repeated squaring, for few places: coefficients in `result`, each divided by e^scale. */
-double power_by_squaring(workspace *space, const double *b, double places, int n, double rho, double *result)
+/* The square of a polynomial to degree n, which is given in both orders: every product of two different coefficients stands
+ * in it twice. */
+WIDE static void multiply_by_itself(const double *f, const double *reversed, int n, double *result)
+{
+    for (int m = 0; m <= n; m++) {
+        double middle = m % 2 == 0 ? f[m / 2] * f[m / 2] : 0.0;
+        result[m] = 2.0 * dot(f, reversed + n - m, (m + 1) / 2) + middle;
+    }
+}
+
+/* The last coefficient by repeated squaring, for few places, divided by e^scale. It and all others are at most n + 1: sums
+ * of products of coefficients below 1. */
+double power_by_squaring(workspace *space, const double *b, double places, int n, double rho, double *scale)
 {
     bookmark at = mark(space);
     double *base = doubles(space, n + 1), *turned = doubles(space, n + 1), *next = doubles(space, n + 1);
-    double scale = 0.0, base_scale = 0.0;
+    double *result = doubles(space, n + 1), left = places, last;
+    int is_one = !(rho > 0.0); /* the result so far */
     for (int m = 0; m <= n; m++) {
         base[m] = b[m] / b[0];
         result[m] = m == 0;
@@ -85,25 +97,33 @@ double power_by_squaring(workspace *space, const double *b, double places, int n
     if (rho > 0.0)
         for (int m = 1; m <= n; m++)
             result[m] = result[m - 1] * rho / m;
-    scale += scaled_down(result, n);
-    base_scale = scaled_down(base, n);
-    for (double left = places; left >= 1.0; left = floor(0.5 * left)) {
+    *scale = scaled_down(result, n);
+    double base_scale = scaled_down(base, n);
+    for (; left >= 2.0; left = floor(0.5 * left)) {
         reverse_into(base, n, turned);
         if (fmod(left, 2.0) == 1.0) {
-            multiply(result, turned, n, next);
-            for (int m = 0; m <= n; m++)
-                result[m] = next[m];
-            scale += base_scale + scaled_down(result, n);
+            if (is_one) {
+                *scale += base_scale - LOG_2; /* result[0] is 1/2 */
+                for (int m = 0; m <= n; m++)
+                    result[m] = base[m];
+            } else {
+                multiply(result, turned, n, next);
+                for (int m = 0; m <= n; m++)
+                    result[m] = next[m];
+                *scale += base_scale + scaled_down(result, n);
+            }
+            is_one = 0;
         }
-        if (left >= 2.0) {
-            multiply(base, turned, n, next);
-            for (int m = 0; m <= n; m++)
-                base[m] = next[m];
-            base_scale = 2.0 * base_scale + scaled_down(base, n);
-        }
+        multiply_by_itself(base, turned, n, next);
+        for (int m = 0; m <= n; m++)
+            base[m] = next[m];
+        base_scale = 2.0 * base_scale + scaled_down(base, n);
     }
+    reverse_into(base, n, turned);
+    last = dot(result, turned, n + 1);
+    *scale += base_scale;
     rewind_to(space, at);
-    return scale;
+    return last;
 }
 
 /* (B(t) / b_0)^M e^{rho t} to degree n, B complex and its b_k / b_0 given, rho too: the last coefficient. */

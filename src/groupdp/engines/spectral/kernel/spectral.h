@@ -401,7 +401,7 @@ double *place_weights(workspace *space, allocation_table *table, double step, do
                       double log_tolerance, int *places, int *low);
 
 double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g);
-double power_by_squaring(workspace *space, const double *b, double places, int n, double rho, double *result);
+double power_by_squaring(workspace *space, const double *b, double places, int n, double rho, double *scale);
 void turned_recurrence(const double *real, const double *imaginary, const double *multiple, int n, double rho, double *g,
                        double *h);
 void turned_squaring(workspace *space, const double *real, const double *imaginary, double places, int n, double rho,
