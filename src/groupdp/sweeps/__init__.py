@@ -1,5 +1,4 @@
-"""Many related questions at once: every combination of the values that vary, in chunks over threads or any executor.
-Epsilon against steps is in spend.py.
+"""Every combination of the values that vary, in chunks over threads or any executor; `spend`: epsilon against steps.
 
 While a sweep runs into a file, every finished chunk is a file of its own in FILE.parts and appears there whole;
 sweep.sha256 says which sweep it is. At the end the parts, in order, become the file, and the folder goes. One part is
@@ -143,8 +142,7 @@ def grid_of(run: Any, *, delta: Any, group_size: Any, adjacency: Any, vary: Any)
     known = [key for key in keys_of(phases[0].sampling.name) if key not in ("mechanism", "sampling")]
     for name in (name for name, _ in lists if name not in QUESTION_KEYS):
         if len(phases) > 1:
-            needed = f"be one of {', '.join(QUESTION_KEYS)} for a run of {len(phases)} phases"
-            raise InvalidArgument("vary", name, needed)
+            raise InvalidArgument("vary", name, f"be one of {', '.join(QUESTION_KEYS)} for a run of several phases")
         if name not in known:
             needed = f"name what a run or question has ({', '.join((*known, *QUESTION_KEYS))})"
             raise InvalidArgument("vary", name, needed)
@@ -167,8 +165,7 @@ def grid_of(run: Any, *, delta: Any, group_size: Any, adjacency: Any, vary: Any)
 def _values(name: str, values: Any) -> tuple[Any, ...]:
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise InvalidArgument(f"vary[{name!r}]", values, "be a sequence of values")
-    listed = tuple(getattr(value, "item", lambda value=value: value)() for value in values)
-    if not listed:
+    if not (listed := tuple(getattr(value, "item", lambda value=value: value)() for value in values)):
         raise InvalidArgument(f"vary[{name!r}]", InWords("none"), "have at least one value")
     if name == "adjacency" and any(value not in ADJACENCIES for value in listed):
         raise InvalidArgument("vary['adjacency']", listed, f"be some of {', '.join(ADJACENCIES)}")
@@ -257,10 +254,8 @@ def _results(grid: Grid, points: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]
     answered = epsilons([question for question in questions if not isinstance(question, str)], threads=1)
     answers = [question if isinstance(question, str) else next(answered) for question in questions]
     return [
-        (answer.lower, answer.upper, answer.tight, None)
-        if isinstance(answer, Bounds)
-        else (None, None, None, str(answer))
-        for answer in answers
+        (of.lower, of.upper, of.tight, None) if isinstance(of, Bounds) else (None, None, None, str(of))
+        for of in answers
     ]
 
 
@@ -338,8 +333,7 @@ class Parts:
 
     def rows(self) -> Iterator[Row]:
         """The rows of the file, from its parts."""
-        for start in self._grid.starts:
-            yield from self._chunk(start)
+        return (row for start in self._grid.starts for row in self._chunk(start))
 
     def _chunk(self, start: int) -> list[Row]:
         return self._grid.rows(start, json.loads(self._part(start).read_text(encoding="utf-8")))
