@@ -27,8 +27,8 @@ _Answer = Callable[[Composition, Options], Bounds]
 _TYPICAL_LOG_DELTA = math.log(1e-6)
 #: Above this epsilon compositions are not compared by single large places; no effect on validity.
 _LARGEST_COMPARED = 100.0
-#: By so much the guide for log delta of large places must be above the target; no effect on validity.
-_CLEARLY = 0.25
+#: By so much the guide for log delta, of so many places, must be above the target; no effect on validity.
+_CLEARLY, _ENOUGH_PLACES = 0.25, 40
 #: A coin that is this likely to fall on one side: the same blocks without it are about as good.
 _SELDOM = -1e-3
 
@@ -301,11 +301,11 @@ def _is_hopeless(choice: Composition, epsilon: float, log_delta: float | None) -
     if log_delta is None or epsilon > _LARGEST_COMPARED:
         return False
     rounds = [(part, times) for part, times in choice if isinstance(part, AllocationRound) and not part.reverse]
-    return any(
-        part.log_delta_of_one_place(epsilon) > log_delta
-        or (len(part.products) > 1 and part.log_delta_beside_one_place(epsilon, times) > log_delta + _CLEARLY)
-        for part, times in rounds
-    )
+    guides = [part.log_delta_of_one_place(epsilon) for part, _ in rounds]
+    if _most_places((choice,)) >= _ENOUGH_PLACES:
+        coins = [(part, times) for part, times in rounds if len(part.products) > 1]
+        guides += [part.log_delta_beside_one_place(epsilon, times) - _CLEARLY for part, times in coins]
+    return max(guides, default=-math.inf) > log_delta
 
 
 def _most_places(choices: tuple[Composition, ...]) -> int:
