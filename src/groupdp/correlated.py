@@ -31,6 +31,7 @@ from groupdp.mechanisms.correlated import (
     LowerTriangular,
     MinimumSeparation,
     PrefixSum,
+    SeparatedPoisson,
     Tree,
 )
 from groupdp.mechanisms.correlated.strategies import Strategy
@@ -46,6 +47,7 @@ __all__ = [
     "LowerTriangular",
     "MinimumSeparation",
     "PrefixSum",
+    "SeparatedPoisson",
     "Tree",
     "bands_table",
     "part_of",

@@ -25,8 +25,10 @@ from groupdp.correlated import (
     FixedEpochs,
     LowerTriangular,
     MinimumSeparation,
+    SeparatedPoisson,
     Tree,
 )
+from refusals import refused
 
 TRIALS = 20_000
 
@@ -62,6 +64,19 @@ def test_a_wrong_normalisation_is_rejected():
     right = audit_correlated(claimed, group_size=4, trials=TRIALS, delta=1e-2, seed=2)
     assert wrong.verdict.contradicted
     assert not right.verdict.contradicted
+
+
+def test_separated_poisson_sampling_is_attacked_and_stays_below_its_windows():
+    """M-11: the attack comes near the claim; a claim with every window counted once in two is rejected."""
+    run = run_of(SeparatedPoisson(separation=4, rate=0.2), steps=40, noise_multiplier=1.5)
+    report = audit_correlated(run, group_size=1, trials=TRIALS, delta=1e-2, seed=3)
+    assert not report.verdict.contradicted
+    assert report.epsilon_lower.value > 0.3 * groupdp.epsilon(run, delta=1e-2, group_size=1).upper
+    shorter = replace(run, steps=8)
+    wrong = audit_correlated(shorter, group_size=1, trials=TRIALS, delta=1e-2, trained=run, seed=3)
+    assert wrong.verdict.contradicted
+    with refused("group_size"):
+        correlated_scores(run, group_size=2, trials=10, seed=1)
 
 
 def test_a_person_split_over_the_parts_is_not_caught_as_one_part():

@@ -21,6 +21,7 @@ from groupdp.correlated import (
     FixedEpochs,
     MinimumSeparation,
     PrefixSum,
+    SeparatedPoisson,
 )
 from groupdp.errors import InvalidArgument
 from paths import TESTS
@@ -181,6 +182,7 @@ def certificate(phase: dict[str, Any]) -> dict[str, Any]:
         (correlated(FixedEpochs(batches=3)), "strategy"),
         (correlated(MinimumSeparation(separation=4, participations=2, together=False)), "together"),
         (correlated(CyclicPoisson(parts=600, rate=0.1, assigned="example")), "participation"),
+        (correlated(SeparatedPoisson(separation=4, rate=0.1)), "participation"),
     ],
 )
 def test_what_the_checker_has_no_law_for_is_refused_in_one_sentence(run: CorrelatedNoise, argument: str):

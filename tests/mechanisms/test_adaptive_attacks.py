@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import groupdp
-from groupdp.correlated import BandedToeplitz, CorrelatedNoise, CyclicPoisson
+from groupdp.correlated import BandedToeplitz, CorrelatedNoise, CyclicPoisson, SeparatedPoisson
 
 ALPHAS = (1.0, 1.7, 3.0)
 RATE, SIGMA = 0.5, 1.5
@@ -76,10 +76,25 @@ def worst(matrix: np.ndarray, patterns: Patterns, rounds: int) -> dict[str, np.n
     return {name: np.max([one[name] for one in found], axis=0) for name in ("remove", "add")}
 
 
-def claimed(column: tuple[float, ...], assigned: str, rounds: int) -> dict[str, np.ndarray]:
+def separated(rounds: int, *, apart: int) -> Patterns:
+    """Counts of every round for two members, each included with RATE unless one of its last `apart` - 1 rounds was."""
+    alone: dict[tuple[int, ...], float] = {}
+    for coins in itertools.product((0, 1), repeat=rounds):
+        taken: list[int] = []
+        for coin in coins:
+            taken.append(coin if not any(taken[max(0, len(taken) - apart + 1) :]) else 0)
+        alone[tuple(taken)] = alone.get(tuple(taken), 0.0) + RATE**rounds
+    both: dict[tuple[int, ...], float] = {}
+    for (first, p), (second, q) in itertools.product(alone.items(), repeat=2):
+        counts = tuple(a + b for a, b in zip(first, second, strict=True))
+        both[counts] = both.get(counts, 0.0) + p * q
+    return list(both.items())
+
+
+def claimed(column: tuple[float, ...], participation: Any, rounds: int) -> dict[str, np.ndarray]:
     run = CorrelatedNoise(
         BandedToeplitz(column),
-        CyclicPoisson(parts=2, rate=RATE, assigned=assigned),
+        participation,
         noise_multiplier=SIGMA,
         steps=rounds,
         normalisation="as-given",
@@ -97,7 +112,7 @@ def test_adaptive_members_of_one_part_attain_the_pair_and_no_more(rounds: int, c
     """M-2, whatever the signs of C."""
     matrix = BandedToeplitz(column).matrix(rounds)
     attained = worst(matrix, participations(rounds, (0, 0)), rounds)
-    claim = claimed(column, "person", rounds)
+    claim = claimed(column, CyclicPoisson(parts=2, rate=RATE, assigned="person"), rounds)
     for name in ("remove", "add"):
         assert np.all(attained[name] <= claim[name] + ERROR[rounds])
         assert np.all(attained[name] >= claim[name] - ERROR[rounds])
@@ -110,9 +125,23 @@ def test_adaptive_members_of_two_parts_stay_below_any_split(rounds: int, column:
     """M-3 and M-10, whatever the signs of C."""
     matrix = BandedToeplitz(column).matrix(rounds)
     attained = worst(matrix, participations(rounds, (0, 1)), rounds)
-    claim = claimed(column, "example", rounds)
+    claim = claimed(column, CyclicPoisson(parts=2, rate=RATE, assigned="example"), rounds)
     for name in ("remove", "add"):
         assert np.all(attained[name] <= claim[name] + ERROR[rounds])
+
+
+@pytest.mark.thinned(4)
+@pytest.mark.parametrize("rounds", [2, 3, 4])
+@pytest.mark.parametrize("column", [(1.0,), (1.0, 0.6), (1.0, -0.6)])
+def test_adaptive_members_that_keep_apart_stay_below_windows(rounds: int, column: tuple[float, ...]):
+    """M-11, whatever the signs of C; half the windows are exceeded, so that this test can fail."""
+    matrix = BandedToeplitz(column).matrix(rounds)
+    attained = worst(matrix, separated(rounds, apart=2), rounds)
+    claim = claimed(column, SeparatedPoisson(separation=2, rate=RATE), rounds)
+    for name in ("remove", "add"):
+        assert np.all(attained[name] <= claim[name] + ERROR[rounds])
+    short = claimed(column, SeparatedPoisson(separation=2, rate=RATE), rounds // 2)
+    assert attained["remove"][0] > short["remove"][0] + ERROR[rounds]
 
 
 def test_the_formula_without_absolute_values_is_exceeded():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from groupdp.mechanisms.correlated import (
     FixedEpochs,
     LowerTriangular,
     MinimumSeparation,
+    SeparatedPoisson,
     Tree,
 )
 from paths import TESTS
@@ -71,6 +73,43 @@ def test_one_band_is_poisson_dp_sgd_bit_for_bit(group: int, rate: float, noise: 
     plain = groupdp.DPSGD(groupdp.PoissonSampling(rate=rate), noise_multiplier=noise, steps=steps)
     first, second = (groupdp.epsilon(run, delta=1e-5, group_size=group) for run in (correlated, plain))
     assert (first.lower, first.upper) == (second.lower, second.upper)
+
+
+@given(st.integers(1, 6), st.floats(0.01, 1.0), st.integers(1, 9))
+@examples(15)
+def test_separated_sampling_with_one_band_has_the_rounds_of_poisson_sampling(group: int, rate: float, apart: int):
+    """M-11 with d = 1: keeping rounds apart only takes members out of Poisson batches."""
+    run = CorrelatedNoise(
+        BandedToeplitz((1.0,)),
+        SeparatedPoisson(separation=apart, rate=rate),
+        noise_multiplier=2.0,
+        steps=60,
+        normalisation="as-given",
+    )
+    plain = groupdp.DPSGD(groupdp.PoissonSampling(rate=rate), noise_multiplier=2.0, steps=60)
+    first, second = (groupdp.epsilon(asked, delta=1e-5, group_size=group) for asked in (run, plain))
+    assert first.upper == second.upper
+    assert first.tight == (apart == 1)
+
+
+@given(st.integers(1, 500), st.floats(1e-9, 1.0))
+@examples(200)
+def test_the_rate_of_a_window_is_not_below_the_exact_one(bands: int, rate: float):
+    """M-11, by exact arithmetic."""
+    exact = 1 - (1 - Fraction(rate)) ** bands
+    found = SeparatedPoisson(separation=bands, rate=rate).window_rate(bands)
+    assert exact <= Fraction(found) <= exact * (1 + Fraction(1, 2**45))
+
+
+def test_separated_sampling_refuses_more_bands_than_rounds_apart():
+    with refused("separation"):
+        CorrelatedNoise(
+            BandedToeplitz.square_root(4),
+            SeparatedPoisson(separation=3, rate=0.1),
+            noise_multiplier=1.0,
+            steps=8,
+            normalisation="as-given",
+        )
 
 
 def test_unit_columns_multiplies_the_noise_by_the_column_norm():

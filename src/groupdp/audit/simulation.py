@@ -31,7 +31,13 @@ from groupdp.audit.worst_cases import (
 )
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, LimitExceeded, require_integer, shown
 from groupdp.floats import FloatArray
-from groupdp.mechanisms.correlated import CorrelatedNoise, CyclicPoisson, FixedEpochs, MinimumSeparation
+from groupdp.mechanisms.correlated import (
+    CorrelatedNoise,
+    CyclicPoisson,
+    FixedEpochs,
+    MinimumSeparation,
+    SeparatedPoisson,
+)
 from groupdp.neighbours import FORWARD
 
 #: Called with the fraction done, in [0, 1]; an exception raised inside stops the simulation.
@@ -180,18 +186,33 @@ def correlated_scores(
     slopes = np.ones(run.steps) if signs is None else np.asarray(signs, dtype=np.float64)
     if slopes.shape != (run.steps,) or np.any(np.abs(slopes) != 1.0):
         raise InvalidArgument("signs", InWords(f"shape {slopes.shape}"), f"be {run.steps} numbers that are 1 or -1")
+    participation = run.participation
+    if isinstance(participation, SeparatedPoisson) and group > 1:
+        raise InvalidArgument("group_size", group, "be 1 to attack separated Poisson sampling")
     generator = np.random.default_rng(require_integer("seed", seed, at_least=0))
     rounds, both = _rounds_of_group(run), []
     for present in (group, 0):
         sums = np.zeros((run.steps, count))
-        if isinstance(run.participation, CyclicPoisson):
-            sums[rounds] = generator.binomial(present, run.participation.rate, size=(len(rounds), count))
+        if isinstance(participation, SeparatedPoisson):
+            sums += _separated(participation, run.steps, count, generator) * present
+        elif isinstance(participation, CyclicPoisson):
+            sums[rounds] = generator.binomial(present, participation.rate, size=(len(rounds), count))
         else:
             sums[rounds] = present
         iterates = _train(matrix, sums * slopes[:, np.newaxis], run.standard_deviation, generator)
         releases = matrix @ -np.diff(iterates, axis=0)
         both.append(_log_ratio(run, releases, (matrix * slopes)[:, rounds], group))
     return Scores(with_group=both[0], without_group=both[1])
+
+
+def _separated(sampling: SeparatedPoisson, rounds: int, trials: int, generator: np.random.Generator) -> FloatArray:
+    """Whether one example is included, round by round and trial by trial."""
+    included = np.zeros((rounds, trials))
+    free = np.zeros(trials, dtype=np.int64)  # the first round in which it may be included again
+    for t in range(rounds):
+        now = (generator.random(trials) < sampling.rate) & (free <= t)
+        included[t], free[now] = now, t + sampling.separation
+    return included
 
 
 def _train(matrix: FloatArray, sums: FloatArray, deviation: float, generator: np.random.Generator) -> FloatArray:
@@ -212,6 +233,8 @@ def _rounds_of_group(run: CorrelatedNoise) -> npt.NDArray[np.intp]:
             return np.arange(0, run.steps, apart)
         case MinimumSeparation(separation=apart, participations=most):
             return np.arange(0, run.steps, apart)[:most]
+        case SeparatedPoisson():
+            return np.arange(run.steps)
     raise AssertionError(run.participation)
 
 
@@ -220,17 +243,30 @@ def _log_ratio(run: CorrelatedNoise, releases: FloatArray, columns: FloatArray, 
     from scipy.stats import binom
 
     y, columns = releases / run.standard_deviation, columns / run.standard_deviation
-    if not isinstance(run.participation, CyclicPoisson):
+    if not isinstance(run.participation, CyclicPoisson | SeparatedPoisson):
         shift = group * columns.sum(axis=1)
         return np.asarray(shift @ y - shift @ shift / 2.0)
+    projected, squares = columns.T @ y, np.sum(columns * columns, axis=0)
+    if isinstance(run.participation, SeparatedPoisson):
+        return _separated_log_ratio(run.participation, projected - squares[:, np.newaxis] / 2.0)
     sizes = np.arange(group + 1)
     weights = binom.logpmf(sizes, group, run.participation.rate)
-    projected, squares = columns.T @ y, np.sum(columns * columns, axis=0)
     total = np.zeros(releases.shape[1])
     for projection, square in zip(projected, squares, strict=True):
         terms = weights[:, np.newaxis] + np.outer(sizes, projection) - (sizes**2)[:, np.newaxis] * square / 2.0
         total += np.logaddexp.reduce(terms, axis=0)
     return total
+
+
+def _separated_log_ratio(sampling: SeparatedPoisson, log_ratios: FloatArray) -> FloatArray:
+    """log f_0, f_t = (1 - q) f_{t+1} + q L_t f_{t+b}: included columns share no row, so their ratios multiply."""
+    stay = math.log1p(-sampling.rate) if sampling.rate < 1.0 else -math.inf
+    rounds, trials = log_ratios.shape
+    following = np.zeros((rounds + 1, trials))
+    for t in reversed(range(rounds)):
+        after = following[min(t + sampling.separation, rounds)]
+        following[t] = np.logaddexp(stay + following[t + 1], math.log(sampling.rate) + log_ratios[t] + after)
+    return np.asarray(following[0])
 
 
 def read_scores(path: str | Path, *, with_column: str = "with_group", without_column: str = "without_group") -> Scores:

@@ -216,6 +216,8 @@ def _require_checked(run: CorrelatedNoise) -> None:
                 raise InvalidArgument("together", False, "be True for a certificate")
         case FixedEpochs(batches=apart):
             pass
+        case other:
+            raise InvalidArgument("participation", InWords(other.name), "be one that the checker has a law for")
     if bands > apart:
         raise InvalidArgument(
             "strategy",

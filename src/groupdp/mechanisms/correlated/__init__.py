@@ -22,6 +22,7 @@ from groupdp.mechanisms.correlated.participation import CyclicPoisson as CyclicP
 from groupdp.mechanisms.correlated.participation import FixedEpochs as FixedEpochs
 from groupdp.mechanisms.correlated.participation import MinimumSeparation as MinimumSeparation
 from groupdp.mechanisms.correlated.participation import NoiseScale, Participation
+from groupdp.mechanisms.correlated.participation import SeparatedPoisson as SeparatedPoisson
 from groupdp.mechanisms.correlated.strategies import LARGEST_BANDS, Strategy
 from groupdp.mechanisms.correlated.strategies import LowerTriangular as LowerTriangular
 from groupdp.mechanisms.correlated.strategies import Tree as Tree
@@ -45,7 +46,7 @@ class CorrelatedNoise(Mechanism):
     `noise_multiplier` times the largest column norm of C where it is "unit-columns" (as if C had been divided by it).
     There is no default: libraries differ, and a wrong guess changes epsilon by the column norm.
 
-    Formal guarantee: theorems M-2 to M-9, by participation. Model updates are post-processing of y.
+    Formal guarantee: theorems M-2 to M-11, by participation. Model updates are post-processing of y.
     """
 
     strategy: Strategy

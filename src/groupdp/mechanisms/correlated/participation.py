@@ -23,7 +23,7 @@ from groupdp.mechanisms.correlated.sensitivities import (
     spread_group,
     window_factor,
 )
-from groupdp.mechanisms.correlated.strategies import Strategy
+from groupdp.mechanisms.correlated.strategies import Strategy, rounded_up
 from groupdp.neighbours import Change
 from groupdp.pairs import Round, Rounds, Side
 from groupdp.samplings.poisson import binomial_side
@@ -162,6 +162,53 @@ class CyclicPoisson(Participation):
     @property
     def places_depend_on_others(self) -> bool:
         return self.assigned == "position"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeparatedPoisson(Participation):
+    """Every round includes an example with probability `rate`, unless one of the last `separation` - 1 rounds did.
+
+    Valid, by windows of as many rounds as C has bands (M-11); with one band these are the rounds of Poisson sampling.
+    """
+
+    separation: int
+    rate: float
+
+    name: ClassVar[str] = "separated-poisson"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "separation", require_integer("separation", self.separation, at_least=1))
+        object.__setattr__(self, "rate", require_number("rate", self.rate, above=0.0, at_most=1.0))
+
+    def check(self, strategy: Strategy, rounds: int) -> None:
+        bands = strategy.bands(rounds)
+        if bands > self.separation:
+            needed = f"be at least the number of bands ({bands}) for a proved amplification"
+            raise InvalidArgument("separation", InWords(self.separation), needed)
+
+    def rounds(self, strategy: Strategy, rounds: int, change: Change, scale: NoiseScale) -> Rounds:
+        bands = strategy.bands(rounds)
+        shift = scale.sensitivity(window_factor(strategy, rounds, parts=bands))
+        sides = (
+            binomial_side(self.window_rate(bands), total(group), shift, scale.noise)
+            for group in (change.removed, change.added)
+        )
+        return ((Round.of(*sides), -(-rounds // bands)),)
+
+    def window_rate(self, bands: int) -> float:
+        """1 - (1 - rate)^bands, rounded up: that a window has a round in which the example would be included."""
+        if bands == 1 or self.rate == 1.0:
+            return self.rate
+        return min(1.0, rounded_up(-math.expm1(bands * math.log1p(-self.rate)), 16))
+
+    def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
+        return strategy.bands(rounds) == 1 and self.separation == 1
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (
+            "Every round includes each example independently of the others with the stated probability, unless the "
+            f"example was included in one of the last {self.separation - 1} rounds.",
+        )
 
 
 class Unsampled(Participation):
