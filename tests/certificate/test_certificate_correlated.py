@@ -82,6 +82,7 @@ def test_examples_in_any_parts_are_proved_at_the_values_of_an_outside_table(grou
         (MinimumSeparation(separation=6, participations=10), "substitute", 20.0),
         (FixedEpochs(batches=100), "add-or-remove", 8.0),
         (CyclicPoisson(parts=7, rate=0.02, assigned="position"), "zero-out", 2.0),
+        (SeparatedPoisson(separation=9, rate=0.01), "substitute", 3.0),
         (CyclicPoisson(parts=4, rate=1.0, assigned="person"), "remove", 60.0),
     ],
 )
@@ -114,6 +115,20 @@ def test_squares_are_exact_rationals_of_the_columns():
     (one, times), *rest = composition([gaussian], Change("substitute", 2, 2))
     assert (rest, times) == ([], 1)
     assert one.coin == [(1, 10)]  # (1.25 + 1.25) (2 + 2)^2 / 2^2
+
+
+def test_windows_of_separated_sampling_are_those_of_m_11():
+    """C-28, by hand: windows of two rounds, whose columns of c = (1, 1/2) share rows in equal halves."""
+    phase = {key: value for key, value in PERSON.items() if key not in ("parts", "rate", "assigned")}
+    phase |= {"participation": "separated-poisson", "separation": 3, "rate": "0.5", "shares": ["0.5", "0"]}
+    phase |= {"column": ["1", "0.5"], "steps": 5}
+    ((one, times),) = composition([phase], Change("remove", 1, 0))
+    assert times == 3
+    assert float(one.unit * 2) ** 2 == pytest.approx(2.25, rel=1e-14)  # column 0: 1 / (1 - 0.5) + 0.25 / (1 - 0)
+    assert [float(part) for part in one.branches[0][0]] == [0.25, 0.75]
+    claim = {**certificate(phase)["claim"], "tight": True}
+    assert certificate_of(claim).verdict.outcome != "verified"
+    assert certificate_of({**claim, "tight": False}).verdict.outcome == "verified"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +197,7 @@ def certificate(phase: dict[str, Any]) -> dict[str, Any]:
         (correlated(FixedEpochs(batches=3)), "strategy"),
         (correlated(MinimumSeparation(separation=4, participations=2, together=False)), "together"),
         (correlated(CyclicPoisson(parts=600, rate=0.1, assigned="example")), "participation"),
-        (correlated(SeparatedPoisson(separation=4, rate=0.1)), "participation"),
+        (correlated(SeparatedPoisson(separation=4, rate=1.0)), "participation"),
     ],
 )
 def test_what_the_checker_has_no_law_for_is_refused_in_one_sentence(run: CorrelatedNoise, argument: str):

@@ -42,6 +42,8 @@ NAME = "correlated-noise"
 MOST_BANDS, MOST_PARTS = 4096, 10**9
 #: Most shares of M-3.
 MOST_SHARES = 512
+#: Most digits of a power of a rate.
+MOST_DIGITS = 30_000
 #: A column's entries are 0 or of a size between these.
 SMALLEST, LARGEST = fmpq(1, 10**100), fmpq(10) ** 100
 COMMON = {"mechanism", "strategy", "column", "participation", "noise_multiplier", "normalisation", "steps"}
@@ -49,6 +51,7 @@ PARTICIPATIONS = {
     "cyclic-poisson": {"parts", "rate", "assigned"},
     "minimum-separation": {"separation", "participations"},
     "fixed-epochs": {"batches"},
+    "separated-poisson": {"separation", "rate", "shares"},
 }
 
 
@@ -87,18 +90,23 @@ def squares_of(phase: dict[str, Any], adjacency: str, a: int, b: int) -> tuple[l
         sums.append(sums[-1] + value * value)  # sums[n]: the squared norm of a column of n rows
     scale = sums[-1] if phase["normalisation"] == "unit-columns" else fmpq(1)
     bands = len(sums) - 1
-    apart = {"cyclic-poisson": "parts", "minimum-separation": "separation", "fixed-epochs": "batches"}
-    distance = integer(phase[apart[phase["participation"]]], apart[phase["participation"]], 1, MOST_PARTS)
+    apart = next(name for name in ("parts", "separation", "batches") if name in phase)
+    distance = integer(phase[apart], apart, 1, MOST_PARTS)
     if bands > distance:
         raise Undecided(f"correlated noise has a law here only for at most as many bands as {distance} rounds apart")
-    if phase["participation"] == "cyclic-poisson":
+    if "rate" in phase:
         rate = number(phase["rate"], "rate", 0, 1)
         if rate == 0:
             raise NotACertificate("rate must be above 0.")
+        if phase["participation"] == "separated-poisson":
+            if len(str(rate.q)) * bands > MOST_DIGITS:
+                raise Undecided("a rate of too many digits for so many bands")
+            square: Any = sums[-1] if bands == 1 else window_square(column[:steps], bands, phase["shares"])
+            return [(square / scale, -(-steps // bands))], 1 - (1 - rate) ** bands
         if phase["assigned"] == "position" and adjacency not in ("zero-out", "zero-out, reversed", "substitute"):
             raise Undecided("where parts are cut by position, adding or removing a person moves others")
         if not in_one_part(phase, a, b):
-            square: Any = sums[-1] if bands == 1 else window_square(column[:steps], distance, phase["shares"])
+            square = sums[-1] if bands == 1 else window_square(column[:steps], distance, phase["shares"])
             return [(square / scale, -(-steps // distance))], rate
         return [(square / scale, times) for square, times in columns(sums, steps, distance)], rate
     most = LARGEST_STEPS
@@ -124,7 +132,7 @@ def correlated_rounds(phase: Any, change: Change) -> Composition:
                 raise Undecided("a rate of 1 with examples in any parts has no law here")
             round_ = Gaussians([(fmpq(1), square * (a + b) ** 2 / (noise**2 if noise != 0 else 1))])
         else:
-            if len(str(rate.q)) * max(a, b) > 30_000:
+            if len(str(rate.q)) * max(a, b) > MOST_DIGITS:
                 raise Undecided("a rate of too many digits for so large a group")
             sides = [list((fmpq_poly([1 - rate, rate]) ** part).coeffs()) for part in (a, b)]
             round_ = Mixtures([(sides[0], sides[1])], arb(square).sqrt() / (noise if noise != 0 else 1))
@@ -180,6 +188,8 @@ def tight(phase: dict[str, Any], change: Change, law: Any) -> bool:
     phase, change = own_group(phase, change)
     if phase.get("mechanism") == NAME:
         read_correlated(phase)
+        if phase["participation"] == "separated-poisson":
+            return integer(phase["separation"], "separation", 1, MOST_PARTS) == 1
         a, b = (integer(part, "group_size", 0, LARGEST_GROUP) for part in (change.removed, change.added))
         return in_one_part(phase, a, b)
     if integer(phase.get("microbatch_size", 1), "microbatch_size", 1, LARGEST_STEPS) > 1:

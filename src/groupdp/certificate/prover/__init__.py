@@ -40,6 +40,7 @@ from groupdp.mechanisms.correlated import (
     CyclicPoisson,
     FixedEpochs,
     MinimumSeparation,
+    SeparatedPoisson,
 )
 from groupdp.mechanisms.correlated.sensitivities import row_shares
 from groupdp.mechanisms.dpsgd import DPSGD
@@ -216,6 +217,10 @@ def _require_checked(run: CorrelatedNoise) -> None:
                 raise InvalidArgument("together", False, "be True for a certificate")
         case FixedEpochs(batches=apart):
             pass
+        case SeparatedPoisson(separation=apart, rate=rate):
+            if bands > 1 and (bands > MOST_SHARES or rate == 1.0):
+                needed = f"have at most {MOST_SHARES} bands and a rate below 1 for a certificate"
+                raise InvalidArgument("participation", InWords(f"{bands} bands and a rate of {rate!r}"), needed)
         case other:
             raise InvalidArgument("participation", InWords(other.name), "be one that the checker has a law for")
     if bands > apart:
@@ -276,6 +281,9 @@ def _described_correlated(run: CorrelatedNoise) -> dict[str, Any]:
             description |= {"separation": separation, "participations": participations}
         case FixedEpochs(batches=batches):
             description |= {"batches": batches}
+        case SeparatedPoisson(separation=separation, rate=rate):
+            shares = row_shares(run.strategy, run.steps, parts=run.strategy.bands(run.steps))
+            description |= {"separation": separation, "rate": spelled(rate), "shares": [*map(spelled, shares)]}
     return description
 
 
