@@ -87,7 +87,7 @@ def test_sources_are_counted_as_the_option_or_the_file_writes_them(folder):
     assert groupdp("epsilon sources.toml --group-size web=1,books=1").status == 0
     assert_one_sentence(groupdp("curve sources.toml"), "one source", "groupdp epsilon --group-size web=1,books=1")
     assert_one_sentence(groupdp("people rows.csv --by user_id --run sources.toml"), "one source", "groupdp epsilon")
-    assert_one_sentence(groupdp("statement sources.toml --group-size 3"), "--group-size web=1,books=1, got 3")
+    assert_one_sentence(groupdp("statement sources.toml --group-size 3"), "--group-size web=1,books=1", "got 3")
     assert_one_sentence(groupdp("epsilon sources.toml --removed 1"), "removed must say how", "--removed web=1,books=1")
     Path("sources.toml").write_text("group_size = 3\n" + SOURCES)
     assert_one_sentence(groupdp("epsilon sources.toml"), "line 1: group_size must say", "{ web = 1, books = 1 }")

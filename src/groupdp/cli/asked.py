@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +18,6 @@ from groupdp.mechanisms.named_values import (
     keys_of,
     known_keys,
     phase_fields,
-    phase_of,
     refuse_unknown,
     samplings_with,
     with_sampling,
@@ -26,13 +25,10 @@ from groupdp.mechanisms.named_values import (
 from groupdp.mechanisms.wrappers import FIELDS, OfGroup
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given
-from groupdp.question import unit_of
-from groupdp.run_file import file_and_size, read_run_file, read_run_files
-from groupdp.run_file.run import RunFile, adjacency_for, described, remarks_on, run_file_text, stated, with_sizes
+from groupdp.run_file import file_and_size, read_run_file, read_run_files, run_of
+from groupdp.run_file.run import GROUPS, RunFile, described, remarks_on, run_file_text, stated
 from groupdp.samplings import SAMPLINGS, PoissonSampling
 
-#: The options that say how many examples change.
-GROUPS = ("group_size", "removed", "added")
 #: Two ways to give the length of a run: an option for one of them replaces what a file says of either.
 _LENGTHS = ("steps", "epochs")
 #: What is said before an answer that rests on a sampling rate alone.
@@ -56,8 +52,8 @@ class Asked:
 
     @property
     def run(self) -> Mechanism | tuple[Mechanism, ...]:
-        """One phase, or all of them."""
-        return self.file.phases[0] if len(self.file.phases) == 1 else self.file.phases
+        """What the library's functions take."""
+        return self.file.run
 
     @property
     def delta(self) -> float:
@@ -72,31 +68,16 @@ class Asked:
                 "have parameters fixed beforehand for this question: groupdp ledger show has the figure that applies"
             )
             raise InvalidArgument("ledger", InWords("some that were chosen after looking"), needed)
-        if self.file.removed is not None or self.file.added is not None:
-            return {"removed": self.size_of("removed"), "added": self.size_of("added")}
-        if self.file.group_size is None and self.file.sources is None:
-            needed = "be given: how many examples one person may have, like --group-size 9, or --group-size 1 for one"
-            raise InvalidArgument("group_size", NOT_SHOWN, needed)
-        return {"group_size": self.size_of("group_size"), "adjacency": self.file.adjacency}
+        return self.file.keywords
 
     def require_one_source(self, what: str) -> None:
         """Refuses several sources for an answer whose group sizes are one number each."""
         sources = self.file.sources
         if sources is not None:
             needed = f"draw from one source for {what}: there a group size is one number"
-            instead = f"use groupdp epsilon --group-size {_each(sources)} for each group instead"
+            each = ",".join(f"{source}=1" for source in sources[:2])
+            instead = f"use groupdp epsilon --group-size {each} for each group instead"
             raise InvalidArgument("run", InWords(f"{len(sources)} sources"), needed, instead)
-
-    def size_of(self, key: str) -> Any:
-        """The number of examples under `key`, or a number for each source; 0 if `removed` or `added` is not given."""
-        size = getattr(self.file, key)
-        sources = self.file.sources
-        if sources is None:
-            return 0 if size is None else size
-        if not isinstance(size, Mapping) and (size is not None or key == "group_size"):
-            needed = f"say how many examples of each source, like --{key.replace('_', '-')} {_each(sources)}"
-            raise InvalidArgument(key, InWords("nothing") if size is None else size, needed)
-        return {**dict.fromkeys(sources, 0), **(size or {})}
 
     def run_as_json(self) -> Any:
         """The run under the names of the run file: one phase, or a list of phases."""
@@ -150,11 +131,6 @@ class Asked:
         return run_file_text(self.file, folder=Path(self.save_as or "").parent)
 
 
-def _each(sources: tuple[str, ...]) -> str:
-    """What to type for a group of several sources."""
-    return ",".join(f"{source}=1" for source in sources[:2])
-
-
 def _in_words(size: Any) -> str:
     """A number, or a number of each source."""
     if not isinstance(size, Mapping):
@@ -176,69 +152,71 @@ def asked_of(options: Mapping[str, Any], *, assumed: Mapping[str, str] = Mapping
         raise InvalidArgument("run", NOT_SHOWN, needed)
     base = read_run_files(paths, read=_run_or_ledger) if paths else None
     question = _question(given)
-    written = _written(base, values, typed, assumed)
-    start = RunFile(phases=(), adjacency_open=True) if base is None else base
-    data = start.data
-    if "data" in given:
-        from groupdp.data.manifest import read_manifest
-
-        data = read_manifest(given["data"])
-    adjacency = question.pop("adjacency", None) or (None if start.adjacency_open else start.adjacency)
-    several = start.several_owners or (data is not None and data.owners is not None)
-    meant = adjacency or adjacency_for(written, several=several)
-    if data is not None:
-        written = [with_sizes(phase, data, meant) for phase in written]
-    untouched = base is not None and not values and "data" not in given
-    phases = start.phases if untouched else tuple(_phase_of(phase, typed=bool(typed)) for phase in written)
-    question |= {"phases": phases, "written": tuple(written), "data": data, "adjacency": meant}
-    file = replace(start, adjacency_open=adjacency is None, **question)
-    if data is not None and file.group_size is file.removed is file.added is None:
-        file = replace(file, group_size=data.group_size(file.sources, unit_of(phases)))
-    if len(paths) > 1 and file.group_size is None:
-        raise InvalidArgument("group_size", NOT_SHOWN, "be given for every run file, as FILE:K or by --group-size")
-    if "group_size" in given and all(isinstance(phase, OfGroup) for phase in phases):
-        needed = "be left out where every release has a group size of its own"
-        raise InvalidArgument("group_size", given["group_size"], needed)
-    if "adjacency" in given and (file.removed is not None or file.added is not None):
-        raise InvalidArgument("adjacency", given["adjacency"], "be left out where removed or added is given")
-    if options.get("save") == "-":
-        raise InvalidArgument("save", "-", "be the name of a file")
+    if base is not None and not values and not typed and "data" not in given:
+        is_open = base.adjacency_open and "adjacency" not in question
+        file = replace(base, adjacency_open=is_open, **question)
+    else:
+        file = _changed(base, _written(base, values, typed, assumed), question, typed=bool(typed))
+    _require_consistent(file, given, several=len(paths) > 1)
     named = [base is not None or "sampling" in phase for phase in typed or [values]]
     poisson = [
         isinstance(phase, DPSGD) and isinstance(phase.sampling, PoissonSampling) and phase.sampling.rate < 1.0
-        for phase in phases
+        for phase in file.phases
     ]
-    asked = Asked(
+    return Asked(
         file=file,
-        save_as=options.get("save"),
+        save_as=given.get("save"),
         names=tuple(file_and_size(path)[0] for path in paths),
         assumes_poisson=any(is_poisson and not known for is_poisson, known in zip(poisson, named, strict=False)),
     )
-    for key in GROUPS:
-        if getattr(file, key) is not None:
-            asked.size_of(key)  # refuses one number for a run that draws from several sources
-    return asked
 
 
-def _phase_of(values: Mapping[str, Any], *, typed: bool) -> Mechanism:
-    """The phase; where a value is missing, the error says what to type, as an option or (`typed`) in --phase."""
+def _changed(
+    base: RunFile | None, written: list[Mapping[str, Any]], question: dict[str, Any], *, typed: bool
+) -> RunFile:
+    """The run of the phases written, with what the run file and the options say of the question."""
+    start = RunFile(phases=(), adjacency_open=True) if base is None else base
+    kept = ("title", "delta", *GROUPS, "data", "owners", "looked", "parts")
+    said = {name: getattr(start, name) for name in kept}
+    adjacency = None if start.adjacency_open else start.adjacency
+    try:
+        return run_of(written, **{**said, "adjacency": adjacency, **question})
+    except InvalidArgument as error:
+        raise _what_to_type(error, written, typed=typed) from None
+
+
+def _require_consistent(file: RunFile, given: Mapping[str, Any], *, several: bool) -> None:
+    """Refuse options that say nothing about this run, or do not say enough."""
+    changed = file.removed is not None or file.added is not None
+    if several and file.group_size is None:
+        raise InvalidArgument("group_size", NOT_SHOWN, "be given for every run file, as FILE:K or by --group-size")
+    if "group_size" in given and all(isinstance(phase, OfGroup) for phase in file.phases):
+        needed = "be left out where every release has a group size of its own"
+        raise InvalidArgument("group_size", given["group_size"], needed)
+    if "adjacency" in given and changed:
+        raise InvalidArgument("adjacency", given["adjacency"], "be left out where removed or added is given")
+    if given.get("save") == "-":
+        raise InvalidArgument("save", "-", "be the name of a file")
+    if file.has_group:
+        _ = file.keywords  # refuses one number for a run that draws from several sources
+
+
+def _what_to_type(error: InvalidArgument, written: Sequence[Mapping[str, Any]], *, typed: bool) -> InvalidArgument:
+    """The error; where a value is missing, with what to type, as an option or (`typed`) in --phase."""
 
     def to_type(field: Field) -> str:
         example = field.example.partition(" ")[0]
         return f"{field.name}={example}" if typed else f"{field.option} {example}"
 
-    try:
-        return phase_of(values)
-    except InvalidArgument as error:
-        fields = phase_fields()
-        field = fields.get(error.argument)
-        if field is None or error.value is not NOT_SHOWN or field.name in values:
-            raise
-        like = [to_type(field)]
-        if field.ratio_of is not None:
-            like.append(" and ".join(to_type(fields[name]) for name in field.ratio_of) + " instead")
-        where = " in every --phase" if typed else ""
-        raise InvalidArgument(error.argument, NOT_SHOWN, f"be given, like {', or '.join(like)}{where}") from None
+    fields = phase_fields()
+    field = fields.get(error.argument)
+    if field is None or error.phase is None or error.value is not NOT_SHOWN or field.name in written[error.phase]:
+        return error
+    like = [to_type(field)]
+    if field.ratio_of is not None:
+        like.append(" and ".join(to_type(fields[name]) for name in field.ratio_of) + " instead")
+    where = " in every --phase" if typed else ""
+    return InvalidArgument(error.argument, NOT_SHOWN, f"be given, like {', or '.join(like)}{where}")
 
 
 def _run_or_ledger(path: str) -> RunFile:
@@ -319,6 +297,10 @@ def _question(given: Mapping[str, Any]) -> dict[str, Any]:
     question: dict[str, Any] = {key: _group(key, given[key]) for key in GROUPS if key in given}
     if "delta" in given:
         question["delta"] = number("delta", given["delta"], above=0.0, below=1.0)
+    if "data" in given:
+        from groupdp.data.manifest import read_manifest
+
+        question["data"] = read_manifest(given["data"])
     if "adjacency" in given:
         question["adjacency"] = require_choice("adjacency", given["adjacency"], ADJACENCIES)
     if "removed" in given or "added" in given:

@@ -25,9 +25,10 @@ from groupdp.fields import integer, number
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
 from groupdp.mechanisms.named_values import GIVEN, known_keys, phase_of, refuse_unknown, with_sampling
+from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.neighbours import ADJACENCIES
 from groupdp.question import question_of, sources_of, unit_of
-from groupdp.run_file.run import DEFAULT_TITLE, OWNERS, RunFile, adjacency_for, combined, with_sizes
+from groupdp.run_file.run import DEFAULT_TITLE, GROUPS, OWNERS, RunFile, adjacency_for, with_sizes
 
 if TYPE_CHECKING:
     from groupdp.data.manifest import Manifest
@@ -36,7 +37,6 @@ __all__ = ["RunFile", "read_run_file"]
 
 #: Largest file read, in bytes.
 LARGEST_FILE = 100_000
-_GROUPS = ("group_size", "removed", "added")
 _TOP_KEYS = ("title", "data", "owners", "delta", "group_size", "adjacency", "removed", "added", "phase")
 
 
@@ -74,6 +74,45 @@ def parse_run_file(text: str, *, name: str = "run file", folder: Path | None = N
     return _Reader(text, name, document, folder).run()
 
 
+def run_of(
+    tables: Sequence[Mapping[str, Any]],
+    *,
+    data: Manifest | None = None,
+    owners: str | None = None,
+    adjacency: str | None = None,
+    **question: Any,
+) -> RunFile:
+    """The run whose phases named values describe, completed by what its data say.
+
+    Without an `adjacency` it is the first that all phases have a law for. An error has the phase that it is about.
+    """
+    written = [with_sampling(table) for table in tables]
+    several = owners is not None or (data is not None and data.owners is not None)
+    meant = adjacency_for(written, several=several) if adjacency is None else adjacency
+    phases: list[Mechanism] = []
+    for index in range(len(written)):
+        try:
+            if data is not None:
+                written[index] = with_sizes(written[index], data, meant)
+            phases.append(phase_of(written[index]))
+        except InvalidArgument as error:
+            error.phase = index
+            raise
+    mechanisms = mechanisms_of(phases)
+    sources = sources_of(mechanisms)
+    if data is not None and all(question.get(key) is None for key in GROUPS):
+        question["group_size"] = data.group_size(sources, unit_of(mechanisms))
+    return RunFile(
+        phases=mechanisms,
+        data=data,
+        owners=owners,
+        adjacency=meant,
+        adjacency_open=adjacency is None,
+        written=tuple(written),
+        **question,
+    )
+
+
 class _Written(Decimal):
     """A number with a point or an exponent, which an error shows as the file writes it."""
 
@@ -100,58 +139,34 @@ class _Reader:
     def run(self) -> RunFile:
         with self._found_at(lambda error: (error.argument,)):
             refuse_unknown(self._document, _TOP_KEYS)
-        title = self._take("title", require_line, default=DEFAULT_TITLE)
-        delta = self._take("delta", lambda key, value: number(key, _unquoted(key, value), above=0.0, below=1.0))
-        groups = {key: self._take(key, _group) for key in _GROUPS}
-        adjacency = self._take("adjacency", lambda key, value: require_choice(key, value, ADJACENCIES))
-        data = self._take("data", self._manifest)
+        question = {
+            "title": self._take("title", require_line, default=DEFAULT_TITLE),
+            "delta": self._take("delta", lambda key, value: number(key, _unquoted(key, value), above=0.0, below=1.0)),
+            **{key: self._take(key, _group) for key in GROUPS},
+            "adjacency": self._take("adjacency", lambda key, value: require_choice(key, value, ADJACENCIES)),
+            "data": self._take("data", self._manifest),
+        }
         owners = self._take("owners", lambda key, value: require_choice(key, value, OWNERS))
-        owners = None if owners == OWNERS[0] else owners
         if "phase" not in self._document:
             missing = InvalidArgument("phase", NOT_SHOWN, "be given: one [[phase]] table for each phase")
             raise missing.at(self._name)
-        tables = [with_sampling(table) for table in self._take("phase", _tables)]
-        several = owners is not None or (data is not None and data.owners is not None)
-        meant = adjacency_for(tables, several=several) if adjacency is None else adjacency
-        if data is not None:
-            tables = [self._sized(index, table, data, meant) for index, table in enumerate(tables)]
-        phases = tuple(self._phase(index, table) for index, table in enumerate(tables))
+        tables = self._take("phase", _tables)
+        for index, table in enumerate(tables):
+            with self._found_at(lambda error, index=index: ("phase", index, error.name)):  # type: ignore[misc]
+                for key in set(known_keys()) & set(table):
+                    _unquoted(key, table[key])
         try:
-            sources = sources_of(mechanisms_of(phases))
+            file = run_of(tables, owners=None if owners == OWNERS[0] else owners, **question)
         except InvalidArgument as error:
-            raise error.at(self._name) from None
-        if data is not None and all(size is None for size in groups.values()):
-            groups["group_size"] = data.group_size(sources, unit_of(phases))
-        with self._found_at(lambda error: self._first_key("adjacency", "removed", "added", "owners", "data")):
-            file = RunFile(
-                title=title,
-                phases=phases,
-                delta=delta,
-                adjacency=meant,
-                data=data,
-                owners=owners,
-                written=tuple(tables),
-                adjacency_open=adjacency is None,
-                **groups,
-            )
-        self._check_question(file)
+            if error.phase is not None:
+                raise self._in_phase(error.phase, tables[error.phase], error) from None
+            if error.argument != "adjacency":
+                raise error.at(self._name) from None
+            raise self._at(self._first_key("adjacency", "removed", "added", "owners", "data"), error) from None
+        if file.has_group:
+            with self._found_at(lambda error: self._first_key(error.name, *GROUPS, "data")):
+                question_of(file.phases, **{**file.keywords, "adjacency": file.adjacency})
         return file
-
-    def _check_question(self, file: RunFile) -> None:
-        """Refuses at its line a group or an adjacency that the run has no answer for."""
-        if file.group_size is None and file.removed is None and file.added is None:
-            return
-        sources = file.sources
-        for key in _GROUPS:
-            if sources is not None and isinstance(getattr(file, key), int):
-                bare = re.compile(r"[\w-]+", re.ASCII)
-                names = [source if bare.fullmatch(source) else f'"{source}"' for source in sources[:2]]
-                written = ", ".join(f"{name} = 1" for name in names)
-                requirement = f"say how many examples of each source, like {{ {written} }}"
-                raise self._at((key,), InvalidArgument(key, getattr(file, key), requirement))
-        group = {key: getattr(file, key) for key in _GROUPS}
-        with self._found_at(lambda error: self._first_key(error.name, *_GROUPS, "data")):
-            question_of(file.phases, adjacency=file.adjacency, **group)
 
     def _manifest(self, key: str, value: Any) -> Manifest:
         from groupdp.data.manifest import read_manifest
@@ -160,26 +175,16 @@ class _Reader:
             raise InvalidArgument(key, value, "be the name of a table that groupdp bound wrote, in a file's folder")
         return read_manifest(self._folder / value)
 
-    def _sized(self, index: int, table: Mapping[str, Any], data: Manifest, adjacency: str) -> Mapping[str, Any]:
-        """The keys of a phase with the sizes that its data say."""
-        with self._found_at(lambda error: ("phase", index, error.name)):
-            return with_sizes(table, data, adjacency)
-
-    def _phase(self, index: int, table: Mapping[str, Any]) -> Mechanism:
+    def _in_phase(self, index: int, table: Mapping[str, Any], error: InvalidArgument) -> InvalidArgument:
+        """The error about a phase, at the line of the key that it is about, or where the phase begins."""
         where: KeyPath = ("phase", index)
-        try:
-            for key in known_keys():
-                if key in table:
-                    _unquoted(key, table[key])
-            return phase_of(table)
-        except InvalidArgument as error:
-            for key in (error.argument, error.name):
-                if key in table:
-                    raise self._at((*where, key), error) from None
-            if error.requirement == GIVEN:
-                requirement = f"be given in phase {index + 1}, which begins here"
-                raise self._at(where, InvalidArgument(error.argument, NOT_SHOWN, requirement)) from None
-            raise error.at(f"{self._place(where)}, where phase {index + 1} begins") from None
+        for key in (error.argument, error.name):
+            if key in table:
+                return self._at((*where, key), error)
+        if error.requirement == GIVEN:
+            requirement = f"be given in phase {index + 1}, which begins here"
+            return self._at(where, InvalidArgument(error.argument, NOT_SHOWN, requirement))
+        return error.at(f"{self._place(where)}, where phase {index + 1} begins")
 
     def _take(self, key: str, check: Callable[[str, Any], Any], default: Any = None) -> Any:
         """The checked value of a key at the top, or its default where it is missing."""
@@ -239,6 +244,32 @@ def read_run_files(names: Sequence[str], read: Callable[[str], RunFile] = read_r
     if sum(path == "-" for path, _ in parts) > 1:
         raise InvalidArgument("run files", InWords("- twice"), "name standard input once")
     return combined([(read(path), size) for path, size in parts])
+
+
+def combined(files: Sequence[tuple[RunFile, int | None]]) -> RunFile:
+    """All releases of all files; without a delta if theirs differ."""
+    adjacencies = {file.adjacency for file, _ in files}
+    if len(adjacencies) > 1:
+        raise InvalidArgument("adjacency", InWords(" and ".join(sorted(adjacencies))), "be the same in all run files")
+    if any(file.removed is not None or file.added is not None for file, _ in files):
+        raise InvalidArgument("removed and added", NOT_SHOWN, "be left out where several run files are given")
+    parts = tuple(replace(file, group_size=file.group_size if size is None else size) for file, size in files)
+    phases = tuple(
+        phase if part.group_size is None or isinstance(phase, OfGroup) else OfGroup.of(phase, part.group_size)
+        for part in parts
+        for phase in part.phases
+    )
+    sizes = [part.group_size for part in parts]
+    deltas = {file.delta for file, _ in files} - {None}
+    return RunFile(
+        title=" and ".join(dict.fromkeys(file.title for file, _ in files)),
+        phases=mechanisms_of(phases),
+        delta=deltas.pop() if len(deltas) == 1 else None,
+        group_size=max(sizes) if all(isinstance(size, int) for size in sizes) else None,
+        adjacency=adjacencies.pop(),
+        owners=OWNERS[1] if any(file.several_owners for file, _ in files) else None,
+        parts=parts,
+    )
 
 
 def file_and_size(name: str) -> tuple[str, int | None]:

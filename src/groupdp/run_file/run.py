@@ -19,7 +19,7 @@ from groupdp.fields import BATCH_SIZE, DATASET_SIZE, exact
 from groupdp.groups import in_words
 from groupdp.mechanisms import MECHANISMS
 from groupdp.mechanisms.dpsgd import DPSGD, EPOCHS, steps_of_epochs
-from groupdp.mechanisms.mechanism import Mechanism, Wrapper, mechanisms_of
+from groupdp.mechanisms.mechanism import Mechanism, Wrapper
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.mechanisms.wrappers import OfGroup
 from groupdp.neighbours import ADJACENCIES, SAME_SIZE, SUBSTITUTE, ZERO_OUT, Neighbours
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 DEFAULT_TITLE = "DP-SGD run"
+#: The keys that say how many examples change.
+GROUPS = ("group_size", "removed", "added")
 #: How many owners a record has.
 OWNERS = ("one", "several")
 
@@ -85,12 +87,39 @@ class RunFile:
         return sources_of(self.phases)
 
     @property
+    def run(self) -> Mechanism | tuple[Mechanism, ...]:
+        """What the library's functions take: one phase, or all of them."""
+        return self.phases[0] if len(self.phases) == 1 else self.phases
+
+    @property
+    def has_group(self) -> bool:
+        """Whether it says how many examples change."""
+        return any(getattr(self, key) is not None for key in GROUPS)
+
+    @property
     def keywords(self) -> dict[str, Any]:
         """The arguments of the library's functions that say which datasets are neighbours."""
-        if self.group_size is None:
-            nobody: Any = 0 if self.sources is None else {}
-            return {"removed": self.removed or nobody, "added": self.added or nobody}
-        return {"group_size": self.group_size, "adjacency": self.adjacency}
+        if self.group_size is None and self.has_group:
+            return {"removed": self._size("removed"), "added": self._size("added")}
+        return {"group_size": self._size("group_size"), "adjacency": self.adjacency}
+
+    def _size(self, key: str) -> Any:
+        """How many examples, or how many of each source; of `removed` and `added` the one that is not given is 0."""
+        size, sources = getattr(self, key), self.sources
+        if size is None and key != "group_size":
+            return 0 if sources is None else dict.fromkeys(sources, 0)
+        if sources is not None and not isinstance(size, Mapping):
+            each = ",".join(f"{source}=1" for source in sources[:2])
+            in_file = each.replace("=", " = ").replace(",", ", ")
+            needed = f"say how many examples of each source, like --{key.replace('_', '-')} {each}"
+            needed = f"{needed}, or {key} = {{ {in_file} }} in a run file"
+            raise InvalidArgument(key, InWords("nothing") if size is None else size, needed)
+        if size is None:
+            needed = (
+                "be given: how many examples one person may have, like --group-size 9 or group_size = 9 in a run file"
+            )
+            raise InvalidArgument(key, NOT_SHOWN, needed)
+        return size if sources is None else {**dict.fromkeys(sources, 0), **size}
 
     @property
     def neighbours(self) -> Neighbours:
@@ -118,8 +147,7 @@ class RunFile:
                 if size < cap:
                     return f"group_size.{source}", size, f"be at least {cap}, the bound of {self.data.file}"
             return None
-        given = [("group_size", self.group_size), ("removed", self.removed), ("added", self.added)]
-        numbers = [(size, key) for key, size in given if isinstance(size, int)]
+        numbers = [(size, key) for key in GROUPS if isinstance(size := getattr(self, key), int)]
         if not numbers or max(numbers)[0] >= self.data.largest:
             return None
         size, key = max(numbers)
@@ -141,36 +169,6 @@ class RunFile:
             most = given(self.data.largest_delta)
             needed = f"be given, like --delta {most}: a tenth of one over the {self.data.people} people, or less"
         raise InvalidArgument("delta", NOT_SHOWN, needed)
-
-
-def combined(files: Sequence[tuple[RunFile, int | None]]) -> RunFile:
-    """All releases of all files; without a delta if theirs differ."""
-    adjacencies = {file.adjacency for file, _ in files}
-    if len(adjacencies) > 1:
-        raise InvalidArgument("adjacency", InWords(" and ".join(sorted(adjacencies))), "be the same in all run files")
-    if any(file.removed is not None or file.added is not None for file, _ in files):
-        raise InvalidArgument("removed and added", NOT_SHOWN, "be left out where several run files are given")
-    phases: list[Mechanism] = []
-    sizes: list[Any] = []
-    parts: list[RunFile] = []
-    for file, size in files:
-        own = file.group_size if size is None else size
-        parts.append(replace(file, group_size=own))
-        sizes.append(own)
-        phases += (
-            phase if own is None or isinstance(phase, OfGroup) else OfGroup.of(phase, own) for phase in file.phases
-        )
-    numbers = [size for size in sizes if isinstance(size, int)]
-    deltas = {file.delta for file, _ in files} - {None}
-    return RunFile(
-        title=" and ".join(dict.fromkeys(file.title for file, _ in files)),
-        phases=mechanisms_of(tuple(phases)),
-        delta=deltas.pop() if len(deltas) == 1 else None,
-        group_size=max(numbers) if len(numbers) == len(sizes) else None,
-        adjacency=adjacencies.pop(),
-        owners=OWNERS[1] if any(file.several_owners for file, _ in files) else None,
-        parts=tuple(parts),
-    )
 
 
 def with_sizes(values: Mapping[str, Any], data: Manifest, adjacency: str) -> Mapping[str, Any]:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -28,13 +27,23 @@ import numpy as np
 
 from groupdp._version import VERSION
 from groupdp.data.manifest import Counts
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, require_integer, require_number, shown
+from groupdp.errors import (
+    NOT_SHOWN,
+    InvalidArgument,
+    InWords,
+    require_choice,
+    require_integer,
+    require_line,
+    require_number,
+    shown,
+)
 from groupdp.fields import Field, Slider
 from groupdp.mechanisms import DPSGD, MECHANISMS
-from groupdp.mechanisms.mechanism import Mechanism, mechanisms_of
-from groupdp.mechanisms.named_values import phase_fields, phase_of
+from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES, MEANINGS, ONE_SIDED
-from groupdp.question import sources_of
+from groupdp.question import neighbours_of
+from groupdp.run_file import run_of
+from groupdp.run_file.run import DEFAULT_TITLE, GROUPS, RunFile
 from groupdp.samplings import SAMPLINGS
 
 
@@ -120,66 +129,11 @@ def _described(kind: Any) -> dict[str, Any]:
 
 
 #: What says whom the guarantee is about.
-NEIGHBOUR = ("group_size", "removed", "added", "adjacency")
+NEIGHBOUR = (*GROUPS, "adjacency")
 #: Fields of the page besides those of a run and its question.
 _OTHER_FIELDS = ("mechanism", "sampling", "adjacency", "phases", "counts", "column", "title", "group_sizes")
 #: Arguments that come from one field.
 _FIELDS_OF = {"csv": "counts", "tally": "counts", "csv or tally": "counts"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A run and whom it is asked about."""
-
-    phases: tuple[Mechanism, ...]
-    document: Mapping[str, Any]
-    """The question as it came, for what else is in it."""
-
-    @property
-    def run(self) -> Any:
-        """What the library's functions take."""
-        return self.phases[0] if len(self.phases) == 1 else list(self.phases)
-
-    @property
-    def training(self) -> tuple[DPSGD, ...]:
-        """The phases of DP-SGD."""
-        return tuple(phase for phase in self.phases if isinstance(phase, DPSGD))
-
-    @property
-    def neighbour(self) -> dict[str, Any]:
-        """The arguments that say whom the guarantee is about."""
-        return {**self.group, "adjacency": self.adjacency}
-
-    @property
-    def group(self) -> dict[str, Any]:
-        """The group's size, or how many are removed and added instead."""
-        given = {name: plain(self.document[name]) for name in NEIGHBOUR[:3] if name in self.document}
-        if not given:
-            raise InvalidArgument("group_size", NOT_SHOWN, "be given: how many examples may one person have?")
-        if isinstance(given.get("group_size"), int):
-            require_integer("group_size", given["group_size"], at_least=1)
-        return given
-
-    @property
-    def has_one_size(self) -> bool:
-        """Whether a group is one number of examples, so that there is a curve over it."""
-        return sources_of(self.phases) is None and "removed" not in self.document
-
-    @property
-    def adjacency(self) -> str:
-        """The adjacency's name."""
-        return require_choice("adjacency", self.document.get("adjacency", ADJACENCIES[0]), ADJACENCIES)
-
-    def number(self, name: str, **limits: float | None) -> float:
-        """A number of the question that must be given."""
-        if name not in self.document:
-            raise InvalidArgument(name, NOT_SHOWN, "be given")
-        return require_number(name, plain(self.document[name]), **limits)
-
-    @property
-    def delta(self) -> float:
-        """The target delta."""
-        return self.number("delta", above=0.0, below=1.0)
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -205,8 +159,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def read_question(document: Mapping[str, Any], *, also: Sequence[str] = ()) -> Question:
-    """The run that a question describes; `also` are the fields it may have besides the usual ones."""
+def read_question(document: Mapping[str, Any], *, also: Sequence[str] = ()) -> RunFile:
+    """The question that a document asks; `also` are the fields it may have besides the usual ones."""
     allowed = ("phases", *NEIGHBOUR, "delta", *also)
     for name in document:
         if name not in allowed:
@@ -216,14 +170,23 @@ def read_question(document: Mapping[str, Any], *, also: Sequence[str] = ()) -> Q
         raise InvalidArgument("phases", plain(tables), "be a list of one object or more")
     if len(tables) > MOST_PHASES:
         raise InvalidArgument("phases", len(tables), f"be at most {MOST_PHASES}")
-    phases = []
-    for index, table in enumerate(tables):
-        try:
-            phases.append(phase_of(table))
-        except InvalidArgument as error:
-            error.phase = index
-            raise
-    return Question(phases=mechanisms_of(phases), document=document)
+    adjacency = require_choice("adjacency", document.get("adjacency", ADJACENCIES[0]), ADJACENCIES)
+    sizes = {name: plain(document[name]) for name in GROUPS if name in document}
+    if isinstance(sizes.get("group_size"), int):
+        require_integer("group_size", sizes["group_size"], at_least=1)
+    delta = number_of(document, "delta", above=0.0, below=1.0) if "delta" in document else None
+    title = require_line("title", document.get("title", DEFAULT_TITLE))
+    question = run_of(tables, adjacency=adjacency, delta=delta, title=title, **sizes)
+    if sizes:
+        neighbours_of(question.phases, adjacency=adjacency, **sizes)  # refuses what excludes each other
+    return question
+
+
+def number_of(document: Mapping[str, Any], name: str, **limits: float | None) -> float:
+    """A number of the question that must be given."""
+    if name not in document:
+        raise InvalidArgument(name, NOT_SHOWN, "be given")
+    return require_number(name, plain(document[name]), **limits)
 
 
 def plain(value: Any) -> Any:
@@ -297,13 +260,13 @@ def counts_of(document: Mapping[str, Any]) -> Counts:
     return Counts(examples=counts, people_with=np.array([people[int(count)] for count in counts]))
 
 
-def require_group_size(question: Question) -> None:
+def require_group_size(question: RunFile) -> None:
     """Refuses removed and added where the library's function takes a group size alone."""
-    if "removed" in question.document or "added" in question.document:
+    if question.group_size is None and question.has_group:
         raise InvalidArgument("group_size", NOT_SHOWN, "be given for this question, instead of removed and added")
 
 
-def require_classic(question: Question) -> None:
+def require_classic(question: RunFile) -> None:
     """Refuse an adjacency or a sampling that the older baselines have no bound for."""
     if question.adjacency not in ONE_SIDED:
         allowed = " or ".join(ONE_SIDED)

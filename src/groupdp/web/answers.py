@@ -16,12 +16,14 @@ from groupdp.errors import InvalidArgument, LimitExceeded, require_choice, requi
 from groupdp.guarantees import quick_epsilons
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import round_down, round_up
+from groupdp.question import question_of
+from groupdp.run_file.run import RunFile
 from groupdp.web import (
     FEW_RATES,
     RATES,
-    Question,
     counts_of,
     group_sizes_of,
+    number_of,
     plain,
     rates_of,
     read_question,
@@ -37,7 +39,6 @@ from groupdp.web.texts import (
     echo,
     linear,
     pair,
-    run_file_of,
     sentence,
     sides,
 )
@@ -70,11 +71,11 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
     question = read_question(document)
     bounds = epsilon_of(question, progress)
     single = None
-    if question.has_one_size:
+    if question.sources is None and question.removed is None:
         single = _unless_declined(lambda: epsilon_of(question, progress, group_size=1))
-    about: dict[str, Any] = {"delta": question.delta, "progress": progress, **question.neighbour}
+    about: dict[str, Any] = {"delta": question.stated_delta, "progress": progress, **question.keywords}
     claim = _unless_declined(lambda: poisson_claim(question.run, **about))
-    size = question.group.get("group_size")
+    size = question.group_size
     return {
         "epsilon": sides(bounds),
         "interval": str(bounds),
@@ -86,7 +87,7 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
         "poisson_claim": None if claim is None else sides(claim),
         "steps": [phase.releases for phase in question.phases],
         "sentence": sentence(question, bounds),
-        "assumptions": assumptions(run_file_of(question)),
+        "assumptions": assumptions(question),
         **echo(question),
     }
 
@@ -94,8 +95,8 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
 def delta(document: Mapping[str, Any], progress: Progress) -> Answer:
     """Bounds on delta for an epsilon, and on its logarithm."""
     question = read_question(document, also=("epsilon",))
-    target = question.number("epsilon", at_least=0.0)
-    arguments = {**question.neighbour, "epsilon": target, "memory_budget": MEMORY, "progress": progress}
+    target = number_of(document, "epsilon", at_least=0.0)
+    arguments = {**question.keywords, "epsilon": target, "memory_budget": MEMORY, "progress": progress}
     logarithm = groupdp.log_delta(question.run, **arguments)
     return {
         "delta": sides(groupdp.delta(question.run, **arguments)),
@@ -147,13 +148,13 @@ def calibrate(document: Mapping[str, Any], progress: Progress) -> Answer:
     require_group_size(question)
     parameter = require_choice("parameter", document.get("parameter", "noise_multiplier"), PARAMETERS)
     target = {
-        "epsilon": question.number("epsilon", above=0.0),
-        "delta": question.delta,
+        "epsilon": number_of(document, "epsilon", above=0.0),
+        "delta": question.stated_delta,
         "adjacency": question.adjacency,
         "progress": progress,
     }
     if parameter != "group_size":
-        target.update(question.group)
+        target["group_size"] = question.keywords["group_size"]
     if parameter not in ("group_size", "noise_multiplier"):
         phase = plain(document.get("phase", 0))
         target["phase"] = require_integer("phase", phase, at_least=0, at_most=len(question.phases) - 1)
@@ -172,14 +173,14 @@ def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
     question = read_question(document, also=("false_positive_rates", "prior"))
     rates = rates_of(document)
     prior = require_number("prior", plain(document.get("prior", 0.5)), above=0.0, below=1.0)
-    function = groupdp.trade_off(question.run, **question.neighbour)
+    function = groupdp.trade_off(question.run, **question.keywords)
     tolerance = None
     if rates is None:
         rates, tolerance = list(FEW_RATES if function.is_costly else RATES), PICTURE_TOLERANCE
     drawn = function.curve(rates, tolerance=tolerance, progress=lambda fraction: progress(0.7 * fraction))
     risk = groupdp.risk(
         question.run,
-        **question.neighbour,
+        **question.keywords,
         false_positive_rates=SPOKEN_RATES,
         prior=prior,
         function=function,
@@ -208,7 +209,7 @@ def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
 def people(document: Mapping[str, Any], progress: Progress) -> Answer:
     """Each person's epsilon, from a CSV file of counts or from a tally [[examples, people], ...]."""
     question = read_question(document, also=("csv", "column", "tally"))
-    adjacency, delta = question.adjacency, question.delta
+    adjacency, delta = question.adjacency, question.stated_delta
     view = groupdp.people_view(question.run, counts_of(document), delta=delta, adjacency=adjacency, progress=progress)
     return {
         "people": view.total,
@@ -230,11 +231,10 @@ def statement(document: Mapping[str, Any], progress: Progress) -> Answer:
 
     question = read_question(document, also=("title", "format"))
     form = require_choice("format", document.get("format", "markdown"), (*FORMATS, SHORT))
-    file = run_file_of(question)
     if form == SHORT:
-        meaning = explain(list(file.phases), delta=file.stated_delta, progress=progress, **file.keywords)
+        meaning = explain(question.run, delta=question.stated_delta, progress=progress, **question.keywords)
         return {"format": form, "text": "\n".join(f"- {sentence}" for sentence in meaning.sentences())}
-    return {"format": form, "text": FORMATS[form](make_statement(file, progress=progress))}
+    return {"format": form, "text": FORMATS[form](make_statement(question, progress=progress))}
 
 
 def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
@@ -244,9 +244,8 @@ def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
     except ImportError:
         raise LimitExceeded("certificates need the extra verify: pip install 'groupdp[verify]'.") from None
     question = read_question(document)
-    file = run_file_of(question)
     limits: dict[str, Any] = {"steps": _CERTIFICATE_STEPS, "progress": progress}
-    made = certify(list(file.phases), delta=file.stated_delta, **limits, **file.keywords)
+    made = certify(question.run, delta=question.stated_delta, **limits, **question.keywords)
     return {"text": made.text, "digest": made.digest, "outcome": made.verdict.outcome, "reason": made.verdict.reason}
 
 
@@ -256,10 +255,11 @@ def handover(document: Mapping[str, Any], progress: Progress) -> Answer:
     from groupdp.statement import FORMATS
 
     question = read_question(document, also=("title",))
+    question_of(question.phases, **question.keywords)  # refuses a group that the run has no answer for
     return {
         "command": as_command(question),
         "python": as_python(question),
-        "toml": run_file_text(run_file_of(question)),
+        "toml": run_file_text(question),
         "statement_formats": list(FORMATS),
     }
 
@@ -290,11 +290,11 @@ _MOST_AT_ONCE = 32
 
 
 def points_of(
-    question: Question, sizes: Sequence[int], progress: Progress
+    question: RunFile, sizes: Sequence[int], progress: Progress
 ) -> Iterator[tuple[int, Bounds | LimitExceeded]]:
     """Bounds on epsilon for every group size; a point that the engines decline does not take the others with it."""
     done, many = 0, 1
-    about = {"delta": question.delta, "adjacency": question.adjacency}
+    about = {"delta": question.stated_delta, "adjacency": question.adjacency}
     while done < len(sizes):
         begun, part = time.perf_counter(), sizes[done : done + many]
         quick = quick_epsilons([(question.run, {**about, "group_size": size}) for size in part], threads=1)
@@ -308,18 +308,20 @@ def points_of(
         many = min(2 * many, _MOST_AT_ONCE) if time.perf_counter() - begun < _QUICK else 1
 
 
-def epsilon_of(question: Question, progress: Progress, **neighbour: Any) -> Bounds:
-    """Bounds on epsilon; `neighbour` in place of what the question says of the group."""
-    neighbour = {**question.neighbour, **neighbour}
-    return groupdp.epsilon(question.run, delta=question.delta, memory_budget=MEMORY, progress=progress, **neighbour)
+def epsilon_of(question: RunFile, progress: Progress, *, group_size: int | None = None) -> Bounds:
+    """Bounds on epsilon, for another group than the question's if one is given."""
+    other = {"group_size": group_size, "adjacency": question.adjacency}
+    neighbours = question.keywords if group_size is None else other
+    about: dict[str, Any] = {"memory_budget": MEMORY, "progress": progress, **neighbours}
+    return groupdp.epsilon(question.run, delta=question.stated_delta, **about)
 
 
-def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: Progress) -> list[Bounds]:
+def baseline_of(name: str, question: RunFile, sizes: Sequence[int], progress: Progress) -> list[Bounds]:
     """Bounds on the epsilon of a named method for every group size; TensorFlow Privacy's number on both sides."""
     from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, spread_instead, vadhan_epsilons
 
     run: Any = question.run
-    about: dict[str, Any] = {"delta": question.delta, "adjacency": question.adjacency, "progress": progress}
+    about: dict[str, Any] = {"delta": question.stated_delta, "adjacency": question.adjacency, "progress": progress}
     if name != "spread":
         require_classic(question)
     if name == "vadhan":
@@ -330,9 +332,9 @@ def baseline_of(name: str, question: Question, sizes: Sequence[int], progress: P
         if name == "fdp":
             answer: Bounds | None = groupdp.fdp_epsilon(run, group_size=size, **about)
         elif name == "renyi":
-            answer = renyi_vadhan_epsilon(run, delta=question.delta, group_size=size)
+            answer = renyi_vadhan_epsilon(run, delta=question.stated_delta, group_size=size)
         elif name == "old-tool":
-            number = old_tool_epsilon(run, delta=question.delta, group_size=size)
+            number = old_tool_epsilon(run, delta=question.stated_delta, group_size=size)
             answer = Bounds(number, number)
         else:
             answer = spread_instead(run, group_size=size, memory_budget=MEMORY, **about)

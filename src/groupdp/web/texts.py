@@ -10,21 +10,18 @@ from typing import Any
 import groupdp
 from groupdp import printing
 from groupdp.bounds import Bounds
-from groupdp.errors import require_line
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, given_percent, upper_percent
-from groupdp.question import neighbours_of, question_of
-from groupdp.run_file.run import DEFAULT_TITLE, RunFile, stated
-from groupdp.web import Question, plain
+from groupdp.question import neighbours_of
+from groupdp.run_file.run import GROUPS, RunFile, stated
 
 
-def as_command(question: Question) -> str:
+def as_command(question: RunFile) -> str:
     """The command that prints the same bounds; several phases of several sources go through a run file."""
-    file = run_file_of(question)
-    phases = [stated(file, index) for index in range(len(question.phases))]
+    phases = [stated(question, index) for index in range(len(question.phases))]
     if len(phases) == 1:
         words = _words(phases[0])
     elif any(isinstance(value, Mapping) for phase in phases for value in phase.values()):
@@ -34,10 +31,16 @@ def as_command(question: Question) -> str:
     return " ".join(["groupdp epsilon", *words, *_words(_asked(question))])
 
 
-def _asked(question: Question) -> dict[str, Any]:
+def _asked(question: RunFile) -> dict[str, Any]:
     """The arguments besides the run; the usual adjacency is left out."""
     usual = question.adjacency == ADJACENCIES[0]
-    return {"delta": question.delta, **question.group, **({} if usual else {"adjacency": question.adjacency})}
+    return {"delta": question.stated_delta, **_group(question), **({} if usual else {"adjacency": question.adjacency})}
+
+
+def _group(question: RunFile) -> dict[str, Any]:
+    """The group's size, or how many are removed and added instead, as they were given."""
+    _ = question.keywords  # refuses a question without a group
+    return {name: size for name in GROUPS if (size := getattr(question, name)) is not None}
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:
@@ -53,7 +56,7 @@ def _words(options: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def as_python(question: Question) -> str:
+def as_python(question: RunFile) -> str:
     """A program that prints the same bounds."""
     lines = ["import groupdp", ""]
     if len(question.phases) == 1:
@@ -93,18 +96,6 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def run_file_of(question: Question) -> RunFile:
-    """The question as the run file that would ask it, with sizes and epochs as they were given."""
-    question_of(question.phases, **question.neighbour)  # refuses a group that the run has no answer for
-    return RunFile(
-        title=require_line("title", question.document.get("title", DEFAULT_TITLE)),
-        phases=question.phases,
-        delta=question.delta,
-        written=tuple(plain(question.document["phases"])),
-        **question.neighbour,
-    )
-
-
 Answer = dict[str, Any]
 
 #: Significant digits of the texts.
@@ -133,10 +124,10 @@ def linear(size: int, single: Bounds) -> tuple[float, str]:
     return value, upper_text(value)
 
 
-def sentence(question: Question, bounds: Bounds) -> str:
+def sentence(question: RunFile, bounds: Bounds) -> str:
     """The guarantee, in one sentence."""
-    neighbours = neighbours_of(question.run, **question.neighbour)
-    delta = repr(question.delta).replace("e-0", "e-")  # 1e-6, not 1e-06
+    neighbours = neighbours_of(question.run, **question.keywords)
+    delta = repr(question.stated_delta).replace("e-0", "e-")  # 1e-6, not 1e-06
     if bounds.upper == math.inf:
         return f"No finite ε protects {neighbours.whom} at δ = {delta} under {neighbours.label}."
     return (
@@ -145,9 +136,9 @@ def sentence(question: Question, bounds: Bounds) -> str:
     )
 
 
-def attack_in_words(risk: Any, question: Question) -> list[str]:
+def attack_in_words(risk: Any, question: RunFile) -> list[str]:
     """What the best attacker could do; every probability is an upper bound, rounded up."""
-    cases = neighbours_of(question.run, **question.neighbour).cases
+    cases = neighbours_of(question.run, **question.keywords).cases
     sentences = [
         "The attacker sees every iterate of the run, knows everybody else's examples, and guesses whether "
         f"{cases.first} or {cases.second}."
@@ -180,11 +171,11 @@ def pair(lower: Any, upper: Any) -> Answer:
     return {"lower": float(lower), "upper": float(upper)}
 
 
-def echo(question: Question, *without: str) -> Answer:
+def echo(question: RunFile, *without: str) -> Answer:
     """The question, beside its answer."""
     echo: Answer = {"adjacency": question.adjacency, "version": groupdp.__version__}
     if "group_size" not in without:
-        echo.update(question.group)
+        echo.update(_group(question))
     if "delta" not in without:
-        echo["delta"] = question.delta
+        echo["delta"] = question.stated_delta
     return echo
