@@ -71,77 +71,38 @@ if TYPE_CHECKING:
 
 #: Public names that are loaded when first used, by module.
 _ON_DEMAND = {
-    "groupdp.bounds": ("Bounds", "Provenance"),
-    "groupdp.errors": ("GroupDPError", "InvalidArgument", "LimitExceeded"),
-    "groupdp.guarantees": ("delta", "epsilon", "log_delta"),
-    "groupdp.loading.inspection": ("inspect",),
-    "groupdp.mechanisms": (
-        "ApproximateDP",
-        "CorrelatedNoise",
-        "DPSGD",
-        "DiscreteGaussianRelease",
-        "GaussianRelease",
-        "LaplaceRelease",
-        "Mechanism",
-        "MixtureOfGaussians",
-        "Search",
-    ),
-    "groupdp.samplings": (
-        "AllocationSampling",
-        "BallsInBinsSampling",
-        "FixedBatchSampling",
-        "FixedOrderSampling",
-        "FixedPeople",
-        "PoissonPeople",
-        "PoissonSampling",
-        "PoissonSources",
-        "ShuffledOnceSampling",
-        "ShuffledSampling",
-        "SpreadSampling",
-        "TruncatedPeople",
-        "TruncatedPoissonSampling",
-    ),
-    "groupdp.baselines": ("linear_reference", "renyi_vadhan_epsilon", "vadhan_epsilon"),
-    "groupdp.baselines.adaptive": ("filter_epsilon", "tuned_epsilon"),
-    "groupdp.baselines.fdp": ("fdp_epsilon",),
-    "groupdp.calibration": (
-        "Calibration",
-        "calibrate_batch_size",
-        "calibrate_group_size",
-        "calibrate_noise",
-        "calibrate_rate",
-        "calibrate_steps",
-    ),
-    "groupdp.people.cap": ("choose_cap",),
-    "groupdp.people.plan": ("plan",),
-    "groupdp.people": ("people_view",),
-    "groupdp.pld": ("PrivacyLossDistribution",),
-    "groupdp.tradeoff.risk": ("risk",),
-    "groupdp.sweeps": ("sweep",),
-    "groupdp.tradeoff": ("TradeOff", "trade_off"),
+    "groupdp.bounds": "Bounds Provenance",
+    "groupdp.errors": "GroupDPError InvalidArgument LimitExceeded",
+    "groupdp.guarantees": "delta epsilon log_delta",
+    "groupdp.loading.inspection": "inspect",
+    "groupdp.mechanisms": "ApproximateDP CorrelatedNoise DPSGD DiscreteGaussianRelease GaussianRelease LaplaceRelease "
+    "Mechanism MixtureOfGaussians Search",
+    "groupdp.samplings": "AllocationSampling BallsInBinsSampling FixedBatchSampling FixedOrderSampling FixedPeople "
+    "PoissonPeople PoissonSampling PoissonSources ShuffledOnceSampling ShuffledSampling SpreadSampling TruncatedPeople "
+    "TruncatedPoissonSampling",
+    "groupdp.baselines": "linear_reference renyi_vadhan_epsilon vadhan_epsilon",
+    "groupdp.baselines.adaptive": "filter_epsilon tuned_epsilon",
+    "groupdp.baselines.fdp": "fdp_epsilon",
+    "groupdp.calibration": "Calibration calibrate_batch_size calibrate_group_size calibrate_noise calibrate_rate "
+    "calibrate_steps",
+    "groupdp.people.cap": "choose_cap",
+    "groupdp.people.plan": "plan",
+    "groupdp.people": "people_view",
+    "groupdp.pld": "PrivacyLossDistribution",
+    "groupdp.tradeoff.risk": "risk",
+    "groupdp.sweeps": "sweep",
+    "groupdp.tradeoff": "TradeOff trade_off",
 }
 #: Modules that are there without being imported by name.
-_MODULES = (
-    "bounds",
-    "correlated",
-    "errors",
-    "guarantees",
-    "ledger",
-    "loading",
-    "mechanisms",
-    "neighbours",
-    "pairs",
-    "question",
-    "samplings",
-)
-_MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names}
+_MODULES = "bounds correlated errors guarantees ledger loading mechanisms neighbours pairs question samplings"
+_MODULE_OF = {name: module for module, names in _ON_DEMAND.items() for name in names.split()}
 
 __all__ = ["__version__"]
 __all__.extend(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in _MODULES.split():
         return importlib.import_module(f"groupdp.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'groupdp' has no attribute {name!r}")

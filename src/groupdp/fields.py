@@ -28,22 +28,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}", re.ASCII)
 #: Names that a run file, a command or a question has already.
 _OF_PHASES = ("mechanism", "sampling", "epochs")
 _OF_QUESTIONS = ("delta", "epsilon", "group_size", "adjacency", "removed", "added", "title", "phase", "phases")
-_OF_COMMANDS = (
-    "data",
-    "save",
-    "force",
-    "out",
-    "json",
-    "as_json",
-    "run",
-    "run_file",
-    "run_option",
-    "memory",
-    "help",
-    "file",
-    "files",
-)
-RESERVED = frozenset((*_OF_PHASES, *_OF_QUESTIONS, *_OF_COMMANDS))
+_OF_COMMANDS = "data save force out json as_json run run_file run_option memory help file files"
+RESERVED = frozenset((*_OF_PHASES, *_OF_QUESTIONS, *_OF_COMMANDS.split()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,11 +248,11 @@ def flag(name: str, meaning: str) -> Field:
     return Field(name=name, unit="", meaning=meaning, kind="flag", default=False, slider=Slider(start=False))
 
 
-def count(name: str, meaning: str, slider: tuple[int, int, int], **more: Any) -> Field:
+def count(name: str, meaning: str, slider: tuple[int, int, int], *, logarithmic: bool = True, **more: Any) -> Field:
     """A whole number of at least 1; `slider` has its start and its ends."""
     start, low, high = slider
-    more = {"at_least": 1, "slider": Slider(start=start, low=low, high=high), **more}
-    return Field(name=name, meaning=meaning, kind="integer", **more)
+    drawn = Slider(start=start, low=low, high=high, logarithmic=logarithmic)
+    return Field(name=name, meaning=meaning, kind="integer", slider=drawn, **{"at_least": 1, **more})
 
 
 def real(name: str, meaning: str, slider: tuple[float, float, float], **more: Any) -> Field:

@@ -31,27 +31,12 @@ from groupdp.cli.output import (
 from groupdp.engines import Progress
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, require_fraction
 from groupdp.neighbours import ADJACENCIES
-from groupdp.samplings import (
-    SAMPLINGS,
-    BallsInBinsSampling,
-    FixedBatchSampling,
-    FixedOrderSampling,
-    PoissonSampling,
-    ShuffledSampling,
-    SpreadSampling,
-)
+from groupdp.samplings import SAMPLINGS, BallsInBinsSampling
 
 _CLAIM = "The claim"
-_TESTED = (
-    PoissonSampling,
-    BallsInBinsSampling,
-    SpreadSampling,
-    ShuffledSampling,
-    FixedBatchSampling,
-    FixedOrderSampling,
-)
-#: The samplings that have a test, with the names of the numbers that they need.
-_FIELDS = {kind.name: tuple(field.name for field in kind.fields if field.default is None) for kind in _TESTED}
+#: The samplings that have a test (loading/fit.py), with the names of the numbers that they need.
+_TESTED = ("poisson", BallsInBinsSampling.name, "spread", "shuffled", "fixed-batch", "fixed-order")
+_FIELDS = {name: tuple(field.name for field in SAMPLINGS[name].fields if field.default is None) for name in _TESTED}
 
 
 def _needing(field: str) -> str:

@@ -12,6 +12,7 @@ from groupdp.integrations import drawn_rate
 from groupdp.loading import IndexBatches
 from groupdp.loading.reading import BY_HAND, Reading, alone, of_module, same_processes, unknown
 from groupdp.samplings import FixedOrderSampling, PoissonSampling, ShuffledSampling
+from groupdp.samplings.sampling import DIVIDED_BY_A_CONSTANT
 
 _DATA = "torch.utils.data"
 _OPACUS = "opacus.utils.uniform_sampler"
@@ -135,7 +136,7 @@ def read_own(reading: Reading, batches: IndexBatches, world: int | None) -> None
     same_processes(reading, batches.world_size, world)
     short = " (it is short enough to be guessed: secrets.randbits(128) is not)" if batches.seed < 2**64 else ""
     reading.check.append(f"The sampler's seed is secret{short}.")
-    reading.check.append("The sum of clipped gradients is divided by a number that does not depend on the data.")
+    reading.check.append(DIVIDED_BY_A_CONSTANT)
 
 
 def _read_uniform(reading: Reading, batches: Any, size: int) -> None:
@@ -150,7 +151,7 @@ def _read_uniform(reading: Reading, batches: Any, size: int) -> None:
     reading.check.append(_secret(batches.generator))
     if size != reading.dataset_size:
         reading.refuse(f"The sampler draws from {size} examples, and the dataset has {reading.dataset_size}.")
-    reading.check.append("The sum of clipped gradients is divided by a number that does not depend on the data.")
+    reading.check.append(DIVIDED_BY_A_CONSTANT)
 
 
 def _read_cut(reading: Reading, batches: Any, world: int | None) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from groupdp.errors import LARGEST_COUNT, InvalidArgument, require_fraction
-from groupdp.fields import Field, Slider, count, exact, real
+from groupdp.fields import Field, count, exact, real
 from groupdp.mechanisms.mechanism import NOISE_MULTIPLIER, Mechanism, mechanisms_of, require_noise
 from groupdp.neighbours import Change
 from groupdp.pairs import Rounds
@@ -67,16 +67,15 @@ class DPSGD(Mechanism):
     fields: ClassVar[tuple[Field, ...]] = (
         NOISE_MULTIPLIER,
         count("steps", "Number of steps, each with one batch.", (2000, 1, 100_000), unit="rounds", at_least=0),
-        Field(
-            name="microbatch_size",
+        count(
+            "microbatch_size",
+            "Examples averaged before clipping; 1 if each is clipped on its own.",
+            (1, 1, 64),
+            logarithmic=False,
             label="Microbatch",
             unit="examples",
-            meaning="Examples averaged before clipping; 1 if each is clipped on its own.",
-            kind="integer",
-            at_least=1,
             default=1,
             example="4",
-            slider=Slider(start=1, low=1, high=64, logarithmic=False),
         ),
     )
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from groupdp.errors import LARGEST_DATASET, InvalidArgument, InWords, LimitExceeded
-from groupdp.fields import BATCHES, Field, Slider, flag
+from groupdp.fields import BATCHES, Field, count, flag
 from groupdp.groups import LARGEST_GROUP
 from groupdp.laws.allocation import thrown_squares_law
 from groupdp.laws.blocks import (
@@ -37,15 +37,14 @@ from groupdp.laws.blocks import (
 from groupdp.neighbours import ADJACENCIES, EXCHANGE, Change
 from groupdp.pairs import ZERO, Round, Rounds, Side
 from groupdp.samplings.audited import AllocatedSums, AuditedDataset, Releases, SubsetSums
-from groupdp.samplings.poisson import FIXED_MICROBATCHES, counted
-from groupdp.samplings.sampling import BoolArray, Sampling
+from groupdp.samplings.poisson import counted
+from groupdp.samplings.sampling import DIVIDED_BY_A_CONSTANT, BoolArray, Sampling
 from groupdp.samplings.sized_batches import squares_coin
 
 #: Up to so many members several orders of block sizes are tried, from so many on a group is taken in parts as
 #: well if each has noise of 1 or more; no effect on validity.
 _FEW = 8
 _SECRET = "Which examples are in which batch stays secret."
-_CONSTANT = "The sum of clipped gradients is divided by a number that does not depend on the data."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +56,7 @@ class AllocationBase(Sampling):
     fields: ClassVar[tuple[Field, ...]] = (BATCHES,)
     adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, EXCHANGE)
     secret_allocation: ClassVar[bool] = True
-    #: What has to hold of the training code, in sentences.
-    needed: ClassVar[tuple[str, ...]]
+    has_random_sizes: ClassVar[bool] = True
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """Those of members who leave; some leave and others join: each with a share of the noise (P-18)."""
@@ -80,9 +78,6 @@ class AllocationBase(Sampling):
     @abstractmethod
     def _is_attained(self, size: int) -> bool:
         """Whether the rounds of so many members who leave are attained."""
-
-    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
-        return (*self.needed, FIXED_MICROBATCHES) if microbatches else self.needed
 
     def share_of_data(self) -> Fraction:
         return Fraction(1, self.batches)
@@ -190,7 +185,7 @@ class SpreadSampling(AllocationBase):
         "independently of all other people; more examples than batches as evenly as possible.",
         _SECRET,
         "The group is all examples of one person.",
-        _CONSTANT,
+        DIVIDED_BY_A_CONSTANT,
     )
 
     def alternatives(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> tuple[Rounds, ...]:
@@ -264,22 +259,20 @@ class AllocationSampling(AllocationBase):
     meant_by: ClassVar[str] = "participations"
     fields: ClassVar[tuple[Field, ...]] = (
         BATCHES,
-        Field(
-            name="participations",
+        count(
+            "participations",
+            "How many batches of an epoch an example is in.",
+            (1, 1, 100),
             unit="per epoch",
-            meaning="How many batches of an epoch an example is in.",
-            kind="integer",
-            at_least=1,
             at_most=LARGEST_DATASET,
             example="2",
-            slider=Slider(start=1, low=1, high=100),
         ),
     )
     needed: ClassVar[tuple[str, ...]] = (
         "Every epoch puts each example into the stated number of distinct batches, uniformly at random, anew and "
         "independently of all other examples.",
         _SECRET,
-        _CONSTANT,
+        DIVIDED_BY_A_CONSTANT,
     )
 
     def __post_init__(self) -> None:

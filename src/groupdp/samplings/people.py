@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords
-from groupdp.fields import BATCH_SIZE, DATASET_SIZE, SAMPLING_RATE, Field, Slider, flag, probability, real
+from groupdp.fields import BATCH_SIZE, DATASET_SIZE, SAMPLING_RATE, Field, count, flag, probability, real
 from groupdp.groups import LARGEST_GROUP
 from groupdp.laws import people_law
 from groupdp.neighbours import Change
@@ -27,14 +27,9 @@ from groupdp.samplings.poisson import PoissonSampling, TruncatedPoissonSampling,
 from groupdp.samplings.sampling import EXAMPLES_CLIPPED, BoolArray, Rounds, Sampling
 from groupdp.samplings.sized_batches import FixedBatchSampling
 
-EXAMPLES_PER_PERSON = Field(
-    name="examples_per_person",
-    unit="examples",
-    meaning="Examples that a sampled person gives to a step, at most.",
-    kind="integer",
-    at_least=1,
-    at_most=LARGEST_GROUP,
-    slider=Slider(start=4, low=1, high=64, logarithmic=False),
+_UP_TO_A_GROUP: dict[str, Any] = {"unit": "examples", "at_most": LARGEST_GROUP, "logarithmic": False}
+EXAMPLES_PER_PERSON = count(
+    "examples_per_person", "Examples that a sampled person gives to a step, at most.", (4, 1, 64), **_UP_TO_A_GROUP
 )
 CLIP_PERSON = flag("clip_person", "Clip the sum or average of a person's gradients once, not each gradient.")
 _OF_PEOPLE = (EXAMPLES_PER_PERSON, CLIP_PERSON)
@@ -185,16 +180,14 @@ class PoissonPeople(PeopleSampling):
             default=1.0,
             example="0.1",
         ),
-        Field(
-            name="examples_held",
-            unit="examples",
-            meaning="The most examples that a person has; needed with an example rate below 1.",
-            kind="integer",
+        count(
+            "examples_held",
+            "The most examples that a person has; needed with an example rate below 1.",
+            (0, 0, 1000),
             at_least=0,
-            at_most=LARGEST_GROUP,
             default=0,
             example="100",
-            slider=Slider(start=0, low=0, high=1000, logarithmic=False),
+            **_UP_TO_A_GROUP,
         ),
     )
     adjacencies: ClassVar[tuple[str, ...]] = PoissonSampling.adjacencies

@@ -14,16 +14,11 @@ from groupdp.errors import LARGEST_DATASET, NOT_SHOWN, InvalidArgument, InWords,
 from groupdp.fields import DATASET_SIZE, SAMPLING_RATE, Field, Slider, count, probability, table
 from groupdp.groups import Group, is_empty
 from groupdp.laws import binomial_law, sum_of_binomials_law
-from groupdp.neighbours import ADJACENCIES, ONE_SIDED, ZERO_OUT, Change
+from groupdp.neighbours import ADD_AND_REMOVE, ADJACENCIES, EXCHANGE, ONE_SIDED, SUBSTITUTE, ZERO_OUT, Change
 from groupdp.pairs import ZERO, Branch, Round, Side
 from groupdp.samplings.audited import AuditedDataset, cut_batches, independent_members
 from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
 
-#: What clipped averages of microbatches need, in a sentence.
-FIXED_MICROBATCHES = (
-    "The microbatch of an example does not depend on which others were sampled (positions in a batch of random "
-    "size do)."
-)
 #: Most sources of one run.
 MOST_SOURCES = 1000
 _NO_LAW = "which of the others are cut away then depends on both groups, and no bound is proved"
@@ -43,8 +38,10 @@ class PoissonSampling(Sampling):
     )
     meant_by: ClassVar[str] = "sampling_rate"
     fields: ClassVar[tuple[Field, ...]] = (SAMPLING_RATE,)
-    adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
+    adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, EXCHANGE)
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ("rate",)
+    has_random_sizes: ClassVar[bool] = True
+    needed: ClassVar[tuple[str, ...]] = ("Every step includes each example independently with the stated probability.",)
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """(Binom(a, q), Binom(b, q)) for a removed and b added: tight with gradients +e and -e (P-1, P-2).
@@ -59,10 +56,6 @@ class PoissonSampling(Sampling):
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
         return True
-
-    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
-        sampled = "Every step includes each example independently with the stated probability."
-        return (sampled, FIXED_MICROBATCHES) if microbatches else (sampled,)
 
     def share_of_data(self) -> Fraction:
         return stated_fraction(self.rate)
@@ -109,7 +102,11 @@ class PoissonSources(Sampling):
             slider=Slider(start={"web": 0.01, "books": 0.001}),
         ),
     )
-    adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, "exchange")
+    adjacencies: ClassVar[tuple[str, ...]] = (*ADJACENCIES, EXCHANGE)
+    has_random_sizes: ClassVar[bool] = True
+    needed: ClassVar[tuple[str, ...]] = (
+        "Every step includes each example independently with the probability stated for its source.",
+    )
 
     def __post_init__(self) -> None:
         rates: Any = dict(self.rates) if isinstance(self.rates, tuple) else self.rates
@@ -138,10 +135,6 @@ class PoissonSources(Sampling):
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
         return True
-
-    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
-        sampled = "Every step includes each example independently with the probability stated for its source."
-        return (sampled, FIXED_MICROBATCHES) if microbatches else (sampled,)
 
     def share_of_data(self) -> Fraction:
         raise InvalidArgument(
@@ -202,7 +195,7 @@ class TruncatedPoissonSampling(Sampling):
     )
     adjacencies: ClassVar[tuple[str, ...]] = (*ONE_SIDED, ZERO_OUT)
     leaks_most_where_smallest: ClassVar[bool] = False
-    refusals: ClassVar[dict[str, str]] = {"substitute": _NO_LAW, "add-and-remove": _NO_LAW, "exchange": _NO_LAW}
+    refusals: ClassVar[dict[str, str]] = dict.fromkeys((SUBSTITUTE, ADD_AND_REMOVE, EXCHANGE), _NO_LAW)
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """A public coin over the classes of the common sample's size (P-6): (m + d, 0) for members removed, its mirror

@@ -17,7 +17,14 @@ from groupdp.pairs import Rounds as Rounds
 from groupdp.samplings.audited import AuditedDataset
 
 BoolArray = npt.NDArray[np.bool_]
+DIVIDED_BY_A_CONSTANT = "The sum of clipped gradients is divided by a number that does not depend on the data."
 EXAMPLES_CLIPPED = "Every example's gradient is clipped to the clipping norm on its own before anything is summed."
+
+#: What clipped averages of microbatches need, in a sentence.
+FIXED_MICROBATCHES = (
+    "The microbatch of an example does not depend on which others were sampled (positions in a batch of random "
+    "size do)."
+)
 
 
 class Described(ABC):
@@ -74,6 +81,10 @@ class Sampling(Described):
     secret_allocation: ClassVar[bool] = False
     #: Whether such runs are often, and wrongly, accounted as Poisson sampling.
     mistaken_for_poisson: ClassVar[bool] = False
+    #: What has to hold of the training code, in sentences, for all fields and microbatches.
+    needed: ClassVar[tuple[str, ...]] = ()
+    #: Whether batches have random sizes, so that a place in a batch depends on who else was sampled.
+    has_random_sizes: ClassVar[bool] = False
     #: Whether it shuffles, so that spread allocation may take its place in a loader.
     shuffles: ClassVar[bool] = False
 
@@ -89,9 +100,9 @@ class Sampling(Described):
     def is_tight(self, change: Change, *, steps: int) -> bool:
         """Whether some loss and datasets attain the rounds of so many steps, so that no better guarantee exists."""
 
-    @abstractmethod
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
         """What has to hold of the training code, in sentences."""
+        return (*self.needed, FIXED_MICROBATCHES) if microbatches and self.has_random_sizes else self.needed
 
     @abstractmethod
     def share_of_data(self) -> Fraction:

@@ -21,11 +21,11 @@ from groupdp.fields import BATCH_SIZE, DATASET_SIZE, Field, flag
 from groupdp.groups import is_empty
 from groupdp.laws import hypergeometric_law
 from groupdp.laws.allocation import SquaresLaw, Values, dealt_squares_law
-from groupdp.neighbours import ONE_SIDED, SAME_SIZE, Change
+from groupdp.neighbours import ADD_AND_REMOVE, EXCHANGE, ONE_SIDED, SAME_SIZE, Change
 from groupdp.pairs import ZERO, Branch, Round, Side, SubstitutionEnvelope
 from groupdp.samplings.audited import AuditedDataset, KnownSums, dealt_members, fixed_batches
 from groupdp.samplings.poisson import counted
-from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
+from groupdp.samplings.sampling import DIVIDED_BY_A_CONSTANT, BoolArray, Rounds, Sampling
 
 #: An example of the group takes another one's place: gradients +e and -e.
 _UNIT = 2.0
@@ -68,10 +68,14 @@ class FixedBatchSampling(SizedBatches):
     meaning: ClassVar[str] = "Every batch is a uniform subset of the dataset, drawn anew in every round."
     adjacencies: ClassVar[tuple[str, ...]] = (*ONE_SIDED, *SAME_SIZE)
     refusals: ClassVar[dict[str, str]] = {
-        "add-and-remove": "no bound is proved where some examples leave and others join",
-        "exchange": "no bound is proved where some examples leave and another number of them join",
+        ADD_AND_REMOVE: "no bound is proved where some examples leave and others join",
+        EXCHANGE: "no bound is proved where some examples leave and another number of them join",
     }
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ("batch_size",)
+    needed: ClassVar[tuple[str, ...]] = (
+        "Every step draws a uniformly random batch of the stated size, without replacement, anew.",
+        "The dataset size is public.",
+    )
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
         """2 x Hypergeom(B, n + k, k) against 0 for k removed, and its mirror image (P-4, tight).
@@ -88,12 +92,6 @@ class FixedBatchSampling(SizedBatches):
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
         return not change.keeps_places and (is_empty(change.removed) or is_empty(change.added))
-
-    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
-        return (
-            "Every step draws a uniformly random batch of the stated size, without replacement, anew.",
-            "The dataset size is public.",
-        )
 
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         while True:
@@ -164,7 +162,7 @@ def uniform_subsets(generator: np.random.Generator, batch_size: int, trials: int
 
 _OTHER_SIZE = "with another number of examples every later batch changes, and no bound is proved"
 #: Adjacencies with another number of examples in the two datasets.
-REFUSALS = dict.fromkeys((*ONE_SIDED, "add-and-remove", "exchange"), _OTHER_SIZE)
+REFUSALS = dict.fromkeys((*ONE_SIDED, ADD_AND_REMOVE, EXCHANGE), _OTHER_SIZE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,11 +180,12 @@ class ShuffledSampling(SizedBatches):
     refusals: ClassVar[dict[str, str]] = REFUSALS
     mistaken_for_poisson: ClassVar[bool] = True
     shuffles: ClassVar[bool] = True
-    #: Whether one permutation serves all epochs; and the assumption that says so.
+    #: Whether one permutation serves all epochs.
     in_one_order: ClassVar[bool] = False
-    permuted: ClassVar[str] = (
+    needed: ClassVar[tuple[str, ...]] = (
         "Every epoch permutes the whole dataset uniformly at random, anew, and every example is in at most one batch "
-        "of it."
+        "of it.",
+        DIVIDED_BY_A_CONSTANT,
     )
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
@@ -201,9 +200,6 @@ class ShuffledSampling(SizedBatches):
 
     def is_tight(self, change: Change, *, steps: int) -> bool:
         return False
-
-    def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
-        return (self.permuted, "The sum of clipped gradients is divided by a number that does not depend on the data.")
 
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         while True:
@@ -239,9 +235,10 @@ class ShuffledOnceSampling(ShuffledSampling):
     meaning: ClassVar[str] = "One permutation, dealt into the same batches in every epoch."
 
     in_one_order: ClassVar[bool] = True
-    permuted: ClassVar[str] = (
+    needed: ClassVar[tuple[str, ...]] = (
         "The dataset is permuted uniformly at random, once for each phase, and every example is in at most one batch "
-        "of an epoch."
+        "of an epoch.",
+        DIVIDED_BY_A_CONSTANT,
     )
 
 

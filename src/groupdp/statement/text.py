@@ -21,6 +21,7 @@ from groupdp.neighbours import DIRECTIONS, SAME_SIZE, TwoCases
 from groupdp.printing import counted, given, given_percent, sides, upper_text
 from groupdp.question import neighbours_of
 from groupdp.run_file.run import RunFile, remarks_on, stated, with_sizes_stated
+from groupdp.samplings.sampling import DIVIDED_BY_A_CONSTANT
 from groupdp.tradeoff.risk import Risk, risk
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def assumptions(run: RunFile) -> list[str]:
     for phase in run.training:
         sentences += phase.sampling.assumptions(microbatches=phase.in_microbatches)
     if any(change.keeps_places for change in run.neighbours.changes):
-        sentences.append("The sum of clipped gradients is divided by a number that does not depend on the data.")
+        sentences.append(DIVIDED_BY_A_CONSTANT)
     if run.several_owners:
         sentences.append(
             "Records have several owners: who owns which record is public and the same in both datasets, which records "

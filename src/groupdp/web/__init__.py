@@ -37,7 +37,7 @@ from groupdp.errors import (
     require_number,
     shown,
 )
-from groupdp.fields import Field, Slider
+from groupdp.fields import Field, count, real
 from groupdp.mechanisms import DPSGD, MECHANISMS
 from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES, MEANINGS, ONE_SIDED
@@ -49,8 +49,8 @@ from groupdp.samplings import SAMPLINGS
 
 def _examples(name: str, meaning: str, start: int, low: int, label: str = "") -> Field:
     """A field that counts examples."""
-    slider = Slider(start=start, low=low, high=32, logarithmic=False)
-    return Field(name=name, label=label, unit="examples", meaning=meaning, kind="integer", at_least=0, slider=slider)
+    more: dict[str, Any] = {"label": label, "unit": "examples", "at_least": 0, "logarithmic": False}
+    return count(name, meaning, (start, low, 32), **more)
 
 
 #: Who the guarantee is about, and its target.
@@ -58,22 +58,20 @@ QUESTION_FIELDS = (
     _examples("group_size", "Nobody has more than this many in the dataset.", 9, 1, "Examples of one person"),
     _examples("removed", "How many examples the second dataset lacks.", 4, 0),
     _examples("added", "How many examples the second dataset has instead.", 4, 0),
-    Field(
-        name="delta",
+    real(
+        "delta",
+        "Of (ε, δ): well below one over the number of people.",
+        (1e-6, 1e-12, 1e-2),
         unit="probability",
-        meaning="Of (ε, δ): well below one over the number of people.",
-        kind="number",
         at_least=0.0,
-        slider=Slider(start=1e-6, low=1e-12, high=1e-2),
     ),
-    Field(
-        name="epsilon",
+    real(
+        "epsilon",
+        "The ε that the parameter is chosen for.",
+        (8.0, 0.1, 100.0),
         label="Target epsilon",
         unit="nats",
-        meaning="The ε that the parameter is chosen for.",
-        kind="number",
         at_least=0.0,
-        slider=Slider(start=8.0, low=0.1, high=100.0),
     ),
 )
 
@@ -253,8 +251,8 @@ def counts_of(document: Mapping[str, Any]) -> Counts:
     if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 2 for row in rows):
         raise InvalidArgument("tally", rows, "be a list of [examples, people]")
     people: dict[int, int] = {}
-    for count, number in rows:
-        size = require_integer("counts", plain(count), at_least=1)
+    for examples, number in rows:
+        size = require_integer("counts", plain(examples), at_least=1)
         people[size] = people.get(size, 0) + require_integer("people", plain(number), at_least=1, at_most=MOST_PEOPLE)
     counts, _ = histogram_of(list(people))  # refuses what is not a list of counts
     return Counts(examples=counts, people_with=np.array([people[int(count)] for count in counts]))
