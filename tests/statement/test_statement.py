@@ -100,7 +100,7 @@ def test_microbatching_is_said_and_doubles_the_sensitivity():
     said = formats.as_markdown(made)
     assert "microbatches of 8" in said
     assert "the sensitivity is doubled" in said
-    assert "Some loss and some dataset attain it" not in said
+    assert "Some loss and some dataset attain this value" not in said
     halved = parse_run_file(TWO_PHASES.replace("noise_multiplier = 2.0", "noise_multiplier = 1.0"))
     same = groupdp.epsilon(list(halved.phases), delta=1e-6, group_size=4)
     assert made.epsilon.intersects(same)

@@ -30,8 +30,9 @@ from groupdp.printing import counted, given_percent, lower_percent
 DATA = "The data"
 #: What a bound of records with several owners is for.
 _SEVERAL_OWNERS = (
-    f"Who owns which record is public here, and the contents are protected: state {' or '.join(SAME_SIZE)}. Removing a "
-    f"person would change which records of their co-owners are kept, so {ADJACENCIES[0]} is not valid."
+    "Records have several owners. A guarantee protects their contents, and not who owns which record: state it for the "
+    f"adjacency {' or '.join(SAME_SIZE)}. {ADJACENCIES[0].capitalize()} is not valid, because removing a person would "
+    "change which records of their co-owners are kept."
 )
 
 FILES = argument("FILES", "CSV (also .gz), Parquet or JSONL files, globs or directories; - is stdin.", several=True)

@@ -218,9 +218,9 @@ def _optimality(result: Calibration) -> str:
         if result.proved_gap is None:
             return "The value meets the target; it is not proved to be the best one."
         gap = round_up(result.proved_gap, 2)
-        return f"Proved optimal{by} to a relative {gap}, not to the tolerance asked for."
+        return f"Proved optimal{by} to a relative {gap}, which is wider than the tolerance asked for."
     if result.failing_value is None:
-        return "The value is at the end of the range that is accepted."
+        return "The value is at the end of the accepted range."
     if result.tolerance is not None:
         return f"Proved optimal{by} to a relative {given(result.tolerance)}."
     return f"Proved optimal{by}."

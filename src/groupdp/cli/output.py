@@ -129,7 +129,7 @@ def _stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
 
 
 #: What "at least" means if the analysis is not tight.
-NOT_TIGHT = "Valid, not tight: 'at least' limits this analysis only, and a better one may prove less."
+NOT_TIGHT = "Valid, not tight: a better analysis may prove a smaller value than this 'at least'."
 
 
 def dump_json(payload: Mapping[str, Any]) -> str:

@@ -218,7 +218,8 @@ def _frontier(study: CapStudy) -> list[str]:
     """The least noise and the largest share, and caps between, without choosing for anybody."""
     first, last = study.rows[0], study.rows[-1]
     sentences = [
-        "No cap is recommended: only you can say what the discarded examples are worth (--minimum-share).",
+        "No cap is recommended, because nobody else can say what the discarded examples are worth: --minimum-share "
+        "says it.",
         f"From a cap of {first.cap} to {last.cap}, the share kept rises from {lower_percent(first.share_kept)} to "
         f"{lower_percent(last.share_kept)} and the noise per averaged gradient by a factor of "
         f"{_ratio(last.noise_per_average, first.noise_per_average)}.",

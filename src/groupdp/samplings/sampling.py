@@ -22,8 +22,7 @@ EXAMPLES_CLIPPED = "Every example's gradient is clipped to the clipping norm on 
 
 #: What clipped averages of microbatches need, in a sentence.
 FIXED_MICROBATCHES = (
-    "The microbatch of an example does not depend on which others were sampled (positions in a batch of random "
-    "size do)."
+    "The microbatch of an example does not depend on which others were sampled, as its position in the batch does."
 )
 
 

@@ -61,7 +61,9 @@ def meaning(statement: Statement) -> str:
 def _meaning(statement: Statement) -> str:
     run = statement.run
     if statement.epsilon.upper == math.inf and run.looked:
-        return "What was released cannot be taken back; a larger budget holds only for a ledger that begins with it."
+        return (
+            "What was released cannot be taken back. A larger budget takes a new ledger, which fixes it from the start."
+        )
     if statement.epsilon.upper == math.inf:
         becomes = "becomes" if statement.epsilon.tight else "may become"
         return (
@@ -92,17 +94,19 @@ def _choices(statement: Statement) -> str:
     ledger, filtered = statement.ledger, statement.filtered
     if ledger is None or filtered is None:
         return ""
-    needed = "no filter" if filtered.upper == math.inf else f"a filter with a budget of {rounded(filtered.upper)}"
+    needed = "no filter is enough"
+    if filtered.upper < math.inf:
+        needed = f"a filter needs a budget of {rounded(filtered.upper)}, fixed beforehand"
     if not ledger.looked:
         return (
-            "The parameters of every release were fixed before the data were looked at: the releases are composed. Had "
-            f"they been chosen after looking at earlier outcomes, {needed} fixed beforehand would have let them pass. "
+            "The parameters of every release were fixed before the data were looked at, so the releases are composed. "
+            f"For parameters chosen after looking at earlier outcomes {needed}. "
         )
     budget = "none" if ledger.epsilon is None else given(ledger.epsilon)
     return (
         "Parameters of some releases were chosen after looking at earlier outcomes. Then only the budget of a Renyi "
         f"filter is a guarantee, if it was fixed beforehand and lets all of them pass: {budget} was fixed when the "
-        f"ledger was made, and the releases so far need {needed}. "
+        f"ledger was made, and for the releases so far {needed}. "
     )
 
 
@@ -138,10 +142,10 @@ def assumptions(run: RunFile) -> list[str]:
     sentences += _dataset_sizes(run)
     sentences += (sentence for phase in run.phases for sentence in phase.assumptions())
     sentences.append(
-        "The data influence nothing else: choices made by looking at them (architecture, hyperparameters, the "
+        "The data influence the parameters only through the outcomes of earlier releases."
+        if run.looked
+        else "Nothing else depends on the data: choices made after looking at them (architecture, hyperparameters, the "
         "stopping round) are not accounted for here."
-        if not run.looked
-        else "The data influence parameters by the outcomes of earlier releases alone."
     )
     return list(dict.fromkeys(sentences))
 
@@ -161,10 +165,10 @@ def _dataset_sizes(run: RunFile) -> list[str]:
 
 
 _TIGHT = (
-    "Some loss and some dataset attain it, so no analysis of all iterates can do better without assuming more about "
-    "them."
+    "Some loss and some dataset attain this value, so no analysis that releases all iterates can prove a smaller one "
+    "without further assumptions."
 )
-_VALID = "The guarantee is valid and not claimed to be tight: a better analysis may prove less."
+_VALID = "The guarantee is valid and not claimed to be tight: a better analysis may prove a smaller epsilon."
 
 
 def method(statement: Statement) -> str:

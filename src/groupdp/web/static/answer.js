@@ -50,7 +50,7 @@ export class AnswerCard {
     this.badge.textContent = epsilon.tight ? "tight" : "valid, not tight";
     this.badge.title = epsilon.tight
       ? "No valid guarantee of this run is below the lower side."
-      : "The upper side is a guarantee; the lower side limits this analysis only, and a better one may prove less.";
+      : "The upper side is a guarantee; a better analysis may prove a smaller value than the lower side.";
     this.badge.classList.toggle("loose", !epsilon.tight);
     this.sentence.textContent = answer.sentence;
     this.refusal.textContent = "";
