@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from fractions import Fraction
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from groupdp.printing import given
@@ -154,9 +154,8 @@ def require_number(
         and (below is None or number < below)
     )
     if not inside:
-        raise InvalidArgument(
-            name, value, f"be {_wanted_of(value, at_least=at_least, above=above, at_most=at_most, below=below)}"
-        )
+        limits = {"of at least": at_least, "above": above, "of at most": at_most, "below": below}
+        raise InvalidArgument(name, value, f"be {_wanted(value, limits)}")
     return number
 
 
@@ -165,13 +164,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def _wanted_of(value: Any, **limits: float | None) -> str:
+def _wanted(value: Any, limits: Mapping[str, float | None]) -> str:
     """What would be right in place of a number outside of the limits, or of a value that is not a number."""
+    said = {words: given(limit) for words, limit in limits.items() if limit is not None}
+    interval = ""
+    if len(said) > 1:
+        low, high = said.values()
+        interval = f"in {'[' if 'of at least' in said else '('}{low}, {high}{']' if 'of at most' in said else ')'}"
+    one_sided = "".join(f" {words} {limit}" for words, limit in said.items())
     if _is_number(value):
-        return _wanted("a finite number", **limits)
+        return interval or f"a finite number{one_sided}"
     noun = f"a number ({'not a text' if isinstance(value, str) else 'a float, an int or a Fraction'})"
-    wanted = _wanted(noun, **limits)
-    return wanted if wanted.startswith(noun) else f"{noun} {wanted}"
+    return f"{noun} {interval}" if interval else f"{noun}{one_sided}"
 
 
 def require_integer(name: str, value: Any, *, at_least: int, at_most: int = LARGEST_COUNT) -> int:
@@ -183,29 +187,6 @@ def require_integer(name: str, value: Any, *, at_least: int, at_most: int = LARG
         raise InvalidArgument(name, number, f"be an integer of at least {at_least}")
     if number > at_most:
         raise InvalidArgument(name, number, f"be an integer of at most {at_most}")
-    return number
-
-
-def require_fraction(name: str, value: Any) -> Fraction:
-    """`value` as an exact number of at least 0: a number, or a text like "15", "0.5" or "256/60000".
-
-    A double is taken as the decimal that it prints as, which is what was meant: 0.1 is 1/10.
-    """
-    try:
-        if isinstance(value, bool) or (isinstance(value, str) and len(value) > 100):
-            raise ValueError
-        if isinstance(value, numbers.Rational):
-            number = Fraction(value)
-        else:
-            text = value.strip() if isinstance(value, str) else repr(float(value))
-            _, _, exponent = text.lower().partition("e")
-            if exponent and abs(int(exponent)) > 400:
-                raise ValueError
-            number = Fraction(text)
-        if number < 0:
-            raise ValueError
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise InvalidArgument(name, value, "be a number of at least 0 or a fraction like 256/60000") from None
     return number
 
 
@@ -228,28 +209,3 @@ def require_line(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > 200 or not value.isprintable():
         raise InvalidArgument(name, value, "be one line of at most 200 characters")
     return value.strip()
-
-
-def _wanted(
-    noun: str,
-    *,
-    at_least: float | None,
-    above: float | None,
-    at_most: float | None,
-    below: float | None,
-) -> str:
-    low = at_least if at_least is not None else above
-    high = at_most if at_most is not None else below
-    if low is not None and high is not None:
-        left = "[" if at_least is not None else "("
-        right = "]" if at_most is not None else ")"
-        return f"in {left}{given(low)}, {given(high)}{right}"
-    if at_least is not None:
-        return f"{noun} of at least {given(at_least)}"
-    if above is not None:
-        return f"{noun} above {given(above)}"
-    if at_most is not None:
-        return f"{noun} of at most {given(at_most)}"
-    if below is not None:
-        return f"{noun} below {given(below)}"
-    return noun

@@ -84,7 +84,7 @@ class Field:
     @property
     def metavar(self) -> str:
         """What stands for its value in the help of the option."""
-        return {"number": "NUMBER", "integer": "INTEGER", "flag": "", "table": "NAME=NUMBER"}[self.kind]
+        return {"flag": "", "table": "NAME=NUMBER"}.get(self.kind, self.kind.upper())
 
     def stated(self, value: Any) -> str:
         """The field with its value: "batch size 256", "100 batches per epoch"; nothing for a flag that is not set."""

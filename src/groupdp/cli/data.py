@@ -134,21 +134,14 @@ def read_people(
     out=out("FILE", "Write each person's number: Parquet, CSV or JSONL by suffix.", writes="itself"),
 )
 def count(
-    files: list[str],
-    *,
-    by: list[str] | None,
-    kind: str | None,
-    out: str | None,
-    memory: int,
-    scheduler: str | None,
-    progress: Progress,
+    files: list[str], *, by: list[str] | None, out: str | None, scheduler: str | None, progress: Progress, **source: Any
 ) -> Answer:
     """How many examples each person has, from a table with a row for every example."""
-    columns = require_by(files, by, kind=kind, memory=memory)
+    columns = require_by(files, by, **source)
     from groupdp.data import count as count_rows
 
     with terminated_as_interrupted():
-        counts = count_rows(files, by=columns, out=out, memory=memory, kind=kind, client=scheduler, progress=progress)
+        counts = count_rows(files, by=columns, out=out, client=scheduler, progress=progress, **source)
     warn_of_alike(counts)
     quantiles = {share: counts.quantile(share) for share in (0.5, 0.9, 0.99, 0.999)}
     histogram = zip(counts.examples, counts.people_with, strict=True)

@@ -29,7 +29,8 @@ from groupdp.cli.output import (
     wrapped,
 )
 from groupdp.engines import Progress
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice, require_fraction
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice
+from groupdp.fields import SAMPLING_RATE
 from groupdp.neighbours import ADJACENCIES
 from groupdp.samplings import SAMPLINGS, BallsInBinsSampling
 
@@ -54,10 +55,7 @@ def _needing(field: str) -> str:
     sampling=words("NAME", f"What is claimed: {', '.join(_FIELDS)}.", _CLAIM, required=True),
     dataset_size=integer("Examples in the dataset drawn from.", _CLAIM, required=True),
     sampling_rate=words(
-        "NUMBER",
-        "poisson: the rate, 0.01 or 256/60000.",
-        _CLAIM,
-        read=lambda name, text: float(require_fraction(name, text)),
+        "NUMBER", "poisson: the rate, 0.01 or 256/60000.", _CLAIM, read=lambda _, text: float(SAMPLING_RATE.read(text))
     ),
     batches=integer(f"{_needing('batches')}: batches of an epoch.", _CLAIM),
     batch_size=integer(f"{_needing('batch_size')}: examples in a batch.", _CLAIM),

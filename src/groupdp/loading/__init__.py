@@ -29,9 +29,9 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_fraction, require_integer
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_integer
 from groupdp.floats import IntArray
-from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.dpsgd import DPSGD, EPOCHS
 from groupdp.samplings import BallsInBinsSampling, PoissonSampling, Sampling, SpreadSampling
 
 BoolArray = npt.NDArray[np.bool_]
@@ -102,7 +102,7 @@ class IndexBatches(ABC):
 
     def run(self, *, noise_multiplier: float, epochs: Any) -> DPSGD:
         """The run of `epochs` epochs; a part of one is rounded up to whole steps."""
-        steps = math.ceil(require_fraction("epochs", epochs) * self.batches)
+        steps = math.ceil(EPOCHS.read(epochs) * self.batches)
         return DPSGD(self.sampling, noise_multiplier=noise_multiplier, steps=steps)
 
     def __len__(self) -> int:

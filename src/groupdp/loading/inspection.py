@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from groupdp._files import NewFiles
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_fraction, require_integer
+from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_integer
 from groupdp.loading import IndexBatches, units_of
 from groupdp.loading.draws import Drawn
 from groupdp.loading.fit import FALSE_ALARM, Fit, drawn_from, fit
@@ -33,7 +33,7 @@ from groupdp.loading.known_loaders import (
     read_trainer,
 )
 from groupdp.loading.reading import Reading, accumulate, compare, read_engine, read_other, read_selection, require_world
-from groupdp.mechanisms.dpsgd import DPSGD
+from groupdp.mechanisms.dpsgd import DPSGD, EPOCHS
 from groupdp.run_file.run import RunFile, run_file_text
 from groupdp.samplings import Sampling
 
@@ -67,7 +67,7 @@ class Inspection:
         """The run of `epochs` epochs; refused with the first problem where there is one."""
         if self.sampling is None or self.steps_per_epoch is None or self.problems:
             raise InvalidArgument.saying("loader", self.problems[0])
-        steps = math.ceil(require_fraction("epochs", epochs) * self.steps_per_epoch)
+        steps = math.ceil(EPOCHS.read(epochs) * self.steps_per_epoch)
         return DPSGD(self.sampling, noise_multiplier=noise_multiplier, steps=steps)
 
     def run_file(

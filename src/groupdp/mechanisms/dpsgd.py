@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from groupdp.errors import LARGEST_COUNT, InvalidArgument, require_fraction
+from groupdp.errors import LARGEST_COUNT, InvalidArgument
 from groupdp.fields import Field, count, exact, real
 from groupdp.mechanisms.mechanism import NOISE_MULTIPLIER, Mechanism, mechanisms_of, require_noise
 from groupdp.neighbours import Change
@@ -98,8 +98,7 @@ class DPSGD(Mechanism):
         """A run of `epochs` passes over the data, each rounded up to whole steps (`steps_of_epochs`)."""
         if not isinstance(sampling, Sampling):
             raise InvalidArgument("sampling", sampling, "be one of groupdp's samplings")
-        passes = require_fraction("epochs", epochs)
-        steps = steps_of_epochs(passes, sampling.share_of_data())
+        steps = steps_of_epochs(EPOCHS.read(epochs), sampling.share_of_data())
         return cls(sampling, noise_multiplier=noise_multiplier, steps=steps, microbatch_size=microbatch_size)
 
     @property

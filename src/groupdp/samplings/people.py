@@ -44,9 +44,14 @@ class PeopleSampling(Sampling):
     examples_per_person: int
     clip_person: bool = False
 
-    #: The sampling that treats an example as this one treats a person.
+    #: The sampling that treats an example as this one treats a person: both have the same laws.
     plain_kind: ClassVar[type[Sampling]]
     unit: ClassVar[str] = "person"
+
+    def __init_subclass__(cls) -> None:
+        plain = cls.plain_kind
+        cls.adjacencies, cls.leaks_most_where_smallest = plain.adjacencies, plain.leaks_most_where_smallest
+        cls.refusals = {name: reason.replace("examples", "people") for name, reason in plain.refusals.items()}
 
     def __post_init__(self) -> None:
         Sampling.__post_init__(self)
@@ -190,7 +195,6 @@ class PoissonPeople(PeopleSampling):
             **_UP_TO_A_GROUP,
         ),
     )
-    adjacencies: ClassVar[tuple[str, ...]] = PoissonSampling.adjacencies
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ("rate", "examples_per_person")
 
     def __post_init__(self) -> None:
@@ -285,10 +289,6 @@ class FixedPeople(PeopleSampling):
         _PEOPLE,
         *_OF_PEOPLE,
     )
-    adjacencies: ClassVar[tuple[str, ...]] = FixedBatchSampling.adjacencies
-    refusals: ClassVar[dict[str, str]] = {
-        name: reason.replace("examples", "people") for name, reason in FixedBatchSampling.refusals.items()
-    }
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ("batch_size", "examples_per_person")
 
 
@@ -316,6 +316,3 @@ class TruncatedPeople(PeopleSampling):
         replace(_PEOPLE, meaning="People in the dataset without the group."),
         *_OF_PEOPLE,
     )
-    adjacencies: ClassVar[tuple[str, ...]] = TruncatedPoissonSampling.adjacencies
-    refusals: ClassVar[dict[str, str]] = TruncatedPoissonSampling.refusals
-    leaks_most_where_smallest: ClassVar[bool] = TruncatedPoissonSampling.leaks_most_where_smallest

@@ -118,17 +118,13 @@ class CyclicPoisson(Participation):
             norms = _worst_part(strategy, rounds, self.parts)[0]
         else:
             norms = [(window_factor(strategy, rounds, parts=self.parts), -(-rounds // self.parts))]
-        right, left = total(change.removed), total(change.added)
-        return tuple(
-            (
-                Round.of(
-                    binomial_side(self.rate, right, scale.sensitivity(norm), scale.noise),
-                    binomial_side(self.rate, left, scale.sensitivity(norm), scale.noise),
-                ),
-                times,
-            )
-            for norm, times in norms
-        )
+        groups = total(change.removed), total(change.added)
+
+        def round_of(norm: float) -> Round:
+            moved = scale.sensitivity(norm)
+            return Round.of(*(binomial_side(self.rate, group, moved, scale.noise) for group in groups))
+
+        return tuple((round_of(norm), times) for norm, times in norms)
 
     def is_tight(self, strategy: Strategy, rounds: int, change: Change) -> bool:
         if not self._in_one_part(change):
