@@ -241,6 +241,6 @@ def test_statements_of_ledgers_name_the_figure_that_applies(path):
     assert looked["filter"] <= 6.0
     for question in ("epsilon", "delta --epsilon 3", "statement --short"):
         name, *rest = question.split()
-        assert_one_sentence(command(f"{name} {path} {' '.join(rest)}"), "fixed beforehand")
+        assert_one_sentence(command(f"{name} {path} {' '.join(rest)}"), "chosen after looking")
     add_release(path, run_of(TRAINING, 8), chosen="after-looking")
     assert "No guarantee is stated" in command(f"statement {path}").output

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from groupdp.errors import NOT_SHOWN, InvalidArgument, InWords, require_choice
+from groupdp.errors import NOT_SHOWN, InvalidArgument, require_choice
 from groupdp.fields import Field, integer, number
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD
@@ -64,20 +64,23 @@ class Asked:
     def neighbours(self) -> dict[str, Any]:
         """The arguments of the library's functions that say which datasets are neighbours."""
         if self.file.looked:
-            needed = (
-                "have parameters fixed beforehand for this question: groupdp ledger show has the figure that applies"
+            sentence = (
+                "Some parameters in this ledger were chosen after looking at outcomes, so this command has no valid "
+                "answer: groupdp ledger show has the figure that applies."
             )
-            raise InvalidArgument("ledger", InWords("some that were chosen after looking"), needed)
+            raise InvalidArgument.saying("ledger", sentence)
         return self.file.keywords
 
     def require_one_source(self, what: str) -> None:
         """Refuses several sources for an answer whose group sizes are one number each."""
         sources = self.file.sources
         if sources is not None:
-            needed = f"draw from one source for {what}: there a group size is one number"
             each = ",".join(f"{source}=1" for source in sources[:2])
-            instead = f"use groupdp epsilon --group-size {each} for each group instead"
-            raise InvalidArgument("run", InWords(f"{len(sources)} sources"), needed, instead)
+            sentence = (
+                f"A run with one source is needed for {what}, where a group size is one number; this run draws from "
+                f"{len(sources)}: use groupdp epsilon --group-size {each} for each group instead."
+            )
+            raise InvalidArgument.saying("run", sentence)
 
     def run_as_json(self) -> Any:
         """The run under the names of the run file: one phase, or a list of phases."""

@@ -82,8 +82,7 @@ def read_ledger(path: str | Path) -> Ledger:
         for number, line in enumerate(lines[1:], 2):  # noqa: B007
             entries.append(_entry(line))
     except (KeyError, TypeError, ValueError) as error:
-        place = f"{path}, line {number}"
-        raise InvalidArgument("line", InWords(f"another ({error})"), "be one that groupdp wrote", place=place) from None
+        raise _damaged(str(path), number, f"not one that groupdp wrote: {str(error).rstrip('.')}") from None
     return replace(ledger, entries=tuple(entries), made=lines[0]["digest"], head=lines[-1]["digest"])
 
 
@@ -303,4 +302,4 @@ def _verified(content: bytes, name: str) -> list[Line]:
 
 
 def _damaged(name: str, line: int, how: str) -> InvalidArgument:
-    return InvalidArgument("line", InWords(f"one that is {how}"), "be as it was written", place=f"{name}, line {line}")
+    return InvalidArgument.saying("line", f"this line is {how}.").at(f"{name}, line {line}")

@@ -188,4 +188,4 @@ def mechanisms_of(run: Any) -> tuple[Mechanism, ...]:
         if total > LARGEST_COUNT:
             raise InvalidArgument("steps", total, f"add up to at most {LARGEST_COUNT} over all phases")
         return mechanisms
-    raise InvalidArgument("run", run, "be a DPSGD or a non-empty sequence of them")
+    raise InvalidArgument("run", run, "be a mechanism, like a DPSGD, or a non-empty sequence of mechanisms")
