@@ -267,4 +267,4 @@ def test_the_commands(tmp_path: Path):
     out = tmp_path / "out.parquet"
     made = command(f"bound {rows} --by author --by coauthor --key id --at-most 2 --out {out}")
     assert made.status == 0
-    assert "add-or-remove is not valid" in " ".join(made.output.split())
+    assert "Add-or-remove is not valid" in " ".join(made.output.split())

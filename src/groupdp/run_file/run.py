@@ -115,10 +115,8 @@ class RunFile:
             needed = f"{needed}, or {key} = {{ {in_file} }} in a run file"
             raise InvalidArgument(key, InWords("nothing") if size is None else size, needed)
         if size is None:
-            needed = (
-                "be given: how many examples one person may have, like --group-size 9 or group_size = 9 in a run file"
-            )
-            raise InvalidArgument(key, NOT_SHOWN, needed)
+            like = "--group-size 9, or --group-size 1 for one (in a run file group_size = 9)"
+            raise InvalidArgument(key, NOT_SHOWN, f"be given: how many examples one person may have, like {like}")
         return size if sources is None else {**dict.fromkeys(sources, 0), **size}
 
     @property
