@@ -1,4 +1,4 @@
-"""The run and the question of a command: from the texts of options, to what it prints and hands to the library."""
+"""The run and the question of a command: from its options to what it prints and hands to the library."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from groupdp.cli.options import pairs
 from groupdp.errors import NOT_SHOWN, InvalidArgument, require_choice
-from groupdp.fields import Field, integer, number
-from groupdp.groups import LARGEST_GROUP
+from groupdp.fields import Field
 from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.mechanism import Mechanism
 from groupdp.mechanisms.named_values import (
@@ -23,7 +23,6 @@ from groupdp.mechanisms.named_values import (
     with_sampling,
 )
 from groupdp.mechanisms.wrappers import FIELDS, OfGroup
-from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given
 from groupdp.run_file import file_and_size, read_run_file, read_run_files, run_of
 from groupdp.run_file.run import GROUPS, RunFile, described, remarks_on, run_file_text, stated
@@ -142,13 +141,13 @@ def _in_words(size: Any) -> str:
 
 
 def asked_of(options: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingProxyType({})) -> Asked:
-    """From the options' texts to the run and the question."""
-    given = {name: text for name, text in options.items() if text not in (None, False, [])}
+    """From the options that were typed to the run and the question."""
+    given = {name: value for name, value in options.items() if not (value is None or value is False or value == [])}
     fields = phase_fields()
     values = {key: given[key] for key in ("mechanism", "sampling", *fields) if key in given}
     for key in values.keys() & {name for name, field in fields.items() if field.kind == "table"}:
-        values[key] = _pairs(fields[key].option.removeprefix("--"), values[key])
-    typed = [_pairs("phase", text.split(",")) for text in given.get("phases", [])]
+        values[key] = pairs(fields[key].option.removeprefix("--"), values[key])
+    typed = [pairs("phase", text.split(",")) for text in given.get("phases", [])]
     paths = [given["run_option"]] if "run_option" in given else given.get("run_file", [])
     if "run_option" in options and not (paths or values or typed):
         needed = "be given: a run file (--run RUN.TOML), or options like --sampling-rate 0.01"
@@ -297,15 +296,11 @@ def _meant(values: Mapping[str, Any]) -> str:
 
 def _question(given: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a run file that say what is asked."""
-    question: dict[str, Any] = {key: _group(key, given[key]) for key in GROUPS if key in given}
-    if "delta" in given:
-        question["delta"] = number("delta", given["delta"], above=0.0, below=1.0)
+    question = {key: given[key] for key in ("delta", "adjacency", *GROUPS) if key in given}
     if "data" in given:
         from groupdp.data.manifest import read_manifest
 
         question["data"] = read_manifest(given["data"])
-    if "adjacency" in given:
-        question["adjacency"] = require_choice("adjacency", given["adjacency"], ADJACENCIES)
     if "removed" in given or "added" in given:
         if "group_size" in given:
             raise InvalidArgument("group_size", given["group_size"], "be left out where removed or added is given")
@@ -313,22 +308,3 @@ def _question(given: Mapping[str, Any]) -> dict[str, Any]:
     elif "group_size" in given:
         question |= {"removed": None, "added": None}
     return question
-
-
-def _group(key: str, text: str) -> Any:
-    """A number, or source=number,source=number."""
-    if "=" in text:
-        counts = _pairs(key, text.split(","))
-        return {source: integer(f"{key} of {source}", count, at_least=0) for source, count in counts.items()}
-    return integer(key, text, at_least=0, at_most=LARGEST_GROUP)
-
-
-def _pairs(name: str, texts: list[str]) -> dict[str, str]:
-    """name=value, each name once."""
-    pairs: dict[str, str] = {}
-    for text in texts:
-        key, separator, value = (part.strip() for part in text.partition("="))
-        if not separator or not key or not value or key in pairs:
-            raise InvalidArgument(name, text, "be written name=value, each name once")
-        pairs[key] = value
-    return pairs

@@ -61,7 +61,8 @@ class _Declared:
         @functools.wraps(self.function)
         def run(**given: Any) -> None:
             try:
-                asked = self._asked({name: given[name] for name in about}, given) if about else None
+                described = {name: option.value(name, given[name]) for name, option in about.items()}
+                asked = self._asked(described, given) if about else None
                 values = {name: option.value(name, given[name]) for name, option in own.items()}
                 status = self._answer({"force": given.get("force", False), **values}, asked)
             except GroupDPError as error:
@@ -78,13 +79,13 @@ class _Declared:
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
-    def _asked(self, texts: dict[str, Any], given: Mapping[str, Any]) -> Asked:
+    def _asked(self, described: dict[str, Any], given: Mapping[str, Any]) -> Asked:
         """The run and the question; a table that `groupdp bound` wrote is their data."""
         if self.run_as_option:
             files = given.get("files") or [given["file"]]
-            require_run_option(files, texts["run_option"])
-            texts["data"] = texts["data"] or _bounded(files)
-        return asked_of(texts, assumed=self.assumed(given) if callable(self.assumed) else self.assumed)
+            require_run_option(files, described["run_option"])
+            described["data"] = described["data"] or _bounded(files)
+        return asked_of(described, assumed=self.assumed(given) if callable(self.assumed) else self.assumed)
 
     def _answer(self, values: dict[str, Any], asked: Asked | None) -> int:
         """Answer, write the files that the options name, all or none, and print; the exit status."""

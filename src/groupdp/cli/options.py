@@ -15,6 +15,7 @@ import typer
 from groupdp import fields
 from groupdp.errors import InvalidArgument, require_choice, require_integer
 from groupdp.fields import BATCH_SIZE, DATASET_SIZE, LONGEST_NUMBER, SAMPLING_RATE, Field
+from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms import DPSGD, MECHANISMS
 from groupdp.mechanisms.dpsgd import EPOCHS
 from groupdp.mechanisms.named_values import phase_fields
@@ -100,6 +101,29 @@ def integer(
     return Option(text=text, panel=panel, metavar="INTEGER", read=read, default=default, required=required)
 
 
+def group(text: str) -> Option:
+    """An option whose value is a number of examples, or source=number,source=number."""
+    return Option(text=text, metavar="INTEGER", read=_read_group)
+
+
+def _read_group(name: str, text: str) -> int | dict[str, int]:
+    if "=" in text:
+        counts = pairs(name, text.split(","))
+        return {source: fields.integer(f"{name} of {source}", count, at_least=0) for source, count in counts.items()}
+    return fields.integer(name, text, at_least=0, at_most=LARGEST_GROUP)
+
+
+def pairs(name: str, texts: Iterable[str]) -> dict[str, str]:
+    """name=value, each name once."""
+    values: dict[str, str] = {}
+    for text in texts:
+        key, separator, value = (part.strip() for part in text.partition("="))
+        if not separator or not key or not value or key in values:
+            raise InvalidArgument(name, text, "be written name=value, each name once")
+        values[key] = value
+    return values
+
+
 def words(metavar: str, text: str, panel: str = QUESTION, **more: Any) -> Option:
     """An option whose value is the text itself, unless `more` has a reader."""
     return Option(text=text, panel=panel, metavar=metavar, **more)
@@ -152,8 +176,6 @@ LARGEST_CURVE = 1000
 
 def read_counts(name: str, text: str) -> list[int]:
     """The group sizes, or other counts, that `first:last[:step]` or a list `1,2,4` spells, in increasing order."""
-    from groupdp.groups import LARGEST_GROUP
-
     sizes: Sequence[int] = ()
     if re.fullmatch(r"\d{1,9}:\d{1,9}(:\d{1,9})?", text, re.ASCII):
         first, last, *step = (int(part) for part in text.split(":"))
@@ -186,7 +208,7 @@ PLOT = words("FILE", "Write a picture: PNG, PDF or SVG by suffix.", OUTPUT, writ
 FORCE = flag("Replace files that exist.")
 AS_JSON = replace(flag("Machine-readable output, in full precision."), names=("--json",))
 
-#: The options about a run and its question, as texts: `asked_of` reads them together.
+#: The options about a run and its question: `asked_of` takes them together.
 _ABOUT_RUN: dict[str, Option] = {
     "run_file": Option(
         text="A run file (- for standard input); options override it. Several are composed, each with its own K.",
@@ -205,13 +227,11 @@ _ABOUT_RUN: dict[str, Option] = {
     ),
     "save": words("RUN.TOML", "Also write the run to this file.", OUTPUT),
     "force": FORCE,
-    "delta": words("NUMBER", f"The delta of (epsilon, delta)-DP; {_IN_FILE}."),
-    "group_size": words(
-        "INTEGER", f"Examples that one person may have (web=3,books=5 for several sources); {_IN_FILE}."
-    ),
-    "adjacency": words("NAME", _NEIGHBOURS, choices=ADJACENCIES),
-    "removed": words("INTEGER", "Instead of --group-size: examples that leave (none if only --added is given)."),
-    "added": words("INTEGER", "Instead of --group-size: examples that join. The reverse change is covered, too."),
+    "delta": number(f"The delta of (epsilon, delta)-DP; {_IN_FILE}.", above=0.0, below=1.0),
+    "group_size": group(f"Examples that one person may have (web=3,books=5 for several sources); {_IN_FILE}."),
+    "adjacency": ADJACENCY,
+    "removed": group("Instead of --group-size: examples that leave (none if only --added is given)."),
+    "added": group("Instead of --group-size: examples that join. The reverse change is covered, too."),
 }
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from groupdp.errors import InvalidArgument, InWords, require_choice, require_integer, require_number
-from groupdp.fields import Field, Slider
+from groupdp.fields import real
 from groupdp.groups import Group, empty_like, group_of, in_words, is_empty, total
 from groupdp.mechanisms.mechanism import Mechanism, Wrapper
 from groupdp.moments import law_of_divergences, log_delta_by
@@ -146,16 +146,15 @@ _ROOM = 1e-12
 
 #: The keys of a phase that is searched, by law; a phase has one of them at most.
 FIELDS = {
-    law: Field(
-        name="runs" if law == FIXED else f"{law}_runs",
-        unit="runs",
-        meaning="A search that may release every run: the number of runs."
+    law: real(
+        "runs" if law == FIXED else f"{law}_runs",
+        "A search that may release every run: the number of runs."
         if law == FIXED
         else f"A search that releases only its best run: the mean of a {law} number of runs.",
-        kind="number",
+        (20.0, 1.0, 1000.0),
+        unit="runs",
         at_least=1.0,
         at_most=float(MOST_RUNS),
-        slider=Slider(start=20.0, low=1.0, high=1000.0),
     )
     for law in LAWS
 }
