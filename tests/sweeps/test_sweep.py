@@ -237,7 +237,7 @@ def test_rows_that_are_not_tight_say_so(tmp_path, monkeypatch):
     told = command(f"sweep {run_of_one} --vary adjacency=add,substitute").output
     assert "Valid, not tight in 1 of 2 rows" in told
     assert (
-        "Valid, not tight: 'at least'"
+        "Valid, not tight: a better"
         in command(f"sweep {run_of_one} --vary noise_multiplier=4 --adjacency zero-out").output
     )
     assert "not tight" not in command(f"sweep {run_of_one} --vary noise_multiplier=4").output

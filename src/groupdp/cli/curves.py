@@ -256,7 +256,7 @@ def _table(rows: list[Any], names: tuple[str, ...]) -> Table:
     notes += [f"{len(refusals)} refused; the first: {refusals[0]}"] if refusals else []
     loose = sum(row.tight is False for row in rows)
     if loose:
-        some = f"In {loose} of {len(rows)} rows a better analysis may prove a smaller value than this 'at least'."
+        some = f"Valid, not tight in {loose} of {len(rows)} rows: there a better analysis may prove a smaller value."
         notes.append(NOT_TIGHT if loose == len(rows) - len(refusals) else some)
     cells = []
     for row in rows[:_MOST_ROWS]:
