@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -154,15 +153,11 @@ _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
 _MOST_ROWS = 200
 
 
-def _first_values(options: Mapping[str, Any]) -> dict[str, str]:
-    """The first value of what varies, which the run has where it is given no other."""
-    return {name: str(values[0]) for name, values in varied(options["vary"] or []).items()}
-
-
 @command(
     "sweep",
     "run.toml --vary noise_multiplier=0.5:4:200 --vary group_size=1:50 -o grid.parquet --plot grid.png",
-    assumed=_first_values,
+    # What varies needs no value of its own: the first one stands for it.
+    assumed=lambda options: {name: str(values[0]) for name, values in varied(options["vary"] or []).items()},
     vary=Option(
         text="first:last:count (count values), first:last (integers), or a list 1,2,4; repeat for each name.",
         metavar="NAME=VALUES",

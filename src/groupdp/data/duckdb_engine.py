@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import os
 import re
 import shutil
@@ -196,9 +195,6 @@ def stages(progress: Progress | None, *shares: float) -> Iterator[Progress | Non
     """Progress callables for consecutive stages that take about these shares of the time."""
     total, begun = sum(shares), 0.0
     for share in shares:
-        yield None if progress is None else functools.partial(_advance, progress, begun / total, share / total)
+        start, part = begun / total, share / total
+        yield None if progress is None else lambda done, start=start, part=part: progress(start + part * done)  # type: ignore[misc]
         begun += share
-
-
-def _advance(progress: Progress, start: float, share: float, done: float) -> None:
-    progress(start + share * done)

@@ -52,7 +52,7 @@ def phase_of(values: Mapping[str, Any]) -> Mechanism:
     kind = MECHANISMS[require_choice("mechanism", name, tuple(MECHANISMS))]
     if kind is DPSGD:
         return training_of(values)
-    refuse_unknown(values, keys_of_mechanism(kind.name), where=f" in a {kind.name} phase")
+    refuse_unknown(values, ("mechanism", *(field.name for field in kind.fields)), where=f" in a {kind.name} phase")
     return _made(kind, {field.name: _checked(field, values) for field in kind.fields})
 
 
@@ -105,11 +105,6 @@ def keys_of(kind: str) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(("sampling", *_training_fields(), *(field.name for field in fields), *ratios, "mechanism"))
     )
-
-
-def keys_of_mechanism(name: str) -> tuple[str, ...]:
-    """The keys that a phase of another mechanism may have."""
-    return ("mechanism", *(field.name for field in MECHANISMS[name].fields))
 
 
 def known_keys() -> tuple[str, ...]:
