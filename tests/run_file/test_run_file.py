@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupdp import DPSGD, FixedBatchSampling, InvalidArgument, PoissonSampling
-from groupdp.run_file import LARGEST_FILE, line_of, parse_run_file, read_run_file
+from groupdp.run_file import LARGEST_FILE, line_of, parse_run_file, read_run_file, run_of
 from paths import ROOT
 from refusals import refused
 from strategies import examples
@@ -318,3 +318,29 @@ def test_a_value_of_ten_thousand_lines_is_searched_by_few_parses(monkeypatch):
     text = "group_size = 3\nx = [\n" + '"x",\n' * 10_000 + "]\n"
     assert toml_lines.line_of(text, ("x",)) in (2, None)
     assert sum(parsed) < 3_000_000
+
+
+PHASE = {"sampling": "poisson", "sampling_rate": "0.01", "noise_multiplier": 1.0, "steps": 10}
+
+
+def test_an_error_about_a_phase_says_which_phase_it_is_about():
+    with refused("noise_multiplier", value=-1.0) as error:
+        run_of([PHASE, {**PHASE, "noise_multiplier": -1.0}])
+    assert error.value.phase == 1
+    people = {**PHASE, "sampling": "poisson-people", "examples_per_person": 2}
+    with refused("run") as error:  # about both phases: one counts examples, the other people
+        _ = run_of([PHASE, people], group_size=1).neighbours
+    assert error.value.phase is None
+
+
+def test_what_is_not_given_of_removed_and_added_is_0_and_a_group_is_never_assumed():
+    assert run_of([PHASE], added=3).keywords == {"removed": 0, "added": 3}
+    sources = {**PHASE, "sampling": "poisson-sources", "sampling_rates": {"web": 0.1, "books": 0.2}}
+    del sources["sampling_rate"]
+    assert run_of([sources], removed={"web": 2}).keywords == {
+        "removed": {"web": 2, "books": 0},
+        "added": {"web": 0, "books": 0},
+    }
+    for tables, size in (([PHASE], None), ([sources], None), ([sources], 3)):
+        with refused("group_size"):
+            _ = run_of(tables, group_size=size).keywords

@@ -12,6 +12,7 @@ from typing import Any
 
 import groupdp
 from groupdp.bounds import Bounds, upper_or_both
+from groupdp.engines import Progress
 from groupdp.errors import InvalidArgument, LimitExceeded, require_choice, require_integer, require_number
 from groupdp.guarantees import quick_epsilons
 from groupdp.neighbours import ADJACENCIES
@@ -45,8 +46,6 @@ from groupdp.web.texts import (
 
 #: Of the proofs of a certificate: some 20 seconds.
 _CERTIFICATE_STEPS = 100_000
-
-Progress = Callable[[float], None]
 
 #: False positive rates that are put into words.
 SPOKEN_RATES = (1e-3, 1e-6)
