@@ -86,7 +86,7 @@ def run_of(
 
     Without an `adjacency` it is the first that all phases have a law for. An error has the phase that it is about.
     """
-    written = [with_sampling(table) for table in tables]
+    written = list(tables)
     several = owners is not None or (data is not None and data.owners is not None)
     meant = adjacency_for(written, several=several) if adjacency is None else adjacency
     phases: list[Mechanism] = []
@@ -150,7 +150,7 @@ class _Reader:
         if "phase" not in self._document:
             missing = InvalidArgument("phase", NOT_SHOWN, "be given: one [[phase]] table for each phase")
             raise missing.at(self._name)
-        tables = self._take("phase", _tables)
+        tables = [with_sampling(table) for table in self._take("phase", _tables)]
         for index, table in enumerate(tables):
             with self._found_at(lambda error, index=index: ("phase", index, error.name)):  # type: ignore[misc]
                 for key in set(known_keys()) & set(table):

@@ -41,7 +41,7 @@ from groupdp.fields import Field, count, real
 from groupdp.mechanisms import DPSGD, MECHANISMS
 from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES, MEANINGS, ONE_SIDED
-from groupdp.question import neighbours_of
+from groupdp.question import question_of
 from groupdp.run_file import run_of
 from groupdp.run_file.run import DEFAULT_TITLE, GROUPS, RunFile
 from groupdp.samplings import SAMPLINGS
@@ -169,15 +169,32 @@ def read_question(document: Mapping[str, Any], *, also: Sequence[str] = ()) -> R
     if len(tables) > MOST_PHASES:
         raise InvalidArgument("phases", len(tables), f"be at most {MOST_PHASES}")
     adjacency = require_choice("adjacency", document.get("adjacency", ADJACENCIES[0]), ADJACENCIES)
-    sizes = {name: plain(document[name]) for name in GROUPS if name in document}
-    if isinstance(sizes.get("group_size"), int):
-        require_integer("group_size", sizes["group_size"], at_least=1)
-    delta = number_of(document, "delta", above=0.0, below=1.0) if "delta" in document else None
+    about = {name: plain(document.get(name)) for name in (*GROUPS, "delta")}  # checked where they are needed
     title = require_line("title", document.get("title", DEFAULT_TITLE))
-    question = run_of(tables, adjacency=adjacency, delta=delta, title=title, **sizes)
-    if sizes:
-        neighbours_of(question.phases, adjacency=adjacency, **sizes)  # refuses what excludes each other
-    return question
+    return run_of(tables, adjacency=adjacency, title=title, **about)
+
+
+def neighbours_in(question: RunFile) -> dict[str, Any]:
+    """The arguments that say whom the guarantee is about; the library refuses those that exclude each other."""
+    sizes = {name: size for name in GROUPS if (size := getattr(question, name)) is not None}
+    if not sizes:
+        raise InvalidArgument("group_size", NOT_SHOWN, "be given: how many examples may one person have?")
+    if isinstance(question.group_size, int):
+        require_integer("group_size", question.group_size, at_least=1)
+    return {**sizes, "adjacency": question.adjacency}
+
+
+def delta_in(question: RunFile) -> float:
+    """The target delta."""
+    if question.delta is None:
+        raise InvalidArgument("delta", NOT_SHOWN, "be given")
+    return require_number("delta", question.delta, above=0.0, below=1.0)
+
+
+def require_answered(question: RunFile) -> None:
+    """Refuse a question without a delta, and a group that the run has no answer for."""
+    delta_in(question)
+    question_of(question.phases, **neighbours_in(question))
 
 
 def number_of(document: Mapping[str, Any], name: str, **limits: float | None) -> float:
@@ -260,7 +277,7 @@ def counts_of(document: Mapping[str, Any]) -> Counts:
 
 def require_group_size(question: RunFile) -> None:
     """Refuses removed and added where the library's function takes a group size alone."""
-    if question.group_size is None and question.has_group:
+    if question.removed is not None or question.added is not None:
         raise InvalidArgument("group_size", NOT_SHOWN, "be given for this question, instead of removed and added")
 
 

@@ -17,17 +17,19 @@ from groupdp.errors import InvalidArgument, LimitExceeded, require_choice, requi
 from groupdp.guarantees import quick_epsilons
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import round_down, round_up
-from groupdp.question import question_of
 from groupdp.run_file.run import RunFile
 from groupdp.web import (
     FEW_RATES,
     RATES,
     counts_of,
+    delta_in,
     group_sizes_of,
+    neighbours_in,
     number_of,
     plain,
     rates_of,
     read_question,
+    require_answered,
     require_classic,
     require_group_size,
 )
@@ -70,10 +72,11 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
     question = read_question(document)
     bounds = epsilon_of(question, progress)
     single = None
-    if question.sources is None and question.removed is None:
+    if question.sources is None and question.removed is question.added is None:
         single = _unless_declined(lambda: epsilon_of(question, progress, group_size=1))
-    about: dict[str, Any] = {"delta": question.stated_delta, "progress": progress, **question.keywords}
+    about: dict[str, Any] = {"delta": delta_in(question), "progress": progress, **neighbours_in(question)}
     claim = _unless_declined(lambda: poisson_claim(question.run, **about))
+    require_answered(question)
     size = question.group_size
     return {
         "epsilon": sides(bounds),
@@ -82,7 +85,7 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
         "directions": {name: pair(*both) for name, both in bounds.provenance.directions.items()},
         "engine": bounds.provenance.engine,
         "one_example": None if single is None else sides(single),
-        "linear_text": None if single is None or size is None else linear(size, single)[1],
+        "linear_text": None if single is None else linear(size, single)[1],
         "poisson_claim": None if claim is None else sides(claim),
         "steps": [phase.releases for phase in question.phases],
         "sentence": sentence(question, bounds),
@@ -95,7 +98,7 @@ def delta(document: Mapping[str, Any], progress: Progress) -> Answer:
     """Bounds on delta for an epsilon, and on its logarithm."""
     question = read_question(document, also=("epsilon",))
     target = number_of(document, "epsilon", at_least=0.0)
-    arguments = {**question.keywords, "epsilon": target, "memory_budget": MEMORY, "progress": progress}
+    arguments = {**neighbours_in(question), "epsilon": target, "memory_budget": MEMORY, "progress": progress}
     logarithm = groupdp.log_delta(question.run, **arguments)
     return {
         "delta": sides(groupdp.delta(question.run, **arguments)),
@@ -148,12 +151,12 @@ def calibrate(document: Mapping[str, Any], progress: Progress) -> Answer:
     parameter = require_choice("parameter", document.get("parameter", "noise_multiplier"), PARAMETERS)
     target = {
         "epsilon": number_of(document, "epsilon", above=0.0),
-        "delta": question.stated_delta,
+        "delta": delta_in(question),
         "adjacency": question.adjacency,
         "progress": progress,
     }
     if parameter != "group_size":
-        target["group_size"] = question.keywords["group_size"]
+        target["group_size"] = neighbours_in(question)["group_size"]
     if parameter not in ("group_size", "noise_multiplier"):
         phase = plain(document.get("phase", 0))
         target["phase"] = require_integer("phase", phase, at_least=0, at_most=len(question.phases) - 1)
@@ -172,14 +175,14 @@ def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
     question = read_question(document, also=("false_positive_rates", "prior"))
     rates = rates_of(document)
     prior = require_number("prior", plain(document.get("prior", 0.5)), above=0.0, below=1.0)
-    function = groupdp.trade_off(question.run, **question.keywords)
+    function = groupdp.trade_off(question.run, **neighbours_in(question))
     tolerance = None
     if rates is None:
         rates, tolerance = list(FEW_RATES if function.is_costly else RATES), PICTURE_TOLERANCE
     drawn = function.curve(rates, tolerance=tolerance, progress=lambda fraction: progress(0.7 * fraction))
     risk = groupdp.risk(
         question.run,
-        **question.keywords,
+        **neighbours_in(question),
         false_positive_rates=SPOKEN_RATES,
         prior=prior,
         function=function,
@@ -208,7 +211,7 @@ def tradeoff(document: Mapping[str, Any], progress: Progress) -> Answer:
 def people(document: Mapping[str, Any], progress: Progress) -> Answer:
     """Each person's epsilon, from a CSV file of counts or from a tally [[examples, people], ...]."""
     question = read_question(document, also=("csv", "column", "tally"))
-    adjacency, delta = question.adjacency, question.stated_delta
+    adjacency, delta = question.adjacency, delta_in(question)
     view = groupdp.people_view(question.run, counts_of(document), delta=delta, adjacency=adjacency, progress=progress)
     return {
         "people": view.total,
@@ -230,8 +233,9 @@ def statement(document: Mapping[str, Any], progress: Progress) -> Answer:
 
     question = read_question(document, also=("title", "format"))
     form = require_choice("format", document.get("format", "markdown"), (*FORMATS, SHORT))
+    require_answered(question)
     if form == SHORT:
-        meaning = explain(question.run, delta=question.stated_delta, progress=progress, **question.keywords)
+        meaning = explain(question.run, delta=delta_in(question), progress=progress, **neighbours_in(question))
         return {"format": form, "text": "\n".join(f"- {sentence}" for sentence in meaning.sentences())}
     return {"format": form, "text": FORMATS[form](make_statement(question, progress=progress))}
 
@@ -243,8 +247,9 @@ def certificate(document: Mapping[str, Any], progress: Progress) -> Answer:
     except ImportError:
         raise LimitExceeded("certificates need the extra verify: pip install 'groupdp[verify]'.") from None
     question = read_question(document)
+    require_answered(question)
     limits: dict[str, Any] = {"steps": _CERTIFICATE_STEPS, "progress": progress}
-    made = certify(question.run, delta=question.stated_delta, **limits, **question.keywords)
+    made = certify(question.run, delta=delta_in(question), **limits, **neighbours_in(question))
     return {"text": made.text, "digest": made.digest, "outcome": made.verdict.outcome, "reason": made.verdict.reason}
 
 
@@ -254,7 +259,7 @@ def handover(document: Mapping[str, Any], progress: Progress) -> Answer:
     from groupdp.statement import FORMATS
 
     question = read_question(document, also=("title",))
-    question_of(question.phases, **question.keywords)  # refuses a group that the run has no answer for
+    require_answered(question)
     return {
         "command": as_command(question),
         "python": as_python(question),
@@ -293,7 +298,7 @@ def points_of(
 ) -> Iterator[tuple[int, Bounds | LimitExceeded]]:
     """Bounds on epsilon for every group size; a point that the engines decline does not take the others with it."""
     done, many = 0, 1
-    about = {"delta": question.stated_delta, "adjacency": question.adjacency}
+    about = {"delta": delta_in(question), "adjacency": question.adjacency}
     while done < len(sizes):
         begun, part = time.perf_counter(), sizes[done : done + many]
         quick = quick_epsilons([(question.run, {**about, "group_size": size}) for size in part], threads=1)
@@ -310,9 +315,9 @@ def points_of(
 def epsilon_of(question: RunFile, progress: Progress, *, group_size: int | None = None) -> Bounds:
     """Bounds on epsilon, for another group than the question's if one is given."""
     other = {"group_size": group_size, "adjacency": question.adjacency}
-    neighbours = question.keywords if group_size is None else other
+    neighbours = neighbours_in(question) if group_size is None else other
     about: dict[str, Any] = {"memory_budget": MEMORY, "progress": progress, **neighbours}
-    return groupdp.epsilon(question.run, delta=question.stated_delta, **about)
+    return groupdp.epsilon(question.run, delta=delta_in(question), **about)
 
 
 def baseline_of(name: str, question: RunFile, sizes: Sequence[int], progress: Progress) -> list[Bounds]:
@@ -320,7 +325,7 @@ def baseline_of(name: str, question: RunFile, sizes: Sequence[int], progress: Pr
     from groupdp.baselines import old_tool_epsilon, renyi_vadhan_epsilon, spread_instead, vadhan_epsilons
 
     run: Any = question.run
-    about: dict[str, Any] = {"delta": question.stated_delta, "adjacency": question.adjacency, "progress": progress}
+    about: dict[str, Any] = {"delta": delta_in(question), "adjacency": question.adjacency, "progress": progress}
     if name != "spread":
         require_classic(question)
     if name == "vadhan":
@@ -331,9 +336,9 @@ def baseline_of(name: str, question: RunFile, sizes: Sequence[int], progress: Pr
         if name == "fdp":
             answer: Bounds | None = groupdp.fdp_epsilon(run, group_size=size, **about)
         elif name == "renyi":
-            answer = renyi_vadhan_epsilon(run, delta=question.stated_delta, group_size=size)
+            answer = renyi_vadhan_epsilon(run, delta=delta_in(question), group_size=size)
         elif name == "old-tool":
-            number = old_tool_epsilon(run, delta=question.stated_delta, group_size=size)
+            number = old_tool_epsilon(run, delta=delta_in(question), group_size=size)
             answer = Bounds(number, number)
         else:
             answer = spread_instead(run, group_size=size, memory_budget=MEMORY, **about)

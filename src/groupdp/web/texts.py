@@ -16,7 +16,8 @@ from groupdp.mechanisms.named_values import phase_fields
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import given, given_percent, upper_percent
 from groupdp.question import neighbours_of
-from groupdp.run_file.run import GROUPS, RunFile, stated
+from groupdp.run_file.run import RunFile, stated
+from groupdp.web import delta_in, neighbours_in
 
 
 def as_command(question: RunFile) -> str:
@@ -33,14 +34,8 @@ def as_command(question: RunFile) -> str:
 
 def _asked(question: RunFile) -> dict[str, Any]:
     """The arguments besides the run; the usual adjacency is left out."""
-    usual = question.adjacency == ADJACENCIES[0]
-    return {"delta": question.stated_delta, **_group(question), **({} if usual else {"adjacency": question.adjacency})}
-
-
-def _group(question: RunFile) -> dict[str, Any]:
-    """The group's size, or how many are removed and added instead, as they were given."""
-    _ = question.keywords  # refuses a question without a group
-    return {name: size for name in GROUPS if (size := getattr(question, name)) is not None}
+    neighbours = {name: value for name, value in neighbours_in(question).items() if value != ADJACENCIES[0]}
+    return {"delta": delta_in(question), **neighbours}
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:
@@ -126,8 +121,8 @@ def linear(size: int, single: Bounds) -> tuple[float, str]:
 
 def sentence(question: RunFile, bounds: Bounds) -> str:
     """The guarantee, in one sentence."""
-    neighbours = neighbours_of(question.run, **question.keywords)
-    delta = repr(question.stated_delta).replace("e-0", "e-")  # 1e-6, not 1e-06
+    neighbours = neighbours_of(question.run, **neighbours_in(question))
+    delta = repr(delta_in(question)).replace("e-0", "e-")  # 1e-6, not 1e-06
     if bounds.upper == math.inf:
         return f"No finite ε protects {neighbours.whom} at δ = {delta} under {neighbours.label}."
     return (
@@ -138,7 +133,7 @@ def sentence(question: RunFile, bounds: Bounds) -> str:
 
 def attack_in_words(risk: Any, question: RunFile) -> list[str]:
     """What the best attacker could do; every probability is an upper bound, rounded up."""
-    cases = neighbours_of(question.run, **question.keywords).cases
+    cases = neighbours_of(question.run, **neighbours_in(question)).cases
     sentences = [
         "The attacker sees every iterate of the run, knows everybody else's examples, and guesses whether "
         f"{cases.first} or {cases.second}."
@@ -175,7 +170,7 @@ def echo(question: RunFile, *without: str) -> Answer:
     """The question, beside its answer."""
     echo: Answer = {"adjacency": question.adjacency, "version": groupdp.__version__}
     if "group_size" not in without:
-        echo.update(_group(question))
+        echo.update(neighbours_in(question))
     if "delta" not in without:
-        echo["delta"] = question.stated_delta
+        echo["delta"] = delta_in(question)
     return echo
