@@ -341,6 +341,10 @@ def test_what_is_not_given_of_removed_and_added_is_0_and_a_group_is_never_assume
         "removed": {"web": 2, "books": 0},
         "added": {"web": 0, "books": 0},
     }
+    with refused("group_size", value=3):
+        _ = run_of([PHASE], group_size=3, removed=1).keywords
+    with refused("group_size", value=3):
+        parse_run_file("removed = 1\n" + TEXT)
     for tables, size in (([PHASE], None), ([sources], None), ([sources], 3)):
         with refused("group_size"):
             _ = run_of(tables, group_size=size).keywords

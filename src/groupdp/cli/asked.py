@@ -77,7 +77,7 @@ class Asked:
             each = ",".join(f"{source}=1" for source in sources[:2])
             sentence = (
                 f"A run with one source is needed for {what}, where a group size is one number; this run draws from "
-                f"{len(sources)}: use groupdp epsilon --group-size {each} for each group instead."
+                f"{len(sources)} sources: use groupdp epsilon --group-size {each} for each group instead."
             )
             raise InvalidArgument.saying("run", sentence)
 

@@ -99,7 +99,9 @@ class RunFile:
     @property
     def keywords(self) -> dict[str, Any]:
         """The arguments of the library's functions that say which datasets are neighbours."""
-        if self.group_size is None and self.has_group:
+        if self.removed is not None or self.added is not None:
+            if self.group_size is not None:
+                raise InvalidArgument("group_size", self.group_size, "be left out where removed or added is given")
             return {"removed": self._size("removed"), "added": self._size("added")}
         return {"group_size": self._size("group_size"), "adjacency": self.adjacency}
 
