@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Required, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from groupdp.errors import (
 )
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, steps_of_epochs
-from groupdp.neighbours import ADJACENCIES
 from groupdp.people import histogram_of, require_one_owner
 from groupdp.samplings import PoissonSampling
 
@@ -106,25 +105,19 @@ class CapStudy:
         raise InvalidArgument("cap", cap, "be one of those tried")
 
 
-class Target(TypedDict, total=False):
-    """What a study of counts is asked, besides the share to keep; `steps` or `epochs`, and not both."""
-
-    epsilon: Required[float]
-    delta: Required[float]
-    batch_size: Required[int]
-    steps: int | None
-    epochs: float | None
-    adjacency: str
-    engine: str
-
-
 def choose_cap(
     counts: Any,
     *,
+    epsilon: float,
+    delta: float,
+    batch_size: int,
+    steps: int | None = None,
+    epochs: float | None = None,
     minimum_share: float | None = None,
     largest_cap: int | None = None,
+    adjacency: str = "add-or-remove",
+    engine: str = "auto",
     progress: Progress | None = None,
-    **target: Unpack[Target],
 ) -> CapStudy:
     """Tabulate caps for Poisson sampling with `batch_size` expected examples, and recommend one.
 
@@ -134,7 +127,18 @@ def choose_cap(
     the smallest that keeps the minimum share (or 50, 80 and 95 %), and a few around the best. Every noise multiplier is
     certified for its own cap; it is the smallest to a relative 1e-3, and to 1e-6 for the cap recommended.
     """
-    study = Study(counts, minimum_share=minimum_share, largest_cap=largest_cap, **target)
+    study = Study(
+        counts,
+        epsilon=epsilon,
+        delta=delta,
+        batch_size=batch_size,
+        steps=steps,
+        epochs=epochs,
+        minimum_share=minimum_share,
+        largest_cap=largest_cap,
+        adjacency=adjacency,
+        engine=engine,
+    )
     ladder = _ladder(study, FRONTIER if minimum_share is None else (study.minimum_share,))
     rows: dict[int, CapRow] = {}
     report = progress if progress is not None else (lambda _: None)
@@ -153,7 +157,7 @@ def choose_cap(
         batch_size=study.batch_size,
         minimum_share=minimum_share,
         largest_cap=largest_cap,
-        adjacency=study.question["adjacency"],
+        adjacency=adjacency,
     )
 
 
@@ -167,11 +171,11 @@ class Study:
         epsilon: Any,
         delta: Any,
         batch_size: Any,
+        steps: Any,
+        epochs: Any,
         minimum_share: Any,
-        steps: Any = None,
-        epochs: Any = None,
-        adjacency: str = ADJACENCIES[0],
-        engine: str = "auto",
+        adjacency: str,
+        engine: str,
         largest_cap: Any = None,
     ) -> None:
         require_one_owner(counts, adjacency)

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from groupdp.engines import Progress, work_done
 from groupdp.errors import GroupDPError, InvalidArgument, LimitExceeded, require_choice, require_integer, require_number
 from groupdp.groups import in_words
 from groupdp.mechanisms.dpsgd import DPSGD
-from groupdp.people.cap import FRONTIER, LARGEST_STUDY, CapRow, CapStudy, Study, Target
+from groupdp.people.cap import FRONTIER, LARGEST_STUDY, CapRow, CapStudy, Study
 from groupdp.printing import given_percent, lower_percent, round_down, round_up
 from groupdp.samplings import BallsInBinsSampling, PoissonPeople, PoissonSampling, Sampling, SpreadSampling
 
@@ -105,19 +105,35 @@ class Plan:
 def plan(
     counts: Any,
     *,
+    epsilon: float,
+    delta: float,
+    batch_size: int,
+    steps: int | None = None,
+    epochs: float | None = None,
     caps: Sequence[int] | None = None,
     ways: Sequence[str] = USUAL,
     alike: float = 0.5,
     minimum_share: float = 0.8,
+    adjacency: str = "add-or-remove",
+    engine: str = "auto",
     progress: Progress | None = None,
-    **target: Unpack[Target],
 ) -> Plan:
     """Compare ways to sample for people with these `counts`, at `batch_size` gradients in a step on average.
 
     Without `caps` those are tried that keep 50, 80 and 95 % of the examples and the minimum share, and a cap of 1.
     `alike` is the cosine that two gradients of one person are assumed to have. Every noise multiplier is certified.
     """
-    study = Study(counts, minimum_share=minimum_share, **target)
+    study = Study(
+        counts,
+        epsilon=epsilon,
+        delta=delta,
+        batch_size=batch_size,
+        steps=steps,
+        epochs=epochs,
+        minimum_share=minimum_share,
+        adjacency=adjacency,
+        engine=engine,
+    )
     cosine = require_number("alike", alike, at_least=0.0, at_most=1.0)
     chosen = [require_choice("ways", way, WAYS) for way in ways]
     tried = [(way, cap) for cap in _caps(study, caps) for way in dict.fromkeys(chosen)]
@@ -145,7 +161,7 @@ def plan(
         epsilon=study.question["epsilon"],
         delta=study.question["delta"],
         batch_size=study.batch_size,
-        adjacency=study.question["adjacency"],
+        adjacency=adjacency,
         alike=cosine,
         minimum_share=study.minimum_share,
     )
@@ -218,8 +234,7 @@ def _frontier(study: CapStudy) -> list[str]:
     """The least noise and the largest share, and caps between, without choosing for anybody."""
     first, last = study.rows[0], study.rows[-1]
     sentences = [
-        "No cap is recommended, because nobody else can say what the discarded examples are worth: --minimum-share "
-        "says it.",
+        "No cap is recommended: only you can say what the discarded examples are worth (--minimum-share).",
         f"From a cap of {first.cap} to {last.cap}, the share kept rises from {lower_percent(first.share_kept)} to "
         f"{lower_percent(last.share_kept)} and the noise per averaged gradient by a factor of "
         f"{_ratio(last.noise_per_average, first.noise_per_average)}.",
