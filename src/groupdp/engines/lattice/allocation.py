@@ -254,10 +254,11 @@ _LEAST = 1e-280
 
 def allocation_part(round_: AllocationRound, rounds: int) -> AtomsPart:
     """A coin over products of allocations, run `rounds` times."""
-    loss, mass, _ = atoms_of(round_, True)
+    loss, mass, log_lost = atoms_of(round_, True)
     order = np.argsort(loss, kind="stable")
     order = order[mass[order] > _LEAST]
-    return AtomsPart(lambda up: atoms_of(round_, up), rounds, law_of_atoms(loss[order], np.log(mass[order])))
+    law = law_of_atoms(loss[order], np.log(mass[order]))
+    return AtomsPart(lambda up, _: atoms_of(round_, up), rounds, law, log_lost=log_lost)
 
 
 @lru_cache(maxsize=32)

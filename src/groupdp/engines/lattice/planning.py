@@ -18,7 +18,7 @@ from groupdp.engines.lattice.compose import convolution_power
 from groupdp.engines.lattice.envelope import gaussian_coin
 from groupdp.engines.lattice.measures import Tail, TiltedMass
 from groupdp.engines.lattice.one_round import MANY_BRANCHES, envelope_of
-from groupdp.engines.lattice.other_parts import EnvelopePart, LaplacePart, atoms_part
+from groupdp.engines.lattice.other_parts import AtomsPart, EnvelopePart, atoms_part, laplace_part
 from groupdp.engines.lattice.parts import Part, RoundPart, TransformGrid
 from groupdp.engines.lattice.support import Survival, Window, log_importance, window_of
 from groupdp.floats import UNIT
@@ -65,9 +65,9 @@ class LatticePlan:
 
     @property
     def spacing(self) -> float:
-        """The shift of the Laplace mechanism that runs most often, which the step should divide; 0 if there is none."""
-        laplace = [part for part in self.parts if isinstance(part, LaplacePart)]
-        return max(laplace, key=lambda part: part.rounds).shift if laplace else 0.0
+        """The spacing of the part that runs most often, which the step should divide; 0 if there is none."""
+        spaced = [part for part in self.parts if isinstance(part, AtomsPart) and part.spacing]
+        return max(spaced, key=lambda part: part.rounds).spacing if spaced else 0.0
 
     def share(self, part: Part) -> float:
         """How much wider than on average the bracket of one round of a part may be."""
@@ -130,7 +130,7 @@ def _part_of(round_: AnyRound, rounds: int, *, log_cut: float, log_left_cut: flo
     if isinstance(round_, AtomsRound):
         return atoms_part(round_, rounds)
     if isinstance(round_, LaplaceRound):
-        return LaplacePart(round_, rounds)
+        return laplace_part(round_, rounds)
     if not isinstance(round_, Round):
         return EnvelopePart(envelope_of(round_).side, rounds, log_cut=log_cut)
     gaussian = gaussian_coin(round_) if len(round_.branches) >= MANY_BRANCHES else None
