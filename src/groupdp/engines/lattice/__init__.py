@@ -146,18 +146,18 @@ def epsilon(
 
     def answer(solution: Solution, saddle: Saddle, spend: Callable[[], None]) -> tuple[float, float]:
         sides = []
-        for tail, curve, search in (
-            (solution.below, solution.below.log_delta_below, last_above),
-            (solution.above, solution.above.log_delta_above, first_at_most),
+        start = saddle.epsilon
+        resolution = 0.02 * max(width, expected_width(plan, saddle, solution.above.step) / max(1.0, start))
+        for curve, search in (
+            (solution.below.log_delta_below, last_above),
+            (solution.above.log_delta_above, first_at_most),
         ):
 
             def counted(at: float, curve: Callable[[float], float] = curve) -> float:
                 spend()
                 return curve(at)
 
-            start, slope = tail.rough_crossing(log_delta) or (saddle.epsilon, saddle.rate)
-            resolution = 0.02 * max(width, expected_width(plan, saddle, tail.step) / max(1.0, start))
-            sides.append(search(counted, log_delta, start=start, slope=slope, resolution=resolution))
+            sides.append(search(counted, log_delta, start=start, slope=saddle.rate, resolution=resolution))
         return min(sides[0], largest), min(sides[1], largest)
 
     task = Task(

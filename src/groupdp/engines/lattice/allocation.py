@@ -154,7 +154,7 @@ def _normal_masses(z: FloatArray) -> tuple[FloatArray, FloatArray]:
         u = left + 0.5 * width * (1.0 + abscissa)
         total += 0.5 * width * weight * np.exp(-0.5 * u * u)
     extent = np.maximum(np.abs(z[:-1]), np.abs(z[1:]))
-    error = rule_error(4, width, extent) + UNIT * (8.0 * extent * (extent + 1.0) + 32.0) + ELEMENTARY
+    error = rule_error(width, extent) + UNIT * (8.0 * extent * (extent + 1.0) + 32.0) + ELEMENTARY
     return total / math.sqrt(2.0 * math.pi), np.asarray(1.01 * error)
 
 

@@ -263,8 +263,8 @@ class Envelope:
             rounding = UNIT * (9.0 * size + 4.0 * reach * reach + m * reach + 4.0 * np.abs(exponent) + 32.0)
             rounding += reach * displaced + exponent_error + 2.0 * ELEMENTARY
             in_lag = UNIT * (4.0 * target + m * (5.0 * extent + 4.0 * m)) + m * displaced
-            p_error = np.minimum(1.01 * (rounding + rule_error(4, width, reach)), 1e30)
-            q_error = np.minimum(1.01 * (rounding + in_lag + rule_error(4, width, extent)), 1e30)
+            p_error = np.minimum(1.01 * (rounding + rule_error(width, reach)), 1e30)
+            q_error = np.minimum(1.01 * (rounding + in_lag + rule_error(width, extent)), 1e30)
             room = TINY * finite
             mass_error = p_error * of_p + room
             excess_error = mass_error + q_error * of_q + room
