@@ -16,7 +16,7 @@ import numpy as np
 from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.support import LossNodes, LossTable, RoughLaw, invert, one_step
 from groupdp.errors import LimitExceeded
-from groupdp.floats import FloatArray, IntArray
+from groupdp.floats import FloatArray, IntArray, bisected
 
 #: Panels that one block of cells may be cut into.
 MOST_PANELS = 1_000_000
@@ -45,10 +45,12 @@ def width_exponents(law: RoughLaw, log_mass: FloatArray, *, rate: float, step: f
         log_density = log_mass - np.log(np.maximum(law.spacing, 1e-300))
         mass = np.exp(log_mass)
     low, high = float(log_density.min()) - 1.0, float(log_density.max()) + 1.0
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        width = np.exp(np.clip((middle - log_density) / 3.0, 0.0, 200.0))
-        low, high = (middle, high) if float(mass @ (width * width - 1.0)) <= _EXTRA * share else (low, middle)
+
+    def is_cheap(level: float) -> bool:
+        width = np.exp(np.clip((level - log_density) / 3.0, 0.0, 200.0))
+        return float(mass @ (width * width - 1.0)) <= _EXTRA * share
+
+    low, _ = bisected(is_cheap, low, high, 40)
     deficit = np.maximum(low - log_density, 0.0)
     widest = np.log((_WIDEST + deficit / 6.0) / ((1.0 + rate) * step))
     exponents = np.maximum(np.minimum(deficit / 3.0, widest), 0.0) / math.log(3.0)

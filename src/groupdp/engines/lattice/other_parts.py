@@ -19,7 +19,7 @@ from groupdp.engines.lattice.parts import TransformGrid, empty_mass, require_mod
 from groupdp.engines.lattice.round_terms import log_normal_cdf
 from groupdp.engines.lattice.support import RoughLaw
 from groupdp.errors import LimitExceeded
-from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray
+from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray, bisected
 from groupdp.losses import AtomsRound, LaplaceRound, laplace_factors
 from groupdp.pairs import Side
 
@@ -62,15 +62,14 @@ class EnvelopePart:
 
     def _nodes(self, log_cut: float) -> FloatArray:
         """x from 0 to where P(L > x) is about e^log_cut, closest at 0."""
+
+        def matters(x: float) -> bool:
+            return float(self._log_tails(np.array([x]), True)[0]) > log_cut
+
         high = 1.0
-        while float(self._log_tails(np.array([high]), True)[0]) > log_cut and high < 1e12:
+        while matters(high) and high < 1e12:
             high *= 2.0
-        low = 0.0
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            low, high = (
-                (middle, high) if float(self._log_tails(np.array([middle]), True)[0]) > log_cut else (low, middle)
-            )
+        _, high = bisected(matters, 0.0, high, 40)
         return np.asarray(high * np.expm1(_REFINED * np.linspace(0.0, 1.0, _NODES + 1)) / math.expm1(_REFINED))
 
     def _log_tails(self, x: FloatArray, under_p: bool) -> FloatArray:

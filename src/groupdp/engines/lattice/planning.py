@@ -20,6 +20,7 @@ from groupdp.engines.lattice.one_round import MANY_BRANCHES, envelope_of
 from groupdp.engines.lattice.other_parts import AtomsPart, EnvelopePart, atoms_part, laplace_part
 from groupdp.engines.lattice.parts import Part, RoundPart, TransformGrid
 from groupdp.engines.lattice.support import Survival, Window, log_importance, window_of
+from groupdp.floats import bisected
 from groupdp.losses import AtomsRound, LaplaceRound
 from groupdp.pairs import AllocationRound, AnyRound, Composition, Round
 
@@ -139,13 +140,8 @@ def _part_of(round_: AnyRound, rounds: int, *, log_cut: float, log_left_cut: flo
 
 def _bisect(too_small: Callable[[float], bool]) -> float:
     """The rate, on a logarithmic scale, where `too_small` turns false."""
-    low, high = math.log(_SMALLEST_RATE), math.log(_LARGEST_RATE)
-    for _ in range(45):
-        middle = 0.5 * (low + high)
-        if too_small(math.exp(middle)):
-            low = middle
-        else:
-            high = middle
+    ends = math.log(_SMALLEST_RATE), math.log(_LARGEST_RATE)
+    low, high = bisected(lambda log_rate: too_small(math.exp(log_rate)), *ends, 45)
     return math.exp(0.5 * (low + high))
 
 

@@ -17,6 +17,7 @@ from groupdp.engines.lattice.parts import TransformGrid
 from groupdp.engines.lattice.planning import LatticePlan, Saddle, Solution, grid_for, solve
 from groupdp.engines.lattice.support import Survival, log_importance
 from groupdp.errors import LimitExceeded
+from groupdp.floats import bisected
 
 #: Bytes per point of the transform that one solve holds at its peak.
 BYTES_PER_POINT = 56
@@ -197,13 +198,13 @@ def _step_for(task: Task, plan: LatticePlan, saddle: Saddle, excess: float, allo
     On coarse lattices the width exceeds its asymptotic value by a factor: `excess` at the step `at`. What
     it exceeds by is taken to shrink in proportion to the step.
     """
-    low, high = -80.0, 80.0  # log of step / at
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        step = at * math.exp(middle)
+
+    def is_narrow(log_ratio: float) -> bool:
+        step = at * math.exp(log_ratio)
         width = task.width_at(plan, saddle, step) * (_WIDER + max(excess - _WIDER, 0.0) * min(step / at, 1.0))
-        low, high = (middle, high) if width <= _AIM * allowed else (low, middle)
-    return at * math.exp(low)
+        return width <= _AIM * allowed
+
+    return at * math.exp(bisected(is_narrow, -80.0, 80.0, 60)[0])
 
 
 def _reporter(task: Task, attempt: int, expected: float) -> Callable[[int], None]:

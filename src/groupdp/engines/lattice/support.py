@@ -14,7 +14,7 @@ import numpy as np
 
 from groupdp.engines.lattice.loss import BranchLoss, LossValues
 from groupdp.errors import LimitExceeded
-from groupdp.floats import UNIT, FloatArray, log_sum_exp
+from groupdp.floats import UNIT, FloatArray, bisected, log_sum_exp
 
 #: Most separate intervals: components that many standard deviations apart, each with its own mass.
 LARGEST_INTERVALS = 5_000
@@ -235,13 +235,13 @@ def window_of(
     unit = 1.0 / max(math.sqrt(variance), resolution)
     sides = []
     for sign, extreme in zip((-1.0, 1.0), extremes, strict=True):
-        low, high = -8.0, 6.0  # log10 of |theta| / unit
-        for _ in range(20):
-            middle = 0.5 * (low + high)
-            theta = sign * unit * 10.0**middle
+
+        def leaves_more(log10: float, sign: float = sign) -> bool:
+            theta = sign * unit * 10.0**log10
             shifted, position, _ = cumulant(rate + theta)
-            low, high = (middle, high) if shifted - k - theta * position > log_outside else (low, middle)
-        theta = sign * unit * 10.0**high
+            return bool(shifted - k - theta * position > log_outside)
+
+        theta = sign * unit * 10.0 ** bisected(leaves_more, -8.0, 6.0, 20)[1]
         position = (cumulant(rate + theta)[0] - k - log_outside) / theta
         sides.append((max(position, extreme) if sign < 0.0 else min(position, extreme), theta))
     left, right = min(sides[0][0], mean - resolution), max(sides[1][0], mean + resolution)
