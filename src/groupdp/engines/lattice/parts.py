@@ -83,7 +83,7 @@ class _Piece:
 class RoundPart:
     """A round of pairs: every branch of its coin whose weight is not negligible."""
 
-    def __init__(self, round_: Round, rounds: int, *, log_cut: float, log_left_cut: float) -> None:
+    def __init__(self, round_: Round, rounds: int, *, log_cut: float) -> None:
         self.rounds = rounds
         require_moderate_shift(round_.largest)
         losses = [
@@ -91,10 +91,7 @@ class RoundPart:
             for branch, weight in zip(round_.branches, round_.log_weights, strict=True)
         ]
         self.total_components = sum(len(loss.right.shifts) for loss in losses)
-        supports = [
-            (loss, support_of(loss, log_cut=log_cut, log_left_cut=log_left_cut, components=self.total_components))
-            for loss in losses
-        ]
+        supports = [(loss, support_of(loss, log_cut=log_cut, components=self.total_components)) for loss in losses]
         live = [(loss, support) for loss, support in supports if support is not None]
         #: Branches left out altogether, at their full weight.
         self.lost = [loss for loss, support in supports if support is None]
@@ -195,9 +192,7 @@ def _law_of(pieces: list[_Piece]) -> RoughLaw:
     """The tables of all branches, one after the other."""
     log_weights = []
     for piece in pieces:
-        own = np.log(piece.table.weights) + piece.table.values.log_density
-        own[0] = np.logaddexp(own[0], piece.support.log_left_mass)
-        log_weights.append(own)
+        log_weights.append(np.log(piece.table.weights) + piece.table.values.log_density)
     tables = [piece.table for piece in pieces]
     with np.errstate(under="ignore"):
         spacing = [table.weights * np.maximum(table.values.slope, 1e-300) for table in tables]
@@ -218,10 +213,6 @@ def _components_at_a_time(loss: BranchLoss) -> float:
     return 9.0 + most
 
 
-#: Beyond this exponent the atom on the left goes to +infinity instead of overflowing.
-_LARGEST_EXPONENT = 600.0
-
-
 def add_dominating(
     mass: TiltedMass,
     branch_loss: BranchLoss,
@@ -238,7 +229,7 @@ def add_dominating(
         for edges in grid_edges(branch_loss, table, interval, own_cells, step=mass.step):
             _add_dots(mass, branch_loss, edges)
             advance(len(edges.nodes))
-    _add_outside(mass, support, table)
+    mass.add_infinite(support.log_dead_mass)
 
 
 def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: LossNodes) -> None:
@@ -273,16 +264,3 @@ def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: LossNodes) -> No
         moved_up += TINY
     mass.inflation = max(mass.inflation, 4.0 * float(panels.mass_error.max()) + 1e-12)
     mass.book(np.concatenate((near, far)), np.concatenate((kept_up, moved_up)), up=True)
-
-
-def _add_outside(mass: TiltedMass, support: Support, table: LossTable) -> None:
-    """Mass outside of the intervals: that on the left goes up to the first lattice point, the rest to +infinity."""
-    mass.add_infinite(support.log_dead_mass)
-    index = math.ceil((float(table.values.loss[0]) + float(table.values.loss_error[0])) / mass.step) + 1
-    exponent = support.log_left_mass + mass.tilt.rate * (index * mass.step) - mass.tilt.log_scale
-    exponent += 1e-9 + 1e-12 * (abs(support.log_left_mass) + abs(exponent) + abs(mass.tilt.log_scale))
-    if exponent > _LARGEST_EXPONENT:
-        mass.add_infinite(support.log_left_mass)
-    else:
-        mass.inflation += 1.01 * math.exp(min(support.log_left_mass, 0.0))
-        mass.book(np.array([index]), np.array([math.exp(exponent) + TINY]), up=True)

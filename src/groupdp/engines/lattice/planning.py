@@ -107,8 +107,8 @@ def prepare(composition: Composition, *, log_delta: float, tolerance: float) -> 
     """A plan for values of delta around e^log_delta (or larger), and a relative width of about `tolerance`."""
     rounds = sum(count for _, count in composition)
     log_share = math.log(min(tolerance, _COARSEST)) - _ROOM - math.log(rounds)
-    cuts = {"log_cut": min(log_delta, 0.0) + log_share, "log_left_cut": log_share - _ROOM}
-    return LatticePlan(tuple(_part_of(round_, count, **cuts) for round_, count in _simple(composition)))
+    log_cut = min(log_delta, 0.0) + log_share
+    return LatticePlan(tuple(_part_of(round_, count, log_cut=log_cut) for round_, count in _simple(composition)))
 
 
 def _simple(composition: Composition) -> Composition:
@@ -123,7 +123,7 @@ def _simple(composition: Composition) -> Composition:
     return tuple(simple)
 
 
-def _part_of(round_: AnyRound, rounds: int, *, log_cut: float, log_left_cut: float) -> Part:
+def _part_of(round_: AnyRound, rounds: int, *, log_cut: float) -> Part:
     if isinstance(round_, AllocationRound):
         return allocation_part(round_, rounds)
     if isinstance(round_, AtomsRound):
@@ -135,7 +135,7 @@ def _part_of(round_: AnyRound, rounds: int, *, log_cut: float, log_left_cut: flo
     gaussian = gaussian_coin(round_) if len(round_.branches) >= MANY_BRANCHES else None
     if gaussian is not None:
         return EnvelopePart(gaussian, rounds, log_cut=log_cut, balanced=False)
-    return RoundPart(round_, rounds, log_cut=log_cut, log_left_cut=log_left_cut)
+    return RoundPart(round_, rounds, log_cut=log_cut)
 
 
 def _bisect(too_small: Callable[[float], bool]) -> float:
